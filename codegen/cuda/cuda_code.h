@@ -1,0 +1,27 @@
+/// Plan → CUDA C++ → PTX or cubin through NVRTC. Needs no GPU and no driver. Only this folder sees
+/// NVRTC, which is loaded on first use.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// Architectures that generated code is compiled for in tests: sm_80 and newer.
+const std::vector<std::string>& supported_cuda_archs();
+
+/// One translation unit that includes nothing: the device prelude and the plan's kernels.
+Result<std::string> emit_cuda(const Plan& plan);
+
+/// "13.0", or why NVRTC cannot be used.
+Result<std::string> nvrtc_version();
+
+/// `arch` is "sm_90" and the like. Errors carry the compiler's log. Spilled registers are no error
+/// here.
+Result<std::string> compile_ptx(std::string_view source, std::string_view arch);
+Result<std::string> compile_cubin(std::string_view source, std::string_view arch);
+
+}  // namespace rnnc

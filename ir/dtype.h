@@ -1,0 +1,34 @@
+/// Element types of arrays, and conversion between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rnnc {
+
+enum class DType : uint8_t { f64, f32, bf16, f16 };
+
+/// "f64", "f32", "bf16", "f16".
+std::string_view to_string(DType dtype);
+std::optional<DType> parse_dtype(std::string_view text);
+size_t size_of(DType dtype);
+
+/// The type in which arithmetic on `storage` happens: f64 for f64, else f32.
+/// States are kept in this type too, so that 16-bit runs do not lose state bits at every step.
+inline DType compute_type(DType storage) {
+  return storage == DType::f64 ? DType::f64 : DType::f32;
+}
+
+/// Scalar conversions, round to nearest even; NaN stays NaN, overflow becomes infinity.
+uint16_t bf16_from_float(float value);
+float float_from_bf16(uint16_t bits);
+uint16_t f16_from_float(float value);
+float float_from_f16(uint16_t bits);
+
+/// Converts `count` elements; `source` and `target` do not overlap. f64 to a 16-bit type rounds
+/// through f32, as PyTorch does.
+void convert(const void* source, DType source_type, void* target, DType target_type, size_t count);
+
+}  // namespace rnnc

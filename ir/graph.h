@@ -1,0 +1,108 @@
+/// The step Graph: one time step of a cell or network as a DAG of values.
+///
+/// Values have a shape and no element type: the Graph is arithmetic over the reals, its meaning is
+/// the float64 interpreter's, and the storage type of every array is the Plan's choice. A leading
+/// batch axis is implied on every value that depends on an input or a state.
+///
+/// A state is a pair: `Op::State` nodes read it at t - delay, and `StateDecl::next` is the value it
+/// takes at t. Those pairs are the only edges that cross steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/dim.h"
+#include "ir/ops.h"
+#include "ir/source_location.h"
+
+namespace rnnc {
+
+using NodeId = uint32_t;
+inline constexpr NodeId kNoNode = UINT32_MAX;
+
+struct Type {
+  Shape shape;
+  size_t rank() const { return shape.size(); }
+  bool is_scalar() const { return shape.empty(); }
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+struct Node {
+  Op op = Op::Constant;
+  Type type;
+  std::vector<NodeId> operands;  // always smaller ids: the arena is in topological order
+  uint32_t decl = 0;             // Input, Param, State: index into the Graph's list of these
+  uint32_t delay = 0;            // Input, State: steps back in time
+  double value = 0;              // Constant
+  SourceLocation location;
+};
+
+/// A dim symbol of the graph, with the default the source gives it.
+struct DimDecl {
+  std::string name;
+  std::optional<int64_t> default_value;
+};
+
+struct InputDecl {
+  std::string name;
+  Type type;
+  SourceLocation location;
+};
+
+/// A parameter; its name is the tensor's name in a weights file (`LSTM.0.W_i` in a network).
+struct ParamDecl {
+  std::string name;
+  Type type;
+  SourceLocation location;
+};
+
+struct StateDecl {
+  std::string name;
+  Type type;
+  NodeId init = kNoNode;  // value before the first step; depends on params and constants alone
+  NodeId next = kNoNode;  // value at step t
+  SourceLocation location;
+};
+
+struct OutputDecl {
+  std::string name;
+  NodeId value = kNoNode;
+  SourceLocation location;
+};
+
+/// Owns its nodes in one vector; ids are indices. A plain value: copy it freely.
+struct Graph {
+  std::string name;
+  std::vector<DimDecl> dims;
+  std::vector<InputDecl> inputs;
+  std::vector<ParamDecl> params;
+  std::vector<StateDecl> states;
+  std::vector<OutputDecl> outputs;
+  std::vector<Node> nodes;
+
+  const Node& operator[](NodeId id) const { return nodes[id]; }
+
+  // Builders. They compute the result's type; operands must fit (RNNC_CHECK), since user mistakes
+  // are found before. `infer_type` tells beforehand.
+  NodeId input(uint32_t decl, uint32_t delay = 0, SourceLocation location = {});
+  NodeId param(uint32_t decl, SourceLocation location = {});
+  NodeId state(uint32_t decl, uint32_t delay = 1, SourceLocation location = {});
+  NodeId constant(double value, SourceLocation location = {});
+  NodeId apply(Op op, std::vector<NodeId> operands, SourceLocation location = {});
+
+  /// Replaces bound symbols in every shape and drops them from `dims`.
+  void bind(const DimBindings& bindings);
+};
+
+/// The type of `op` on operands of these types: MatMul, reductions and scalar ops. Nothing when
+/// they do not fit.
+std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
+
+/// `bindings` completed with the graph's defaults; an error names every symbol without a value and
+/// every name in `bindings` that the graph does not have.
+Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
+
+}  // namespace rnnc

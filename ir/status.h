@@ -1,0 +1,40 @@
+/// Errors as values. The library never prints, throws across its API, or exits: every call that can
+/// fail returns a `Result`, whose error is text that is ready to be shown to a user.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace rnnc {
+
+/// A failure, in words for the user: what was wrong, where, and what would be right.
+/// May hold several lines when several things are wrong at once. Ends without a newline.
+struct Error {
+  std::string message;
+};
+
+template <typename T>
+using Result = tl::expected<T, Error>;
+using Status = Result<void>;
+
+/// `return fail("batch must be at least 1, got {}", batch);`
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> fail(fmt::format_string<Args...> format, Args&&... args) {
+  return tl::unexpected(Error{fmt::format(format, std::forward<Args>(args)...)});
+}
+
+/// Reports a broken invariant of rnnc itself: "this is a bug in rnnc", with where it was noticed.
+[[noreturn]] void internal_error(const char* file, int line, const std::string& what);
+
+}  // namespace rnnc
+
+/// Checks an invariant of rnnc itself, in every build. User mistakes are `Result`s, never this.
+#define RNNC_CHECK(condition, ...)                                              \
+  do {                                                                          \
+    if (!(condition)) [[unlikely]]                                              \
+      ::rnnc::internal_error(__FILE__, __LINE__,                                \
+                             "`" #condition "` " + ::fmt::format("" __VA_ARGS__)); \
+  } while (false)

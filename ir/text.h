@@ -1,0 +1,37 @@
+/// The Graph as text. `parse_graph(to_string(g))` gives back the same Graph, so passes are tested
+/// text in, text out.
+///
+///     graph Elman(I, H = 64) {
+///       input x: [I]
+///       param W: [H, I]
+///       param R: [H, H]
+///       state h: [H]
+///       %0 = param W : [H, I]
+///       %1 = input x : [I]
+///       %2 = matmul %0, %1 : [H]
+///       %3 = param R : [H, H]
+///       %4 = state h @ 1 : [H]
+///       %5 = matmul %3, %4 : [H]
+///       %6 = add %2, %5 : [H]
+///       %7 = tanh %6 : [H]
+///       %8 = const 0 : []
+///       init h = %8
+///       next h = %7
+///       output h = %7
+///     }
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace rnnc {
+
+std::string to_string(const Graph& graph);
+Result<Graph> parse_graph(std::string_view text);
+
+/// Graphviz: the step as a picture, states and their time edges drawn.
+std::string to_dot(const Graph& graph);
+
+}  // namespace rnnc

@@ -1,0 +1,19 @@
+/// Graph → Plan: stages from the dependence analysis, products merged, elementwise work fused,
+/// buffers placed.
+#pragma once
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+struct PlanOptions {
+  DType dtype = DType::f32;
+  int64_t batch = 1;
+  int64_t max_steps = 1;
+  int64_t chunk = 0;  // steps per chunk; 0: chosen (never more than max_steps)
+};
+
+/// `graph` is bound and verified. Errors name what cannot be planned and where it comes from.
+Result<Plan> build_plan(const Graph& graph, const PlanOptions& options);
+
+}  // namespace rnnc

@@ -1,0 +1,54 @@
+/// What a device must do for the runtime. One implementation per device kind, in runtime/cpu and
+/// runtime/cuda; either can be left out of a build.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ir/plan.h"
+#include "runtime/device.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/program.h"
+
+namespace rnnc {
+
+/// A plan compiled, loaded and given its resident memory. See ir/plan.h for what running it means.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Arguments are already checked against the plan and the workspace size. `run_once`: run the
+  /// Once stages first.
+  virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Result<std::unique_ptr<Executable>> prepare(Plan plan) = 0;
+
+  /// Memory of the device, for the convenience calls and tests (not used by `forward`).
+  virtual Result<void*> allocate(size_t bytes) = 0;
+  virtual void release(void* memory) = 0;
+  virtual Status upload(void* device, const void* host, size_t bytes) = 0;
+  virtual Status download(void* host, const void* device, size_t bytes) = 0;
+  /// Waits for all work on the stream.
+  virtual Status synchronize(Stream stream) = 0;
+
+  /// Seconds that `work` takes on the stream, its end included. Here: a steady clock around `work`
+  /// and `synchronize`; devices with events of their own use those.
+  virtual Result<double> time(const std::function<Status()>& work, Stream stream);
+};
+
+/// `cache` outlives the backend. An error in plain words where the build or the machine lacks the
+/// device.
+Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options, KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options, KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options, KernelCache& cache);
+
+/// What `list_devices` says of each kind; defined in runtime/cpu and runtime/cuda. Without a driver
+/// or a GPU, one unusable "cuda" with the reason.
+DeviceDescription describe_cpu_device();
+std::vector<DeviceDescription> describe_cuda_devices();
+
+}  // namespace rnnc

@@ -1,0 +1,20 @@
+/// NumPy's .npy format, versions 1.0 to 3.0 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+/// Headers are never trusted: sizes are checked against the file before anything is allocated.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "ir/status.h"
+#include "runtime/array.h"
+
+namespace rnnc {
+
+/// Reads float64, float32 and float16, little or big endian, C or Fortran order (given as C).
+Result<Array> read_npy(const std::filesystem::path& path);
+/// The same from bytes; `name` is used in errors.
+Result<Array> parse_npy(std::string_view bytes, std::string_view name);
+/// Writes float64 or float32 to a temporary file beside `path` and renames it: whole or not at all.
+Status write_npy(const std::filesystem::path& path, const Array& array);
+
+}  // namespace rnnc

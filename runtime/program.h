@@ -1,0 +1,123 @@
+/// rnnc's C++ API: compile a step Graph once, run it many times.
+///
+///     Unit unit("lstm.rnn", text);                               // frontend/unit.h
+///     auto graph = unit.lower("LSTM", {});
+///     auto program = Program::compile(*graph, {.dims = {{"I", 80}, {"H", 512}}});
+///     program->prepare(/*batch=*/16, /*max_steps=*/100);
+///     std::vector<char> workspace(*program->workspace_size(16, 100));
+///     program->forward({.steps = 100, .batch = 16, .inputs = …, .params = …, .outputs = …,
+///                       .workspace = workspace.data(), .workspace_bytes = workspace.size()});
+///
+/// `runtime/run.h` has a call that does all of that with named host arrays.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/graph.h"
+#include "runtime/device.h"
+
+namespace rnnc {
+
+class Backend;
+
+struct CompileOptions {
+  DimBindings dims;           // values of the Graph's symbols; defaults fill the rest
+  DType dtype = DType::f32;   // storage of inputs, params and outputs. f64: CPU only; bf16 and f16: GPU only
+  Device device;              // the CPU unless said otherwise
+  bool allow_tf32 = false;    // GPU, f32: products may round their operands to TF32
+  int threads = 0;            // CPU: 0 means one per hardware thread
+  std::filesystem::path cache_directory;  // of compiled kernels; empty: nothing is kept on disk
+  int64_t chunk = 0;          // steps per chunk of the plan; 0: chosen
+};
+
+/// One array of a program. `shape` is that of one step and one sequence.
+struct ArrayInfo {
+  std::string name;
+  std::vector<int64_t> shape;
+  DType dtype = DType::f32;
+  int64_t elements() const;  // product of `shape`
+};
+
+/// What a program takes and gives, in order of declaration. Arrays are dense and row-major:
+/// inputs and outputs [T, B, shape...], params [shape...], initial and final states
+/// [B, shape...]. States have the compute type (f32 where storage is 16-bit).
+struct Signature {
+  std::string name;
+  std::vector<ArrayInfo> inputs, params, states, outputs;
+};
+
+/// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.
+using Stream = void*;
+
+/// Arguments of one forward call. Pointers are to the program's device and stay the caller's.
+/// Lists line up with the Signature.
+struct ForwardArgs {
+  int64_t steps = 0;
+  int64_t batch = 0;
+  std::span<const void* const> inputs;
+  std::span<const void* const> params;
+  std::span<void* const> outputs;
+  std::span<const void* const> initial_states;  // empty, or one each; null: as declared
+  std::span<void* const> final_states;          // empty, or one each; null: not wanted
+  /// Promises that pointers and contents of `params` are those of the last call with this batch
+  /// size, so that values derived from params alone (packed weights) are not made again.
+  bool reuse_params = false;
+  void* workspace = nullptr;  // any address: `workspace_size` includes room to align it
+  size_t workspace_bytes = 0;
+  Stream stream = nullptr;
+
+  // Reserved; setting one is an error until the feature exists.
+  const int32_t* lengths = nullptr;                  // [B], steps per sequence
+  const uint8_t* reset = nullptr;                    // [T, B], nonzero: state returns to its initial value
+  std::span<const void* const> carried_states = {};  // streaming: states and delays, in
+  std::span<void* const> carry_states = {};          // streaming: states and delays, out
+  void* reserve = nullptr;                           // saved for a backward pass
+  size_t reserve_bytes = 0;
+};
+
+/// A compiled cell or network on one device.
+///
+/// Thread-safety: calls on one Program must not overlap, and its forward calls on a GPU must be in
+/// stream order (one stream, or ordered by events), because they share the program's resident
+/// memory. Different Programs are independent, from any threads.
+class Program {
+ public:
+  /// Checks dims, dtype and device. May be slow, allocate and use the disk.
+  static Result<Program> compile(const Graph& graph, const CompileOptions& options);
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  const Signature& signature() const;
+  const CompileOptions& options() const;
+
+  /// Makes any T <= max_steps at this batch size runnable: plan, kernels, resident memory. May be
+  /// slow, allocate and use the disk. Both at least 1. Preparing again what is prepared is free.
+  Status prepare(int64_t batch, int64_t max_steps);
+
+  /// Bytes of workspace for a prepared shape, room to align it included; an error if it is not
+  /// prepared.
+  Result<size_t> workspace_size(int64_t batch, int64_t steps) const;
+
+  /// Runs the sequence. Never allocates, never synchronises with the GPU (on the CPU it returns
+  /// when the work is done); may be captured in a CUDA graph. Refuses, before anything is
+  /// launched, a shape that is not prepared and arguments that are missing.
+  /// steps >= 1, batch >= 1.
+  Status forward(const ForwardArgs& args);
+
+  /// The program's device: its memory, and waiting for it.
+  Backend& backend();
+
+ private:
+  struct Impl;
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rnnc

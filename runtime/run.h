@@ -1,0 +1,52 @@
+/// The convenience call: named host arrays in, named host arrays out, on any device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/array.h"
+#include "runtime/program.h"
+
+namespace rnnc {
+
+/// Arrays are matched by name and converted to the program's dtypes; everything missing, unknown or
+/// of a wrong shape is listed in one error. Inputs [T, B, ...], initial states [B, ...].
+struct RunArgs {
+  std::vector<NamedArray> inputs;
+  std::vector<NamedArray> params;
+  std::vector<NamedArray> initial_states;  // those given; the others start as declared
+};
+
+/// Outputs and final states in the Signature's order, as float64 for f64 and float32 otherwise.
+struct RunResult {
+  std::vector<NamedArray> outputs;
+  std::vector<NamedArray> final_states;
+};
+
+/// Keeps device memory and loaded params between calls with the same shapes.
+class Runner {
+ public:
+  explicit Runner(Program& program);
+  ~Runner();
+  Runner(Runner&&) noexcept;
+
+  /// Checks and uploads the params once for all following runs.
+  Status load_params(const std::vector<NamedArray>& params);
+  /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
+  Result<RunResult> run(const RunArgs& args);
+  /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
+  /// forward call divided by its steps. Device events on a GPU, a steady clock on the CPU.
+  Result<double> time_per_step(int repeats);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Dims of `graph` that follow from the shapes of named arrays (inputs without their leading T, B;
+/// states without B), added to `given`. A conflict is an error that names both places.
+Result<DimBindings> infer_dims(const Graph& graph, const DimBindings& given, const RunArgs& args);
+
+}  // namespace rnnc
