@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontend/source.h"
@@ -29,7 +30,8 @@ struct Diagnostic {
   std::vector<Note> notes;
 };
 
-/// Collects diagnostics of one compilation. Drops exact repeats, stops collecting after 20 errors.
+/// Collects diagnostics of one compilation. Drops exact repeats; keeps the first 20 errors
+/// and the first 20 warnings.
 class Diagnostics {
  public:
   void report(Diagnostic diagnostic);
@@ -44,6 +46,7 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> all_;
   size_t error_count_ = 0;
+  size_t warning_count_ = 0;
 };
 
 /// The candidate nearest to `name` by edit distance, if near enough to be a likely typo.

@@ -51,6 +51,7 @@ class Unit {
   std::vector<SourceFile> files_;
   Diagnostics diagnostics_;
   std::unique_ptr<ast::Module> module_;
+  bool parsed_ = false;  // without syntax errors
 };
 
 }  // namespace rnnc

@@ -18,9 +18,13 @@ using DimBindings = std::map<std::string, int64_t, std::less<>>;
 
 /// One dimension, such as `H`, `2 * H`, `H / N` or `300`. An immutable value. Arithmetic is exact
 /// over the rationals; whether `H / N` is whole is known only once its symbols are bound.
+///
+/// Arithmetic that leaves 64 bits (or the size limits in dim.cpp), and substitution that divides by
+/// zero or by a sum, give a dim without a value: it stays so through further arithmetic, and
+/// `evaluate` says why.
 class Dim {
  public:
-  Dim() = default;  // 0
+  Dim() = default;     // 0
   Dim(int64_t value);  // NOLINT(google-explicit-constructor): numbers are dims
   static Dim symbol(std::string name);
   /// Reads what `to_string` writes.
@@ -57,8 +61,17 @@ class Dim {
     int64_t denominator = 1;
     friend bool operator==(const Term&, const Term&) = default;
   };
+  /// Why a dim has no value.
+  enum class Fault : uint8_t { None, TooLarge, DivisionByZero, DivisionBySum };
+
   std::vector<Term> terms_;  // sorted by powers, no zero coefficients
+  Fault fault_ = Fault::None;
+
+  static Dim faulty(Fault fault);
   static Dim normalised(std::vector<Term> terms);
+  static std::optional<Term> multiply(const Term& left, const Term& right);
+  static Dim power(const Dim& base, int exponent);
+  static std::string to_string(const Term& term, bool with_sign);
 };
 
 /// Rank 0 to 3, row-major; rank 0 is a scalar.
@@ -66,5 +79,8 @@ using Shape = std::vector<Dim>;
 
 /// "[2 * H, I]", "[]".
 std::string to_string(const Shape& shape);
+
+/// Number of elements of a shape without symbols (RNNC_CHECK), at most 2^62.
+int64_t element_count(const Shape& shape);
 
 }  // namespace rnnc

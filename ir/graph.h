@@ -101,8 +101,10 @@ struct Graph {
 /// they do not fit.
 std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
 
-/// `bindings` completed with the graph's defaults; an error names every symbol without a value and
-/// every name in `bindings` that the graph does not have.
+/// `bindings` completed with the graph's defaults. An error names every symbol without a value,
+/// every name in `bindings` that the graph does not have, and every shape that these values make
+/// fractional, negative, empty or absurdly large. With what this returns, `bind` leaves plain
+/// numbers.
 Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
 
 }  // namespace rnnc

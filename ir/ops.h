@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace rnnc {
@@ -48,12 +49,19 @@ struct OpInfo {
 };
 
 const OpInfo& info(Op op);
+/// Every op, in the order of `Op`.
+std::span<const OpInfo> all_ops();
 std::optional<Op> parse_op(std::string_view name);
 
-inline bool is_scalar(Op op) { return info(op).scalar; }
-inline bool is_reduction(Op op) { return info(op).reduction; }
+inline bool is_scalar(Op op) {
+  return info(op).scalar;
+}
+inline bool is_reduction(Op op) {
+  return info(op).reduction;
+}
 
-/// The meaning of a scalar op in float64: what every backend is compared with.
+/// The meaning of a scalar op in float64: what every backend is compared with. Operands beyond the
+/// op's arity are ignored.
 double evaluate(Op op, double a, double b, double c);
 
 }  // namespace rnnc

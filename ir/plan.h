@@ -3,14 +3,19 @@
 ///
 /// Execution of T steps, which every backend follows:
 ///
-///     load_params:  run every Once stage                                        (values of params alone)
-///     forward:      for each state: run `init_given` if the caller gave one, else `init_declared`
+///     load_params:  run every Once stage                                        (values of params
+///     alone) forward:      for each state: run `init_given` if the caller gave one, else
+///     `init_declared`
 ///                   for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
 ///                     for each stage after the Once stages:
 ///                       Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
 ///                       Step:     for t = t0 … t0 + n - 1: each launch, over rows b
 ///                     for each Chunk buffer with history D > 0: slots [n, n + D) move to [0, D)
 ///                   for each state whose final value is asked for: run `write_final`
+///
+/// Launches of one stage or state run in order, each after the one before it is done. State
+/// launches run over rows b and address Chunk buffers as at step t0 = t of the next chunk: delay d
+/// is slot history - d.
 ///
 /// C is `Plan::chunk`. Products always run at chunk size, so that a sequence run in pieces that are
 /// multiples of C gives the bits of one run.
@@ -62,20 +67,22 @@ struct Buffer {
 /// t - delay. Row r of a launch starts `r * stride` elements after row 0.
 struct Access {
   BufferId buffer = kNoBuffer;
-  uint32_t delay = 0;   // Steps and Chunk buffers
-  int64_t column = 0;   // elements from the start of the row
-  int64_t stride = 0;   // the buffer's width; for Invariant buffers 0, except where a Once launch
-                        // walks over a matrix row by row
+  uint32_t delay = 0;  // Steps and Chunk buffers
+  int64_t column = 0;  // elements from the start of the row
+  int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once launch
+                       // walks over a matrix row by row
 };
 
 /// One SSA value of a fused elementwise kernel.
 struct Instruction {
   enum class Kind : uint8_t { Load, Constant, Scalar, Reduce, Store };
   Kind kind = Kind::Load;
-  Op op = Op::Add;            // Scalar: a scalar op; Reduce: a reduction
-  bool vector = false;        // one value per element of the row; else one per row
-  uint32_t argument = 0;      // Load, Store: index into Kernel::arguments
-  double value = 0;           // Constant
+  Op op = Op::Add;  // Scalar: a scalar op; Reduce: a reduction
+  /// One value per element of the row; else one per row. Scalar ops spread per-row operands over
+  /// the row if another operand is a vector; so does a Store into a vector argument.
+  bool vector = false;
+  uint32_t argument = 0;           // Load, Store: index into Kernel::arguments
+  double value = 0;                // Constant
   std::vector<uint32_t> operands;  // indices of earlier instructions
 };
 
@@ -93,8 +100,8 @@ struct Kernel {
   std::vector<Instruction> body;  // in order; stores may stand anywhere
 };
 
-/// Runs `Plan::kernels[kernel]`; accesses line up with its arguments. How many rows follows from the
-/// stage's domain (state launches: B), except in Once stages.
+/// Runs `Plan::kernels[kernel]`; accesses line up with its arguments. How many rows follows from
+/// the stage's domain (state launches: B), except in Once stages.
 struct ElementwiseLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
@@ -114,7 +121,8 @@ struct GemmLaunch {
   int64_t once_rows = 1;
 };
 
-/// Copies `count` elements between Invariant buffers of one dtype (Once stages only): packs weights.
+/// Copies `count` elements between Invariant buffers of one dtype (Once stages only): packs
+/// weights.
 struct CopyLaunch {
   Access source;
   Access target;
@@ -151,6 +159,9 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
   std::vector<Stage> stages;  // Once stages first
+  /// The Graph's states in order, then one for each input that is read at an earlier step, named
+  /// `x.before`: nobody gives or asks for those, they always start as declared (at zero), and only
+  /// their `init_declared` is filled in.
   std::vector<StatePlan> states;
   int64_t workspace_bytes = 0;
   int64_t resident_bytes = 0;

@@ -32,9 +32,9 @@ template <typename... Args>
 }  // namespace rnnc
 
 /// Checks an invariant of rnnc itself, in every build. User mistakes are `Result`s, never this.
-#define RNNC_CHECK(condition, ...)                                              \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::rnnc::internal_error(__FILE__, __LINE__,                                \
+#define RNNC_CHECK(condition, ...)                                                 \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]]                                                 \
+      ::rnnc::internal_error(__FILE__, __LINE__,                                   \
                              "`" #condition "` " + ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -1,5 +1,5 @@
-/// The Graph as text. `parse_graph(to_string(g))` gives back the same Graph, so passes are tested
-/// text in, text out.
+/// The Graph as text. `parse_graph(to_string(g))` gives back the same Graph but for its source
+/// locations, so passes are tested text in, text out.
 ///
 ///     graph Elman(I, H = 64) {
 ///       input x: [I]
@@ -29,6 +29,9 @@
 namespace rnnc {
 
 std::string to_string(const Graph& graph);
+
+/// Reads any bytes without crashing; errors are "line 3: expected …". What comes back is
+/// well-formed text, not yet a verified Graph. `#` starts a comment.
 Result<Graph> parse_graph(std::string_view text);
 
 /// Graphviz: the step as a picture, states and their time edges drawn.

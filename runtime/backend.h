@@ -17,8 +17,9 @@ namespace rnnc {
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// Arguments are already checked against the plan and the workspace size. `run_once`: run the
-  /// Once stages first.
+  /// Arguments are already checked against the plan. `initial_states` and `final_states` have one
+  /// entry per `Plan::states`, null where none was given or is wanted; `workspace` is aligned to
+  /// 256 bytes and holds `Plan::workspace_bytes`. `run_once`: run the Once stages first.
   virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
 };
 
@@ -43,8 +44,10 @@ class Backend {
 /// `cache` outlives the backend. An error in plain words where the build or the machine lacks the
 /// device.
 Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options, KernelCache& cache);
-Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options, KernelCache& cache);
-Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options, KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
+                                                  KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options,
+                                                   KernelCache& cache);
 
 /// What `list_devices` says of each kind; defined in runtime/cpu and runtime/cuda. Without a driver
 /// or a GPU, one unusable "cuda" with the reason.

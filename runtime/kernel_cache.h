@@ -1,6 +1,7 @@
 /// Compiled kernels on disk. Safe for several processes at once: entries are written to a temporary
-/// file and renamed into place. What is read is verified (key text, size, checksum); a damaged entry
-/// is removed quietly and counts as absent. Failing to write is no error: the cache is only speed.
+/// file and renamed into place. What is read is verified (key text, size, checksum); a damaged
+/// entry is removed quietly and counts as absent. Failing to write is no error: the cache is only
+/// speed.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,10 @@
-/// NumPy's .npy format, versions 1.0 to 3.0 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
-/// Headers are never trusted: sizes are checked against the file before anything is allocated.
+/// NumPy's .npy format, versions 1.0 to 3.0
+/// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). Headers are never
+/// trusted: sizes are checked against the file before anything is allocated.
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "ir/status.h"
@@ -14,6 +16,8 @@ namespace rnnc {
 Result<Array> read_npy(const std::filesystem::path& path);
 /// The same from bytes; `name` is used in errors.
 Result<Array> parse_npy(std::string_view bytes, std::string_view name);
+/// A float64 or float32 array as the bytes of a version 1.0 file.
+std::string format_npy(const Array& array);
 /// Writes float64 or float32 to a temporary file beside `path` and renames it: whole or not at all.
 Status write_npy(const std::filesystem::path& path, const Array& array);
 

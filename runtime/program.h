@@ -27,13 +27,15 @@ namespace rnnc {
 class Backend;
 
 struct CompileOptions {
-  DimBindings dims;           // values of the Graph's symbols; defaults fill the rest
-  DType dtype = DType::f32;   // storage of inputs, params and outputs. f64: CPU only; bf16 and f16: GPU only
-  Device device;              // the CPU unless said otherwise
-  bool allow_tf32 = false;    // GPU, f32: products may round their operands to TF32
-  int threads = 0;            // CPU: 0 means one per hardware thread
-  std::filesystem::path cache_directory;  // of compiled kernels; empty: nothing is kept on disk
-  int64_t chunk = 0;          // steps per chunk of the plan; 0: chosen
+  DimBindings dims = {};  // values of the Graph's symbols; defaults fill the rest
+  DType dtype =
+      DType::f32;  // storage of inputs, params and outputs. f64: CPU only; bf16 and f16: GPU only
+  Device device = {};       // the CPU unless said otherwise
+  bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
+  int threads = 0;          // CPU: 0 means one per hardware thread
+  std::filesystem::path cache_directory =
+      {};             // of compiled kernels; empty: nothing is kept on disk
+  int64_t chunk = 0;  // steps per chunk of the plan; 0: chosen
 };
 
 /// One array of a program. `shape` is that of one step and one sequence.
@@ -60,11 +62,11 @@ using Stream = void*;
 struct ForwardArgs {
   int64_t steps = 0;
   int64_t batch = 0;
-  std::span<const void* const> inputs;
-  std::span<const void* const> params;
-  std::span<void* const> outputs;
-  std::span<const void* const> initial_states;  // empty, or one each; null: as declared
-  std::span<void* const> final_states;          // empty, or one each; null: not wanted
+  std::span<const void* const> inputs = {};
+  std::span<const void* const> params = {};
+  std::span<void* const> outputs = {};
+  std::span<const void* const> initial_states = {};  // empty, or one each; null: as declared
+  std::span<void* const> final_states = {};          // empty, or one each; null: not wanted
   /// Promises that pointers and contents of `params` are those of the last call with this batch
   /// size, so that values derived from params alone (packed weights) are not made again.
   bool reuse_params = false;
@@ -73,8 +75,8 @@ struct ForwardArgs {
   Stream stream = nullptr;
 
   // Reserved; setting one is an error until the feature exists.
-  const int32_t* lengths = nullptr;                  // [B], steps per sequence
-  const uint8_t* reset = nullptr;                    // [T, B], nonzero: state returns to its initial value
+  const int32_t* lengths = nullptr;  // [B], steps per sequence
+  const uint8_t* reset = nullptr;    // [T, B], nonzero: state returns to its initial value
   std::span<const void* const> carried_states = {};  // streaming: states and delays, in
   std::span<void* const> carry_states = {};          // streaming: states and delays, out
   void* reserve = nullptr;                           // saved for a backward pass

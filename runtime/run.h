@@ -25,7 +25,8 @@ struct RunResult {
   std::vector<NamedArray> final_states;
 };
 
-/// Keeps device memory and loaded params between calls with the same shapes.
+/// Keeps device memory and loaded params between calls with the same shapes. The program outlives
+/// it and stays where it is.
 class Runner {
  public:
   explicit Runner(Program& program);
@@ -34,6 +35,8 @@ class Runner {
 
   /// Checks and uploads the params once for all following runs.
   Status load_params(const std::vector<NamedArray>& params);
+  /// Checks the arrays and prepares their shape, as `run` does by itself; for timing apart.
+  Status prepare(const RunArgs& args);
   /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
   Result<RunResult> run(const RunArgs& args);
   /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole

@@ -1,5 +1,5 @@
-/// The safetensors format (https://huggingface.co/docs/safetensors): an 8-byte header length, a JSON
-/// header, then the tensors' bytes. Headers are never trusted.
+/// The safetensors format (https://huggingface.co/docs/safetensors): an 8-byte header length, a
+/// JSON header, then the tensors' bytes. Headers are never trusted.
 #pragma once
 
 #include <filesystem>

@@ -16,23 +16,51 @@ namespace rnnc {
 using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64_t begin,
                            int64_t end, void* scratch);
 
-/// CPU name and feature string that code is compiled for (part of the cache key).
-std::string cpu_target_description();
+/// A tile of a matrix product: for r below the tile's number of rows and j < columns,
+/// out[r * out_stride + j] = (add_to_out ? itself : 0) + sum over i < k of
+/// left[r * left_stride + i] * panel[i * panel_columns + j]. The sum runs over i in order, fused
+/// multiply-adds where the host has them, so an element's bits depend on its row and column alone.
+using CpuGemmTile = void (*)(const void* left, int64_t left_stride, const void* panel, void* out,
+                             int64_t out_stride, int64_t k, int64_t columns, int64_t add_to_out);
 
-/// LLVM IR before and assembly after optimisation, for `rnnc emit`.
-Result<std::string> emit_llvm(const Plan& plan);
-Result<std::string> emit_assembly(const Plan& plan);
+/// The matrix product kernels of a module. Weights are packed in panels of `panel_columns` columns.
+struct CpuGemm {
+  int64_t panel_columns = 0;
+  std::vector<CpuGemmTile> tiles;  // tiles[r - 1] computes r rows; empty: the plan has no products
+};
+
+/// Which instructions generated code may use. Code for a level that the host lacks can be emitted
+/// but not run.
+enum class CpuLevel : uint8_t {
+  Host,      // all that this machine has
+  Avx2,      // x86-64-v3
+  Baseline,  // any x86-64: no fused multiply-add
+};
+
+/// CPU name and feature string that code is compiled for (part of the cache key).
+std::string cpu_target_description(CpuLevel level = CpuLevel::Host);
+/// The host's for people: "znver4, 512-bit vectors".
+std::string cpu_summary();
+/// "19.1.7".
+std::string llvm_version();
+
+/// LLVM IR before and assembly after optimisation, for `rnnc emit`. The IR names all that the
+/// object code depends on besides `cpu_target_description` and `llvm_version`.
+Result<std::string> emit_llvm(const Plan& plan, CpuLevel level = CpuLevel::Host);
+Result<std::string> emit_assembly(const Plan& plan, CpuLevel level = CpuLevel::Host);
 
 /// Relocatable object code of the plan's kernels: what the kernel cache keeps.
-Result<std::string> compile_object(const Plan& plan);
+Result<std::string> compile_object(const Plan& plan, CpuLevel level = CpuLevel::Host);
 
 /// Object code loaded into this process.
 class CpuModule {
  public:
-  static Result<std::unique_ptr<CpuModule>> load(const Plan& plan, const std::string& object);
+  static Result<std::unique_ptr<CpuModule>> load(const Plan& plan, const std::string& object,
+                                                 CpuLevel level = CpuLevel::Host);
   virtual ~CpuModule() = default;
   /// One per `Plan::kernels`; valid while the module lives.
   virtual const std::vector<CpuKernel>& kernels() const = 0;
+  virtual const CpuGemm& gemm() const = 0;
   virtual size_t scratch_bytes() const = 0;
 };
 

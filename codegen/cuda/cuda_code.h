@@ -10,11 +10,17 @@
 
 namespace rnnc {
 
+inline constexpr int kOldestCudaArch = 80;
+
 /// Architectures that generated code is compiled for in tests: sm_80 and newer.
 const std::vector<std::string>& supported_cuda_archs();
 
 /// One translation unit that includes nothing: the device prelude and the plan's kernels.
 Result<std::string> emit_cuda(const Plan& plan);
+
+/// The architecture to compile for on a device of this compute capability: "sm_90". An error that
+/// continues "this GPU cannot be used: …" where it is too old, or too new for this NVRTC.
+Result<std::string> cuda_arch_for(int major, int minor);
 
 /// "13.0", or why NVRTC cannot be used.
 Result<std::string> nvrtc_version();

@@ -48,13 +48,14 @@ def encode(text, vocabulary):
 
 
 def save_weights(model):
-    """PyTorch stacks the gates i, f, g, o in one matrix and has two biases; the cell has neither."""
+    """PyTorch stacks gates i, f, g, o in one matrix and has two biases; the cell has neither."""
     tensors = {"head.W": model.head.weight, "head.b": model.head.bias}
     for layer in range(model.lstm.num_layers):
         weights = {
             "W": getattr(model.lstm, f"weight_ih_l{layer}"),
             "R": getattr(model.lstm, f"weight_hh_l{layer}"),
-            "b": getattr(model.lstm, f"bias_ih_l{layer}") + getattr(model.lstm, f"bias_hh_l{layer}"),
+            "b": getattr(model.lstm, f"bias_ih_l{layer}")
+            + getattr(model.lstm, f"bias_hh_l{layer}"),
         }
         for name, stacked in weights.items():
             for gate, part in zip("ifgo", stacked.chunk(4)):

@@ -1,0 +1,95 @@
+#include "codegen/cpu/cpu_code.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Pass.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/Scalar.h>
+
+#include "codegen/cpu/emit_gemm.h"
+#include "codegen/cpu/emit_kernel.h"
+#include "codegen/cpu/host_target.h"
+#include "codegen/cpu/kernel_names.h"
+
+namespace rnnc {
+namespace {
+
+Status check_types(const Plan& plan) {
+  if (plan.dtype != DType::f32 && plan.dtype != DType::f64) {
+    return fail("the CPU runs f32 and f64, not {}", to_string(plan.dtype));
+  }
+  for (const Kernel& kernel : plan.kernels) {
+    for (const Kernel::Argument& argument : kernel.arguments) {
+      RNNC_CHECK(argument.dtype == plan.dtype, "kernel `{}` of a plan in {} has an argument in {}",
+                 kernel.name, to_string(plan.dtype), to_string(argument.dtype));
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<llvm::Module>> build_module(const Plan& plan, const HostTarget& host,
+                                                   llvm::LLVMContext& context) {
+  if (auto checked = check_types(plan); !checked) return tl::unexpected(checked.error());
+  auto machine = make_target_machine(host);
+  if (!machine) return tl::unexpected(machine.error());
+  auto module = std::make_unique<llvm::Module>("rnnc", context);
+  module->setTargetTriple(host.triple);
+  module->setDataLayout((*machine)->createDataLayout());
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    emit_kernel(*module, host, plan.kernels[i], plan.dtype, kernel_name(i));
+  }
+  if (has_products(plan)) emit_gemm_tiles(*module, host, plan.dtype);
+
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  RNNC_CHECK(!llvm::verifyModule(*module, &stream), "{}", problems);
+  return module;
+}
+
+/// The emitter already does what an optimiser would (vectors, unrolling, fusion), so all that is
+/// left to do before code generation is to compute equal values once.
+Result<std::string> generate_code(const Plan& plan, CpuLevel level, llvm::CodeGenFileType type) {
+  const HostTarget& host = host_target(level);
+  llvm::LLVMContext context;
+  auto module = build_module(plan, host, context);
+  if (!module) return tl::unexpected(module.error());
+  auto machine = make_target_machine(host);
+  if (!machine) return tl::unexpected(machine.error());
+  llvm::SmallVector<char, 0> code;
+  llvm::raw_svector_ostream stream(code);
+  llvm::legacy::PassManager passes;
+  // Without the target's cost model masked loads and stores would become branches per lane.
+  passes.add(llvm::createTargetTransformInfoWrapperPass((*machine)->getTargetIRAnalysis()));
+  passes.add(llvm::createEarlyCSEPass());
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, type)) {
+    return fail("LLVM cannot write this kind of file for {}", host.triple);
+  }
+  passes.run(**module);
+  return std::string(code.begin(), code.end());
+}
+
+}  // namespace
+
+Result<std::string> emit_llvm(const Plan& plan, CpuLevel level) {
+  llvm::LLVMContext context;
+  auto module = build_module(plan, host_target(level), context);
+  if (!module) return tl::unexpected(module.error());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*module)->print(stream, nullptr);
+  return text;
+}
+
+Result<std::string> emit_assembly(const Plan& plan, CpuLevel level) {
+  return generate_code(plan, level, llvm::CodeGenFileType::AssemblyFile);
+}
+
+Result<std::string> compile_object(const Plan& plan, CpuLevel level) {
+  return generate_code(plan, level, llvm::CodeGenFileType::ObjectFile);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,113 @@
+#include <llvm/ExecutionEngine/Orc/ExecutionUtils.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Support/MemoryBuffer.h>
+
+#include <algorithm>
+
+#include "codegen/cpu/cpu_code.h"
+#include "codegen/cpu/emit_gemm.h"
+#include "codegen/cpu/host_target.h"
+#include "codegen/cpu/kernel_names.h"
+#include "codegen/cpu/kernel_schedule.h"
+
+namespace rnnc {
+namespace {
+
+std::string describe(llvm::Error error) {
+  return llvm::toString(std::move(error));
+}
+
+class JitModule : public CpuModule {
+ public:
+  Status load_object(const Plan& plan, const std::string& object, const HostTarget& host) {
+    llvm::orc::JITTargetMachineBuilder machine{llvm::Triple(host.triple)};
+    auto jit = llvm::orc::LLJITBuilder()
+                   .setJITTargetMachineBuilder(std::move(machine))
+                   .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
+                   .create();
+    if (!jit) return fail("cannot start the JIT: {}", describe(jit.takeError()));
+    jit_ = std::move(*jit);
+    if (auto linked = link_libraries(); !linked) return linked;
+    // The copy is the JIT's: it may keep the object longer than our caller does.
+    auto buffer = llvm::MemoryBuffer::getMemBufferCopy(object, "rnnc kernels");
+    if (auto error = jit_->addObjectFile(std::move(buffer))) {
+      return fail("cannot load kernels: {}", describe(std::move(error)));
+    }
+    return find_functions(plan, host);
+  }
+
+  const std::vector<CpuKernel>& kernels() const override { return kernels_; }
+  const CpuGemm& gemm() const override { return gemm_; }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+
+ private:
+  /// Vector math comes from libmvec, the rest of the math library from this process.
+  Status link_libraries() {
+    using Generator = llvm::orc::DynamicLibrarySearchGenerator;
+    const char prefix = jit_->getDataLayout().getGlobalPrefix();
+    auto process = Generator::GetForCurrentProcess(prefix);
+    if (!process) return fail("cannot search this program: {}", describe(process.takeError()));
+    jit_->getMainJITDylib().addGenerator(std::move(*process));
+    if (auto vector_library = Generator::Load("libmvec.so.1", prefix)) {
+      jit_->getMainJITDylib().addGenerator(std::move(*vector_library));
+    } else {
+      llvm::consumeError(vector_library.takeError());  // then no kernel calls it
+    }
+    return {};
+  }
+
+  template <typename Function>
+  Status find(const std::string& name, std::vector<Function>& functions) {
+    auto symbol = jit_->lookup(name);
+    if (!symbol) return fail("cannot load kernel {}: {}", name, describe(symbol.takeError()));
+    functions.push_back(symbol->toPtr<Function>());
+    return {};
+  }
+
+  Status find_functions(const Plan& plan, const HostTarget& host) {
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      if (auto found = find(kernel_name(i), kernels_); !found) return found;
+      const KernelSchedule schedule = schedule_kernel(plan.kernels[i]);
+      scratch_bytes_ = std::max<size_t>(scratch_bytes_, schedule.scratch_slots *
+                                                            scratch_slot_elements(plan.kernels[i]) *
+                                                            size_of(compute_type(plan.dtype)));
+    }
+    if (!has_products(plan)) return {};
+    const GemmTiling tiling = gemm_tiling(host, plan.dtype);
+    gemm_.panel_columns = tiling.panel_columns;
+    for (int rows = 1; rows <= tiling.rows; ++rows) {
+      if (auto found = find(gemm_tile_name(rows), gemm_.tiles); !found) return found;
+    }
+    return {};
+  }
+
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+  std::vector<CpuKernel> kernels_;
+  CpuGemm gemm_;
+  size_t scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::string kernel_name(size_t index) {
+  return fmt::format("kernel_{}", index);
+}
+
+bool has_products(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::any_of(stage.launches, [](const Launch& launch) {
+      return std::holds_alternative<GemmLaunch>(launch);
+    });
+  });
+}
+
+Result<std::unique_ptr<CpuModule>> CpuModule::load(const Plan& plan, const std::string& object,
+                                                   CpuLevel level) {
+  auto module = std::make_unique<JitModule>();
+  if (auto loaded = module->load_object(plan, object, host_target(level)); !loaded) {
+    return tl::unexpected(loaded.error());
+  }
+  return module;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,205 @@
+// A tile keeps rows x vectors sums in registers. For every k it loads the panel's vectors once and
+// multiplies them with one broadcast element of each row. Panels are contiguous in that order, so
+// the weights stream through once per tile whatever their shape.
+#include "codegen/cpu/emit_gemm.h"
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <numeric>
+#include <vector>
+
+#include "codegen/cpu/vector_math.h"
+
+namespace rnnc {
+namespace {
+
+using llvm::Value;
+
+constexpr int kVectorsPerPanel = 4;
+
+class TileEmitter {
+ public:
+  TileEmitter(llvm::Module& module, const HostTarget& host, DType dtype, int rows)
+      : module_(module),
+        builder_(module.getContext()),
+        element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
+        lanes_(host.vector_bits / element_->getScalarSizeInBits()),
+        vector_(llvm::FixedVectorType::get(element_, lanes_)),
+        align_(element_->getScalarSizeInBits() / 8),
+        math_(builder_, host, vector_),
+        rows_(rows) {}
+
+  void emit();
+
+ private:
+  void emit_sums();
+  void emit_stores(llvm::BasicBlock* done);
+  void store_partial(bool add, llvm::BasicBlock* done);
+  void store_vector(int vector, bool add, Value* mask);
+  Value* out_address(int row, int vector);
+
+  llvm::Module& module_;
+  llvm::IRBuilder<> builder_;
+  llvm::Type* element_;
+  unsigned lanes_;
+  llvm::FixedVectorType* vector_;
+  llvm::Align align_;
+  VectorMath math_;
+  int rows_;
+
+  llvm::Function* function_ = nullptr;
+  std::vector<llvm::PHINode*> sums_;  // [row][vector]
+  std::vector<Value*> totals_;
+};
+
+void TileEmitter::emit() {
+  llvm::Type* pointer = builder_.getPtrTy();
+  llvm::Type* integer = builder_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(
+      builder_.getVoidTy(),
+      {pointer, integer, pointer, pointer, integer, integer, integer, integer}, false);
+  function_ =
+      llvm::Function::Create(type, llvm::Function::ExternalLinkage, gemm_tile_name(rows_), module_);
+  function_->setDoesNotThrow();
+  builder_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
+  emit_sums();
+  auto* done = llvm::BasicBlock::Create(module_.getContext(), "done", function_);
+  emit_stores(done);
+  builder_.SetInsertPoint(done);
+  builder_.CreateRetVoid();
+  done->moveAfter(&function_->back());
+}
+
+void TileEmitter::emit_sums() {
+  Value* left = function_->getArg(0);
+  Value* left_stride = function_->getArg(1);
+  Value* panel = function_->getArg(2);
+  Value* k = function_->getArg(5);
+  std::vector<Value*> left_rows;
+  for (int row = 0; row < rows_; ++row) {
+    Value* offset = builder_.CreateMul(left_stride, builder_.getInt64(row));
+    left_rows.push_back(builder_.CreateGEP(element_, left, offset));
+  }
+  llvm::BasicBlock* entry = builder_.GetInsertBlock();
+  auto* loop = llvm::BasicBlock::Create(module_.getContext(), "k", function_);
+  auto* after = llvm::BasicBlock::Create(module_.getContext(), "store", function_);
+  builder_.CreateBr(loop);
+
+  builder_.SetInsertPoint(loop);
+  llvm::PHINode* i = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+  i->addIncoming(builder_.getInt64(0), entry);
+  for (int n = 0; n < rows_ * kVectorsPerPanel; ++n) {
+    sums_.push_back(builder_.CreatePHI(vector_, 2));
+    sums_.back()->addIncoming(math_.constant(0), entry);
+  }
+  std::vector<Value*> elements;
+  for (Value* row : left_rows) {
+    Value* element =
+        builder_.CreateAlignedLoad(element_, builder_.CreateInBoundsGEP(element_, row, i), align_);
+    elements.push_back(builder_.CreateVectorSplat(lanes_, element));
+  }
+  Value* panel_row = builder_.CreateInBoundsGEP(
+      element_, panel, builder_.CreateMul(i, builder_.getInt64(kVectorsPerPanel * lanes_)));
+  totals_.resize(sums_.size());
+  for (int v = 0; v < kVectorsPerPanel; ++v) {
+    Value* weights = builder_.CreateAlignedLoad(
+        vector_, builder_.CreateConstInBoundsGEP1_64(element_, panel_row, v * lanes_),
+        llvm::Align(vector_->getPrimitiveSizeInBits().getFixedValue() / 8));
+    for (int row = 0; row < rows_; ++row) {
+      const int n = row * kVectorsPerPanel + v;
+      totals_[n] = math_.multiply_add(elements[row], weights, sums_[n]);
+    }
+  }
+  for (size_t n = 0; n < sums_.size(); ++n) sums_[n]->addIncoming(totals_[n], loop);
+  Value* next = builder_.CreateAdd(i, builder_.getInt64(1));
+  i->addIncoming(next, loop);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(next, k), loop, after);
+  builder_.SetInsertPoint(after);
+}
+
+Value* TileEmitter::out_address(int row, int vector) {
+  Value* offset = builder_.CreateMul(function_->getArg(4), builder_.getInt64(row));
+  Value* address = builder_.CreateGEP(element_, function_->getArg(3), offset);
+  return builder_.CreateConstInBoundsGEP1_64(element_, address, vector * lanes_);
+}
+
+void TileEmitter::emit_stores(llvm::BasicBlock* done) {
+  llvm::LLVMContext& context = module_.getContext();
+  auto* replace = llvm::BasicBlock::Create(context, "replace", function_);
+  auto* add = llvm::BasicBlock::Create(context, "add", function_);
+  Value* is_add = builder_.CreateICmpNE(function_->getArg(7), builder_.getInt64(0));
+  builder_.CreateCondBr(is_add, add, replace);
+  for (auto* block : {replace, add}) {
+    auto* whole = llvm::BasicBlock::Create(context, "whole", function_);
+    auto* partial = llvm::BasicBlock::Create(context, "partial", function_);
+    builder_.SetInsertPoint(block);
+    Value* panel_columns = builder_.getInt64(kVectorsPerPanel * lanes_);
+    Value* is_whole = builder_.CreateICmpSGE(function_->getArg(6), panel_columns);
+    builder_.CreateCondBr(is_whole, whole, partial);
+    builder_.SetInsertPoint(whole);
+    for (int v = 0; v < kVectorsPerPanel; ++v) store_vector(v, block == add, nullptr);
+    builder_.CreateBr(done);
+    builder_.SetInsertPoint(partial);
+    store_partial(block == add, done);
+  }
+}
+
+/// The first `columns` of the panel: whole vectors past them are not touched.
+void TileEmitter::store_partial(bool add, llvm::BasicBlock* done) {
+  Value* columns = function_->getArg(6);
+  std::vector<llvm::Constant*> lane_numbers;
+  for (unsigned lane = 0; lane < lanes_; ++lane) lane_numbers.push_back(builder_.getInt32(lane));
+  for (int v = 0; v < kVectorsPerPanel; ++v) {
+    Value* rest = builder_.CreateSub(columns, builder_.getInt64(v * lanes_));
+    Value* any = builder_.CreateICmpSGT(rest, builder_.getInt64(0));
+    auto* block = llvm::BasicBlock::Create(module_.getContext(), "vector", function_);
+    builder_.CreateCondBr(any, block, done);
+    builder_.SetInsertPoint(block);
+    Value* spread =
+        builder_.CreateVectorSplat(lanes_, builder_.CreateTrunc(rest, builder_.getInt32Ty()));
+    Value* mask = builder_.CreateICmpSLT(llvm::ConstantVector::get(lane_numbers), spread);
+    store_vector(v, add, mask);
+  }
+  builder_.CreateBr(done);
+}
+
+void TileEmitter::store_vector(int vector, bool add, Value* mask) {
+  for (int row = 0; row < rows_; ++row) {
+    Value* address = out_address(row, vector);
+    Value* total = totals_[row * kVectorsPerPanel + vector];
+    if (mask == nullptr) {
+      if (add) {
+        total = builder_.CreateFAdd(builder_.CreateAlignedLoad(vector_, address, align_), total);
+      }
+      builder_.CreateAlignedStore(total, address, align_);
+      continue;
+    }
+    if (add) {
+      Value* before = builder_.CreateMaskedLoad(vector_, address, align_, mask,
+                                                llvm::Constant::getNullValue(vector_));
+      total = builder_.CreateFAdd(before, total);
+    }
+    builder_.CreateMaskedStore(total, address, align_, mask);
+  }
+}
+
+}  // namespace
+
+GemmTiling gemm_tiling(const HostTarget& host, DType dtype) {
+  const auto lanes = static_cast<int64_t>(host.vector_bits / (8 * size_of(dtype)));
+  // Of 32 registers 24 hold sums; of 16, 12. Without FMA a product needs a register too.
+  const int rows = host.vector_registers == 32 ? 6 : host.fma ? 3 : 2;
+  return {rows, kVectorsPerPanel * lanes};
+}
+
+std::string gemm_tile_name(int rows) {
+  return fmt::format("gemm_tile_{}", rows);
+}
+
+void emit_gemm_tiles(llvm::Module& module, const HostTarget& host, DType dtype) {
+  for (int rows = 1; rows <= gemm_tiling(host, dtype).rows; ++rows) {
+    TileEmitter(module, host, dtype, rows).emit();
+  }
+}
+
+}  // namespace rnnc

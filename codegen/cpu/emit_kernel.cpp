@@ -1,0 +1,394 @@
+// Algorithm:
+// 1. A loop over the rows. In it, the passes of the kernel's schedule one after another.
+// 2. Before pass p: the values per row that are ready in it, as vectors of equal lanes, so that
+//    they use the same vector math.
+// 3. Pass p walks the row in whole vectors, several to an iteration, and ends with one masked
+//    vector. In each it computes, on demand, what the pass stores, gathers or keeps in scratch.
+//    The length is a constant, so the tail's mask is one too and short rows have no loop.
+// 4. Reductions gather in one vector per place in the iteration; these are added in order, then
+//    the lanes pairwise: the same order in every run.
+#include "codegen/cpu/emit_kernel.h"
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <map>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "codegen/cpu/kernel_schedule.h"
+#include "codegen/cpu/vector_math.h"
+
+namespace rnnc {
+namespace {
+
+using llvm::Value;
+using Kind = Instruction::Kind;
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const HostTarget& host, const Kernel& kernel, DType dtype)
+      : module_(module),
+        kernel_(kernel),
+        schedule_(schedule_kernel(kernel)),
+        builder_(module.getContext()),
+        element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
+        lanes_(host.vector_bits / element_->getScalarSizeInBits()),
+        vector_(llvm::FixedVectorType::get(element_, lanes_)),
+        math_(builder_, host, vector_) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract();
+    builder_.setFastMathFlags(flags);
+  }
+
+  void emit(const std::string& name);
+
+ private:
+  /// What a pass has to compute.
+  struct Work {
+    std::vector<uint32_t> kept;        // instructions whose value goes to scratch
+    std::vector<uint32_t> stores;      // store instructions, one value per element
+    std::vector<uint32_t> reductions;  // indices into the schedule's
+    bool empty() const { return kept.empty() && stores.empty() && reductions.empty(); }
+  };
+  /// Where in the row a vector lies, and the values already computed there.
+  struct Place {
+    Value* index;
+    llvm::Constant* mask;  // null: all lanes
+    std::map<uint32_t, Value*> values;
+  };
+  using Accumulators = std::vector<std::vector<Value*>>;  // [reduction of the pass][unrolled]
+
+  void emit_row(Value* row);
+  void emit_row_values(uint32_t pass);
+  Value* row_value(uint32_t instruction);
+  Work work_of(uint32_t pass) const;
+  void emit_pass(const Work& work, uint32_t pass);
+  void emit_main_loop(const Work& work, uint32_t pass, int64_t iterations, Accumulators& sums);
+  void emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
+                   Accumulators& sums);
+  Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
+  Value* load(Value* address, const Place& place);
+  void store(Value* value, Value* address, const Place& place);
+  Value* scratch_address(uint32_t instruction, Value* index);
+  Value* combine(RowReduction::Kind kind, Value* a, Value* b);
+  Value* across_lanes(RowReduction::Kind kind, Value* value);
+  Value* identity(RowReduction::Kind kind) const;
+  size_t unroll_factor() const;
+
+  llvm::Module& module_;
+  const Kernel& kernel_;
+  const KernelSchedule schedule_;
+  llvm::IRBuilder<> builder_;
+  llvm::Type* element_;
+  unsigned lanes_;
+  llvm::FixedVectorType* vector_;
+  VectorMath math_;
+
+  llvm::Function* function_ = nullptr;
+  Value* scratch_ = nullptr;
+  std::vector<Value*> arguments_, strides_;  // of the call
+  std::vector<Value*> row_addresses_;        // per argument, of the current row
+  std::map<uint32_t, Value*> row_values_;    // per instruction with one value per row
+  std::vector<Value*> reduced_;              // per reduction
+};
+
+void KernelEmitter::emit(const std::string& name) {
+  llvm::Type* pointer = builder_.getPtrTy();
+  llvm::Type* integer = builder_.getInt64Ty();
+  function_ = llvm::Function::Create(
+      llvm::FunctionType::get(builder_.getVoidTy(), {pointer, pointer, integer, integer, pointer},
+                              false),
+      llvm::Function::ExternalLinkage, name, module_);
+  function_->setDoesNotThrow();
+  Value* begin = function_->getArg(2);
+  Value* end = function_->getArg(3);
+  scratch_ = function_->getArg(4);
+
+  llvm::LLVMContext& context = module_.getContext();
+  auto* entry = llvm::BasicBlock::Create(context, "entry", function_);
+  auto* row_loop = llvm::BasicBlock::Create(context, "row", function_);
+  builder_.SetInsertPoint(entry);
+  for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+    arguments_.push_back(builder_.CreateLoad(
+        pointer, builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), i)));
+    strides_.push_back(builder_.CreateLoad(
+        integer, builder_.CreateConstInBoundsGEP1_64(integer, function_->getArg(1), i)));
+  }
+  auto* done = llvm::BasicBlock::Create(context, "done", function_);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), row_loop, done);
+
+  builder_.SetInsertPoint(row_loop);
+  llvm::PHINode* row = builder_.CreatePHI(integer, 2, "row");
+  row->addIncoming(begin, entry);
+  emit_row(row);
+  Value* next = builder_.CreateAdd(row, builder_.getInt64(1));
+  row->addIncoming(next, builder_.GetInsertBlock());
+  builder_.CreateCondBr(builder_.CreateICmpSLT(next, end), row_loop, done);
+
+  builder_.SetInsertPoint(done);
+  builder_.CreateRetVoid();
+  done->moveAfter(&function_->back());
+}
+
+void KernelEmitter::emit_row(Value* row) {
+  row_addresses_.clear();
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    Value* offset = builder_.CreateMul(row, strides_[i]);
+    row_addresses_.push_back(builder_.CreateGEP(element_, arguments_[i], offset));
+  }
+  reduced_.assign(schedule_.reductions.size(), nullptr);
+  for (uint32_t pass = 0; pass < schedule_.passes; ++pass) {
+    emit_row_values(pass);
+    const Work work = work_of(pass);
+    if (!work.empty()) emit_pass(work, pass);
+  }
+}
+
+void KernelEmitter::emit_row_values(uint32_t pass) {
+  for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+    const Instruction& instruction = kernel_.body[i];
+    if (schedule_.pass[i] != pass) continue;
+    if (instruction.kind == Kind::Store) {
+      if (kernel_.arguments[instruction.argument].vector) continue;
+      Value* value = row_values_.at(instruction.operands[0]);
+      builder_.CreateStore(builder_.CreateExtractElement(value, uint64_t{0}),
+                           row_addresses_[instruction.argument]);
+    } else if (!instruction.vector) {
+      row_values_[i] = row_value(i);
+    }
+  }
+}
+
+Value* KernelEmitter::row_value(uint32_t i) {
+  const Instruction& instruction = kernel_.body[i];
+  switch (instruction.kind) {
+    case Kind::Load:
+      return builder_.CreateVectorSplat(
+          lanes_, builder_.CreateLoad(element_, row_addresses_[instruction.argument]));
+    case Kind::Constant:
+      return math_.constant(instruction.value);
+    case Kind::Reduce: {
+      Value* value = reduced_[schedule_.reduction[i]];
+      const bool divide = instruction.op == Op::Mean || instruction.op == Op::Var;
+      const auto length = static_cast<double>(kernel_.length);
+      return divide ? builder_.CreateFDiv(value, math_.constant(length)) : value;
+    }
+    default: {
+      std::vector<Value*> operands;
+      for (const uint32_t operand : instruction.operands) {
+        operands.push_back(row_values_.at(operand));
+      }
+      return math_.apply(instruction.op, operands);
+    }
+  }
+}
+
+KernelEmitter::Work KernelEmitter::work_of(uint32_t pass) const {
+  Work work;
+  for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+    if (schedule_.pass[i] != pass) continue;
+    const Instruction& instruction = kernel_.body[i];
+    if (schedule_.scratch_slot[i] != KernelSchedule::kNone) work.kept.push_back(i);
+    if (instruction.kind == Kind::Store && kernel_.arguments[instruction.argument].vector) {
+      work.stores.push_back(i);
+    }
+  }
+  for (uint32_t i = 0; i < schedule_.reductions.size(); ++i) {
+    if (schedule_.reductions[i].pass == pass) work.reductions.push_back(i);
+  }
+  return work;
+}
+
+/// Vectors per iteration: short bodies need several to hide latency, long ones are long enough.
+size_t KernelEmitter::unroll_factor() const {
+  constexpr size_t kOperationsPerFunction = 20;
+  size_t operations = 0;
+  for (const Instruction& instruction : kernel_.body) {
+    if (!instruction.vector) continue;
+    const bool simple =
+        instruction.kind != Kind::Scalar || instruction.op <= Op::Div || instruction.op >= Op::Min;
+    operations += simple ? 1 : kOperationsPerFunction;
+  }
+  return operations <= 16 ? 4 : operations <= 64 ? 2 : 1;
+}
+
+void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
+  const auto unroll = static_cast<int64_t>(unroll_factor());
+  const int64_t vectors = kernel_.length / lanes_;
+  Accumulators sums;
+  for (const uint32_t reduction : work.reductions) {
+    sums.emplace_back(unroll, identity(schedule_.reductions[reduction].kind));
+  }
+  int64_t done = 0;
+  if (const int64_t iterations = vectors / unroll; iterations >= 2) {
+    emit_main_loop(work, pass, iterations, sums);
+    done = iterations * unroll;
+  }
+  for (; done < vectors; ++done) {
+    emit_vector(work, pass, {builder_.getInt64(done * lanes_), nullptr, {}}, done % unroll, sums);
+  }
+  if (const auto rest = static_cast<unsigned>(kernel_.length % lanes_); rest > 0) {
+    std::vector<llvm::Constant*> mask;
+    for (unsigned lane = 0; lane < lanes_; ++lane) mask.push_back(builder_.getInt1(lane < rest));
+    emit_vector(work, pass,
+                {builder_.getInt64(vectors * lanes_), llvm::ConstantVector::get(mask), {}},
+                vectors % unroll, sums);
+  }
+  for (size_t i = 0; i < work.reductions.size(); ++i) {
+    const RowReduction::Kind kind = schedule_.reductions[work.reductions[i]].kind;
+    Value* total = sums[i][0];
+    for (int64_t u = 1; u < unroll; ++u) total = combine(kind, total, sums[i][u]);
+    reduced_[work.reductions[i]] = across_lanes(kind, total);
+  }
+}
+
+void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iterations,
+                                   Accumulators& sums) {
+  const auto unroll = static_cast<int64_t>(unroll_factor());
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* body = llvm::BasicBlock::Create(module_.getContext(), "vectors", function_);
+  auto* after = llvm::BasicBlock::Create(module_.getContext(), "rest", function_);
+  builder_.CreateBr(body);
+  builder_.SetInsertPoint(body);
+  llvm::PHINode* index = builder_.CreatePHI(builder_.getInt64Ty(), 2, "index");
+  index->addIncoming(builder_.getInt64(0), before);
+  std::vector<llvm::PHINode*> gathered;
+  for (auto& places : sums) {
+    for (Value*& sum : places) {
+      llvm::PHINode* phi = builder_.CreatePHI(vector_, 2);
+      phi->addIncoming(sum, before);
+      gathered.push_back(phi);
+      sum = phi;
+    }
+  }
+  for (int64_t u = 0; u < unroll; ++u) {
+    emit_vector(work, pass, {builder_.CreateAdd(index, builder_.getInt64(u * lanes_)), nullptr, {}},
+                u, sums);
+  }
+  size_t next_phi = 0;
+  for (const auto& places : sums) {
+    for (Value* sum : places) gathered[next_phi++]->addIncoming(sum, builder_.GetInsertBlock());
+  }
+  Value* next = builder_.CreateAdd(index, builder_.getInt64(unroll * lanes_));
+  index->addIncoming(next, builder_.GetInsertBlock());
+  Value* more = builder_.CreateICmpULT(next, builder_.getInt64(iterations * unroll * lanes_));
+  builder_.CreateCondBr(more, body, after);
+  builder_.SetInsertPoint(after);
+}
+
+void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
+                                Accumulators& sums) {
+  for (const uint32_t i : work.kept) {
+    // Scratch slots are whole vectors long: no mask.
+    builder_.CreateStore(value_at(i, pass, place), scratch_address(i, place.index));
+  }
+  for (size_t i = 0; i < work.reductions.size(); ++i) {
+    const RowReduction& reduction = schedule_.reductions[work.reductions[i]];
+    Value* value = value_at(reduction.operand, pass, place);
+    if (reduction.kind == RowReduction::Kind::SumOfSquares) {
+      const auto length = static_cast<double>(kernel_.length);
+      Value* mean = builder_.CreateFDiv(reduced_[reduction.sum], math_.constant(length));
+      Value* difference = builder_.CreateFSub(value, mean);
+      value = builder_.CreateFMul(difference, difference);
+    }
+    if (place.mask != nullptr) {
+      value = builder_.CreateSelect(place.mask, value, identity(reduction.kind));
+    }
+    sums[i][unrolled] = combine(reduction.kind, sums[i][unrolled], value);
+  }
+  for (const uint32_t i : work.stores) {
+    const Instruction& instruction = kernel_.body[i];
+    Value* address =
+        builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], place.index);
+    store(value_at(instruction.operands[0], pass, place), address, place);
+  }
+}
+
+Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
+  const Instruction& instruction = kernel_.body[i];
+  if (!instruction.vector) return row_values_.at(i);
+  if (const auto known = place.values.find(i); known != place.values.end()) return known->second;
+  Value* value = nullptr;
+  if (instruction.kind == Kind::Load) {
+    value = load(
+        builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], place.index),
+        place);
+  } else if (instruction.kind == Kind::Constant) {
+    value = math_.constant(instruction.value);
+  } else if (schedule_.pass[i] < pass) {
+    value = builder_.CreateLoad(vector_, scratch_address(i, place.index));
+  } else {
+    std::vector<Value*> operands;
+    for (const uint32_t operand : instruction.operands) {
+      operands.push_back(value_at(operand, pass, place));
+    }
+    value = math_.apply(instruction.op, operands);
+  }
+  place.values[i] = value;
+  return value;
+}
+
+Value* KernelEmitter::load(Value* address, const Place& place) {
+  const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
+  return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
+                                   llvm::Constant::getNullValue(vector_));
+}
+
+void KernelEmitter::store(Value* value, Value* address, const Place& place) {
+  const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  if (place.mask == nullptr) {
+    builder_.CreateAlignedStore(value, address, align);
+  } else {
+    builder_.CreateMaskedStore(value, address, align, place.mask);
+  }
+}
+
+Value* KernelEmitter::scratch_address(uint32_t i, Value* index) {
+  const int64_t start = schedule_.scratch_slot[i] * scratch_slot_elements(kernel_);
+  return builder_.CreateInBoundsGEP(element_, scratch_,
+                                    builder_.CreateAdd(index, builder_.getInt64(start)));
+}
+
+Value* KernelEmitter::identity(RowReduction::Kind kind) const {
+  switch (kind) {
+    case RowReduction::Kind::Min:
+      return llvm::ConstantFP::getInfinity(vector_);
+    case RowReduction::Kind::Max:
+      return llvm::ConstantFP::getInfinity(vector_, /*Negative=*/true);
+    default:
+      return math_.constant(0);
+  }
+}
+
+Value* KernelEmitter::combine(RowReduction::Kind kind, Value* a, Value* b) {
+  switch (kind) {
+    case RowReduction::Kind::Min:
+      return math_.minimum(a, b);
+    case RowReduction::Kind::Max:
+      return math_.maximum(a, b);
+    default:
+      return builder_.CreateFAdd(a, b);
+  }
+}
+
+Value* KernelEmitter::across_lanes(RowReduction::Kind kind, Value* value) {
+  std::vector<int> rotated(lanes_);
+  for (unsigned shift = lanes_ / 2; shift > 0; shift /= 2) {
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+      rotated[lane] = static_cast<int>((lane + shift) % lanes_);
+    }
+    value = combine(kind, value, builder_.CreateShuffleVector(value, rotated));
+  }
+  return builder_.CreateVectorSplat(lanes_, builder_.CreateExtractElement(value, uint64_t{0}));
+}
+
+}  // namespace
+
+void emit_kernel(llvm::Module& module, const HostTarget& host, const Kernel& kernel, DType dtype,
+                 const std::string& name) {
+  KernelEmitter(module, host, kernel, dtype).emit(name);
+}
+
+}  // namespace rnnc

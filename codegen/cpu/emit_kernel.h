@@ -1,0 +1,17 @@
+/// Fused elementwise kernels as LLVM functions of the type `CpuKernel`.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <string>
+
+#include "codegen/cpu/host_target.h"
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// Adds the function `name` to `module`. Arithmetic is in `dtype`, f32 or f64.
+void emit_kernel(llvm::Module& module, const HostTarget& host, const Kernel& kernel, DType dtype,
+                 const std::string& name);
+
+}  // namespace rnnc

@@ -1,0 +1,14 @@
+/// One `Kernel` of a plan as a CUDA C++ function.
+#pragma once
+
+#include <string>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// The function named `cuda_kernel_name(index)`. Only numbers of the plan go into the text: names
+/// come from users and may be anything.
+std::string emit_cuda_kernel(const Kernel& kernel, size_t index);
+
+}  // namespace rnnc

@@ -1,0 +1,225 @@
+// What every generated translation unit starts with. It includes nothing: NVRTC knows CUDA's math
+// functions and intrinsics by itself. Needs sm_80. The host's side of the structs below is
+// codegen/cuda/kernel_abi.h.
+
+// ---- Element types: storage converts to and from float, in which all arithmetic happens. ----
+
+struct rnnc_bf16 {
+  unsigned short bits;
+};
+struct rnnc_f16 {
+  unsigned short bits;
+};
+
+static __device__ __forceinline__ float rnnc_load(const float* from) {
+  return *from;
+}
+static __device__ __forceinline__ float rnnc_load(const rnnc_bf16* from) {
+  return __uint_as_float(static_cast<unsigned>(from->bits) << 16);
+}
+static __device__ __forceinline__ float rnnc_load(const rnnc_f16* from) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(from->bits));
+  return value;
+}
+static __device__ __forceinline__ void rnnc_store(float* to, float value) {
+  *to = value;
+}
+static __device__ __forceinline__ void rnnc_store(rnnc_bf16* to, float value) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  to->bits = bits;
+}
+static __device__ __forceinline__ void rnnc_store(rnnc_f16* to, float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  to->bits = bits;
+}
+
+// ---- Scalar functions, named in ir/ops.def. NaN passes through every one of them. ----
+
+static __device__ __forceinline__ float rnnc_max(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+static __device__ __forceinline__ float rnnc_min(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+static __device__ __forceinline__ float rnnc_bool(bool condition) {
+  return condition ? 1.0f : 0.0f;
+}
+static __device__ __forceinline__ float rnnc_abs(float a) {
+  return fabsf(a);
+}
+static __device__ __forceinline__ float rnnc_sign(float a) {
+  return a != a ? a : rnnc_bool(a > 0.0f) - rnnc_bool(a < 0.0f);
+}
+static __device__ __forceinline__ float rnnc_floor(float a) {
+  return floorf(a);
+}
+static __device__ __forceinline__ float rnnc_exp(float a) {
+  return expf(a);
+}
+static __device__ __forceinline__ float rnnc_log(float a) {
+  return logf(a);
+}
+static __device__ __forceinline__ float rnnc_log1p(float a) {
+  return log1pf(a);
+}
+static __device__ __forceinline__ float rnnc_expm1(float a) {
+  return expm1f(a);
+}
+static __device__ __forceinline__ float rnnc_sqrt(float a) {
+  return sqrtf(a);
+}
+static __device__ __forceinline__ float rnnc_rsqrt(float a) {
+  return rsqrtf(a);
+}
+static __device__ __forceinline__ float rnnc_tanh(float a) {
+  return tanhf(a);
+}
+static __device__ __forceinline__ float rnnc_erf(float a) {
+  return erff(a);
+}
+static __device__ __forceinline__ float rnnc_sin(float a) {
+  return sinf(a);
+}
+static __device__ __forceinline__ float rnnc_cos(float a) {
+  return cosf(a);
+}
+// exp(-a) overflows to infinity below -88, where the true result is below 1e-38: it becomes 0.
+static __device__ __forceinline__ float rnnc_sigmoid(float a) {
+  return 1.0f / (1.0f + expf(-a));
+}
+static __device__ __forceinline__ float rnnc_silu(float a) {
+  return a * rnnc_sigmoid(a);
+}
+static __device__ __forceinline__ float rnnc_softplus(float a) {
+  return rnnc_max(a, 0.0f) + log1pf(expf(-fabsf(a)));
+}
+// erfc keeps the relative accuracy of the left tail, where 1 + erf would cancel.
+static __device__ __forceinline__ float rnnc_gelu(float a) {
+  return 0.5f * a * erfcf(-a * 0.70710678118654752440f);
+}
+static __device__ __forceinline__ float rnnc_elu(float a) {
+  return a > 0.0f ? a : expm1f(a);
+}
+// C's pow(1, NaN) and pow(NaN, 0) are 1; here NaN passes through.
+static __device__ __forceinline__ float rnnc_pow(float a, float b) {
+  return a != a || b != b ? a + b : powf(a, b);
+}
+// The remainder with the divisor's sign.
+static __device__ __forceinline__ float rnnc_mod(float a, float b) {
+  const float rest = fmodf(a, b);
+  if (rest == 0.0f) return copysignf(0.0f, b);
+  return (rest < 0.0f) == (b < 0.0f) || rest != rest ? rest : rest + b;
+}
+
+// ---- Reductions over a block, always in the same order. ----
+
+struct rnnc_sum {
+  static __device__ __forceinline__ float identity() { return 0.0f; }
+  static __device__ __forceinline__ float join(float a, float b) { return a + b; }
+};
+struct rnnc_least {
+  static __device__ __forceinline__ float identity() { return __int_as_float(0x7f800000); }
+  static __device__ __forceinline__ float join(float a, float b) { return rnnc_min(a, b); }
+};
+struct rnnc_greatest {
+  static __device__ __forceinline__ float identity() { return __int_as_float(0xff800000); }
+  static __device__ __forceinline__ float join(float a, float b) { return rnnc_max(a, b); }
+};
+
+// First half: leaves one value per warp in `partial`. The caller then synchronises the block.
+template <typename Reduction>
+static __device__ __forceinline__ void rnnc_reduce_warps(float value, float* partial) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = Reduction::join(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+}
+
+// Second half: every thread gets the block's value.
+template <typename Reduction, int Warps>
+static __device__ __forceinline__ float rnnc_join_warps(const float* partial) {
+  float value = partial[0];
+#pragma unroll
+  for (int warp = 1; warp < Warps; ++warp) value = Reduction::join(value, partial[warp]);
+  return value;
+}
+
+// ---- Where arrays lie. ----
+
+// The parameter block that graphs of ours read. Word 0 is the first step of the current chunk, the
+// words after it are the addresses of buffers that may lie elsewhere at every call.
+typedef long long rnnc_word;
+
+// Row 0 of an array. With slot < 0 it lies at `address`; else `address` bytes and `per_step` bytes
+// for every step before the chunk from the address in that slot of the parameter block.
+struct rnnc_access {
+  rnnc_word address;
+  rnnc_word per_step;
+  rnnc_word stride;  // elements from one row to the next
+  int slot;
+};
+
+// Rows of a launch; blocks of one blockIdx.y take `per_slice` of them.
+struct rnnc_rows {
+  const rnnc_word* frame;
+  unsigned count;
+  unsigned per_slice;
+};
+
+template <typename T>
+static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc_access& access,
+                                              unsigned row) {
+  rnnc_word address = access.address;
+  if (access.slot >= 0) address += frame[1 + access.slot] + frame[0] * access.per_step;
+  return reinterpret_cast<T*>(address) + row * access.stride;
+}
+
+// ---- Kernels that every program needs. ----
+
+struct rnnc_words {
+  rnnc_word word[64];
+};
+
+// Writes words [first, first + count) of the parameter block, in the stream's order.
+extern "C" __global__ void rnnc_set_frame(rnnc_word* frame, int first, int count,
+                                          const __grid_constant__ rnnc_words words) {
+  if (threadIdx.x < count) frame[first + threadIdx.x] = words.word[threadIdx.x];
+}
+
+// A history to move: `depth` slots of `units` 16-bit words each.
+struct rnnc_history {
+  unsigned short* slots;
+  rnnc_word units;
+  rnnc_word depth;
+};
+struct rnnc_histories {
+  rnnc_history history[64];
+};
+
+// The end of a chunk of `steps` steps. blockIdx.y takes one history: slots [steps, steps + depth)
+// move to [0, depth), in ascending order, as the two may overlap. With a `frame`, its step moves on.
+extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps,
+                                          const __grid_constant__ rnnc_histories histories) {
+  const rnnc_history& history = histories.history[blockIdx.y];
+  const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
+  rnnc_word unit = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; unit < history.units; unit += threads) {
+    for (rnnc_word slot = 0; slot < history.depth; ++slot) {
+      history.slots[slot * history.units + unit] =
+          history.slots[(steps + slot) * history.units + unit];
+    }
+  }
+  if (frame != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+    frame[0] += steps;
+  }
+}
+
+// ---- The plan's kernels. ----

@@ -1,0 +1,137 @@
+#include "frontend/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "frontend/builtins.h"
+
+namespace rnnc {
+namespace {
+
+// Stacks of many layers stay far below; a loop to a million does not.
+constexpr int kMostExpressions = 1 << 16;
+constexpr int kDeepestRecursion = 600;
+constexpr size_t kLongestQuote = 48;
+
+template <typename Table>
+auto find_in(const Table& table, std::string_view name) {
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+template <typename Table>
+std::vector<std::string> names_in(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& [name, item] : table) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace
+
+Context::Context(const ast::Module& module, const std::vector<SourceFile>& files,
+                 Diagnostics& diagnostics)
+    : files_(files), diagnostics_(diagnostics), budget_(kMostExpressions) {
+  // Cells, networks and fns are called, so they share one set of names; consts have their own.
+  Table<ast::Identifier> callables;
+  const auto add_callable = [&](const ast::Identifier& name) {
+    if (find_builtin(name.text)) {
+      error(name.location, fmt::format("`{}` is a built-in function", name.text),
+            "choose another name");
+    }
+    const auto [first, fresh] = callables.emplace(name.text, &name);
+    if (!fresh) report_clash(name, *first->second);
+    return fresh;
+  };
+  for (const ast::Item& item : module.items) {
+    if (const auto* import = std::get_if<ast::Import>(&item)) {
+      has_imports_ = true;
+      error(import->location, "`import` is not compiled yet", "copy what you need into this file");
+    } else if (const auto* constant = std::get_if<ast::Constant>(&item)) {
+      const auto [first, fresh] = constants_.emplace(constant->name.text, constant);
+      if (!fresh) report_clash(constant->name, first->second->name);
+    } else if (const auto* function = std::get_if<ast::Function>(&item)) {
+      if (add_callable(function->name)) functions_.emplace(function->name.text, function);
+    } else {
+      const auto& definition = std::get<ast::Definition>(item);
+      if (add_callable(definition.name)) definitions_.emplace(definition.name.text, &definition);
+    }
+  }
+}
+
+const ast::Definition* Context::definition(std::string_view name) const {
+  return find_in(definitions_, name);
+}
+const ast::Function* Context::function(std::string_view name) const {
+  return find_in(functions_, name);
+}
+const ast::Constant* Context::constant(std::string_view name) const {
+  return find_in(constants_, name);
+}
+
+std::vector<std::string> Context::names_of_definitions() const {
+  return names_in(definitions_);
+}
+std::vector<std::string> Context::names_of_constants() const {
+  return names_in(constants_);
+}
+std::vector<std::string> Context::names_of_functions() const {
+  std::vector<std::string> names = names_in(functions_);
+  for (const Builtin& builtin : builtins()) names.emplace_back(builtin.name);
+  return names;
+}
+
+void Context::report(Diagnostic diagnostic) {
+  if (diagnostic.severity == Severity::Error) ++errors_;
+  diagnostics_.report(std::move(diagnostic));
+}
+
+void Context::error(SourceLocation location, std::string message, std::string hint,
+                    std::vector<Diagnostic::Note> notes) {
+  report({Severity::Error, location, std::move(message), std::move(hint), std::move(notes)});
+}
+
+void Context::report_clash(const ast::Identifier& name, const ast::Identifier& first) {
+  error(name.location, fmt::format("`{}` is defined twice", name.text), "",
+        {{first.location, "first here"}});
+}
+
+std::string Context::quote(SourceLocation location) const {
+  std::string text;
+  for (const char c : files_[location.file].slice(location)) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (!blank) {
+      text += c;
+    } else if (!text.empty() && text.back() != ' ') {
+      text += ' ';
+    }
+  }
+  if (text.size() > kLongestQuote) {
+    size_t cut = kLongestQuote - 3;
+    while (cut > 0 && (text[cut] & 0xC0) == 0x80) --cut;  // not inside a character
+    text = text.substr(0, cut) + "...";
+  }
+  return "`" + text + "`";
+}
+
+std::string Context::line_of(SourceLocation location) const {
+  return fmt::format("line {}", files_[location.file].position(location.begin).line);
+}
+
+bool Context::enter(SourceLocation location) {
+  ++depth_;
+  if (exhausted_) return false;
+  if (depth_ > kDeepestRecursion) {
+    error(location, "calls and expressions are nested too deeply here");
+    exhausted_ = true;
+  } else if (--budget_ < 0) {
+    error(location,
+          fmt::format("unrolled, this file has more than {} operations", kMostExpressions),
+          "loops and calls are written out one by one: is a range too long?");
+    exhausted_ = true;
+  }
+  return !exhausted_;
+}
+
+}  // namespace rnnc

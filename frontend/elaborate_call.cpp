@@ -1,0 +1,313 @@
+// Calls: built-in functions are nodes; fns, cells and networks are inlined.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/elaborator.h"
+
+namespace rnnc {
+
+using ast::Expr;
+
+namespace {
+
+/// "2 arguments", "1 argument".
+std::string counted(size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+template <typename List, typename Name>
+std::string join_names(const List& list, Name&& name) {
+  std::string text;
+  for (const auto& item : list) text += (text.empty() ? "" : ", ") + name(item).text;
+  return text;
+}
+
+bool declares(const ast::Definition& definition, std::string_view dim) {
+  return std::ranges::any_of(definition.dims, [&](const ast::DimParameter& parameter) {
+    return parameter.name.text == dim;
+  });
+}
+
+}  // namespace
+
+Value Elaborator::call(const Expr& expr) {
+  if (const Builtin* builtin = find_builtin(expr.text)) return call_builtin(*builtin, expr);
+  if (const ast::Function* callee = context_.function(expr.text)) {
+    return call_function(*callee, expr);
+  }
+  const ast::Definition* callee = context_.definition(expr.text);
+  if (!callee) return unknown_callee(expr);
+  const std::vector<Value> values = call_definition(*callee, expr);
+  if (values.size() == 1) return values[0];
+  const std::string names =
+      join_names(callee->outputs, [](const ast::Identifier& name) { return name; });
+  return error(expr.location,
+               fmt::format("`{}` gives {} values ({})", expr.text, values.size(), names),
+               fmt::format("give each a name: `({}) = {}(…)`", names, expr.text));
+}
+
+Value Elaborator::unknown_callee(const Expr& expr) {
+  arguments(expr);
+  failed_ = true;
+  if (context_.has_imports()) return {};
+  const Binding* binding = frame_->find(expr.text);
+  if (binding && binding->kind != Binding::Kind::Poison) {
+    return error(expr.text_location,
+                 fmt::format("`{}` is {}, not a function", expr.text, describe(binding->kind)),
+                 "a product is written with `*` or `@`");
+  }
+  std::vector<std::string> names = context_.names_of_functions();
+  if (frame_->kind == Frame::Kind::Network) {
+    for (std::string& name : context_.names_of_definitions()) names.push_back(std::move(name));
+  }
+  return error(expr.text_location, fmt::format("unknown function `{}`", expr.text),
+               did_you_mean(expr.text, names));
+}
+
+std::vector<Value> Elaborator::arguments(const Expr& expr) {
+  std::vector<Value> values;
+  for (const ast::ExprPtr& argument : expr.children) values.push_back(expression(*argument));
+  return values;
+}
+
+bool Elaborator::accepts_layer_syntax(const Expr& expr, std::string_view kind) {
+  if (expr.dims.empty() && !expr.layer && !expr.reverse) return true;
+  const std::string what = !expr.dims.empty() ? "takes no dims"
+                           : expr.layer       ? "has no params to name with `as`"
+                                              : "cannot run in reverse";
+  const SourceLocation place = !expr.dims.empty() ? expr.dims.front().name.location
+                               : expr.layer       ? expr.layer->location
+                                                  : expr.location;
+  error(place, fmt::format("`{}` is {} and {}", expr.text, kind, what));
+  return false;
+}
+
+Value Elaborator::call_builtin(const Builtin& builtin, const Expr& expr) {
+  using Kind = Builtin::Kind;
+  if (!accepts_layer_syntax(expr, "a function")) return {};
+  const size_t count = expr.children.size();
+  if (count < builtin.fewest || count > builtin.most) {
+    arguments(expr);
+    const bool range = builtin.fewest != builtin.most;
+    return error(expr.location,
+                 fmt::format("`{}` takes {}{}, got {}", builtin.name,
+                             range ? fmt::format("{} to ", builtin.fewest) : "",
+                             counted(builtin.most, "argument"), count),
+                 fmt::format("write `{}`", builtin.usage));
+  }
+  if (builtin.kind == Kind::NotCompiled) {
+    return error(expr.location, fmt::format("`{}` is not compiled yet", builtin.name),
+                 std::string(builtin.instead));
+  }
+  const std::vector<Value> values = arguments(expr);
+  if (builtin.kind == Kind::MinMax && count == 1) return apply(builtin.reduction, values, expr);
+  if (builtin.kind != Kind::Dot) return apply(builtin.op, values, expr);
+  if (std::ranges::any_of(values, &Value::is_poison)) return {};
+  const std::vector<Type> types = {type_of(values[0]), type_of(values[1])};
+  const auto wrong = dot_misfit(
+      quote(expr), {{quote(*expr.children[0]), types[0]}, {quote(*expr.children[1]), types[1]}});
+  if (wrong) return error(expr.location, wrong->message + values_in(types), wrong->hint);
+  return apply(builtin.reduction, {apply(builtin.op, values, expr)}, expr);
+}
+
+/// True if the callee is good by itself; an error if it is being checked further out.
+template <typename Item>
+bool Elaborator::check_callee(const Item& callee, const Expr& expr) {
+  if (context_.progress(&callee) == Context::Progress::Running) {
+    const bool called = expr.kind == Expr::Kind::Call;
+    error(called ? expr.text_location : expr.location,
+          fmt::format("`{}` is defined by itself", callee.name.text),
+          called ? "recurrence over time is a state: `h[t-1]`" : "");
+    return false;
+  }
+  if (check(context_, callee)) return true;
+  failed_ = true;
+  return false;
+}
+template bool Elaborator::check_callee(const ast::Constant& callee, const Expr& expr);
+
+Value Elaborator::call_function(const ast::Function& function, const Expr& expr) {
+  if (!accepts_layer_syntax(expr, "a fn")) return {};
+  const std::vector<Value> values = arguments(expr);
+  const std::vector<ast::Identifier>& parameters = function.parameters;
+  if (values.size() != parameters.size()) {
+    return error(expr.location,
+                 fmt::format("`{}` takes {}, got {}", expr.text,
+                             counted(parameters.size(), "argument"), values.size()),
+                 fmt::format("write `{}({})`", expr.text,
+                             join_names(parameters, [](const auto& name) { return name; })));
+  }
+  if (!check_callee(function, expr)) return {};
+  Frame frame;
+  frame.kind = Frame::Kind::Function;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Binding& argument = frame.names[parameters[i].text];
+    argument.kind = Binding::Kind::Local;
+    argument.location = parameters[i].location;
+    argument.value = values[i];
+  }
+  const Inlining inlining(*this, frame, expr);
+  return expression(*function.body);
+}
+
+bool Elaborator::may_call_definition(const ast::Definition& callee, const Expr& expr) {
+  if (frame_->kind == Frame::Kind::Cell) {
+    error(expr.location, fmt::format("a {} inside a cell is not compiled yet", callee.kind()),
+          "call both from a network, or write its equations here");
+    return false;
+  }
+  if (frame_->kind != Frame::Kind::Network) {
+    error(expr.location, fmt::format("only a network can call a {}", callee.kind()));
+    return false;
+  }
+  return true;
+}
+
+std::vector<Value> Elaborator::call_definition(const ast::Definition& callee, const Expr& expr) {
+  std::vector<Value> results(callee.outputs.size());
+  const std::vector<Value> values = arguments(expr);
+  if (!may_call_definition(callee, expr)) return results;
+  if (expr.reverse) error(expr.location, "`reverse` is not compiled yet");
+  if (values.size() != callee.inputs.size()) {
+    error(
+        expr.location,
+        fmt::format("`{}` takes {} ({}), got {}", expr.text, counted(callee.inputs.size(), "input"),
+                    join_names(callee.inputs, [](const ast::Input& in) { return in.name; }),
+                    values.size()));
+    return results;
+  }
+  if (!context_.enter(expr.location)) {
+    failed_ = true;
+  } else if (check_callee(callee, expr)) {
+    results = inline_layer(callee, expr, values);
+  }
+  context_.leave();
+  return results;
+}
+
+std::vector<Value> Elaborator::inline_layer(const ast::Definition& callee, const Expr& expr,
+                                            const std::vector<Value>& arguments) {
+  std::vector<Value> results(callee.outputs.size());
+  Frame frame;
+  frame.kind = callee.is_network ? Frame::Kind::Network : Frame::Kind::Cell;
+  frame.definition = &callee;
+  frame.prefix = frame_->prefix + layer_name(callee, expr) + ".";
+  if (!explicit_dims(callee, expr, frame)) return results;
+  if (!inferred_dims(callee, expr, arguments, frame)) return results;
+  if (!layer_inputs(callee, expr, arguments, frame)) return results;
+  const Inlining inlining(*this, frame, expr);
+  return body(callee);
+}
+
+std::string Elaborator::layer_name(const ast::Definition& callee, const Expr& expr) {
+  if (!expr.layer) {
+    return fmt::format("{}.{}", callee.name.text, frame_->layer_counts[callee.name.text]++);
+  }
+  if (!frame_->layer_names.insert(expr.layer->text).second) {
+    error(expr.layer->location, fmt::format("two layers are named `{}`", expr.layer->text),
+          "without `as`, layers are numbered");
+  }
+  return expr.layer->text;
+}
+
+/// Binds `H = …` of the call; false after an error.
+bool Elaborator::explicit_dims(const ast::Definition& callee, const Expr& expr, Frame& frame) {
+  bool good = true;
+  for (const ast::DimArgument& argument : expr.dims) {
+    const std::string& name = argument.name.text;
+    const auto value = dim(*argument.value);
+    good = good && value && check_extent(*value, argument.value->location);
+    if (!declares(callee, name)) {
+      std::vector<std::string> names;
+      for (const ast::DimParameter& parameter : callee.dims) names.push_back(parameter.name.text);
+      const std::string list = fmt::format("{}", fmt::join(names, ", "));
+      error(argument.name.location, fmt::format("`{}` has no dim `{}`", expr.text, name),
+            did_you_mean(name, names, names.empty() ? "it has none" : "its dims are " + list));
+      good = false;
+    } else if (frame.find(name)) {
+      error(argument.name.location, fmt::format("the dim `{}` is given twice", name));
+      good = false;
+    } else {
+      Binding& binding = frame.names[name];
+      if (value) binding.kind = Binding::Kind::Dim;
+      if (value) binding.dim = *value;
+    }
+  }
+  return good;
+}
+
+/// Binds the callee's other dims: from an argument where an input's dim is a bare symbol, else by
+/// default; false after an error.
+bool Elaborator::inferred_dims(const ast::Definition& callee, const Expr& expr,
+                               const std::vector<Value>& arguments, Frame& frame) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::vector<ast::ExprPtr>& dims = callee.inputs[i].shape;
+    if (arguments[i].is_poison()) return false;
+    const Shape shape = type_of(arguments[i]).shape;
+    if (shape.size() != dims.size()) {
+      error(expr.children[i]->location,
+            fmt::format("`{}` takes `{}`, but {} is {}", expr.text, print(callee.inputs[i]),
+                        quote(*expr.children[i]), describe({shape})));
+      return false;
+    }
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const std::string& name = dims[axis]->text;
+      if (dims[axis]->kind != Expr::Kind::Name || !declares(callee, name)) continue;
+      const auto [place, fresh] = frame.names.try_emplace(name);
+      if (!fresh) continue;
+      place->second.kind = Binding::Kind::Dim;
+      place->second.dim = shape[axis];
+    }
+  }
+  bool good = true;
+  for (const ast::DimParameter& parameter : callee.dims) {
+    if (frame.find(parameter.name.text)) continue;
+    std::optional<Dim> value;
+    if (parameter.default_value) {
+      const Inlining inlining(*this, frame, expr);
+      value = dim(*parameter.default_value);
+    } else {
+      error(expr.text_location,
+            fmt::format("the dim `{}` of `{}` is not known here", parameter.name.text, expr.text),
+            fmt::format("write `{}[{} = …](…)`", expr.text, parameter.name.text));
+    }
+    Binding& binding = frame.names[parameter.name.text];
+    if (value) binding.kind = Binding::Kind::Dim;
+    if (value) binding.dim = *value;
+    good = good && value;
+  }
+  return good;
+}
+
+/// Binds the callee's inputs to the arguments; false after an error.
+bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
+                              const std::vector<Value>& arguments, Frame& frame) {
+  bool good = true;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ast::Input& input = callee.inputs[i];
+    std::optional<Shape> expected;
+    {
+      const Inlining inlining(*this, frame, expr);
+      expected = shape(input.shape);
+      Binding& binding = frame.names[input.name.text];
+      binding.kind = Binding::Kind::Input;
+      binding.location = input.name.location;
+      binding.value = arguments[i];
+    }
+    const Type type = type_of(arguments[i]);
+    good = good && expected;
+    if (!expected || type.shape == *expected) continue;
+    const std::vector<Type> types = {{*expected}, type};
+    error(expr.children[i]->location,
+          fmt::format("`{}` takes `{}` of shape {}, but {} is {}", expr.text, input.name.text,
+                      to_string(*expected), quote(*expr.children[i]), describe(type)) +
+              values_in(types),
+          "", {{input.name.location, "the input is declared here"}});
+    good = false;
+  }
+  return good;
+}
+
+}  // namespace rnnc

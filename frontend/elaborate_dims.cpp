@@ -1,0 +1,191 @@
+// Dims: polynomials over the definition's symbols, and their numbers where loops need them.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "frontend/elaborator.h"
+
+namespace rnnc {
+
+using ast::BinaryOp;
+using ast::Expr;
+
+namespace {
+
+constexpr size_t kMaxRank = 3;
+constexpr int64_t kAssumedDim = 2;
+constexpr double kLargestDim = 2147483647;
+
+}  // namespace
+
+std::optional<Dim> Elaborator::dim(const Expr& expr) {
+  std::optional<Dim> result;
+  if (!context_.enter(expr.location)) {
+    failed_ = true;
+  } else if (expr.kind == Expr::Kind::Number) {
+    result = dim_of_number(expr);
+  } else if (expr.kind == Expr::Kind::Name) {
+    result = dim_of_name(expr);
+  } else if (expr.kind == Expr::Kind::Negate) {
+    if (const auto operand = dim(*expr.children[0])) result = Dim(0) - *operand;
+  } else if (expr.kind == Expr::Kind::Binary) {
+    result = dim_of_binary(expr);
+  } else {
+    error(expr.location, fmt::format("{} is not a dim", quote(expr)),
+          "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
+  }
+  context_.leave();
+  return result;
+}
+
+std::optional<Dim> Elaborator::dim_of_number(const Expr& expr) {
+  int64_t value = 0;
+  const char* end = expr.text.data() + expr.text.size();
+  const auto [rest, status] = std::from_chars(expr.text.data(), end, value);
+  if (rest != end) {
+    error(expr.location, fmt::format("a dim is a whole number, not {}", quote(expr)));
+    return std::nullopt;
+  }
+  if (status != std::errc() || static_cast<double>(value) > kLargestDim) {
+    error(expr.location, fmt::format("the dim {} is too large", quote(expr)));
+    return std::nullopt;
+  }
+  return Dim(value);
+}
+
+std::optional<Dim> Elaborator::dim_of_name(const Expr& expr) {
+  using Kind = Binding::Kind;
+  if (Binding* binding = frame_->find(expr.text)) {
+    binding->used = true;
+    if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) return binding->dim;
+    if (binding->kind != Kind::Poison) {
+      error(expr.location,
+            fmt::format("`{}` is {}, not a dim", expr.text, describe(binding->kind)));
+    }
+    return std::nullopt;
+  }
+  if (const ast::Constant* constant = context_.constant(expr.text)) {
+    if (!check_callee(*constant, expr)) return std::nullopt;
+    const double value = context_.constant_values()[constant];
+    if (std::floor(value) == value && std::fabs(value) <= kLargestDim) {
+      return Dim(static_cast<int64_t>(value));
+    }
+    error(expr.location, fmt::format("a dim is a whole number, but `{}` is {}", expr.text, value));
+    return std::nullopt;
+  }
+  std::vector<std::string> dims;
+  for (const auto& [name, binding] : frame_->names) {
+    if (binding.kind == Kind::Dim || binding.kind == Kind::LoopIndex) dims.push_back(name);
+  }
+  std::string hint;
+  if (frame_->definition) {
+    const ast::Definition& definition = *frame_->definition;
+    std::string list;
+    for (const ast::DimParameter& dim : definition.dims) list += dim.name.text + ", ";
+    hint = fmt::format("dims are declared after the name: `{} {}[{}{}](…)`", definition.kind(),
+                       definition.name.text, list, expr.text);
+  }
+  const bool time = expr.text == "t";
+  error(expr.location,
+        time ? "`t` is the time step, not a dim" : fmt::format("unknown dim `{}`", expr.text),
+        time ? "" : did_you_mean(expr.text, dims, hint));
+  frame_->names[expr.text] = {};
+  return std::nullopt;
+}
+
+std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr) {
+  const auto left = dim(*expr.children[0]);
+  const auto right = dim(*expr.children[1]);
+  if (!left || !right) return std::nullopt;
+  switch (expr.op) {
+    case BinaryOp::Add:
+      return *left + *right;
+    case BinaryOp::Sub:
+      return *left - *right;
+    case BinaryOp::Mul:
+      return *left * *right;
+    case BinaryOp::Div:
+      break;
+    default:
+      error(expr.location, fmt::format("dims have no `{}`", spelling(expr.op)),
+            "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
+      return std::nullopt;
+  }
+  auto quotient = Dim::divide(*left, *right);
+  if (!quotient) {
+    const bool zero = right->constant() == 0;
+    error(expr.location, zero ? fmt::format("{} divides by zero", quote(expr))
+                              : fmt::format("{} divides by a sum, which dims cannot", quote(expr)));
+  }
+  return quotient;
+}
+
+std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {
+  if (dims.size() > kMaxRank) {
+    error({dims[0]->location.file, dims[0]->location.begin, dims.back()->location.end},
+          fmt::format("a shape has at most {} dims, this one has {}", kMaxRank, dims.size()));
+    return std::nullopt;
+  }
+  std::optional<Shape> result = Shape();
+  for (const ast::ExprPtr& expr : dims) {
+    const auto value = dim(*expr);
+    if (value && check_extent(*value, expr->location) && result) {
+      result->push_back(*value);
+    } else {
+      result.reset();
+    }
+  }
+  return result;
+}
+
+bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
+  if (const auto number = dim.constant(); number && *number < 1) {
+    error(location, fmt::format("a dim is at least 1, not {}", context_.quote(location)));
+    return false;
+  }
+  for (const std::string& symbol : dim.symbols()) {
+    if (!given_.contains(symbol)) return true;
+  }
+  const Result<int64_t> size = dim.evaluate(given_);
+  if (size && *size > 0) return true;
+  error(location, size ? fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(),
+                                     values_in({Type{{dim}}}))
+                       : size.error().message);
+  return false;
+}
+
+std::optional<int64_t> Elaborator::integer(const Expr& expr, std::string_view what) {
+  const auto value = dim(expr);
+  return value ? integer(*value, expr.location, what) : std::nullopt;
+}
+
+std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation location,
+                                           std::string_view what) {
+  DimBindings values;
+  bool assumed = false;
+  for (const std::string& symbol : dim.symbols()) {
+    auto value = given_.find(symbol);
+    if (value == given_.end()) value = defaults_.find(symbol);
+    if (value != defaults_.end()) {
+      values[symbol] = consumed_[symbol] = value->second;
+    } else if (assume_dims_) {
+      values[symbol] = kAssumedDim;
+      assumed = true;
+    } else {
+      error(location, fmt::format("`{}` has no value, and {} needs it", symbol, what),
+            fmt::format("give it one (`--dim {0}=2`) or a default (`{0} = 2`)", symbol));
+      return std::nullopt;
+    }
+  }
+  const Result<int64_t> size = dim.evaluate(values);
+  if (size) return *size;
+  // Below zero is no size, but it is a number: the end of an empty range, say.
+  if (const auto number = dim.bind(values).constant(); number && *number < 0) return number;
+  if (assumed) return kAssumedDim;  // what does not fit an assumption is no error
+  error(location, size.error().message);
+  return std::nullopt;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,181 @@
+#include "frontend/elaborator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+namespace rnnc {
+namespace {
+
+constexpr size_t kMostTrailNotes = 3;
+
+using Progress = Context::Progress;
+
+/// Runs `elaborate` unless the item was checked before, and remembers how it went.
+template <typename Item, typename Elaborate>
+bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
+  Progress& progress = context.progress(&item);
+  if (progress == Progress::None) {
+    progress = Progress::Running;
+    progress = elaborate() ? Progress::Good : Progress::Bad;
+  }
+  return progress == Progress::Good;
+}
+
+}  // namespace
+
+bool check(Context& context, const ast::Definition& definition) {
+  return check_once(context, definition, [&] {
+    return Elaborator(context, {}, /*assume_dims=*/true).definition(definition).has_value();
+  });
+}
+
+bool check(Context& context, const ast::Function& function) {
+  return check_once(context, function, [&] {
+    return Elaborator(context, {}, /*assume_dims=*/true).function(function);
+  });
+}
+
+bool check(Context& context, const ast::Constant& constant) {
+  return check_once(context, constant, [&] {
+    const auto value = Elaborator(context, {}, /*assume_dims=*/true).constant(constant);
+    if (value) context.constant_values()[&constant] = *value;
+    return value.has_value();
+  });
+}
+
+std::optional<Graph> lower(Context& context, const ast::Definition& definition,
+                           const DimBindings& dims) {
+  context.progress(&definition) = Progress::Running;  // calls of itself are recursions
+  return Elaborator(context, dims, /*assume_dims=*/false).definition(definition);
+}
+
+std::optional<Graph> Elaborator::definition(const ast::Definition& definition) {
+  Frame frame;
+  frame.kind = definition.is_network ? Frame::Kind::Network : Frame::Kind::Cell;
+  frame.definition = &definition;
+  frame_ = &frame;
+  graph_.name = definition.name.text;
+  top_level_dims(definition);
+  top_level_inputs(definition);
+  const std::vector<Value> values = body(definition);
+  if (failed_) return std::nullopt;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ast::Identifier& name = definition.outputs[i];
+    graph_.outputs.push_back({name.text, node_of(values[i], name.location), name.location});
+  }
+  warn_unused();
+  remove_dead_nodes();
+  settle_consumed_dims();
+  return std::move(graph_);
+}
+
+bool Elaborator::function(const ast::Function& function) {
+  // Arguments of unknown shape: names, calls and argument counts are checked here, shapes where
+  // the fn is called.
+  Frame frame;
+  frame.kind = Frame::Kind::Function;
+  frame_ = &frame;
+  for (const ast::Identifier& parameter : function.parameters) {
+    Binding local;
+    local.kind = Binding::Kind::Local;
+    bind(parameter, local);
+  }
+  expression(*function.body);
+  return !failed_;
+}
+
+std::optional<double> Elaborator::constant(const ast::Constant& constant) {
+  Frame frame;
+  frame.kind = Frame::Kind::Constant;
+  frame_ = &frame;
+  const Value value = expression(*constant.value);
+  if (failed_) return std::nullopt;
+  RNNC_CHECK(value.kind == Value::Kind::Number, "const {}", constant.name.text);
+  return value.number;
+}
+
+Value Elaborator::error(SourceLocation location, std::string message, std::string hint,
+                        std::vector<Diagnostic::Note> notes) {
+  failed_ = true;
+  if (context_.exhausted()) return {};  // the walk was cut short, so values are missing
+  const size_t count = std::min(trail_.size(), kMostTrailNotes);
+  notes.insert(notes.end(), trail_.rbegin(), trail_.rbegin() + static_cast<ptrdiff_t>(count));
+  context_.error(location, std::move(message), std::move(hint), std::move(notes));
+  return {};
+}
+
+Type Elaborator::type_of(Value value) const {
+  return value.kind == Value::Kind::Node ? graph_[value.node].type : Type{};
+}
+
+NodeId Elaborator::node_of(Value value, SourceLocation location) {
+  RNNC_CHECK(!value.is_poison());
+  if (value.kind == Value::Kind::Node) return value.node;
+  const auto [found, fresh] = constants_.emplace(std::bit_cast<uint64_t>(value.number), kNoNode);
+  if (fresh) found->second = graph_.constant(value.number, location);
+  return found->second;
+}
+
+std::string Elaborator::did_you_mean(std::string_view name,
+                                     const std::vector<std::string>& candidates,
+                                     std::string otherwise) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? otherwise : fmt::format("did you mean `{}`?", nearest);
+}
+
+std::string Elaborator::values_in(const std::vector<Type>& types) const {
+  std::set<std::string> symbols;
+  for (const Type& type : types) {
+    for (const Dim& dim : type.shape) {
+      for (const std::string& symbol : dim.symbols()) symbols.insert(symbol);
+    }
+  }
+  std::string text;
+  for (const std::string& symbol : symbols) {
+    const auto value = given_.find(symbol);
+    if (value == given_.end()) continue;
+    text += fmt::format("{}{} = {}", text.empty() ? " (" : ", ", symbol, value->second);
+  }
+  return text.empty() ? text : text + ")";
+}
+
+void Elaborator::remove_dead_nodes() {
+  std::vector<bool> live(graph_.nodes.size(), false);
+  for (const OutputDecl& output : graph_.outputs) live[output.value] = true;
+  for (const StateDecl& state : graph_.states) live[state.init] = live[state.next] = true;
+  for (NodeId id = static_cast<NodeId>(live.size()); id-- > 0;) {
+    if (!live[id]) continue;
+    for (const NodeId operand : graph_[id].operands) live[operand] = true;
+  }
+  std::vector<NodeId> renamed(live.size(), kNoNode);
+  std::vector<Node> kept;
+  for (NodeId id = 0; id < live.size(); ++id) {
+    if (!live[id]) continue;
+    renamed[id] = static_cast<NodeId>(kept.size());
+    kept.push_back(std::move(graph_.nodes[id]));
+    for (NodeId& operand : kept.back().operands) operand = renamed[operand];
+  }
+  graph_.nodes = std::move(kept);
+  for (OutputDecl& output : graph_.outputs) output.value = renamed[output.value];
+  for (StateDecl& state : graph_.states) {
+    state.init = renamed[state.init];
+    state.next = renamed[state.next];
+  }
+}
+
+// A loop's length is fixed now, so a dim that decided one stays a dim of the graph, with that value
+// as its default, and is that number in every shape.
+void Elaborator::settle_consumed_dims() {
+  std::vector<DimDecl> dims = graph_.dims;
+  graph_.bind(consumed_);
+  for (DimDecl& dim : dims) {
+    const auto value = consumed_.find(dim.name);
+    if (value != consumed_.end()) dim.default_value = value->second;
+  }
+  graph_.dims = std::move(dims);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,159 @@
+/// Checking and lowering in one walk: goes through a definition's tree with its names bound, emits
+/// the step Graph's nodes, reports what is wrong and goes on with poison, so that one run finds
+/// several errors and none twice.
+///
+/// Dims stay symbols, so shapes are checked for all sizes at once. Loops are unrolled, and calls of
+/// fns, cells and networks are inlined after the callee was checked by itself.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "frontend/ast.h"
+#include "frontend/builtins.h"
+#include "frontend/context.h"
+#include "frontend/scope.h"
+#include "frontend/shape_rules.h"
+#include "ir/graph.h"
+
+namespace rnnc {
+
+/// Check an item by itself, with symbolic dims; true if it is free of errors. Each is checked once
+/// per Context; callers see a recursion as `Context::Progress::Running`.
+bool check(Context& context, const ast::Definition& definition);
+bool check(Context& context, const ast::Function& function);
+bool check(Context& context, const ast::Constant& constant);
+
+/// The step Graph of a definition, or nothing after an error. `dims` must be dims of it.
+std::optional<Graph> lower(Context& context, const ast::Definition& definition,
+                           const DimBindings& dims);
+
+class Elaborator {
+ public:
+  /// With `assume_dims`, a dim whose number is needed and not known counts as 2.
+  Elaborator(Context& context, DimBindings given, bool assume_dims)
+      : context_(context), given_(std::move(given)), assume_dims_(assume_dims) {}
+
+  // Each nothing (or false) after an error.
+  std::optional<Graph> definition(const ast::Definition& definition);
+  bool function(const ast::Function& function);
+  std::optional<double> constant(const ast::Constant& constant);
+
+ private:
+  /// While it lives, names are those of `frame`, and errors carry a note of the call.
+  class Inlining;
+
+  // elaborate_body.cpp: declarations, statements, outputs.
+  void top_level_dims(const ast::Definition& definition);
+  void top_level_inputs(const ast::Definition& definition);
+  std::vector<Value> body(const ast::Definition& definition);
+  void declare(const ast::Declaration& declaration);
+  void declare_entry(const ast::Declaration& declaration, const ast::Declaration::Entry& entry,
+                     const std::optional<Shape>& shape);
+  void initial_value(const ast::Declaration& declaration);
+  void statements(const std::vector<ast::Statement>& list, bool in_loop);
+  void loop(const ast::Loop& loop);
+  void assignment(const ast::Assignment& assignment);
+  void assign(const ast::Target& target, Value value, SourceLocation value_location);
+  void assign_state(Binding& state, const ast::Target& target, Value value,
+                    SourceLocation value_location);
+  Value output(const ast::Identifier& name);
+  void warn_unused();
+  /// Null, after an error, if the name is taken.
+  Binding* bind(const ast::Identifier& name, Binding binding);
+
+  // elaborate_dims.cpp: dims and numbers.
+  std::optional<Dim> dim(const ast::Expr& expr);
+  std::optional<Dim> dim_of_number(const ast::Expr& expr);
+  std::optional<Dim> dim_of_name(const ast::Expr& expr);
+  std::optional<Dim> dim_of_binary(const ast::Expr& expr);
+  std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
+  bool check_extent(const Dim& dim, SourceLocation location);
+  /// The number of a dim expression; `what` needs it.
+  std::optional<int64_t> integer(const ast::Expr& expr, std::string_view what);
+  std::optional<int64_t> integer(const Dim& dim, SourceLocation location, std::string_view what);
+
+  // elaborate_expression.cpp: names, indexing, operators.
+  Value expression(const ast::Expr& expr);
+  Value name(const ast::Expr& expr);
+  Value bound_name(const ast::Expr& expr, Binding& binding);
+  Value not_initial(const ast::Expr& expr, Binding::Kind kind);
+  Value unknown_name(const ast::Expr& expr);
+  Value read_too_early(const ast::Expr& expr, const std::string& text);
+  Value indexed(const ast::Expr& expr);
+  Value at_time(const ast::Expr& expr);
+  Value input_or_state_at(const ast::Expr& expr, Binding& binding, int64_t delay);
+  Value without_time(const ast::Expr& expr, const std::string& text, std::string_view what,
+                     Value value);
+  std::optional<int64_t> delay(const ast::Expr& index);
+  Value apply(Op op, const std::vector<Value>& values, const ast::Expr& whole);
+
+  // elaborate_call.cpp: built-in functions, fns, cells and networks.
+  Value call(const ast::Expr& expr);
+  Value call_builtin(const Builtin& builtin, const ast::Expr& expr);
+  Value call_function(const ast::Function& function, const ast::Expr& expr);
+  std::vector<Value> call_definition(const ast::Definition& callee, const ast::Expr& expr);
+  std::vector<Value> inline_layer(const ast::Definition& callee, const ast::Expr& expr,
+                                  const std::vector<Value>& arguments);
+  bool explicit_dims(const ast::Definition& callee, const ast::Expr& expr, Frame& frame);
+  bool inferred_dims(const ast::Definition& callee, const ast::Expr& expr,
+                     const std::vector<Value>& arguments, Frame& frame);
+  bool layer_inputs(const ast::Definition& callee, const ast::Expr& expr,
+                    const std::vector<Value>& arguments, Frame& frame);
+  std::string layer_name(const ast::Definition& callee, const ast::Expr& expr);
+  std::vector<Value> arguments(const ast::Expr& expr);
+  bool may_call_definition(const ast::Definition& callee, const ast::Expr& expr);
+  Value unknown_callee(const ast::Expr& expr);
+  bool accepts_layer_syntax(const ast::Expr& expr, std::string_view kind);
+  template <typename Item>
+  bool check_callee(const Item& callee, const ast::Expr& expr);
+
+  // elaborator.cpp: what all of these use.
+  Value error(SourceLocation location, std::string message, std::string hint = {},
+              std::vector<Diagnostic::Note> notes = {});
+  Type type_of(Value value) const;
+  NodeId node_of(Value value, SourceLocation location);
+  std::string quote(const ast::Expr& expr) const { return context_.quote(expr.location); }
+  /// "did you mean `W_i`?", or `otherwise`.
+  static std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
+                                  std::string otherwise = {});
+  /// " (H = 4, I = 3)": values of the dims in these types, as far as the caller gave them.
+  std::string values_in(const std::vector<Type>& types) const;
+  void remove_dead_nodes();
+  void settle_consumed_dims();
+
+  Context& context_;
+  const DimBindings given_;
+  const bool assume_dims_;
+  DimBindings defaults_;
+  DimBindings consumed_;  // dims whose numbers shaped the graph
+  Graph graph_;
+  bool failed_ = false;
+  Frame* frame_ = nullptr;
+  std::vector<Diagnostic::Note> trail_;   // the calls that are being inlined, outermost first
+  std::map<uint64_t, NodeId> constants_;  // by their bits
+};
+
+class Elaborator::Inlining {
+ public:
+  Inlining(Elaborator& elaborator, Frame& frame, const ast::Expr& call)
+      : elaborator_(elaborator), outer_(std::exchange(elaborator.frame_, &frame)) {
+    elaborator_.trail_.push_back({call.text_location, "in this call of `" + call.text + "`"});
+  }
+  ~Inlining() {
+    elaborator_.frame_ = outer_;
+    elaborator_.trail_.pop_back();
+  }
+  Inlining(const Inlining&) = delete;
+  Inlining& operator=(const Inlining&) = delete;
+
+ private:
+  Elaborator& elaborator_;
+  Frame* outer_;
+};
+
+}  // namespace rnnc

@@ -1,0 +1,244 @@
+#include "frontend/expression_parser.h"
+
+#include <utility>
+
+namespace rnnc {
+
+using ast::BinaryOp;
+using ast::Expr;
+using ast::ExprPtr;
+
+namespace {
+
+ExprPtr make(Expr::Kind kind) {
+  auto expr = std::make_unique<Expr>();
+  expr->kind = kind;
+  return expr;
+}
+
+std::optional<BinaryOp> comparison(TokenKind kind) {
+  switch (kind) {
+    case TokenKind::Less:
+      return BinaryOp::Lt;
+    case TokenKind::LessEqual:
+      return BinaryOp::Le;
+    case TokenKind::Greater:
+      return BinaryOp::Gt;
+    case TokenKind::GreaterEqual:
+      return BinaryOp::Ge;
+    case TokenKind::Equal:
+      return BinaryOp::Eq;
+    case TokenKind::NotEqual:
+      return BinaryOp::Ne;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// expression := sum [ ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) sum ]
+ExprPtr ExpressionParser::expression() {
+  ExprPtr left = sum();
+  if (!left || tokens_.at_line_end()) return left;
+  const auto op = comparison(tokens_.current().kind);
+  if (!op) return left;
+  tokens_.advance();
+  left = binary(*op, std::move(left), sum());
+  if (left && !tokens_.at_line_end() && comparison(tokens_.current().kind)) {
+    tokens_.error_at(tokens_.current().location, "comparisons do not chain",
+                     "for \"and\", multiply two of them: `(a < b) * (b < c)`");
+    return nullptr;
+  }
+  return left;
+}
+
+// sum := product { ( "+" | "-" ) product }
+ExprPtr ExpressionParser::sum() {
+  ExprPtr left = product();
+  while (left && (tokens_.continues(TokenKind::Plus) || tokens_.continues(TokenKind::Minus))) {
+    const BinaryOp op = tokens_.is(TokenKind::Plus) ? BinaryOp::Add : BinaryOp::Sub;
+    tokens_.advance();
+    left = binary(op, std::move(left), product());
+  }
+  return left;
+}
+
+// product := unary { ( "*" | "/" ) unary }
+ExprPtr ExpressionParser::product() {
+  ExprPtr left = unary();
+  while (left && (tokens_.continues(TokenKind::Star) || tokens_.continues(TokenKind::Slash))) {
+    const BinaryOp op = tokens_.is(TokenKind::Star) ? BinaryOp::Mul : BinaryOp::Div;
+    tokens_.advance();
+    left = binary(op, std::move(left), unary());
+  }
+  return left;
+}
+
+// unary := "-" unary | matrix_product
+ExprPtr ExpressionParser::unary() {
+  ExprPtr result;
+  if (tokens_.enter()) {
+    const uint32_t begin = tokens_.current().location.begin;
+    if (tokens_.take(TokenKind::Minus)) {
+      if (ExprPtr operand = unary()) {
+        result = make(Expr::Kind::Negate);
+        result->children.push_back(std::move(operand));
+        result = finish(std::move(result), begin);
+      }
+    } else {
+      result = matrix_product();
+    }
+  }
+  tokens_.leave();
+  return result;
+}
+
+// matrix_product := postfix [ "@" unary ]
+ExprPtr ExpressionParser::matrix_product() {
+  ExprPtr left = postfix();
+  if (!left || !tokens_.continues(TokenKind::At)) return left;
+  tokens_.advance();
+  return binary(BinaryOp::MatMul, std::move(left), unary());
+}
+
+// postfix := ( call | primary ) { index }
+ExprPtr ExpressionParser::postfix() {
+  ExprPtr base = at_call() ? call() : primary();
+  while (base && tokens_.continues(TokenKind::LeftBracket)) base = index_after(std::move(base));
+  if (base && tokens_.continues(TokenKind::LeftParen)) {
+    const bool dims = base->kind == Expr::Kind::Index &&
+                      base->children[0]->kind == Expr::Kind::Name &&
+                      base->children[1]->kind == Expr::Kind::Number;
+    tokens_.error_at(base->location, "only a name can be called",
+                     dims ? "dims are given by name: `LSTM[H = 256](x)`"
+                          : "a product is written with `*` or `@`");
+    return nullptr;
+  }
+  return base;
+}
+
+// index := "[" sum "]" | "[" [ sum ] ":" [ sum ] "]"
+ExprPtr ExpressionParser::index_after(ExprPtr base) {
+  const uint32_t begin = base->location.begin;
+  const Token open = tokens_.current();
+  tokens_.advance();
+  ExprPtr index;
+  ExprPtr end;
+  if (!tokens_.is(TokenKind::Colon) && !(index = sum())) return nullptr;
+  const bool slice = tokens_.take(TokenKind::Colon);
+  if (slice && !tokens_.is(TokenKind::RightBracket) && !(end = sum())) return nullptr;
+  if (!tokens_.expect_closing(TokenKind::RightBracket, open)) return nullptr;
+  ExprPtr result = make(slice ? Expr::Kind::Slice : Expr::Kind::Index);
+  result->children.push_back(std::move(base));
+  result->children.push_back(std::move(index));
+  if (slice) result->children.push_back(std::move(end));
+  return finish(std::move(result), begin);
+}
+
+// primary := NUMBER | NAME | "(" expression ")"
+ExprPtr ExpressionParser::primary() {
+  const Token token = tokens_.current();
+  if (token.kind == TokenKind::LeftParen) {
+    tokens_.advance();
+    ExprPtr inner = expression();
+    if (!inner || !tokens_.expect_closing(TokenKind::RightParen, token)) return nullptr;
+    inner->location = tokens_.span_from(token.location.begin);
+    return inner;
+  }
+  const bool number = token.kind == TokenKind::Number;
+  if (!number && token.kind != TokenKind::Name) {
+    const bool plus = token.kind == TokenKind::Plus;
+    const bool power = token.kind == TokenKind::Star;
+    tokens_.error_expected("a value", plus    ? "there is no unary `+`"
+                                      : power ? "a power is `pow(a, b)`"
+                                              : "");
+    return nullptr;
+  }
+  tokens_.advance();
+  ExprPtr leaf = make(number ? Expr::Kind::Number : Expr::Kind::Name);
+  leaf->text = token.text;
+  leaf->number = token.number;
+  leaf->location = token.location;
+  return leaf;
+}
+
+bool ExpressionParser::at_call() const {
+  if (tokens_.is(TokenKind::Reverse)) return true;
+  if (!tokens_.is(TokenKind::Name)) return false;
+  const Token& next = tokens_.ahead(1);
+  if (next.kind == TokenKind::LeftParen) return !next.starts_line;
+  return next.kind == TokenKind::LeftBracket && tokens_.ahead(2).kind == TokenKind::Name &&
+         tokens_.ahead(3).kind == TokenKind::Assign;
+}
+
+// call := [ "reverse" ] NAME [ "[" dims "]" ] "(" [ expression { "," expression } ] ")" [ "as" NAME
+// ]
+ExprPtr ExpressionParser::call() {
+  const uint32_t begin = tokens_.current().location.begin;
+  ExprPtr result = make(Expr::Kind::Call);
+  result->reverse = tokens_.take(TokenKind::Reverse);
+  const auto name = tokens_.expect_name("the name of a cell or network");
+  if (!name) return nullptr;
+  result->text = name->text;
+  result->text_location = name->location;
+  if (tokens_.is(TokenKind::LeftBracket) && !call_dims(result->dims)) return nullptr;
+  const bool complete = list(TokenKind::LeftParen, TokenKind::RightParen, [&] {
+    result->children.push_back(expression());
+    return result->children.back() != nullptr;
+  });
+  if (!complete) return nullptr;
+  if (tokens_.continues(TokenKind::As)) {
+    tokens_.advance();
+    if (!(result->layer = tokens_.expect_name("a name for the layer"))) return nullptr;
+  }
+  return finish(std::move(result), begin);
+}
+
+// dims := NAME "=" sum { "," NAME "=" sum }
+bool ExpressionParser::call_dims(std::vector<ast::DimArgument>& dims) {
+  return list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
+    auto name = tokens_.expect_name("a dim's name");
+    if (!name || !tokens_.expect(TokenKind::Assign, "dims are given by name: `H = 256`")) {
+      return false;
+    }
+    ExprPtr value = sum();
+    if (!value) return false;
+    dims.push_back({std::move(*name), std::move(value)});
+    return true;
+  });
+}
+
+// shape := "[" [ sum { "," sum } ] "]"
+std::optional<std::vector<ExprPtr>> ExpressionParser::shape() {
+  std::vector<ExprPtr> dims;
+  const bool complete = list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
+    dims.push_back(sum());
+    return dims.back() != nullptr;
+  });
+  if (!complete) return std::nullopt;
+  return dims;
+}
+
+ExprPtr ExpressionParser::binary(BinaryOp op, ExprPtr left, ExprPtr right) {
+  if (!left || !right) return nullptr;
+  ExprPtr result = make(Expr::Kind::Binary);
+  const uint32_t begin = left->location.begin;
+  result->op = op;
+  result->children.push_back(std::move(left));
+  result->children.push_back(std::move(right));
+  return finish(std::move(result), begin);
+}
+
+ExprPtr ExpressionParser::finish(ExprPtr expr, uint32_t begin) {
+  expr->location = tokens_.span_from(begin);
+  for (const ExprPtr& child : expr->children) {
+    if (child) expr->depth = std::max(expr->depth, child->depth + 1);
+  }
+  for (const ast::DimArgument& dim : expr->dims) {
+    expr->depth = std::max(expr->depth, dim.value->depth + 1);
+  }
+  return tokens_.allows_depth(*expr) ? std::move(expr) : nullptr;
+}
+
+}  // namespace rnnc

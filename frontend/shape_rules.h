@@ -1,0 +1,32 @@
+/// Which shapes an operation takes, in words for the user.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace rnnc {
+
+/// "[H, I]", or "a scalar".
+std::string describe(const Type& type);
+
+/// An operand as the user wrote it, in backquotes, and its type.
+struct Operand {
+  std::string text;
+  Type type;
+};
+
+struct Misfit {
+  std::string message;
+  std::string hint;
+};
+
+/// Why `op` does not take these operands (it must not). `whole` is the expression's text.
+Misfit misfit(Op op, const std::string& whole, const std::vector<Operand>& operands);
+
+/// The same for `dot`, which takes two vectors of one size; nothing if it has them.
+std::optional<Misfit> dot_misfit(const std::string& whole, const std::vector<Operand>& operands);
+
+}  // namespace rnnc

@@ -1,0 +1,202 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rnnc {
+namespace {
+
+// 2^44 elements are 128 TiB in float64; beyond, byte offsets of several arrays could overflow.
+constexpr int64_t kMostElements = int64_t{1} << 44;
+
+NodeId append(Graph& graph, Node node) {
+  RNNC_CHECK(graph.nodes.size() < kNoNode, "the graph is full");
+  graph.nodes.push_back(std::move(node));
+  return static_cast<NodeId>(graph.nodes.size() - 1);
+}
+
+std::optional<Type> infer_matmul(const Shape& left, const Shape& right) {
+  if (left.empty() || left.size() > 2 || right.empty() || right.size() > 2) return std::nullopt;
+  if (left.back() != right.front()) return std::nullopt;
+  Type type;
+  if (left.size() == 2) type.shape.push_back(left.front());
+  if (right.size() == 2) type.shape.push_back(right.back());
+  return type;
+}
+
+std::optional<Type> infer_elementwise(const std::vector<Type>& operands) {
+  Type type;
+  for (const Type& operand : operands) {
+    if (operand.is_scalar()) continue;
+    if (!type.is_scalar() && operand != type) return std::nullopt;
+    type = operand;
+  }
+  return type;
+}
+
+/// "`I`, `H`"
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += fmt::format("{}`{}`", text.empty() ? "" : ", ", name);
+  return text;
+}
+
+/// Collects what is wrong with the graph's shapes under `bindings`, each complaint once.
+class ShapeCheck {
+ public:
+  explicit ShapeCheck(const DimBindings& bindings) : bindings_(bindings) {}
+
+  void check(std::string_view what, const Shape& shape) {
+    int64_t count = 1;
+    for (const Dim& dim : shape) {
+      const Result<int64_t> size = dim.evaluate(bindings_);
+      if (!size) return complain(what, shape, size.error().message);
+      if (*size == 0) {
+        return complain(what, shape, fmt::format("`{}` is 0, dims start at 1", dim.to_string()));
+      }
+      if (__builtin_mul_overflow(count, *size, &count) || count > kMostElements) {
+        return complain(what, shape, "too many elements");
+      }
+    }
+  }
+
+  const std::vector<std::string>& complaints() const { return complaints_; }
+
+ private:
+  void complain(std::string_view what, const Shape& shape, const std::string& reason) {
+    // A value computed from a bad input or param repeats its reason: say it where it comes from.
+    if (std::ranges::find(reasons_, reason) != reasons_.end()) return;
+    reasons_.push_back(reason);
+    complaints_.push_back(fmt::format("{} {}: {}", what, to_string(shape), reason));
+  }
+
+  const DimBindings& bindings_;
+  std::vector<std::string> reasons_;
+  std::vector<std::string> complaints_;
+};
+
+void check_shapes(const Graph& graph, const DimBindings& bindings,
+                  std::vector<std::string>& errors) {
+  ShapeCheck shapes(bindings);
+  for (const InputDecl& input : graph.inputs) {
+    shapes.check(fmt::format("input `{}`", input.name), input.type.shape);
+  }
+  for (const ParamDecl& param : graph.params) {
+    shapes.check(fmt::format("param `{}`", param.name), param.type.shape);
+  }
+  for (const StateDecl& state : graph.states) {
+    shapes.check(fmt::format("state `{}`", state.name), state.type.shape);
+  }
+  for (const Node& node : graph.nodes) {
+    shapes.check(fmt::format("result of `{}`", info(node.op).name), node.type.shape);
+  }
+  for (const std::string& complaint : shapes.complaints()) errors.push_back(complaint);
+}
+
+}  // namespace
+
+NodeId Graph::input(uint32_t decl, uint32_t delay, SourceLocation location) {
+  RNNC_CHECK(decl < inputs.size());
+  return append(*this, {.op = Op::Input,
+                        .type = inputs[decl].type,
+                        .operands = {},
+                        .decl = decl,
+                        .delay = delay,
+                        .location = location});
+}
+
+NodeId Graph::param(uint32_t decl, SourceLocation location) {
+  RNNC_CHECK(decl < params.size());
+  return append(*this, {.op = Op::Param,
+                        .type = params[decl].type,
+                        .operands = {},
+                        .decl = decl,
+                        .location = location});
+}
+
+NodeId Graph::state(uint32_t decl, uint32_t delay, SourceLocation location) {
+  RNNC_CHECK(decl < states.size());
+  RNNC_CHECK(delay >= 1, "state `{}` read at its own step", states[decl].name);
+  return append(*this, {.op = Op::State,
+                        .type = states[decl].type,
+                        .operands = {},
+                        .decl = decl,
+                        .delay = delay,
+                        .location = location});
+}
+
+NodeId Graph::constant(double value, SourceLocation location) {
+  return append(
+      *this,
+      {.op = Op::Constant, .type = {}, .operands = {}, .value = value, .location = location});
+}
+
+NodeId Graph::apply(Op op, std::vector<NodeId> operands, SourceLocation location) {
+  std::vector<Type> types;
+  std::string shapes;
+  for (const NodeId operand : operands) {
+    RNNC_CHECK(operand < nodes.size());
+    types.push_back(nodes[operand].type);
+    shapes += fmt::format(" {}", to_string(nodes[operand].type.shape));
+  }
+  std::optional<Type> type = infer_type(op, types);
+  RNNC_CHECK(type, "`{}` on{}", info(op).name, shapes);
+  return append(
+      *this,
+      {.op = op, .type = std::move(*type), .operands = std::move(operands), .location = location});
+}
+
+void Graph::bind(const DimBindings& bindings) {
+  const auto bind_type = [&bindings](Type& type) {
+    for (Dim& dim : type.shape) dim = dim.bind(bindings);
+  };
+  for (InputDecl& input : inputs) bind_type(input.type);
+  for (ParamDecl& param : params) bind_type(param.type);
+  for (StateDecl& state : states) bind_type(state.type);
+  for (Node& node : nodes) bind_type(node.type);
+  std::erase_if(dims, [&bindings](const DimDecl& dim) { return bindings.contains(dim.name); });
+}
+
+std::optional<Type> infer_type(Op op, const std::vector<Type>& operands) {
+  const OpInfo& op_info = info(op);
+  if (op_info.arity == 0 || operands.size() != static_cast<size_t>(op_info.arity)) {
+    return std::nullopt;
+  }
+  if (op == Op::MatMul) return infer_matmul(operands[0].shape, operands[1].shape);
+  if (op_info.scalar) return infer_elementwise(operands);
+  const Shape& shape = operands[0].shape;  // a reduction's
+  if (shape.empty()) return std::nullopt;
+  return Type{Shape(shape.begin(), shape.end() - 1)};
+}
+
+Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings) {
+  std::vector<std::string> errors;
+  std::vector<std::string> names;
+  std::vector<std::string> missing;
+  DimBindings complete = bindings;
+  for (const DimDecl& dim : graph.dims) {
+    names.push_back(dim.name);
+    if (bindings.contains(dim.name)) continue;
+    if (dim.default_value) {
+      complete[dim.name] = *dim.default_value;
+    } else {
+      missing.push_back(dim.name);
+    }
+  }
+  if (!missing.empty()) {
+    errors.push_back(fmt::format("{}: no value for dim{} {}", graph.name,
+                                 missing.size() > 1 ? "s" : "", quoted_list(missing)));
+  }
+  for (const auto& [name, value] : bindings) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    errors.push_back(
+        fmt::format("{} has no dim `{}`; {}", graph.name, name,
+                    names.empty() ? "it has none" : "its dims are " + quoted_list(names)));
+  }
+  if (errors.empty()) check_shapes(graph, complete, errors);
+  if (errors.empty()) return complete;
+  return fail("{}", fmt::join(errors, "\n"));
+}
+
+}  // namespace rnnc

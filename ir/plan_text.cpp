@@ -1,0 +1,232 @@
+#include <iterator>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+namespace {
+
+std::string_view spelling(Placement placement) {
+  switch (placement) {
+    case Placement::Caller:
+      return "caller";
+    case Placement::Workspace:
+      return "workspace";
+    case Placement::Resident:
+      break;
+  }
+  return "resident";
+}
+
+std::string_view spelling(Role role) {
+  switch (role) {
+    case Role::Input:
+      return "input";
+    case Role::Param:
+      return "param";
+    case Role::Output:
+      return "output";
+    case Role::InitialState:
+      return "initial state";
+    case Role::FinalState:
+      return "final state";
+    case Role::Temporary:
+      break;
+  }
+  return "temporary";
+}
+
+std::string_view spelling(Extent extent) {
+  switch (extent) {
+    case Extent::Invariant:
+      return "invariant";
+    case Extent::Batch:
+      return "batch";
+    case Extent::Steps:
+      return "steps";
+    case Extent::Chunk:
+      break;
+  }
+  return "chunk";
+}
+
+std::string_view spelling(Domain domain) {
+  switch (domain) {
+    case Domain::Once:
+      return "once";
+    case Domain::Sequence:
+      return "sequence";
+    case Domain::Step:
+      break;
+  }
+  return "step";
+}
+
+std::string_view spelling(RecurrenceClass recurrence) {
+  switch (recurrence) {
+    case RecurrenceClass::None:
+      return "none";
+    case RecurrenceClass::Linear:
+      return "linear";
+    case RecurrenceClass::Elementwise:
+      return "elementwise";
+    case RecurrenceClass::Block:
+      return "block";
+    case RecurrenceClass::Dense:
+      break;
+  }
+  return "dense";
+}
+
+/// Appends lines to one string.
+class Printer {
+ public:
+  explicit Printer(const Plan& plan) : plan_(plan) {}
+
+  std::string print() {
+    line("plan {}: {}, batch {}, chunk {}", plan_.name, to_string(plan_.dtype), plan_.batch,
+         plan_.chunk);
+    line("memory: workspace {} bytes, resident {} bytes", plan_.workspace_bytes,
+         plan_.resident_bytes);
+    line("buffers:");
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) print_buffer(id);
+    line("kernels:");
+    for (size_t i = 0; i < plan_.kernels.size(); ++i) print_kernel(i);
+    line("stages:");
+    for (const Stage& stage : plan_.stages) print_stage(stage);
+    line("states:");
+    for (const StatePlan& state : plan_.states) print_state(state);
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+
+  /// `  b3 h: f32 resident temporary, chunk x 64, history 1, at 256, 8448 bytes`
+  void print_buffer(BufferId id) {
+    const Buffer& buffer = plan_.buffers[id];
+    std::string rest;
+    if (buffer.history > 0) rest += fmt::format(", history {}", buffer.history);
+    if (buffer.placement == Placement::Caller) {
+      rest += fmt::format(", slot {}", buffer.slot);
+    } else {
+      rest += fmt::format(", at {}, {} bytes", buffer.offset, byte_size(plan_, buffer));
+    }
+    line("  b{} {}: {} {} {}, {} x {}{}", id, buffer.name, to_string(buffer.dtype),
+         spelling(buffer.placement), spelling(buffer.role), spelling(buffer.extent), buffer.width,
+         rest);
+  }
+
+  void print_kernel(size_t index) {
+    const Kernel& kernel = plan_.kernels[index];
+    line("  k{} {}: rows of {}", index, kernel.name, kernel.length);
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      line("    a{}: {} {} {}", i, argument.written ? "out" : "in", to_string(argument.dtype),
+           argument.vector ? "vector" : "scalar");
+    }
+    for (size_t i = 0; i < kernel.body.size(); ++i) print_instruction(kernel.body[i], i);
+  }
+
+  void print_instruction(const Instruction& instruction, size_t index) {
+    const std::string_view shape = instruction.vector ? "vector" : "scalar";
+    switch (instruction.kind) {
+      case Instruction::Kind::Load:
+        return line("    %{} = load a{} : {}", index, instruction.argument, shape);
+      case Instruction::Kind::Constant:
+        return line("    %{} = const {} : {}", index, instruction.value, shape);
+      case Instruction::Kind::Scalar:
+      case Instruction::Kind::Reduce:
+        return line("    %{} = {} {} : {}", index, info(instruction.op).name,
+                    operands(instruction.operands), shape);
+      case Instruction::Kind::Store:
+        return line("    store a{}, {}", instruction.argument, operands(instruction.operands));
+    }
+  }
+
+  static std::string operands(const std::vector<uint32_t>& ids) {
+    std::string text;
+    for (uint32_t id : ids) text += fmt::format("{}%{}", text.empty() ? "" : ", ", id);
+    return text;
+  }
+
+  void print_stage(const Stage& stage) {
+    std::string title(spelling(stage.domain));
+    if (stage.domain == Domain::Step) {
+      title += fmt::format(" {} ({})", stage.name, spelling(stage.recurrence));
+    }
+    line("  {}:", title);
+    for (const Launch& launch : stage.launches) {
+      const std::string text = std::visit([&](const auto& l) { return launch_text(l); }, launch);
+      line("    {}", text);
+    }
+  }
+
+  void print_state(const StatePlan& state) {
+    line("  {}:", state.name);
+    print_state_launch("given", state.init_given);
+    print_state_launch("declared", state.init_declared);
+    print_state_launch("final", state.write_final);
+  }
+
+  void print_state_launch(std::string_view what, const ElementwiseLaunch& launch) {
+    if (!launch.accesses.empty()) line("    {}: {}", what, launch_text(launch));
+  }
+
+  /// `k0(b3[t-1, 64:128], b7)`: the part of a row is written where it is not the whole row.
+  std::string launch_text(const ElementwiseLaunch& launch) const {
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    std::string arguments;
+    for (size_t i = 0; i < launch.accesses.size(); ++i) {
+      const int64_t count = kernel.arguments[i].vector ? kernel.length : 1;
+      if (i > 0) arguments += ", ";
+      arguments += access_text(launch.accesses[i], count);
+    }
+    return fmt::format("k{}({}){}", launch.kernel, arguments, rows_text(launch.once_rows));
+  }
+
+  std::string launch_text(const GemmLaunch& launch) const {
+    return fmt::format(
+        "gemm {} = {} @ {}{}, n {}, k {}{}", access_text(launch.out, launch.n),
+        access_text(launch.left, launch.k), access_text(launch.weight, launch.n * launch.k),
+        launch.transposed ? "" : "^T", launch.n, launch.k, rows_text(launch.once_rows));
+  }
+
+  std::string launch_text(const CopyLaunch& launch) const {
+    return fmt::format("copy {} = {}", access_text(launch.target, launch.count),
+                       access_text(launch.source, launch.count));
+  }
+
+  static std::string rows_text(int64_t rows) {
+    return rows == 1 ? "" : fmt::format(", {} rows", rows);
+  }
+
+  std::string access_text(const Access& access, int64_t count) const {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    std::string part;
+    if (access.delay > 0) part = fmt::format("t-{}", access.delay);
+    if (access.column != 0 || count != buffer.width) {
+      part +=
+          fmt::format("{}{}:{}", part.empty() ? "" : ", ", access.column, access.column + count);
+    }
+    if (buffer.extent == Extent::Invariant && access.stride != 0) {
+      part += fmt::format("{}stride {}", part.empty() ? "" : ", ", access.stride);
+    }
+    return part.empty() ? fmt::format("b{}", access.buffer)
+                        : fmt::format("b{}[{}]", access.buffer, part);
+  }
+
+  const Plan& plan_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_string(const Plan& plan) {
+  return Printer(plan).print();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,97 @@
+#include "passes/kernel_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace rnnc {
+namespace {
+
+bool same(const Kernel::Argument& left, const Kernel::Argument& right) {
+  return left.dtype == right.dtype && left.vector == right.vector && left.written == right.written;
+}
+
+bool same(const Instruction& left, const Instruction& right) {
+  return left.kind == right.kind && left.op == right.op && left.vector == right.vector &&
+         left.argument == right.argument && left.operands == right.operands &&
+         std::bit_cast<uint64_t>(left.value) == std::bit_cast<uint64_t>(right.value);
+}
+
+/// Same but for the name.
+bool same(const Kernel& left, const Kernel& right) {
+  const auto equal = [](const auto& a, const auto& b) { return same(a, b); };
+  return left.length == right.length &&
+         std::ranges::equal(left.arguments, right.arguments, equal) &&
+         std::ranges::equal(left.body, right.body, equal);
+}
+
+}  // namespace
+
+uint32_t KernelBuilder::load(const Access& access, bool vector) {
+  const std::tuple key(access.buffer, access.delay, access.column, access.stride);
+  if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
+  Instruction load;
+  load.vector = vector;
+  load.argument = add_argument(access, vector, /*written=*/false);
+  return loads_[key] = add(std::move(load));
+}
+
+uint32_t KernelBuilder::constant(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  if (const auto found = constants_.find(bits); found != constants_.end()) return found->second;
+  Instruction constant;
+  constant.kind = Instruction::Kind::Constant;
+  constant.value = value;
+  return constants_[bits] = add(std::move(constant));
+}
+
+uint32_t KernelBuilder::scalar(Op op, std::vector<uint32_t> operands) {
+  Instruction instruction;
+  instruction.kind = Instruction::Kind::Scalar;
+  instruction.op = op;
+  instruction.vector =
+      std::ranges::any_of(operands, [&](uint32_t id) { return kernel_.body[id].vector; });
+  instruction.operands = std::move(operands);
+  return add(std::move(instruction));
+}
+
+uint32_t KernelBuilder::reduce(Op op, uint32_t operand) {
+  Instruction instruction;
+  instruction.kind = Instruction::Kind::Reduce;
+  instruction.op = op;
+  instruction.operands = {operand};
+  return add(std::move(instruction));
+}
+
+void KernelBuilder::store(const Access& access, bool vector, uint32_t value) {
+  Instruction store;
+  store.kind = Instruction::Kind::Store;
+  store.vector = vector;
+  store.argument = add_argument(access, vector, /*written=*/true);
+  store.operands = {value};
+  add(std::move(store));
+}
+
+ElementwiseLaunch KernelBuilder::finish(int64_t once_rows) {
+  const auto is_same = [&](const Kernel& kernel) { return same(kernel, kernel_); };
+  const auto found = std::ranges::find_if(plan_.kernels, is_same);
+  const auto index = static_cast<uint32_t>(found - plan_.kernels.begin());
+  if (found == plan_.kernels.end()) {
+    kernel_.name = fmt::format("elementwise_{}", index);
+    plan_.kernels.push_back(std::move(kernel_));
+  }
+  return {index, std::move(accesses_), once_rows};
+}
+
+uint32_t KernelBuilder::add(Instruction instruction) {
+  kernel_.body.push_back(std::move(instruction));
+  return static_cast<uint32_t>(kernel_.body.size() - 1);
+}
+
+uint32_t KernelBuilder::add_argument(const Access& access, bool vector, bool written) {
+  kernel_.arguments.push_back({plan_.buffers[access.buffer].dtype, vector, written});
+  accesses_.push_back(access);
+  return static_cast<uint32_t>(kernel_.arguments.size() - 1);
+}
+
+}  // namespace rnnc

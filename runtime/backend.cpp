@@ -1,0 +1,30 @@
+#include "runtime/backend.h"
+
+#include <chrono>
+
+namespace rnnc {
+
+Result<double> Backend::time(const std::function<Status()>& work, Stream stream) {
+  if (Status status = synchronize(stream); !status) return tl::unexpected(status.error());
+  const auto start = std::chrono::steady_clock::now();
+  if (Status status = work(); !status) return tl::unexpected(status.error());
+  if (Status status = synchronize(stream); !status) return tl::unexpected(status.error());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options, KernelCache& cache) {
+#ifndef RNNC_WITH_CPU
+  if (options.device.kind == Device::Kind::cpu) {
+    return fail("device `cpu`: this build of rnnc has no CPU backend");
+  }
+#else
+  if (options.device.kind == Device::Kind::cpu) return make_cpu_backend(options, cache);
+#endif
+#ifdef RNNC_WITH_CUDA
+  return make_cuda_backend(options, cache);
+#else
+  return fail("device `{}`: this build of rnnc has no CUDA backend", options.device.to_string());
+#endif
+}
+
+}  // namespace rnnc

@@ -1,0 +1,81 @@
+#include <cstring>
+#include <thread>
+
+#include "codegen/cpu/cpu_code.h"
+#include "runtime/backend.h"
+#include "runtime/cpu/cpu_executable.h"
+#include "runtime/cpu/memory.h"
+#include "runtime/cpu/thread_pool.h"
+
+namespace rnnc {
+namespace {
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(int threads, KernelCache& cache) : threads_(threads), cache_(cache) {}
+
+  Result<std::unique_ptr<Executable>> prepare(Plan plan) override {
+    auto module = load_module(plan);
+    if (!module) return tl::unexpected(module.error());
+    if (pool_ == nullptr && threads_ > 1) pool_ = std::make_shared<ThreadPool>(threads_);
+    auto executable = CpuExecutable::create(std::move(plan), std::move(*module), pool_);
+    if (!executable) return tl::unexpected(executable.error());
+    return std::unique_ptr<Executable>(std::move(*executable));
+  }
+
+  Result<void*> allocate(size_t bytes) override { return allocate_aligned(bytes); }
+  void release(void* memory) override { release_aligned(memory); }
+
+  Status upload(void* device, const void* host, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+    return {};
+  }
+
+  Status download(void* host, const void* device, size_t bytes) override {
+    std::memcpy(host, device, bytes);
+    return {};
+  }
+
+  Status synchronize(Stream /*stream*/) override { return {}; }
+
+ private:
+  Result<std::unique_ptr<CpuModule>> load_module(const Plan& plan) {
+    // The code before optimisation says all that the object depends on besides compiler and host.
+    auto source = emit_llvm(plan);
+    if (!source) return tl::unexpected(source.error());
+    const std::string key = fmt::format("rnnc {} cpu object, LLVM {}, {}\n{}", RNNC_VERSION,
+                                        llvm_version(), cpu_target_description(), *source);
+    if (const auto cached = cache_.get(key)) {
+      if (auto module = CpuModule::load(plan, *cached)) return module;
+    }
+    auto object = compile_object(plan);
+    if (!object) return tl::unexpected(object.error());
+    cache_.put(key, *object);
+    return CpuModule::load(plan, *object);
+  }
+
+  int threads_;
+  KernelCache& cache_;
+  std::shared_ptr<ThreadPool> pool_;
+};
+
+int hardware_threads() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
+                                                  KernelCache& cache) {
+  const int threads = options.threads > 0 ? options.threads : hardware_threads();
+  return std::make_unique<CpuBackend>(threads, cache);
+}
+
+DeviceDescription describe_cpu_device() {
+  return {.name = "cpu",
+          .detail = fmt::format("{}, {} threads", cpu_summary(), hardware_threads()),
+          .usable = true,
+          .reason = ""};
+}
+
+}  // namespace rnnc

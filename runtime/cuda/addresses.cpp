@@ -1,0 +1,99 @@
+#include "runtime/cuda/addresses.h"
+
+namespace rnnc {
+namespace {
+
+char* caller_pointer(const Buffer& buffer, const ForwardArgs& args) {
+  const auto readable = [&buffer](std::span<const void* const> pointers) {
+    return pointers.empty() ? nullptr
+                            : static_cast<char*>(const_cast<void*>(pointers[buffer.slot]));
+  };
+  const auto writable = [&buffer](std::span<void* const> pointers) {
+    return pointers.empty() ? nullptr : static_cast<char*>(pointers[buffer.slot]);
+  };
+  switch (buffer.role) {
+    case Role::Input:
+      return readable(args.inputs);
+    case Role::Param:
+      return readable(args.params);
+    case Role::Output:
+      return writable(args.outputs);
+    case Role::InitialState:
+      return readable(args.initial_states);
+    case Role::FinalState:
+      return writable(args.final_states);
+    case Role::Temporary:
+      break;
+  }
+  RNNC_CHECK(false, "the caller owns no temporary");
+}
+
+}  // namespace
+
+Addresses::Addresses(const Plan& plan, char* resident)
+    : plan_(plan), bases_(plan.buffers.size()), slots_(plan.buffers.size(), -1) {
+  for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+    const Buffer& buffer = plan.buffers[id];
+    if (buffer.placement == Placement::Resident) {
+      bases_[id] = resident + buffer.offset;
+    } else {
+      slots_[id] = static_cast<int32_t>(movable_.size());
+      movable_.push_back(id);
+    }
+  }
+  block_.resize(parameter_words());
+}
+
+void Addresses::bind(const ForwardArgs& args) {
+  for (const BufferId id : movable_) {
+    const Buffer& buffer = plan_.buffers[id];
+    bases_[id] = buffer.placement == Placement::Caller
+                     ? caller_pointer(buffer, args)
+                     : static_cast<char*>(args.workspace) + buffer.offset;
+  }
+}
+
+/// Bytes from the start of the buffer to row 0, with the start of the chunk at step 0.
+int64_t Addresses::offset(const Access& access, int64_t step) const {
+  const Buffer& buffer = buffer_of(access);
+  int64_t steps = 0;
+  if (buffer.extent == Extent::Chunk) steps = step + buffer.history - access.delay;
+  if (buffer.extent == Extent::Steps) steps = step - access.delay;
+  return (steps * plan_.batch * buffer.width + access.column) *
+         static_cast<int64_t>(size_of(buffer.dtype));
+}
+
+char* Addresses::pointer(const Access& access, Position position) const {
+  const bool sequence = buffer_of(access).extent == Extent::Steps;
+  return bases_[access.buffer] +
+         offset(access, position.step + (sequence ? position.chunk_start : 0));
+}
+
+CudaAccess Addresses::direct(const Access& access, Position position) const {
+  return {.address = reinterpret_cast<int64_t>(pointer(access, position)),
+          .per_step = 0,
+          .stride = access.stride,
+          .slot = -1};
+}
+
+CudaAccess Addresses::replayed(const Access& access, int64_t step) const {
+  const Buffer& buffer = buffer_of(access);
+  if (buffer.placement == Placement::Resident) return direct(access, {.step = step});
+  const int64_t per_step =
+      buffer.extent == Extent::Steps
+          ? plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype))
+          : 0;
+  return {.address = offset(access, step),
+          .per_step = per_step,
+          .stride = access.stride,
+          .slot = slots_[access.buffer]};
+}
+
+const std::vector<int64_t>& Addresses::parameter_block() {
+  for (size_t slot = 0; slot < movable_.size(); ++slot) {
+    block_[1 + slot] = reinterpret_cast<int64_t>(bases_[movable_[slot]]);
+  }
+  return block_;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,123 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/cuda_code.h"
+#include "runtime/backend.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int kOldestDriver = 13000;
+
+std::string gibibytes(size_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+Result<DeviceDescription> describe(int index) {
+  const Result<CudaDevice> device = describe_cuda_device(index);
+  if (!device) return tl::unexpected(device.error());
+  DeviceDescription description;
+  description.name = fmt::format("cuda:{}", index);
+  description.detail = fmt::format("{}, sm_{}{}, {}", device->name, device->major, device->minor,
+                                   gibibytes(static_cast<size_t>(device->memory_bytes)));
+  const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
+  description.usable = arch.has_value();
+  if (!arch) description.reason = arch.error().message;
+  return description;
+}
+
+}  // namespace
+
+Error cuda_error(cudaError_t error, const std::string& what) {
+  cudaGetLastError();
+  return {fmt::format("CUDA failed while {}: {} ({})", what, cudaGetErrorString(error),
+                      cudaGetErrorName(error))};
+}
+
+Result<int> count_cuda_devices() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+  if (driver == 0) return fail("this machine has no NVIDIA driver");
+  if (driver < kOldestDriver) {
+    return fail(
+        "the NVIDIA driver is too old: it supports CUDA {}.{}, and rnnc needs {}.0 "
+        "(driver 580 or newer)",
+        driver / 1000, driver % 1000 / 10, kOldestDriver / 1000);
+  }
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    cudaGetLastError();
+    return fail("this machine has no CUDA device");
+  }
+  if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "counting devices"));
+  return count;
+}
+
+Result<CudaDevice> describe_cuda_device(int index) {
+  const Result<int> count = count_cuda_devices();
+  if (!count) return tl::unexpected(count.error());
+  if (index < 0 || index >= *count) {
+    return fail("there is no cuda:{}; this machine has {} CUDA device{}", index, *count,
+                *count == 1 ? "" : "s");
+  }
+  cudaDeviceProp properties = {};
+  if (Status status = check_cuda(cudaGetDeviceProperties(&properties, index), "asking a device");
+      !status) {
+    return tl::unexpected(status.error());
+  }
+  return CudaDevice{.index = index,
+                    .name = properties.name,
+                    .major = properties.major,
+                    .minor = properties.minor,
+                    .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)};
+}
+
+std::vector<DeviceDescription> describe_cuda_devices() {
+  const auto unusable = [](std::string name, std::string reason) {
+    return DeviceDescription{
+        .name = std::move(name), .detail = "", .usable = false, .reason = std::move(reason)};
+  };
+  const Result<int> count = count_cuda_devices();
+  if (!count) return {unusable("cuda", count.error().message)};
+  std::vector<DeviceDescription> devices;
+  for (int i = 0; i < *count; ++i) {
+    Result<DeviceDescription> device = describe(i);
+    devices.push_back(device ? std::move(*device)
+                             : unusable(fmt::format("cuda:{}", i), device.error().message));
+  }
+  return devices;
+}
+
+DeviceScope::DeviceScope(int index) {
+  int current = -1;
+  status_ = check_cuda(cudaGetDevice(&current), "asking for the current device");
+  if (!status_ || current == index) return;
+  status_ = check_cuda(cudaSetDevice(index), "selecting a device");
+  if (status_) previous_ = current;
+}
+
+DeviceScope::~DeviceScope() {
+  if (previous_ >= 0) cudaSetDevice(previous_);
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(const CudaDevice& device, size_t bytes) {
+  void* data = nullptr;
+  // Zero bytes would give a null pointer.
+  const cudaError_t error = cudaMalloc(&data, std::max<size_t>(bytes, 1));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free = 0;
+    size_t total = 0;
+    cudaMemGetInfo(&free, &total);
+    return fail("too little memory on cuda:{} ({}): {} are needed, {} of {} are free", device.index,
+                device.name, gibibytes(bytes), gibibytes(free), gibibytes(total));
+  }
+  if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "allocating memory"));
+  DeviceMemory memory;
+  memory.data_ = static_cast<char*>(data);
+  return memory;
+}
+
+}  // namespace rnnc

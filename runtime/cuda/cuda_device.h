@@ -1,0 +1,85 @@
+/// One GPU: finding it, saying in plain words why it cannot be used, and memory on it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+#include "ir/status.h"
+
+namespace rnnc {
+
+struct CudaDevice {
+  int index = 0;
+  std::string name;  // "NVIDIA H200"
+  int major = 0, minor = 0;
+  int64_t memory_bytes = 0;
+};
+
+/// Error text of a CUDA call that failed while doing `what` ("loading kernels"). Clears the
+/// runtime's record of the error.
+Error cuda_error(cudaError_t error, const std::string& what);
+inline Status check_cuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) [[likely]]
+    return {};
+  return tl::unexpected(cuda_error(error, what));
+}
+
+/// Number of devices; an error where there is no driver, one that is too old, or no device.
+Result<int> count_cuda_devices();
+/// What there is at `index`, whether rnnc can use it or not.
+Result<CudaDevice> describe_cuda_device(int index);
+
+/// Makes a device the calling thread's current one while it lives.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int index);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  int previous_ = -1;  // to go back to; -1: nothing to do
+  Status status_;
+};
+
+/// Lets this thread allocate and load while another thread captures a graph in global mode.
+class CaptureNeutralScope {
+ public:
+  CaptureNeutralScope() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~CaptureNeutralScope() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  CaptureNeutralScope(const CaptureNeutralScope&) = delete;
+  CaptureNeutralScope& operator=(const CaptureNeutralScope&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// Memory on the current device; freed with it. The error says how much is needed and free.
+class DeviceMemory {
+ public:
+  static Result<DeviceMemory> allocate(const CudaDevice& device, size_t bytes);
+  DeviceMemory() = default;
+  ~DeviceMemory() { reset(); }
+  DeviceMemory(DeviceMemory&& other) noexcept : data_(other.release()) {}
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    if (this != &other) {
+      reset();
+      data_ = other.release();
+    }
+    return *this;
+  }
+  char* data() const { return data_; }
+  /// Hands the memory over to the caller, who frees it with cudaFree.
+  char* release() { return std::exchange(data_, nullptr); }
+  void reset() {
+    if (data_ != nullptr) cudaFree(release());
+  }
+
+ private:
+  char* data_ = nullptr;
+};
+
+}  // namespace rnnc

@@ -1,0 +1,48 @@
+/// CUDA graphs of our own, and the streams they are captured on.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+#include "ir/status.h"
+
+namespace rnnc {
+
+/// Whether a graph is being captured from the stream.
+Result<bool> is_capturing(cudaStream_t stream);
+
+/// A stream that does not wait for the default stream.
+class OwnStream {
+ public:
+  static Result<OwnStream> create();
+  OwnStream(OwnStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  OwnStream& operator=(OwnStream&&) = delete;
+  ~OwnStream();
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  explicit OwnStream(cudaStream_t stream) : stream_(stream) {}
+  cudaStream_t stream_;
+};
+
+/// Launches that can be made again with one call.
+class StepGraph {
+ public:
+  /// Captures what `work` launches on the stream, and puts it on the device.
+  static Result<StepGraph> capture(cudaStream_t stream, const std::function<Status()>& work);
+  StepGraph() = default;
+  StepGraph(StepGraph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
+  StepGraph& operator=(StepGraph&& other) noexcept {
+    std::swap(executable_, other.executable_);
+    return *this;
+  }
+  ~StepGraph();
+
+  Status replay(cudaStream_t stream) const;
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace rnnc

@@ -1,0 +1,70 @@
+#include "runtime/cuda/loaded_kernels.h"
+
+#include "codegen/cuda/cuda_code.h"
+
+namespace rnnc {
+namespace {
+
+Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
+  const Result<std::string> source = emit_cuda(plan);
+  if (!source) return source;
+  const Result<std::string> compiler = nvrtc_version();
+  if (!compiler) return compiler;
+  const std::string key = fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION,
+                                      context.arch, *compiler, *source);
+  if (std::optional<std::string> cached = context.cache.get(key)) return *std::move(cached);
+  Result<std::string> cubin = compile_cubin(*source, context.arch);
+  if (cubin) context.cache.put(key, *cubin);
+  return cubin;
+}
+
+}  // namespace
+
+Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& context) {
+  const Result<std::string> cubin = cubin_of(plan, context);
+  if (!cubin) return tl::unexpected(cubin.error());
+  LoadedKernels kernels;
+  if (Status status = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->data(), nullptr,
+                                                     nullptr, 0, nullptr, nullptr, 0),
+                                 "loading kernels");
+      !status) {
+    return tl::unexpected(status.error());
+  }
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const Result<cudaKernel_t> handle = kernels.find(cuda_kernel_name(i));
+    if (!handle) return tl::unexpected(handle.error());
+    kernels.plan_kernels_.push_back({*handle, cuda_kernel_shape(plan.kernels[i])});
+  }
+  const Result<cudaKernel_t> set_frame = kernels.find(kCudaSetFrameName);
+  if (!set_frame) return tl::unexpected(set_frame.error());
+  kernels.set_frame_ = *set_frame;
+  const Result<cudaKernel_t> end_chunk = kernels.find(kCudaEndChunkName);
+  if (!end_chunk) return tl::unexpected(end_chunk.error());
+  kernels.end_chunk_ = *end_chunk;
+  return kernels;
+}
+
+Result<cudaKernel_t> LoadedKernels::find(const std::string& name) const {
+  cudaKernel_t kernel = nullptr;
+  // Asking for a kernel's attributes loads it, which would otherwise happen at its first launch.
+  cudaFuncAttributes attributes = {};
+  const Status status =
+      check_cuda(cudaLibraryGetKernel(&kernel, library_, name.c_str()), "finding a kernel")
+          .and_then([&] {
+            return check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+          });
+  if (!status) return tl::unexpected(status.error());
+  return kernel;
+}
+
+LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
+    : library_(std::exchange(other.library_, nullptr)),
+      plan_kernels_(std::move(other.plan_kernels_)),
+      set_frame_(other.set_frame_),
+      end_chunk_(other.end_chunk_) {}
+
+LoadedKernels::~LoadedKernels() {
+  if (library_ != nullptr) cudaLibraryUnload(library_);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,144 @@
+// A product runs over B rows in a step, and over a chunk's C * B rows in a sequence. What is left
+// of a sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all
+// known beforehand, serve every length.
+#include "runtime/cuda/plan_products.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace rnnc {
+namespace {
+
+/// What buffers of our own are aligned to, and what the caller's usually are.
+constexpr uint32_t kOwnAlignment = 256;
+constexpr uint32_t kUsualAlignment = 16;
+
+}  // namespace
+
+Result<PlanProducts> PlanProducts::prepare(const Plan& plan, CudaContext& context) {
+  PlanProducts products(plan);
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      if (gemm == nullptr) continue;
+      if (Status status = products.add(*gemm, stage.domain, context); !status) {
+        return tl::unexpected(status.error());
+      }
+    }
+  }
+  return products;
+}
+
+Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& context) {
+  if (context.lt == nullptr) {
+    Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
+    if (!lt) return tl::unexpected(lt.error());
+    context.lt = std::move(*lt);
+  }
+  const ProductShape shape{.n = launch.n,
+                           .k = launch.k,
+                           .transposed = launch.transposed,
+                           .left_stride = launch.left.stride,
+                           .out_stride = launch.out.stride,
+                           .dtype = plan_.dtype,
+                           .allow_tf32 = context.allow_tf32};
+  std::vector<ProductAlignment> alignments = {alignment(launch, true)};
+  if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {
+    alignments.push_back(least);
+  }
+  Result<Product> product =
+      Product::prepare(*context.lt, shape, row_counts(launch, domain), alignments);
+  if (!product) return tl::unexpected(product.error());
+  products_.emplace(&launch, std::move(*product));
+  return {};
+}
+
+std::vector<int64_t> PlanProducts::row_counts(const GemmLaunch& launch, Domain domain) const {
+  if (domain == Domain::Once) return {launch.once_rows};
+  if (domain == Domain::Step) return {plan_.batch};
+  std::vector<int64_t> counts = {plan_.chunk * plan_.batch};
+  for (int64_t steps = 1; steps < plan_.chunk; steps *= 2) counts.push_back(steps * plan_.batch);
+  return counts;
+}
+
+uint32_t PlanProducts::alignment(const Access& access, uint32_t caller_alignment) const {
+  const Buffer& buffer = plan_.buffers[access.buffer];
+  const auto element = static_cast<int64_t>(size_of(buffer.dtype));
+  int64_t result = buffer.placement == Placement::Caller ? caller_alignment : kOwnAlignment;
+  result = std::gcd(result, access.column * element);
+  // Row 0 lies some steps into the buffer.
+  if (buffer.extent == Extent::Chunk || buffer.extent == Extent::Steps) {
+    result = std::gcd(result, plan_.batch * buffer.width * element);
+  }
+  return static_cast<uint32_t>(result);
+}
+
+ProductAlignment PlanProducts::alignment(const GemmLaunch& launch, bool aligned_caller) const {
+  const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
+  const uint32_t caller = aligned_caller ? kUsualAlignment : element;
+  return {.left = alignment(launch.left, caller),
+          .weight = alignment(launch.weight, caller),
+          .out = alignment(launch.out, aligned_caller ? kUsualAlignment : sizeof(float))};
+}
+
+size_t PlanProducts::workspace_bytes() const {
+  size_t bytes = 0;
+  for (const auto& [launch, product] : products_) {
+    bytes = std::max(bytes, product.workspace_bytes());
+  }
+  return bytes;
+}
+
+Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) const {
+  if (products_.empty()) return {};
+  constexpr auto round_up = [](int64_t bytes) {
+    return (static_cast<size_t>(bytes) + kOwnAlignment - 1) / kOwnAlignment * kOwnAlignment;
+  };
+  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  size_t left = 0;
+  size_t weight = 0;
+  size_t out = 0;
+  for (const auto& [launch, product] : products_) {
+    left = std::max(left, round_up(product.left_elements() * element));
+    weight = std::max(weight, round_up(product.weight_elements() * element));
+    out = std::max(out, round_up(product.out_elements() * static_cast<int64_t>(sizeof(float))));
+  }
+  const Result<DeviceMemory> memory = DeviceMemory::allocate(device, left + weight + out);
+  if (!memory) return tl::unexpected(memory.error());
+  const ProductPointers scratch{.left = memory->data(),
+                                .weight = memory->data() + left,
+                                .out = memory->data() + left + weight};
+  Status status = check_cuda(cudaMemsetAsync(memory->data(), 0, left + weight, stream), "clearing");
+  for (const auto& [launch, product] : products_) {
+    if (status) status = product.warm_up(scratch, workspace, stream);
+  }
+  // Before the scratch memory goes.
+  const Status done = check_cuda(cudaStreamSynchronize(stream), "multiplying");
+  return status ? done : status;
+}
+
+Status PlanProducts::run(const GemmLaunch& launch, Domain domain, int64_t rows,
+                         const Addresses& addresses, Position position, void* workspace,
+                         cudaStream_t stream) const {
+  const Product& product = products_.at(&launch);
+  const auto run_at = [&](int64_t count, Position at) {
+    const ProductPointers pointers{.left = addresses.pointer(launch.left, at),
+                                   .weight = addresses.pointer(launch.weight, at),
+                                   .out = addresses.pointer(launch.out, at)};
+    return product.run(count, pointers, workspace, stream);
+  };
+  if (domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
+    return run_at(rows, position);
+  }
+  int64_t steps = rows / plan_.batch;
+  while (steps > 0) {
+    const auto piece = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(steps)));
+    if (Status status = run_at(piece * plan_.batch, position); !status) return status;
+    position.step += piece;
+    steps -= piece;
+  }
+  return {};
+}
+
+}  // namespace rnnc

@@ -1,0 +1,220 @@
+// cuBLASLt counts in column-major matrices. A row-major [rows, n] array with a stride between rows
+// is the column-major n x rows matrix with that leading dimension, so that
+//     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
+// where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
+#include "runtime/cuda/product.h"
+
+#include <algorithm>
+
+namespace rnnc {
+namespace {
+
+constexpr float kOne = 1;
+constexpr float kZero = 0;
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::f64:
+      break;
+  }
+  RNNC_CHECK(false, "f64 products run on the CPU");
+}
+
+bool is_aligned(const void* pointer, uint32_t alignment) {
+  return reinterpret_cast<uintptr_t>(pointer) % alignment == 0;
+}
+
+/// The library takes descriptions by pointers to non-const, but does not write to them.
+struct Descriptors {
+  Descriptors(const cublasLtMatmulDescOpaque_t& operation_in,
+              const cublasLtMatrixLayoutOpaque_t& weight_in,
+              const cublasLtMatrixLayoutOpaque_t& left_in,
+              const cublasLtMatrixLayoutOpaque_t& out_in)
+      : operation(const_cast<cublasLtMatmulDesc_t>(&operation_in)),
+        weight(const_cast<cublasLtMatrixLayout_t>(&weight_in)),
+        left(const_cast<cublasLtMatrixLayout_t>(&left_in)),
+        out(const_cast<cublasLtMatrixLayout_t>(&out_in)) {}
+  cublasLtMatmulDesc_t operation;
+  cublasLtMatrixLayout_t weight, left, out;
+};
+
+Status set_preference(const CublasLtLibrary& library, cublasLtMatmulPreference_t preference,
+                      cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+  return library.check(library.set_preference(preference, attribute, &value, sizeof(value)),
+                       "limiting the choice of algorithms");
+}
+
+Status limit_algorithms(const CublasLtLibrary& library, const ProductAlignment& alignment,
+                        cublasLtMatmulPreferenceOpaque_t& preference) {
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    return set_preference(library, &preference, attribute, value);
+  };
+  // Partial sums are added up by a kernel of their own, in f32 and in a fixed order.
+  const uint32_t reductions =
+      CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint64_t workspace = Product::kMostWorkspaceBytes;
+  return library
+      .check(library.init_preference(&preference, sizeof(preference)),
+             "limiting the choice of algorithms")
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace); })
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions); })
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment.weight); })
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment.left); })
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment.out); })
+      .and_then([&] { return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment.out); });
+}
+
+}  // namespace
+
+Result<Product> Product::prepare(const CublasLt& lt, const ProductShape& shape,
+                                 const std::vector<int64_t>& rows,
+                                 const std::vector<ProductAlignment>& alignments) {
+  Product product(lt, shape);
+  if (Status status = product.describe(); !status) return tl::unexpected(status.error());
+  for (const int64_t count : rows) {
+    for (const ProductAlignment& alignment : alignments) {
+      if (Status status = product.add_variant(count, alignment); !status) {
+        return tl::unexpected(status.error());
+      }
+    }
+  }
+  return product;
+}
+
+Status Product::describe() {
+  const CublasLtLibrary& library = lt_->library();
+  const cublasComputeType_t compute =
+      shape_.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasOperation_t operation = shape_.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
+  const auto n = static_cast<uint64_t>(shape_.n);
+  const auto k = static_cast<uint64_t>(shape_.k);
+  return library
+      .check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
+             "describing a product")
+      .and_then([&] {
+        return library.check(library.set_operation(&operation_, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                   &operation, sizeof(operation)),
+                             "describing a product");
+      })
+      .and_then([&] {
+        return library.check(
+            library.init_layout(&weight_, sizeof(weight_), data_type(shape_.dtype),
+                                shape_.transposed ? n : k, shape_.transposed ? k : n,
+                                shape_.transposed ? shape_.n : shape_.k),
+            "describing a weight");
+      });
+}
+
+Status Product::add_variant(int64_t rows, const ProductAlignment& alignment) {
+  const CublasLtLibrary& library = lt_->library();
+  Variant variant{.rows = rows, .alignment = alignment, .left = {}, .out = {}, .algorithm = {}};
+  const auto columns = static_cast<uint64_t>(rows);
+  // With one row the stride says nothing, and may be less than the row.
+  const int64_t left_stride = rows == 1 ? shape_.k : shape_.left_stride;
+  const int64_t out_stride = rows == 1 ? shape_.n : shape_.out_stride;
+  RNNC_CHECK(left_stride >= shape_.k && out_stride >= shape_.n);
+  return library
+      .check(library.init_layout(&variant.left, sizeof(variant.left), data_type(shape_.dtype),
+                                 static_cast<uint64_t>(shape_.k), columns, left_stride),
+             "describing an operand")
+      .and_then([&] {
+        return library.check(
+            library.init_layout(&variant.out, sizeof(variant.out), CUDA_R_32F,
+                                static_cast<uint64_t>(shape_.n), columns, out_stride),
+            "describing a result");
+      })
+      .and_then([&] { return choose_algorithm(variant); })
+      .map([&] { variants_.push_back(variant); });
+}
+
+Status Product::choose_algorithm(Variant& variant) {
+  // A kernel that is there for another number of rows need not be loaded again.
+  for (const Variant& other : variants_) {
+    if (other.alignment != variant.alignment) continue;
+    cublasLtMatmulHeuristicResult_t checked = {};
+    const cublasStatus_t status =
+        lt_->library().check_algorithm(lt_->handle(), &operation_, &weight_, &variant.left,
+                                       &variant.out, &variant.out, &other.algorithm, &checked);
+    if (status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= kMostWorkspaceBytes) {
+      variant.algorithm = other.algorithm;
+      workspace_bytes_ = std::max(workspace_bytes_, checked.workspaceSize);
+      return {};
+    }
+    break;
+  }
+  const Result<cublasLtMatmulHeuristicResult_t> found = ask_library(variant);
+  if (!found) return tl::unexpected(found.error());
+  variant.algorithm = found->algo;
+  workspace_bytes_ = std::max(workspace_bytes_, found->workspaceSize);
+  return {};
+}
+
+Result<cublasLtMatmulHeuristicResult_t> Product::ask_library(const Variant& variant) const {
+  const CublasLtLibrary& library = lt_->library();
+  cublasLtMatmulPreferenceOpaque_t preference = {};
+  if (Status limited = limit_algorithms(library, variant.alignment, preference); !limited) {
+    return tl::unexpected(limited.error());
+  }
+  const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  const cublasStatus_t status = library.get_heuristic(
+      lt_->handle(), descriptors.operation, descriptors.weight, descriptors.left, descriptors.out,
+      descriptors.out, &preference, 1, &found, &count);
+  if (status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS) {
+    return found;
+  }
+  return fail("cuBLASLt has no algorithm for a {} product [{}, {}] @ [{}, {}]: {}",
+              to_string(shape_.dtype), variant.rows, shape_.k, shape_.k, shape_.n,
+              library.status_string(status != CUBLAS_STATUS_SUCCESS ? status : found.state));
+}
+
+int64_t Product::left_elements() const {
+  const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
+  return std::max(shape_.left_stride, shape_.k) * rows;
+}
+
+int64_t Product::out_elements() const {
+  const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
+  return std::max(shape_.out_stride, shape_.n) * rows;
+}
+
+Status Product::warm_up(const ProductPointers& scratch, void* workspace,
+                        cudaStream_t stream) const {
+  for (const Variant& variant : variants_) {
+    if (Status status = run(variant, scratch, workspace, stream); !status) return status;
+  }
+  return {};
+}
+
+Status Product::run(int64_t rows, const ProductPointers& pointers, void* workspace,
+                    cudaStream_t stream) const {
+  for (const Variant& variant : variants_) {
+    if (variant.rows != rows || !is_aligned(pointers.left, variant.alignment.left) ||
+        !is_aligned(pointers.weight, variant.alignment.weight) ||
+        !is_aligned(pointers.out, variant.alignment.out)) {
+      continue;
+    }
+    return run(variant, pointers, workspace, stream);
+  }
+  RNNC_CHECK(false, "no product is prepared for {} rows at these addresses", rows);
+}
+
+Status Product::run(const Variant& variant, const ProductPointers& pointers, void* workspace,
+                    cudaStream_t stream) const {
+  const CublasLtLibrary& library = lt_->library();
+  const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
+  return library.check(library.matmul(lt_->handle(), descriptors.operation, &kOne, pointers.weight,
+                                      descriptors.weight, pointers.left, descriptors.left, &kZero,
+                                      pointers.out, descriptors.out, pointers.out, descriptors.out,
+                                      &variant.algorithm, workspace, workspace_bytes_, stream),
+                       "multiplying");
+}
+
+}  // namespace rnnc

@@ -1,0 +1,91 @@
+/// Matrix products through cuBLASLt: algorithms are chosen and their kernels loaded while
+/// preparing, so that running one neither allocates nor waits.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "runtime/cuda/cublaslt.h"
+
+namespace rnnc {
+
+/// out[row, 0:n] = left[row, 0:k] @ weight, as `GemmLaunch` says.
+struct ProductShape {
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;
+  int64_t left_stride = 0;  // elements between rows
+  int64_t out_stride = 0;
+  DType dtype = DType::f32;  // of left and weight; out is f32
+  bool allow_tf32 = false;
+};
+
+struct ProductPointers {
+  const void* left = nullptr;
+  const void* weight = nullptr;
+  void* out = nullptr;
+};
+
+/// Bytes that the addresses of left, weight and out are multiples of.
+struct ProductAlignment {
+  uint32_t left = 0;
+  uint32_t weight = 0;
+  uint32_t out = 0;
+  friend bool operator==(const ProductAlignment&, const ProductAlignment&) = default;
+};
+
+/// One product for a few numbers of rows.
+class Product {
+ public:
+  /// The most memory that an algorithm may ask for.
+  static constexpr size_t kMostWorkspaceBytes = size_t{32} << 20;
+
+  /// Chooses algorithms for each number of rows and each alignment. Needs no memory. Only
+  /// algorithms that give the same bits every time.
+  static Result<Product> prepare(const CublasLt& lt, const ProductShape& shape,
+                                 const std::vector<int64_t>& rows,
+                                 const std::vector<ProductAlignment>& alignments);
+
+  /// Of library workspace, for every algorithm chosen.
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Elements that the largest number of rows touches.
+  int64_t left_elements() const;
+  int64_t weight_elements() const { return shape_.n * shape_.k; }
+  int64_t out_elements() const;
+
+  /// Runs each algorithm once on scratch memory, so that its kernels are loaded from then on.
+  Status warm_up(const ProductPointers& scratch, void* workspace, cudaStream_t stream) const;
+
+  /// `rows` is one of those prepared; `workspace` has `workspace_bytes()`.
+  Status run(int64_t rows, const ProductPointers& pointers, void* workspace,
+             cudaStream_t stream) const;
+
+ private:
+  struct Variant {
+    int64_t rows = 0;
+    ProductAlignment alignment;
+    cublasLtMatrixLayoutOpaque_t left = {};
+    cublasLtMatrixLayoutOpaque_t out = {};
+    cublasLtMatmulAlgo_t algorithm = {};
+  };
+
+  Product(const CublasLt& lt, const ProductShape& shape) : lt_(&lt), shape_(shape) {}
+  Status describe();
+  Status add_variant(int64_t rows, const ProductAlignment& alignment);
+  Status choose_algorithm(Variant& variant);
+  Result<cublasLtMatmulHeuristicResult_t> ask_library(const Variant& variant) const;
+  Status run(const Variant& variant, const ProductPointers& pointers, void* workspace,
+             cudaStream_t stream) const;
+
+  const CublasLt* lt_;
+  ProductShape shape_;
+  cublasLtMatmulDescOpaque_t operation_ = {};
+  cublasLtMatrixLayoutOpaque_t weight_ = {};
+  std::vector<Variant> variants_;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace rnnc

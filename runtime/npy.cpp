@@ -1,0 +1,279 @@
+#include "runtime/npy.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "runtime/describe.h"
+#include "runtime/files.h"
+
+namespace rnnc {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxRank = 32;
+
+/// What a header says.
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+};
+
+/// Reads the header, a Python literal of a dict:
+///
+///     header = "{" [entry {"," entry} [","]] "}"
+///     entry  = string ":" (string | "True" | "False" | tuple)
+///     tuple  = "(" [integer {"," integer} [","]] ")"
+class HeaderParser {
+ public:
+  explicit HeaderParser(std::string_view text) : text_(text) {}
+
+  Result<Header> parse();
+
+ private:
+  void skip_space() {
+    while (!text_.empty() && (text_[0] == ' ' || text_[0] == '\n' || text_[0] == '\t')) {
+      text_.remove_prefix(1);
+    }
+  }
+  bool take(std::string_view token) {
+    skip_space();
+    if (!text_.starts_with(token)) return false;
+    text_.remove_prefix(token.size());
+    return true;
+  }
+  std::optional<std::string> string();
+  std::optional<int64_t> integer();
+  Status entry();
+  Status shape();
+
+  std::string_view text_;
+  Header header_;
+  bool has_descr_ = false;
+  bool has_order_ = false;
+  bool has_shape_ = false;
+};
+
+/// string = "'" {character} "'" | '"' {character} '"'
+std::optional<std::string> HeaderParser::string() {
+  skip_space();
+  if (text_.empty() || (text_[0] != '\'' && text_[0] != '"')) return std::nullopt;
+  const size_t end = text_.find(text_[0], 1);
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string value(text_.substr(1, end - 1));
+  text_.remove_prefix(end + 1);
+  return value;
+}
+
+/// integer = digit {digit} ["L"]
+std::optional<int64_t> HeaderParser::integer() {
+  skip_space();
+  int64_t value = 0;
+  size_t digits = 0;
+  while (digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9') {
+    if (__builtin_mul_overflow(value, int64_t{10}, &value) ||
+        __builtin_add_overflow(value, int64_t{text_[digits] - '0'}, &value)) {
+      return std::nullopt;
+    }
+    ++digits;
+  }
+  if (digits == 0) return std::nullopt;
+  text_.remove_prefix(digits);
+  if (text_.starts_with("L")) text_.remove_prefix(1);  // written by Python 2
+  return value;
+}
+
+Status HeaderParser::shape() {
+  if (!take("(")) return fail("`shape` is not a tuple");
+  while (!take(")")) {
+    const std::optional<int64_t> size = integer();
+    if (!size) return fail("`shape` has an entry that is not a size");
+    header_.shape.push_back(*size);
+    if (header_.shape.size() > kMaxRank) return fail("`shape` has more than {} axes", kMaxRank);
+    if (!take(",") && !text_.starts_with(")")) return fail("`shape` is not a tuple");
+  }
+  return {};
+}
+
+Status HeaderParser::entry() {
+  const std::optional<std::string> key = string();
+  if (!key || !take(":")) return fail("it is not a dict of names and values");
+  bool* seen = *key == "descr"           ? &has_descr_
+               : *key == "fortran_order" ? &has_order_
+               : *key == "shape"         ? &has_shape_
+                                         : nullptr;
+  if (seen == nullptr) return fail("it has an unknown entry {}", quote(*key));
+  if (std::exchange(*seen, true)) return fail("it has two entries {}", quote(*key));
+  if (*key == "shape") return shape();
+  if (*key == "fortran_order") {
+    header_.fortran_order = take("True");
+    if (!header_.fortran_order && !take("False")) {
+      return fail("`fortran_order` is neither True nor False");
+    }
+    return {};
+  }
+  std::optional<std::string> descr = string();
+  if (!descr) return fail("the array is structured; rnnc reads float64, float32 and float16");
+  header_.descr = std::move(*descr);
+  return {};
+}
+
+Result<Header> HeaderParser::parse() {
+  if (!take("{")) return fail("it is not a dict");
+  while (!take("}")) {
+    if (Status status = entry(); !status) return tl::unexpected(status.error());
+    skip_space();
+    if (!take(",") && !text_.starts_with("}")) return fail("it is not a dict");
+  }
+  skip_space();
+  if (!text_.empty()) return fail("it goes on after its dict");
+  if (!has_descr_) return fail("it lacks `descr`");
+  if (!has_order_) return fail("it lacks `fortran_order`");
+  if (!has_shape_) return fail("it lacks `shape`");
+  return header_;
+}
+
+struct ElementType {
+  DType dtype = DType::f32;
+  bool big_endian = false;
+};
+
+Result<ElementType> parse_element_type(std::string_view descr) {
+  const bool ordered = !descr.empty() && (descr[0] == '<' || descr[0] == '>' || descr[0] == '=');
+  const std::string_view code = ordered ? descr.substr(1) : descr;
+  const bool big_endian = ordered && descr[0] == '>';
+  if (code == "f8") return ElementType{DType::f64, big_endian};
+  if (code == "f4") return ElementType{DType::f32, big_endian};
+  if (code == "f2") return ElementType{DType::f16, big_endian};
+  return fail(
+      "it holds elements of type {}; rnnc reads float64, float32 and float16 "
+      "(`a.astype(\"float32\")` converts)",
+      quote(descr));
+}
+
+/// Copies `source`, in Fortran order, to `target` in C order.
+void reorder(const std::byte* source, std::byte* target, const std::vector<int64_t>& shape,
+             size_t element) {
+  std::vector<int64_t> strides(shape.size());  // of the source, in elements
+  int64_t count = 1;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    strides[axis] = count;
+    count *= shape[axis];
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t offset = 0;
+    int64_t rest = i;
+    for (size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) {
+      offset += rest % shape[axis] * strides[axis];
+    }
+    std::memcpy(target, source + static_cast<size_t>(offset) * element, element);
+    target += element;
+  }
+}
+
+/// The header's text, and the data after it.
+struct Parts {
+  std::string_view header;
+  std::string_view data;
+};
+
+Result<Parts> split(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) return fail("it does not start with NumPy's magic bytes");
+  if (bytes.size() < kMagic.size() + 2) return fail("it ends within its header");
+  const int major = static_cast<unsigned char>(bytes[6]);
+  const int minor = static_cast<unsigned char>(bytes[7]);
+  if (major < 1 || major > 3 || minor != 0) {
+    return fail("its format version is {}.{}; rnnc reads 1.0 to 3.0", major, minor);
+  }
+  const size_t length_bytes = major == 1 ? 2 : 4;
+  const size_t start = kMagic.size() + 2 + length_bytes;
+  if (bytes.size() < start) return fail("it ends within its header");
+  uint32_t length = 0;
+  std::memcpy(&length, bytes.data() + start - length_bytes, length_bytes);
+  if (length > bytes.size() - start) return fail("it ends within its header");
+  return Parts{bytes.substr(start, length), bytes.substr(start + length)};
+}
+
+Result<Array> parse(std::string_view bytes) {
+  const Result<Parts> parts = split(bytes);
+  if (!parts) return tl::unexpected(parts.error());
+  const Result<Header> header = HeaderParser(parts->header).parse();
+  if (!header) return fail("its header is damaged: {}", header.error().message);
+  const Result<ElementType> type = parse_element_type(header->descr);
+  if (!type) return tl::unexpected(type.error());
+
+  const std::optional<int64_t> count = count_elements(header->shape);
+  const size_t element = size_of(type->dtype);
+  const size_t present = parts->data.size();
+  // Compared by division: the product may overflow.
+  if (!count || static_cast<size_t>(*count) > present / element) {
+    return fail(
+        "it is cut short: {} elements of shape {} need more than the {} bytes that are there",
+        to_string(type->dtype), shape_text(header->shape), present);
+  }
+  const size_t size = static_cast<size_t>(*count) * element;
+  if (size != present) {
+    return fail("{} bytes follow its array of shape {}", present - size, shape_text(header->shape));
+  }
+
+  Array array = Array::zeros(type->dtype, header->shape);
+  const auto* source = reinterpret_cast<const std::byte*>(parts->data.data());
+  if (header->fortran_order && array.shape.size() > 1 && size > 0) {
+    reorder(source, array.data.data(), array.shape, element);
+  } else {
+    std::copy_n(source, size, array.data.begin());
+  }
+  if (type->big_endian) {
+    for (size_t i = 0; i < size; i += element) {
+      std::reverse(array.data.begin() + static_cast<ptrdiff_t>(i),
+                   array.data.begin() + static_cast<ptrdiff_t>(i + element));
+    }
+  }
+  return array;
+}
+
+}  // namespace
+
+Result<Array> parse_npy(std::string_view bytes, std::string_view name) {
+  Result<Array> array = parse(bytes);
+  if (!array)
+    return fail("{} is not a .npy file that can be read: {}", quote(name), array.error().message);
+  return array;
+}
+
+Result<Array> read_npy(const std::filesystem::path& path) {
+  const Result<std::string> bytes = read_file(path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  return parse_npy(*bytes, path.string());
+}
+
+std::string format_npy(const Array& array) {
+  RNNC_CHECK(array.dtype == DType::f64 || array.dtype == DType::f32);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  array.dtype == DType::f64 ? "<f8" : "<f4", fmt::join(array.shape, ", "),
+                  array.shape.size() == 1 ? "," : "");
+  // Spaces and a line end, so that the data starts at a multiple of 64 bytes.
+  constexpr size_t kPrefix = kMagic.size() + 4;
+  const size_t unpadded = kPrefix + header.size() + 1;
+  header.append((64 - unpadded % 64) % 64, ' ');
+  header += '\n';
+
+  std::string bytes(kMagic);
+  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
+            static_cast<char>(header.size() >> 8)};
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
+  return bytes;
+}
+
+Status write_npy(const std::filesystem::path& path, const Array& array) {
+  return write_file(path, format_npy(array));
+}
+
+}  // namespace rnnc

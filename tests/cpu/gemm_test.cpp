@@ -1,0 +1,153 @@
+// Matrix products against sums in float64.
+#include "runtime/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "runtime/cpu/memory.h"
+#include "tests/cpu/kernel_runner.h"
+
+namespace rnnc::test {
+namespace {
+
+std::unique_ptr<CpuModule> gemm_module(DType dtype, CpuLevel level) {
+  Plan plan;
+  plan.dtype = dtype;
+  plan.stages.emplace_back().launches.emplace_back(GemmLaunch{});
+  auto object = compile_object(plan, level);
+  RNNC_CHECK(object.has_value(), "{}", object.error().message);
+  auto module = CpuModule::load(plan, *object, level);
+  RNNC_CHECK(module.has_value(), "{}", module.error().message);
+  return std::move(*module);
+}
+
+template <typename T>
+std::vector<T> random_values(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<T> normal;
+  std::vector<T> values(count);
+  for (T& value : values) value = normal(generator);
+  return values;
+}
+
+template <typename T>
+class Gemm : public testing::Test {
+ protected:
+  static constexpr DType kDType = sizeof(T) == 8 ? DType::f64 : DType::f32;
+  static constexpr T kUntouched = T{-12345};
+
+  AlignedMemory pack(const GemmShape& shape, const std::vector<T>& weight, int threads) const {
+    auto packed = AlignedMemory::allocate(packed_bytes(module_->gemm(), shape));
+    RNNC_CHECK(packed.has_value(), "no memory");
+    for (int thread = 0; thread < threads; ++thread) {
+      pack_weights(module_->gemm(), shape, weight.data(), packed->data(), {thread, threads});
+    }
+    return std::move(*packed);
+  }
+
+  void check(int64_t rows, int64_t n, int64_t k, bool transposed, int threads) const {
+    SCOPED_TRACE(fmt::format("rows {}, n {}, k {}, transposed {}, threads {}", rows, n, k,
+                             transposed, threads));
+    const GemmShape shape{kDType, n, k, transposed};
+    const int64_t left_stride = k + 2;
+    const int64_t out_stride = n + 3;
+    const auto left = random_values<T>(rows * left_stride, 1);
+    const auto weight = random_values<T>(n * k, 2);
+    const AlignedMemory packed = pack(shape, weight, threads);
+    std::vector<T> out(rows * out_stride, kUntouched);
+    for (int thread = 0; thread < threads; ++thread) {
+      multiply(module_->gemm(), shape,
+               {left.data(), left_stride, packed.data(), out.data(), out_stride, rows},
+               {thread, threads});
+    }
+    const double tolerance = sizeof(T) == 8 ? 1e-14 : 1e-6;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t j = 0; j < out_stride; ++j) {
+        const T got = out[row * out_stride + j];
+        if (j >= n) {
+          ASSERT_EQ(got, kUntouched) << "wrote past the row";
+          continue;
+        }
+        double sum = 0;
+        double size = 1;
+        for (int64_t i = 0; i < k; ++i) {
+          const double w = weight[transposed ? i * n + j : j * k + i];
+          sum += w * left[row * left_stride + i];
+          size += std::fabs(w * left[row * left_stride + i]);
+        }
+        ASSERT_LE(std::fabs(got - sum), tolerance * size) << "row " << row << " column " << j;
+      }
+    }
+    check_rows_alone(shape, left, left_stride, packed, out, out_stride, rows);
+  }
+
+  /// A row alone gives the bits that it gives among others.
+  void check_rows_alone(const GemmShape& shape, const std::vector<T>& left, int64_t left_stride,
+                        const AlignedMemory& packed, const std::vector<T>& out, int64_t out_stride,
+                        int64_t rows) const {
+    std::vector<T> alone(shape.n);
+    for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) {
+      multiply(
+          module_->gemm(), shape,
+          {left.data() + row * left_stride, left_stride, packed.data(), alone.data(), shape.n, 1},
+          {});
+      ASSERT_EQ(std::memcmp(alone.data(), &out[row * out_stride], shape.n * sizeof(T)), 0)
+          << "row " << row;
+    }
+  }
+
+  std::unique_ptr<CpuModule> module_ = gemm_module(kDType, CpuLevel::Host);
+};
+
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(Gemm, Types);
+
+TYPED_TEST(Gemm, OfEveryShape) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 13, 16}) {
+    for (const int64_t n : {1, 3, 16, 31, 64, 65, 200}) {
+      for (const int64_t k : {1, 3, 64}) this->check(rows, n, k, (rows + n) % 2 == 0, 1);
+    }
+  }
+}
+
+TYPED_TEST(Gemm, OfLongSumsAndManyRows) {
+  for (const int64_t k : {255, 256, 257, 600}) this->check(3, 70, k, false, 1);
+  for (const int64_t rows : {95, 96, 97, 200}) this->check(rows, 70, 9, true, 1);
+}
+
+TYPED_TEST(Gemm, OfEveryLevel) {
+  for (const CodeParam& param : code_params()) {
+    if (param.dtype != TestFixture::kDType) continue;
+    this->module_ = gemm_module(param.dtype, param.level);
+    for (const int64_t rows : {1, 2, 3, 4, 7, 12}) {
+      for (const int64_t n : {1, 15, 64, 99}) this->check(rows, n, 300, n == 15, 1);
+    }
+  }
+}
+
+TYPED_TEST(Gemm, SharedAmongThreads) {
+  for (const int threads : {2, 3, 7}) {
+    this->check(1, 200, 300, false, threads);
+    this->check(100, 150, 20, true, threads);
+    this->check(2, 5, 5, false, threads);
+  }
+}
+
+TYPED_TEST(Gemm, PassesNanAndInfinityOn) {
+  const GemmShape shape{TestFixture::kDType, 3, 2, false};
+  const auto inf = std::numeric_limits<TypeParam>::infinity();
+  const auto nan = std::numeric_limits<TypeParam>::quiet_NaN();
+  const AlignedMemory packed = this->pack(shape, {1, 1, nan, 0, 0, 1}, 1);
+  const std::vector<TypeParam> left = {inf, 2};
+  std::vector<TypeParam> out(3);
+  multiply(this->module_->gemm(), shape, {left.data(), 2, packed.data(), out.data(), 3, 1}, {});
+  EXPECT_EQ(out[0], inf);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_TRUE(std::isnan(out[2]));  // infinity times zero
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,99 @@
+#include "tests/cpu/kernel_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace rnnc::test {
+namespace {
+
+constexpr int64_t kPadding = 3;  // elements after each row
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// `values` in rows of `width`, padded and converted.
+std::vector<std::byte> padded_rows(const std::vector<double>& values, int64_t rows, int64_t width,
+                                   DType dtype) {
+  std::vector<double> padded(rows * (width + kPadding), kNan);
+  for (int64_t row = 0; row < rows && !values.empty(); ++row) {
+    std::copy_n(values.begin() + row * width, width, padded.begin() + row * (width + kPadding));
+  }
+  std::vector<std::byte> bytes(padded.size() * size_of(dtype));
+  convert(padded.data(), DType::f64, bytes.data(), dtype, padded.size());
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<CodeParam> code_params() {
+  std::vector<CodeParam> params;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    params.push_back({dtype, CpuLevel::Host});
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
+      params.push_back({dtype, CpuLevel::Avx2});
+    }
+    params.push_back({dtype, CpuLevel::Baseline});
+#endif
+  }
+  return params;
+}
+
+std::string name_of(const testing::TestParamInfo<CodeParam>& test) {
+  constexpr std::string_view kLevels[] = {"host", "avx2", "baseline"};
+  return fmt::format("{}_{}", to_string(test.param.dtype),
+                     kLevels[static_cast<size_t>(test.param.level)]);
+}
+
+CompiledKernels::CompiledKernels(std::vector<Kernel> kernels, CodeParam param) {
+  plan_.dtype = param.dtype;
+  plan_.kernels = std::move(kernels);
+  auto object = compile_object(plan_, param.level);
+  RNNC_CHECK(object.has_value(), "{}", object.error().message);
+  auto module = CpuModule::load(plan_, *object, param.level);
+  RNNC_CHECK(module.has_value(), "{}", module.error().message);
+  module_ = std::move(*module);
+}
+
+std::vector<std::vector<double>> CompiledKernels::run(
+    size_t index, int64_t rows, const std::vector<std::vector<double>>& loaded) const {
+  const Kernel& kernel = plan_.kernels[index];
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<int64_t> strides;
+  size_t next = 0;
+  for (const Kernel::Argument& argument : kernel.arguments) {
+    const int64_t width = argument.vector ? kernel.length : 1;
+    static const std::vector<double> kNothing;
+    memory.push_back(
+        padded_rows(argument.written ? kNothing : loaded[next++], rows, width, plan_.dtype));
+    strides.push_back(width + kPadding);
+  }
+  std::vector<void*> arguments;
+  for (auto& bytes : memory) arguments.push_back(bytes.data());
+  std::vector<std::byte> scratch(module_->scratch_bytes() + 64);
+  void* aligned = scratch.data();
+  size_t space = scratch.size();
+  std::align(64, module_->scratch_bytes(), aligned, space);
+  // In two calls, as two threads would.
+  const int64_t middle = rows / 2;
+  module_->kernels()[index](arguments.data(), strides.data(), 0, middle, aligned);
+  module_->kernels()[index](arguments.data(), strides.data(), middle, rows, aligned);
+
+  std::vector<std::vector<double>> stored;
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const int64_t width = strides[i] - kPadding;
+    std::vector<double> padded(rows * strides[i]);
+    convert(memory[i].data(), plan_.dtype, padded.data(), DType::f64, padded.size());
+    std::vector<double> values;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto start = padded.begin() + row * strides[i];
+      values.insert(values.end(), start, start + width);
+      EXPECT_TRUE(
+          std::all_of(start + width, start + strides[i], [](double x) { return std::isnan(x); }))
+          << "wrote past row " << row << " of argument " << i << " of kernel " << index;
+    }
+    if (kernel.arguments[i].written) stored.push_back(std::move(values));
+  }
+  return stored;
+}
+
+}  // namespace rnnc::test

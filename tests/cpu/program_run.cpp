@@ -1,0 +1,164 @@
+#include "tests/cpu/program_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <new>
+
+#include "frontend/unit.h"
+
+namespace {
+
+std::atomic<int64_t> allocation_count = 0;
+
+}  // namespace
+
+// Counts what every thread of this test program allocates; the other forms of `new` call this one.
+void* operator new(std::size_t bytes) {
+  ++allocation_count;
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  RNNC_CHECK(memory != nullptr, "no memory");
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
+  std::free(memory);
+}
+
+namespace rnnc::test {
+namespace {
+
+template <typename T>
+T value_of(Result<T> result) {
+  RNNC_CHECK(result.has_value(), "{}", result.error().message);
+  return std::move(*result);
+}
+
+/// Arrays in the program's dtype.
+class Arrays {
+ public:
+  Arrays(const std::vector<std::vector<double>>& values, DType dtype) : dtype_(dtype) {
+    for (const auto& array : values) {
+      bytes_.emplace_back(array.size() * size_of(dtype));
+      convert(array.data(), DType::f64, bytes_.back().data(), dtype, array.size());
+    }
+  }
+  /// Room for arrays that a call writes.
+  Arrays(const std::vector<ArrayInfo>& arrays, int64_t rows, DType dtype) : dtype_(dtype) {
+    for (const ArrayInfo& array : arrays) {
+      bytes_.emplace_back(array.elements() * rows * size_of(dtype));
+    }
+  }
+  /// Null for empty arrays.
+  template <typename Pointer>
+  std::vector<Pointer> pointers() {
+    std::vector<Pointer> result;
+    for (auto& array : bytes_) result.push_back(array.empty() ? nullptr : array.data());
+    return result;
+  }
+  std::vector<std::vector<double>> values() const {
+    std::vector<std::vector<double>> result;
+    for (const auto& array : bytes_) {
+      result.emplace_back(array.size() / size_of(dtype_));
+      convert(array.data(), dtype_, result.back().data(), DType::f64, result.back().size());
+    }
+    return result;
+  }
+
+ private:
+  DType dtype_;
+  std::vector<std::vector<std::byte>> bytes_;
+};
+
+double worst_error(const std::vector<std::vector<double>>& got,
+                   const std::vector<std::vector<double>>& wanted) {
+  RNNC_CHECK(got.size() == wanted.size(), "different numbers of arrays");
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    RNNC_CHECK(got[i].size() == wanted[i].size(), "different sizes");
+    double largest = 0;
+    double difference = 0;
+    for (size_t j = 0; j < got[i].size(); ++j) {
+      if (std::isnan(wanted[i][j]) || got[i][j] == wanted[i][j]) {
+        if (std::isnan(wanted[i][j]) != std::isnan(got[i][j])) {
+          return std::numeric_limits<double>::infinity();
+        }
+        continue;
+      }
+      if (!std::isfinite(got[i][j])) return std::numeric_limits<double>::infinity();
+      largest = std::max(largest, std::fabs(wanted[i][j]));
+      difference = std::max(difference, std::fabs(got[i][j] - wanted[i][j]));
+    }
+    worst = std::max(worst, difference / (1 + largest));
+  }
+  return worst;
+}
+
+}  // namespace
+
+Graph example_graph(const std::string& file, const std::string& cell, const DimBindings& dims) {
+  std::ifstream stream(std::string(RNNC_SOURCE_DIR) + "/examples/" + file);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  Unit unit(file, std::move(text));
+  auto graph = unit.lower(cell, dims);
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind(value_of(complete_bindings(*graph, dims)));
+  return *graph;
+}
+
+CpuProgram::CpuProgram(const Graph& graph, const CompileOptions& options, int64_t batch,
+                       int64_t max_steps)
+    : program_(value_of(Program::compile(graph, options))) {
+  const Status prepared = program_.prepare(batch, max_steps);
+  RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+}
+
+InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params) {
+  const DType dtype = program_.options().dtype;
+  const Signature& signature = program_.signature();
+  Arrays inputs(args.inputs, dtype);
+  Arrays params(args.params, dtype);
+  Arrays initial_states(args.initial_states, dtype);
+  Arrays outputs(signature.outputs, args.steps * args.batch, dtype);
+  Arrays final_states(signature.states, args.batch, dtype);
+  const auto input_pointers = inputs.pointers<const void*>();
+  const auto param_pointers = params.pointers<const void*>();
+  const auto initial_pointers = initial_states.pointers<const void*>();
+  const auto output_pointers = outputs.pointers<void*>();
+  const auto final_pointers = final_states.pointers<void*>();
+  const size_t bytes = value_of(program_.workspace_size(args.batch, args.steps));
+  std::vector<std::byte> workspace(bytes + 256);
+  void* aligned = workspace.data();
+  size_t space = workspace.size();
+  std::align(256, bytes, aligned, space);
+
+  ForwardArgs call;
+  call.steps = args.steps;
+  call.batch = args.batch;
+  call.inputs = input_pointers;
+  call.params = param_pointers;
+  call.outputs = output_pointers;
+  call.initial_states = initial_pointers;
+  call.final_states = final_pointers;
+  call.reuse_params = reuse_params;
+  call.workspace = aligned;
+  call.workspace_bytes = bytes;
+  const int64_t before = allocation_count;
+  const Status status = program_.forward(call);
+  allocations_ = allocation_count - before;
+  RNNC_CHECK(status.has_value(), "{}", status.error().message);
+  return {outputs.values(), final_states.values()};
+}
+
+double worst_error(const InterpreterResult& got, const InterpreterResult& wanted) {
+  return std::max(worst_error(got.outputs, wanted.outputs),
+                  worst_error(got.final_states, wanted.final_states));
+}
+
+}  // namespace rnnc::test

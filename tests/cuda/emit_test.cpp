@@ -1,0 +1,206 @@
+// The text of generated CUDA C++. What it computes is tested in tests/gpu.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/emit_kernel.h"
+#include "codegen/cuda/kernel_abi.h"
+#include "tests/cuda/kernel_plans.h"
+
+namespace rnnc::test {
+namespace {
+
+TEST(EmitCuda, ElementwiseKernelHasOneThreadPerElement) {
+  Plan plan = empty_plan(DType::bf16);
+  KernelBuilder builder(plan, 300);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 300), true);
+  const uint32_t gate = builder.load(add_sequence(plan, Role::Input, 1, 1), false);
+  const uint32_t product = builder.scalar(Op::Mul, {x, gate});
+  const uint32_t y = builder.scalar(Op::Relu, {product});
+  builder.store(add_sequence(plan, Role::Output, 0, 300), true, y);
+  builder.store(add_sequence(plan, Role::Output, 1, 1), false, gate);
+  builder.finish();
+  EXPECT_EQ(emit_cuda_kernel(plan.kernels[0], 0),
+            R"(extern "C" __global__ void __launch_bounds__(128)
+k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2, const rnnc_access p3) {
+  const unsigned i = blockIdx.x * 128u + threadIdx.x;
+  const unsigned slice_row = i / 300u;
+  const unsigned e = i % 300u;
+  const unsigned row = blockIdx.y * rows.per_slice + slice_row;
+  if (slice_row >= rows.per_slice || row >= rows.count) return;
+  const rnnc_bf16* const a0 = rnnc_row<const rnnc_bf16>(rows.frame, p0, row);
+  const rnnc_bf16* const a1 = rnnc_row<const rnnc_bf16>(rows.frame, p1, row);
+  rnnc_bf16* const a2 = rnnc_row<rnnc_bf16>(rows.frame, p2, row);
+  rnnc_bf16* const a3 = rnnc_row<rnnc_bf16>(rows.frame, p3, row);
+  const float v0 = rnnc_load(a0 + e);
+  const float v1 = rnnc_load(a1);
+  const float v2 = (v0 * v1);
+  const float v3 = rnnc_max(v2, 0);
+  rnnc_store(a2 + e, v3);
+  if (e == 0) rnnc_store(a3, v1);
+}
+)");
+}
+
+TEST(EmitCuda, ReductionKernelHasOneBlockPerRow) {
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 1000);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 1000), true);
+  const uint32_t mean = builder.reduce(Op::Mean, x);
+  const uint32_t centred = builder.scalar(Op::Sub, {x, mean});
+  builder.store(add_sequence(plan, Role::Output, 0, 1000), true, centred);
+  builder.store(add_sequence(plan, Role::Output, 1, 1), false, mean);
+  builder.finish();
+  EXPECT_EQ(emit_cuda_kernel(plan.kernels[0], 7),
+            R"(extern "C" __global__ void __launch_bounds__(256)
+k7(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2) {
+  const unsigned row = blockIdx.x;
+  if (row >= rows.count) return;
+  const float* const a0 = rnnc_row<const float>(rows.frame, p0, row);
+  float* const a1 = rnnc_row<float>(rows.frame, p1, row);
+  float* const a2 = rnnc_row<float>(rows.frame, p2, row);
+  float s0[4];
+  float r1 = rnnc_sum::identity();
+#pragma unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const unsigned e = threadIdx.x + j * 256u;
+    if (e >= 1000u) break;
+    const float v0 = rnnc_load(a0 + e);
+    s0[j] = v0;
+    r1 = rnnc_sum::join(r1, v0);
+  }
+  __shared__ float w1[8];
+  rnnc_reduce_warps<rnnc_sum>(r1, w1);
+  __syncthreads();
+  const float v1 = rnnc_join_warps<rnnc_sum, 8>(w1) / 1000.0f;
+  if (threadIdx.x == 0) rnnc_store(a2, v1);
+#pragma unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const unsigned e = threadIdx.x + j * 256u;
+    if (e >= 1000u) break;
+    const float v2 = (s0[j] - v1);
+    rnnc_store(a1 + e, v2);
+  }
+}
+)");
+}
+
+TEST(EmitCuda, VarianceTakesTwoPasses) {
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 64);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 64), true);
+  const uint32_t variance = builder.reduce(Op::Var, x);
+  builder.store(add_sequence(plan, Role::Output, 0, 1), false, variance);
+  builder.finish();
+  const std::string text = emit_cuda_kernel(plan.kernels[0], 0);
+  EXPECT_NE(text.find("const float v1 = rnnc_join_warps<rnnc_sum, 2>(w1) / 64.0f;"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("const float v2 = (s0[j] - v1);"), std::string::npos) << text;
+  EXPECT_NE(text.find("const float v3 = (v2 * v2);"), std::string::npos) << text;
+  EXPECT_NE(text.find("rnnc_store(a1, v4);"), std::string::npos) << text;
+}
+
+TEST(EmitCuda, LiteralsAreExactFloats) {
+  const std::vector<std::pair<double, std::string>> cases = {
+      {0.0, "0.0f"},
+      {-0.0, "(-0.0f)"},
+      {1.0, "1.0f"},
+      {-30.0, "(-30.0f)"},
+      {0.1, "0.1f"},
+      {1.0 / 3.0, "0.33333334f"},
+      {1e-45, "1e-45f"},
+      {16777216.0, "16777216.0f"},
+      {1e30, "1e+30f"},
+      {1e300, "__int_as_float(0x7f800000)"},
+      {-std::numeric_limits<double>::infinity(), "__int_as_float(0xff800000)"},
+      {std::nan(""), "__int_as_float(0x7fffffff)"},
+  };
+  for (const auto& [value, literal] : cases) {
+    Plan plan = empty_plan(DType::f32);
+    KernelBuilder builder(plan, 1);
+    const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 1), true);
+    const uint32_t sum = builder.scalar(Op::Add, {x, builder.constant(value)});
+    builder.store(add_sequence(plan, Role::Output, 0, 1), true, sum);
+    builder.finish();
+    const std::string text = emit_cuda_kernel(plan.kernels[0], 0);
+    EXPECT_NE(text.find("(v0 + " + literal + ");"), std::string::npos) << literal << "\n" << text;
+  }
+}
+
+TEST(EmitCuda, UnitIncludesNothingAndHasNoNames) {
+  Plan plan = empty_plan(DType::f32);
+  const std::string nasty = "int asm __shared__ */ \"); \n#include <x>";
+  plan.name = nasty;
+  add_every_op(plan, 8);
+  for (Buffer& buffer : plan.buffers) buffer.name = nasty;
+  for (Kernel& kernel : plan.kernels) kernel.name = nasty;
+  for (Stage& stage : plan.stages) stage.name = nasty;
+  const Result<std::string> source = emit_cuda(plan);
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  EXPECT_EQ(source->find("#include"), std::string::npos);
+  EXPECT_EQ(source->find("asm __shared__"), std::string::npos);
+  EXPECT_NE(source->find("k0("), std::string::npos);
+  EXPECT_NE(source->find("rnnc_end_chunk"), std::string::npos);
+}
+
+TEST(EmitCuda, RefusesWhatGpusDoNotDo) {
+  const Result<std::string> f64 = emit_cuda(empty_plan(DType::f64));
+  ASSERT_FALSE(f64.has_value());
+  EXPECT_EQ(f64.error().message, "f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
+
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 1);
+  uint32_t sum = builder.constant(0);
+  for (uint32_t i = 0; i <= kCudaMaxArguments; ++i) {
+    const Access input = add_sequence(plan, Role::Input, i, 1);
+    sum = builder.scalar(Op::Add, {sum, builder.load(input, true)});
+  }
+  builder.finish();
+  const Result<std::string> large = emit_cuda(plan);
+  ASSERT_FALSE(large.has_value());
+  EXPECT_EQ(large.error().message,
+            "one step reads and writes 1001 arrays; on a GPU at most 1000 work");
+}
+
+TEST(CudaGrid, CoversEveryElementOnce) {
+  Kernel kernel;
+  for (const int64_t length : {1, 7, 128, 300, 1 << 20, 1 << 30, INT32_MAX}) {
+    kernel.length = length;
+    const CudaKernelShape shape = cuda_kernel_shape(kernel);
+    for (const int64_t rows : {1, 3, 1000, 65535}) {
+      if (rows > cuda_most_rows(length)) continue;
+      const CudaGrid grid = cuda_grid(shape, rows);
+      EXPECT_EQ(grid.rows.count, rows);
+      EXPECT_LE(grid.y, 65535u);
+      EXPECT_GE(int64_t{grid.y} * grid.rows.per_slice, rows);
+      EXPECT_LT((int64_t{grid.y} - 1) * grid.rows.per_slice, rows);
+      EXPECT_GE(int64_t{grid.x} * shape.threads, int64_t{grid.rows.per_slice} * length);
+      // Indices within a slice, those of idle threads too, are 32-bit.
+      EXPECT_LE(int64_t{grid.x} * shape.threads, int64_t{UINT32_MAX});
+    }
+  }
+}
+
+TEST(CudaGrid, ReductionsSpreadARowOverOneBlock) {
+  Kernel kernel;
+  Instruction sum;
+  sum.kind = Instruction::Kind::Reduce;
+  sum.op = Op::Sum;
+  kernel.body.push_back(sum);
+  for (const int64_t length : {1, 3, 7, 32, 33, 256, 257, 300, 1000, 4096, 5000, 100000}) {
+    kernel.length = length;
+    const CudaKernelShape shape = cuda_kernel_shape(kernel);
+    EXPECT_TRUE(shape.row_block);
+    EXPECT_EQ(shape.threads % 32, 0);
+    EXPECT_LE(shape.threads, 1024);
+    EXPECT_GE(int64_t{shape.threads} * shape.items, length);
+    EXPECT_LT(int64_t{shape.threads} * (shape.items - 1), length);
+    EXPECT_EQ(cuda_grid(shape, 12).x, 12u);
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test

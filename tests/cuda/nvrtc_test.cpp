@@ -1,0 +1,114 @@
+// Generated code compiles for every architecture, without a GPU.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/shared_library.h"
+#include "tests/cuda/kernel_plans.h"
+
+namespace rnnc::test {
+namespace {
+
+/// Every op in every type.
+std::string every_op() {
+  Plan plan = empty_plan(DType::f32);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    plan.dtype = dtype;
+    add_every_op(plan, 300);
+  }
+  const Result<std::string> source = emit_cuda(plan);
+  EXPECT_TRUE(source.has_value());
+  return *source;
+}
+
+class NvrtcArchs : public testing::TestWithParam<std::string> {};
+
+TEST_P(NvrtcArchs, CompilesEveryOpInEveryType) {
+  const Result<std::string> cubin = compile_cubin(every_op(), GetParam());
+  ASSERT_TRUE(cubin.has_value()) << cubin.error().message;
+  EXPECT_TRUE(
+      cubin->starts_with("\x7f"
+                         "ELF"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NvrtcArchs, testing::ValuesIn(supported_cuda_archs()),
+                         [](const auto& arch) { return arch.param; });
+
+TEST(Nvrtc, GivesPtx) {
+  Plan plan = empty_plan(DType::f16);
+  add_every_op(plan, 300);
+  const Result<std::string> ptx = compile_ptx(*emit_cuda(plan), "sm_80");
+  ASSERT_TRUE(ptx.has_value()) << ptx.error().message;
+  EXPECT_NE(ptx->find(".target sm_80"), std::string::npos);
+  EXPECT_NE(ptx->find(".entry k0"), std::string::npos);
+  EXPECT_NE(ptx->back(), '\0');
+}
+
+TEST(Nvrtc, LongRowsCompile) {
+  Plan plan = empty_plan(DType::f32);
+  add_every_op(plan, 100'000);
+  const Result<std::string> cubin = compile_cubin(*emit_cuda(plan), "sm_90");
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
+TEST(Nvrtc, SaysItsVersion) {
+  const Result<std::string> version = nvrtc_version();
+  ASSERT_TRUE(version.has_value()) << version.error().message;
+  EXPECT_TRUE(version->starts_with("13.")) << *version;
+}
+
+TEST(Nvrtc, RefusesUnknownArchitectures) {
+  for (const std::string arch : {"sm_75", "sm_90a", "sm_999", "sm_", "90", "gpu", ""}) {
+    const Result<std::string> cubin = compile_cubin("", arch);
+    ASSERT_FALSE(cubin.has_value());
+    EXPECT_TRUE(cubin.error().message.starts_with("cannot compile for `" + arch + "`; NVRTC 13."))
+        << cubin.error().message;
+    EXPECT_NE(cubin.error().message.find("sm_80, sm_86"), std::string::npos);
+    EXPECT_EQ(cubin.error().message.find("sm_75,"), std::string::npos);
+  }
+}
+
+TEST(Nvrtc, PicksTheArchitectureOfADevice) {
+  EXPECT_EQ(cuda_arch_for(9, 0).value(), "sm_90");
+  EXPECT_EQ(cuda_arch_for(8, 9).value(), "sm_89");
+  // No compiler knows 8.5, but code for 8.0 runs on it.
+  EXPECT_EQ(cuda_arch_for(8, 5).value(), "sm_80");
+  const Result<std::string> old = cuda_arch_for(7, 5);
+  ASSERT_FALSE(old.has_value());
+  EXPECT_EQ(old.error().message,
+            "its architecture, sm_75, is too old; rnnc needs sm_80 (Ampere) or newer");
+  const Result<std::string> future = cuda_arch_for(99, 0);
+  ASSERT_FALSE(future.has_value());
+  EXPECT_TRUE(
+      future.error().message.starts_with("its architecture, sm_990, is newer than NVRTC 13."))
+      << future.error().message;
+}
+
+TEST(Nvrtc, GivesTheCompilersLog) {
+  const Result<std::string> cubin = compile_cubin("void f() { undefined_name; }", "sm_90");
+  ASSERT_FALSE(cubin.has_value());
+  EXPECT_NE(cubin.error().message.find("did not compile generated code for sm_90"),
+            std::string::npos)
+      << cubin.error().message;
+  EXPECT_NE(cubin.error().message.find("undefined_name"), std::string::npos)
+      << cubin.error().message;
+}
+
+TEST(SharedLibrary, SaysHowToGetWhatIsMissing) {
+  const Result<SharedLibrary> library = SharedLibrary::open("libnothing.so.13", "Nothing 13");
+  ASSERT_FALSE(library.has_value());
+  const std::string& message = library.error().message;
+  EXPECT_TRUE(message.starts_with("Nothing 13 cannot be loaded (libnothing.so.13: ")) << message;
+  EXPECT_NE(message.find("pip install"), std::string::npos) << message;
+}
+
+TEST(SharedLibrary, NamesMissingFunctions) {
+  const Result<SharedLibrary> library = SharedLibrary::open("libnvrtc.so.13", "NVRTC 13");
+  ASSERT_TRUE(library.has_value()) << library.error().message;
+  void (*function)() = nullptr;
+  const Status found = library->find("nvrtcNothing", function);
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().message, "libnvrtc.so.13 has no function nvrtcNothing");
+}
+
+}  // namespace
+}  // namespace rnnc::test

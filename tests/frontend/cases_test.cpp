@@ -1,0 +1,203 @@
+/// Text in, text out: every case in cases/*.txt is a source and what rnnc says to it.
+///
+///     === check: title            diagnostics of Unit::check
+///     === ast: title              syntax errors and the syntax tree
+///     === lower NAME H=4: title   diagnostics and the Graph of Unit::lower
+///     source, named case.rnn
+///     ---
+///     what is expected
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "frontend/unit.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace rnnc {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = RNNC_SOURCE_DIR;
+
+struct Case {
+  std::string file;
+  std::string command;  // "check", "lower A H=4"
+  std::string title;
+  std::string source;
+  std::string expected;
+};
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::vector<Case> read_cases() {
+  std::vector<Case> cases;
+  for (const auto& entry : fs::directory_iterator(kRoot / "tests/frontend/cases")) {
+    std::istringstream lines(read(entry.path()));
+    bool in_source = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("=== ")) {
+        const size_t colon = line.find(": ");
+        cases.push_back(
+            {entry.path().filename(), line.substr(4, colon - 4), line.substr(colon + 2), "", ""});
+        in_source = true;
+      } else if (line == "---") {
+        in_source = false;
+      } else if (in_source) {
+        cases.back().source += line + "\n";
+      } else {
+        cases.back().expected += line + "\n";
+      }
+    }
+  }
+  // Blank lines before the next case are for the reader.
+  for (Case& one : cases) {
+    one.expected.erase(one.expected.find_last_not_of('\n') + 1);
+  }
+  return cases;
+}
+
+std::string run(const Case& one) {
+  Unit unit("case.rnn", one.source);
+  std::istringstream words(one.command);
+  std::string command, name;
+  words >> command >> name;
+  std::string result;
+  if (command == "check") {
+    const bool good = unit.check();
+    EXPECT_EQ(good, !unit.diagnostics().has_errors());
+    result = unit.render();
+  } else if (command == "ast") {
+    result = unit.render() + unit.print_ast();
+  } else {
+    DimBindings dims;
+    for (std::string word; words >> word;) {
+      const size_t equals = word.find('=');
+      dims[word.substr(0, equals)] = std::stoll(word.substr(equals + 1));
+    }
+    const std::optional<Graph> graph = unit.lower(name, dims);
+    result = unit.render();
+    if (graph) {
+      const Status valid = verify(*graph);
+      EXPECT_TRUE(valid) << (valid ? "" : valid.error().message);
+      result += to_string(*graph);
+    } else {
+      EXPECT_TRUE(unit.diagnostics().has_errors());
+    }
+  }
+  result.erase(result.find_last_not_of('\n') + 1);
+  return result;
+}
+
+TEST(Cases, SayWhatIsExpected) {
+  const std::vector<Case> cases = read_cases();
+  ASSERT_GT(cases.size(), 50u);
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.file + ": " + one.title);
+    EXPECT_EQ(run(one), one.expected);
+  }
+}
+
+TEST(Cases, PrintedTreesParseToTheSameTree) {
+  for (const Case& one : read_cases()) {
+    const Unit unit("case.rnn", one.source);
+    if (unit.diagnostics().has_errors()) continue;
+    const std::string printed = unit.print_ast();
+    const Unit again("case.rnn", printed);
+    EXPECT_EQ(again.render(), "") << printed;
+    EXPECT_EQ(again.print_ast(), printed);
+  }
+}
+
+// --- Every text that the front end can say is in some case.
+
+/// The string literals of a C++ file, adjacent ones joined.
+std::vector<std::string> literals(const std::string& text) {
+  std::vector<std::string> found;
+  bool joins = false;  // only blanks since the last literal
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "//") == 0 || text.compare(i, 8, "#include") == 0) {
+      i = text.find('\n', i);
+    } else if (text[i] == '\'') {
+      i = text.find('\'', text[i + 1] == '\\' ? i + 3 : i + 1);
+      joins = false;
+    } else if (text[i] == '"') {
+      std::string literal;
+      for (++i; text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+        literal += text[i];
+      }
+      if (joins) {
+        found.back() += literal;
+      } else {
+        found.push_back(literal);
+      }
+      joins = true;
+    } else if (!std::isspace(static_cast<unsigned char>(text[i]))) {
+      joins = false;
+    }
+  }
+  return found;
+}
+
+/// What a format string says itself, around what is put in.
+std::vector<std::string> fixed_parts(const std::string& format) {
+  std::vector<std::string> parts(1);
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format.compare(i, 2, "{{") == 0 || format.compare(i, 2, "}}") == 0) {
+      parts.back() += format[i++];
+    } else if (format[i] == '{') {
+      parts.emplace_back();
+      i = format.find('}', i);
+    } else {
+      parts.back() += format[i];
+    }
+  }
+  return parts;
+}
+
+/// Whether some line has the parts, in their order.
+bool says(const std::vector<std::string>& lines, const std::vector<std::string>& parts) {
+  return std::ranges::any_of(lines, [&](const std::string& line) {
+    size_t at = 0;
+    for (const std::string& part : parts) {
+      at = line.find(part, at);
+      if (at == std::string::npos) return false;
+      at += part.size();
+    }
+    return true;
+  });
+}
+
+TEST(Cases, CoverEveryText) {
+  std::vector<std::string> lines = literals(read(kRoot / "tests/frontend/unit_test.cpp"));
+  for (const Case& one : read_cases()) {
+    std::istringstream expected(one.expected);
+    for (std::string line; std::getline(expected, line);) lines.push_back(line);
+  }
+  size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "frontend")) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() != ".cpp" || name == "ast.cpp") continue;  // it prints source
+    for (const std::string& literal : literals(read(entry.path()))) {
+      if (std::ranges::count(literal, ' ') < 2) continue;  // names, spellings, separators
+      ++count;
+      EXPECT_TRUE(says(lines, fixed_parts(literal)))
+          << name << ": no case has the text: " << literal;
+    }
+  }
+  EXPECT_GT(count, 80u);
+}
+
+}  // namespace
+}  // namespace rnnc

@@ -1,0 +1,224 @@
+/// What the cases cannot say in text: bytes that are no text, limits, places, the Unit itself.
+#include "frontend/unit.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace rnnc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string rendered(std::string text) {
+  Unit unit("case.rnn", std::move(text));
+  unit.check();
+  return unit.render();
+}
+
+const std::string kCell = "cell A[H](x: [H]) -> y { y = x[t] }\n";
+
+TEST(Source, CountsLinesAndCharacters) {
+  const SourceFile file("name", "ab\nüx\r\n\nlast");
+  EXPECT_EQ(file.position(0).line, 1u);
+  EXPECT_EQ(file.position(1).column, 2u);
+  EXPECT_EQ(file.position(5).line, 2u);
+  EXPECT_EQ(file.position(5).column, 2u);  // after the two bytes of ü
+  EXPECT_EQ(file.line_at(3), "üx");
+  EXPECT_EQ(file.line_at(8), "");
+  EXPECT_EQ(file.position(1000).line, 4u);
+  EXPECT_EQ(file.line_at(1000), "last");
+  EXPECT_EQ(file.slice({0, 3, 5}), "ü");
+  EXPECT_EQ(file.slice({0, 9, 1000}), "last");
+}
+
+TEST(Diagnostics, SortsByPlaceAndDropsRepeats) {
+  const std::vector<SourceFile> files = {{"f", "one\ntwo\n"}};
+  Diagnostics diagnostics;
+  diagnostics.error({0, 4, 7}, "second");
+  diagnostics.warning({0, 0, 3}, "first", "do it");
+  diagnostics.error({0, 4, 7}, "second");
+  EXPECT_EQ(diagnostics.all().size(), 2u);
+  EXPECT_TRUE(diagnostics.has_errors());
+  EXPECT_EQ(diagnostics.render(files),
+            "f:1:1: warning: first\n  one\n  ^~~\n  hint: do it\n"
+            "f:2:1: error: second\n  two\n  ^~~\n");
+}
+
+TEST(Diagnostics, KeepsTwentyErrorsAndTwentyWarnings) {
+  Diagnostics diagnostics;
+  for (uint32_t i = 0; i < 100; ++i) {
+    diagnostics.error({0, i, i + 1}, "wrong");
+    diagnostics.warning({0, i, i + 1}, "odd");
+  }
+  EXPECT_EQ(diagnostics.all().size(), 40u);
+  const std::string text = diagnostics.render({{"f", std::string(200, '\n')}});
+  EXPECT_TRUE(text.ends_with("these are the first 20 errors; there are more\n")) << text;
+}
+
+TEST(Diagnostics, PlacesWithoutTextHaveNoCaret) {
+  Diagnostics diagnostics;
+  diagnostics.error({}, "no such cell");
+  EXPECT_EQ(diagnostics.render({{"f", "text"}}), "f: error: no such cell\n");
+  EXPECT_EQ(diagnostics.render({}), "error: no such cell\n");
+}
+
+TEST(Diagnostics, ShowsAWindowOfALongLine) {
+  Diagnostics diagnostics;
+  diagnostics.error({0, 5000, 5003}, "here");
+  const std::string text = diagnostics.render({{"f", std::string(10000, 'x')}});
+  EXPECT_LT(text.size(), 500u);
+  EXPECT_NE(text.find("  ...xxx"), std::string::npos);
+  EXPECT_NE(text.find("xxx...\n"), std::string::npos);
+  EXPECT_NE(text.find(" ^~~\n"), std::string::npos);
+}
+
+TEST(Diagnostics, SendsNothingToTheTerminalThatItObeys) {
+  Diagnostics diagnostics;
+  diagnostics.error({0, 0, 1}, "here");
+  EXPECT_EQ(diagnostics.render({{"f", "a\x1b[2J\xff\x7f"}}),
+            "f:1:1: error: here\n  a?[2J??\n  ^\n");
+}
+
+TEST(Diagnostics, FindsTheNearestName) {
+  EXPECT_EQ(nearest_name("sigmod", {"tanh", "sigmoid", "sign"}), "sigmoid");
+  EXPECT_EQ(nearest_name("Wi", {"W_f", "W_i", "b"}), "W_i");
+  EXPECT_EQ(nearest_name("h", {"H", "x"}), "H");
+  EXPECT_EQ(nearest_name("h", {"x", "c"}), "");
+  EXPECT_EQ(nearest_name("hidden", {"output"}), "");
+  EXPECT_EQ(nearest_name("x", {}), "");
+}
+
+TEST(Unit, RefusesWhatIsNoText) {
+  EXPECT_EQ(rendered(std::string("cell A\0", 7)),
+            "case.rnn:1:7: error: not a text file: byte 6 is 0x00, which UTF-8 text does not have "
+            "here\n  cell A?\n        ^\n");
+  EXPECT_NE(rendered("\xff\xfe").find("byte 0 is 0xff"), std::string::npos);
+  EXPECT_NE(rendered("\xc0\x80").find("byte 0 is 0xc0"), std::string::npos);      // overlong
+  EXPECT_NE(rendered("\xed\xa0\x80").find("byte 0 is 0xed"), std::string::npos);  // surrogate
+  EXPECT_NE(rendered("ab\xe2\x82").find("byte 2 is 0xe2"), std::string::npos);    // cut short
+  EXPECT_EQ(rendered(std::string((16 << 20) + 1, ' ')),
+            "case.rnn: error: the file has 16777217 bytes, more than 16 MiB\n");
+}
+
+TEST(Unit, TakesMarksAndLineEndsOfOtherSystems) {
+  EXPECT_EQ(rendered("\xEF\xBB\xBF" + kCell), "");
+  EXPECT_EQ(rendered("cell A[H](x: [H]) -> y {\r\n  y = x[t]\r\n}\r\n"), "");
+  EXPECT_EQ(rendered("cell A[H](x: [H]) -> y {\r\n  y = z\r\n}\r\n"),
+            "case.rnn:2:7: error: unknown name `z`\n  y = z\n      ^\n");
+  EXPECT_EQ(rendered(""), "");
+  EXPECT_EQ(rendered("// nothing"), "");
+}
+
+std::string repeat(std::string_view text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
+}
+
+TEST(Unit, BoundsDepth) {
+  const auto cell = [](const std::string& body) {
+    return "cell A(x: []) -> y {\n" + body + "\n}\n";
+  };
+  constexpr int kDeep = 100000;
+  EXPECT_NE(rendered(cell("y = " + repeat("(", kDeep) + "1" + repeat(")", kDeep)))
+                .find("this is nested more than 200 levels deep"),
+            std::string::npos);
+  EXPECT_NE(rendered(cell("y = " + repeat("-", kDeep) + "1")).find("levels deep"),
+            std::string::npos);
+  EXPECT_NE(rendered(cell("y = " + repeat("tanh(", kDeep))).find("levels deep"), std::string::npos);
+  EXPECT_NE(rendered(cell(repeat("for l in 0..1 {", kDeep))).find("levels deep"),
+            std::string::npos);
+  EXPECT_NE(rendered(cell("y = x" + repeat("[0]", kDeep))).find("more than 200 operations"),
+            std::string::npos);
+  const std::string chain = rendered(cell("y = 1" + repeat(" + 1", kDeep)));
+  EXPECT_NE(chain.find("an expression of more than 200 operations in a row"), std::string::npos);
+  EXPECT_NE(chain.find("hint: give a part of it a name of its own"), std::string::npos);
+  EXPECT_EQ(rendered(cell("y = x[t]" + repeat(" + 1", 150))), "");
+}
+
+TEST(Unit, BoundsRecursionOfCalls) {
+  std::string text = "fn f0(v) = v\n";
+  for (int i = 1; i < 2000; ++i) text += fmt::format("fn f{}(v) = f{}(v)\n", i, i - 1);
+  Unit unit("case.rnn", text + "cell A(x: []) -> y { y = f1999(x[t]) }\n");
+  EXPECT_FALSE(unit.lower("A", {}));
+  EXPECT_NE(unit.render().find("calls and expressions are nested too deeply here"),
+            std::string::npos)
+      << unit.render();
+}
+
+TEST(Unit, BoundsUnrolling) {
+  std::string text = "fn f0(v) = v + v\n";
+  for (int i = 1; i < 40; ++i) text += fmt::format("fn f{0}(v) = f{1}(v) + f{1}(v)\n", i, i - 1);
+  EXPECT_NE(rendered(text + "cell A(x: []) -> y { y = f39(x[t]) }\n")
+                .find("unrolled, this file has more than 65536 operations"),
+            std::string::npos);
+  std::string layers = "network N0(x: []) -> y { y = x }\n";
+  for (int i = 1; i < 40; ++i) {
+    layers += fmt::format("network N{0}(x: []) -> y {{ y = N{1}(N{1}(x)) }}\n", i, i - 1);
+  }
+  EXPECT_NE(rendered(layers).find("operations"), std::string::npos);
+}
+
+TEST(Unit, ListsAndPrintsDefinitions) {
+  const Unit unit("case.rnn",
+                  "const c = 1\nfn f(v) = v\n" + kCell + "network B(x: []) -> y { y = x }\n");
+  EXPECT_EQ(unit.definitions(), (std::vector<std::string>{"A", "B"}));
+  EXPECT_EQ(unit.print_ast("f"), "fn f(v) = v\n");
+  EXPECT_EQ(unit.print_ast("A"), "cell A[H](x: [H]) -> y {\n  y = x[t]\n}\n");
+  EXPECT_EQ(unit.print_ast("none"), "");
+}
+
+TEST(Unit, MovesAndLowersAgain) {
+  Unit first("case.rnn", kCell);
+  Unit unit = std::move(first);
+  ASSERT_TRUE(unit.check());
+  const auto once = unit.lower("A", {});
+  const auto twice = unit.lower("A", {{"H", 3}});
+  ASSERT_TRUE(once && twice);
+  EXPECT_EQ(to_string(*once), to_string(*twice));  // shapes stay symbolic
+  EXPECT_FALSE(unit.lower("B", {}));
+  EXPECT_TRUE(unit.lower("A", {}));  // an error elsewhere does not stick
+}
+
+TEST(Unit, SyntaxErrorsStopTheRest) {
+  Unit unit("case.rnn", kCell + "cell B(\n");
+  EXPECT_FALSE(unit.check());
+  EXPECT_FALSE(unit.lower("A", {}));
+}
+
+TEST(Examples, CheckWithoutAWord) {
+  int count = 0;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(RNNC_SOURCE_DIR) / "examples")) {
+    if (entry.path().extension() != ".rnn") continue;
+    SCOPED_TRACE(entry.path());
+    ++count;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    Unit unit(entry.path().filename(), text.str());
+    EXPECT_TRUE(unit.check());
+    EXPECT_EQ(unit.render(), "");
+    Unit printed("printed.rnn", unit.print_ast());
+    EXPECT_EQ(printed.print_ast(), unit.print_ast());
+    for (const std::string& name : unit.definitions()) {
+      const auto graph = unit.lower(name, {});
+      const auto again = printed.lower(name, {});
+      ASSERT_TRUE(graph && again) << unit.render();
+      EXPECT_TRUE(verify(*graph));
+      EXPECT_EQ(to_string(*graph), to_string(*again));
+      const auto parsed = parse_graph(to_string(*graph));
+      ASSERT_TRUE(parsed);
+      EXPECT_EQ(to_string(*parsed), to_string(*graph));
+    }
+  }
+  EXPECT_GE(count, 11);
+}
+
+}  // namespace
+}  // namespace rnnc

@@ -1,0 +1,210 @@
+"""The shipped cells in float64: PyTorch's modules where it has them, else the papers' equations.
+
+Each function is named after its cell. It asks `data` for the input x [T, B, I], for params and
+initial states by the names and shapes of the .rnn files, and gives (outputs, final states) by name.
+"""
+
+import torch
+from torch import nn, sigmoid, tanh
+
+
+def affine(data, gate, x, h):
+    """W x + R h + b of one gate."""
+    H, I, R = data.hidden, x.shape[-1], h.shape[-1]
+    W, R = data.param(f"W_{gate}", H, I), data.param(f"R_{gate}", H, R)
+    return x @ W.T + h @ R.T + data.param(f"b_{gate}", H)
+
+
+def linear(data, gate, x):
+    """W x + b of one gate."""
+    W, b = data.param(f"W_{gate}", data.hidden, x.shape[-1]), data.param(f"b_{gate}", data.hidden)
+    return x @ W.T + b
+
+
+def over_time(step, x, *state):
+    """state = step(x[t], *state) over all t: the first state at every t, then the last states."""
+    outputs = []
+    for x_t in x:
+        state = step(x_t, *state)
+        outputs.append(state[0])
+    return torch.stack(outputs), *state
+
+
+def module(kind, hidden, layers, **options):
+    """A PyTorch module; `layers` holds its weights, a dict each of PyTorch's names less "_l0"."""
+    inputs = layers[0]["weight_ih"].shape[1]
+    result = kind(inputs, hidden, len(layers), dtype=torch.float64, **options)
+    for number, layer in enumerate(layers):
+        layer.setdefault("bias_hh", torch.zeros_like(layer["bias_ih"]))  # one bias is enough
+    result.load_state_dict(
+        {f"{k}_l{n}": v for n, layer in enumerate(layers) for k, v in layer.items()}
+    )
+    return result
+
+
+def stacked(data, name, gates, *shape):
+    return torch.cat([data.param(f"{name}_{gate}", *shape) for gate in gates])
+
+
+def lstm_layer(data, inputs, recurrent, prefix=""):
+    H = data.hidden
+    return {
+        "weight_ih": stacked(data, prefix + "W", "ifgo", H, inputs),
+        "weight_hh": stacked(data, prefix + "R", "ifgo", H, recurrent),
+        "bias_ih": stacked(data, prefix + "b", "ifgo", H),
+    }
+
+
+def Elman(data):
+    H, I = data.hidden, data.inputs
+    layer = {
+        "weight_ih": data.param("W", H, I),
+        "weight_hh": data.param("R", H, H),
+        "bias_ih": data.param("b", H),
+    }
+    y, h = module(nn.RNN, H, [layer])(data.x, data.state("h", H)[None])
+    return {"h": y}, {"h": h[0]}
+
+
+def LSTM(data):
+    H = data.hidden
+    lstm = module(nn.LSTM, H, [lstm_layer(data, data.inputs, H)])
+    y, (h, c) = lstm(data.x, (data.state("h", H)[None], data.state("c", H)[None]))
+    return {"h": y}, {"h": h[0], "c": c[0]}
+
+
+def StackedLSTM(data):
+    H = data.hidden
+    lstm = module(
+        nn.LSTM, H, [lstm_layer(data, data.inputs, H, "LSTM.0."), lstm_layer(data, H, H, "LSTM.1.")]
+    )
+    initial = [torch.stack([data.state(f"LSTM.{n}.{s}", H) for n in range(2)]) for s in "hc"]
+    y, (h, c) = lstm(data.x, tuple(initial))
+    return {"y": y}, {f"LSTM.{n}.{s}": v[n] for n in range(2) for s, v in (("h", h), ("c", c))}
+
+
+def PeepholeLSTM(data):
+    """Gers, Schraudolph & Schmidhuber 2002: i and f see the old cell state, o the new one."""
+    H = data.hidden
+
+    def step(x, h, c):
+        i = sigmoid(affine(data, "i", x, h) + data.param("p_i", H) * c)
+        f = sigmoid(affine(data, "f", x, h) + data.param("p_f", H) * c)
+        c = f * c + i * tanh(affine(data, "g", x, h))
+        o = sigmoid(affine(data, "o", x, h) + data.param("p_o", H) * c)
+        return o * tanh(c), c
+
+    y, h, c = over_time(step, data.x, data.state("h", H), data.state("c", H))
+    return {"h": y}, {"h": h, "c": c}
+
+
+def ProjectedLSTM(data):
+    """PyTorch's, and for P = H, which it refuses, Sak, Senior & Beaufays 2014 by hand."""
+    H, P = data.hidden, max(1, data.hidden // 2)
+    projection, h, c = data.param("P_h", P, H), data.state("h", P), data.state("c", H)
+
+    def step(x, h, c):
+        i, f, g, o = (affine(data, gate, x, h) for gate in "ifgo")
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        return (sigmoid(o) * tanh(c)) @ projection.T, c
+
+    if P == H:
+        y, h, c = over_time(step, data.x, h, c)
+        return {"h": y}, {"h": h, "c": c}
+    layer = lstm_layer(data, data.inputs, P) | {"weight_hr": projection}
+    y, (h, c) = module(nn.LSTM, H, [layer], proj_size=P)(data.x, (h[None], c[None]))
+    return {"h": y}, {"h": h[0], "c": c[0]}
+
+
+def LayerNormLSTM(data):
+    """Ba, Kiros & Hinton 2016, equations 20 to 22, each gate normalised by itself."""
+    H = data.hidden
+
+    def norm(v, name):
+        gain, bias = data.param(f"gain_{name}", H), data.param(f"bias_{name}", H)
+        return nn.functional.layer_norm(v, (H,), gain, bias, eps=1e-5)
+
+    def step(x, h, c):
+        pre = {}
+        for gate in "ifgo":
+            from_x = x @ data.param(f"W_{gate}", H, data.inputs).T
+            from_h = h @ data.param(f"R_{gate}", H, H).T
+            pre[gate] = (
+                norm(from_x, f"x{gate}") + norm(from_h, f"h{gate}") + data.param(f"b_{gate}", H)
+            )
+        c = sigmoid(pre["f"]) * c + sigmoid(pre["i"]) * tanh(pre["g"])
+        return sigmoid(pre["o"]) * tanh(norm(c, "c")), c
+
+    y, h, c = over_time(step, data.x, data.state("h", H), data.state("c", H))
+    return {"h": y}, {"h": h, "c": c}
+
+
+def GRU(data):
+    """PyTorch's: the reset gate acts after the product with R_n, whose own bias is b_hn."""
+    H = data.hidden
+    zero = torch.zeros(2 * H, dtype=torch.float64)
+    layer = {
+        "weight_ih": stacked(data, "W", "rzn", H, data.inputs),
+        "weight_hh": stacked(data, "R", "rzn", H, H),
+        "bias_ih": stacked(data, "b", "rzn", H),
+        "bias_hh": torch.cat([zero, data.param("b_hn", H)]),
+    }
+    y, h = module(nn.GRU, H, [layer])(data.x, data.state("h", H)[None])
+    return {"h": y}, {"h": h[0]}
+
+
+def GRUResetBefore(data):
+    """Cho et al. 2014: the reset gate acts on h before the product."""
+    H = data.hidden
+
+    def step(x, h):
+        r = sigmoid(affine(data, "r", x, h))
+        z = sigmoid(affine(data, "z", x, h))
+        n = tanh(affine(data, "n", x, r * h))
+        return (z * h + (1 - z) * n,)
+
+    y, h = over_time(step, data.x, data.state("h", H))
+    return {"h": y}, {"h": h}
+
+
+def MinGRU(data):
+    """Feng et al. 2024, without the log-space form."""
+    z, n = sigmoid(linear(data, "z", data.x)), linear(data, "n", data.x)
+    h = data.state("h", data.hidden)
+    y = []
+    for z_t, n_t in zip(z, n):
+        h = (1 - z_t) * h + z_t * n_t
+        y.append(h)
+    return {"h": torch.stack(y)}, {"h": h}
+
+
+def MinLSTM(data):
+    """Feng et al. 2024: gates that sum to one."""
+
+    def step(x, h):
+        f, i = sigmoid(linear(data, "f", x)), sigmoid(linear(data, "i", x))
+        return ((f * h + i * linear(data, "n", x)) / (f + i),)
+
+    y, h = over_time(step, data.x, data.state("h", data.hidden))
+    return {"h": y}, {"h": h}
+
+
+def IndRNN(data):
+    """Li et al. 2018."""
+    H = data.hidden
+
+    def step(x, h):
+        return (
+            torch.relu(
+                x @ data.param("W", H, data.inputs).T + data.param("u", H) * h + data.param("b", H)
+            ),
+        )
+
+    y, h = over_time(step, data.x, data.state("h", H))
+    return {"h": y}, {"h": h}
+
+
+CELLS = [
+    Elman, LSTM, PeepholeLSTM, ProjectedLSTM, LayerNormLSTM, StackedLSTM, GRU, GRUResetBefore,
+    MinGRU, MinLSTM, IndRNN,
+]  # fmt: skip

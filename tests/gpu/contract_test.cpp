@@ -1,0 +1,293 @@
+// What runtime/program.h promises of a forward call on a GPU besides its numbers.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "runtime/kernel_cache.h"
+
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr int64_t kChunk = 8;
+constexpr int64_t kSteps = 3 * kChunk + 5;
+constexpr int64_t kBatch = 4;
+
+class OwnedStream {
+ public:
+  OwnedStream() {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+  }
+  ~OwnedStream() { cudaStreamDestroy(stream_); }
+  OwnedStream(const OwnedStream&) = delete;
+  OwnedStream& operator=(const OwnedStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  void wait() const { ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class GpuContract : public testing::TestWithParam<DType> {
+ protected:
+  GpuContract() : graph_(lstm_graph(48, 96)) {
+    args_ = rounded(arguments_for(graph_, kSteps, kBatch, true), GetParam());
+  }
+
+  Program make(std::filesystem::path cache = {}, int64_t batch = kBatch) {
+    auto program = Program::compile(graph_, {.dtype = GetParam(),
+                                             .device = {.kind = Device::Kind::cuda, .index = 0},
+                                             .cache_directory = std::move(cache),
+                                             .chunk = kChunk});
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const Status prepared = program->prepare(batch, kSteps);
+    RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+    return std::move(*program);
+  }
+
+  static void run(Program& program, const DeviceArguments& arguments, cudaStream_t stream) {
+    const Status ran = program.forward(arguments.on(stream));
+    ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  }
+
+  /// Bits of a plain call.
+  std::vector<std::vector<std::byte>> expected_bits(const InterpreterArgs& args) {
+    Program program = make();
+    const DeviceArguments arguments(program, args);
+    const OwnedStream stream;
+    run(program, arguments, stream.get());
+    stream.wait();
+    EXPECT_LE(error_of_results(arguments.results(), interpret(graph_, args)),
+              GetParam() == DType::f32 ? 2e-5 : 2e-2);
+    return arguments.result_bits();
+  }
+
+  Graph graph_;
+  InterpreterArgs args_;
+};
+
+TEST_P(GpuContract, SameBitsEveryTimeOnAnyStream) {
+  const auto expected = expected_bits(args_);
+  Program program = make();
+  const OwnedStream own;
+  for (cudaStream_t stream : {own.get(), cudaStream_t{nullptr}, cudaStreamPerThread, own.get()}) {
+    const DeviceArguments arguments(program, args_);
+    run(program, arguments, stream);
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(arguments.result_bits(), expected);
+  }
+}
+
+TEST_P(GpuContract, NothingOfOneCallStaysInTheNext) {
+  InterpreterArgs other = args_;
+  for (double& value : other.inputs[0]) value = -0.5 * value;
+  other = rounded(other, GetParam());
+  const auto expected = expected_bits(args_);
+  const auto expected_other = expected_bits(other);
+  ASSERT_NE(expected, expected_other);
+
+  Program program = make();
+  const OwnedStream stream;
+  // Two sets of addresses in turn, without a pause between the calls.
+  const DeviceArguments first(program, args_);
+  const DeviceArguments second(program, other);
+  for (int i = 0; i < 4; ++i) {
+    run(program, first, stream.get());
+    run(program, second, stream.get());
+  }
+  stream.wait();
+  EXPECT_EQ(first.result_bits(), expected);
+  EXPECT_EQ(second.result_bits(), expected_other);
+}
+
+TEST_P(GpuContract, PiecesOfWholeChunksGiveTheSameBits) {
+  const auto expected = expected_bits(args_);
+  Program program = make();
+  const OwnedStream stream;
+  InterpreterArgs piece = args_;
+  std::vector<std::vector<std::byte>> bits(3);
+  const int64_t width = 48;
+  for (int64_t start = 0; start < kSteps; start += 2 * kChunk) {
+    piece.steps = std::min(2 * kChunk, kSteps - start);
+    const auto begin = args_.inputs[0].begin() + start * kBatch * width;
+    piece.inputs[0].assign(begin, begin + piece.steps * kBatch * width);
+    const DeviceArguments arguments(program, piece);
+    run(program, arguments, stream.get());
+    stream.wait();
+    const auto result = arguments.result_bits();
+    bits[0].insert(bits[0].end(), result[0].begin(), result[0].end());
+    bits[1] = result[1];
+    bits[2] = result[2];
+    piece.initial_states = arguments.results().final_states;
+  }
+  EXPECT_EQ(bits, expected);
+}
+
+TEST_P(GpuContract, IsCapturedInTheCallersGraph) {
+  InterpreterArgs other = args_;
+  for (double& value : other.inputs[0]) value = 0.25 * value;
+  other = rounded(other, GetParam());
+  const auto expected = expected_bits(args_);
+  const auto expected_other = expected_bits(other);
+
+  // The first call is captured, in the mode in which allocating or waiting would fail.
+  Program program = make();
+  DeviceArguments arguments(program, args_);
+  const OwnedStream stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  run(program, arguments, stream.get());
+  ASSERT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+
+  ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
+  stream.wait();
+  EXPECT_EQ(arguments.result_bits(), expected);
+  arguments.upload(other);
+  ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
+  stream.wait();
+  EXPECT_EQ(arguments.result_bits(), expected_other);
+  // A plain call in between does not disturb the graph.
+  run(program, DeviceArguments(program, args_), stream.get());
+  ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
+  stream.wait();
+  EXPECT_EQ(arguments.result_bits(), expected_other);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+}
+
+TEST_P(GpuContract, NeitherWaitsNorAllocates) {
+  Program program = make();
+  const DeviceArguments arguments(program, args_);
+  const OwnedStream stream;
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  size_t free_before = 0;
+  size_t free_after = 0;
+  size_t total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
+
+  // The stream stands still until `open`: a call that waits for it would not come back before the
+  // helper opens it.
+  std::atomic<bool> open = false;
+  std::atomic<bool> opened_late = false;
+  const auto block = [](void* flag) {
+    while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+  };
+  ASSERT_EQ(cudaLaunchHostFunc(stream.get(), block, &open), cudaSuccess);
+  std::thread helper([&] {
+    for (int i = 0; i < 1000 && !open; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    opened_late = !open;
+    open = true;
+  });
+  const Status ran = program.forward(arguments.on(stream.get()));
+  open = true;
+  helper.join();
+  stream.wait();
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  EXPECT_FALSE(opened_late) << "forward waited for the stream";
+  ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
+  EXPECT_EQ(free_after, free_before) << "the first forward call allocated";
+}
+
+TEST_P(GpuContract, TwoProgramsRunFromTwoThreads) {
+  const auto expected = expected_bits(args_);
+  const auto worker = [&](bool& same) {
+    Program program = make();
+    const OwnedStream stream;
+    const DeviceArguments arguments(program, args_);
+    same = true;
+    for (int i = 0; i < 20; ++i) {
+      run(program, arguments, stream.get());
+      stream.wait();
+      same = same && arguments.result_bits() == expected;
+    }
+  };
+  bool same[2] = {};
+  std::thread first(worker, std::ref(same[0]));
+  std::thread second(worker, std::ref(same[1]));
+  first.join();
+  second.join();
+  EXPECT_TRUE(same[0]);
+  EXPECT_TRUE(same[1]);
+}
+
+TEST_P(GpuContract, PreparingGoesOnDuringACaptureElsewhere) {
+  Program program = make();
+  const DeviceArguments arguments(program, args_);
+  const OwnedStream stream;
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  std::thread([&] { make({}, kBatch + 1); }).join();
+  run(program, arguments, stream.get());
+  ASSERT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
+}
+
+TEST_P(GpuContract, KeptWeightsGiveTheSameBits) {
+  const auto expected = expected_bits(args_);
+  Program program = make();
+  const OwnedStream stream;
+  const DeviceArguments arguments(program, args_);
+  run(program, arguments, stream.get());
+  ForwardArgs again = arguments.on(stream.get());
+  again.reuse_params = true;
+  ASSERT_TRUE(program.forward(again).has_value());
+  stream.wait();
+  EXPECT_EQ(arguments.result_bits(), expected);
+}
+
+TEST_P(GpuContract, KernelsComeFromTheCache) {
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) /
+                                          fmt::format("rnnc-gpu-cache-{}", to_string(GetParam()));
+  std::filesystem::remove_all(directory);
+  const auto expected = expected_bits(args_);
+  for (int i = 0; i < 2; ++i) {
+    Program program = make(directory);
+    const OwnedStream stream;
+    const DeviceArguments arguments(program, args_);
+    run(program, arguments, stream.get());
+    stream.wait();
+    EXPECT_EQ(arguments.result_bits(), expected);
+    EXPECT_EQ(KernelCache(directory).usage().value().entries, 1);
+  }
+  std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuContract, testing::Values(DType::f32, DType::bf16, DType::f16),
+                         [](const auto& dtype) { return std::string(to_string(dtype.param)); });
+
+TEST(GpuErrors, SayHowMuchMemoryIsNeededAndFree) {
+  auto program = Program::compile(lstm_graph(1, 64),
+                                  {.device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = 1});
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const Status prepared = program->prepare(int64_t{1} << 28, 1);
+  ASSERT_FALSE(prepared.has_value());
+  const std::string& message = prepared.error().message;
+  EXPECT_TRUE(message.starts_with("too little memory on cuda:0 (")) << message;
+  EXPECT_NE(message.find(" GiB are needed, "), std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with(" GiB are free")) << message;
+  // The device still works.
+  const Status small = program->prepare(1, 1);
+  EXPECT_TRUE(small.has_value()) << small.error().message;
+}
+
+TEST(GpuErrors, NameTheMissingDevice) {
+  const auto program =
+      Program::compile(lstm_graph(1, 1), {.device = {.kind = Device::Kind::cuda, .index = 1000}});
+  ASSERT_FALSE(program.has_value());
+  EXPECT_TRUE(program.error().message.starts_with(
+      "device `cuda:1000` cannot be used: there is no cuda:1000; this machine has "))
+      << program.error().message;
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,159 @@
+#include "tests/gpu/device_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/dtype.h"
+#include "tests/support/golden.h"
+
+namespace rnnc::test {
+namespace {
+
+void expect_success(cudaError_t error) {
+  RNNC_CHECK(error == cudaSuccess, "{}", cudaGetErrorString(error));
+}
+
+void round_to(std::vector<double>& values, DType dtype) {
+  std::vector<std::byte> stored(values.size() * size_of(dtype));
+  convert(values.data(), DType::f64, stored.data(), dtype, values.size());
+  convert(stored.data(), dtype, values.data(), DType::f64, values.size());
+}
+
+}  // namespace
+
+DeviceArray::DeviceArray(size_t bytes, size_t shift) : bytes_(bytes), shift_(shift) {
+  void* memory = nullptr;
+  expect_success(cudaMalloc(&memory, bytes + shift + 1));
+  base_ = static_cast<std::byte*>(memory);
+  expect_success(cudaMemset(base_, 0xff, bytes + shift));  // NaN in every type
+}
+
+DeviceArray::DeviceArray(DeviceArray&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_), shift_(other.shift_) {}
+
+DeviceArray::~DeviceArray() {
+  if (base_ != nullptr) cudaFree(base_);
+}
+
+void DeviceArray::upload(const std::vector<double>& values, DType dtype) {
+  RNNC_CHECK(values.size() * size_of(dtype) == bytes_);
+  std::vector<std::byte> stored(bytes_);
+  convert(values.data(), DType::f64, stored.data(), dtype, values.size());
+  expect_success(cudaMemcpy(data(), stored.data(), bytes_, cudaMemcpyHostToDevice));
+  expect_success(cudaDeviceSynchronize());
+}
+
+std::vector<std::byte> DeviceArray::download_bytes() const {
+  std::vector<std::byte> stored(bytes_);
+  expect_success(cudaMemcpy(stored.data(), data(), bytes_, cudaMemcpyDeviceToHost));
+  return stored;
+}
+
+std::vector<double> DeviceArray::download(DType dtype) const {
+  const std::vector<std::byte> stored = download_bytes();
+  std::vector<double> values(bytes_ / size_of(dtype));
+  convert(stored.data(), dtype, values.data(), DType::f64, values.size());
+  return values;
+}
+
+InterpreterArgs rounded(InterpreterArgs args, DType dtype) {
+  for (auto& values : args.inputs) round_to(values, dtype);
+  for (auto& values : args.params) round_to(values, dtype);
+  for (auto& values : args.initial_states) round_to(values, compute_type(dtype));
+  return args;
+}
+
+DeviceArguments::DeviceArguments(const Program& program, const InterpreterArgs& args,
+                                 bool misaligned)
+    : signature_(program.signature()),
+      steps_(args.steps),
+      batch_(args.batch),
+      workspace_(program.workspace_size(args.batch, args.steps).value()) {
+  const auto bytes = [](const ArrayInfo& array, int64_t rows) {
+    return static_cast<size_t>(array.elements() * rows) * size_of(array.dtype);
+  };
+  const auto shift = [misaligned](const ArrayInfo& array) {
+    return misaligned ? size_of(array.dtype) : 0;
+  };
+  for (const ArrayInfo& array : signature_.inputs) {
+    inputs_.emplace_back(bytes(array, steps_ * batch_), shift(array));
+    input_pointers_.push_back(inputs_.back().data());
+  }
+  for (const ArrayInfo& array : signature_.params) {
+    params_.emplace_back(bytes(array, 1), shift(array));
+    param_pointers_.push_back(params_.back().data());
+  }
+  for (const ArrayInfo& array : signature_.outputs) {
+    outputs_.emplace_back(bytes(array, steps_ * batch_), shift(array));
+    output_pointers_.push_back(outputs_.back().data());
+  }
+  for (size_t i = 0; i < signature_.states.size(); ++i) {
+    const ArrayInfo& array = signature_.states[i];
+    initial_.emplace_back(bytes(array, batch_), shift(array));
+    const bool given = !args.initial_states.empty() && !args.initial_states[i].empty();
+    initial_pointers_.push_back(given ? initial_.back().data() : nullptr);
+    final_.emplace_back(bytes(array, batch_), shift(array));
+    final_pointers_.push_back(final_.back().data());
+  }
+  upload(args);
+}
+
+void DeviceArguments::upload(const InterpreterArgs& args) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].upload(args.inputs[i], signature_.inputs[i].dtype);
+  }
+  for (size_t i = 0; i < params_.size(); ++i) {
+    params_[i].upload(args.params[i], signature_.params[i].dtype);
+  }
+  for (size_t i = 0; i < initial_.size(); ++i) {
+    if (initial_pointers_[i] == nullptr) continue;
+    initial_[i].upload(args.initial_states[i], signature_.states[i].dtype);
+  }
+}
+
+ForwardArgs DeviceArguments::on(Stream stream) const {
+  ForwardArgs args;
+  args.steps = steps_;
+  args.batch = batch_;
+  args.inputs = input_pointers_;
+  args.params = param_pointers_;
+  args.outputs = output_pointers_;
+  args.initial_states = initial_pointers_;
+  args.final_states = final_pointers_;
+  args.workspace = workspace_.data();
+  args.workspace_bytes = workspace_.bytes();
+  args.stream = stream;
+  return args;
+}
+
+InterpreterResult DeviceArguments::results() const {
+  InterpreterResult result;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    result.outputs.push_back(outputs_[i].download(signature_.outputs[i].dtype));
+  }
+  for (size_t i = 0; i < final_.size(); ++i) {
+    result.final_states.push_back(final_[i].download(signature_.states[i].dtype));
+  }
+  return result;
+}
+
+std::vector<std::vector<std::byte>> DeviceArguments::result_bits() const {
+  std::vector<std::vector<std::byte>> bits;
+  for (const DeviceArray& array : outputs_) bits.push_back(array.download_bytes());
+  for (const DeviceArray& array : final_) bits.push_back(array.download_bytes());
+  return bits;
+}
+
+double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected) {
+  double error = 0;
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    error = std::max(error, error_of(actual.outputs[i], expected.outputs[i]));
+  }
+  for (size_t i = 0; i < expected.final_states.size(); ++i) {
+    error = std::max(error, error_of(actual.final_states[i], expected.final_states[i]));
+  }
+  return error;
+}
+
+}  // namespace rnnc::test

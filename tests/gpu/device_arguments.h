@@ -1,0 +1,63 @@
+/// A program's arguments in device memory, given and read back as float64.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "ir/interpreter.h"
+#include "runtime/program.h"
+
+namespace rnnc::test {
+
+/// Device memory whose first element can lie anywhere: `shift` bytes after an aligned address.
+class DeviceArray {
+ public:
+  DeviceArray(size_t bytes, size_t shift = 0);
+  DeviceArray(DeviceArray&& other) noexcept;
+  DeviceArray& operator=(DeviceArray&&) = delete;
+  ~DeviceArray();
+
+  void* data() const { return base_ + shift_; }
+  size_t bytes() const { return bytes_; }
+  void upload(const std::vector<double>& values, DType dtype);
+  std::vector<double> download(DType dtype) const;
+  std::vector<std::byte> download_bytes() const;
+
+ private:
+  std::byte* base_ = nullptr;
+  size_t bytes_ = 0;
+  size_t shift_ = 0;
+};
+
+/// `args` rounded to the types that a program of this dtype stores them in.
+InterpreterArgs rounded(InterpreterArgs args, DType dtype);
+
+/// Arrays of one call. Outputs and final states start as NaN. `misaligned`: arrays lie one element
+/// after an aligned address.
+class DeviceArguments {
+ public:
+  DeviceArguments(const Program& program, const InterpreterArgs& args, bool misaligned = false);
+
+  /// Arguments for a call on the stream.
+  ForwardArgs on(Stream stream) const;
+  /// Writes other values into the same memory.
+  void upload(const InterpreterArgs& args);
+  InterpreterResult results() const;
+  /// Outputs and final states, bit by bit.
+  std::vector<std::vector<std::byte>> result_bits() const;
+
+ private:
+  const Signature& signature_;
+  int64_t steps_, batch_;
+  std::vector<DeviceArray> inputs_, params_, initial_, outputs_, final_;
+  std::vector<const void*> input_pointers_, param_pointers_, initial_pointers_;
+  std::vector<void*> output_pointers_, final_pointers_;
+  DeviceArray workspace_;
+};
+
+/// Largest error over outputs and final states.
+double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected);
+
+}  // namespace rnnc::test

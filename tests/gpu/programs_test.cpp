@@ -1,0 +1,107 @@
+// Whole programs on the GPU against the interpreter.
+#include <gtest/gtest.h>
+
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+#include "tests/support/random_graph.h"
+
+namespace rnnc::test {
+namespace {
+
+Result<Program> compile(const Graph& graph, DType dtype, int64_t chunk, bool allow_tf32 = false) {
+  return Program::compile(graph, {.dtype = dtype,
+                                  .device = {.kind = Device::Kind::cuda, .index = 0},
+                                  .allow_tf32 = allow_tf32,
+                                  .chunk = chunk});
+}
+
+/// Error of one call against the interpreter.
+Result<double> error_of_run(Program& program, const Graph& graph, const InterpreterArgs& given,
+                            bool misaligned = false) {
+  const InterpreterArgs args = rounded(given, program.options().dtype);
+  const DeviceArguments arguments(program, args, misaligned);
+  if (Status ran = program.forward(arguments.on(nullptr)); !ran) return tl::unexpected(ran.error());
+  return error_of_results(arguments.results(), interpret(graph, args));
+}
+
+// Lengths below, at and beyond a chunk of 4 steps.
+constexpr int64_t kLengths[] = {1, 3, 4, 5, 8, 11};
+
+void check_random_graph(uint64_t seed, DType dtype, double tolerance) {
+  SCOPED_TRACE(fmt::format("seed {} in {}", seed, to_string(dtype)));
+  const Graph graph = random_graph(seed, {.operations = 30, .largest_size = 40});
+  auto program = compile(graph, dtype, 4);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  for (const int64_t batch : {1, 3}) {
+    const Status prepared = program->prepare(batch, 11);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    for (const int64_t steps : kLengths) {
+      const InterpreterArgs args = random_args(graph, steps, batch, seed, steps % 2 == 1);
+      const Result<double> error = error_of_run(*program, graph, args);
+      ASSERT_TRUE(error.has_value()) << error.error().message;
+      EXPECT_LE(*error, tolerance) << steps << " steps, batch " << batch;
+    }
+  }
+}
+
+TEST(GpuPrograms, RandomGraphsInF32) {
+  for (uint64_t seed = 0; seed < 40; ++seed) check_random_graph(seed, DType::f32, 2e-5);
+}
+
+TEST(GpuPrograms, RandomGraphsInBf16) {
+  for (uint64_t seed = 40; seed < 50; ++seed) check_random_graph(seed, DType::bf16, 6e-2);
+}
+
+TEST(GpuPrograms, RandomGraphsInF16) {
+  for (uint64_t seed = 50; seed < 60; ++seed) check_random_graph(seed, DType::f16, 2e-2);
+}
+
+struct LstmCase {
+  int64_t input_size, hidden_size, batch;
+};
+
+class GpuLstm : public testing::TestWithParam<LstmCase> {
+ protected:
+  void check(DType dtype, bool allow_tf32, bool misaligned, double tolerance) {
+    const auto [input_size, hidden_size, batch] = GetParam();
+    const Graph graph = lstm_graph(input_size, hidden_size);
+    auto program = compile(graph, dtype, 8, allow_tf32);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    const Status prepared = program->prepare(batch, 21);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    const InterpreterArgs args = arguments_for(graph, 21, batch, true);
+    const Result<double> error = error_of_run(*program, graph, args, misaligned);
+    ASSERT_TRUE(error.has_value()) << error.error().message;
+    EXPECT_LE(*error, tolerance);
+  }
+};
+
+TEST_P(GpuLstm, F32) {
+  check(DType::f32, false, false, 2e-5);
+}
+TEST_P(GpuLstm, Tf32) {
+  check(DType::f32, true, false, 1e-2);
+}
+TEST_P(GpuLstm, Bf16) {
+  check(DType::bf16, false, false, 2e-2);
+}
+TEST_P(GpuLstm, F16) {
+  check(DType::f16, false, false, 5e-3);
+}
+TEST_P(GpuLstm, F32AtOddAddresses) {
+  check(DType::f32, false, true, 2e-5);
+}
+TEST_P(GpuLstm, Bf16AtOddAddresses) {
+  check(DType::bf16, false, true, 2e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GpuLstm,
+                         testing::Values(LstmCase{1, 1, 1}, LstmCase{3, 7, 5}, LstmCase{64, 64, 1},
+                                         LstmCase{80, 256, 16}, LstmCase{129, 131, 17}),
+                         [](const auto& test) {
+                           return fmt::format("I{}_H{}_B{}", test.param.input_size,
+                                              test.param.hidden_size, test.param.batch);
+                         });
+
+}  // namespace
+}  // namespace rnnc::test

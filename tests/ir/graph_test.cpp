@@ -1,0 +1,166 @@
+#include "ir/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+
+namespace rnnc {
+namespace {
+
+const Dim kH = Dim::symbol("H");
+const Dim kI = Dim::symbol("I");
+const Dim kN = Dim::symbol("N");
+
+std::string inferred(Op op, const std::vector<Shape>& shapes) {
+  std::vector<Type> types;
+  for (const Shape& shape : shapes) types.push_back(Type{shape});
+  const std::optional<Type> type = infer_type(op, types);
+  return type ? to_string(type->shape) : "nothing";
+}
+
+TEST(InferType, MatMulIsNumPys) {
+  EXPECT_EQ(inferred(Op::MatMul, {{kH, kI}, {kI}}), "[H]");
+  EXPECT_EQ(inferred(Op::MatMul, {{kI}, {kI, kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::MatMul, {{kI}, {kI}}), "[]");
+  EXPECT_EQ(inferred(Op::MatMul, {{kH, kI}, {kI, kN}}), "[H, N]");
+  EXPECT_EQ(inferred(Op::MatMul, {{2 * kH}, {kH + kH}}), "[]");
+  EXPECT_EQ(inferred(Op::MatMul, {{kH, kI}, {kH}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{kH}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{kI}, {}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{kN, kH, kI}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{kI}}), "nothing");
+}
+
+TEST(InferType, ReductionsDropTheLastAxis) {
+  for (const Op op : {Op::Sum, Op::Mean, Op::Var, Op::ReduceMin, Op::ReduceMax}) {
+    EXPECT_EQ(inferred(op, {{kH}}), "[]");
+    EXPECT_EQ(inferred(op, {{kH, kI}}), "[H]");
+    EXPECT_EQ(inferred(op, {{}}), "nothing");
+    EXPECT_EQ(inferred(op, {{kH}, {kH}}), "nothing");
+  }
+}
+
+TEST(InferType, OnlyScalarsBroadcast) {
+  EXPECT_EQ(inferred(Op::Tanh, {{kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Add, {{kH}, {kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Add, {{}, {kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Add, {{kH, kI}, {}}), "[H, I]");
+  EXPECT_EQ(inferred(Op::Add, {{}, {}}), "[]");
+  EXPECT_EQ(inferred(Op::Where, {{}, {}, {kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Add, {{kH}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::Add, {{kH}, {1}}), "nothing");
+  EXPECT_EQ(inferred(Op::Add, {{kH}, {kH, kH}}), "nothing");
+  EXPECT_EQ(inferred(Op::Where, {{kH}, {}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::Add, {{kH}}), "nothing");
+  EXPECT_EQ(inferred(Op::Constant, {}), "nothing");
+}
+
+/// h = tanh(W @ x + h'), with two dims.
+Graph elman() {
+  Graph graph;
+  graph.name = "Elman";
+  graph.dims = {{"I", std::nullopt}, {"H", 64}};
+  graph.inputs.push_back({"x", Type{{kI}}, {}});
+  graph.params.push_back({"W", Type{{kH, kI}}, {}});
+  graph.states.push_back({"h", Type{{kH}}, kNoNode, kNoNode, {}});
+  const NodeId product = graph.apply(Op::MatMul, {graph.param(0), graph.input(0, 1, {0, 5, 9})});
+  graph.states[0].next = graph.apply(Op::Tanh, {graph.apply(Op::Add, {product, graph.state(0)})});
+  graph.states[0].init = graph.constant(0.5);
+  graph.outputs.push_back({"h", graph.states[0].next, {}});
+  return graph;
+}
+
+TEST(Graph, BuildersFillNodes) {
+  const Graph graph = elman();
+  EXPECT_EQ(to_string(graph), R"(graph Elman(I, H = 64) {
+  input x: [I]
+  param W: [H, I]
+  state h: [H]
+  %0 = param W : [H, I]
+  %1 = input x @ 1 : [I]
+  %2 = matmul %0, %1 : [H]
+  %3 = state h @ 1 : [H]
+  %4 = add %2, %3 : [H]
+  %5 = tanh %4 : [H]
+  %6 = const 0.5 : []
+  init h = %6
+  next h = %5
+  output h = %5
+}
+)");
+  EXPECT_EQ(graph[1].location.begin, 5U);
+  EXPECT_EQ(graph[1].location.end, 9U);
+}
+
+TEST(Graph, BuildersRefuseWhatDoesNotFit) {
+  Graph graph = elman();
+  EXPECT_DEATH(graph.input(1), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.param(1), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.state(1), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.state(0, 0), "this is a bug in rnnc.*state `h` read at its own step");
+  EXPECT_DEATH(graph.apply(Op::Add, {0, 5}), "this is a bug in rnnc.*`add` on \\[H, I\\] \\[H\\]");
+  EXPECT_DEATH(graph.apply(Op::Tanh, {7}), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.apply(Op::Input, {}), "this is a bug in rnnc");
+}
+
+TEST(Graph, BindReplacesSymbols) {
+  Graph graph = elman();
+  graph.bind({{"I", 3}});
+  EXPECT_EQ(graph.dims.size(), 1U);
+  EXPECT_EQ(to_string(graph.params[0].type.shape), "[H, 3]");
+  graph.bind({{"H", 4}});
+  EXPECT_TRUE(graph.dims.empty());
+  EXPECT_EQ(to_string(graph.inputs[0].type.shape), "[3]");
+  EXPECT_EQ(to_string(graph.states[0].type.shape), "[4]");
+  EXPECT_EQ(to_string(graph[0].type.shape), "[4, 3]");
+  EXPECT_EQ(to_string(graph[5].type.shape), "[4]");
+}
+
+std::string completion_error(const Graph& graph, const DimBindings& bindings) {
+  const Result<DimBindings> result = complete_bindings(graph, bindings);
+  return result ? "no error" : result.error().message;
+}
+
+TEST(CompleteBindings, TakesDefaults) {
+  EXPECT_EQ(complete_bindings(elman(), {{"I", 3}}).value(), (DimBindings{{"H", 64}, {"I", 3}}));
+  EXPECT_EQ(complete_bindings(elman(), {{"I", 3}, {"H", 5}}).value(),
+            (DimBindings{{"H", 5}, {"I", 3}}));
+}
+
+TEST(CompleteBindings, NamesWhatIsMissingAndWhatIsUnknown) {
+  Graph graph = elman();
+  EXPECT_EQ(completion_error(graph, {}), "Elman: no value for dim `I`");
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"J", 3}}),
+            "Elman has no dim `J`; its dims are `I`, `H`");
+  graph.dims[1].default_value.reset();
+  EXPECT_EQ(completion_error(graph, {{"J", 3}, {"K", 3}}),
+            "Elman: no value for dims `I`, `H`\n"
+            "Elman has no dim `J`; its dims are `I`, `H`\n"
+            "Elman has no dim `K`; its dims are `I`, `H`");
+  graph.bind({{"I", 3}, {"H", 4}});
+  EXPECT_EQ(completion_error(graph, {{"H", 4}}), "Elman has no dim `H`; it has none");
+}
+
+TEST(CompleteBindings, ChecksShapes) {
+  EXPECT_EQ(completion_error(elman(), {{"I", 0}}), "input `x` [I]: `I` is 0, dims start at 1");
+  EXPECT_EQ(completion_error(elman(), {{"I", -2}}),
+            "input `x` [I]: `I` is negative with I = -2: -2");
+  EXPECT_EQ(completion_error(elman(), {{"I", 0}, {"H", int64_t{1} << 40}}),
+            "input `x` [I]: `I` is 0, dims start at 1\n"
+            "param `W` [H, I]: `H` is too large with H = 1099511627776: 1099511627776 is above "
+            "2147483647");
+  EXPECT_EQ(completion_error(elman(), {{"I", 2147483647}, {"H", 2147483647}}),
+            "param `W` [H, I]: too many elements");
+  Graph graph = elman();
+  graph.params.push_back({"V", Type{{*Dim::divide(kH, 2)}}, {}});
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"H", 5}}),
+            "param `V` [H / 2]: `H / 2` is not a whole number with H = 5: 5 / 2 leaves 1");
+  graph = elman();
+  graph.nodes[2].type.shape[0] = kH - 9;
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"H", 5}}),
+            "result of `matmul` [H - 9]: `H - 9` is negative with H = 5: -4");
+}
+
+}  // namespace
+}  // namespace rnnc

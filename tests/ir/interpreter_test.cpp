@@ -1,0 +1,236 @@
+#include "ir/interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace rnnc {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Values = std::vector<double>;
+
+InterpreterResult run(std::string_view text, const InterpreterArgs& args) {
+  const Result<Graph> graph = parse_graph(text);
+  EXPECT_TRUE(graph) << graph.error().message;
+  if (!graph) return {};
+  const Status verified = verify(*graph);
+  EXPECT_TRUE(verified) << verified.error().message;
+  return verified ? interpret(*graph, args) : InterpreterResult();
+}
+
+/// One step, batch 1, of an expression over two params.
+Values once(std::string_view left_shape, const Values& left, std::string_view right_shape,
+            const Values& right, std::string_view node) {
+  const std::string text = fmt::format(
+      "graph G {{\n input x: [{0}]\n param W: [{1}]\n"
+      " %0 = input x : [{0}]\n %1 = param W : [{1}]\n %2 = {2}\n output y = %2\n}}",
+      left_shape, right_shape, node);
+  return run(text,
+             {.steps = 1, .batch = 1, .inputs = {left}, .params = {right}, .initial_states = {}})
+      .outputs.at(0);
+}
+
+TEST(Interpreter, MatMulOnRanksOneAndTwo) {
+  const Values matrix = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(once("3", {1, 10, 100}, "2, 3", matrix, "matmul %1, %0 : [2]"), (Values{321, 654}));
+  EXPECT_EQ(once("2", {1, 10}, "2, 3", matrix, "matmul %0, %1 : [3]"), (Values{41, 52, 63}));
+  EXPECT_EQ(once("3", {1, 2, 3}, "3", {4, 5, 6}, "matmul %0, %1 : []"), (Values{32}));
+  EXPECT_EQ(once("2, 2", {1, 2, 3, 4}, "2, 3", matrix, "matmul %0, %1 : [2, 3]"),
+            (Values{9, 12, 15, 19, 26, 33}));
+  EXPECT_EQ(once("9", {1, 2, 3, 4, 5, 6, 7, 8, 9}, "9", {1, 1, 1, 1, 1, 1, 1, 1, 2},
+                 "matmul %0, %1 : []"),
+            (Values{54}));
+}
+
+TEST(Interpreter, ReductionsGoOverTheLastAxis) {
+  const Values matrix = {1, 2, 3, 4, 0, 8};
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "sum %0 : [2]"), (Values{6, 12}));
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "mean %0 : [2]"), (Values{2, 4}));
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "var %0 : [2]"), (Values{2.0 / 3, 32.0 / 3}));
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "reduce_min %0 : [2]"), (Values{1, 0}));
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "reduce_max %0 : [2]"), (Values{3, 8}));
+  EXPECT_EQ(once("3", {-5, -2, -7}, "", {0}, "reduce_max %0 : []"), (Values{-2}));
+}
+
+TEST(Interpreter, VarianceTakesTwoPasses) {
+  EXPECT_EQ(once("4", {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16}, "", {0}, "var %0 : []"),
+            (Values{22.5}));
+}
+
+TEST(Interpreter, ScalarsBroadcast) {
+  EXPECT_EQ(once("3", {1, 2, 3}, "", {10}, "sub %1, %0 : [3]"), (Values{9, 8, 7}));
+  EXPECT_EQ(once("3", {1, 0, 3}, "", {10}, "where %0, %1, %0 : [3]"), (Values{10, 0, 10}));
+}
+
+constexpr const char* kDelays = R"(graph Delays {
+  input x: []
+  param start: []
+  state h: []
+  %0 = input x : []
+  %1 = input x @ 2 : []
+  %2 = state h @ 1 : []
+  %3 = state h @ 3 : []
+  %4 = add %2, %0 : []
+  %5 = param start : []
+  init h = %5
+  next h = %4
+  output h1 = %2
+  output h3 = %3
+  output x2 = %1
+}
+)";
+
+// h[t] = h[t-1] + x[t]; two sequences side by side.
+TEST(Interpreter, BeforeTheFirstStep) {
+  InterpreterArgs args = {.steps = 4,
+                          .batch = 2,
+                          .inputs = {{1, 10, 2, 20, 3, 30, 4, 40}},
+                          .params = {{100}},
+                          .initial_states = {}};
+  InterpreterResult result = run(kDelays, args);
+  EXPECT_EQ(result.outputs[0], (Values{100, 100, 101, 110, 103, 130, 106, 160}));
+  // A state stands at its initial value for all earlier times, an input at zero.
+  EXPECT_EQ(result.outputs[1], (Values{100, 100, 100, 100, 100, 100, 101, 110}));
+  EXPECT_EQ(result.outputs[2], (Values{0, 0, 0, 0, 1, 10, 2, 20}));
+  EXPECT_EQ(result.final_states[0], (Values{110, 200}));
+
+  args.initial_states = {{7, 8}};  // replaces the declared one, for every delay
+  result = run(kDelays, args);
+  EXPECT_EQ(result.outputs[0], (Values{7, 8, 8, 18, 10, 38, 13, 68}));
+  EXPECT_EQ(result.outputs[1], (Values{7, 8, 7, 8, 7, 8, 8, 18}));
+  EXPECT_EQ(result.final_states[0], (Values{17, 108}));
+
+  args.initial_states = {{}};  // an empty entry means the declared one
+  EXPECT_EQ(run(kDelays, args).final_states[0], (Values{110, 200}));
+}
+
+TEST(Interpreter, NoStepsAndNoBatch) {
+  InterpreterArgs args = {
+      .steps = 0, .batch = 2, .inputs = {{}}, .params = {{100}}, .initial_states = {}};
+  InterpreterResult result = run(kDelays, args);
+  EXPECT_EQ(result.outputs[0], Values());
+  EXPECT_EQ(result.final_states[0], (Values{100, 100}));
+  args.steps = 3;
+  args.batch = 0;
+  result = run(kDelays, args);
+  EXPECT_EQ(result.outputs[0], Values());
+  EXPECT_EQ(result.final_states[0], Values());
+}
+
+TEST(Interpreter, ScalarInitFillsAVector) {
+  const char* text = R"(graph Fill {
+    state h: [3]
+    %0 = state h @ 1 : [3]
+    %1 = const -30 : []
+    init h = %1
+    next h = %0
+    output h = %0
+  })";
+  const InterpreterResult result =
+      run(text, {.steps = 1, .batch = 2, .inputs = {}, .params = {}, .initial_states = {}});
+  EXPECT_EQ(result.outputs[0], Values(6, -30));
+}
+
+TEST(Interpreter, InvariantValuesReachEveryStepAndRow) {
+  const char* text = R"(graph Invariant {
+    param W: [2, 2]
+    param v: [2]
+    state h: [2]
+    %0 = param W : [2, 2]
+    %1 = param v : [2]
+    %2 = matmul %0, %1 : [2]
+    init h = %1
+    next h = %2
+    output y = %2
+  })";
+  const InterpreterResult result = run(text, {.steps = 2,
+                                              .batch = 2,
+                                              .inputs = {},
+                                              .params = {{1, 2, 3, 4}, {1, 1}},
+                                              .initial_states = {}});
+  EXPECT_EQ(result.outputs[0], (Values{3, 7, 3, 7, 3, 7, 3, 7}));
+  EXPECT_EQ(result.final_states[0], (Values{3, 7, 3, 7}));
+}
+
+// h = tanh(w * x + r * h) by hand.
+TEST(Interpreter, ElmanByHand) {
+  const char* text = R"(graph Elman {
+    input x: [1]
+    param W: [1, 1]
+    param R: [1, 1]
+    state h: [1]
+    %0 = param W : [1, 1]
+    %1 = input x : [1]
+    %2 = matmul %0, %1 : [1]
+    %3 = param R : [1, 1]
+    %4 = state h @ 1 : [1]
+    %5 = matmul %3, %4 : [1]
+    %6 = add %2, %5 : [1]
+    %7 = tanh %6 : [1]
+    %8 = const 0 : []
+    init h = %8
+    next h = %7
+    output h = %7
+  })";
+  const InterpreterResult result = run(text, {.steps = 2,
+                                              .batch = 1,
+                                              .inputs = {{1, -2}},
+                                              .params = {{0.5}, {0.25}},
+                                              .initial_states = {}});
+  const double first = std::tanh(0.5);
+  EXPECT_EQ(result.outputs[0], (Values{first, std::tanh(-1 + 0.25 * first)}));
+}
+
+TEST(Interpreter, NanAndInfinityFlow) {
+  for (const char* op : {"sum", "mean", "var", "reduce_min", "reduce_max"}) {
+    for (const Values& values : {Values{kNan, 1, 2}, Values{1, kNan, 2}, Values{1, 2, kNan}}) {
+      EXPECT_TRUE(std::isnan(once("3", values, "", {0}, fmt::format("{} %0 : []", op))[0])) << op;
+    }
+  }
+  EXPECT_EQ(once("2", {kInf, 1}, "", {0}, "sum %0 : []"), (Values{kInf}));
+  EXPECT_EQ(once("2", {kInf, 1}, "", {0}, "reduce_min %0 : []"), (Values{1}));
+  // Zero weights do not hide them: 0 * inf is NaN.
+  const Values product = once("2", {kInf, 1}, "2, 2", {0, 1, 1, 1}, "matmul %1, %0 : [2]");
+  EXPECT_TRUE(std::isnan(product[0]));
+  EXPECT_EQ(product[1], kInf);
+  // A NaN stays in its own sequence, from its step on.
+  const InterpreterResult result = run(kDelays, {.steps = 3,
+                                                 .batch = 2,
+                                                 .inputs = {{1, 1, kNan, 1, 1, 1}},
+                                                 .params = {{0}},
+                                                 .initial_states = {}});
+  EXPECT_FALSE(std::isnan(result.outputs[0][2]));
+  EXPECT_TRUE(std::isnan(result.outputs[0][4]));
+  EXPECT_TRUE(std::isnan(result.final_states[0][0]));
+  EXPECT_EQ(result.final_states[0][1], 3);
+}
+
+TEST(Interpreter, ChecksSizes) {
+  const InterpreterArgs good = {
+      .steps = 1, .batch = 1, .inputs = {{1}}, .params = {{1}}, .initial_states = {}};
+  InterpreterArgs args = good;
+  args.inputs = {{1, 2}};
+  EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc.*input `x` has 2 elements");
+  args = good;
+  args.params = {{}};
+  EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc.*param `start` has 0 elements");
+  args = good;
+  args.initial_states = {{1, 2}};
+  EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc.*initial state `h` has 2 elements");
+  args = good;
+  args.params = {};
+  EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc");
+  args = good;
+  args.steps = -1;
+  EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc");
+}
+
+}  // namespace
+}  // namespace rnnc

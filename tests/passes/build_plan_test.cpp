@@ -1,0 +1,131 @@
+#include "passes/build_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/passes/cases.h"
+
+namespace rnnc::test {
+namespace {
+
+std::string error(const Graph& graph, const PlanOptions& options = {}) {
+  const Result<Plan> plan = build_plan(graph, options);
+  return plan ? "no error" : plan.error().message;
+}
+
+int64_t chunk(int64_t batch, int64_t max_steps, int64_t given = 0) {
+  return build_plan(load_case("elman"), {.batch = batch, .max_steps = max_steps, .chunk = given})
+      ->chunk;
+}
+
+TEST(BuildPlan, ChunksHoldAboutAThousandRows) {
+  EXPECT_EQ(chunk(1, 10000), 256);
+  EXPECT_EQ(chunk(4, 10000), 256);
+  EXPECT_EQ(chunk(5, 10000), 205);
+  EXPECT_EQ(chunk(16, 10000), 64);
+  EXPECT_EQ(chunk(512, 10000), 32);
+  EXPECT_EQ(chunk(16, 7), 7);
+  EXPECT_EQ(chunk(16, 10000, 100), 100);
+  EXPECT_EQ(chunk(16, 7, 100), 7);
+}
+
+TEST(BuildPlan, RefusesSizesThatMakeNoSense) {
+  const Graph graph = load_case("elman");
+  EXPECT_EQ(error(graph, {.batch = 0}), "batch must be at least 1, got 0");
+  EXPECT_EQ(error(graph, {.max_steps = 0}), "steps must be at least 1, got 0");
+  EXPECT_EQ(error(graph, {.chunk = -1}), "chunk must not be negative, got -1");
+  EXPECT_EQ(error(graph, {.batch = int64_t{1} << 60}),
+            "batch 1152921504606846976 needs more memory than any device has");
+}
+
+TEST(BuildPlan, RefusesMatricesThatVaryOverTime) {
+  EXPECT_EQ(error(graph_from(R"(graph G() {
+    input x: [2, 3]
+    %0 = input x : [2, 3]
+    %1 = sum %0 : [2]
+    output y = %1
+  })")),
+            "input 'x' has shape [2, 3]: matrices that vary over time are not compiled yet");
+  EXPECT_EQ(error(graph_from(R"(graph G() {
+    input x: []
+    param W: [2, 3]
+    %0 = input x : []
+    %1 = param W : [2, 3]
+    %2 = mul %0, %1 : [2, 3]
+    %3 = sum %2 : [2]
+    output y = %3
+  })")),
+            "the result of 'mul' has shape [2, 3]: matrices that vary over time are not compiled "
+            "yet");
+  EXPECT_EQ(error(graph_from(R"(graph G() {
+    param W: [2, 3]
+    state S: [2, 3]
+    %0 = param W : [2, 3]
+    init S = %0
+    next S = %0
+    output y = %0
+  })")),
+            "state 'S' has shape [2, 3]: matrices that vary over time are not compiled yet");
+  EXPECT_EQ(error(graph_from(R"(graph G() {
+    param W: [2, 3]
+    %0 = param W : [2, 3]
+    output y = %0
+  })")),
+            "output 'y' has shape [2, 3]: matrices that vary over time are not compiled yet");
+}
+
+/// How many launches of a kind the stage has.
+template <typename L>
+int64_t count(const Stage& stage) {
+  return std::ranges::count_if(stage.launches,
+                               [](const Launch& l) { return std::holds_alternative<L>(l); });
+}
+
+TEST(BuildPlan, MergesProductsAndFusesTheRest) {
+  struct Expected {
+    const char* name;
+    int64_t gemms, kernels;  // of the recurrence
+  };
+  for (const auto& [name, gemms, kernels] :
+       {Expected{"elman", 1, 1}, Expected{"lstm", 1, 1}, Expected{"gru", 1, 1},
+        Expected{"gru_reset_before", 2, 2}, Expected{"min_gru", 0, 1}, Expected{"min_lstm", 0, 1},
+        Expected{"ind_rnn", 0, 1}, Expected{"layer_norm_lstm", 1, 1},
+        Expected{"projected_lstm", 2, 2}}) {
+    SCOPED_TRACE(name);
+    const Plan plan = *build_plan(load_case(name), {.batch = 2, .max_steps = 50});
+    const auto step = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
+    ASSERT_NE(step, plan.stages.end());
+    EXPECT_EQ(count<GemmLaunch>(*step), gemms);
+    EXPECT_EQ(count<ElementwiseLaunch>(*step), kernels);
+    const auto sequence = std::ranges::find(plan.stages, Domain::Sequence, &Stage::domain);
+    EXPECT_EQ(count<GemmLaunch>(*sequence), 1);
+  }
+}
+
+TEST(BuildPlan, LayersOfOneSizeShareTheirKernel) {
+  const Plan plan = *build_plan(load_case("stacked_lstm"), {.batch = 2, .max_steps = 50});
+  std::vector<uint32_t> kernels;
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain != Domain::Step) continue;
+    kernels.push_back(std::get<ElementwiseLaunch>(stage.launches.back()).kernel);
+  }
+  EXPECT_EQ(kernels, (std::vector<uint32_t>{0, 0, 0}));
+}
+
+TEST(BuildPlan, StatesNobodyReadsStillHaveFinalValues) {
+  const Graph graph = graph_from(R"(graph G() {
+    input x: [3]
+    state last: [3]
+    %0 = input x : [3]
+    %1 = const 0 : []
+    init last = %1
+    next last = %0
+  })");
+  const Plan plan = *build_plan(graph, {.batch = 2, .max_steps = 50});
+  ASSERT_EQ(plan.states.size(), 1u);
+  EXPECT_EQ(plan.states[0].write_final.accesses[0].delay, 1u);
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,45 @@
+#include "tests/passes/cases.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tests/support/golden.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr char kFolder[] = "tests/passes/cases";
+
+}  // namespace
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(data_root() / kFolder)) {
+    if (entry.path().extension() == ".graph") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Graph load_case(const std::string& name) {
+  return graph_from(read_data(case_path(name + ".graph")));
+}
+
+Graph graph_from(const std::string& text) {
+  Result<Graph> graph = parse_graph(text);
+  RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  const Result<DimBindings> bindings = complete_bindings(*graph, {});
+  RNNC_CHECK(bindings.has_value(), "{}", bindings.error().message);
+  graph->bind(*bindings);
+  const Status status = verify(*graph);
+  RNNC_CHECK(status.has_value(), "{}", status.error().message);
+  return *std::move(graph);
+}
+
+std::string case_path(const std::string& file) {
+  return fmt::format("{}/{}", kFolder, file);
+}
+
+}  // namespace rnnc::test

@@ -1,0 +1,23 @@
+/// Graphs as text under tests/passes/cases, one file each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace rnnc::test {
+
+/// Names of all `.graph` files there, sorted.
+std::vector<std::string> case_names();
+
+/// The bound, verified graph of a case; its dims have the file's defaults.
+Graph load_case(const std::string& name);
+
+/// The same from text.
+Graph graph_from(const std::string& text);
+
+/// "tests/passes/cases/NAME".
+std::string case_path(const std::string& file);
+
+}  // namespace rnnc::test

@@ -1,0 +1,171 @@
+// Plans compute what the interpreter does, run by the plain executor of tests/support.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "passes/build_plan.h"
+#include "tests/passes/cases.h"
+#include "tests/support/golden.h"
+#include "tests/support/plan_executor.h"
+#include "tests/support/random_graph.h"
+
+namespace rnnc::test {
+namespace {
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-10;
+    case DType::f32:
+      return 2e-5;
+    case DType::bf16:
+      return 5e-2;
+    case DType::f16:
+      break;
+  }
+  return 1e-2;
+}
+
+Plan plan_of(const Graph& graph, DType dtype, int64_t batch, int64_t chunk) {
+  Result<Plan> plan =
+      build_plan(graph, {.dtype = dtype, .batch = batch, .max_steps = 1000, .chunk = chunk});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+double greatest_error(const std::vector<std::vector<double>>& actual,
+                      const std::vector<std::vector<double>>& expected) {
+  EXPECT_EQ(actual.size(), expected.size());
+  double greatest = 0;
+  for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
+    greatest = std::max(greatest, error_of(actual[i], expected[i]));
+  }
+  return greatest;
+}
+
+void compare(const Graph& graph, const InterpreterArgs& args, DType dtype, int64_t chunk) {
+  SCOPED_TRACE(
+      fmt::format("{}, T {}, B {}, chunk {}", to_string(dtype), args.steps, args.batch, chunk));
+  const InterpreterResult expected = interpret(graph, args);
+  const InterpreterResult actual = execute_plan(plan_of(graph, dtype, args.batch, chunk), args);
+  EXPECT_LE(greatest_error(actual.outputs, expected.outputs), tolerance(dtype));
+  EXPECT_LE(greatest_error(actual.final_states, expected.final_states), tolerance(dtype));
+}
+
+TEST(PlanExecution, CasesAgreeWithTheInterpreterAroundChunkBoundaries) {
+  for (const std::string& name : case_names()) {
+    SCOPED_TRACE(name);
+    const Graph graph = load_case(name);
+    for (const int64_t batch : {1, 3}) {
+      for (const int64_t chunk : {1, 2, 5}) {
+        for (const int64_t steps : {1, 4, 5, 6, 11}) {
+          const bool with_initial_states = steps % 2 == 0;
+          compare(graph, random_args(graph, steps, batch, 1, with_initial_states), DType::f64,
+                  chunk);
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanExecution, CasesAgreeInEveryType) {
+  for (const std::string& name : case_names()) {
+    SCOPED_TRACE(name);
+    const Graph graph = load_case(name);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      compare(graph, random_args(graph, 7, 3, 2), dtype, 5);
+    }
+  }
+}
+
+TEST(PlanExecution, RandomGraphsAgree) {
+  const int64_t chunks[] = {1, 2, 5};
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph = random_graph(seed, {.operations = 10 + static_cast<int>(seed % 50)});
+    const auto steps = static_cast<int64_t>(1 + seed % 11);
+    const int64_t batch = seed % 2 == 0 ? 1 : 3;
+    const InterpreterArgs args = random_args(graph, steps, batch, seed, seed % 3 == 0);
+    compare(graph, args, DType::f64, chunks[seed % 3]);
+    compare(graph, args, seed % 5 == 0 ? DType::bf16 : DType::f32, chunks[(seed + 1) % 3]);
+  }
+}
+
+/// Steps [begin, end) of [T, B, ...].
+std::vector<double> slice(const std::vector<double>& sequence, int64_t steps, int64_t begin,
+                          int64_t end) {
+  const auto row = static_cast<int64_t>(sequence.size()) / steps;
+  return {sequence.begin() + begin * row, sequence.begin() + end * row};
+}
+
+TEST(PlanExecution, PiecesOfWholeChunksGiveTheBitsOfOneRun) {
+  for (const std::string& name : case_names()) {
+    if (name == "delays") continue;  // its carry is more than its states
+    SCOPED_TRACE(name);
+    const Graph graph = load_case(name);
+    const int64_t steps = 11;
+    const Plan plan = plan_of(graph, DType::f32, 3, 2);
+    InterpreterArgs args = random_args(graph, steps, 3, 3);
+    const InterpreterResult whole = execute_plan(plan, args);
+
+    InterpreterArgs piece = args;
+    std::vector<std::vector<double>> outputs(whole.outputs.size());
+    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 4}, {4, 6}, {6, 11}}) {
+      piece.steps = end - begin;
+      for (size_t i = 0; i < args.inputs.size(); ++i) {
+        piece.inputs[i] = slice(args.inputs[i], steps, begin, end);
+      }
+      const InterpreterResult result = execute_plan(plan, piece);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        outputs[i].insert(outputs[i].end(), result.outputs[i].begin(), result.outputs[i].end());
+      }
+      piece.initial_states = result.final_states;
+    }
+    EXPECT_EQ(outputs, whole.outputs);
+    EXPECT_EQ(piece.initial_states, whole.final_states);
+  }
+}
+
+TEST(PlanExecution, StatesOfSixteenBitRunsKeepTheComputeType) {
+  // Adds 2^-12 a thousand times to 1: lost at once if the state were kept in bf16.
+  const Graph graph = graph_from(R"(graph Count() {
+    input x: []
+    state s: []
+    %0 = const 1 : []
+    %1 = state s @ 1 : []
+    %2 = input x : []
+    %3 = add %1, %2 : []
+    init s = %0
+    next s = %3
+    output y = %3
+  })");
+  InterpreterArgs args;
+  args.steps = 1024;
+  args.batch = 1;
+  args.inputs = {std::vector<double>(1024, 1.0 / 4096)};
+  const InterpreterResult result = execute_plan(plan_of(graph, DType::bf16, 1, 32), args);
+  EXPECT_EQ(result.final_states[0][0], 1.25);
+}
+
+TEST(PlanExecution, NanAndInfinityFlowThrough) {
+  const Graph graph = load_case("lstm");
+  InterpreterArgs args = random_args(graph, 6, 3, 4);
+  args.inputs[0][3 * 3] = std::numeric_limits<double>::quiet_NaN();         // t 1, b 0
+  args.inputs[0][3 * 3 * 2 + 3] = std::numeric_limits<double>::infinity();  // t 2, b 1
+  compare(graph, args, DType::f64, 2);
+}
+
+TEST(PlanExecution, TheExecutorSeesMemoryThatNobodyWrote) {
+  // A plan without its packing copies multiplies by poison.
+  const Graph graph = load_case("elman");
+  Plan plan = plan_of(graph, DType::f64, 1, 2);
+  ASSERT_EQ(plan.stages[0].domain, Domain::Once);
+  plan.stages.erase(plan.stages.begin());
+  const InterpreterResult result = execute_plan(plan, random_args(graph, 1, 1, 5));
+  EXPECT_TRUE(std::isnan(result.outputs[0][0]));
+}
+
+}  // namespace
+}  // namespace rnnc::test

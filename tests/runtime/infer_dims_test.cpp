@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "runtime/run.h"
+
+namespace rnnc {
+namespace {
+
+/// An Elman cell with a block-diagonal matrix and a doubled vector: dims in every form.
+constexpr std::string_view kGraph = R"(graph Elman(I, H, N, K = 5) {
+  input x: [I]
+  param W: [H, I]
+  param R: [N, H / N, H / N]
+  param v: [2 * H]
+  param u: [K + 1]
+  state h: [H]
+  %0 = param W : [H, I]
+  %1 = input x : [I]
+  %2 = matmul %0, %1 : [H]
+  %3 = state h @ 1 : [H]
+  %4 = add %2, %3 : [H]
+  %5 = const 0 : []
+  init h = %5
+  next h = %4
+  output h = %4
+}
+)";
+
+Graph graph() {
+  Result<Graph> parsed = parse_graph(kGraph);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  return parsed.value_or(Graph{});
+}
+
+NamedArray array(std::string name, std::vector<int64_t> shape) {
+  return {std::move(name), Array::zeros(DType::f32, std::move(shape))};
+}
+
+std::string problem(const DimBindings& given, const RunArgs& args) {
+  const Result<DimBindings> dims = infer_dims(graph(), given, args);
+  EXPECT_FALSE(dims);
+  return dims ? "" : dims.error().message;
+}
+
+TEST(InferDims, FindsDimsInInputsParamsAndStates) {
+  const RunArgs args{
+      .inputs = {array("x", {7, 2, 3})},
+      .params = {array("W", {4, 3}), array("R", {2, 2, 2}), array("v", {8}), array("u", {10})},
+      .initial_states = {array("h", {2, 4})}};
+  const Result<DimBindings> dims = infer_dims(graph(), {}, args);
+  ASSERT_TRUE(dims) << dims.error().message;
+  EXPECT_EQ(*dims, (DimBindings{{"H", 4}, {"I", 3}, {"K", 9}, {"N", 2}}));
+}
+
+TEST(InferDims, SolvesMultiplesQuotientsAndSums) {
+  EXPECT_EQ(*infer_dims(graph(), {},
+                        {.inputs = {array("x", {7, 2, 3})},
+                         .params = {},
+                         .initial_states = {array("h", {2, 4})}}),
+            (DimBindings{{"H", 4}, {"I", 3}}));
+  // v: [2 * H], then R: [N, H / N, H / N] gives N at once.
+  const RunArgs doubled{
+      .inputs = {array("x", {7, 2, 3})},
+      .params = {array("v", {24}), array("R", {3, 4, 4}), array("W", {12, 3}), array("u", {6})},
+      .initial_states = {}};
+  EXPECT_EQ(*infer_dims(graph(), {}, doubled),
+            (DimBindings{{"H", 12}, {"I", 3}, {"K", 5}, {"N", 3}}));
+}
+
+TEST(InferDims, KeepsWhatIsGivenAndLeavesDefaultsToCompile) {
+  EXPECT_EQ(*infer_dims(graph(), {{"H", 9}, {"N", 1}},
+                        {.inputs = {array("x", {7, 2, 3})}, .params = {}, .initial_states = {}}),
+            (DimBindings{{"H", 9}, {"I", 3}, {"N", 1}}));
+}
+
+TEST(InferDims, AConflictNamesBothPlaces) {
+  const RunArgs args{
+      .inputs = {array("x", {7, 2, 3})},
+      .params = {array("W", {4, 3}), array("R", {2, 2, 2}), array("v", {10}), array("u", {6})},
+      .initial_states = {array("h", {2, 5})}};
+  EXPECT_EQ(problem({}, args),
+            "the arrays do not fit `Elman`:\n"
+            "  param `v` is [10], expected [2 * H] = [8]\n"
+            "  initial state `h` is [2, 5], expected [B, H] = [B, 4]\n"
+            "  where H = 4 from param `W`");
+}
+
+TEST(InferDims, AConflictWithAGivenDimNamesIt) {
+  EXPECT_EQ(problem({{"I", 80}, {"H", 1}, {"N", 1}},
+                    {.inputs = {array("x", {7, 2, 3})}, .params = {}, .initial_states = {}}),
+            "input `x` is [7, 2, 3], expected [T, B, I] = [T, B, 80]\n  where I = 80 as given");
+}
+
+TEST(InferDims, AWrongRankIsNamed) {
+  EXPECT_EQ(problem({}, {.inputs = {array("x", {7, 3})}, .params = {}, .initial_states = {}}),
+            "input `x` is [7, 3], expected [T, B, I]");
+}
+
+TEST(InferDims, NamesThatCouldHaveDecidedADimAreListed) {
+  const RunArgs args{.inputs = {array("y", {7, 2, 3})},
+                     .params = {array("w", {4, 3}), array("R", {2, 2, 2}), array("v", {8})},
+                     .initial_states = {}};
+  EXPECT_EQ(problem({}, args),
+            "the arrays do not fit `Elman`:\n"
+            "  input `x` [T, B, I] is missing\n"
+            "  input `y` [7, 2, 3] is not in `Elman` (did you mean `x`?)\n"
+            "  param `W` [H, I] = [4, I] is missing\n"
+            "  param `u` [K + 1] is missing\n"
+            "  param `w` [4, 3] is not in `Elman` (did you mean `W`?)");
+}
+
+TEST(InferDims, ZeroIsLeftToCompile) {
+  const Result<DimBindings> dims =
+      infer_dims(graph(), {{"H", 4}, {"N", 1}},
+                 {.inputs = {array("x", {7, 2, 0})}, .params = {}, .initial_states = {}});
+  ASSERT_TRUE(dims) << dims.error().message;
+  EXPECT_EQ(dims->at("I"), 0);
+}
+
+}  // namespace
+}  // namespace rnnc

@@ -1,0 +1,274 @@
+/// The contract of Program's calls, on the CPU.
+#ifdef RNNC_WITH_CPU
+#include "runtime/program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/text.h"
+#include "runtime/backend.h"
+
+namespace rnnc {
+namespace {
+
+constexpr std::string_view kElman = R"(graph Elman(I, H = 4) {
+  input x: [I]
+  param W: [H, I]
+  param R: [H, H]
+  state h: [H]
+  %0 = param W : [H, I]
+  %1 = input x : [I]
+  %2 = matmul %0, %1 : [H]
+  %3 = param R : [H, H]
+  %4 = state h @ 1 : [H]
+  %5 = matmul %3, %4 : [H]
+  %6 = add %2, %5 : [H]
+  %7 = tanh %6 : [H]
+  %8 = const 0 : []
+  init h = %8
+  next h = %7
+  output h = %7
+}
+)";
+
+Graph elman() {
+  Result<Graph> graph = parse_graph(kElman);
+  EXPECT_TRUE(graph) << graph.error().message;
+  return graph.value_or(Graph{});
+}
+
+CompileOptions options() {
+  CompileOptions result;
+  result.dims = {{"I", 3}};
+  result.threads = 1;
+  return result;
+}
+
+Program compile(const CompileOptions& compile_options = options()) {
+  Result<Program> program = Program::compile(elman(), compile_options);
+  EXPECT_TRUE(program) << program.error().message;
+  return std::move(*program);
+}
+
+std::string compile_problem(const CompileOptions& compile_options) {
+  const Result<Program> program = Program::compile(elman(), compile_options);
+  EXPECT_FALSE(program);
+  return program ? "" : program.error().message;
+}
+
+TEST(Program, DescribesItsArrays) {
+  const Program program = compile();
+  const Signature& signature = program.signature();
+  EXPECT_EQ(signature.name, "Elman");
+  ASSERT_EQ(signature.inputs.size(), 1U);
+  EXPECT_EQ(signature.inputs[0].name, "x");
+  EXPECT_EQ(signature.inputs[0].shape, (std::vector<int64_t>{3}));
+  ASSERT_EQ(signature.params.size(), 2U);
+  EXPECT_EQ(signature.params[0].name, "W");
+  EXPECT_EQ(signature.params[0].shape, (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(signature.params[0].elements(), 12);
+  ASSERT_EQ(signature.states.size(), 1U);
+  EXPECT_EQ(signature.states[0].dtype, DType::f32);
+  ASSERT_EQ(signature.outputs.size(), 1U);
+  EXPECT_EQ(signature.outputs[0].shape, (std::vector<int64_t>{4}));
+  EXPECT_EQ(program.options().dims.at("H"), 4);
+}
+
+TEST(Program, RefusesWhatCannotBeCompiled) {
+  CompileOptions bad = options();
+  bad.dims = {};
+  EXPECT_EQ(compile_problem(bad), "Elman: no value for dim `I`");
+  bad.dims = {{"I", 3}, {"J", 3}};
+  EXPECT_EQ(compile_problem(bad), "Elman has no dim `J`; its dims are `I`, `H`");
+  bad.dims = {{"I", 0}};
+  EXPECT_EQ(compile_problem(bad), "input `x` [I]: `I` is 0, dims start at 1");
+  bad.dims = {{"I", 2147483647}, {"H", 2147483647}};
+  EXPECT_EQ(compile_problem(bad), "param `W` [H, I]: too many elements");
+  bad = options();
+  bad.dtype = DType::bf16;
+  EXPECT_EQ(compile_problem(bad), "dtype bf16 runs on a GPU only; the CPU takes f32 and f64");
+  bad.dtype = DType::f64;
+  bad.device = {Device::Kind::cuda, 1};
+  EXPECT_EQ(compile_problem(bad), "dtype f64 runs on the CPU only; cuda:1 takes f32, bf16 and f16");
+  bad = options();
+  bad.allow_tf32 = true;
+  EXPECT_EQ(compile_problem(bad), "allow_tf32 is for f32 on a GPU, not for f32 on cpu");
+  bad = options();
+  bad.threads = -1;
+  EXPECT_EQ(compile_problem(bad), "threads must be 0 or more, got -1");
+  bad = options();
+  bad.chunk = -1;
+  EXPECT_EQ(compile_problem(bad), "chunk must be 0 or more, got -1");
+}
+
+TEST(Program, RefusesShapesThatAreNotPrepared) {
+  Program program = compile();
+  EXPECT_EQ(program.prepare(0, 1).error().message, "batch must be at least 1, got 0");
+  EXPECT_EQ(program.prepare(1, 0).error().message, "steps must be at least 1, got 0");
+  EXPECT_EQ(program.prepare(INT64_MAX, INT64_MAX).error().message,
+            "9223372036854775807 steps x batch 9223372036854775807 x 16 elements are too large");
+  EXPECT_EQ(program.workspace_size(2, 5).error().message,
+            "batch 2 is not prepared: call prepare(2, 5) first");
+  ASSERT_TRUE(program.prepare(2, 5));
+  EXPECT_TRUE(program.workspace_size(2, 1));
+  EXPECT_EQ(program.workspace_size(2, 6).error().message,
+            "batch 2 is prepared for up to 5 steps, not 6: call prepare(2, 6) first");
+  EXPECT_EQ(program.workspace_size(2, -6).error().message, "steps must be at least 1, got -6");
+  ASSERT_TRUE(program.prepare(2, 6));
+  ASSERT_TRUE(program.prepare(2, 1));
+  EXPECT_TRUE(program.workspace_size(2, 6));
+}
+
+/// A prepared program with arrays for 5 steps of a batch of 2.
+class Forward : public ::testing::Test {
+ protected:
+  Forward() {
+    EXPECT_TRUE(program_.prepare(2, 5));
+    workspace_.resize(*program_.workspace_size(2, 5));
+    args_.steps = 5;
+    args_.batch = 2;
+    args_.inputs = inputs_;
+    args_.params = params_;
+    args_.outputs = outputs_;
+    args_.workspace = workspace_.data();
+    args_.workspace_bytes = workspace_.size();
+  }
+  std::string problem() {
+    const Status status = program_.forward(args_);
+    EXPECT_FALSE(status);
+    return status ? "" : status.error().message;
+  }
+
+  Program program_ = compile();
+  std::vector<float> x_ = std::vector<float>(30, 0.25F);
+  std::vector<float> w_ = std::vector<float>(12, 0.5F);
+  std::vector<float> r_ = std::vector<float>(16, 0.125F);
+  std::vector<float> h_ = std::vector<float>(40, -9.0F);
+  std::vector<float> state_ = std::vector<float>(8, 0.75F);
+  std::vector<char> workspace_;
+  std::vector<const void*> inputs_{x_.data()};
+  std::vector<const void*> params_{w_.data(), r_.data()};
+  std::vector<void*> outputs_{h_.data()};
+  ForwardArgs args_;
+};
+
+TEST_F(Forward, Runs) {
+  ASSERT_TRUE(program_.forward(args_));
+  const float first = std::tanh(0.375F);
+  EXPECT_NEAR(h_[0], first, 1e-6);
+  EXPECT_NEAR(h_[8], std::tanh(0.375F + 0.5F * first), 1e-6);
+}
+
+TEST_F(Forward, TakesAWorkspaceAtAnyAddress) {
+  ASSERT_TRUE(program_.forward(args_));
+  const std::vector<float> expected = h_;
+  for (size_t shift = 1; shift < 64; shift += 7) {
+    std::vector<char> larger(workspace_.size() + shift);
+    args_.workspace = larger.data() + shift;
+    std::ranges::fill(h_, -9.0F);
+    ASSERT_TRUE(program_.forward(args_));
+    EXPECT_EQ(h_, expected);
+  }
+}
+
+TEST_F(Forward, TakesAndGivesStates) {
+  const std::vector<const void*> initial{state_.data()};
+  std::vector<float> final_state(8);
+  const std::vector<void*> final{final_state.data()};
+  args_.initial_states = initial;
+  args_.final_states = final;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.375F + 0.375F), 1e-6);
+  EXPECT_TRUE(std::equal(final_state.begin(), final_state.end(), h_.end() - 8));
+  const std::vector<const void*> none{nullptr};
+  const std::vector<void*> unwanted{nullptr};
+  args_.initial_states = none;
+  args_.final_states = unwanted;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.375F), 1e-6);
+}
+
+TEST_F(Forward, ReusesParamsOnlyOncePrepared) {
+  // A promise that cannot be kept yet: nothing was loaded before.
+  args_.reuse_params = true;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.375F), 1e-6);
+  const std::vector<float> expected = h_;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_EQ(h_, expected);
+  // Without the promise, changed params count.
+  args_.reuse_params = false;
+  std::ranges::fill(w_, 1.0F);
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.75F), 1e-6);
+}
+
+TEST_F(Forward, RefusesMissingArguments) {
+  args_.steps = 0;
+  EXPECT_EQ(problem(), "steps must be at least 1, got 0");
+  args_.steps = 5;
+  args_.batch = 0;
+  EXPECT_EQ(problem(), "batch must be at least 1, got 0");
+  args_.batch = 3;
+  EXPECT_EQ(problem(), "batch 3 is not prepared: call prepare(3, 5) first");
+  args_.batch = 2;
+  args_.inputs = {};
+  EXPECT_EQ(problem(), "1 input pointers expected, got 0");
+  args_.inputs = inputs_;
+  params_[1] = nullptr;
+  EXPECT_EQ(problem(), "param `R` is null");
+  params_[1] = r_.data();
+  outputs_[0] = nullptr;
+  EXPECT_EQ(problem(), "output `h` is null");
+  outputs_[0] = reinterpret_cast<char*>(h_.data()) + 2;
+  EXPECT_EQ(problem(), "output `h` is not aligned to its 4-byte elements");
+  outputs_[0] = h_.data();
+  const std::vector<const void*> two{state_.data(), state_.data()};
+  args_.initial_states = two;
+  EXPECT_EQ(problem(), "initial states: none or 1 pointers expected, got 2");
+  args_.initial_states = {};
+  const std::vector<void*> three{nullptr, nullptr, nullptr};
+  args_.final_states = three;
+  EXPECT_EQ(problem(), "final states: none or 1 pointers expected, got 3");
+  args_.final_states = {};
+  if (!workspace_.empty()) {
+    args_.workspace_bytes = workspace_.size() - 1;
+    EXPECT_EQ(problem(), fmt::format("workspace has {} bytes; {} are needed", workspace_.size() - 1,
+                                     workspace_.size()));
+    args_.workspace = nullptr;
+    EXPECT_EQ(problem(), fmt::format("workspace is null; {} bytes are needed", workspace_.size()));
+  }
+  EXPECT_TRUE(std::ranges::all_of(h_, [](float value) { return value == -9.0F; }));
+}
+
+TEST_F(Forward, RefusesReservedFields) {
+  const auto text = [](std::string_view field) {
+    return fmt::format(
+        "`{}` is reserved and must not be set: this version of rnnc cannot honour it", field);
+  };
+  const int32_t lengths[2] = {5, 5};
+  const uint8_t reset[10] = {};
+  args_.lengths = lengths;
+  EXPECT_EQ(problem(), text("lengths"));
+  args_.lengths = nullptr;
+  args_.reset = reset;
+  EXPECT_EQ(problem(), text("reset"));
+  args_.reset = nullptr;
+  args_.carried_states = inputs_;
+  EXPECT_EQ(problem(), text("carried_states"));
+  args_.carried_states = {};
+  args_.carry_states = outputs_;
+  EXPECT_EQ(problem(), text("carry_states"));
+  args_.carry_states = {};
+  args_.reserve = h_.data();
+  EXPECT_EQ(problem(), text("reserve"));
+  args_.reserve = nullptr;
+  args_.reserve_bytes = 1;
+  EXPECT_EQ(problem(), text("reserve"));
+}
+
+}  // namespace
+}  // namespace rnnc
+#endif

@@ -1,0 +1,241 @@
+/// Named arrays in and out, on the CPU, against the interpreter.
+#ifdef RNNC_WITH_CPU
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/text.h"
+#include "runtime/run.h"
+#include "tests/support/deterministic.h"
+#include "tests/support/golden.h"
+#include "tests/support/interpreter_run.h"
+
+namespace rnnc {
+namespace {
+
+/// Two states of different sizes, two inputs of which one is delayed, a scalar, a declared initial
+/// value.
+constexpr std::string_view kGraph = R"(graph Toy(I, H = 5) {
+  input x: [I]
+  input s: []
+  param W: [H, I]
+  param b: [H]
+  param m0: []
+  state h: [H]
+  state m: []
+  %0 = param W : [H, I]
+  %1 = input x : [I]
+  %2 = matmul %0, %1 : [H]
+  %3 = param b : [H]
+  %4 = add %2, %3 : [H]
+  %5 = state h @ 1 : [H]
+  %6 = mul %4, %5 : [H]
+  %7 = input s @ 1 : []
+  %8 = add %6, %7 : [H]
+  %9 = tanh %8 : [H]
+  %10 = state m @ 1 : []
+  %11 = sum %9 : []
+  %12 = add %10, %11 : []
+  %13 = param m0 : []
+  %14 = input s : []
+  %15 = mul %12, %14 : []
+  init h = %3
+  init m = %13
+  next h = %9
+  next m = %15
+  output h = %9
+  output total = %12
+}
+)";
+
+NamedArray array(std::string name, std::vector<int64_t> shape, DType dtype = DType::f64) {
+  Array zeros = Array::zeros(dtype, shape);
+  const std::vector<double> values =
+      test::deterministic_values(name, zeros.elements(), 1, DType::f32);
+  return {std::move(name), Array::from_doubles(values, std::move(shape), dtype)};
+}
+
+RunArgs arguments(int64_t steps, int64_t batch, DType dtype = DType::f64) {
+  return {.inputs = {array("s", {steps, batch}, dtype), array("x", {steps, batch, 3}, dtype)},
+          .params = {array("b", {5}, dtype), array("m0", {}, dtype), array("W", {5, 3}, dtype)},
+          .initial_states = {}};
+}
+
+Graph toy() {
+  Result<Graph> graph = parse_graph(kGraph);
+  EXPECT_TRUE(graph) << graph.error().message;
+  graph->bind({{"I", 3}, {"H", 5}});
+  return std::move(*graph);
+}
+
+Program compile(DType dtype) {
+  CompileOptions options;
+  options.dtype = dtype;
+  options.threads = 1;
+  Result<Program> program = Program::compile(toy(), options);
+  EXPECT_TRUE(program) << program.error().message;
+  return std::move(*program);
+}
+
+void expect_like_interpreter(const RunResult& result, const RunArgs& args, double tolerance) {
+  const RunResult expected = test::interpret_run(toy(), args);
+  ASSERT_EQ(result.outputs.size(), 2U);
+  ASSERT_EQ(result.final_states.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(result.outputs[i].name, expected.outputs[i].name);
+    EXPECT_EQ(result.outputs[i].array.shape, expected.outputs[i].array.shape);
+    EXPECT_LE(test::error_of(result.outputs[i].array.to_doubles(),
+                             expected.outputs[i].array.to_doubles()),
+              tolerance);
+    EXPECT_EQ(result.final_states[i].name, expected.final_states[i].name);
+    EXPECT_EQ(result.final_states[i].array.shape, expected.final_states[i].array.shape);
+    EXPECT_LE(test::error_of(result.final_states[i].array.to_doubles(),
+                             expected.final_states[i].array.to_doubles()),
+              tolerance);
+  }
+}
+
+TEST(Runner, ComputesWhatTheInterpreterDoes) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    Program program = compile(dtype);
+    Runner runner(program);
+    // Growing and shrinking shapes share one runner; arrays come in another dtype.
+    for (const auto& [steps, batch] : {std::pair(1, 1), {7, 3}, {40, 2}, {7, 3}, {2, 1}}) {
+      const RunArgs args = arguments(steps, batch, DType::f32);
+      const Result<RunResult> result = runner.run(args);
+      ASSERT_TRUE(result) << result.error().message;
+      EXPECT_EQ(result->outputs[0].array.dtype, dtype);
+      expect_like_interpreter(*result, args, dtype == DType::f64 ? 1e-13 : 1e-5);
+    }
+  }
+}
+
+TEST(Runner, StartsFromGivenStatesAndGoesOnFromFinalOnes) {
+  Program program = compile(DType::f64);
+  Runner runner(program);
+  RunArgs args = arguments(6, 2);
+  args.initial_states = {array("m", {2})};
+  const Result<RunResult> given = runner.run(args);
+  ASSERT_TRUE(given) << given.error().message;
+  expect_like_interpreter(*given, args, 1e-13);
+  args.initial_states = {array("m", {2}), array("h", {2, 5})};
+  expect_like_interpreter(*runner.run(args), args, 1e-13);
+  args.initial_states = {};
+  expect_like_interpreter(*runner.run(args), args, 1e-13);
+}
+
+TEST(Runner, KeepsLoadedParams) {
+  Program program = compile(DType::f64);
+  Runner runner(program);
+  const RunArgs args = arguments(4, 2);
+  ASSERT_TRUE(runner.load_params(args.params));
+  RunArgs bare = args;
+  bare.params.clear();
+  for (int i = 0; i < 2; ++i) {
+    const Result<RunResult> result = runner.run(bare);
+    ASSERT_TRUE(result) << result.error().message;
+    expect_like_interpreter(*result, args, 1e-13);
+  }
+  // Other params take the place of the old ones, derived values included.
+  RunArgs other = args;
+  for (NamedArray& param : other.params) {
+    param = {param.name, Array::from_doubles(std::vector<double>(param.array.elements(), 0.25),
+                                             param.array.shape, DType::f64)};
+  }
+  ASSERT_TRUE(runner.load_params(other.params));
+  const Result<RunResult> result = runner.run(bare);
+  ASSERT_TRUE(result);
+  expect_like_interpreter(*result, other, 1e-13);
+}
+
+TEST(Runner, NanAndInfinityFlowThrough) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  RunArgs args = arguments(3, 2);
+  std::vector<double> values = args.inputs[1].array.to_doubles();
+  values[0] = NAN;           // x[0], sequence 0
+  values[3 + 1] = INFINITY;  // x[0], sequence 1
+  args.inputs[1].array = Array::from_doubles(values, {3, 2, 3}, DType::f64);
+  const Result<RunResult> result = runner.run(args);
+  ASSERT_TRUE(result);
+  const std::vector<double> h = result->outputs[0].array.to_doubles();
+  const RunResult expected = test::interpret_run(toy(), args);
+  const std::vector<double> expected_h = expected.outputs[0].array.to_doubles();
+  for (size_t i = 0; i < h.size(); ++i) {
+    EXPECT_EQ(std::isnan(h[i]), std::isnan(expected_h[i])) << i;
+  }
+  EXPECT_TRUE(std::isnan(h[0]));
+  EXPECT_FALSE(std::isnan(h[5]));
+}
+
+TEST(Runner, ListsEverythingThatDoesNotFit) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  RunArgs args = arguments(4, 2);
+  args.inputs[0] = array("s", {5, 2});
+  args.params[0].name = "bb";
+  args.params[2] = array("W", {3, 5});
+  args.initial_states = {array("h", {3, 5}), array("q", {2}), array("m", {2}), array("m", {2})};
+  args.inputs[1] = array("x", {4, 2, 3});
+  const Result<RunResult> result = runner.run(args);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "the arrays do not fit `Toy`:\n"
+            "  input `s` is [5, 2], expected [4, 2]\n"
+            "  param `b` [5] is missing\n"
+            "  param `bb` [5] is not in `Toy` (did you mean `b`?)\n"
+            "  param `W` is [3, 5], expected [5, 3]\n"
+            "  initial state `m` is given twice\n"
+            "  initial state `q` [2] is not in `Toy`\n"
+            "  initial state `h` is [3, 5], expected [2, 5]");
+  EXPECT_EQ(runner.load_params({}).error().message,
+            "the arrays do not fit `Toy`:\n"
+            "  param `W` [5, 3] is missing\n"
+            "  param `b` [5] is missing\n"
+            "  param `m0` [] is missing");
+}
+
+TEST(Runner, RefusesEmptySequencesAndBatches) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  EXPECT_EQ(runner.run(arguments(0, 2)).error().message,
+            "the inputs have no steps (T = 0); at least 1 is needed");
+  EXPECT_EQ(runner.run(arguments(4, 0)).error().message,
+            "the inputs have no sequences (B = 0); at least 1 is needed");
+}
+
+TEST(Runner, MeasuresTheLastRun) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  EXPECT_EQ(runner.time_per_step(1).error().message,
+            "there was no run whose time could be measured");
+  ASSERT_TRUE(runner.run(arguments(4, 2)));
+  EXPECT_EQ(runner.time_per_step(0).error().message, "repeats must be at least 1, got 0");
+  const Result<double> seconds = runner.time_per_step(4);
+  ASSERT_TRUE(seconds) << seconds.error().message;
+  EXPECT_GT(*seconds, 0);
+  EXPECT_LT(*seconds, 1);
+}
+
+TEST(Runner, ACellWithoutInputsHasNoLength) {
+  const Result<Graph> graph = parse_graph(R"(graph Counter() {
+  state n: []
+  %0 = state n @ 1 : []
+  %1 = const 1 : []
+  %2 = add %0, %1 : []
+  %3 = const 0 : []
+  init n = %3
+  next n = %2
+  output n = %2
+}
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Result<Program> program = Program::compile(*graph, {});
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(Runner(*program).run({}).error().message,
+            "`Counter` has no inputs, so that no array says how many steps to run");
+}
+
+}  // namespace
+}  // namespace rnnc
+#endif

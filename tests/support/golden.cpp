@@ -1,0 +1,83 @@
+#include "tests/support/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "runtime/safetensors.h"
+#include "tests/support/deterministic.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr size_t kSamples = 64;
+
+}  // namespace
+
+std::filesystem::path data_root() {
+  const char* root = std::getenv("RNNC_TEST_DATA");
+  return root != nullptr ? root : RNNC_SOURCE_DIR;
+}
+
+std::string read_data(const std::filesystem::path& path) {
+  std::ifstream file(data_root() / path, std::ios::binary);
+  RNNC_CHECK(file.good(), "cannot read {}", (data_root() / path).string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<double> summarise(const std::vector<double>& tensor) {
+  const size_t n = tensor.size();
+  std::vector<double> summary;
+  for (size_t i = 0; i < std::min(n, kSamples); ++i) {
+    summary.push_back(tensor[n <= kSamples ? i : deterministic_bits("places", i) % n]);
+  }
+  const auto weights = deterministic_values("projection", static_cast<int64_t>(n), 1, DType::f64);
+  double projection = 0;
+  for (size_t i = 0; i < n; ++i) projection += weights[i] * tensor[i];
+  summary.push_back(projection / std::sqrt(static_cast<double>(n)));
+  return summary;
+}
+
+double error_of(const std::vector<double>& actual, const std::vector<double>& expected) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (actual.size() != expected.size()) return kInfinity;
+  double difference = 0;
+  double largest = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double a = actual[i];
+    const double b = expected[i];
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (!std::isfinite(a) || !std::isfinite(b)) return kInfinity;
+    difference = std::max(difference, std::fabs(a - b));
+  }
+  for (double b : expected) {
+    if (std::isfinite(b)) largest = std::max(largest, std::fabs(b));
+  }
+  return difference / (1 + largest);
+}
+
+Result<GoldenFile> GoldenFile::read(std::string_view cell) {
+  const auto path = data_root() / "tests/goldens" / fmt::format("{}.safetensors", cell);
+  auto arrays = read_safetensors(path);
+  if (!arrays) return tl::unexpected(arrays.error());
+  GoldenFile file;
+  for (const NamedArray& named : *arrays) file.tensors_[named.name] = named.array.to_doubles();
+  return file;
+}
+
+Summaries GoldenFile::of_case(const std::string& name) const {
+  const std::string prefix = name + "/";
+  Summaries found;
+  for (auto it = tensors_.lower_bound(prefix);
+       it != tensors_.end() && it->first.starts_with(prefix); ++it) {
+    found[it->first.substr(prefix.size())] = it->second;
+  }
+  return found;
+}
+
+}  // namespace rnnc::test

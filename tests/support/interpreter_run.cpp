@@ -1,0 +1,57 @@
+#include "tests/support/interpreter_run.h"
+
+#include <algorithm>
+
+#include "ir/interpreter.h"
+
+namespace rnnc::test {
+namespace {
+
+const Array* find(const std::vector<NamedArray>& arrays, const std::string& name) {
+  const auto found = std::ranges::find(arrays, name, &NamedArray::name);
+  return found == arrays.end() ? nullptr : &found->array;
+}
+
+std::vector<double> values_of(const std::vector<NamedArray>& arrays, const std::string& name) {
+  const Array* array = find(arrays, name);
+  RNNC_CHECK(array != nullptr, "no array {}", name);
+  return array->to_doubles();
+}
+
+NamedArray named(const std::string& name, const Type& type, std::vector<int64_t> leading,
+                 const std::vector<double>& values) {
+  for (const Dim& dim : type.shape) leading.push_back(dim.constant().value());
+  return {name, Array::from_doubles(values, std::move(leading), DType::f64)};
+}
+
+}  // namespace
+
+RunResult interpret_run(const Graph& graph, const RunArgs& args) {
+  InterpreterArgs in;
+  const std::vector<int64_t>& sequence = args.inputs.at(0).array.shape;
+  in.steps = sequence.at(0);
+  in.batch = sequence.at(1);
+  for (const InputDecl& input : graph.inputs) {
+    in.inputs.push_back(values_of(args.inputs, input.name));
+  }
+  for (const ParamDecl& param : graph.params) {
+    in.params.push_back(values_of(args.params, param.name));
+  }
+  for (const StateDecl& state : graph.states) {
+    const Array* given = find(args.initial_states, state.name);
+    in.initial_states.push_back(given == nullptr ? std::vector<double>{} : given->to_doubles());
+  }
+  const InterpreterResult out = interpret(graph, in);
+  RunResult result;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    result.outputs.push_back(named(graph.outputs[i].name, graph[graph.outputs[i].value].type,
+                                   {in.steps, in.batch}, out.outputs[i]));
+  }
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    result.final_states.push_back(
+        named(graph.states[i].name, graph.states[i].type, {in.batch}, out.final_states[i]));
+  }
+  return result;
+}
+
+}  // namespace rnnc::test

@@ -1,0 +1,12 @@
+/// The interpreter behind the runtime's named arrays.
+#pragma once
+
+#include "ir/graph.h"
+#include "runtime/run.h"
+
+namespace rnnc::test {
+
+/// Runs a bound Graph in float64. Every input and param must be in `args`.
+RunResult interpret_run(const Graph& graph, const RunArgs& args);
+
+}  // namespace rnnc::test

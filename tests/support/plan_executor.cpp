@@ -1,0 +1,266 @@
+#include "tests/support/plan_executor.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace rnnc {
+namespace {
+
+constexpr std::byte kPoison{0xff};  // NaN in every type
+
+class Executor {
+ public:
+  Executor(const Plan& plan, const InterpreterArgs& args)
+      : plan_(plan),
+        args_(args),
+        workspace_(static_cast<size_t>(plan.workspace_bytes), kPoison),
+        resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
+    RNNC_CHECK(args.batch == plan.batch);
+    for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
+  }
+
+  InterpreterResult run() {
+    for (const Stage& stage : plan_.stages) {
+      if (stage.domain == Domain::Once) run_launches(stage, 0, 0, 0);
+    }
+    for (size_t i = 0; i < plan_.states.size(); ++i) {
+      const bool given = i < args_.initial_states.size() && !args_.initial_states[i].empty();
+      const StatePlan& state = plan_.states[i];
+      run_state_launch(given ? state.init_given : state.init_declared);
+    }
+    for (int64_t t0 = 0; t0 < args_.steps; t0 += plan_.chunk) {
+      run_chunk(t0, std::min(plan_.chunk, args_.steps - t0));
+    }
+    for (const StatePlan& state : plan_.states) {
+      if (!state.write_final.accesses.empty()) run_state_launch(state.write_final);
+    }
+    return results();
+  }
+
+ private:
+  void run_chunk(int64_t t0, int64_t n) {
+    for (const Stage& stage : plan_.stages) {
+      if (stage.domain == Domain::Sequence) run_launches(stage, t0, t0, n);
+      if (stage.domain != Domain::Step) continue;
+      for (int64_t t = t0; t < t0 + n; ++t) run_launches(stage, t0, t, 1);
+    }
+    for (const Buffer& buffer : plan_.buffers) {
+      if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
+      std::byte* begin = memory(buffer);
+      const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
+      std::copy(begin + n * slot, begin + (n + buffer.history) * slot, begin);
+    }
+  }
+
+  void run_state_launch(const ElementwiseLaunch& launch) { run_launch(launch, 0, 0, plan_.batch); }
+
+  /// Rows of `steps` steps from `t` on.
+  void run_launches(const Stage& stage, int64_t t0, int64_t t, int64_t steps) {
+    for (const Launch& launch : stage.launches) {
+      std::visit(
+          [&](const auto& l) {
+            run_launch(l, t0, t, stage.domain == Domain::Once ? once_rows(l) : steps * plan_.batch);
+          },
+          launch);
+    }
+  }
+
+  static int64_t once_rows(const CopyLaunch&) { return 1; }
+  template <typename L>
+  static int64_t once_rows(const L& launch) {
+    return launch.once_rows;
+  }
+
+  // ---- Launches; row 0 is (t, 0) ----
+
+  void run_launch(const ElementwiseLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<std::vector<double>> values;
+      values.reserve(kernel.body.size());
+      for (const Instruction& instruction : kernel.body) {
+        values.push_back(run_instruction(kernel, instruction, launch, values, t0, t, row));
+      }
+    }
+  }
+
+  std::vector<double> run_instruction(const Kernel& kernel, const Instruction& instruction,
+                                      const ElementwiseLaunch& launch,
+                                      const std::vector<std::vector<double>>& values, int64_t t0,
+                                      int64_t t, int64_t row) {
+    std::vector<double> result(static_cast<size_t>(instruction.vector ? kernel.length : 1));
+    const auto operand = [&](size_t index, size_t i) {
+      if (index >= instruction.operands.size()) return 0.0;
+      const uint32_t id = instruction.operands[index];
+      return kernel.body[id].vector ? values[id][i] : values[id][0];
+    };
+    switch (instruction.kind) {
+      case Instruction::Kind::Constant:
+        result[0] = round_compute(instruction.value);
+        break;
+      case Instruction::Kind::Load:
+      case Instruction::Kind::Store: {
+        const Place place = locate(launch.accesses[instruction.argument], t0, t, row);
+        for (size_t i = 0; i < result.size(); ++i) {
+          if (instruction.kind == Instruction::Kind::Load) {
+            result[i] = load(place, static_cast<int64_t>(i));
+          } else {
+            store(place, static_cast<int64_t>(i), operand(0, i));
+          }
+        }
+        break;
+      }
+      case Instruction::Kind::Scalar:
+        for (size_t i = 0; i < result.size(); ++i) {
+          result[i] =
+              round_compute(evaluate(instruction.op, operand(0, i), operand(1, i), operand(2, i)));
+        }
+        break;
+      case Instruction::Kind::Reduce: {
+        std::vector<double> elements;
+        elements.reserve(static_cast<size_t>(kernel.length));
+        for (int64_t i = 0; i < kernel.length; ++i) {
+          elements.push_back(operand(0, static_cast<size_t>(i)));
+        }
+        result[0] = round_compute(reduce(instruction.op, elements));
+        break;
+      }
+    }
+    return result;
+  }
+
+  static double reduce(Op op, const std::vector<double>& elements) {
+    const auto count = static_cast<double>(elements.size());
+    double sum = 0;
+    double extreme = elements[0];
+    for (double element : elements) {
+      sum += element;
+      extreme = evaluate(op == Op::ReduceMin ? Op::Min : Op::Max, extreme, element, 0);
+    }
+    if (op == Op::Sum) return sum;
+    if (op == Op::Mean) return sum / count;
+    if (op != Op::Var) return extreme;
+    double squares = 0;
+    for (double element : elements) squares += (element - sum / count) * (element - sum / count);
+    return squares / count;
+  }
+
+  void run_launch(const GemmLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    const Place weight = locate(launch.weight, t0, t, 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      const Place left = locate(launch.left, t0, t, row);
+      const Place out = locate(launch.out, t0, t, row);
+      for (int64_t i = 0; i < launch.n; ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < launch.k; ++k) {
+          const int64_t at = launch.transposed ? k * launch.n + i : i * launch.k + k;
+          sum += load(left, k) * load(weight, at);
+        }
+        store(out, i, sum);
+      }
+    }
+  }
+
+  void run_launch(const CopyLaunch& launch, int64_t t0, int64_t t, int64_t /*rows*/) {
+    const Place source = locate(launch.source, t0, t, 0);
+    const Place target = locate(launch.target, t0, t, 0);
+    for (int64_t i = 0; i < launch.count; ++i) store(target, i, load(source, i));
+  }
+
+  // ---- Memory ----
+
+  struct Place {
+    DType dtype;
+    std::byte* data;
+  };
+
+  std::byte* memory(const Buffer& buffer) {
+    switch (buffer.placement) {
+      case Placement::Workspace:
+        return workspace_.data() + buffer.offset;
+      case Placement::Resident:
+        return resident_.data() + buffer.offset;
+      case Placement::Caller:
+        break;
+    }
+    return caller_[static_cast<size_t>(&buffer - plan_.buffers.data())].data();
+  }
+
+  Place locate(const Access& access, int64_t t0, int64_t t, int64_t row) {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    int64_t first = 0;  // the row of the buffer that row 0 of the launch touches
+    if (buffer.extent == Extent::Steps) first = (t - access.delay) * plan_.batch;
+    if (buffer.extent == Extent::Chunk) {
+      first = (t - access.delay - t0 + buffer.history) * plan_.batch;
+    }
+    const int64_t element = first * buffer.width + row * access.stride + access.column;
+    return {buffer.dtype, memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
+  }
+
+  static double load(const Place& place, int64_t index) {
+    double value = 0;
+    const auto size = static_cast<int64_t>(size_of(place.dtype));
+    convert(place.data + index * size, place.dtype, &value, DType::f64, 1);
+    return value;
+  }
+
+  static void store(const Place& place, int64_t index, double value) {
+    const auto size = static_cast<int64_t>(size_of(place.dtype));
+    convert(&value, DType::f64, place.data + index * size, place.dtype, 1);
+  }
+
+  double round_compute(double value) const {
+    return compute_type(plan_.dtype) == DType::f64 ? value : static_cast<float>(value);
+  }
+
+  // ---- The caller's arrays ----
+
+  std::vector<std::byte> caller_array(const Buffer& buffer) const {
+    if (buffer.placement != Placement::Caller) return {};
+    const std::vector<double>* values = nullptr;
+    if (buffer.role == Role::Input) values = &args_.inputs[buffer.slot];
+    if (buffer.role == Role::Param) values = &args_.params[buffer.slot];
+    if (buffer.role == Role::InitialState && buffer.slot < args_.initial_states.size()) {
+      values = &args_.initial_states[buffer.slot];
+    }
+    const int64_t rows = buffer.extent == Extent::Invariant ? 1
+                         : buffer.extent == Extent::Batch   ? plan_.batch
+                                                            : plan_.batch * args_.steps;
+    const auto count = static_cast<size_t>(rows * buffer.width);
+    std::vector<std::byte> array(count * size_of(buffer.dtype), kPoison);
+    if (values == nullptr || values->empty()) return array;
+    RNNC_CHECK(values->size() == count, "{}: {} elements, not {}", buffer.name, values->size(),
+               count);
+    convert(values->data(), DType::f64, array.data(), buffer.dtype, count);
+    return array;
+  }
+
+  InterpreterResult results() const {
+    InterpreterResult result;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& buffer = plan_.buffers[i];
+      if (buffer.role != Role::Output && buffer.role != Role::FinalState) continue;
+      const std::vector<std::byte>& array = caller_[i];
+      std::vector<double> values(array.size() / size_of(buffer.dtype));
+      convert(array.data(), buffer.dtype, values.data(), DType::f64, values.size());
+      auto& list = buffer.role == Role::Output ? result.outputs : result.final_states;
+      if (list.size() <= buffer.slot) list.resize(buffer.slot + 1);
+      list[buffer.slot] = std::move(values);
+    }
+    return result;
+  }
+
+  const Plan& plan_;
+  const InterpreterArgs& args_;
+  std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
+  std::vector<std::byte> workspace_, resident_;
+};
+
+}  // namespace
+
+InterpreterResult execute_plan(const Plan& plan, const InterpreterArgs& args) {
+  return Executor(plan, args).run();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,187 @@
+#include "tools/command.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/describe.h"
+#include "runtime/files.h"
+
+namespace rnnc::tools {
+namespace {
+
+/// The two sides of NAME=VALUE; nothing if there is no `=` or a side is empty.
+std::optional<std::pair<std::string, std::string>> split_pair(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) return std::nullopt;
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+/// A repeatable option that takes one text at a time. `accept` returns what is wrong with it, or
+/// "".
+void add_repeated(CLI::App& command, const std::string& flag, const std::string& type,
+                  std::function<std::string(const std::string&)> accept, const std::string& help) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [flag, accept = std::move(accept)](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const std::string problem = accept(text);
+              // How CLI11 is told; `main` catches it.
+              if (!problem.empty()) throw CLI::ValidationError(flag, problem);
+            }
+          },
+          help)
+      ->type_name(type)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+std::string list_names(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::filesystem::path environment_path(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+int report(const Error& error) {
+  fmt::print(stderr, "rnnc: error: {}\n", error.message);
+  return kError;
+}
+
+int report_usage(const CLI::App& command, std::string_view message) {
+  fmt::print(stderr, "{}\nRun `rnnc {} --help` for more information.\n", message,
+             command.get_name());
+  return kUsage;
+}
+
+Status print(std::string_view text) {
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written != text.size() || std::fflush(stdout) != 0) {
+    return fail("cannot write to standard output");
+  }
+  return {};
+}
+
+std::filesystem::path cache_directory() {
+  if (auto path = environment_path("RNNC_CACHE_DIR"); !path.empty()) return path;
+  // A relative path there is to be ignored, says the XDG base directory specification.
+  if (const auto path = environment_path("XDG_CACHE_HOME"); path.is_absolute())
+    return path / "rnnc";
+  if (const auto home = environment_path("HOME"); !home.empty()) return home / ".cache" / "rnnc";
+  return {};
+}
+
+void add_named_files(CLI::App& command, const std::string& flag, std::vector<NamedFile>& files,
+                     const std::string& help) {
+  const auto accept = [&files](const std::string& text) -> std::string {
+    const auto pair = split_pair(text);
+    if (!pair) return fmt::format("expected NAME=FILE, such as x=x.npy, got {}", quote(text));
+    if (std::ranges::find(files, pair->first, &NamedFile::name) != files.end()) {
+      return fmt::format("{} is given twice", quote(pair->first));
+    }
+    files.push_back({pair->first, pair->second});
+    return "";
+  };
+  add_repeated(command, flag, "NAME=FILE", accept, help);
+}
+
+void add_dims(CLI::App& command, DimBindings& dims) {
+  const auto accept = [&dims](const std::string& text) -> std::string {
+    const auto pair = split_pair(text);
+    int64_t value = 0;
+    const std::string number = pair ? pair->second : "";
+    const char* end = number.data() + number.size();
+    const auto [rest, error] = std::from_chars(number.data(), end, value);
+    if (!pair || error != std::errc() || rest != end) {
+      return fmt::format("expected NAME=NUMBER, such as H=512, got {}", quote(text));
+    }
+    if (!dims.emplace(pair->first, value).second) {
+      return fmt::format("{} is given twice", quote(pair->first));
+    }
+    return "";
+  };
+  add_repeated(command, "--dim", "NAME=NUMBER", accept,
+               "Value of a dim, such as H=512; may be repeated");
+}
+
+void add_source(CLI::App& command, Source& source) {
+  command.add_option("FILE", source.file, "The .rnn file")->required()->type_name("");
+  command
+      .add_option("--cell", source.cell,
+                  "The cell or network; may be left out when FILE defines only one")
+      ->type_name("NAME");
+  add_dims(command, source.dims);
+}
+
+std::optional<Definition> load_definition(const Source& source) {
+  Result<std::string> text = read_file(source.file);
+  if (!text) {
+    report(text.error());
+    return std::nullopt;
+  }
+  Definition definition{Unit(source.file, std::move(*text)), source.cell};
+  const bool good = definition.unit.check();
+  fmt::print(stderr, "{}", definition.unit.render());
+  if (!good) return std::nullopt;
+
+  const std::vector<std::string> names = definition.unit.definitions();
+  if (definition.name.empty()) {
+    if (names.size() == 1) {
+      definition.name = names.front();
+      return definition;
+    }
+    report({names.empty() ? fmt::format("{} defines no cell", quote(source.file))
+                          : fmt::format("{} defines {}: choose one with --cell NAME",
+                                        quote(source.file), list_names(names))});
+    return std::nullopt;
+  }
+  if (std::ranges::find(names, definition.name) == names.end()) {
+    const std::string nearest = nearest_name(definition.name, names);
+    report({fmt::format("{} has no cell or network {}{}; it defines {}", quote(source.file),
+                        quote(definition.name),
+                        nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest),
+                        names.empty() ? "none" : list_names(names))});
+    return std::nullopt;
+  }
+  return definition;
+}
+
+std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims) {
+  std::optional<Graph> graph = definition.unit.lower(definition.name, dims);
+  if (!graph) fmt::print(stderr, "{}", definition.unit.render());
+  return graph;
+}
+
+Result<Graph> bind_known(const Graph& graph, const DimBindings& dims) {
+  DimBindings known = dims;
+  for (const DimDecl& dim : graph.dims) {
+    if (dim.default_value) known.emplace(dim.name, *dim.default_value);
+  }
+  // With all dims known, every shape can be checked.
+  if (known.size() == graph.dims.size()) return bind_all(graph, dims);
+  Graph bound = graph;
+  bound.bind(known);
+  return bound;
+}
+
+Result<Graph> bind_all(const Graph& graph, const DimBindings& dims) {
+  const Result<DimBindings> complete = complete_bindings(graph, dims);
+  if (!complete) {
+    const bool missing = std::ranges::any_of(graph.dims, [&](const DimDecl& dim) {
+      return !dim.default_value && !dims.contains(dim.name);
+    });
+    return fail("{}{}", complete.error().message,
+                missing ? "\n  give each with --dim NAME=NUMBER" : "");
+  }
+  Graph bound = graph;
+  bound.bind(*complete);
+  return bound;
+}
+
+}  // namespace rnnc::tools

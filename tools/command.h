@@ -1,0 +1,75 @@
+/// What the subcommands of `rnnc` share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/unit.h"
+#include "ir/dim.h"
+#include "ir/graph.h"
+#include "ir/status.h"
+
+namespace rnnc::tools {
+
+enum ExitCode : int { kOk = 0, kError = 1, kUsage = 2 };
+
+// Each adds one subcommand to `app`, which sets `exit_code` when it has run.
+void add_check(CLI::App& app, int& exit_code);
+void add_emit(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
+void add_weights(CLI::App& app, int& exit_code);
+void add_devices(CLI::App& app, int& exit_code);
+void add_cache(CLI::App& app, int& exit_code);
+
+/// Prints an error as people see it and returns the exit code.
+int report(const Error& error);
+int report_usage(const CLI::App& command, std::string_view message);
+
+/// Writes to standard output, checking that it got there.
+Status print(std::string_view text);
+
+/// $RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc; empty if there is none of these.
+std::filesystem::path cache_directory();
+
+/// One NAME=FILE of the command line.
+struct NamedFile {
+  std::string name;
+  std::filesystem::path file;
+};
+
+/// An option that may be repeated, one NAME=FILE each and each name once. What does not parse is a
+/// usage error.
+void add_named_files(CLI::App& command, const std::string& flag, std::vector<NamedFile>& files,
+                     const std::string& help);
+/// Likewise, NAME=NUMBER.
+void add_dims(CLI::App& command, DimBindings& dims);
+
+/// A definition of a .rnn file, as the command line chooses it.
+struct Source {
+  std::string file;
+  std::string cell;  // empty: the only one in the file
+  DimBindings dims;
+};
+/// FILE, --cell and --dim.
+void add_source(CLI::App& command, Source& source);
+
+/// The file, parsed and checked, and the name of the chosen definition. Nothing if there is an
+/// error, which is then already printed.
+struct Definition {
+  Unit unit;
+  std::string name;
+};
+std::optional<Definition> load_definition(const Source& source);
+/// Its step Graph; likewise.
+std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims);
+
+/// Binds the given dims and the defaults. Shapes that depend on others stay symbolic.
+Result<Graph> bind_known(const Graph& graph, const DimBindings& dims);
+/// Binds all dims; an error says how to give those that are missing.
+Result<Graph> bind_all(const Graph& graph, const DimBindings& dims);
+
+}  // namespace rnnc::tools

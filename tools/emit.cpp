@@ -1,0 +1,151 @@
+#include <map>
+
+#include "ir/dtype.h"
+#include "ir/text.h"
+#include "passes/build_plan.h"
+#include "passes/pipeline.h"
+#include "runtime/files.h"
+#include "tools/command.h"
+#ifdef RNNC_WITH_CPU
+#include "codegen/cpu/cpu_code.h"
+#endif
+#ifdef RNNC_WITH_CUDA
+#include "codegen/cuda/cuda_code.h"
+#endif
+
+namespace rnnc::tools {
+namespace {
+
+enum class Form : uint8_t { ast, graph, dot, plan, llvm, assembly, cuda, ptx, cubin };
+
+const std::map<std::string, Form> kForms = {
+    {"ast", Form::ast},   {"graph", Form::graph}, {"dot", Form::dot},
+    {"plan", Form::plan}, {"llvm", Form::llvm},   {"asm", Form::assembly},
+    {"cuda", Form::cuda}, {"ptx", Form::ptx},     {"cubin", Form::cubin},
+};
+
+struct Options {
+  Source source;
+  std::string form;
+  std::string dtype = "f32";
+  std::string arch = "sm_90";
+  int64_t batch = 1;
+  int64_t steps = 100;
+  std::string output;
+};
+
+[[maybe_unused]] Status check_storage(DType dtype, bool cpu) {
+  const bool fits = cpu ? dtype == compute_type(dtype) : dtype != DType::f64;
+  if (fits) return {};
+  return fail("{} has no code for dtype {}; it takes {}", cpu ? "the CPU" : "CUDA",
+              to_string(dtype), cpu ? "f32 and f64" : "f32, bf16 and f16");
+}
+
+Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form) {
+#ifdef RNNC_WITH_CPU
+  if (Status status = check_storage(plan.dtype, true); !status) {
+    return tl::unexpected(status.error());
+  }
+  return form == Form::llvm ? emit_llvm(plan) : emit_assembly(plan);
+#else
+  return fail("this build of rnnc has no CPU backend");
+#endif
+}
+
+Result<std::string> emit_cuda_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
+                                   [[maybe_unused]] const std::string& arch) {
+#ifdef RNNC_WITH_CUDA
+  if (Status status = check_storage(plan.dtype, false); !status) {
+    return tl::unexpected(status.error());
+  }
+  Result<std::string> source = emit_cuda(plan);
+  if (!source || form == Form::cuda) return source;
+  return form == Form::ptx ? compile_ptx(*source, arch) : compile_cubin(*source, arch);
+#else
+  return fail("this build of rnnc has no CUDA backend");
+#endif
+}
+
+/// The forms that come after the syntax tree.
+Result<std::string> emit_graph_form(const Options& options, const Graph& graph) {
+  const Form form = kForms.at(options.form);
+  if (form == Form::graph || form == Form::dot) {
+    const Result<Graph> bound = bind_known(graph, options.source.dims);
+    if (!bound) return tl::unexpected(bound.error());
+    return form == Form::graph ? to_string(*bound) : to_dot(*bound);
+  }
+  Result<Graph> bound = bind_all(graph, options.source.dims);
+  if (!bound) return tl::unexpected(bound.error());
+  if (Status status = run_pipeline(*bound); !status) return tl::unexpected(status.error());
+  const Result<Plan> plan = build_plan(*bound, {.dtype = *parse_dtype(options.dtype),
+                                                .batch = options.batch,
+                                                .max_steps = options.steps,
+                                                .chunk = 0});
+  if (!plan) return tl::unexpected(plan.error());
+  if (form == Form::plan) return to_string(*plan);
+  if (form == Form::llvm || form == Form::assembly) return emit_cpu_form(*plan, form);
+  return emit_cuda_form(*plan, form, options.arch);
+}
+
+int run_emit(const CLI::App& command, const Options& options) {
+  const Form form = kForms.at(options.form);
+  if (form == Form::cubin && options.output.empty()) {
+    return report_usage(command, "--as cubin: its bytes are not text: give -o FILE");
+  }
+  if (!options.output.empty()) {
+    if (Status status = check_writable(options.output); !status) return report(status.error());
+  }
+  std::optional<Definition> definition = load_definition(options.source);
+  if (!definition) return kError;
+  Result<std::string> text;
+  if (form == Form::ast) {
+    text = definition->unit.print_ast(definition->name);
+  } else {
+    const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
+    if (!graph) return kError;
+    text = emit_graph_form(options, *graph);
+  }
+  if (!text) return report(text.error());
+  if (form != Form::cubin && !text->ends_with('\n')) *text += '\n';
+  const Status status = options.output.empty() ? print(*text) : write_file(options.output, *text);
+  return status ? kOk : report(status.error());
+}
+
+}  // namespace
+
+void add_emit(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("emit", "Print what the compiler makes of a cell, after any stage");
+  add_source(*command, options->source);
+  command->add_option("--as", options->form, "What to print")
+      ->required()
+      ->type_name("FORM")
+      ->check(
+          CLI::IsMember({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
+  command->add_option("--dtype", options->dtype, "Element type of arrays")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "f64", "bf16", "f16"}))
+      ->capture_default_str();
+  command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")
+      ->type_name("ARCH")
+      ->capture_default_str();
+  command->add_option("--batch", options->batch, "Batch size, from plan on")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Greatest number of steps, from plan on")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write to this file instead of printing")
+      ->type_name("FILE");
+  command->footer(
+      "No form needs a GPU. Forms from plan on need a value for every dim.\n\n"
+      "Examples:\n"
+      "  rnnc emit examples/lstm.rnn --as graph\n"
+      "  rnnc emit examples/lstm.rnn --as ptx --dim I=80 --dim H=512 --arch sm_90 -o lstm.ptx");
+  command->callback([command, options, &exit_code] { exit_code = run_emit(*command, *options); });
+}
+
+}  // namespace rnnc::tools

@@ -1,0 +1,48 @@
+#include "tools/random_weights.h"
+
+#include <cmath>
+
+namespace rnnc::tools {
+namespace {
+
+/// SplitMix64 (Steele, Lea and Flood 2014): the finaliser of a counter.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() {
+    uint64_t bits = state_ += 0x9e3779b97f4a7c15;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+    return bits ^ (bits >> 31);
+  }
+  /// In [0, 1), a multiple of 2^-53.
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t state_;
+};
+
+/// FNV-1a.
+uint64_t hash(const std::string& name) {
+  uint64_t result = 0xcbf29ce484222325;
+  for (const char c : name) result = (result ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return result;
+}
+
+}  // namespace
+
+std::vector<NamedArray> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed) {
+  std::vector<NamedArray> weights;
+  for (const ArrayInfo& param : params) {
+    SplitMix64 generator(SplitMix64(seed).next() ^ hash(param.name));
+    const double fan_in = param.shape.empty() ? 1 : static_cast<double>(param.shape.back());
+    const double bound = 1 / std::sqrt(fan_in);
+    std::vector<double> values(static_cast<size_t>(param.elements()));
+    for (double& value : values) value = (2 * generator.uniform() - 1) * bound;
+    weights.push_back({param.name, Array::from_doubles(values, param.shape, param.dtype)});
+  }
+  return weights;
+}
+
+}  // namespace rnnc::tools
