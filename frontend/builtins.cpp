@@ -16,9 +16,9 @@ constexpr Builtin reduction(std::string_view name, Op op, std::string_view usage
   return {name, Kind::Reduction, 1, 1, usage, op, Op::Constant};
 }
 
-constexpr Builtin later(std::string_view name, size_t fewest, size_t most, std::string_view usage,
-                        std::string_view instead) {
-  return {name, Kind::NotCompiled, fewest, most, usage, Op::Constant, Op::Constant, instead};
+constexpr Builtin later(std::string_view name, Kind kind, size_t fewest, size_t most,
+                        std::string_view usage, std::string_view instead) {
+  return {name, kind, fewest, most, usage, Op::Constant, Op::Constant, instead};
 }
 
 constexpr auto kBuiltins = std::to_array<Builtin>({
@@ -51,11 +51,12 @@ constexpr auto kBuiltins = std::to_array<Builtin>({
     reduction("mean", Op::Mean, "mean(v)"),
     reduction("var", Op::Var, "var(v)"),
     {"dot", Kind::Dot, 2, 2, "dot(a, b)", Op::Mul, Op::Sum},
-    later("concat", 1, 255, "concat(a, b)", "`W @ concat(a, b)` is `U @ a + V @ b`"),
-    later("transpose", 1, 1, "transpose(W)", "`transpose(W) @ v` is `v @ W`"),
-    later("eye", 1, 1, "eye(H)", "`eye(H) @ v` is `v`"),
-    later("zeros", 1, 3, "zeros(H)", "scalars broadcast: write `0`"),
-    later("ones", 1, 3, "ones(H)", "scalars broadcast: write `1`"),
+    later("concat", Kind::NotCompiled, 1, 255, "concat(a, b)",
+          "`W @ concat(a, b)` is `U @ a + V @ b`"),
+    later("transpose", Kind::NotCompiled, 1, 1, "transpose(W)", "`transpose(W) @ v` is `v @ W`"),
+    later("eye", Kind::NotCompiledDims, 1, 1, "eye(H)", "`eye(H) @ v` is `v`"),
+    later("zeros", Kind::NotCompiledDims, 1, 3, "zeros(H)", "scalars broadcast: write `0`"),
+    later("ones", Kind::NotCompiledDims, 1, 3, "ones(H)", "scalars broadcast: write `1`"),
 });
 
 }  // namespace

@@ -10,11 +10,12 @@ namespace rnnc {
 
 struct Builtin {
   enum class Kind : uint8_t {
-    Scalar,       // elementwise: `op`
-    Reduction,    // over the feature axis: `op`
-    MinMax,       // elementwise `op` of two arguments, `reduction` of one
-    Dot,          // the sum of an elementwise product
-    NotCompiled,  // of the language, but not compiled yet
+    Scalar,           // elementwise: `op`
+    Reduction,        // over the feature axis: `op`
+    MinMax,           // elementwise `op` of two arguments, `reduction` of one
+    Dot,              // the sum of an elementwise product
+    NotCompiled,      // of the language, but not compiled yet
+    NotCompiledDims,  // the same; the arguments are dims
   };
   std::string_view name;
   Kind kind = Kind::Scalar;

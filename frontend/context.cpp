@@ -98,8 +98,11 @@ void Context::report_clash(const ast::Identifier& name, const ast::Identifier& f
 }
 
 std::string Context::quote(SourceLocation location) const {
+  const std::string_view source = files_[location.file].slice(location);
   std::string text;
-  for (const char c : files_[location.file].slice(location)) {
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source.substr(i).starts_with("//")) i = std::min(source.find('\n', i), source.size() - 1);
+    const char c = source[i];
     const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
     if (!blank) {
       text += c;

@@ -48,7 +48,7 @@ std::string excerpt(const SourceFile& file, SourceLocation location) {
     }
     const utf8::Character character = utf8::decode(line.substr(at));
     const bool tab = character.code_point == '\t';
-    const bool shown = tab || (character.code_point >= 0x20 && character.code_point != 0x7F);
+    const bool shown = tab || (character.length > 0 && utf8::is_printable(character.code_point));
     const size_t length = std::max<size_t>(character.length, 1);
     text += shown ? line.substr(at, length) : "?";
     carets += at == caret ? '^' : at > caret && at < caret_end ? '~' : tab ? '\t' : ' ';

@@ -97,7 +97,8 @@ Value Elaborator::call_builtin(const Builtin& builtin, const Expr& expr) {
                              counted(builtin.most, "argument"), count),
                  fmt::format("write `{}`", builtin.usage));
   }
-  if (builtin.kind == Kind::NotCompiled) {
+  if (builtin.kind == Kind::NotCompiled) arguments(expr);
+  if (builtin.kind == Kind::NotCompiled || builtin.kind == Kind::NotCompiledDims) {
     return error(expr.location, fmt::format("`{}` is not compiled yet", builtin.name),
                  std::string(builtin.instead));
   }

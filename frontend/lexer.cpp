@@ -254,13 +254,15 @@ class Lexer {
   }
 
   void bad_character() {
-    const std::string_view character = rest().substr(0, utf8::decode(rest()).length);
+    const utf8::Character decoded = utf8::decode(rest());
+    const std::string_view character = rest().substr(0, decoded.length);
     const auto* habit =
-        std::ranges::find(kHabits, character, [](const auto& h) { return h.first; });
-    const bool shown = static_cast<unsigned char>(character[0]) >= 0x20 && character[0] != 0x7F;
+        std::ranges::find(kHabits, character, [](const auto& pair) { return pair.first; });
     bad(character.size(),
-        shown ? fmt::format("`{}` has no meaning here", character)
-              : fmt::format("a control character (0x{:02x})", character[0]),
+        utf8::is_printable(decoded.code_point)
+            ? fmt::format("`{}` has no meaning here", character)
+            : fmt::format("a control character (U+{:04X})",
+                          static_cast<uint32_t>(decoded.code_point)),
         habit == kHabits.end() ? "" : std::string(habit->second));
   }
 

@@ -26,4 +26,8 @@ bool is_letter(char32_t c) {
   return latin || greek;
 }
 
+bool is_printable(char32_t c) {
+  return c >= 0x20 && !(c >= 0x7F && c < 0xA0);
+}
+
 }  // namespace rnnc::utf8

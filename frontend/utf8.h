@@ -17,4 +17,7 @@ Character decode(std::string_view text);
 /// Letters that may stand in a name besides ASCII's: Latin and Greek, since papers use them.
 bool is_letter(char32_t code_point);
 
+/// False for control characters, which a terminal might obey.
+bool is_printable(char32_t code_point);
+
 }  // namespace rnnc::utf8

@@ -12,10 +12,9 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <map>
-#include <numeric>
-#include <optional>
 #include <vector>
 
+#include "codegen/cpu/kernel_cost.h"
 #include "codegen/cpu/kernel_schedule.h"
 #include "codegen/cpu/vector_math.h"
 
@@ -151,8 +150,10 @@ void KernelEmitter::emit_row_values(uint32_t pass) {
     if (schedule_.pass[i] != pass) continue;
     if (instruction.kind == Kind::Store) {
       if (kernel_.arguments[instruction.argument].vector) continue;
-      Value* value = row_values_.at(instruction.operands[0]);
-      builder_.CreateStore(builder_.CreateExtractElement(value, uint64_t{0}),
+      const auto value = row_values_.find(instruction.operands[0]);
+      RNNC_CHECK(value != row_values_.end(), "kernel `{}` stores a whole row in one element",
+                 kernel_.name);
+      builder_.CreateStore(builder_.CreateExtractElement(value->second, uint64_t{0}),
                            row_addresses_[instruction.argument]);
     } else if (!instruction.vector) {
       row_values_[i] = row_value(i);
@@ -202,14 +203,7 @@ KernelEmitter::Work KernelEmitter::work_of(uint32_t pass) const {
 
 /// Vectors per iteration: short bodies need several to hide latency, long ones are long enough.
 size_t KernelEmitter::unroll_factor() const {
-  constexpr size_t kOperationsPerFunction = 20;
-  size_t operations = 0;
-  for (const Instruction& instruction : kernel_.body) {
-    if (!instruction.vector) continue;
-    const bool simple =
-        instruction.kind != Kind::Scalar || instruction.op <= Op::Div || instruction.op >= Op::Min;
-    operations += simple ? 1 : kOperationsPerFunction;
-  }
+  const int64_t operations = operations_per_vector(kernel_);
   return operations <= 16 ? 4 : operations <= 64 ? 2 : 1;
 }
 

@@ -1,10 +1,11 @@
-/// The text of prelude.cuh, embedded by the build.
+/// Device code that generated units start from, embedded by the build.
 #pragma once
 
 #include <string_view>
 
 namespace rnnc {
 
-extern const std::string_view kCudaPrelude;
+extern const std::string_view kCudaPrelude;      // prelude.cuh: every unit
+extern const std::string_view kCudaStepProduct;  // step_product.cuh: units with such products
 
 }  // namespace rnnc

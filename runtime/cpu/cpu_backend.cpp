@@ -12,13 +12,12 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, KernelCache& cache) : threads_(threads), cache_(cache) {}
+  CpuBackend(int threads, KernelCache& cache) : pools_(threads), cache_(cache) {}
 
   Result<std::unique_ptr<Executable>> prepare(Plan plan) override {
     auto module = load_module(plan);
     if (!module) return tl::unexpected(module.error());
-    if (pool_ == nullptr && threads_ > 1) pool_ = std::make_shared<ThreadPool>(threads_);
-    auto executable = CpuExecutable::create(std::move(plan), std::move(*module), pool_);
+    auto executable = CpuExecutable::create(std::move(plan), std::move(*module), pools_);
     if (!executable) return tl::unexpected(executable.error());
     return std::unique_ptr<Executable>(std::move(*executable));
   }
@@ -54,9 +53,8 @@ class CpuBackend : public Backend {
     return CpuModule::load(plan, *object);
   }
 
-  int threads_;
+  ThreadPools pools_;
   KernelCache& cache_;
-  std::shared_ptr<ThreadPool> pool_;
 };
 
 int hardware_threads() {

@@ -15,18 +15,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-int64_t panels_of(const CpuGemm& gemm, const GemmShape& shape) {
-  return ceil_div(shape.n, gemm.panel_columns);
-}
-
 /// The start of part `index` of `parts` nearly equal parts of [0, count).
 int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
   return count * index / parts;
 }
 
 template <typename T>
-void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const T* weight, int64_t panel,
-                T* packed) {
+void pack_typed(const CpuGemm& gemm, const GemmShape& shape, const T* weight, T* packed,
+                int64_t panel) {
   const int64_t width = gemm.panel_columns;
   const int64_t first = panel * width;
   const int64_t columns = std::min(width, shape.n - first);
@@ -45,15 +41,6 @@ void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const T* weight, in
       const T* source = weight + (first + j) * shape.k;
       for (int64_t l = i; l < end; ++l) target[l * width + j] = source[l];
     }
-  }
-}
-
-template <typename T>
-void pack_panels(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
-                 const Share& share) {
-  const int64_t panels = panels_of(gemm, shape);
-  for (int64_t panel = share.begin(panels); panel < share.end(panels); ++panel) {
-    pack_panel(gemm, shape, static_cast<const T*>(weight), panel, static_cast<T*>(packed));
   }
 }
 
@@ -82,36 +69,38 @@ void multiply_panel(const CpuGemm& gemm, const GemmShape& shape, const GemmOpera
 
 }  // namespace
 
-size_t packed_bytes(const CpuGemm& gemm, const GemmShape& shape) {
-  return panels_of(gemm, shape) * gemm.panel_columns * shape.k * size_of(shape.dtype);
+int64_t panel_count(const CpuGemm& gemm, const GemmShape& shape) {
+  return ceil_div(shape.n, gemm.panel_columns);
 }
 
-void pack_weights(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
-                  const Share& share) {
+size_t packed_bytes(const CpuGemm& gemm, const GemmShape& shape) {
+  return panel_count(gemm, shape) * gemm.panel_columns * shape.k * size_of(shape.dtype);
+}
+
+void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
+                int64_t panel) {
   if (shape.dtype == DType::f64) {
-    pack_panels<double>(gemm, shape, weight, packed, share);
+    pack_typed(gemm, shape, static_cast<const double*>(weight), static_cast<double*>(packed),
+               panel);
   } else {
-    pack_panels<float>(gemm, shape, weight, packed, share);
+    pack_typed(gemm, shape, static_cast<const float*>(weight), static_cast<float*>(packed), panel);
   }
 }
 
 int64_t multiply_units(const CpuGemm& gemm, const GemmShape& shape, int64_t rows) {
-  return ceil_div(rows, kBlockRows) * panels_of(gemm, shape);
+  return ceil_div(rows, kBlockRows) * panel_count(gemm, shape);
 }
 
-void multiply(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
-              const Share& share) {
-  const int64_t panels = panels_of(gemm, shape);
+void multiply_unit(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
+                   int64_t unit) {
+  const int64_t panels = panel_count(gemm, shape);
   const int64_t blocks = ceil_div(operands.rows, kBlockRows);
-  const int64_t units = blocks * panels;
-  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
-    const int64_t begin = part_begin(operands.rows, blocks, unit / panels);
-    const int64_t end = part_begin(operands.rows, blocks, unit / panels + 1);
-    if (shape.dtype == DType::f64) {
-      multiply_panel<double>(gemm, shape, operands, unit % panels, begin, end);
-    } else {
-      multiply_panel<float>(gemm, shape, operands, unit % panels, begin, end);
-    }
+  const int64_t begin = part_begin(operands.rows, blocks, unit / panels);
+  const int64_t end = part_begin(operands.rows, blocks, unit / panels + 1);
+  if (shape.dtype == DType::f64) {
+    multiply_panel<double>(gemm, shape, operands, unit % panels, begin, end);
+  } else {
+    multiply_panel<float>(gemm, shape, operands, unit % panels, begin, end);
   }
 }
 

@@ -22,17 +22,10 @@ struct GemmShape {
   bool transposed = false;
 };
 
-/// One thread's part of work that `threads` threads share.
-struct Share {
-  int thread = 0;
-  int threads = 1;
-  int64_t begin(int64_t units) const { return units * thread / threads; }
-  int64_t end(int64_t units) const { return units * (thread + 1) / threads; }
-};
-
 size_t packed_bytes(const CpuGemm& gemm, const GemmShape& shape);
-void pack_weights(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
-                  const Share& share);
+int64_t panel_count(const CpuGemm& gemm, const GemmShape& shape);
+void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
+                int64_t panel);
 
 struct GemmOperands {
   const void* left = nullptr;
@@ -42,9 +35,11 @@ struct GemmOperands {
   int64_t out_stride = 0;
   int64_t rows = 0;
 };
-void multiply(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
-              const Share& share);
-/// In how many parts `multiply` can be shared out.
+
+/// A product consists of units, a panel's columns of some rows each, which may be computed in any
+/// order and on any thread.
 int64_t multiply_units(const CpuGemm& gemm, const GemmShape& shape, int64_t rows);
+void multiply_unit(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
+                   int64_t unit);
 
 }  // namespace rnnc

@@ -1,3 +1,8 @@
+// A worker may lag behind: it may have read the number of a job that is long done. So a unit is
+// claimed by exchanging a cursor that holds the job's number too, and the caller first closes all
+// cursors of the old job, then writes what the new one is, then opens the cursors, then announces
+// its number. A worker reads in the opposite order: if what it read belongs to a newer job than the
+// number it knows, its exchange fails.
 #include "runtime/cpu/thread_pool.h"
 
 #include <system_error>
@@ -5,12 +10,13 @@
 namespace rnnc {
 namespace {
 
-constexpr uint64_t kThreadsMask = 0xffff;
-constexpr uint64_t kNextRound = kThreadsMask + 1;
-
-/// About 50 microseconds between two pieces of work, and as long at a barrier before the processor
-/// is offered to others: with more threads than processors the one we wait for may need it.
+/// Some tens of microseconds: longer than the caller's work between two jobs of a step.
 constexpr int kSpins = 2000;
+constexpr uint64_t kClosed = UINT32_MAX;  // a unit beyond every range
+
+uint64_t cursor_value(uint32_t job, uint64_t unit) {
+  return uint64_t{job} << 32 | unit;
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -22,72 +28,86 @@ void relax() {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : threads_(threads), cursors_(threads) {
   workers_.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
     try {
       workers_.emplace_back([this, thread] { serve(thread); });
     } catch (const std::system_error&) {
-      break;  // the system has no more threads for us; results do not depend on their number
+      break;  // the system has no more threads for us
     }
   }
 }
 
 ThreadPool::~ThreadPool() {
-  const uint64_t last = round_.load(std::memory_order_relaxed);
-  round_.store((last | kThreadsMask) + 1, std::memory_order_release);
-  round_.notify_all();
+  stopping_.store(true, std::memory_order_relaxed);
+  job_.fetch_add(1, std::memory_order_release);
+  job_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run(int threads, Work work, void* context) {
-  work_ = work;
-  context_ = context;
-  running_ = threads;
-  if (threads > 1) {
-    const uint64_t last = round_.load(std::memory_order_relaxed) & ~kThreadsMask;
-    round_.store(last + kNextRound + threads, std::memory_order_release);
-    round_.notify_all();
+void ThreadPool::run(int64_t units, Work work, const void* context) {
+  const uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  for (Cursor& cursor : cursors_) {
+    cursor.job_and_unit.store(cursor_value(job, kClosed), std::memory_order_relaxed);
   }
-  work(context, 0);
-  barrier();
-}
+  work_.store(work, std::memory_order_release);
+  context_.store(context, std::memory_order_release);
+  units_.store(units, std::memory_order_release);
+  done_by_workers_.store(0, std::memory_order_relaxed);
+  for (int thread = 0; thread < threads_; ++thread) {
+    const auto begin = static_cast<uint64_t>(units * thread / threads_);
+    cursors_[thread].job_and_unit.store(cursor_value(job, begin), std::memory_order_release);
+  }
+  job_.store(job, std::memory_order_release);
+  job_.notify_all();
 
-void ThreadPool::barrier() {
-  const uint32_t seen = barriers_.load(std::memory_order_relaxed);
-  const int running = running_;  // before arriving: afterwards the next round may be set up
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == running) {
-    arrived_.store(0, std::memory_order_relaxed);
-    barriers_.store(seen + 1, std::memory_order_release);
-    return;
-  }
-  for (int spins = 0; barriers_.load(std::memory_order_acquire) == seen; ++spins) {
+  const int64_t others = units - take_units(job, 0);
+  for (int spins = 0; done_by_workers_.load(std::memory_order_acquire) != others; ++spins) {
     if (spins < kSpins) {
       relax();
     } else {
-      std::this_thread::yield();
+      std::this_thread::yield();  // the worker we wait for may need this processor
     }
   }
 }
 
-uint64_t ThreadPool::next_round(uint64_t last) {
+int64_t ThreadPool::take_units(uint32_t job, int thread) {
+  const Work work = work_.load(std::memory_order_acquire);
+  const void* context = context_.load(std::memory_order_acquire);
+  const int64_t units = units_.load(std::memory_order_acquire);
+  int64_t taken = 0;
+  for (int i = 0; i < threads_; ++i) {
+    const int owner = (thread + i) % threads_;
+    std::atomic<uint64_t>& cursor = cursors_[owner].job_and_unit;
+    const auto end = static_cast<uint64_t>(units * (owner + 1) / threads_);
+    uint64_t next = cursor.load(std::memory_order_acquire);
+    while (next >> 32 == job && (next & UINT32_MAX) < end) {
+      if (!cursor.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
+      work(context, static_cast<int64_t>(next & UINT32_MAX), thread);
+      ++taken;
+      next = cursor.load(std::memory_order_acquire);
+    }
+  }
+  return taken;
+}
+
+uint32_t ThreadPool::next_job(uint32_t last) {
   for (int spins = 0; spins < kSpins; ++spins) {
-    const uint64_t round = round_.load(std::memory_order_acquire);
-    if (round != last) return round;
+    const uint32_t job = job_.load(std::memory_order_acquire);
+    if (job != last) return job;
     relax();
   }
-  round_.wait(last, std::memory_order_acquire);
-  return round_.load(std::memory_order_acquire);
+  job_.wait(last, std::memory_order_acquire);
+  return job_.load(std::memory_order_acquire);
 }
 
 void ThreadPool::serve(int thread) {
-  for (uint64_t round = 0;;) {
-    round = next_round(round);
-    const auto threads = static_cast<int>(round & kThreadsMask);
-    if (threads == 0) return;
-    if (thread >= threads) continue;
-    work_(context_, thread);
-    barrier();
+  for (uint32_t job = 0;;) {
+    job = next_job(job);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    const int64_t taken = take_units(job, thread);
+    if (taken > 0) done_by_workers_.fetch_add(taken, std::memory_order_release);
   }
 }
 

@@ -1,49 +1,75 @@
-/// A few threads that run one function together, meeting at barriers.
+/// A few threads that share out the units of a piece of work.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
 namespace rnnc {
 
+/// Every thread starts with its own range of the units, the same one for the same number of units,
+/// so that its cache keeps what it reads again and again; then it helps the others. The caller
+/// waits for units that a worker has begun, never for a worker to show up: on a busy machine it
+/// does all of them itself.
+///
 /// Workers spin for a short while after a piece of work, since the next one usually follows at
-/// once, and then sleep. Not for use from several threads at once.
+/// once, and then sleep. One caller at a time.
 class ThreadPool {
  public:
-  using Work = void (*)(void* context, int thread);
+  /// Computes unit `unit` on thread `thread`. Units must not depend on one another.
+  using Work = void (*)(const void* context, int64_t unit, int thread);
 
-  /// The caller of `run` is one of the `threads`; the others are started here. If the system gives
-  /// fewer, `threads()` says how many there are.
+  /// The caller of `run` is thread 0 of `threads`; the others are started here. If the system
+  /// gives fewer, the rest of their work falls to those there are.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return threads_; }
 
-  /// Calls work(context, i) on `threads` threads i, the caller being thread 0. Returns when all are
-  /// done. Allocates nothing.
-  void run(int threads, Work work, void* context);
-
-  /// Inside `run`, on every one of its threads: returns when all have called it. What they wrote
-  /// before is then seen by all.
-  void barrier();
+  /// Calls work(context, unit, thread) once for every unit below `units` (and 2^31). Returns when
+  /// all are done and their writes are seen. Allocates nothing.
+  void run(int64_t units, Work work, const void* context);
 
  private:
-  void serve(int thread);
-  uint64_t next_round(uint64_t last);
+  /// The next unit of a thread's range, under the number of the job that it belongs to.
+  struct alignas(64) Cursor {
+    std::atomic<uint64_t> job_and_unit = 0;
+  };
 
-  Work work_ = nullptr;
-  void* context_ = nullptr;
-  int running_ = 1;  // threads of the current round
-  /// Number of the round and, in the low bits, its threads; no threads: the end. In one word, since
-  /// a worker that sleeps through a round may read it while the next one is being set up.
-  alignas(64) std::atomic<uint64_t> round_ = 0;
-  alignas(64) std::atomic<int> arrived_ = 0;
-  alignas(64) std::atomic<uint32_t> barriers_ = 0;
+  void serve(int thread);
+  uint32_t next_job(uint32_t last);
+  int64_t take_units(uint32_t job, int thread);
+
+  const int threads_;
+  std::vector<Cursor> cursors_;  // per thread
+  std::atomic<Work> work_ = nullptr;
+  std::atomic<const void*> context_ = nullptr;
+  std::atomic<int64_t> units_ = 0;
+  std::atomic<bool> stopping_ = false;
+  alignas(64) std::atomic<uint32_t> job_ = 0;
+  alignas(64) std::atomic<int64_t> done_by_workers_ = 0;
   std::vector<std::thread> workers_;
+};
+
+/// Pools of the sizes that are in use.
+class ThreadPools {
+ public:
+  explicit ThreadPools(int most_threads) : most_threads_(most_threads) {}
+  int most_threads() const { return most_threads_; }
+  ThreadPool& of(int threads) {
+    auto& pool = pools_[threads];
+    if (pool == nullptr) pool = std::make_unique<ThreadPool>(threads);
+    return *pool;
+  }
+
+ private:
+  int most_threads_;
+  std::map<int, std::unique_ptr<ThreadPool>> pools_;
 };
 
 }  // namespace rnnc

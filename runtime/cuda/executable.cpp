@@ -71,6 +71,8 @@ class CudaExecutable : public Executable {
                 Binding binding, cudaStream_t stream);
   Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position, Binding binding,
                 cudaStream_t stream);
+  Status multiply(const LoadedKernels::ProductKernel& kernel, const GemmLaunch& gemm,
+                  Position position, cudaStream_t stream);
   Status copy(const CopyLaunch& launch, cudaStream_t stream);
 
   const Plan plan_;
@@ -155,7 +157,7 @@ Status CudaExecutable::load_kernels(const CudaContext& context) {
 }
 
 Status CudaExecutable::prepare_launches(CudaContext& context) {
-  Result<PlanProducts> products = PlanProducts::prepare(plan_, context);
+  Result<PlanProducts> products = PlanProducts::prepare(plan_, *kernels_, context);
   if (!products) return tl::unexpected(products.error());
   products_.emplace(std::move(*products));
   Result<DeviceMemory> workspace = DeviceMemory::allocate(device_, products_->workspace_bytes());
@@ -371,6 +373,9 @@ Status CudaExecutable::launch(const Launch& launch_variant, Domain domain, int64
                   stream);
   }
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch_variant)) {
+    if (const LoadedKernels::ProductKernel* kernel = kernels_->of_product(*gemm)) {
+      return multiply(*kernel, *gemm, position, stream);
+    }
     // In a graph of ours, products touch resident memory alone, whose addresses stay.
     return products_->run(*gemm, domain, domain == Domain::Once ? gemm->once_rows : rows,
                           *addresses_, position, library_workspace_.data(), stream);
@@ -393,6 +398,28 @@ Status CudaExecutable::launch(const ElementwiseLaunch& elementwise, int64_t rows
                                      dim3(static_cast<unsigned>(kernel.shape.threads)),
                                      parameters_.data(), 0, stream),
                     "launching");
+}
+
+/// A product of a Step stage by a kernel of the plan's unit; like the library's, it touches
+/// resident memory alone.
+Status CudaExecutable::multiply(const LoadedKernels::ProductKernel& kernel, const GemmLaunch& gemm,
+                                Position position, cudaStream_t stream) {
+  const char* left = addresses_->pointer(gemm.left, position);
+  const char* weight = addresses_->pointer(gemm.weight, position);
+  char* out = addresses_->pointer(gemm.out, position);
+  auto rows = static_cast<int>(plan_.batch);
+  auto n = static_cast<int>(gemm.n);
+  auto k = static_cast<int>(gemm.k);
+  int64_t left_stride = gemm.left.stride;
+  int64_t out_stride = gemm.out.stride;
+  void* parameters[] = {&left, &weight, &out, &rows, &n, &k, &left_stride, &out_stride};
+  const StepProduct& product = kernel.product;
+  const dim3 grid(
+      static_cast<unsigned>((gemm.n + product.block_columns - 1) / product.block_columns),
+      static_cast<unsigned>((plan_.batch + product.block_rows - 1) / product.block_rows));
+  return check_cuda(
+      cudaLaunchKernel(kernel.handle, grid, dim3(product.threads), parameters, 0, stream),
+      "multiplying");
 }
 
 Status CudaExecutable::copy(const CopyLaunch& launch, cudaStream_t stream) {

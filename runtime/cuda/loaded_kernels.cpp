@@ -41,7 +41,29 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
   const Result<cudaKernel_t> end_chunk = kernels.find(kCudaEndChunkName);
   if (!end_chunk) return tl::unexpected(end_chunk.error());
   kernels.end_chunk_ = *end_chunk;
+  // With TF32 allowed the library's tensor-core products are the faster ones.
+  if (!context.allow_tf32) {
+    if (Status status = kernels.find_products(plan); !status) {
+      return tl::unexpected(status.error());
+    }
+  }
   return kernels;
+}
+
+Status LoadedKernels::find_products(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain != Domain::Step) continue;
+    for (const Launch& launch : stage.launches) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      if (gemm == nullptr) continue;
+      std::optional<StepProduct> product = step_product(plan, *gemm);
+      if (!product) continue;
+      const Result<cudaKernel_t> handle = find(product->name);
+      if (!handle) return tl::unexpected(handle.error());
+      product_kernels_.emplace(gemm, ProductKernel{*handle, std::move(*product)});
+    }
+  }
+  return {};
 }
 
 Result<cudaKernel_t> LoadedKernels::find(const std::string& name) const {
@@ -60,6 +82,7 @@ Result<cudaKernel_t> LoadedKernels::find(const std::string& name) const {
 LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
     : library_(std::exchange(other.library_, nullptr)),
       plan_kernels_(std::move(other.plan_kernels_)),
+      product_kernels_(std::move(other.product_kernels_)),
       set_frame_(other.set_frame_),
       end_chunk_(other.end_chunk_) {}
 

@@ -16,12 +16,13 @@ constexpr uint32_t kUsualAlignment = 16;
 
 }  // namespace
 
-Result<PlanProducts> PlanProducts::prepare(const Plan& plan, CudaContext& context) {
+Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const LoadedKernels& kernels,
+                                           CudaContext& context) {
   PlanProducts products(plan);
   for (const Stage& stage : plan.stages) {
     for (const Launch& launch : stage.launches) {
       const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr) continue;
+      if (gemm == nullptr || kernels.of_product(*gemm) != nullptr) continue;
       if (Status status = products.add(*gemm, stage.domain, context); !status) {
         return tl::unexpected(status.error());
       }

@@ -1,18 +1,21 @@
-/// The matrix products of a plan, ready to run.
+/// The matrix products of a plan that cuBLASLt does, ready to run.
 #pragma once
 
 #include <unordered_map>
 
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/product.h"
 
 namespace rnnc {
 
 class PlanProducts {
  public:
-  /// `plan` and `context` outlive this. Makes the context's cuBLASLt handle if there are products.
-  static Result<PlanProducts> prepare(const Plan& plan, CudaContext& context);
+  /// Those that `kernels` has none for. `plan` and `context` outlive this. Makes the context's
+  /// cuBLASLt handle if there are products.
+  static Result<PlanProducts> prepare(const Plan& plan, const LoadedKernels& kernels,
+                                      CudaContext& context);
 
   /// Of library workspace.
   size_t workspace_bytes() const;

@@ -39,30 +39,32 @@ class Gemm : public testing::Test {
   static constexpr DType kDType = sizeof(T) == 8 ? DType::f64 : DType::f32;
   static constexpr T kUntouched = T{-12345};
 
-  AlignedMemory pack(const GemmShape& shape, const std::vector<T>& weight, int threads) const {
+  AlignedMemory pack(const GemmShape& shape, const std::vector<T>& weight) const {
     auto packed = AlignedMemory::allocate(packed_bytes(module_->gemm(), shape));
     RNNC_CHECK(packed.has_value(), "no memory");
-    for (int thread = 0; thread < threads; ++thread) {
-      pack_weights(module_->gemm(), shape, weight.data(), packed->data(), {thread, threads});
+    for (int64_t panel = 0; panel < panel_count(module_->gemm(), shape); ++panel) {
+      pack_panel(module_->gemm(), shape, weight.data(), packed->data(), panel);
     }
     return std::move(*packed);
   }
 
-  void check(int64_t rows, int64_t n, int64_t k, bool transposed, int threads) const {
-    SCOPED_TRACE(fmt::format("rows {}, n {}, k {}, transposed {}, threads {}", rows, n, k,
-                             transposed, threads));
+  /// Computes the units from the last to the first, since any order will do.
+  void multiply(const GemmShape& shape, const GemmOperands& operands) const {
+    for (int64_t unit = multiply_units(module_->gemm(), shape, operands.rows); unit-- > 0;) {
+      multiply_unit(module_->gemm(), shape, operands, unit);
+    }
+  }
+
+  void check(int64_t rows, int64_t n, int64_t k, bool transposed) const {
+    SCOPED_TRACE(fmt::format("rows {}, n {}, k {}, transposed {}", rows, n, k, transposed));
     const GemmShape shape{kDType, n, k, transposed};
     const int64_t left_stride = k + 2;
     const int64_t out_stride = n + 3;
     const auto left = random_values<T>(rows * left_stride, 1);
     const auto weight = random_values<T>(n * k, 2);
-    const AlignedMemory packed = pack(shape, weight, threads);
+    const AlignedMemory packed = pack(shape, weight);
     std::vector<T> out(rows * out_stride, kUntouched);
-    for (int thread = 0; thread < threads; ++thread) {
-      multiply(module_->gemm(), shape,
-               {left.data(), left_stride, packed.data(), out.data(), out_stride, rows},
-               {thread, threads});
-    }
+    multiply(shape, {left.data(), left_stride, packed.data(), out.data(), out_stride, rows});
     const double tolerance = sizeof(T) == 8 ? 1e-14 : 1e-6;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t j = 0; j < out_stride; ++j) {
@@ -90,10 +92,8 @@ class Gemm : public testing::Test {
                         int64_t rows) const {
     std::vector<T> alone(shape.n);
     for (const int64_t row : {int64_t{0}, rows / 2, rows - 1}) {
-      multiply(
-          module_->gemm(), shape,
-          {left.data() + row * left_stride, left_stride, packed.data(), alone.data(), shape.n, 1},
-          {});
+      multiply(shape, {left.data() + row * left_stride, left_stride, packed.data(), alone.data(),
+                       shape.n, 1});
       ASSERT_EQ(std::memcmp(alone.data(), &out[row * out_stride], shape.n * sizeof(T)), 0)
           << "row " << row;
     }
@@ -108,14 +108,14 @@ TYPED_TEST_SUITE(Gemm, Types);
 TYPED_TEST(Gemm, OfEveryShape) {
   for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 13, 16}) {
     for (const int64_t n : {1, 3, 16, 31, 64, 65, 200}) {
-      for (const int64_t k : {1, 3, 64}) this->check(rows, n, k, (rows + n) % 2 == 0, 1);
+      for (const int64_t k : {1, 3, 64}) this->check(rows, n, k, (rows + n) % 2 == 0);
     }
   }
 }
 
 TYPED_TEST(Gemm, OfLongSumsAndManyRows) {
-  for (const int64_t k : {255, 256, 257, 600}) this->check(3, 70, k, false, 1);
-  for (const int64_t rows : {95, 96, 97, 200}) this->check(rows, 70, 9, true, 1);
+  for (const int64_t k : {255, 256, 257, 600}) this->check(3, 70, k, false);
+  for (const int64_t rows : {95, 96, 97, 200}) this->check(rows, 70, 9, true);
 }
 
 TYPED_TEST(Gemm, OfEveryLevel) {
@@ -123,16 +123,8 @@ TYPED_TEST(Gemm, OfEveryLevel) {
     if (param.dtype != TestFixture::kDType) continue;
     this->module_ = gemm_module(param.dtype, param.level);
     for (const int64_t rows : {1, 2, 3, 4, 7, 12}) {
-      for (const int64_t n : {1, 15, 64, 99}) this->check(rows, n, 300, n == 15, 1);
+      for (const int64_t n : {1, 15, 64, 99}) this->check(rows, n, 300, n == 15);
     }
-  }
-}
-
-TYPED_TEST(Gemm, SharedAmongThreads) {
-  for (const int threads : {2, 3, 7}) {
-    this->check(1, 200, 300, false, threads);
-    this->check(100, 150, 20, true, threads);
-    this->check(2, 5, 5, false, threads);
   }
 }
 
@@ -140,10 +132,10 @@ TYPED_TEST(Gemm, PassesNanAndInfinityOn) {
   const GemmShape shape{TestFixture::kDType, 3, 2, false};
   const auto inf = std::numeric_limits<TypeParam>::infinity();
   const auto nan = std::numeric_limits<TypeParam>::quiet_NaN();
-  const AlignedMemory packed = this->pack(shape, {1, 1, nan, 0, 0, 1}, 1);
+  const AlignedMemory packed = this->pack(shape, {1, 1, nan, 0, 0, 1});
   const std::vector<TypeParam> left = {inf, 2};
   std::vector<TypeParam> out(3);
-  multiply(this->module_->gemm(), shape, {left.data(), 2, packed.data(), out.data(), 3, 1}, {});
+  this->multiply(shape, {left.data(), 2, packed.data(), out.data(), 3, 1});
   EXPECT_EQ(out[0], inf);
   EXPECT_TRUE(std::isnan(out[1]));
   EXPECT_TRUE(std::isnan(out[2]));  // infinity times zero

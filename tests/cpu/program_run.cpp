@@ -1,35 +1,13 @@
 #include "tests/cpu/program_run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <new>
 
 #include "frontend/unit.h"
-
-namespace {
-
-std::atomic<int64_t> allocation_count = 0;
-
-}  // namespace
-
-// Counts what every thread of this test program allocates; the other forms of `new` call this one.
-void* operator new(std::size_t bytes) {
-  ++allocation_count;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  RNNC_CHECK(memory != nullptr, "no memory");
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
+#include "tests/cpu/allocation_count.h"
 
 namespace rnnc::test {
 namespace {
@@ -149,9 +127,9 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
   call.reuse_params = reuse_params;
   call.workspace = aligned;
   call.workspace_bytes = bytes;
-  const int64_t before = allocation_count;
+  const int64_t before = allocation_count();
   const Status status = program_.forward(call);
-  allocations_ = allocation_count - before;
+  allocations_ = allocation_count() - before;
   RNNC_CHECK(status.has_value(), "{}", status.error().message);
   return {outputs.values(), final_states.values()};
 }

@@ -2,68 +2,67 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
+#include <numeric>
 
 namespace rnnc::test {
 namespace {
 
-struct Rounds {
-  ThreadPool* pool;
-  std::vector<int64_t> values;  // one per thread
+struct Sums {
+  std::vector<int64_t> before;
+  std::vector<int64_t> after;
+  std::vector<int> threads;  // who computed which
 };
 
-/// Every thread adds what all had before the barrier; any step out of order shows in the sums.
-void add_all(void* context, int thread) {
-  auto& rounds = *static_cast<Rounds*>(context);
-  for (int i = 0; i < 20; ++i) {
-    int64_t sum = 0;
-    for (const int64_t value : rounds.values) sum += value;
-    rounds.pool->barrier();
-    rounds.values[thread] = sum % 1000003 + thread;
-    rounds.pool->barrier();
-  }
+/// Unit i: the sum of everything before, plus i. A lost, doubled or early unit shows in the sums.
+void add_all(const void* context, int64_t unit, int thread) {
+  auto& sums = *static_cast<Sums*>(const_cast<void*>(context));
+  const int64_t sum = std::accumulate(sums.before.begin(), sums.before.end(), int64_t{0});
+  sums.after[unit] += sum % 1000003 + unit;
+  sums.threads[unit] = thread;
 }
 
-TEST(ThreadPool, BarriersKeepThreadsInStep) {
-  constexpr int kThreads = 3;
-  ThreadPool pool(kThreads);
-  ASSERT_EQ(pool.threads(), kThreads);
-  Rounds rounds{&pool, {1, 2, 3}};
-  std::vector<int64_t> expected = rounds.values;
-  for (int run = 0; run < 50; ++run) {
-    pool.run(kThreads, add_all, &rounds);
-    if (run % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // workers sleep
-    for (int i = 0; i < 20; ++i) {
-      const int64_t sum = expected[0] + expected[1] + expected[2];
-      for (int thread = 0; thread < kThreads; ++thread) expected[thread] = sum % 1000003 + thread;
+void check_rounds(int threads, int64_t units, int rounds) {
+  SCOPED_TRACE(threads);
+  ThreadPool pool(threads);
+  ASSERT_EQ(pool.threads(), threads);
+  Sums sums{std::vector<int64_t>(units, 1), std::vector<int64_t>(units),
+            std::vector<int>(units, -1)};
+  for (int round = 0; round < rounds; ++round) {
+    // Long enough for the workers to fall asleep.
+    if (round % 64 == 63) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const int64_t sum = std::accumulate(sums.before.begin(), sums.before.end(), int64_t{0});
+    std::fill(sums.after.begin(), sums.after.end(), 0);
+    pool.run(units, add_all, &sums);
+    for (int64_t unit = 0; unit < units; ++unit) {
+      ASSERT_EQ(sums.after[unit], sum % 1000003 + unit) << "round " << round << " unit " << unit;
+      ASSERT_GE(sums.threads[unit], 0);
+      ASSERT_LT(sums.threads[unit], threads);
     }
-    ASSERT_EQ(rounds.values, expected) << "run " << run;
+    std::swap(sums.before, sums.after);
   }
 }
 
-TEST(ThreadPool, OneThreadStartsNone) {
-  ThreadPool pool(1);
-  EXPECT_EQ(pool.threads(), 1);
-  int calls = 0;
-  pool.run(1, [](void* context, int) { ++*static_cast<int*>(context); }, &calls);
-  EXPECT_EQ(calls, 1);
+TEST(ThreadPool, EveryUnitIsComputedOnce) {
+  for (const int threads : {1, 2, 3, 5}) check_rounds(threads, 7, 2000);
+  check_rounds(3, 1, 500);
+  check_rounds(3, 100, 200);
 }
 
-TEST(ThreadPool, RoundsMayHaveFewerThreads) {
+TEST(ThreadPool, WorkOfDifferentSizesFollowsAtOnce) {
   ThreadPool pool(4);
-  for (int run = 0; run < 400; ++run) {
-    const int threads = 1 + run % 4;
-    std::array<std::atomic<int>, 4> calls = {};
+  std::atomic<int64_t> count = 0;
+  int64_t expected = 0;
+  for (int64_t round = 0; round < 3000; ++round) {
+    const int64_t units = 1 + round * 7 % 23;
+    expected += units;
     pool.run(
-        threads,
-        [](void* context, int thread) {
-          ++(*static_cast<std::array<std::atomic<int>, 4>*>(context))[thread];
+        units,
+        [](const void* context, int64_t, int) {
+          ++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(context));
         },
-        &calls);
-    for (int thread = 0; thread < 4; ++thread) {
-      ASSERT_EQ(calls[thread], thread < threads ? 1 : 0) << "run " << run << " thread " << thread;
-    }
+        &count);
+    ASSERT_EQ(count, expected) << "round " << round;
   }
 }
 

@@ -18,7 +18,7 @@ void expect_goldens(const std::string& cell, DType dtype, int64_t chunk, double 
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->cases, 36);
   EXPECT_LE(report->error, tolerance) << report->worst;
-  testing::Test::RecordProperty("error", std::to_string(report->error));
+  testing::Test::RecordProperty("error", fmt::format("{:.2e}", report->error));
 }
 
 class GpuGoldens : public testing::TestWithParam<std::string> {};

@@ -1,0 +1,11 @@
+/// How much work a kernel is, for choosing unrolling and threads.
+#pragma once
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// About how many vector instructions the kernel does per vector of a row.
+int64_t operations_per_vector(const Kernel& kernel);
+
+}  // namespace rnnc
