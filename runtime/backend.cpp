@@ -12,7 +12,8 @@ Result<double> Backend::time(const std::function<Status()>& work, Stream stream)
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options, KernelCache& cache) {
+Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options,
+                                              [[maybe_unused]] KernelCache& cache) {
 #ifndef RNNC_WITH_CPU
   if (options.device.kind == Device::Kind::cpu) {
     return fail("device `cpu`: this build of rnnc has no CPU backend");

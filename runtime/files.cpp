@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 
 namespace rnnc {
 namespace {
@@ -56,10 +57,6 @@ fs::path resolve(const fs::path& path) {
   if (!fs::is_symlink(path, error)) return path;
   fs::path target = fs::weakly_canonical(path, error);
   return error ? path : target;
-}
-
-int64_t physical_memory() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -127,7 +124,7 @@ Result<std::string> read_file(const fs::path& path) {
     return fail("cannot read {}: it is not a regular file", name);
   }
   // A sparse file may claim any size; filling memory that the machine lacks would get us killed.
-  if (info.st_size > physical_memory()) {
+  if (info.st_size > host_memory()) {
     return fail("cannot read {}: its {} bytes do not fit in memory", name, info.st_size);
   }
   std::string bytes;

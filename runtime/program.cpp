@@ -8,6 +8,7 @@
 #include "passes/pipeline.h"
 #include "runtime/backend.h"
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 #include "runtime/kernel_cache.h"
 
 namespace rnnc {
@@ -264,6 +265,12 @@ Status Program::prepare(int64_t batch, int64_t max_steps) {
   if (found != impl_->prepared.end() && plan->chunk == found->second.chunk) {
     found->second.max_steps = max_steps;
     return {};
+  }
+  if (impl_->options.device.kind == Device::Kind::cpu) {
+    const Status fits =
+        check_host_memory(fmt::format("{} at batch {} needs", quote(impl_->signature.name), batch),
+                          plan->workspace_bytes + plan->resident_bytes);
+    if (!fits) return fits;
   }
   Impl::Prepared prepared;
   prepared.max_steps = max_steps;

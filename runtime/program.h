@@ -87,7 +87,8 @@ struct ForwardArgs {
 ///
 /// Thread-safety: calls on one Program must not overlap, and its forward calls on a GPU must be in
 /// stream order (one stream, or ordered by events), because they share the program's resident
-/// memory. Different Programs are independent, from any threads.
+/// memory. Different Programs are independent, from any threads. Destroying one waits for its GPU,
+/// so not while any thread captures a CUDA graph there.
 class Program {
  public:
   /// Checks dims, dtype and device. May be slow, allocate and use the disk.

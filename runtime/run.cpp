@@ -6,6 +6,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 #include "runtime/match_arrays.h"
 
 namespace rnnc {
@@ -175,6 +176,9 @@ struct Runner::Impl {
   bool takes_params(const RunArgs& run_args) const {
     return !params_loaded || !run_args.params.empty();
   }
+  /// Refuses what the machine cannot hold beside the caller's own copies.
+  Status check_memory(int64_t steps, int64_t batch) const;
+  Status prepare(const Matched& matched);
   Status upload_params(const std::vector<const Array*>& arrays);
   Status reserve_results(int64_t steps, int64_t batch);
   Status upload_arrays(const Matched& matched);
@@ -183,6 +187,28 @@ struct Runner::Impl {
   Result<RunResult> run(const RunArgs& run_args);
   Result<RunResult> download_results() const;
 };
+
+Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
+  if (program.options().device.kind != Device::Kind::cpu) return {};
+  const Signature& signature = program.signature();
+  int64_t bytes = 0;
+  const auto add = [&bytes](const std::vector<ArrayInfo>& arrays, int64_t rows) {
+    for (const ArrayInfo& array : arrays) {
+      bytes += rows * array.elements() * static_cast<int64_t>(size_of(array.dtype));
+    }
+  };
+  add(signature.inputs, steps * batch);
+  add(signature.params, 1);
+  add(signature.outputs, steps * batch);
+  return check_host_memory(fmt::format("the arrays of {}, once given and once on the device, take",
+                                       quote(signature.name)),
+                           2 * bytes);
+}
+
+Status Runner::Impl::prepare(const Matched& matched) {
+  if (Status status = check_memory(matched.steps, matched.batch); !status) return status;
+  return program.prepare(matched.batch, matched.steps);
+}
 
 Status Runner::Impl::upload_params(const std::vector<const Array*>& arrays) {
   params_loaded = false;
@@ -287,7 +313,7 @@ Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
   const bool load = takes_params(run_args);
   const Result<Matched> matched = match_run(program.signature(), run_args, load);
   if (!matched) return tl::unexpected(matched.error());
-  Status status = program.prepare(matched->batch, matched->steps);
+  Status status = prepare(*matched);
   if (status && load) status = upload_params(matched->params);
   if (status) status = reserve_results(matched->steps, matched->batch);
   if (status) status = upload_arrays(*matched);
@@ -324,7 +350,7 @@ Status Runner::prepare(const RunArgs& args) {
   const Result<Matched> matched =
       match_run(impl_->program.signature(), args, impl_->takes_params(args));
   if (!matched) return tl::unexpected(matched.error());
-  return impl_->program.prepare(matched->batch, matched->steps);
+  return impl_->prepare(*matched);
 }
 
 Result<RunResult> Runner::run(const RunArgs& args) {

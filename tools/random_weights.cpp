@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "ir/dtype.h"
+#include "runtime/host_memory.h"
+
 namespace rnnc::tools {
 namespace {
 
@@ -32,15 +35,27 @@ uint64_t hash(const std::string& name) {
 
 }  // namespace
 
-std::vector<NamedArray> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed) {
+Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params,
+                                               uint64_t seed) {
+  int64_t bytes = 0;
+  for (const ArrayInfo& param : params) {
+    bytes += param.elements() * static_cast<int64_t>(size_of(param.dtype));
+  }
+  if (Status status = check_host_memory("the random weights take", bytes); !status) {
+    return tl::unexpected(status.error());
+  }
   std::vector<NamedArray> weights;
   for (const ArrayInfo& param : params) {
     SplitMix64 generator(SplitMix64(seed).next() ^ hash(param.name));
     const double fan_in = param.shape.empty() ? 1 : static_cast<double>(param.shape.back());
     const double bound = 1 / std::sqrt(fan_in);
-    std::vector<double> values(static_cast<size_t>(param.elements()));
-    for (double& value : values) value = (2 * generator.uniform() - 1) * bound;
-    weights.push_back({param.name, Array::from_doubles(values, param.shape, param.dtype)});
+    Array array = Array::zeros(param.dtype, param.shape);
+    const size_t size = size_of(param.dtype);
+    for (size_t place = 0; place < array.data.size(); place += size) {
+      const double value = (2 * generator.uniform() - 1) * bound;
+      convert(&value, DType::f64, &array.data[place], param.dtype, 1);
+    }
+    weights.push_back({param.name, std::move(array)});
   }
   return weights;
 }

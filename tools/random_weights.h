@@ -12,6 +12,7 @@ namespace rnnc::tools {
 /// Uniform in ±1/sqrt(fan-in), where the fan-in is the size of a param's last axis (1 for scalars).
 /// The same on every machine: each param's numbers depend on the seed, its name and its shape
 /// alone.
-std::vector<NamedArray> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed);
+/// An error if they do not fit in memory.
+Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed);
 
 }  // namespace rnnc::tools

@@ -167,7 +167,7 @@ Result<std::string> measure(Runner& runner, int64_t steps, double compile_second
   const Result<double> first = runner.time_per_step(1);
   if (!first) return tl::unexpected(first.error());
   const double run_seconds = std::max(*first * static_cast<double>(steps), 1e-9);
-  const int repeats = static_cast<int>(std::clamp(1 / run_seconds, 5.0, 200.0));
+  const int repeats = static_cast<int>(std::clamp(1 / run_seconds, 1.0, 200.0));
   const Result<double> median = runner.time_per_step(repeats);
   if (!median) return tl::unexpected(median.error());
   return fmt::format(
@@ -189,7 +189,12 @@ Status run_graph(const Options& options, const Graph& graph, RunArgs args, Progr
   if (!program) return tl::unexpected(program.error());
   double compile_seconds = seconds_since(start);
 
-  if (options.seed) args.params = random_weights(program->signature().params, *options.seed);
+  if (options.seed) {
+    Result<std::vector<NamedArray>> weights =
+        random_weights(program->signature().params, *options.seed);
+    if (!weights) return tl::unexpected(weights.error());
+    args.params = std::move(*weights);
+  }
   Runner runner(*program);
   const auto prepare_start = std::chrono::steady_clock::now();
   if (Status status = runner.prepare(args); !status) return status;

@@ -29,9 +29,10 @@ std::optional<StepProduct> step_product(const Plan& plan, const GemmLaunch& laun
   if (plan.batch > kRowsForAnyWeight && launch.n * launch.k > kMostWeight) return std::nullopt;
   for (const Tile& tile : kTiles) {
     if (plan.batch > tile.most_rows) continue;
-    // Resident buffers are aligned to 256 bytes, so whole runs of 4 need even strides alone.
-    const int width =
-        launch.k % 4 == 0 && launch.left.stride % 4 == 0 && launch.left.column % 4 == 0 ? 4 : 1;
+    // Resident buffers are aligned to 256 bytes, so runs of 4 elements need only strides that fit.
+    const bool even = launch.k % 4 == 0 && launch.left.stride % 4 == 0 &&
+                      launch.left.column % 4 == 0 && launch.weight.column % 4 == 0;
+    const int width = even ? 4 : 1;
     StepProduct product;
     product.name = fmt::format("rnnc_step_product_{}_{}", tile.most_rows, width);
     product.threads = static_cast<uint32_t>(32 * tile.warp_columns * tile.warp_rows * tile.parts);

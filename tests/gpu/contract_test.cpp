@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "runtime/kernel_cache.h"
@@ -226,7 +227,9 @@ TEST_P(GpuContract, PreparingGoesOnDuringACaptureElsewhere) {
   const OwnedStream stream;
   cudaGraph_t graph = nullptr;
   ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
-  std::thread([&] { make({}, kBatch + 1); }).join();
+  // It stays alive: destroying a program waits for the device, which a capture forbids.
+  std::optional<Program> other;
+  std::thread([&] { other.emplace(make({}, kBatch + 1)); }).join();
   run(program, arguments, stream.get());
   ASSERT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
   cudaGraphDestroy(graph);

@@ -33,7 +33,9 @@ TEST(Corpus, Npy) {
   replay("npy", [](const std::string& bytes) {
     const Result<Array> array = parse_npy(bytes, "corpus");
     if (!array) expect_reason(array.error());
-    if (array) EXPECT_LE(array->data.size(), bytes.size());
+    if (array) {
+      EXPECT_LE(array->data.size(), bytes.size());
+    }
     return array.has_value();
   });
 }

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {
@@ -132,6 +133,14 @@ TEST(Files, AFullDiskLeavesNothingHalfWritten) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_EQ(directory.list(), (std::vector<std::string>{"kept"}));
   EXPECT_EQ(TemporaryDirectory::read(path), "old");
+}
+
+TEST(HostMemory, RefusesWhatCannotFit) {
+  EXPECT_GT(host_memory(), 0);
+  EXPECT_TRUE(check_host_memory("this takes", host_memory()));
+  const std::string text = check_host_memory("this takes", int64_t{1} << 60).error().message;
+  EXPECT_EQ(text.find("not enough memory: this takes 1073741824.0 GiB, and there are "), 0U)
+      << text;
 }
 
 TEST(Describe, QuotesAreSafeOnATerminal) {

@@ -254,6 +254,14 @@ TEST_F(RunTool, DevicesAndTypesThatCannotRun) {
   EXPECT_EQ(std::ranges::count(far, '\n'), 1) << far;
 }
 
+TEST_F(RunTool, TooLittleMemoryIsSaid) {
+  const std::string text = fails({"--dim", "H=100000000000", "--seed", "1", "--input", "x=x.npy"});
+  EXPECT_NE(text.find("too large"), std::string::npos) << text;
+  const std::string weights =
+      fails({"--dim", "H=2000000000", "--seed", "1", "--input", "x=x.npy", "--dtype", "f64"});
+  EXPECT_EQ(weights.substr(0, 18), "not enough memory:") << weights;
+}
+
 TEST_F(RunTool, ErrorsInTheCellComeFirst) {
   const std::string text = bad(1, {"run", "bad.rnn", "--input", "x=none.npy"});
   EXPECT_NE(text.find("bad.rnn:2:14: error: "), std::string::npos) << text;
