@@ -37,10 +37,16 @@ Status check_options(const CompileOptions& options) {
   return {};
 }
 
-/// For a bound declaration.
+/// Of a bound graph, whose shapes are numbers.
+int64_t number(const Dim& dim) {
+  const std::optional<int64_t> value = dim.constant();
+  RNNC_CHECK(value, "`{}` is not bound", dim.to_string());
+  return *value;
+}
+
 ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
   ArrayInfo array{.name = name, .shape = {}, .dtype = dtype};
-  for (const Dim& dim : type.shape) array.shape.push_back(*dim.constant());
+  for (const Dim& dim : type.shape) array.shape.push_back(number(dim));
   return array;
 }
 
@@ -66,7 +72,7 @@ int64_t largest_value(const Graph& graph) {
   int64_t largest = 1;
   for (const Node& node : graph.nodes) {
     int64_t elements = 1;
-    for (const Dim& dim : node.type.shape) elements *= *dim.constant();
+    for (const Dim& dim : node.type.shape) elements *= number(dim);
     largest = std::max(largest, elements);
   }
   return largest;

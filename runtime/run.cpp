@@ -64,6 +64,7 @@ class Memory {
 /// Room for one device array per entry of a signature's list.
 std::vector<Memory> make_memories(Backend& backend, size_t count) {
   std::vector<Memory> memories;
+  memories.reserve(count);
   for (size_t i = 0; i < count; ++i) memories.emplace_back(backend);
   return memories;
 }
@@ -77,7 +78,8 @@ std::vector<ExpectedArray> expect(const std::vector<ArrayInfo>& arrays,
     std::vector<std::string> sizes;
     for (size_t axis = 0; axis < leading.size(); ++axis) {
       const char* letter = leading.size() - axis == 2 ? "T" : "B";
-      sizes.push_back(leading[axis] ? std::to_string(*leading[axis]) : letter);
+      const std::optional<int64_t>& size = leading[axis];
+      sizes.push_back(size ? std::to_string(*size) : letter);
     }
     for (const int64_t size : array.shape) {
       entry.shape.push_back(size);
@@ -143,6 +145,7 @@ Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool 
   if (!problems.empty()) {
     return tl::unexpected(Error{list_problems(signature.name, problems)});
   }
+  RNNC_CHECK(steps && batch, "inputs of a wrong shape pass");
   return Matched{*steps, *batch, std::move(inputs.arrays), std::move(params.arrays),
                  std::move(states.arrays)};
 }

@@ -19,7 +19,8 @@ constexpr size_t kMaxRank = 32;
 
 struct Entry {
   std::string name;
-  std::string dtype;
+  std::string dtype_name;
+  DType dtype = DType::f32;  // once checked
   std::vector<int64_t> shape;
   std::vector<int64_t> offsets;
 };
@@ -39,7 +40,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (place_ == Place::outside) return enter(Place::header);
     if (place_ != Place::header) return misplaced("an object");
     if (key_ == "__metadata__") return enter(Place::metadata);
-    entries.push_back({.name = key_, .dtype = {}, .shape = {}, .offsets = {}});
+    entries.push_back({.name = key_, .dtype_name = {}, .shape = {}, .offsets = {}});
     fields_.clear();
     return enter(Place::tensor);
   }
@@ -79,7 +80,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool string(std::string& value) override {
     if (place_ == Place::metadata) return true;
     if (place_ != Place::tensor || key_ != "dtype") return misplaced("a string");
-    entries.back().dtype = value;
+    entries.back().dtype_name = value;
     return true;
   }
 
@@ -153,12 +154,13 @@ std::string_view dtype_name(DType dtype) {
   internal_error(__FILE__, __LINE__, "dtype");
 }
 
-/// One entry's claims against each other and the bytes that are there.
-Status check_tensor(const Entry& entry, size_t data_size) {
+/// Checks an entry's claims against each other and the bytes that are there.
+Status check_tensor(Entry& entry, size_t data_size) {
   const std::string name = quote(entry.name);
-  const std::optional<DType> dtype = dtype_from_name(entry.dtype);
+  const std::optional<DType> dtype = dtype_from_name(entry.dtype_name);
   if (!dtype) {
-    return fail("tensor {} holds {}; rnnc reads F64, F32, F16 and BF16", name, quote(entry.dtype));
+    return fail("tensor {} holds {}; rnnc reads F64, F32, F16 and BF16", name,
+                quote(entry.dtype_name));
   }
   if (entry.offsets.size() != 2 || entry.offsets[0] > entry.offsets[1]) {
     return fail("`data_offsets` of tensor {} are not a begin and an end", name);
@@ -168,11 +170,12 @@ Status check_tensor(const Entry& entry, size_t data_size) {
                 entry.offsets[1], data_size);
   }
   const std::optional<int64_t> count = count_elements(entry.shape);
-  const auto element = static_cast<int64_t>(size_of(*dtype));
+  entry.dtype = *dtype;
+  const auto element = static_cast<int64_t>(size_of(entry.dtype));
   const int64_t size = entry.offsets[1] - entry.offsets[0];
   // Compared by division: the product may overflow.
   if (!count || size % element != 0 || size / element != *count) {
-    return fail("tensor {} of {} with shape {} does not fill its {} bytes", name, entry.dtype,
+    return fail("tensor {} of {} with shape {} does not fill its {} bytes", name, entry.dtype_name,
                 shape_text(entry.shape), size);
   }
   return {};
@@ -221,7 +224,7 @@ Result<std::vector<NamedArray>> parse(std::string_view bytes) {
   }
 
   // Everything is checked before anything is allocated.
-  for (const Entry& entry : reader.entries) {
+  for (Entry& entry : reader.entries) {
     if (Status status = check_tensor(entry, data.size()); !status) {
       return tl::unexpected(status.error());
     }
@@ -233,7 +236,7 @@ Result<std::vector<NamedArray>> parse(std::string_view bytes) {
   tensors.reserve(reader.entries.size());
   const auto* source = reinterpret_cast<const std::byte*>(data.data());
   for (const Entry& entry : reader.entries) {
-    Array array = Array::zeros(*dtype_from_name(entry.dtype), entry.shape);
+    Array array = Array::zeros(entry.dtype, entry.shape);
     std::copy(source + entry.offsets[0], source + entry.offsets[1], array.data.begin());
     tensors.push_back({entry.name, std::move(array)});
   }

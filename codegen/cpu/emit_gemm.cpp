@@ -159,8 +159,8 @@ void TileEmitter::emit_stores(llvm::BasicBlock* done) {
 /// The first `columns` of the panel: whole vectors past them are not touched.
 void TileEmitter::store_partial(bool add, llvm::BasicBlock* done) {
   Value* columns = function_->getArg(6);
-  std::vector<llvm::Constant*> lane_numbers;
-  for (unsigned lane = 0; lane < lanes_; ++lane) lane_numbers.push_back(builder_.getInt32(lane));
+  std::vector<llvm::Constant*> lane_numbers(lanes_);
+  for (unsigned lane = 0; lane < lanes_; ++lane) lane_numbers[lane] = builder_.getInt32(lane);
   for (int v = 0; v < kVectorsPerPanel; ++v) {
     Value* rest = builder_.CreateSub(columns, builder_.getInt64(v * lanes_));
     Value* any = builder_.CreateICmpSGT(rest, builder_.getInt64(0));

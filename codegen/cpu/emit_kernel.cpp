@@ -177,6 +177,7 @@ Value* KernelEmitter::row_value(uint32_t i) {
     }
     default: {
       std::vector<Value*> operands;
+      operands.reserve(instruction.operands.size());
       for (const uint32_t operand : instruction.operands) {
         operands.push_back(row_values_.at(operand));
       }
@@ -223,8 +224,8 @@ void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
     emit_vector(work, pass, {builder_.getInt64(done * lanes_), nullptr, {}}, done % unroll, sums);
   }
   if (const auto rest = static_cast<unsigned>(kernel_.length % lanes_); rest > 0) {
-    std::vector<llvm::Constant*> mask;
-    for (unsigned lane = 0; lane < lanes_; ++lane) mask.push_back(builder_.getInt1(lane < rest));
+    std::vector<llvm::Constant*> mask(lanes_);
+    for (unsigned lane = 0; lane < lanes_; ++lane) mask[lane] = builder_.getInt1(lane < rest);
     emit_vector(work, pass,
                 {builder_.getInt64(vectors * lanes_), llvm::ConstantVector::get(mask), {}},
                 vectors % unroll, sums);
@@ -314,6 +315,7 @@ Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
     value = builder_.CreateLoad(vector_, scratch_address(i, place.index));
   } else {
     std::vector<Value*> operands;
+    operands.reserve(instruction.operands.size());
     for (const uint32_t operand : instruction.operands) {
       operands.push_back(value_at(operand, pass, place));
     }

@@ -68,6 +68,7 @@ std::vector<std::vector<double>> CompiledKernels::run(
     strides.push_back(width + kPadding);
   }
   std::vector<void*> arguments;
+  arguments.reserve(memory.size());
   for (auto& bytes : memory) arguments.push_back(bytes.data());
   std::vector<std::byte> scratch(module_->scratch_bytes() + 64);
   void* aligned = scratch.data();

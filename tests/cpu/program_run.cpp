@@ -37,6 +37,7 @@ class Arrays {
   template <typename Pointer>
   std::vector<Pointer> pointers() {
     std::vector<Pointer> result;
+    result.reserve(bytes_.size());
     for (auto& array : bytes_) result.push_back(array.empty() ? nullptr : array.data());
     return result;
   }

@@ -148,8 +148,8 @@ TEST_P(ScalarOps, MatchTheirMeaningAtEveryLength) {
     if (!op.scalar) continue;
     for (const int64_t length : {1, 3, 7, 16, 17, 33, 300, 1000}) {
       KernelMaker maker(length, dtype);
-      std::vector<uint32_t> operands;
-      for (int i = 0; i < op.arity; ++i) operands.push_back(maker.load(true));
+      std::vector<uint32_t> operands(op.arity);
+      for (uint32_t& operand : operands) operand = maker.load(true);
       maker.store(maker.scalar(op.op, operands), true);
       kernels.push_back(maker.kernel);
       ops.push_back(op.op);

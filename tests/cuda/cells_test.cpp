@@ -1,6 +1,7 @@
 // Every shipped cell compiles for every architecture, in every element type, without a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "codegen/cuda/cuda_code.h"

@@ -255,7 +255,8 @@ TEST_F(RunTool, DevicesAndTypesThatCannotRun) {
 }
 
 TEST_F(RunTool, TooLittleMemoryIsSaid) {
-  const std::string text = fails({"--dim", "H=100000000000", "--seed", "1", "--input", "x=x.npy"});
+  const std::string text =
+      bad(1, {"run", "toy.rnn", "--dim", "H=100000000000", "--seed", "1", "--input", "x=x.npy"});
   EXPECT_NE(text.find("too large"), std::string::npos) << text;
   const std::string weights =
       fails({"--dim", "H=2000000000", "--seed", "1", "--input", "x=x.npy", "--dtype", "f64"});
