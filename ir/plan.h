@@ -3,15 +3,14 @@
 ///
 /// Execution of T steps, which every backend follows:
 ///
-///     load_params:  run every Once stage                                        (values of params
-///     alone) forward:      for each state: run `init_given` if the caller gave one, else
-///     `init_declared`
-///                   for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
-///                     for each stage after the Once stages:
-///                       Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
-///                       Step:     for t = t0 … t0 + n - 1: each launch, over rows b
-///                     for each Chunk buffer with history D > 0: slots [n, n + D) move to [0, D)
-///                   for each state whose final value is asked for: run `write_final`
+///     params:   run every Once stage, unless the last call's results are to be kept
+///     states:   for each state: `init_given` if the caller gave one, else `init_declared`
+///     steps:    for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
+///                 for each stage after the Once stages:
+///                   Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
+///                   Step:     for t = t0 … t0 + n - 1: each launch, over rows b
+///                 for each Chunk buffer with history D > 0: slots [n, n + D) move to [0, D)
+///     finals:   for each state whose final value is asked for: `write_final`
 ///
 /// Launches of one stage or state run in order, each after the one before it is done. State
 /// launches run over rows b and address Chunk buffers as at step t0 = t of the next chunk: delay d

@@ -11,7 +11,7 @@ Result<Device> Device::parse(std::string_view text) {
   if (text == "cpu") return Device{Kind::cpu, 0};
   if (text == "cuda") return Device{Kind::cuda, 0};
   if (text.starts_with("cuda:")) {
-    const std::string_view digits = text.substr(5);
+    const std::string digits(text.substr(5));
     Device device{Kind::cuda, 0};
     const char* end = digits.data() + digits.size();
     const auto [rest, error] = std::from_chars(digits.data(), end, device.index);

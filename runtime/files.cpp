@@ -87,8 +87,8 @@ Result<fs::path> write_temporary(const fs::path& target, std::string_view bytes)
   // Processes in different containers may share both a folder and a number, hence the clock.
   static std::atomic<unsigned> counter{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  const fs::path temporary = folder_of(target) / fmt::format(".rnnc-{}-{}-{:x}.tmp", ::getpid(),
-                                                             counter.fetch_add(1), now);
+  fs::path temporary = folder_of(target) /
+                       fmt::format(".rnnc-{}-{}-{:x}.tmp", ::getpid(), counter.fetch_add(1), now);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.is_open()) {
     return fail("cannot write {}: {}", quote(target.string()), error_text(errno));

@@ -119,6 +119,19 @@ void add_source(CLI::App& command, Source& source) {
   add_dims(command, source.dims);
 }
 
+void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {
+  command.add_option("--dtype", dtype, help)
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "f64", "bf16", "f16"}))
+      ->capture_default_str();
+}
+
+DType dtype_of(const std::string& text) {
+  const std::optional<DType> dtype = parse_dtype(text);
+  RNNC_CHECK(dtype, "dtype {}", text);
+  return *dtype;
+}
+
 std::optional<Definition> load_definition(const Source& source) {
   Result<std::string> text = read_file(source.file);
   if (!text) {

@@ -10,6 +10,7 @@
 
 #include "frontend/unit.h"
 #include "ir/dim.h"
+#include "ir/dtype.h"
 #include "ir/graph.h"
 #include "ir/status.h"
 
@@ -66,6 +67,11 @@ struct Definition {
 std::optional<Definition> load_definition(const Source& source);
 /// Its step Graph; likewise.
 std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims);
+
+/// --dtype.
+void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
+/// Its value, which was checked while parsing.
+DType dtype_of(const std::string& text);
 
 /// Binds the given dims and the defaults. Shapes that depend on others stay symbolic.
 Result<Graph> bind_known(const Graph& graph, const DimBindings& dims);

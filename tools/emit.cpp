@@ -77,7 +77,7 @@ Result<std::string> emit_graph_form(const Options& options, const Graph& graph) 
   Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
   if (Status status = run_pipeline(*bound); !status) return tl::unexpected(status.error());
-  const Result<Plan> plan = build_plan(*bound, {.dtype = *parse_dtype(options.dtype),
+  const Result<Plan> plan = build_plan(*bound, {.dtype = dtype_of(options.dtype),
                                                 .batch = options.batch,
                                                 .max_steps = options.steps,
                                                 .chunk = 0});
@@ -123,10 +123,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->type_name("FORM")
       ->check(
           CLI::IsMember({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
-  command->add_option("--dtype", options->dtype, "Element type of arrays")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f64", "bf16", "f16"}))
-      ->capture_default_str();
+  add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")
       ->type_name("ARCH")
       ->capture_default_str();

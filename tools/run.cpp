@@ -58,6 +58,8 @@ Status check_outputs(const Options& options) {
 Status check_result_names(const Options& options, const Graph& graph) {
   std::vector<std::string> outputs;
   std::vector<std::string> states;
+  outputs.reserve(graph.outputs.size());
+  states.reserve(graph.states.size());
   for (const OutputDecl& output : graph.outputs) outputs.push_back(output.name);
   for (const StateDecl& state : graph.states) states.push_back(state.name);
   std::vector<std::string> problems;
@@ -180,8 +182,8 @@ Status run_graph(const Options& options, const Graph& graph, RunArgs args, Progr
   progress.phase("compiling");
   const auto start = std::chrono::steady_clock::now();
   CompileOptions compile_options;
-  compile_options.dtype = *parse_dtype(options.dtype);
-  compile_options.device = *Device::parse(options.device);
+  compile_options.dtype = dtype_of(options.dtype);
+  compile_options.device = Device::parse(options.device).value();
   compile_options.allow_tf32 = options.tf32;
   compile_options.threads = options.threads;
   compile_options.cache_directory = cache_directory();
@@ -270,10 +272,7 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run", "Run a cell or network on NumPy arrays");
   add_source(*command, options->source);
   add_array_options(*command, *options);
-  command->add_option("--dtype", options->dtype, "Element type to run in; arrays are converted")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f64", "bf16", "f16"}))
-      ->capture_default_str();
+  add_dtype(*command, options->dtype, "Element type to run in; arrays are converted");
   command->add_option("--device", options->device, "cpu, cuda or cuda:1")
       ->type_name("DEVICE")
       ->check(check_device)

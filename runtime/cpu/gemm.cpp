@@ -34,13 +34,20 @@ void pack_typed(const CpuGemm& gemm, const GemmShape& shape, const T* weight, T*
     }
     return;
   }
-  constexpr int64_t kLine = 64 / sizeof(T);  // reads whole cache lines, writes a few
-  for (int64_t i = 0; i < shape.k; i += kLine) {
-    const int64_t end = std::min(i + kLine, shape.k);
-    for (int64_t j = 0; j < columns; ++j) {
-      const T* source = weight + (first + j) * shape.k;
-      for (int64_t l = i; l < end; ++l) target[l * width + j] = source[l];
+  // Eight rows of the weight at a time: few enough for the processor to read ahead in each.
+  constexpr int64_t kRows = 8;
+  int64_t j = 0;
+  for (; j + kRows <= columns; j += kRows) {
+    const T* source = weight + (first + j) * shape.k;
+    for (int64_t i = 0; i < shape.k; ++i) {
+      for (int64_t row = 0; row < kRows; ++row) {
+        target[i * width + j + row] = source[row * shape.k + i];
+      }
     }
+  }
+  for (; j < columns; ++j) {
+    const T* source = weight + (first + j) * shape.k;
+    for (int64_t i = 0; i < shape.k; ++i) target[i * width + j] = source[i];
   }
 }
 
