@@ -9,10 +9,9 @@
 
 namespace rnnc::tools {
 
-/// Uniform in ±1/sqrt(fan-in), where the fan-in is the size of a param's last axis (1 for scalars).
-/// The same on every machine: each param's numbers depend on the seed, its name and its shape
-/// alone.
-/// An error if they do not fit in memory.
+/// Uniform in ±1/sqrt(n) for a param whose last axis has n elements (n = 1 for scalars). The same
+/// on every machine: a param's numbers depend on the seed, its name and its shape alone. An error
+/// if they do not fit in memory.
 Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed);
 
 }  // namespace rnnc::tools
