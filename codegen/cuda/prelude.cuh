@@ -205,7 +205,7 @@ struct rnnc_histories {
 };
 
 // The end of a chunk of `steps` steps. blockIdx.y takes one history: slots [steps, steps + depth)
-// move to [0, depth), in ascending order, as the two may overlap. With a `frame`, its step moves on.
+// move to [0, depth), in ascending order, as the two may overlap. A `frame` moves on by the steps.
 extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps,
                                           const __grid_constant__ rnnc_histories histories) {
   const rnnc_history& history = histories.history[blockIdx.y];
