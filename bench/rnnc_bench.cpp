@@ -21,7 +21,6 @@ using rnnc::Array;
 using rnnc::CompileOptions;
 using rnnc::DType;
 using rnnc::Graph;
-using rnnc::NamedArray;
 using rnnc::Program;
 using rnnc::Result;
 using Clock = std::chrono::steady_clock;

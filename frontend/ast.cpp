@@ -83,7 +83,9 @@ std::string print_body(const std::vector<Statement>& body, const std::string& in
       const Loop& loop = std::get<Loop>(statement.node);
       text += fmt::format("for {} in {}..{} {{\n", loop.index.text, print(*loop.begin),
                           print(*loop.end));
-      text += print_body(loop.body, indent + "  ") + indent + "}";
+      text += print_body(loop.body, indent + "  ");
+      text += indent;
+      text += '}';
     }
     text += "\n";
   }

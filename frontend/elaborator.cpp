@@ -123,7 +123,7 @@ std::string Elaborator::did_you_mean(std::string_view name,
                                      const std::vector<std::string>& candidates,
                                      std::string otherwise) {
   const std::string nearest = nearest_name(name, candidates);
-  return nearest.empty() ? otherwise : fmt::format("did you mean `{}`?", nearest);
+  return nearest.empty() ? std::move(otherwise) : fmt::format("did you mean `{}`?", nearest);
 }
 
 std::string Elaborator::values_in(const std::vector<Type>& types) const {

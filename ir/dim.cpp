@@ -92,7 +92,7 @@ class DimParser {
     while (result) {
       const bool divides = take('/');
       if (!divides && !take('*')) break;
-      const Result<Dim> factor = atom();
+      Result<Dim> factor = atom();
       if (!factor) return factor;
       if (!divides) {
         result = *result * *factor;

@@ -6,9 +6,9 @@ namespace rnnc {
 namespace {
 
 Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
-  const Result<std::string> source = emit_cuda(plan);
+  Result<std::string> source = emit_cuda(plan);
   if (!source) return source;
-  const Result<std::string> compiler = nvrtc_version();
+  Result<std::string> compiler = nvrtc_version();
   if (!compiler) return compiler;
   const std::string key = fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION,
                                       context.arch, *compiler, *source);
