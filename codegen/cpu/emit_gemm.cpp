@@ -6,14 +6,15 @@
 // microseconds, tiles / OpenBLAS 0.3.21 / oneDNN 2.6.3 (which pack at every call):
 //
 //     rows        1024 x 256         4096 x 1024         1200 x 300          7 x 3
-//        1     11 /   12 /   12    196 /  265 /  269    15 /  19 /  20    0.04 / 0.04 / 0.13
-//        3     14 /   80 /   19    227 / 3098 /  327    20 / 109 /  23    0.05 / 0.08 / 0.15
-//       16     72 /  125 /  113   1167 / 3954 / 3832   100 / 168 / 238    0.10 / 0.12 / 0.32
-//       64    286 /  364 /  329   4809 / 7659 / 7330   400 / 479 / 534    0.27 / 0.27 / 0.37
-//     1024   4722 / 5341 / 4861    78k /  88k /  79k   6.8k/7.2k / 6.6k    4.0 /  3.4 /  1.8
+//        1     11 /   13 /   12    204 /  283 /  299    15 /  19 /  22    0.04 / 0.04 / 0.13
+//        3     14 /   80 /   16    228 / 3190 /  337    19 / 110 /  24    0.05 / 0.08 / 0.15
+//       16     72 /  128 /  113   1169 / 3986 / 3863   101 / 168 / 238    0.10 / 0.12 / 0.32
+//       64    286 /  361 /  329   4901 / 7922 / 7367   399 / 480 / 534    0.27 / 0.28 / 0.39
+//     1024   4817 / 5436 / 4839    80k /  89k /  83k   6.7k/7.2k / 6.6k    4.0 /  3.4 /  1.9
 //
-// That is 95 to 99 % of the core's peak of 118 GFLOP/s from three rows on, and the second level
-// cache's or memory's speed for one. A library's bits may also depend on its number of rows.
+// But for the smallest, that is 91 to 99 % of the core's peak of 118 GFLOP/s from three rows on,
+// and the second level cache's or memory's speed for one. A library's bits may also depend on its
+// number of rows.
 #include "codegen/cpu/emit_gemm.h"
 
 #include <llvm/IR/IRBuilder.h>
