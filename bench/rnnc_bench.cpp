@@ -26,7 +26,7 @@ using rnnc::Result;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string file = "examples/lstm.rnn";
+  std::string file = "examples/cells/lstm.rnn";
   std::string device = "cpu";
   std::string dtype = "f32";
   int64_t steps = 512;

@@ -20,19 +20,29 @@ std::string print_operand(const Expr& expr) {
   return compound ? "(" + print(expr) + ")" : print(expr);
 }
 
-std::string print_list(const std::vector<ExprPtr>& list) {
-  return join(list, [](const ExprPtr& expr) { return print(*expr); });
+bool is_comparison(const Expr& expr) {
+  return expr.kind == Expr::Kind::Binary && expr.op >= BinaryOp::Lt;
+}
+
+/// Where the grammar has a sum: a dim, an index, a bound.
+std::string print_sum(const Expr& expr) {
+  return is_comparison(expr) ? "(" + print(expr) + ")" : print(expr);
+}
+
+std::string print_shape(const std::vector<ExprPtr>& dims) {
+  return "[" + join(dims, [](const ExprPtr& dim) { return print_sum(*dim); }) + "]";
 }
 
 std::string print_call(const Expr& call) {
   std::string text = (call.reverse ? "reverse " : "") + call.text;
   if (!call.dims.empty()) {
-    text += "[" +
-            join(call.dims,
-                 [](const DimArgument& dim) { return dim.name.text + " = " + print(*dim.value); }) +
-            "]";
+    text +=
+        "[" +
+        join(call.dims,
+             [](const DimArgument& dim) { return dim.name.text + " = " + print_sum(*dim.value); }) +
+        "]";
   }
-  text += "(" + print_list(call.children) + ")";
+  text += "(" + join(call.children, [](const ExprPtr& argument) { return print(*argument); }) + ")";
   if (call.layer) text += " as " + call.layer->text;
   return text;
 }
@@ -51,11 +61,11 @@ std::string print_doc(const std::string& doc) {
 std::string print_declaration(const Declaration& declaration) {
   std::string text = declaration.is_state ? "state " : "param ";
   text += join(declaration.entries, [](const Declaration::Entry& entry) {
-    return entry.length ? fmt::format("{}[{}]", entry.name.text, print(*entry.length))
+    return entry.length ? fmt::format("{}[{}]", entry.name.text, print_sum(*entry.length))
                         : entry.name.text;
   });
-  text += ": [" + print_list(declaration.shape) + "]";
-  if (declaration.blocks) text += " blocks " + print(*declaration.blocks);
+  text += ": " + print_shape(declaration.shape);
+  if (declaration.blocks) text += " blocks " + print_sum(*declaration.blocks);
   if (declaration.initial) text += " = " + print(*declaration.initial);
   return text;
 }
@@ -63,7 +73,7 @@ std::string print_declaration(const Declaration& declaration) {
 std::string print_assignment(const Assignment& assignment) {
   const auto print_target = [](const Target& target) {
     std::string text = target.name.text;
-    for (const ExprPtr& index : target.indices) text += "[" + print(*index) + "]";
+    for (const ExprPtr& index : target.indices) text += "[" + print_sum(*index) + "]";
     return text;
   };
   const bool tuple = assignment.targets.size() > 1;
@@ -81,8 +91,8 @@ std::string print_body(const std::vector<Statement>& body, const std::string& in
       text += print_assignment(*assignment);
     } else {
       const Loop& loop = std::get<Loop>(statement.node);
-      text += fmt::format("for {} in {}..{} {{\n", loop.index.text, print(*loop.begin),
-                          print(*loop.end));
+      text += fmt::format("for {} in {}..{} {{\n", loop.index.text, print_sum(*loop.begin),
+                          print_sum(*loop.end));
       text += print_body(loop.body, indent + "  ");
       text += indent;
       text += '}';
@@ -97,13 +107,13 @@ std::string print_definition(const Definition& definition) {
   std::string text = print_doc(definition.doc);
   text += fmt::format("{} {}", definition.kind(), definition.name.text);
   if (!definition.dims.empty()) {
-    text +=
-        "[" +
-        join(definition.dims,
-             [](const DimParameter& dim) {
-               return dim.name.text + (dim.default_value ? " = " + print(*dim.default_value) : "");
-             }) +
-        "]";
+    text += "[" +
+            join(definition.dims,
+                 [](const DimParameter& dim) {
+                   return dim.name.text +
+                          (dim.default_value ? " = " + print_sum(*dim.default_value) : "");
+                 }) +
+            "]";
   }
   text += "(" + join(definition.inputs, [](const Input& input) { return print(input); }) + ") -> ";
   const std::string outputs = join(definition.outputs, name);
@@ -142,7 +152,9 @@ std::string_view spelling(BinaryOp op) {
 }
 
 std::string print(const Expr& expr) {
-  const auto optional = [](const ExprPtr& child) { return child ? print(*child) : std::string(); };
+  const auto optional = [](const ExprPtr& child) {
+    return child ? print_sum(*child) : std::string();
+  };
   switch (expr.kind) {
     case Expr::Kind::Number:
     case Expr::Kind::Name:
@@ -153,7 +165,7 @@ std::string print(const Expr& expr) {
       return fmt::format("{} {} {}", print_operand(*expr.children[0]), spelling(expr.op),
                          print_operand(*expr.children[1]));
     case Expr::Kind::Index:
-      return fmt::format("{}[{}]", print_operand(*expr.children[0]), print(*expr.children[1]));
+      return fmt::format("{}[{}]", print_operand(*expr.children[0]), print_sum(*expr.children[1]));
     case Expr::Kind::Slice:
       return fmt::format("{}[{}:{}]", print_operand(*expr.children[0]), optional(expr.children[1]),
                          optional(expr.children[2]));
@@ -164,7 +176,7 @@ std::string print(const Expr& expr) {
 }
 
 std::string print(const Input& input) {
-  return fmt::format("{}: [{}]", input.name.text, print_list(input.shape));
+  return input.name.text + ": " + print_shape(input.shape);
 }
 
 std::string print(const Item& item) {

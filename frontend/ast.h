@@ -135,6 +135,7 @@ struct Constant {
 struct Import {
   std::string path;
   SourceLocation location;
+  uint32_t file = 0;  // the imported file's index, once it is read
 };
 
 using Item = std::variant<Import, Constant, Function, Definition>;

@@ -10,21 +10,20 @@ namespace rnnc {
 
 struct Builtin {
   enum class Kind : uint8_t {
-    Scalar,           // elementwise: `op`
-    Reduction,        // over the feature axis: `op`
-    MinMax,           // elementwise `op` of two arguments, `reduction` of one
-    Dot,              // the sum of an elementwise product
-    NotCompiled,      // of the language, but not compiled yet
-    NotCompiledDims,  // the same; the arguments are dims
+    Plain,   // `op` on the arguments
+    MinMax,  // elementwise `op` of two arguments, `reduction` of one
+    Dot,     // the sum of an elementwise product
+    Eye,     // the argument is a dim
+    Fill,    // `number` everywhere; the arguments are dims
   };
   std::string_view name;
-  Kind kind = Kind::Scalar;
+  Kind kind = Kind::Plain;
   size_t fewest = 1;  // arguments
   size_t most = 1;
   std::string_view usage;  // "clamp(v, low, high)"
   Op op = Op::Constant;
   Op reduction = Op::Constant;
-  std::string_view instead = {};  // NotCompiled: what to write meanwhile
+  double number = 0;
 };
 
 std::span<const Builtin> builtins();

@@ -1,9 +1,10 @@
-/// What the definitions of one file know of each other, and what limits them together.
+/// What definitions know of each other, across files, and what limits them together.
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "frontend/ast.h"
@@ -12,12 +13,31 @@
 
 namespace rnnc {
 
-/// Lives for one `Unit::check` or `Unit::lower`; the tree and the files outlive it.
+/// Lives for one `Unit::check` or `Unit::lower`; the trees and the files outlive it.
+///
+/// Names are looked up as the text of one file sees them, the user's at first: it sees its own
+/// items and those of each file that it imports, directly or not. Every file sees the prelude's fns
+/// unless it sees another definition of that name; the prelude sees its own fns alone.
 class Context {
  public:
-  /// Reports imports, names that are defined twice, and names of built-in functions defined anew.
-  Context(const ast::Module& module, const std::vector<SourceFile>& files,
+  /// Takes a module for each file, the prelude's last. Reports names that are defined twice and
+  /// names of built-in functions defined anew.
+  Context(const std::vector<ast::Module>& modules, const std::vector<SourceFile>& files,
           Diagnostics& diagnostics);
+
+  /// While it lives, names are looked up as `file` sees them.
+  class View {
+   public:
+    View(Context& context, uint32_t file)
+        : context_(context), outer_(std::exchange(context.file_, file)) {}
+    ~View() { context_.file_ = outer_; }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+   private:
+    Context& context_;
+    uint32_t outer_;
+  };
 
   const ast::Definition* definition(std::string_view name) const;
   const ast::Function* function(std::string_view name) const;
@@ -25,8 +45,7 @@ class Context {
   std::vector<std::string> names_of_definitions() const;
   std::vector<std::string> names_of_functions() const;  // built-in ones too
   std::vector<std::string> names_of_constants() const;
-  /// Names that are not found may come from there, so they are no errors of their own.
-  bool has_imports() const { return has_imports_; }
+  bool in_prelude(SourceLocation location) const { return location.file == files_.size() - 1; }
 
   void report(Diagnostic diagnostic);
   void error(SourceLocation location, std::string message, std::string hint = {},
@@ -54,6 +73,14 @@ class Context {
   template <typename Item>
   using Table = std::map<std::string_view, const Item*>;
 
+  void find_visible(const std::vector<ast::Module>& modules, uint32_t from, uint32_t file,
+                    std::vector<uint32_t>& seen);
+  void add_items(const ast::Module& module, Table<ast::Identifier>& callables);
+  bool add_callable(const ast::Identifier& name, Table<ast::Identifier>& callables);
+  template <typename Item>
+  const Item* find(const Table<Item>& table, std::string_view name) const;
+  template <typename Item>
+  std::vector<std::string> names_in(const Table<Item>& table) const;
   void report_clash(const ast::Identifier& name, const ast::Identifier& first);
 
   const std::vector<SourceFile>& files_;
@@ -61,7 +88,9 @@ class Context {
   Table<ast::Definition> definitions_;
   Table<ast::Function> functions_;
   Table<ast::Constant> constants_;
-  bool has_imports_ = false;
+  Table<ast::Function> prelude_;
+  std::vector<std::vector<bool>> visible_;  // by seeing file, then by file
+  uint32_t file_ = 0;
   size_t errors_ = 0;
   int depth_ = 0;
   int budget_;

@@ -75,6 +75,10 @@ void render_at(std::string& out, const std::vector<SourceFile>& files, SourceLoc
   out += excerpt(file, location);
 }
 
+char lower_case(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 }  // namespace
 
 void Diagnostics::report(Diagnostic diagnostic) {
@@ -125,6 +129,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     const size_t difference =
         std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size());
     if (candidate == name || difference >= best) continue;
+    if (std::ranges::equal(candidate, name, {}, lower_case, lower_case)) return candidate;
     above.assign(1, 0);
     for (const char c : candidate) above.push_back(above.back() + weight(c));
     for (const char a : name) {

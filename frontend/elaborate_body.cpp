@@ -61,8 +61,8 @@ void Elaborator::top_level_inputs(const ast::Definition& definition) {
     Binding* bound = bind(input.name, std::move(binding));
     if (!bound || !type) continue;
     graph_.inputs.push_back({input.name.text, {*type}, input.name.location});
-    const auto decl = static_cast<uint32_t>(graph_.inputs.size() - 1);
-    bound->value = Value::of_node(graph_.input(decl, 0, input.name.location));
+    bound->decl = static_cast<uint32_t>(graph_.inputs.size() - 1);
+    bound->value = Value::of_node(graph_.input(bound->decl, 0, input.name.location));
   }
 }
 
@@ -78,11 +78,7 @@ std::vector<Value> Elaborator::body(const ast::Definition& definition) {
     }
   }
   statements(definition.body, /*in_loop=*/false);
-  for (auto& [name, binding] : frame_->names) {
-    if (binding.kind != Kind::State || binding.given || context_.exhausted()) continue;
-    error(binding.location, fmt::format("`{}[t]` is never given", name),
-          fmt::format("the body must say what it becomes: `{}[t] = …`", name));
-  }
+  finish_states();
   std::vector<Value> values;
   std::set<std::string_view> seen;
   for (const ast::Identifier& name : definition.outputs) {
@@ -92,81 +88,6 @@ std::vector<Value> Elaborator::body(const ast::Definition& definition) {
     values.push_back(output(name));
   }
   return values;
-}
-
-void Elaborator::declare(const Declaration& declaration) {
-  const std::optional<Shape> type = shape(declaration.shape);
-  const ast::Identifier& first = declaration.entries.front().name;
-  const bool wrong_place = declaration.is_state && frame_->kind == Frame::Kind::Network;
-  if (wrong_place) {
-    error(first.location, "a network has no state of its own",
-          "put the state into a cell and call that");
-  }
-  if (declaration.blocks) {
-    error(declaration.blocks->location, "`blocks` is not compiled yet",
-          "without it the param is dense");
-  }
-  if (declaration.initial && !declaration.is_state) {
-    error(declaration.initial->location, "a param has no value of its own: it is an argument",
-          "a fixed number is a `const`");
-  }
-  for (const Declaration::Entry& entry : declaration.entries) {
-    declare_entry(declaration, entry, wrong_place ? std::nullopt : type);
-  }
-}
-
-void Elaborator::declare_entry(const Declaration& declaration, const Declaration::Entry& entry,
-                               const std::optional<Shape>& shape) {
-  const ast::Identifier& name = entry.name;
-  const bool allowed = context_.enter(name.location);  // calls in a loop declare again and again
-  context_.leave();
-  if (!allowed) failed_ = true;
-  if (entry.length) {
-    dim(*entry.length);
-    error(
-        name.location,
-        fmt::format("arrays of {}s are not compiled yet", declaration.is_state ? "state" : "param"),
-        fmt::format("declare one per use: `{0}_0, {0}_1`", name.text));
-  }
-  Binding binding;
-  const bool usable = shape && !entry.length && allowed;
-  if (usable) binding.kind = declaration.is_state ? Kind::State : Kind::Param;
-  Binding* bound = bind(name, std::move(binding));
-  if (!bound || !usable) return;
-  const std::string full_name = frame_->prefix + name.text;
-  if (declaration.is_state) {
-    bound->decl = static_cast<uint32_t>(graph_.states.size());
-    graph_.states.push_back({full_name, {*shape}, kNoNode, kNoNode, name.location});
-    bound->value = Value::of_node(graph_.state(bound->decl, 1, name.location));
-  } else {
-    graph_.params.push_back({full_name, {*shape}, name.location});
-    const auto decl = static_cast<uint32_t>(graph_.params.size() - 1);
-    bound->value = Value::of_node(graph_.param(decl, name.location));
-  }
-}
-
-void Elaborator::initial_value(const Declaration& declaration) {
-  Value value = Value::of_number(0);
-  if (declaration.initial) {
-    frame_->in_initial_value = true;
-    value = expression(*declaration.initial);
-    frame_->in_initial_value = false;
-  }
-  if (value.is_poison()) return;
-  for (const Declaration::Entry& entry : declaration.entries) {
-    const Binding* state = frame_->find(entry.name.text);
-    if (!state || state->kind != Kind::State) continue;
-    StateDecl& decl = graph_.states[state->decl];
-    const Type type = type_of(value);
-    if (type.is_scalar() || type == decl.type) {
-      decl.init = node_of(value, entry.name.location);
-    } else {
-      error(declaration.initial->location,
-            fmt::format("the state `{}` is {}, but its initial value is {}", entry.name.text,
-                        describe(decl.type), describe(type)) +
-                values_in({decl.type, type}));
-    }
-  }
 }
 
 void Elaborator::statements(const std::vector<ast::Statement>& list, bool in_loop) {
@@ -192,16 +113,14 @@ void Elaborator::statements(const std::vector<ast::Statement>& list, bool in_loo
 }
 
 void Elaborator::loop(const ast::Loop& loop) {
-  const auto begin = integer(*loop.begin, "the loop");
-  const auto end = integer(*loop.end, "the loop");
+  const auto begin = integer(*loop.begin, "a loop's bound");
+  const auto end = integer(*loop.end, "a loop's bound");
   Binding* index = bind(loop.index, {});
   if (!begin || !end) {
     statements(loop.body, /*in_loop=*/true);  // once, for the errors inside
   } else {
     for (int64_t i = *begin; i < *end; ++i) {
-      const bool allowed = context_.enter(loop.index.location);
-      context_.leave();
-      if (!allowed) break;
+      if (!spend(loop.index.location)) break;
       if (index) {
         index->kind = Kind::LoopIndex;
         index->dim = Dim(i);
@@ -235,14 +154,14 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
     }
     values.resize(count);
   }
-  for (size_t i = 0; i < count; ++i) assign(assignment.targets[i], values[i], value.location);
+  for (size_t i = 0; i < count; ++i) assign(assignment.targets[i], values[i], value);
 }
 
-void Elaborator::assign(const ast::Target& target, Value value, SourceLocation value_location) {
+void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr& expr) {
   const ast::Identifier& name = target.name;
   Binding* binding = frame_->find(name.text);
   if (binding && binding->kind == Kind::State) {
-    return assign_state(*binding, target, value, value_location);
+    return assign_state(*binding, target, value, expr);
   }
   if (binding && binding->kind != Kind::Local && binding->kind != Kind::Poison) {
     error(target.location,
@@ -269,38 +188,61 @@ void Elaborator::assign(const ast::Target& target, Value value, SourceLocation v
 }
 
 void Elaborator::assign_state(Binding& state, const ast::Target& target, Value value,
-                              SourceLocation value_location) {
-  const std::string& name = target.name.text;
-  const bool this_step = target.indices.size() == 1 &&
-                         target.indices[0]->kind == ast::Expr::Kind::Name &&
-                         target.indices[0]->text == "t";
-  if (!this_step) {
-    error(target.location,
-          target.indices.empty()
-              ? fmt::format("`{0}` is a state: its new value is `{0}[t]`", name)
-              : fmt::format("only `{}[t]`, this step's value, can be given", name),
-          fmt::format("write `{}[t] = …`", name));
-  } else if (state.given) {
-    const std::string message = fmt::format("`{}[t]` is given twice", name);
-    if (state.given->begin == target.location.begin) {
-      error(target.location, message, "the loop gives it at every turn");
-    } else {
-      error(target.location, message, "", {{*state.given, "first here"}});
-    }
-    return;
-  }
-  state.given = target.location;
-  if (value.is_poison()) return;
-  StateDecl& decl = graph_.states[state.decl];
+                              const ast::Expr& expr) {
+  Binding::Next* next = next_given(state, target);
+  if (!next) return;
+  next->given = target.location;
+  if (!is_dense(value, expr.location) || value.is_poison()) return;
+  const Type expected = element_type(state);
   const Type type = type_of(value);
-  if (type != decl.type) {
-    error(value_location, fmt::format("the state `{}` is {}, but this value is {}", name,
-                                      describe(decl.type), describe(type)) +
-                              values_in({decl.type, type}));
+  NodeId node = node_of(value, expr.location);
+  if (type.is_scalar() && !expected.is_scalar()) {
+    node = graph_.broadcast(node, expected.shape, expr.location);
+  } else if (type != expected) {
+    error(expr.location, fmt::format("the state `{}` is {}, but this value is {}", target.name.text,
+                                     describe(expected), describe(type)) +
+                             values_in({expected, type}));
     return;
   }
-  decl.next = node_of(value, value_location);
-  state.next = Value::of_node(decl.next);
+  next->value = Value::of_node(node);
+}
+
+/// What the target `h[t]` or `s[l][t]` gives; null after an error, then it counts as given.
+Binding::Next* Elaborator::next_given(Binding& state, const ast::Target& target) {
+  const std::string& name = target.name.text;
+  const bool array = state.length > 0;
+  std::string shown = array ? name + "[l]" : name;
+  const auto give_up = [&] {
+    for (Binding::Next& next : state.next) next.given = target.location;
+    return nullptr;
+  };
+  if (target.indices.size() != (array ? 2 : 1) || !is_time_step(*target.indices.back())) {
+    std::string message = fmt::format("only `{}[t]`, this step's value, can be given", shown);
+    if (target.indices.empty() && !array) {
+      message = fmt::format("`{0}` is a state: its new value is `{0}[t]`", name);
+    } else if (array && target.indices.size() < 2) {
+      message =
+          fmt::format("`{}` is an array of {} states: which one is given?", name, state.length);
+    }
+    error(target.location, message, fmt::format("write `{}[t] = …`", shown));
+    return give_up();
+  }
+  size_t position = 0;
+  if (array) {
+    const auto index = element(*target.indices[0], name, state);
+    if (!index) return give_up();
+    position = static_cast<size_t>(*index);
+    shown = fmt::format("{}[{}]", name, position);
+  }
+  Binding::Next& next = state.next[position];
+  if (!next.given || (array && assumed_)) return &next;
+  const std::string message = fmt::format("`{}[t]` is given twice", shown);
+  if (next.given->begin == target.location.begin) {
+    error(target.location, message, "the loop gives it at every turn");
+  } else {
+    error(target.location, message, "", {{*next.given, "first here"}});
+  }
+  return nullptr;
 }
 
 Value Elaborator::output(const ast::Identifier& name) {
@@ -317,8 +259,14 @@ Value Elaborator::output(const ast::Identifier& name) {
   }
   if (binding) {
     binding->used = true;
-    if (binding->kind == Kind::State) return binding->next;
-    if (binding->kind == Kind::Local || binding->kind == Kind::Input) return binding->value;
+    if (binding->kind == Kind::State) {
+      const NodeId next = graph_.states[binding->decl].next;
+      return next == kNoNode ? Value() : Value::of_node(next);
+    }
+    if (binding->kind == Kind::Input) return binding->value;
+    if (binding->kind == Kind::Local) {
+      return is_dense(binding->value, name.location) ? binding->value : Value();
+    }
     if (binding->kind == Kind::Poison) return {};
   }
   return error(name.location,
@@ -338,25 +286,6 @@ void Elaborator::warn_unused() {
                      "",
                      {}});
   }
-}
-
-Binding* Elaborator::bind(const ast::Identifier& name, Binding binding) {
-  binding.location = name.location;
-  if (const ast::Constant* constant = context_.constant(name.text)) {
-    error(name.location, fmt::format("`{}` is already a const", name.text), "choose another name",
-          {{constant->name.location, "declared here"}});
-    return nullptr;
-  }
-  const auto [place, fresh] = frame_->names.try_emplace(name.text, std::move(binding));
-  if (fresh) return &place->second;
-  const Binding& first = place->second;
-  if (first.kind == Kind::Poison) {
-    failed_ = true;
-    return nullptr;
-  }
-  error(name.location, fmt::format("`{}` is already {}", name.text, describe(first.kind)),
-        "choose another name", {{first.location, "declared here"}});
-  return nullptr;
 }
 
 }  // namespace rnnc

@@ -51,7 +51,6 @@ Value Elaborator::call(const Expr& expr) {
 Value Elaborator::unknown_callee(const Expr& expr) {
   arguments(expr);
   failed_ = true;
-  if (context_.has_imports()) return {};
   const Binding* binding = frame_->find(expr.text);
   if (binding && binding->kind != Binding::Kind::Poison) {
     return error(expr.text_location,
@@ -59,7 +58,7 @@ Value Elaborator::unknown_callee(const Expr& expr) {
                  "a product is written with `*` or `@`");
   }
   std::vector<std::string> names = context_.names_of_functions();
-  if (frame_->kind == Frame::Kind::Network) {
+  if (frame_->has_layers()) {
     for (std::string& name : context_.names_of_definitions()) names.push_back(std::move(name));
   }
   return error(expr.text_location, fmt::format("unknown function `{}`", expr.text),
@@ -97,11 +96,7 @@ Value Elaborator::call_builtin(const Builtin& builtin, const Expr& expr) {
                              counted(builtin.most, "argument"), count),
                  fmt::format("write `{}`", builtin.usage));
   }
-  if (builtin.kind == Kind::NotCompiled) arguments(expr);
-  if (builtin.kind == Kind::NotCompiled || builtin.kind == Kind::NotCompiledDims) {
-    return error(expr.location, fmt::format("`{}` is not compiled yet", builtin.name),
-                 std::string(builtin.instead));
-  }
+  if (builtin.kind == Kind::Eye || builtin.kind == Kind::Fill) return filled(builtin, expr);
   const std::vector<Value> values = arguments(expr);
   if (builtin.kind == Kind::MinMax && count == 1) return apply(builtin.reduction, values, expr);
   if (builtin.kind != Kind::Dot) return apply(builtin.op, values, expr);
@@ -143,6 +138,7 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
   if (!check_callee(function, expr)) return {};
   Frame frame;
   frame.kind = Frame::Kind::Function;
+  frame.file = function.name.location.file;
   for (size_t i = 0; i < values.size(); ++i) {
     Binding& argument = frame.names[parameters[i].text];
     argument.kind = Binding::Kind::Local;
@@ -154,23 +150,28 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
 }
 
 bool Elaborator::may_call_definition(const ast::Definition& callee, const Expr& expr) {
-  if (frame_->kind == Frame::Kind::Cell) {
-    error(expr.location, fmt::format("a {} inside a cell is not compiled yet", callee.kind()),
-          "call both from a network, or write its equations here");
+  if (frame_->in_initial_value) {
+    error(expr.location, "an initial value is made of params and numbers, without layers");
     return false;
   }
-  if (frame_->kind != Frame::Kind::Network) {
-    error(expr.location, fmt::format("only a network can call a {}", callee.kind()));
+  if (!frame_->has_layers()) {
+    error(expr.location, fmt::format("only a cell or a network can call a {}", callee.kind()));
     return false;
   }
-  return true;
+  return !expr.reverse || may_reverse(expr);
+}
+
+bool Elaborator::may_reverse(const Expr& expr) {
+  if (frame_->kind == Frame::Kind::Network && !frame_->in_step) return true;
+  error(expr.location, "within a cell, which is one step, nothing runs in reverse",
+        "a sequence is reversed by a network: call both cells from one");
+  return false;
 }
 
 std::vector<Value> Elaborator::call_definition(const ast::Definition& callee, const Expr& expr) {
   std::vector<Value> results(callee.outputs.size());
   const std::vector<Value> values = arguments(expr);
   if (!may_call_definition(callee, expr)) return results;
-  if (expr.reverse) error(expr.location, "`reverse` is not compiled yet");
   if (values.size() != callee.inputs.size()) {
     error(
         expr.location,
@@ -194,23 +195,38 @@ std::vector<Value> Elaborator::inline_layer(const ast::Definition& callee, const
   Frame frame;
   frame.kind = callee.is_network ? Frame::Kind::Network : Frame::Kind::Cell;
   frame.definition = &callee;
+  frame.file = callee.name.location.file;
+  frame.reversed = frame_->reversed != expr.reverse;
+  frame.in_step = frame_->in_step || frame_->kind == Frame::Kind::Cell;
   frame.prefix = frame_->prefix + layer_name(callee, expr) + ".";
   if (!explicit_dims(callee, expr, frame)) return results;
   if (!inferred_dims(callee, expr, arguments, frame)) return results;
   if (!layer_inputs(callee, expr, arguments, frame)) return results;
-  const Inlining inlining(*this, frame, expr);
-  return body(callee);
+  {
+    const Inlining inlining(*this, frame, expr);
+    results = body(callee);
+  }
+  if (expr.reverse) {
+    for (Value& result : results) result = backwards(result, expr.location);
+  }
+  return results;
 }
 
 std::string Elaborator::layer_name(const ast::Definition& callee, const Expr& expr) {
   if (!expr.layer) {
     return fmt::format("{}.{}", callee.name.text, frame_->layer_counts[callee.name.text]++);
   }
-  if (!frame_->layer_names.insert(expr.layer->text).second) {
-    error(expr.layer->location, fmt::format("two layers are named `{}`", expr.layer->text),
+  const std::string& name = expr.layer->text;
+  if (!frame_->layer_names.insert(name).second) {
+    error(expr.layer->location, fmt::format("two layers are named `{}`", name),
           "without `as`, layers are numbered");
   }
-  return expr.layer->text;
+  const Binding* taken = frame_->find(name);
+  if (taken && (taken->kind == Binding::Kind::Param || taken->kind == Binding::Kind::State)) {
+    error(expr.layer->location, fmt::format("`{}` is already {}", name, describe(taken->kind)),
+          "choose another name", {{taken->location, "declared here"}});
+  }
+  return name;
 }
 
 /// Binds `H = …` of the call; false after an error.
@@ -295,7 +311,7 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
       Binding& binding = frame.names[input.name.text];
       binding.kind = Binding::Kind::Input;
       binding.location = input.name.location;
-      binding.value = arguments[i];
+      binding.value = expr.reverse ? backwards(arguments[i], expr.location) : arguments[i];
     }
     const Type type = type_of(arguments[i]);
     good = good && expected;

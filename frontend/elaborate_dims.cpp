@@ -20,49 +20,49 @@ constexpr double kLargestDim = 2147483647;
 
 }  // namespace
 
-std::optional<Dim> Elaborator::dim(const Expr& expr) {
+std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
   std::optional<Dim> result;
   if (!context_.enter(expr.location)) {
     failed_ = true;
   } else if (expr.kind == Expr::Kind::Number) {
-    result = dim_of_number(expr);
+    result = dim_of_number(expr, noun);
   } else if (expr.kind == Expr::Kind::Name) {
-    result = dim_of_name(expr);
+    result = dim_of_name(expr, noun);
   } else if (expr.kind == Expr::Kind::Negate) {
-    if (const auto operand = dim(*expr.children[0])) result = Dim(0) - *operand;
+    if (const auto operand = dim(*expr.children[0], noun)) result = Dim(0) - *operand;
   } else if (expr.kind == Expr::Kind::Binary) {
-    result = dim_of_binary(expr);
+    result = dim_of_binary(expr, noun);
   } else {
-    error(expr.location, fmt::format("{} is not a dim", quote(expr)),
+    error(expr.location, fmt::format("{} is not {}", quote(expr), noun),
           "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
   }
   context_.leave();
   return result;
 }
 
-std::optional<Dim> Elaborator::dim_of_number(const Expr& expr) {
+std::optional<Dim> Elaborator::dim_of_number(const Expr& expr, std::string_view noun) {
   int64_t value = 0;
   const char* end = expr.text.data() + expr.text.size();
   const auto [rest, status] = std::from_chars(expr.text.data(), end, value);
   if (rest != end) {
-    error(expr.location, fmt::format("a dim is a whole number, not {}", quote(expr)));
+    error(expr.location, fmt::format("{} is a whole number, not {}", noun, quote(expr)));
     return std::nullopt;
   }
   if (status != std::errc() || static_cast<double>(value) > kLargestDim) {
-    error(expr.location, fmt::format("the dim {} is too large", quote(expr)));
+    error(expr.location, fmt::format("{} is too large for {}", quote(expr), noun));
     return std::nullopt;
   }
   return Dim(value);
 }
 
-std::optional<Dim> Elaborator::dim_of_name(const Expr& expr) {
+std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view noun) {
   using Kind = Binding::Kind;
   if (Binding* binding = frame_->find(expr.text)) {
     binding->used = true;
     if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) return binding->dim;
     if (binding->kind != Kind::Poison) {
       error(expr.location,
-            fmt::format("`{}` is {}, not a dim", expr.text, describe(binding->kind)));
+            fmt::format("`{}` is {}, not {}", expr.text, describe(binding->kind), noun));
     }
     return std::nullopt;
   }
@@ -72,7 +72,8 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr) {
     if (std::floor(value) == value && std::fabs(value) <= kLargestDim) {
       return Dim(static_cast<int64_t>(value));
     }
-    error(expr.location, fmt::format("a dim is a whole number, but `{}` is {}", expr.text, value));
+    error(expr.location,
+          fmt::format("{} is a whole number, but `{}` is {}", noun, expr.text, value));
     return std::nullopt;
   }
   std::vector<std::string> dims;
@@ -80,7 +81,9 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr) {
     if (binding.kind == Kind::Dim || binding.kind == Kind::LoopIndex) dims.push_back(name);
   }
   std::string hint;
-  if (frame_->definition) {
+  if (frame_->kind == Frame::Kind::Function) {
+    hint = "a fn sees no dims, only consts";
+  } else if (frame_->definition) {
     const ast::Definition& definition = *frame_->definition;
     std::string list;
     for (const ast::DimParameter& dim : definition.dims) list += dim.name.text + ", ";
@@ -89,15 +92,16 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr) {
   }
   const bool time = expr.text == "t";
   error(expr.location,
-        time ? "`t` is the time step, not a dim" : fmt::format("unknown dim `{}`", expr.text),
+        time ? fmt::format("`t` is the time step, not {}", noun)
+             : fmt::format("unknown dim `{}`", expr.text),
         time ? "" : did_you_mean(expr.text, dims, hint));
   frame_->names[expr.text] = {};
   return std::nullopt;
 }
 
-std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr) {
-  const auto left = dim(*expr.children[0]);
-  const auto right = dim(*expr.children[1]);
+std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr, std::string_view noun) {
+  const auto left = dim(*expr.children[0], noun);
+  const auto right = dim(*expr.children[1], noun);
   if (!left || !right) return std::nullopt;
   switch (expr.op) {
     case BinaryOp::Add:
@@ -145,24 +149,30 @@ bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
     error(location, fmt::format("a dim is at least 1, not {}", context_.quote(location)));
     return false;
   }
+  if (!check_whole(dim, location)) return false;
+  if (dim.bind(given_).constant() != 0) return true;
+  error(location,
+        fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(), values_in({Type{{dim}}})));
+  return false;
+}
+
+/// False, after an error, if the dim is fractional or out of bounds, as far as that is known.
+bool Elaborator::check_whole(const Dim& dim, SourceLocation location) {
   for (const std::string& symbol : dim.symbols()) {
     if (!given_.contains(symbol)) return true;
   }
   const Result<int64_t> size = dim.evaluate(given_);
-  if (size && *size > 0) return true;
-  error(location, size ? fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(),
-                                     values_in({Type{{dim}}}))
-                       : size.error().message);
-  return false;
+  if (!size) error(location, size.error().message);
+  return size.has_value();
 }
 
-std::optional<int64_t> Elaborator::integer(const Expr& expr, std::string_view what) {
-  const auto value = dim(expr);
-  return value ? integer(*value, expr.location, what) : std::nullopt;
+std::optional<int64_t> Elaborator::integer(const Expr& expr, std::string_view noun) {
+  const auto value = dim(expr, noun);
+  return value ? integer(*value, expr.location, noun) : std::nullopt;
 }
 
 std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation location,
-                                           std::string_view what) {
+                                           std::string_view noun) {
   DimBindings values;
   bool assumed = false;
   for (const std::string& symbol : dim.symbols()) {
@@ -172,9 +182,9 @@ std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation locati
       values[symbol] = consumed_[symbol] = value->second;
     } else if (assume_dims_) {
       values[symbol] = kAssumedDim;
-      assumed = true;
+      assumed = assumed_ = true;
     } else {
-      error(location, fmt::format("`{}` has no value, and {} needs it", symbol, what),
+      error(location, fmt::format("`{}` has no value, and {} needs it", symbol, noun),
             fmt::format("give it one (`--dim {0}=2`) or a default (`{0} = 2`)", symbol));
       return std::nullopt;
     }

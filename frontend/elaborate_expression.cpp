@@ -41,16 +41,6 @@ Op op_of(BinaryOp op) {
   return Op::Add;
 }
 
-bool is_t(const Expr& expr) {
-  return expr.kind == Expr::Kind::Name && expr.text == "t";
-}
-
-bool mentions_t(const Expr& expr) {
-  return is_t(expr) || std::ranges::any_of(expr.children, [](const ast::ExprPtr& child) {
-           return child && mentions_t(*child);
-         });
-}
-
 bool contains(SourceLocation outer, SourceLocation inner) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
@@ -89,7 +79,7 @@ Value Elaborator::expression(const Expr& expr) {
 }
 
 Value Elaborator::name(const Expr& expr) {
-  if (is_t(expr)) {
+  if (is_time_step(expr)) {
     return error(expr.location, "`t` names the step and stands only in brackets: `h[t-1]`",
                  "a cell that needs the time itself takes it as an input");
   }
@@ -107,11 +97,14 @@ Value Elaborator::bound_name(const Expr& expr, Binding& binding) {
   const bool varies =
       binding.kind == Kind::Input || binding.kind == Kind::State || binding.kind == Kind::Local;
   if (frame_->in_initial_value && varies) return not_initial(expr, binding.kind);
+  if (binding.length > 0) return whole_array(expr, binding);
   const bool steps = binding.kind == Kind::State || frame_->kind == Frame::Kind::Cell;
   switch (binding.kind) {
     case Kind::Dim:
     case Kind::LoopIndex: {
+      const bool assumed = assumed_;
       const auto number = integer(binding.dim, expr.location, "its use as a number");
+      assumed_ = assumed;  // a number in arithmetic decides no position
       return number ? Value::of_number(static_cast<double>(*number)) : Value();
     }
     case Kind::Input:
@@ -153,7 +146,7 @@ Value Elaborator::unknown_name(const Expr& expr) {
           fmt::format("`{}` is a {} and must be called", expr.text,
                       context_.function(expr.text) ? "fn" : context_.definition(expr.text)->kind()),
           fmt::format("write `{}(…)`", expr.text));
-  } else if (!context_.has_imports()) {
+  } else {
     std::vector<std::string> names = context_.names_of_constants();
     for (const auto& [known, binding] : frame_->names) {
       if (binding.kind != Binding::Kind::Poison) names.push_back(known);
@@ -192,96 +185,6 @@ Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
                text == name ? "" : fmt::format("the last step's value is `{}[t-1]`", name), note);
 }
 
-Value Elaborator::indexed(const Expr& expr) {
-  const bool slice = expr.kind == Expr::Kind::Slice;
-  const Expr& base = *expr.children[0];
-  const bool named = base.kind == Expr::Kind::Name;
-  const Expr* root = &base;
-  while (root->kind == Expr::Kind::Index) root = root->children[0].get();
-  const Binding* binding = frame_->find(root->text);
-  if (binding && binding->kind == Binding::Kind::Poison) return {};
-  if (!slice && mentions_t(*expr.children[1])) {
-    if (named) return at_time(expr);
-    return error(expr.location, "only a state or an input is read at a step");
-  }
-  const size_t errors = context_.errors();
-  const Value value = expression(base);
-  if (value.is_poison() || context_.errors() != errors) return {};
-  return error(expr.location,
-               slice ? "slices are not compiled yet" : "indexing is not compiled yet",
-               "give each part a param or state of its own");
-}
-
-Value Elaborator::at_time(const Expr& expr) {
-  using Kind = Binding::Kind;
-  const Expr& base = *expr.children[0];
-  const std::string& text = base.text;
-  if (frame_->kind == Frame::Kind::Function || frame_->kind == Frame::Kind::Constant) {
-    const bool function = frame_->kind == Frame::Kind::Function;
-    return error(expr.location, function ? "a fn has no time" : "a const has no time",
-                 function ? "pass the value at a step as an argument" : "");
-  }
-  if (frame_->kind == Frame::Kind::Network) {
-    error(expr.location, "a network speaks of whole sequences and has no `[t]`",
-          fmt::format("write `{}`", text));
-    return frame_->find(text) ? name(base) : Value();
-  }
-  Binding* binding = frame_->find(text);
-  if (!binding) {
-    if (context_.constant(text)) return without_time(expr, text, "a const", {});
-    return unknown_name(base);
-  }
-  if (binding->kind == Kind::Input || binding->kind == Kind::State) {
-    const auto steps = delay(*expr.children[1]);
-    return steps ? input_or_state_at(expr, *binding, *steps) : Value();
-  }
-  binding->used = true;
-  return without_time(expr, text, describe(binding->kind), binding->value);
-}
-
-Value Elaborator::without_time(const Expr& expr, const std::string& text, std::string_view what,
-                               Value value) {
-  const bool past = !is_t(*expr.children[1]) && what == describe(Binding::Kind::Local);
-  error(expr.location, fmt::format("`{}` is {}, which has no `[t]`", text, what),
-        past ? fmt::format("what the next step reads is a state: `state {0}: […]`, `{0}[t] = …`",
-                           text)
-             : fmt::format("write `{}`", text));
-  return value;
-}
-
-Value Elaborator::input_or_state_at(const Expr& expr, Binding& binding, int64_t delay) {
-  const bool state = binding.kind == Binding::Kind::State;
-  const std::string& text = expr.children[0]->text;
-  binding.used = true;
-  if (frame_->in_initial_value) return bound_name(*expr.children[0], binding);
-  if (delay < 0) return error(expr.location, "a step cannot read the future");
-  if (delay == (state ? 1 : 0)) return binding.value;
-  if (delay == 0) {
-    if (binding.given) return binding.next;
-    return read_too_early(expr, text + "[t]");
-  }
-  // Typed, so that what follows is checked.
-  error(expr.location,
-        fmt::format("reading {} back is not compiled yet",
-                    state ? "a state more than one step" : "an input"),
-        fmt::format("keep it in a state: `state {0}_last: […]` and `{0}_last[t] = {0}[{1}]`", text,
-                    state ? "t-1" : "t"));
-  return binding.value;
-}
-
-std::optional<int64_t> Elaborator::delay(const Expr& index) {
-  if (is_t(index)) return 0;
-  const bool sum =
-      index.kind == Expr::Kind::Binary && (index.op == BinaryOp::Sub || index.op == BinaryOp::Add);
-  if (sum && is_t(*index.children[0]) && !mentions_t(*index.children[1])) {
-    const auto steps = integer(*index.children[1], "a delay");
-    if (!steps) return std::nullopt;
-    return index.op == BinaryOp::Sub ? *steps : -*steps;
-  }
-  error(index.location, "a step is `t`, or `t` minus a number");
-  return std::nullopt;
-}
-
 Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& whole) {
   if (std::ranges::any_of(values, &Value::is_poison)) return {};
   const bool known = std::ranges::all_of(
@@ -292,17 +195,55 @@ Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& who
   }
   std::vector<Type> types;
   for (const Value& value : values) types.push_back(type_of(value));
-  if (!infer_type(op, types)) {
+  // A param of rank 3 multiplies a vector if and only if it was declared with blocks.
+  const bool blocks = std::ranges::any_of(values, &Value::blocks);
+  const bool cubic = std::ranges::any_of(types, [](const Type& type) { return type.rank() > 2; });
+  const std::optional<Type> type = infer_type(op, types);
+  if (!type || (op == Op::MatMul ? cubic != blocks : blocks)) {
     std::vector<Operand> operands;
     for (size_t i = 0; i < values.size(); ++i) {
-      operands.push_back({quote(*whole.children[i]), types[i]});
+      operands.push_back({quote(*whole.children[i]), types[i], values[i].blocks});
     }
     const Misfit wrong = misfit(op, quote(whole), operands);
     return error(whole.location, wrong.message + values_in(types), wrong.hint);
   }
   std::vector<NodeId> nodes;
   for (const Value& value : values) nodes.push_back(node_of(value, whole.location));
-  return Value::of_node(graph_.apply(op, std::move(nodes), whole.location));
+  return vary_as_vectors(nodes, *type, whole)
+             ? Value::of_node(graph_.apply(op, std::move(nodes), whole.location))
+             : Value();
+}
+
+/// False, after an error, where a matrix that varies over time goes in or comes out.
+bool Elaborator::vary_as_vectors(const std::vector<NodeId>& operands, const Type& result,
+                                 const Expr& whole) {
+  bool varying = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!varies(operands[i])) continue;
+    varying = true;
+    const Type& type = graph_[operands[i]].type;
+    if (type.rank() < 2) continue;
+    const std::string text = quote(*whole.children[i]);
+    error(whole.children[i]->location,
+          fmt::format("{} is {} at every step: over time only vectors and scalars take part in "
+                      "arithmetic",
+                      text, describe(type)),
+          fmt::format("its rows are vectors: `{}[0]`", text.substr(1, text.size() - 2)));
+    return false;
+  }
+  if (!varying || result.rank() < 2) return true;
+  error(whole.location, fmt::format("{} makes a new {} at every step: over time only vectors and "
+                                    "scalars take part in arithmetic",
+                                    quote(whole), describe(result)));
+  return false;
+}
+
+/// False, after an error, if the value is a block-diagonal param.
+bool Elaborator::is_dense(Value value, SourceLocation location) {
+  if (!value.blocks) return true;
+  const Misfit wrong = blocks_misfit(context_.quote(location));
+  error(location, wrong.message, wrong.hint);
+  return false;
 }
 
 }  // namespace rnnc

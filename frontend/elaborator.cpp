@@ -9,13 +9,14 @@
 namespace rnnc {
 namespace {
 
-constexpr size_t kMostTrailNotes = 3;
+constexpr ptrdiff_t kMostTrailNotes = 3;
 
 using Progress = Context::Progress;
 
 /// Runs `elaborate` unless the item was checked before, and remembers how it went.
 template <typename Item, typename Elaborate>
 bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
+  const Context::View view(context, item.name.location.file);
   Progress& progress = context.progress(&item);
   if (progress == Progress::None) {
     progress = Progress::Running;
@@ -49,6 +50,7 @@ bool check(Context& context, const ast::Constant& constant) {
 std::optional<Graph> lower(Context& context, const ast::Definition& definition,
                            const DimBindings& dims) {
   context.progress(&definition) = Progress::Running;  // calls of itself are recursions
+  const Context::View view(context, definition.name.location.file);
   return Elaborator(context, dims, /*assume_dims=*/false).definition(definition);
 }
 
@@ -56,6 +58,7 @@ std::optional<Graph> Elaborator::definition(const ast::Definition& definition) {
   Frame frame;
   frame.kind = definition.is_network ? Frame::Kind::Network : Frame::Kind::Cell;
   frame.definition = &definition;
+  frame.file = definition.name.location.file;
   frame_ = &frame;
   graph_.name = definition.name.text;
   top_level_dims(definition);
@@ -93,7 +96,11 @@ std::optional<double> Elaborator::constant(const ast::Constant& constant) {
   frame_ = &frame;
   const Value value = expression(*constant.value);
   if (failed_) return std::nullopt;
-  RNNC_CHECK(value.kind == Value::Kind::Number, "const {}", constant.name.text);
+  if (value.kind != Value::Kind::Number) {
+    error(constant.value->location,
+          fmt::format("a const is a number, but {} is not", quote(*constant.value)));
+    return std::nullopt;
+  }
   return value.number;
 }
 
@@ -101,10 +108,45 @@ Value Elaborator::error(SourceLocation location, std::string message, std::strin
                         std::vector<Diagnostic::Note> notes) {
   failed_ = true;
   if (context_.exhausted()) return {};  // the walk was cut short, so values are missing
-  const size_t count = std::min(trail_.size(), kMostTrailNotes);
-  notes.insert(notes.end(), trail_.rbegin(), trail_.rbegin() + static_cast<ptrdiff_t>(count));
+  auto call = trail_.rbegin();
+  if (context_.in_prelude(location) && call != trail_.rend()) {
+    // The user's call is at fault, not the fn.
+    while (context_.in_prelude(call->location)) ++call;
+    notes.insert(notes.begin(), {location, "this is the part that does not fit"});
+    location = call->location;
+    message = fmt::format("{} of the prelude: {}", context_.quote(location), message);
+    ++call;
+  }
+  const auto count = std::min<ptrdiff_t>(trail_.rend() - call, kMostTrailNotes);
+  notes.insert(notes.end(), call, call + count);
   context_.error(location, std::move(message), std::move(hint), std::move(notes));
   return {};
+}
+
+Value Elaborator::backwards(Value value, SourceLocation location) {
+  if (value.kind != Value::Kind::Node || !varies(value.node)) return value;
+  const Node& node = graph_[value.node];
+  if (node.op == Op::Reverse) return Value::of_node(node.operands[0]);
+  return Value::of_node(graph_.apply(Op::Reverse, {value.node}, location));
+}
+
+bool Elaborator::varies(NodeId id) {
+  while (varies_.size() <= id) {
+    const Node& node = graph_[static_cast<NodeId>(varies_.size())];
+    varies_.push_back(node.op == Op::Input || node.op == Op::State ||
+                      std::ranges::any_of(node.operands, [&](NodeId o) { return varies_[o]; }));
+  }
+  return varies_[id];
+}
+
+bool Elaborator::spend(SourceLocation location, int64_t count) {
+  bool allowed = true;
+  for (int64_t i = 0; allowed && i < std::max<int64_t>(count, 1); ++i) {
+    allowed = context_.enter(location);
+    context_.leave();
+  }
+  if (!allowed) failed_ = true;
+  return allowed;
 }
 
 Type Elaborator::type_of(Value value) const {

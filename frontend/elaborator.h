@@ -47,50 +47,75 @@ class Elaborator {
   /// While it lives, names are those of `frame`, and errors carry a note of the call.
   class Inlining;
 
-  // elaborate_body.cpp: declarations, statements, outputs.
+  // elaborate_body.cpp: dims and inputs, statements, outputs.
   void top_level_dims(const ast::Definition& definition);
   void top_level_inputs(const ast::Definition& definition);
   std::vector<Value> body(const ast::Definition& definition);
-  void declare(const ast::Declaration& declaration);
-  void declare_entry(const ast::Declaration& declaration, const ast::Declaration::Entry& entry,
-                     const std::optional<Shape>& shape);
-  void initial_value(const ast::Declaration& declaration);
   void statements(const std::vector<ast::Statement>& list, bool in_loop);
   void loop(const ast::Loop& loop);
   void assignment(const ast::Assignment& assignment);
-  void assign(const ast::Target& target, Value value, SourceLocation value_location);
-  void assign_state(Binding& state, const ast::Target& target, Value value,
-                    SourceLocation value_location);
+  void assign(const ast::Target& target, Value value, const ast::Expr& expr);
+  void assign_state(Binding& state, const ast::Target& target, Value value, const ast::Expr& expr);
+  Binding::Next* next_given(Binding& state, const ast::Target& target);
   Value output(const ast::Identifier& name);
   void warn_unused();
+
+  // elaborate_declaration.cpp: states and params.
+  void declare(const ast::Declaration& declaration);
+  void declare_entry(const ast::Declaration& declaration, const ast::Declaration::Entry& entry,
+                     const std::optional<Shape>& element);
+  std::optional<Shape> blocks(const ast::Declaration& declaration,
+                              const std::optional<Shape>& dense);
+  std::optional<Shape> array(const ast::Declaration& declaration, const ast::Expr& extent,
+                             const std::optional<Shape>& element, int64_t& length);
+  void initial_value(const ast::Declaration& declaration);
+  Type element_type(const Binding& binding) const;
+  void finish_states();
+  void finish_state(const std::string& name, Binding& state);
   /// Null, after an error, if the name is taken.
   Binding* bind(const ast::Identifier& name, Binding binding);
 
-  // elaborate_dims.cpp: dims and numbers.
-  std::optional<Dim> dim(const ast::Expr& expr);
-  std::optional<Dim> dim_of_number(const ast::Expr& expr);
-  std::optional<Dim> dim_of_name(const ast::Expr& expr);
-  std::optional<Dim> dim_of_binary(const ast::Expr& expr);
+  // elaborate_dims.cpp: dims and numbers. `noun` says what they are for.
+  std::optional<Dim> dim(const ast::Expr& expr, std::string_view noun = "a dim");
+  std::optional<Dim> dim_of_number(const ast::Expr& expr, std::string_view noun);
+  std::optional<Dim> dim_of_name(const ast::Expr& expr, std::string_view noun);
+  std::optional<Dim> dim_of_binary(const ast::Expr& expr, std::string_view noun);
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
   bool check_extent(const Dim& dim, SourceLocation location);
-  /// The number of a dim expression; `what` needs it.
-  std::optional<int64_t> integer(const ast::Expr& expr, std::string_view what);
-  std::optional<int64_t> integer(const Dim& dim, SourceLocation location, std::string_view what);
+  bool check_whole(const Dim& dim, SourceLocation location);
+  /// The number of a dim expression.
+  std::optional<int64_t> integer(const ast::Expr& expr, std::string_view noun);
+  std::optional<int64_t> integer(const Dim& dim, SourceLocation location, std::string_view noun);
 
-  // elaborate_expression.cpp: names, indexing, operators.
+  // elaborate_expression.cpp: names, operators.
   Value expression(const ast::Expr& expr);
   Value name(const ast::Expr& expr);
   Value bound_name(const ast::Expr& expr, Binding& binding);
   Value not_initial(const ast::Expr& expr, Binding::Kind kind);
   Value unknown_name(const ast::Expr& expr);
   Value read_too_early(const ast::Expr& expr, const std::string& text);
+  Value apply(Op op, const std::vector<Value>& values, const ast::Expr& whole);
+  bool vary_as_vectors(const std::vector<NodeId>& operands, const Type& result,
+                       const ast::Expr& whole);
+  bool is_dense(Value value, SourceLocation location);
+
+  // elaborate_index.cpp: steps in time, arrays, elements and slices.
   Value indexed(const ast::Expr& expr);
   Value at_time(const ast::Expr& expr);
-  Value input_or_state_at(const ast::Expr& expr, Binding& binding, int64_t delay);
-  Value without_time(const ast::Expr& expr, const std::string& text, std::string_view what,
-                     Value value);
+  Value without_time(const ast::Expr& expr, std::string_view what, Value value);
   std::optional<int64_t> delay(const ast::Expr& index);
-  Value apply(Op op, const std::vector<Value>& values, const ast::Expr& whole);
+  Value input_or_state_at(const ast::Expr& expr, Binding& binding, int64_t delay);
+  Value new_value(const ast::Expr& expr, Binding& state, int64_t position);
+  Value earlier(const std::string& name, Binding& binding, int64_t delay, SourceLocation location);
+  Value whole_array(const ast::Expr& expr, Binding& array);
+  Value of_array(const ast::Expr& expr, Binding& array);
+  std::optional<int64_t> element(const ast::Expr& index, const std::string& name,
+                                 const Binding& array);
+  Value element_of(const ast::Expr& expr, Value value);
+  Value sliced(const ast::Expr& expr, Value value);
+  bool exceeds(const Dim& low, const Dim& high) const;
+  std::string shown(const ast::Expr& index, const Dim& position) const;
+  Value filled(const Builtin& builtin, const ast::Expr& expr);
 
   // elaborate_call.cpp: built-in functions, fns, cells and networks.
   Value call(const ast::Expr& expr);
@@ -107,6 +132,7 @@ class Elaborator {
   std::string layer_name(const ast::Definition& callee, const ast::Expr& expr);
   std::vector<Value> arguments(const ast::Expr& expr);
   bool may_call_definition(const ast::Definition& callee, const ast::Expr& expr);
+  bool may_reverse(const ast::Expr& expr);
   Value unknown_callee(const ast::Expr& expr);
   bool accepts_layer_syntax(const ast::Expr& expr, std::string_view kind);
   template <typename Item>
@@ -115,8 +141,13 @@ class Elaborator {
   // elaborator.cpp: what all of these use.
   Value error(SourceLocation location, std::string message, std::string hint = {},
               std::vector<Diagnostic::Note> notes = {});
+  /// Takes `count` operations (at least one) off the budget; false when it is spent.
+  bool spend(SourceLocation location, int64_t count = 1);
   Type type_of(Value value) const;
   NodeId node_of(Value value, SourceLocation location);
+  /// The value as a layer in reverse sees it; what does not vary over time is the same there.
+  Value backwards(Value value, SourceLocation location);
+  bool varies(NodeId id);
   std::string quote(const ast::Expr& expr) const { return context_.quote(expr.location); }
   /// "did you mean `W_i`?", or `otherwise`.
   static std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
@@ -133,15 +164,19 @@ class Elaborator {
   DimBindings consumed_;  // dims whose numbers shaped the graph
   Graph graph_;
   bool failed_ = false;
+  bool assumed_ = false;  // some number is an assumption: positions may differ from what they seem
   Frame* frame_ = nullptr;
   std::vector<Diagnostic::Note> trail_;   // the calls that are being inlined, outermost first
   std::map<uint64_t, NodeId> constants_;  // by their bits
+  std::vector<bool> varies_;              // over time; of the first nodes, as far as asked for
 };
 
 class Elaborator::Inlining {
  public:
   Inlining(Elaborator& elaborator, Frame& frame, const ast::Expr& call)
-      : elaborator_(elaborator), outer_(std::exchange(elaborator.frame_, &frame)) {
+      : elaborator_(elaborator),
+        outer_(std::exchange(elaborator.frame_, &frame)),
+        view_(elaborator.context_, frame.file) {
     elaborator_.trail_.push_back({call.text_location, "in this call of `" + call.text + "`"});
   }
   ~Inlining() {
@@ -154,6 +189,7 @@ class Elaborator::Inlining {
  private:
   Elaborator& elaborator_;
   Frame* outer_;
+  Context::View view_;
 };
 
 }  // namespace rnnc

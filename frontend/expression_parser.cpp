@@ -178,11 +178,20 @@ ExprPtr ExpressionParser::call() {
   const uint32_t begin = tokens_.current().location.begin;
   ExprPtr result = make(Expr::Kind::Call);
   result->reverse = tokens_.take(TokenKind::Reverse);
+  const std::string hint = "a layer runs in reverse, not a value: `reverse GRU[H = 8](x)`";
+  if (result->reverse && tokens_.is(TokenKind::LeftParen)) {
+    tokens_.error_expected("the name of a cell or network", hint);
+    return nullptr;
+  }
   const auto name = tokens_.expect_name("the name of a cell or network");
   if (!name) return nullptr;
   result->text = name->text;
   result->text_location = name->location;
   if (tokens_.is(TokenKind::LeftBracket) && !call_dims(result->dims)) return nullptr;
+  if (result->reverse && !tokens_.is(TokenKind::LeftParen)) {
+    tokens_.error_expected("`(`", hint);
+    return nullptr;
+  }
   const bool complete = list(TokenKind::LeftParen, TokenKind::RightParen, [&] {
     result->children.push_back(expression());
     return result->children.back() != nullptr;

@@ -249,6 +249,13 @@ class Lexer {
     if (close == std::string_view::npos) {
       return bad(line.size(), "the text in quotes has no end on this line");
     }
+    for (size_t i = 1; i < close;) {
+      const utf8::Character character = utf8::decode(line.substr(i));
+      if (!utf8::is_printable(character.code_point)) {
+        return bad(close + 1, "the text in quotes has a control character");
+      }
+      i += character.length;
+    }
     add(TokenKind::String, close + 1);
     tokens_.back().text = tokens_.back().text.substr(1, close - 1);
   }

@@ -64,9 +64,13 @@ class Parser {
   bool import(std::vector<ast::Item>& items) {
     const uint32_t begin = tokens_.current().location.begin;
     tokens_.advance();
-    const std::string path(tokens_.current().text);
+    const Token path = tokens_.current();
     if (!tokens_.expect(TokenKind::String, "write `import \"file.rnn\"`")) return false;
-    items.emplace_back(ast::Import{path, tokens_.span_from(begin)});
+    if (path.text.empty()) {
+      tokens_.error_at(path.location, "an import names a file: `import \"file.rnn\"`");
+      return false;
+    }
+    items.emplace_back(ast::Import{std::string(path.text), tokens_.span_from(begin), 0});
     return true;
   }
 

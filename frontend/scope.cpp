@@ -22,4 +22,8 @@ const char* describe(Binding::Kind kind) {
   return "a name";
 }
 
+bool is_time_step(const ast::Expr& expr) {
+  return expr.kind == ast::Expr::Kind::Name && expr.text == "t";
+}
+
 }  // namespace rnnc

@@ -24,6 +24,7 @@ struct Value {
   Kind kind = Kind::Poison;
   double number = 0;
   NodeId node = kNoNode;
+  bool blocks = false;  // a block-diagonal matrix [N * P, N * Q]; the node is [N, P, Q]
 
   static Value of_number(double number) { return {Kind::Number, number, kNoNode}; }
   static Value of_node(NodeId node) { return {Kind::Node, 0, node}; }
@@ -41,18 +42,28 @@ struct Binding {
     LoopIndex,
     Poison,  // unknown or unusable, already reported
   };
+  /// A state's value at t.
+  struct Next {
+    Value value;
+    std::optional<SourceLocation> given;   // where the body gives it
+    std::optional<SourceLocation> missed;  // where an array's element was read before
+  };
   Kind kind = Kind::Poison;
-  SourceLocation location;              // of its declaration
-  Dim dim;                              // Dim; LoopIndex: its number
-  Value value;                          // Input, Param, Local; State: at t-1
-  uint32_t decl = 0;                    // Input, State: index in the graph
-  Value next;                           // State: at t
-  std::optional<SourceLocation> given;  // State: where `h[t]` was given
+  SourceLocation location;        // of its declaration
+  Dim dim;                        // Dim; LoopIndex: its number
+  Value value;                    // Input, Param, Local; State: at t-1. Of an array, all of it
+  uint32_t decl = 0;              // State, the graph's own Input: index in the graph
+  int64_t length = 0;             // Param, State: of an array; 0 for a single one
+  std::vector<Next> next;         // State: one, or one for each of an array
+  std::map<int64_t, Value> past;  // Input, State: further back, by delay
   bool used = false;
 };
 
 /// "an input", "a param"…
 const char* describe(Binding::Kind kind);
+
+/// Whether this is `t`.
+bool is_time_step(const ast::Expr& expr);
 
 /// One body: of a cell or network (each call has its own), of a fn, or of a const.
 struct Frame {
@@ -66,13 +77,18 @@ struct Frame {
 
   Kind kind = Kind::Constant;
   const ast::Definition* definition = nullptr;  // Cell, Network
+  uint32_t file = 0;                            // that the body stands in
   std::string prefix;                           // "LSTM.0." in front of params and states
+  bool reversed = false;                        // time runs from the end: its states are `reversed`
+  bool in_step = false;                         // called, directly or not, from a cell
   bool in_initial_value = false;                // of a state: params and constants alone
   std::map<std::string, Binding, std::less<>> names;
   std::vector<Given> given;
   std::map<std::string, int, std::less<>> layer_counts;
   std::set<std::string, std::less<>> layer_names;
 
+  /// Whether it can call cells and networks.
+  bool has_layers() const { return kind == Kind::Cell || kind == Kind::Network; }
   Binding* find(std::string_view name) {
     const auto found = names.find(name);
     return found == names.end() ? nullptr : &found->second;

@@ -7,9 +7,21 @@
 namespace rnnc {
 namespace {
 
+/// The matrix that the user sees in the blocks.
+Type dense_type(const Operand& operand) {
+  const Shape& shape = operand.type.shape;
+  return operand.blocks ? Type{{shape[0] * shape[1], shape[0] * shape[2]}} : operand.type;
+}
+
+std::string describe(const Operand& operand) {
+  const std::string text = describe(dense_type(operand));
+  return operand.blocks ? fmt::format("{} in {} blocks", text, operand.type.shape[0].to_string())
+                        : text;
+}
+
 std::string does_not_fit(const std::string& whole, const Operand& left, const Operand& right) {
-  return fmt::format("{} does not fit: {} is {}, {} is {}", whole, left.text, describe(left.type),
-                     right.text, describe(right.type));
+  return fmt::format("{} does not fit: {} is {}, {} is {}", whole, left.text, describe(left),
+                     right.text, describe(right));
 }
 
 Misfit product_misfit(const std::string& whole, const Operand& left, const Operand& right) {
@@ -18,22 +30,41 @@ Misfit product_misfit(const std::string& whole, const Operand& left, const Opera
       return {fmt::format("{} does not fit: {} is a scalar", whole, operand.text),
               "a product with a scalar is written with `*`"};
     }
-    if (operand.type.rank() > 2) {
+    if (operand.type.rank() > 2 && !operand.blocks) {
       return {fmt::format("{} does not fit: {} is {}", whole, operand.text, describe(operand.type)),
               "`@` takes vectors and matrices"};
     }
   }
+  const bool blocks = left.blocks || right.blocks;
+  const std::string inner = dense_type(left).shape.back().to_string();
   std::string hint;
-  if (infer_type(Op::MatMul, {right.type, left.type})) {
+  if (blocks && (left.type.rank() > 1 && right.type.rank() > 1)) {
+    return blocks_misfit(left.blocks ? left.text : right.text);
+  }
+  if (infer_type(Op::MatMul, {dense_type(right), dense_type(left)})) {
     hint = fmt::format("the other way round it fits: `{} @ {}`",
                        right.text.substr(1, right.text.size() - 2),
                        left.text.substr(1, left.text.size() - 2));
   } else {
-    const std::string inner = left.type.shape.back().to_string();
     hint = fmt::format("with {} on the left, the right side must be [{}]{}", left.text, inner,
                        right.type.rank() == 2 ? fmt::format(" or [{}, …]", inner) : "");
   }
   return {does_not_fit(whole, left, right), hint};
+}
+
+Misfit concat_misfit(const std::string& whole, const std::vector<Operand>& operands) {
+  for (const Operand& operand : operands) {
+    if (!operand.type.is_scalar()) continue;
+    return {fmt::format("{} does not fit: {} is a scalar", whole, operand.text),
+            fmt::format("`ones(1) * {}` is a vector of one element",
+                        operand.text.substr(1, operand.text.size() - 2))};
+  }
+  const Operand& first = operands.front();
+  const auto other = std::ranges::find_if(operands, [&first](const Operand& operand) {
+    return !infer_type(Op::Concat, {first.type, operand.type});
+  });
+  RNNC_CHECK(other != operands.end(), "{} fits", whole);
+  return {does_not_fit(whole, first, *other), "all axes but the first must be equal"};
 }
 
 Misfit elementwise_misfit(Op op, const std::string& whole, const Operand& left,
@@ -63,8 +94,21 @@ std::string describe(const Type& type) {
   return type.is_scalar() ? "a scalar" : to_string(type.shape);
 }
 
+Misfit blocks_misfit(const std::string& operand) {
+  return {fmt::format("{} is block-diagonal, which is only a side of `@` beside a vector", operand),
+          "declared without `blocks`, a param may stand anywhere"};
+}
+
 Misfit misfit(Op op, const std::string& whole, const std::vector<Operand>& operands) {
   if (op == Op::MatMul) return product_misfit(whole, operands[0], operands[1]);
+  const auto blocks = std::ranges::find_if(operands, &Operand::blocks);
+  if (blocks != operands.end()) return blocks_misfit(blocks->text);
+  if (op == Op::Concat) return concat_misfit(whole, operands);
+  if (op == Op::Transpose) {
+    return {fmt::format("{} does not fit: {} is {}", whole, operands[0].text,
+                        describe(operands[0].type)),
+            "only a matrix is transposed; `v @ W` multiplies a vector from the left"};
+  }
   if (is_reduction(op)) {
     return {
         fmt::format("{} goes over the feature axis, but {} is a scalar", whole, operands[0].text),

@@ -16,6 +16,7 @@ std::string describe(const Type& type);
 struct Operand {
   std::string text;
   Type type;
+  bool blocks = false;  // block-diagonal, [N, P, Q]
 };
 
 struct Misfit {
@@ -25,6 +26,9 @@ struct Misfit {
 
 /// Why `op` does not take these operands (it must not). `whole` is the expression's text.
 Misfit misfit(Op op, const std::string& whole, const std::vector<Operand>& operands);
+
+/// Why a block-diagonal param, named in backquotes, cannot stand where it does.
+Misfit blocks_misfit(const std::string& operand);
 
 /// The same for `dot`, which takes two vectors of one size; nothing if it has them.
 std::optional<Misfit> dot_misfit(const std::string& whole, const std::vector<Operand>& operands);

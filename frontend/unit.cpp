@@ -8,7 +8,6 @@
 #include "frontend/ast.h"
 #include "frontend/context.h"
 #include "frontend/elaborator.h"
-#include "frontend/parser.h"
 
 namespace rnnc {
 namespace {
@@ -41,9 +40,9 @@ void check_dims(Context& context, const ast::Definition& definition, const DimBi
 
 }  // namespace
 
-Unit::Unit(std::string file_name, std::string text) : module_(std::make_unique<ast::Module>()) {
+Unit::Unit(std::string file_name, std::string text, const Importer& importer) {
   files_.emplace_back(std::move(file_name), std::move(text));
-  *module_ = parse(files_.front(), 0, diagnostics_);
+  modules_ = parse_modules(files_, importer, diagnostics_);
   parsed_ = !diagnostics_.has_errors();
 }
 
@@ -53,14 +52,16 @@ Unit& Unit::operator=(Unit&&) noexcept = default;
 
 bool Unit::check() {
   if (!parsed_) return false;
-  Context context(*module_, files_, diagnostics_);
-  for (const ast::Item& item : module_->items) {
-    if (const auto* constant = std::get_if<ast::Constant>(&item)) {
-      rnnc::check(context, *constant);
-    } else if (const auto* function = std::get_if<ast::Function>(&item)) {
-      rnnc::check(context, *function);
-    } else if (const auto* definition = std::get_if<ast::Definition>(&item)) {
-      rnnc::check(context, *definition);
+  Context context(modules_, files_, diagnostics_);
+  for (size_t file = 0; file + 1 < modules_.size(); ++file) {  // the prelude's comes last
+    for (const ast::Item& item : modules_[file].items) {
+      if (const auto* constant = std::get_if<ast::Constant>(&item)) {
+        rnnc::check(context, *constant);
+      } else if (const auto* function = std::get_if<ast::Function>(&item)) {
+        rnnc::check(context, *function);
+      } else if (const auto* definition = std::get_if<ast::Definition>(&item)) {
+        rnnc::check(context, *definition);
+      }
     }
   }
   return context.errors() == 0;
@@ -68,18 +69,18 @@ bool Unit::check() {
 
 std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims) {
   if (!parsed_) return std::nullopt;
-  Context context(*module_, files_, diagnostics_);
+  Context context(modules_, files_, diagnostics_);
   const ast::Definition* definition = context.definition(name);
   if (!definition) {
     const bool fn = context.function(name) != nullptr;
-    const std::string nearest = nearest_name(name, definitions());
+    const std::vector<std::string> names = context.names_of_definitions();
+    const std::string nearest = nearest_name(name, names);
     context.error(kNoPlace,
                   fn ? fmt::format("`{}` is a fn, not a cell or network", name)
                      : fmt::format("there is no cell or network named `{}`", name),
                   !nearest.empty() ? fmt::format("did you mean `{}`?", nearest)
-                  : definitions().empty()
-                      ? "the file has none"
-                      : fmt::format("the file has {}", fmt::join(definitions(), ", ")));
+                  : names.empty()  ? "the file has none"
+                                   : fmt::format("the file has {}", fmt::join(names, ", ")));
     return std::nullopt;
   }
   check_dims(context, *definition, dims);
@@ -89,7 +90,7 @@ std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims)
 
 std::vector<std::string> Unit::definitions() const {
   std::vector<std::string> names;
-  for (const ast::Item& item : module_->items) {
+  for (const ast::Item& item : modules_.front().items) {
     if (const auto* definition = std::get_if<ast::Definition>(&item)) {
       names.push_back(definition->name.text);
     }
@@ -97,11 +98,20 @@ std::vector<std::string> Unit::definitions() const {
   return names;
 }
 
+bool Unit::is_network(std::string_view name) const {
+  return std::ranges::any_of(modules_.front().items, [name](const ast::Item& item) {
+    const auto* definition = std::get_if<ast::Definition>(&item);
+    return definition && definition->is_network && definition->name.text == name;
+  });
+}
+
 std::string Unit::print_ast(std::optional<std::string_view> name) const {
-  if (!name) return ast::print(*module_);
-  for (const ast::Item& item : module_->items) {
-    const ast::Identifier* item_name = name_of(item);
-    if (item_name && item_name->text == *name) return ast::print(item);
+  if (!name) return ast::print(modules_.front());
+  for (const ast::Module& module : modules_) {
+    for (const ast::Item& item : module.items) {
+      const ast::Identifier* item_name = name_of(item);
+      if (item_name && item_name->text == *name) return ast::print(item);
+    }
   }
   return {};
 }

@@ -5,27 +5,24 @@
 ///     if (!graph) fputs(unit.render().c_str(), stderr);
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "frontend/diagnostics.h"
+#include "frontend/modules.h"
 #include "frontend/source.h"
 #include "ir/graph.h"
 
 namespace rnnc {
 
-namespace ast {
-struct Module;
-}
-
-/// One .rnn file. Not thread-safe; separate units are independent.
+/// One .rnn file and what it imports. Not thread-safe; separate units are independent.
 class Unit {
  public:
-  /// Parses at once; syntax errors are in `diagnostics()`.
-  Unit(std::string file_name, std::string text);
+  /// Parses at once, imported files too; syntax errors are in `diagnostics()`. Without an importer
+  /// an import is an error.
+  Unit(std::string file_name, std::string text, const Importer& importer = {});
   ~Unit();
   Unit(Unit&&) noexcept;
   Unit& operator=(Unit&&) noexcept;
@@ -38,20 +35,23 @@ class Unit {
   /// the Graph stay symbolic, so call `Graph::bind` to get numbers.
   std::optional<Graph> lower(std::string_view name, const DimBindings& dims);
 
-  /// Names of the cells and networks, in source order.
+  /// Names of the file's own cells and networks, in source order; imported ones are not listed,
+  /// but `lower` finds them, too.
   std::vector<std::string> definitions() const;
+  /// Whether the file's own definition of this name is a network.
+  bool is_network(std::string_view name) const;
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
   /// All diagnostics as text for a terminal.
   std::string render() const { return diagnostics_.render(files_); }
-  /// The syntax tree as indented text, whole or of one definition.
+  /// The syntax tree as .rnn text: of the file, or of one definition, const or fn wherever it is.
   std::string print_ast(std::optional<std::string_view> name = std::nullopt) const;
 
  private:
   std::vector<SourceFile> files_;
   Diagnostics diagnostics_;
-  std::unique_ptr<ast::Module> module_;
-  bool parsed_ = false;  // without syntax errors
+  std::vector<ast::Module> modules_;  // one for each file
+  bool parsed_ = false;               // without syntax errors
 };
 
 }  // namespace rnnc

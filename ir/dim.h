@@ -74,7 +74,7 @@ class Dim {
   static std::string to_string(const Term& term, bool with_sign);
 };
 
-/// Rank 0 to 3, row-major; rank 0 is a scalar.
+/// Rank 0 to 4, row-major; rank 0 is a scalar.
 using Shape = std::vector<Dim>;
 
 /// "[2 * H, I]", "[]".

@@ -5,7 +5,11 @@
 /// batch axis is implied on every value that depends on an input or a state.
 ///
 /// A state is a pair: `Op::State` nodes read it at t - delay, and `StateDecl::next` is the value it
-/// takes at t. Those pairs are the only edges that cross steps.
+/// takes at t. Those pairs and `Op::Reverse` are the only edges that cross steps.
+///
+/// Every value that varies over time runs forward (inputs and outputs do) or in reverse, where
+/// step t stands for step T - 1 - t of the sequence: `Op::Reverse` goes from one to the other, and
+/// no op mixes them. A state runs as `StateDecl::reversed` says.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +38,12 @@ struct Node {
   Op op = Op::Constant;
   Type type;
   std::vector<NodeId> operands;  // always smaller ids: the arena is in topological order
-  uint32_t decl = 0;             // Input, Param, State: index into the Graph's list of these
+  uint32_t decl = 0;             // Input, Param, State: index into the Graph's list of these.
+                                 // Valid, Reset: 1 for values that run in reverse, else 0
   uint32_t delay = 0;            // Input, State: steps back in time
   double value = 0;              // Constant
+  Dim begin = {};                // Slice, Index: the first element
+  Dim end = {};                  // Slice: past the last element
   SourceLocation location;
 };
 
@@ -52,19 +59,27 @@ struct InputDecl {
   SourceLocation location;
 };
 
-/// A parameter; its name is the tensor's name in a weights file (`LSTM.0.W_i` in a network).
+/// A parameter; its name is the tensor's name in a weights file (`LSTM.0.W_i` in a network). An
+/// array of L params is one of shape [L, ...]; N blocks of a block-diagonal [H, K] are one of shape
+/// [N, H / N, K / N].
 struct ParamDecl {
   std::string name;
   Type type;
   SourceLocation location;
 };
 
+/// Names of implied states, which hold earlier values, end in `@` and how far they reach back:
+/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does.
 struct StateDecl {
   std::string name;
-  Type type;
+  Type type;              // of an array of L states [L, ...]
   NodeId init = kNoNode;  // value before the first step; depends on params and constants alone
   NodeId next = kNoNode;  // value at step t
   SourceLocation location;
+  bool reversed = false;  // runs from the sequence's last step to its first
+  /// The state that this one is an earlier value of: what it starts as if the caller gives that
+  /// one a value and this one none.
+  std::optional<uint32_t> delay_of = {};
 };
 
 struct OutputDecl {
@@ -92,19 +107,25 @@ struct Graph {
   NodeId state(uint32_t decl, uint32_t delay = 1, SourceLocation location = {});
   NodeId constant(double value, SourceLocation location = {});
   NodeId apply(Op op, std::vector<NodeId> operands, SourceLocation location = {});
+  NodeId eye(Dim size, SourceLocation location = {});
+  NodeId valid(bool reversed, SourceLocation location = {});
+  NodeId reset(bool reversed, SourceLocation location = {});
+  NodeId broadcast(NodeId scalar, Shape shape, SourceLocation location = {});
+  NodeId slice(NodeId operand, Dim begin, Dim end, SourceLocation location = {});
+  NodeId index(NodeId operand, Dim position, SourceLocation location = {});
 
-  /// Replaces bound symbols in every shape and drops them from `dims`.
+  /// Replaces bound symbols in every shape and position and drops them from `dims`.
   void bind(const DimBindings& bindings);
 };
 
-/// The type of `op` on operands of these types: MatMul, reductions and scalar ops. Nothing when
-/// they do not fit.
+/// The type of `op` on operands of these types, where they alone decide it: MatMul, Concat, Stack,
+/// Transpose, Reverse, reductions and scalar ops. Nothing when they do not fit.
 std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
 
 /// `bindings` completed with the graph's defaults. An error names every symbol without a value,
-/// every name in `bindings` that the graph does not have, and every shape that these values make
-/// fractional, negative, empty or absurdly large. With what this returns, `bind` leaves plain
-/// numbers.
+/// every name in `bindings` that the graph does not have, every shape that these values make
+/// fractional, negative, empty or absurdly large, and every slice and index out of range. With what
+/// this returns, `bind` leaves plain numbers.
 Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
 
 }  // namespace rnnc

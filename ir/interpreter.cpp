@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/sweeps.h"
+
 namespace rnnc {
 namespace {
 
@@ -65,36 +67,30 @@ class Interpreter {
       : graph_(graph),
         args_(args),
         steps_(static_cast<size_t>(args.steps)),
-        batch_(static_cast<size_t>(args.batch)) {
+        batch_(static_cast<size_t>(args.batch)),
+        sweeps_(find_sweeps(graph).value()) {
     check_args();
   }
 
   InterpreterResult run() {
     prepare_values();
+    prepare_kept();
     prepare_states();
-    InterpreterResult result;
     for (const OutputDecl& output : graph_.outputs) {
-      result.outputs.emplace_back(steps_ * batch_ * values_[output.value].width);
+      result_.outputs.emplace_back(steps_ * batch_ * values_[output.value].width);
     }
-    for (size_t t = 0; t < steps_; ++t) {
-      for (NodeId id = 0; id < values_.size(); ++id) {
-        if (!values_[id].invariant) evaluate_node(id, t);
-      }
-      for (size_t s = 0; s < graph_.states.size(); ++s) {
-        store_step(values_[graph_.states[s].next], t, sequences_[s]);
-      }
-      for (size_t o = 0; o < graph_.outputs.size(); ++o) {
-        store_step(values_[graph_.outputs[o].value], t, result.outputs[o]);
-      }
+    const uint32_t last = sweeps_.empty() ? 0 : *std::ranges::max_element(sweeps_);
+    for (uint32_t sweep = 0; sweep <= last; ++sweep) {
+      for (size_t t = 0; t < steps_; ++t) run_step(sweep, t);
     }
     for (size_t s = 0; s < graph_.states.size(); ++s) {
       const size_t size = initial_[s].size();
-      result.final_states.push_back(
+      result_.final_states.push_back(
           steps_ == 0 ? initial_[s]
                       : std::vector(sequences_[s].end() - static_cast<ptrdiff_t>(size),
                                     sequences_[s].end()));
     }
-    return result;
+    return std::move(result_);
   }
 
  private:
@@ -125,17 +121,57 @@ class Interpreter {
 
   /// Allocates every value, and computes those that do not change with time, once.
   void prepare_values() {
+    const std::vector<Direction> directions = find_directions(graph_);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_[id];
       Value value;
       value.width = width(node.type);
-      value.invariant =
-          node.op != Op::Input && node.op != Op::State &&
-          std::ranges::all_of(node.operands, [this](NodeId o) { return values_[o].invariant; });
+      value.invariant = directions[id] == Direction::Invariant;
       value.elements.resize(value.width * (value.invariant ? 1 : batch_));
       values_.push_back(std::move(value));
       if (values_.back().invariant) evaluate_node(id, 0);
     }
+  }
+
+  /// Values of an earlier sweep than that of a node that takes them are kept for all steps.
+  void prepare_kept() {
+    kept_.resize(values_.size());
+    for (NodeId id = 0; id < values_.size(); ++id) {
+      for (const NodeId operand : graph_[id].operands) {
+        if (sweeps_[operand] == sweeps_[id] || values_[operand].invariant) continue;
+        kept_[operand].resize(steps_ * batch_ * values_[operand].width);
+      }
+    }
+  }
+
+  /// What of the values at step `t` of its direction a sweep computes, and what becomes of them.
+  void run_step(uint32_t sweep, size_t t) {
+    for (NodeId id = 0; id < values_.size(); ++id) {
+      if (values_[id].invariant) continue;
+      if (sweeps_[id] == sweep) {
+        evaluate_node(id, t);
+        if (!kept_[id].empty()) store_step(values_[id], t, kept_[id]);
+      } else if (sweeps_[id] < sweep && !kept_[id].empty()) {
+        load_step(kept_[id], t, values_[id]);
+      }
+    }
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      const NodeId next = graph_.states[s].next;
+      if (sweeps_[next] == sweep) store_step(values_[next], t, sequences_[s]);
+    }
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const NodeId value = graph_.outputs[o].value;
+      if (sweeps_[value] == sweep) store_step(values_[value], t, result_.outputs[o]);
+    }
+  }
+
+  /// The caller's initial value of a state, or null: what is not given starts as what it is an
+  /// earlier value of, if that is given.
+  const std::vector<double>* given(size_t state) const {
+    if (args_.initial_states.empty()) return nullptr;
+    if (!args_.initial_states[state].empty()) return &args_.initial_states[state];
+    const std::optional<uint32_t>& delay_of = graph_.states[state].delay_of;
+    return delay_of ? given(*delay_of) : nullptr;
   }
 
   /// Initial values: the caller's, or the declared one for every row.
@@ -143,8 +179,8 @@ class Interpreter {
     for (size_t s = 0; s < graph_.states.size(); ++s) {
       const size_t size = width(graph_.states[s].type);
       sequences_.emplace_back(steps_ * batch_ * size);
-      if (!args_.initial_states.empty() && !args_.initial_states[s].empty()) {
-        initial_.push_back(args_.initial_states[s]);
+      if (const std::vector<double>* values = given(s)) {
+        initial_.push_back(*values);
         continue;
       }
       const Value& declared = values_[graph_.states[s].init];
@@ -171,48 +207,111 @@ class Interpreter {
       case Op::Constant:
         out.elements[0] = node.value;
         return;
-      case Op::MatMul:
-        return multiply(node, rows, out);
+      case Op::Eye:
+        for (size_t i = 0; i < out.width; i += size_of(node.type.shape[0]) + 1) out.elements[i] = 1;
+        return;
+      case Op::Valid:
+        std::ranges::fill(out.elements, 1.0);
+        return;
+      case Op::Reset:
+        std::ranges::fill(out.elements, 0.0);
+        return;
+      case Op::Reverse:
+        return load_reversed(node, t, out);
       default:
         break;
     }
-    for (size_t b = 0; b < rows; ++b) {
-      if (is_reduction(node.op)) {
-        reduce_row(node, b, out);
-      } else {
-        apply_row(node, b, out);
+    for (size_t b = 0; b < rows; ++b) evaluate_row(node, b, out);
+  }
+
+  void evaluate_row(const Node& node, size_t b, Value& out) const {
+    switch (node.op) {
+      case Op::Broadcast:
+        std::fill_n(out.row(b), out.width, values_[node.operands[0]].row(b)[0]);
+        return;
+      case Op::Slice:
+      case Op::Index: {
+        // Row-major: what lies along the first axis lies side by side.
+        const size_t begin = size_of(node.begin);
+        const size_t axis = node.op == Op::Slice ? size_of(node.end) - begin : 1;
+        std::copy_n(values_[node.operands[0]].row(b) + begin * (out.width / axis), out.width,
+                    out.row(b));
+        return;
       }
+      case Op::Concat:
+      case Op::Stack: {
+        double* target = out.row(b);
+        for (const NodeId operand : node.operands) {
+          target = std::copy_n(values_[operand].row(b), values_[operand].width, target);
+        }
+        return;
+      }
+      case Op::Transpose: {
+        const size_t rows = size_of(node.type.shape[0]);
+        const size_t columns = size_of(node.type.shape[1]);
+        const double* source = values_[node.operands[0]].row(b);
+        for (size_t i = 0; i < out.width; ++i) {
+          out.row(b)[i] = source[i % columns * rows + i / columns];
+        }
+        return;
+      }
+      case Op::MatMul:
+        return multiply_row(node, b, out);
+      default:
+        return is_reduction(node.op) ? reduce_row(node, b, out) : apply_row(node, b, out);
     }
   }
 
   // Inputs before the first step are zero.
   void load_input(const Node& node, size_t t, Value& out) const {
-    const size_t size = batch_ * out.width;
     if (t < node.delay) {
       std::ranges::fill(out.elements, 0.0);
     } else {
-      std::copy_n(args_.inputs[node.decl].data() + (t - node.delay) * size, size,
-                  out.elements.data());
+      load_step(args_.inputs[node.decl], t - node.delay, out);
     }
   }
 
   // Before the first step a state stands at its initial value for all earlier times.
   void load_state(const Node& node, size_t t, Value& out) const {
-    const size_t size = batch_ * out.width;
-    const double* source = t < node.delay ? initial_[node.decl].data()
-                                          : sequences_[node.decl].data() + (t - node.delay) * size;
-    std::copy_n(source, size, out.elements.data());
+    if (t < node.delay) {
+      out.elements = initial_[node.decl];
+    } else {
+      load_step(sequences_[node.decl], t - node.delay, out);
+    }
   }
 
-  void multiply(const Node& node, size_t rows, Value& out) const {
+  /// Step T - 1 - t of an input or of what an earlier sweep kept.
+  void load_reversed(const Node& node, size_t t, Value& out) const {
+    const NodeId operand = node.operands[0];
+    const Node& source = graph_[operand];
+    if (out.invariant) {
+      out.elements = values_[operand].elements;
+    } else if (source.op == Op::Input && source.delay == 0) {
+      load_step(args_.inputs[source.decl], steps_ - 1 - t, out);
+    } else {
+      load_step(kept_[operand], steps_ - 1 - t, out);
+    }
+  }
+
+  void multiply_row(const Node& node, size_t b, Value& out) const {
     const Value& left = values_[node.operands[0]];
     const Value& right = values_[node.operands[1]];
-    const Shape& left_shape = graph_[node.operands[0]].type.shape;
-    const Shape& right_shape = graph_[node.operands[1]].type.shape;
-    const size_t m = left_shape.size() == 2 ? size_of(left_shape[0]) : 1;
+    Shape left_shape = graph_[node.operands[0]].type.shape;
+    Shape right_shape = graph_[node.operands[1]].type.shape;
+    // A matrix for each block, a piece of the vector for each.
+    size_t blocks = 1;
+    for (Shape* shape : {&left_shape, &right_shape}) {
+      if (shape->size() != 3) continue;
+      blocks = size_of(shape->front());
+      shape->erase(shape->begin());
+    }
+    const bool block_left = left_shape.size() == 2;
+    const size_t m = block_left ? size_of(left_shape[0]) : 1;
     const size_t n = right_shape.size() == 2 ? size_of(right_shape[1]) : 1;
-    const size_t k = size_of(right_shape[0]);
-    for (size_t b = 0; b < rows; ++b) matmul(left.row(b), right.row(b), out.row(b), m, k, n);
+    const size_t k = block_left ? size_of(left_shape[1]) : left.width / blocks;
+    for (size_t i = 0; i < blocks; ++i) {
+      matmul(left.row(b) + i * m * k, right.row(b) + i * k * n, out.row(b) + i * m * n, m, k, n);
+    }
   }
 
   static size_t size_of(const Dim& dim) { return static_cast<size_t>(*dim.constant()); }
@@ -240,6 +339,11 @@ class Interpreter {
     }
   }
 
+  void load_step(const std::vector<double>& sequence, size_t t, Value& out) const {
+    std::copy_n(sequence.data() + t * out.elements.size(), out.elements.size(),
+                out.elements.data());
+  }
+
   void store_step(const Value& value, size_t t, std::vector<double>& sequence) const {
     double* target = sequence.data() + t * batch_ * value.width;
     for (size_t b = 0; b < batch_; ++b) {
@@ -251,9 +355,12 @@ class Interpreter {
   const InterpreterArgs& args_;
   const size_t steps_;
   const size_t batch_;
+  const std::vector<uint32_t> sweeps_;
   std::vector<Value> values_;                   // per node
+  std::vector<std::vector<double>> kept_;       // per node: [T, B, ...], or empty
   std::vector<std::vector<double>> initial_;    // per state: [B, ...]
-  std::vector<std::vector<double>> sequences_;  // per state: [T, B, ...]
+  std::vector<std::vector<double>> sequences_;  // per state: [T, B, ...], in its direction
+  InterpreterResult result_;
 };
 
 }  // namespace

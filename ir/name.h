@@ -1,4 +1,4 @@
-/// What a name may look like in the IR: `h`, `LSTM.0.W_i`, and any UTF-8 letter.
+/// What a name may look like in the IR: `h`, `LSTM.0.W_i`, `h@2`, and any UTF-8 letter.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline bool starts_name(char c) {
 }
 
 inline bool continues_name(char c) {
-  return starts_name(c) || is_digit(c) || c == '.';
+  return starts_name(c) || is_digit(c) || c == '.' || c == '@';
 }
 
 inline bool is_name(std::string_view text) {

@@ -66,6 +66,10 @@ constexpr OpInfo leaf(Op op, std::string_view name) {
   return {op, name, 0, false, false, NanRule::Propagate, "", {}};
 }
 
+constexpr OpInfo structure(Op op, std::string_view name, int arity) {
+  return {op, name, arity, false, false, NanRule::Propagate, "", {}};
+}
+
 constexpr OpInfo reduction(Op op, std::string_view name) {
   return {op, name, 1, false, true, NanRule::Propagate, "", {}};
 }
@@ -76,6 +80,16 @@ constexpr auto kOps = std::to_array<OpInfo>({
     leaf(Op::Param, "param"),
     leaf(Op::State, "state"),
     leaf(Op::Constant, "const"),
+    leaf(Op::Eye, "eye"),
+    leaf(Op::Valid, "valid"),
+    leaf(Op::Reset, "reset"),
+    structure(Op::Broadcast, "broadcast", 1),
+    structure(Op::Slice, "slice", 1),
+    structure(Op::Index, "index", 1),
+    structure(Op::Concat, "concat", kAnyArity),
+    structure(Op::Stack, "stack", kAnyArity),
+    structure(Op::Transpose, "transpose", 1),
+    structure(Op::Reverse, "reverse", 1),
     {Op::MatMul, "matmul", 2, false, false, NanRule::Propagate, "", {}},
     reduction(Op::Sum, "sum"),
     reduction(Op::Mean, "mean"),

@@ -15,8 +15,21 @@ enum class Op : uint8_t {
   Param,     // a parameter
   State,     // a state at step t - delay, delay >= 1
   Constant,  // a scalar literal
+  Eye,       // the identity matrix [n, n]
+  Valid,     // 1 while t is below the sequence's length, else 0 (passes/sequence_features.h)
+  Reset,     // 1 where the state begins anew at this step, else 0 (likewise)
+  // Structure: elements move, no arithmetic. "First axis" is the values' own; batch is implied.
+  Broadcast,  // a scalar to the node's shape
+  Slice,      // elements [begin, end) of the first axis
+  Index,      // element `begin` of the first axis, which goes away
+  Concat,     // one after the other along the first axis; one or more operands
+  Stack,      // operands of one shape along a new first axis; one or more
+  Transpose,  // of a matrix
+  Reverse,    // the sequence backwards: the value at step T - 1 - t, T the sequence's length
   // Products and reductions.
-  MatMul,  // NumPy's `@` on ranks 1 and 2
+  MatMul,  // NumPy's `@` on ranks 1 and 2; rank 3 is block-diagonal: [N, P, Q] @ [N * Q] is [N *
+           // P],
+           // and [N * P] @ [N, P, Q] is [N * Q], block by block
   Sum,     // reductions go over the last axis
   Mean,
   Var,  // population variance
@@ -34,6 +47,9 @@ enum class NanRule : uint8_t {
   Compare,    // a comparison: false with NaN, except `ne`
   Select,     // `where`: only the chosen operand counts; a NaN condition is true
 };
+
+/// `OpInfo::arity` of Concat and Stack: one operand or more.
+inline constexpr int kAnyArity = -1;
 
 struct OpInfo {
   Op op;

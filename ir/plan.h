@@ -5,22 +5,29 @@
 ///
 ///     params:   run every Once stage, unless the last call's results are to be kept
 ///     states:   for each state: `init_given` if the caller gave one, else `init_declared`
-///     steps:    for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
-///                 for each stage after the Once stages:
-///                   Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
-///                   Step:     for t = t0 … t0 + n - 1: each launch, over rows b
-///                 for each Chunk buffer with history D > 0: slots [n, n + D) move to [0, D)
+///     steps:    for each sweep s = 0, 1, … < `sweeps`:
+///                 for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
+///                   for each stage of sweep s after the Once stages:
+///                     Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
+///                     Step:     for t = t0 … t0 + n - 1: each launch, over rows b
+///                   for each Chunk buffer of sweep s with history D > 0: slots [n, n + D) move to
+///                   [0, D)
 ///     finals:   for each state whose final value is asked for: `write_final`
 ///
 /// Launches of one stage or state run in order, each after the one before it is done. State
 /// launches run over rows b and address Chunk buffers as at step t0 = t of the next chunk: delay d
 /// is slot history - d.
 ///
+/// A sweep goes over the whole sequence; what a later sweep needs of an earlier one lies in
+/// buffers of extent Steps. There is more than one only where a value computed here runs in
+/// reverse.
+///
 /// C is `Plan::chunk`. Products always run at chunk size, so that a sequence run in pieces that are
 /// multiples of C gives the bits of one run.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,7 +53,7 @@ enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temp
 enum class Extent : uint8_t {
   Invariant,  // 1 row, the same for every t and b
   Batch,      // B rows: row b. Used by Step launches and state launches only
-  Steps,      // T * B rows: row t * B + b. The caller's sequences
+  Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
   Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
 };
 
@@ -59,7 +66,10 @@ struct Buffer {
   uint32_t slot = 0;     // Caller: index among the Graph's inputs, params, outputs or states
   int64_t width = 0;     // elements in a row; an Invariant matrix [N, K] has width N * K
   uint32_t history = 0;  // Chunk: earlier steps kept in front
-  int64_t offset = 0;    // bytes, a multiple of 256 (Workspace, Resident)
+  /// Bytes, a multiple of 256 (Workspace, Resident). Workspace buffers of extent Steps come after
+  /// all others: theirs begin `Plan::workspace_bytes + offset * T` bytes into the workspace.
+  int64_t offset = 0;
+  uint32_t sweep = 0;  // Chunk: when its history moves
 };
 
 /// Which elements of a buffer row (t, b) of a launch touches: those from `column` on, at step
@@ -108,8 +118,10 @@ struct ElementwiseLaunch {
 };
 
 /// out[row, 0:n] = sum over k of left[row, 0:k] * weight, with weight [n, k] row-major, or [k, n]
-/// when `transposed`. `left` and `weight` have the plan's storage type, `out` its compute type.
-/// Sums are in the compute type. Rows are as for elementwise launches.
+/// when `transposed`. With several blocks, the same for each block i of them: out's columns from
+/// i * n, left's from i * k, the weight's elements from i * n * k. `left` and `weight` have the
+/// plan's storage type, `out` its compute type. Sums are in the compute type. Rows are as for
+/// elementwise launches.
 struct GemmLaunch {
   Access left;
   Access weight;
@@ -118,17 +130,42 @@ struct GemmLaunch {
   int64_t k = 0;
   bool transposed = false;
   int64_t once_rows = 1;
+  int64_t blocks = 1;
 };
 
-/// Copies `count` elements between Invariant buffers of one dtype (Once stages only): packs
-/// weights.
+/// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
+/// `transposed`: source is a matrix [rows, columns], target [columns, rows].
 struct CopyLaunch {
   Access source;
   Access target;
-  int64_t count = 0;
+  int64_t rows = 1;
+  int64_t columns = 0;
+  bool transposed = false;
 };
 
-using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch>;
+/// Reads a sequence backwards (Sequence stages only): row (t, b) of target, a Chunk buffer, becomes
+/// row (L - 1 - t, b) of source, a Steps buffer of the same dtype, for t below sequence b's length
+/// L, else zero. `width` elements of each row.
+struct ReverseLaunch {
+  Access source;
+  Access target;
+  int64_t width = 0;
+};
+
+/// Fills a Chunk buffer of width 1 and the compute type (Sequence stages only) with 1 or 0 for each
+/// row (t, b), L being sequence b's length:
+///   Valid         t < L
+///   Reset         reset[t, b]
+///   ResetReverse  0 < t < L and reset[L - t, b]: a reset parts step L - t from the one before it,
+///                 and this is where a reversed run crosses from the one to the other
+/// Lengths that are not given are T, clamped to [0, T]; a reset mask that is not given is zero.
+struct MaskLaunch {
+  enum class Kind : uint8_t { Valid, Reset, ResetReverse };
+  Kind kind = Kind::Valid;
+  Access target;
+};
+
+using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch>;
 
 /// How often a stage's launches run; see the top of this file.
 enum class Domain : uint8_t { Once, Sequence, Step };
@@ -141,10 +178,13 @@ struct Stage {
   RecurrenceClass recurrence = RecurrenceClass::None;  // None unless Step
   std::string name;                                    // the states of a Step stage, for people
   std::vector<Launch> launches;
+  uint32_t sweep = 0;  // Once stages: 0
 };
 
 struct StatePlan {
   std::string name;
+  /// As in StateDecl: whose given value this one starts as if it is not given one itself.
+  std::optional<uint32_t> delay_of = {};
   ElementwiseLaunch init_given;     // from the caller's initial state, into every history slot
   ElementwiseLaunch init_declared;  // from the declared initial value
   ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
@@ -157,16 +197,19 @@ struct Plan {
   int64_t chunk = 0;         // C, steps
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
-  std::vector<Stage> stages;  // Once stages first
-  /// The Graph's states in order, then one for each input that is read at an earlier step, named
-  /// `x.before`: nobody gives or asks for those, they always start as declared (at zero), and only
-  /// their `init_declared` is filled in.
-  std::vector<StatePlan> states;
-  int64_t workspace_bytes = 0;
+  std::vector<Stage> stages;      // Once stages first, then by sweep
+  std::vector<StatePlan> states;  // the Graph's, in order, implied ones included
+  uint32_t sweeps = 1;
+  int64_t workspace_bytes = 0;           // of Workspace buffers that do not grow with T
+  int64_t workspace_bytes_per_step = 0;  // of those of extent Steps, a multiple of 256
   int64_t resident_bytes = 0;
 };
 
-/// Bytes of a Workspace or Resident buffer (rows * width * element size).
+/// Bytes of workspace that T steps need.
+int64_t workspace_bytes(const Plan& plan, int64_t steps);
+
+/// Bytes of a Workspace or Resident buffer (rows * width * element size); of one of extent Steps,
+/// bytes per step.
 int64_t byte_size(const Plan& plan, const Buffer& buffer);
 
 /// The plan as text, for `rnnc emit --as plan` and tests.

@@ -77,6 +77,18 @@ std::string_view spelling(RecurrenceClass recurrence) {
   return "dense";
 }
 
+std::string_view spelling(MaskLaunch::Kind kind) {
+  switch (kind) {
+    case MaskLaunch::Kind::Valid:
+      return "valid";
+    case MaskLaunch::Kind::Reset:
+      return "reset";
+    case MaskLaunch::Kind::ResetReverse:
+      break;
+  }
+  return "reset reversed";
+}
+
 /// Appends lines to one string.
 class Printer {
  public:
@@ -85,8 +97,9 @@ class Printer {
   std::string print() {
     line("plan {}: {}, batch {}, chunk {}", plan_.name, to_string(plan_.dtype), plan_.batch,
          plan_.chunk);
-    line("memory: workspace {} bytes, resident {} bytes", plan_.workspace_bytes,
-         plan_.resident_bytes);
+    const int64_t per_step = plan_.workspace_bytes_per_step;
+    line("memory: workspace {} bytes{}, resident {} bytes", plan_.workspace_bytes,
+         per_step == 0 ? "" : fmt::format(" and {} per step", per_step), plan_.resident_bytes);
     line("buffers:");
     for (BufferId id = 0; id < plan_.buffers.size(); ++id) print_buffer(id);
     line("kernels:");
@@ -110,10 +123,12 @@ class Printer {
     const Buffer& buffer = plan_.buffers[id];
     std::string rest;
     if (buffer.history > 0) rest += fmt::format(", history {}", buffer.history);
+    if (buffer.sweep > 0) rest += fmt::format(", sweep {}", buffer.sweep);
     if (buffer.placement == Placement::Caller) {
       rest += fmt::format(", slot {}", buffer.slot);
     } else {
-      rest += fmt::format(", at {}, {} bytes", buffer.offset, byte_size(plan_, buffer));
+      rest += fmt::format(", at {}, {} bytes{}", buffer.offset, byte_size(plan_, buffer),
+                          buffer.extent == Extent::Steps ? " per step" : "");
     }
     line("  b{} {}: {} {} {}, {} x {}{}", id, buffer.name, to_string(buffer.dtype),
          spelling(buffer.placement), spelling(buffer.role), spelling(buffer.extent), buffer.width,
@@ -158,6 +173,7 @@ class Printer {
     if (stage.domain == Domain::Step) {
       title += fmt::format(" {} ({})", stage.name, spelling(stage.recurrence));
     }
+    if (stage.sweep > 0) title += fmt::format(", sweep {}", stage.sweep);
     line("  {}:", title);
     for (const Launch& launch : stage.launches) {
       const std::string text = std::visit([&](const auto& l) { return launch_text(l); }, launch);
@@ -166,7 +182,8 @@ class Printer {
   }
 
   void print_state(const StatePlan& state) {
-    line("  {}:", state.name);
+    const std::string of = state.delay_of ? plan_.states[*state.delay_of].name : "";
+    line("  {}{}:", state.name, of.empty() ? "" : fmt::format(" (a delay of {})", of));
     print_state_launch("given", state.init_given);
     print_state_launch("declared", state.init_declared);
     print_state_launch("final", state.write_final);
@@ -189,15 +206,30 @@ class Printer {
   }
 
   std::string launch_text(const GemmLaunch& launch) const {
+    const int64_t blocks = launch.blocks;
     return fmt::format(
-        "gemm {} = {} @ {}{}, n {}, k {}{}", access_text(launch.out, launch.n),
-        access_text(launch.left, launch.k), access_text(launch.weight, launch.n * launch.k),
-        launch.transposed ? "" : "^T", launch.n, launch.k, rows_text(launch.once_rows));
+        "gemm {} = {} @ {}{}, n {}, k {}{}{}", access_text(launch.out, launch.n * blocks),
+        access_text(launch.left, launch.k * blocks),
+        access_text(launch.weight, launch.n * launch.k * blocks), launch.transposed ? "" : "^T",
+        launch.n, launch.k, blocks == 1 ? "" : fmt::format(", {} blocks", blocks),
+        rows_text(launch.once_rows));
   }
 
   std::string launch_text(const CopyLaunch& launch) const {
-    return fmt::format("copy {} = {}", access_text(launch.target, launch.count),
-                       access_text(launch.source, launch.count));
+    const int64_t count = launch.rows * launch.columns;
+    std::string text = fmt::format("copy {} = {}", access_text(launch.target, count),
+                                   access_text(launch.source, count));
+    if (launch.transposed) text += fmt::format("^T, {} x {}", launch.rows, launch.columns);
+    return text;
+  }
+
+  std::string launch_text(const ReverseLaunch& launch) const {
+    return fmt::format("reverse {} = {}", access_text(launch.target, launch.width),
+                       access_text(launch.source, launch.width));
+  }
+
+  std::string launch_text(const MaskLaunch& launch) const {
+    return fmt::format("mask {} = {}", access_text(launch.target, 1), spelling(launch.kind));
   }
 
   static std::string rows_text(int64_t rows) {

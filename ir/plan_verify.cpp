@@ -2,7 +2,7 @@
 // 2. Kernels: operands come earlier, arguments are in range and used one way.
 // 3. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
 //    extent, and read what an earlier launch wrote. What is written is kept per buffer and slot as
-//    column intervals.
+//    column intervals; of what one sweep writes, the next finds whole sequences and histories.
 // 4. Every history slot starts with a value; every output and final state is written.
 #include <algorithm>
 #include <map>
@@ -13,6 +13,8 @@
 
 namespace rnnc {
 namespace {
+
+constexpr int64_t kAlignment = 256;
 
 /// A set of columns as sorted, disjoint, non-adjacent half-open intervals.
 class Columns {
@@ -134,11 +136,14 @@ class Verifier {
       if (caller && buffer.extent != extent_of(buffer.role)) {
         return fail("buffer {}: not the extent of its role", buffer.name);
       }
-      if (!caller && buffer.extent == Extent::Steps) {
-        return fail("buffer {}: only the caller has whole sequences", buffer.name);
+      if (buffer.placement == Placement::Resident && buffer.extent == Extent::Steps) {
+        return fail("buffer {}: whole sequences are the caller's or in the workspace", buffer.name);
       }
       if (buffer.extent != Extent::Chunk && buffer.history > 0) {
         return fail("buffer {}: only chunks have a history", buffer.name);
+      }
+      if (buffer.sweep >= plan_.sweeps) {
+        return fail("buffer {}: there is no sweep {}", buffer.name, buffer.sweep);
       }
       if (buffer.width < 1) return fail("buffer {}: rows of {}", buffer.name, buffer.width);
     }
@@ -161,23 +166,45 @@ class Verifier {
   }
 
   Status check_overlaps() const {
-    for (const Placement placement : {Placement::Workspace, Placement::Resident}) {
-      std::vector<const Buffer*> buffers;
-      for (const Buffer& buffer : plan_.buffers) {
-        if (buffer.placement == placement) buffers.push_back(&buffer);
-      }
-      std::ranges::sort(buffers, {}, &Buffer::offset);
-      int64_t end = 0;
-      for (const Buffer* buffer : buffers) {
-        if (buffer->offset % 256 != 0) return fail("buffer {} is not aligned", buffer->name);
-        if (buffer->offset < end) return fail("buffer {} overlaps another", buffer->name);
-        end = buffer->offset + byte_size(plan_, *buffer);
-      }
-      const bool workspace = placement == Placement::Workspace;
-      if (end > (workspace ? plan_.workspace_bytes : plan_.resident_bytes)) {
-        return fail("the {} is too small", workspace ? "workspace" : "resident memory");
-      }
+    const auto workspace = [](const Buffer& buffer) {
+      return buffer.placement == Placement::Workspace && buffer.extent != Extent::Steps;
+    };
+    const auto per_step = [](const Buffer& buffer) {
+      return buffer.placement == Placement::Workspace && buffer.extent == Extent::Steps;
+    };
+    const auto resident = [](const Buffer& buffer) {
+      return buffer.placement == Placement::Resident;
+    };
+    if (Status status = check_overlap(workspace, plan_.workspace_bytes, "workspace"); !status) {
+      return status;
     }
+    if (Status status =
+            check_overlap(per_step, plan_.workspace_bytes_per_step, "workspace per step");
+        !status) {
+      return status;
+    }
+    if (plan_.workspace_bytes_per_step % kAlignment != 0 ||
+        (plan_.workspace_bytes_per_step > 0 && plan_.workspace_bytes % kAlignment != 0)) {
+      return fail("the workspace per step is not aligned");
+    }
+    return check_overlap(resident, plan_.resident_bytes, "resident memory");
+  }
+
+  /// Buffers of one piece of memory.
+  template <typename InThis>
+  Status check_overlap(InThis in_this, int64_t bytes, std::string_view what) const {
+    std::vector<const Buffer*> buffers;
+    for (const Buffer& buffer : plan_.buffers) {
+      if (in_this(buffer)) buffers.push_back(&buffer);
+    }
+    std::ranges::sort(buffers, {}, &Buffer::offset);
+    int64_t end = 0;
+    for (const Buffer* buffer : buffers) {
+      if (buffer->offset % kAlignment != 0) return fail("buffer {} is not aligned", buffer->name);
+      if (buffer->offset < end) return fail("buffer {} overlaps another", buffer->name);
+      end = buffer->offset + byte_size(plan_, *buffer);
+    }
+    if (end > bytes) return fail("the {} is too small", what);
     return {};
   }
 
@@ -201,12 +228,8 @@ class Verifier {
     if ((stage.domain == Domain::Step) != (stage.recurrence != RecurrenceClass::None)) {
       return fail("the class of its recurrence does not fit its domain");
     }
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (plan_.buffers[i].placement != Placement::Caller &&
-          plan_.buffers[i].extent == Extent::Batch) {
-        written_[i].clear();  // a step's values end with it
-      }
-    }
+    if (Status status = enter_sweep(stage); !status) return status;
+    forget([](const Buffer& buffer) { return buffer.extent == Extent::Batch; });
     late_reads_.clear();
     const Where where = stage.domain == Domain::Once       ? Where::Once
                         : stage.domain == Domain::Sequence ? Where::Sequence
@@ -220,6 +243,28 @@ class Verifier {
       if (Status status = check_written(read, 0); !status) return status;
     }
     return {};
+  }
+
+  Status enter_sweep(const Stage& stage) {
+    if (stage.sweep >= plan_.sweeps) return fail("there is no sweep {}", stage.sweep);
+    if (stage.domain == Domain::Once && stage.sweep > 0) return fail("a Once stage is in a sweep");
+    if (stage.sweep < sweep_) return fail("sweep {} comes after sweep {}", stage.sweep, sweep_);
+    if (stage.sweep == sweep_) return {};
+    sweep_ = stage.sweep;
+    // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
+    complete_ = written_;
+    forget(
+        [](const Buffer& buffer) { return buffer.extent == Extent::Chunk && buffer.history == 0; });
+    return {};
+  }
+
+  /// What buffers of the program's own hold is no value any more: a step's end with it.
+  template <typename Forgotten>
+  void forget(Forgotten forgotten) {
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& buffer = plan_.buffers[i];
+      if (buffer.placement != Placement::Caller && forgotten(buffer)) written_[i].clear();
+    }
   }
 
   Status check_launch(const ElementwiseLaunch& launch, Where where) {
@@ -238,11 +283,12 @@ class Verifier {
   }
 
   Status check_launch(const GemmLaunch& launch, Where where) {
-    const Touch left{launch.left, launch.k, plan_.dtype, false};
-    const Touch weight{launch.weight, launch.n * launch.k, plan_.dtype, false};
-    const Touch out{launch.out, launch.n, compute_type(plan_.dtype), true};
-    if (launch.n < 1 || launch.k < 1) return fail("a product of nothing");
+    if (launch.n < 1 || launch.k < 1 || launch.blocks < 1) return fail("a product of nothing");
     if (where == Where::State) return fail("a product of states alone");
+    const int64_t blocks = launch.blocks;
+    const Touch left{launch.left, launch.k * blocks, plan_.dtype, false};
+    const Touch weight{launch.weight, launch.n * launch.k * blocks, plan_.dtype, false};
+    const Touch out{launch.out, launch.n * blocks, compute_type(plan_.dtype), true};
     // Its rows are those of the whole launch: none of it moves along with the rows.
     if (Status status = check_touches({weight}, 1, where); !status) return status;
     if (plan_.buffers[launch.weight.buffer].extent != Extent::Invariant) {
@@ -260,11 +306,46 @@ class Verifier {
 
   Status check_launch(const CopyLaunch& launch, Where where) {
     if (where != Where::Once) return fail("copies are for Once stages");
-    if (launch.source.buffer >= plan_.buffers.size()) return fail("there is no such buffer");
-    const DType dtype = plan_.buffers[launch.source.buffer].dtype;
-    return check_touches(
-        {{launch.source, launch.count, dtype, false}, {launch.target, launch.count, dtype, true}},
-        1, where);
+    if (launch.rows < 1 || launch.columns < 1) return fail("a copy of nothing");
+    const int64_t count = launch.rows * launch.columns;
+    return check_move({launch.source, count, {}, false}, {launch.target, count, {}, true}, where);
+  }
+
+  Status check_launch(const ReverseLaunch& launch, Where where) {
+    if (where != Where::Sequence) return fail("reversals are for Sequence stages");
+    if (launch.width < 1) return fail("a reversal of nothing");
+    const Touch source{launch.source, launch.width, {}, false};
+    if (Status status = check_move(source, {launch.target, launch.width, {}, true}, where);
+        !status) {
+      return status;
+    }
+    const Buffer& from = plan_.buffers[launch.source.buffer];
+    const Buffer& to = plan_.buffers[launch.target.buffer];
+    if (from.extent != Extent::Steps) return fail("{} has not all steps to reverse", from.name);
+    if (to.extent != Extent::Chunk) return fail("the target {} is no chunk", to.name);
+    if (from.placement == Placement::Caller) return {};
+    if (sweep_ == 0 || !holds(complete_, source, 0)) {
+      return fail("{} is reversed in the sweep that writes it", from.name);
+    }
+    return {};
+  }
+
+  Status check_launch(const MaskLaunch& launch, Where where) {
+    if (where != Where::Sequence) return fail("masks are for Sequence stages");
+    const Touch target{launch.target, 1, compute_type(plan_.dtype), true};
+    if (Status status = check_touches({target}, 1, where); !status) return status;
+    const Buffer& buffer = plan_.buffers[launch.target.buffer];
+    if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
+    return fail("{} is no chunk of scalars", buffer.name);
+  }
+
+  /// Elements move as they are, of whatever type.
+  Status check_move(Touch source, Touch target, Where where) {
+    if (source.access.buffer >= plan_.buffers.size()) {
+      return fail("there is no buffer {}", source.access.buffer);
+    }
+    source.dtype = target.dtype = plan_.buffers[source.access.buffer].dtype;
+    return check_touches({source, target}, 1, where);
   }
 
   /// All reads of a launch come before its writes.
@@ -280,8 +361,15 @@ class Verifier {
     for (const Touch& touch : touches) {
       if (!touch.write) continue;
       const Access& access = touch.access;
-      written_[access.buffer][access.delay].add(access.column,
-                                                access.column + span(touch, once_rows));
+      Columns& columns = written_[access.buffer][access.delay];
+      if (access.stride == touch.count) {
+        columns.add(access.column, access.column + span(touch, once_rows));
+        continue;
+      }
+      for (int64_t row = 0; row < once_rows; ++row) {
+        const int64_t begin = access.column + row * access.stride;
+        columns.add(begin, begin + touch.count);
+      }
     }
     return {};
   }
@@ -307,8 +395,11 @@ class Verifier {
     if (walks ? access.stride != buffer.width : (where != Where::Once && access.stride != 0)) {
       return fail("{} has no stride of {}", buffer.name, access.stride);
     }
-    if (touch.write && once_rows > 1 && access.stride != touch.count) {
-      return fail("rows written to {} leave gaps or overlap", buffer.name);
+    if (touch.write && once_rows > 1 && access.stride < touch.count) {
+      return fail("rows written to {} overlap", buffer.name);
+    }
+    if (buffer.history > 0 && where != Where::State && buffer.sweep != sweep_) {
+      return fail("{} belongs to sweep {}", buffer.name, buffer.sweep);
     }
     if (access.delay > buffer.history) {
       return fail("{} does not reach back {} steps", buffer.name, access.delay);
@@ -353,21 +444,29 @@ class Verifier {
     return check_written(whole, 0);
   }
 
-  Status check_written(const Touch& touch, uint32_t slot) const {
+  /// Per buffer, by delay, the columns that have been written.
+  using Written = std::vector<std::map<uint32_t, Columns>>;
+
+  static bool holds(const Written& written, const Touch& touch, uint32_t slot) {
     const Access& access = touch.access;
-    const auto& slots = written_[access.buffer];
+    const auto& slots = written[access.buffer];
     const auto found = slots.find(slot);
-    if (found == slots.end() ||
-        !found->second.contain(access.column, access.column + touch.count)) {
-      return fail("{} is read before it is written", plan_.buffers[access.buffer].name);
-    }
-    return {};
+    return found != slots.end() &&
+           found->second.contain(access.column, access.column + touch.count);
+  }
+
+  Status check_written(const Touch& touch, uint32_t slot) const {
+    if (holds(written_, touch, slot)) return {};
+    return fail("{} is read before it is written", plan_.buffers[touch.access.buffer].name);
   }
 
   // ---- States and results ----
 
   Status check_initial_values() {
     for (const StatePlan& state : plan_.states) {
+      if (state.delay_of && *state.delay_of >= plan_.states.size()) {
+        return fail("{} is a delay of no state", state.name);
+      }
       for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
         if (launch == &state.init_given && launch->accesses.empty()) continue;
         if (Status status = check_launch(*launch, Where::State); !status) {
@@ -416,7 +515,9 @@ class Verifier {
   }
 
   const Plan& plan_;
-  std::vector<std::map<uint32_t, Columns>> written_;  // per buffer, by delay
+  Written written_;
+  Written complete_;  // by sweeps before this one
+  uint32_t sweep_ = 0;
   std::vector<Touch> late_reads_;
 };
 

@@ -19,6 +19,15 @@
 ///       next h = %7
 ///       output h = %7
 ///     }
+///
+/// Attributes of other ops and of states:
+///
+///       state h@2: [H] reversed delay of h
+///       %1 = slice %0 from 0 to H / 2 : [H / 2]
+///       %2 = index %0 at 2 : []
+///       %3 = eye : [H, H]
+///       %4 = valid : []
+///       %5 = reset reversed : []
 #pragma once
 
 #include <string>

@@ -26,6 +26,13 @@ std::string label(const Graph& graph, const Node& node) {
       return delayed(graph.states[node.decl].name, node.delay);
     case Op::Constant:
       return fmt::format("{}", node.value);
+    case Op::Slice:
+      return fmt::format("{}:{}", node.begin.to_string(), node.end.to_string());
+    case Op::Index:
+      return fmt::format("at {}", node.begin.to_string());
+    case Op::Valid:
+    case Op::Reset:
+      return std::string(info(node.op).name) + (node.decl == 0 ? "" : " in reverse");
     default:
       return std::string(info(node.op).name);
   }
@@ -42,6 +49,7 @@ const char* style(Op op) {
     case Op::Constant:
       return "shape=plaintext";
     case Op::MatMul:
+    case Op::Reverse:
       return "shape=box, style=bold";
     default:
       return "shape=box, style=rounded";

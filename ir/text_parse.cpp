@@ -41,6 +41,7 @@ class GraphParser {
     while (!take('}')) {
       if (Status statement = parse_statement(); !statement) return statement;
     }
+    if (Status delays = resolve_delays(); !delays) return delays;
     skip_spaces();
     return position_ == text_.size() ? Status() : unexpected("nothing after the graph");
   }
@@ -56,14 +57,15 @@ class GraphParser {
     return {};
   }
 
-  // statement := ('input' | 'param' | 'state') NAME ':' shape
+  // statement := ('input' | 'param') NAME shape
+  //            | 'state' NAME shape ['reversed'] ['delay' 'of' NAME]
   //            | '%' NUMBER '=' node
   //            | ('init' | 'next' | 'output') NAME '=' '%' NUMBER
   Status parse_statement() {
     if (take('%')) return parse_node();
     if (take_word("input")) return parse_declaration(graph_.inputs);
     if (take_word("param")) return parse_declaration(graph_.params);
-    if (take_word("state")) return parse_declaration(graph_.states);
+    if (take_word("state")) return parse_state();
     if (take_word("init")) return parse_state_value(&StateDecl::init);
     if (take_word("next")) return parse_state_value(&StateDecl::next);
     if (take_word("output")) return parse_output();
@@ -76,6 +78,26 @@ class GraphParser {
     if (Status name = parse_name(decl.name); !name) return name;
     if (Status shape = parse_shape(decl.type.shape); !shape) return shape;
     decls.push_back(std::move(decl));
+    return {};
+  }
+
+  Status parse_state() {
+    if (Status state = parse_declaration(graph_.states); !state) return state;
+    graph_.states.back().reversed = take_word("reversed");
+    std::string& delay_of = delay_of_.emplace_back();
+    if (!take_word("delay")) return {};
+    if (!take_word("of")) return unexpected("`of`");
+    return parse_name(delay_of);
+  }
+
+  /// States may be delays of later ones.
+  Status resolve_delays() {
+    for (size_t i = 0; i < delay_of_.size(); ++i) {
+      if (delay_of_[i].empty()) continue;
+      const auto found = std::ranges::find(graph_.states, delay_of_[i], &StateDecl::name);
+      if (found == graph_.states.end()) return fail("there is no state `{}`", delay_of_[i]);
+      graph_.states[i].delay_of = static_cast<uint32_t>(found - graph_.states.begin());
+    }
     return {};
   }
 
@@ -98,7 +120,10 @@ class GraphParser {
   // node := ('input' | 'state') NAME ['@' NUMBER] shape
   //       | 'param' NAME shape
   //       | 'const' NUMBER shape
-  //       | NAME '%' NUMBER (',' '%' NUMBER)* shape
+  //       | ('valid' | 'reset') ['reversed'] shape
+  //       | 'eye' shape
+  //       | NAME '%' NUMBER (',' '%' NUMBER)* ['from' DIM 'to' DIM | 'at' DIM] shape
+  // where `from` and `to` belong to a slice, `at` to an index.
   Status parse_node() {
     size_t id = 0;
     if (Status number = parse_number(id); !number) return number;
@@ -130,12 +155,39 @@ class GraphParser {
         if (!reference) return reference;
         return take('@') ? parse_number(node.delay) : Status();
       }
+      case Op::Valid:
+      case Op::Reset:
+        node.decl = take_word("reversed") ? 1 : 0;
+        return {};
+      case Op::Eye:
+        return {};
       default:
         break;
     }
     do {
       if (Status operand = parse_node_id(node.operands.emplace_back()); !operand) return operand;
     } while (take(','));
+    if (node.op == Op::Index) return parse_position("at", node.begin);
+    if (node.op != Op::Slice) return {};
+    if (Status begin = parse_position("from", node.begin); !begin) return begin;
+    return parse_position("to", node.end);
+  }
+
+  // DIM is as in Dim::parse: names and numbers with operators between them.
+  Status parse_position(std::string_view word, Dim& position) {
+    if (!take_word(word)) return unexpected(fmt::format("`{}`", word));
+    skip_spaces();
+    const size_t begin = position_;
+    size_t end = begin;
+    take('-');
+    do {
+      skip_spaces();
+      while (position_ < text_.size() && continues_name(text_[position_])) ++position_;
+      end = position_;
+    } while (take('+') || take('-') || take('*') || take('/'));
+    Result<Dim> dim = Dim::parse(text_.substr(begin, end - begin));
+    if (!dim) return tl::unexpected(dim.error());
+    position = std::move(*dim);
     return {};
   }
 
@@ -233,6 +285,7 @@ class GraphParser {
   std::string_view text_;
   size_t position_ = 0;
   Graph graph_;
+  std::vector<std::string> delay_of_;  // per state; empty: of none
 };
 
 }  // namespace

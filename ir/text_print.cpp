@@ -9,35 +9,55 @@ std::string name_of(const std::vector<Decl>& decls, uint32_t index) {
   return index < decls.size() ? decls[index].name : fmt::format("?{}", index);
 }
 
-std::string leaf_operand(const Graph& graph, const Node& node) {
+/// What stands between the op's name and its operands.
+std::string attributes(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::Input:
-      return name_of(graph.inputs, node.decl);
+      return " " + name_of(graph.inputs, node.decl);
     case Op::Param:
-      return name_of(graph.params, node.decl);
+      return " " + name_of(graph.params, node.decl);
     case Op::State:
-      return name_of(graph.states, node.decl);
+      return " " + name_of(graph.states, node.decl);
+    case Op::Constant:
+      return fmt::format(" {}", node.value);  // the shortest text that reads back exactly
+    case Op::Valid:
+    case Op::Reset:
+      return node.decl == 0 ? "" : " reversed";
     default:
-      return fmt::format("{}", node.value);  // the shortest text that reads back exactly
+      return "";
   }
+}
+
+/// What stands behind the operands.
+std::string positions(const Node& node) {
+  if (node.op == Op::Index) return " at " + node.begin.to_string();
+  if (node.op != Op::Slice) return "";
+  return fmt::format(" from {} to {}", node.begin.to_string(), node.end.to_string());
 }
 
 std::string print_node(const Graph& graph, const Node& node) {
   std::string text(info(node.op).name);
-  if (info(node.op).arity == 0) {
-    text += fmt::format(" {}", leaf_operand(graph, node));
-    if (node.delay > 0) text += fmt::format(" @ {}", node.delay);
-  }
+  text += attributes(graph, node);
+  if (node.delay > 0) text += fmt::format(" @ {}", node.delay);
   for (size_t i = 0; i < node.operands.size(); ++i) {
     text += fmt::format("{} %{}", i == 0 ? "" : ",", node.operands[i]);
   }
-  return text + " : " + to_string(node.type.shape);
+  return text + positions(node) + " : " + to_string(node.type.shape);
 }
 
 template <typename Decl>
 void print_declarations(std::string& text, const char* kind, const std::vector<Decl>& decls) {
   for (const Decl& decl : decls) {
     text += fmt::format("  {} {}: {}\n", kind, decl.name, to_string(decl.type.shape));
+  }
+}
+
+void print_states(std::string& text, const Graph& graph) {
+  for (const StateDecl& state : graph.states) {
+    text += fmt::format("  state {}: {}", state.name, to_string(state.type.shape));
+    if (state.reversed) text += " reversed";
+    if (state.delay_of) text += " delay of " + name_of(graph.states, *state.delay_of);
+    text += "\n";
   }
 }
 
@@ -56,7 +76,7 @@ std::string to_string(const Graph& graph) {
   text += ") {\n";
   print_declarations(text, "input", graph.inputs);
   print_declarations(text, "param", graph.params);
-  print_declarations(text, "state", graph.states);
+  print_states(text, graph);
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     text += fmt::format("  %{} = {}\n", id, print_node(graph, graph.nodes[id]));
   }

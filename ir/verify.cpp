@@ -5,11 +5,12 @@
 
 #include "ir/name.h"
 #include "ir/status.h"
+#include "ir/sweeps.h"
 
 namespace rnnc {
 namespace {
 
-constexpr size_t kMaxRank = 3;
+constexpr size_t kMaxRank = 4;  // an array of block-diagonal params
 
 // Each function checks one part and returns the first thing wrong with it.
 
@@ -19,13 +20,20 @@ Status check_name(std::string_view kind, std::string_view name, std::set<std::st
   return {};
 }
 
+Status check_symbols(const Graph& graph, const Dim& dim) {
+  for (const std::string& symbol : dim.symbols()) {
+    if (std::ranges::find(graph.dims, symbol, &DimDecl::name) == graph.dims.end()) {
+      return fail("dim `{}` is not declared", symbol);
+    }
+  }
+  return {};
+}
+
 Status check_shape(const Graph& graph, const Shape& shape) {
   if (shape.size() > kMaxRank) return fail("{} has more than {} axes", to_string(shape), kMaxRank);
   for (const Dim& dim : shape) {
-    for (const std::string& symbol : dim.symbols()) {
-      if (std::ranges::find(graph.dims, symbol, &DimDecl::name) == graph.dims.end()) {
-        return fail("{}: dim `{}` is not declared", to_string(shape), symbol);
-      }
+    if (Status known = check_symbols(graph, dim); !known) {
+      return fail("{}: {}", to_string(shape), known.error().message);
     }
     if (dim.symbols().empty() && dim.constant().value_or(-1) < 0) {
       return fail("{}: `{}` is no size", to_string(shape), dim.to_string());
@@ -91,12 +99,72 @@ Status check_operation(const Graph& graph, NodeId id) {
   return {};
 }
 
+/// Slice and Index: their shapes, and their positions as far as these are known.
+Status check_part(const Graph& graph, const Node& node) {
+  Shape shape = graph[node.operands[0]].type.shape;
+  if (shape.empty()) return fail("does not take operands of shapes []");
+  const Dim size = shape[0];
+  const bool slice = node.op == Op::Slice;
+  const Dim end = slice ? node.end : node.begin + 1;
+  if (slice) {
+    shape[0] = end - node.begin;
+  } else {
+    shape.erase(shape.begin());
+  }
+  if (shape != node.type.shape) {
+    return fail("its shape is {}, not {}", to_string(shape), to_string(node.type.shape));
+  }
+  const auto negative = [](const Dim& dim) { return dim.constant().value_or(0) < 0; };
+  if (negative(node.begin) || negative(end - node.begin) || negative(size - end)) {
+    return fail("from {} to {} is outside 0 to {}", node.begin.to_string(), end.to_string(),
+                size.to_string());
+  }
+  for (const Dim& position : {node.begin, end}) {
+    if (Status known = check_symbols(graph, position); !known) return known;
+  }
+  return {};
+}
+
+/// Ops whose type their operands alone do not tell.
+Status check_attributes(const Graph& graph, const Node& node) {
+  const Shape& shape = node.type.shape;
+  switch (node.op) {
+    case Op::Constant:
+      if (!shape.empty()) return fail("a constant is a scalar");
+      return {};
+    case Op::Valid:
+    case Op::Reset:
+      if (!shape.empty()) return fail("a mask is a scalar");
+      if (node.decl > 1) return fail("there is no direction {}", node.decl);
+      return {};
+    case Op::Eye:
+      if (shape.size() != 2 || shape[0] != shape[1]) {
+        return fail("{} is no square matrix", to_string(shape));
+      }
+      return {};
+    case Op::Broadcast:
+      if (const Shape& operand = graph[node.operands[0]].type.shape; !operand.empty()) {
+        return fail("does not take operands of shapes {}", to_string(operand));
+      }
+      return {};
+    default:
+      return check_part(graph, node);
+  }
+}
+
+Status check_arity(const Node& node) {
+  const int arity = info(node.op).arity;
+  const size_t count = node.operands.size();
+  if (arity == kAnyArity) {
+    return count > 0 ? Status() : Status(fail("takes one operand or more, has none"));
+  }
+  if (count == static_cast<size_t>(arity)) return {};
+  return fail("takes {} operands, has {}", arity, count);
+}
+
 Status check_node(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  const auto arity = static_cast<size_t>(info(node.op).arity);
-  if (node.operands.size() != arity) {
-    return fail("takes {} operands, has {}", arity, node.operands.size());
-  }
+  if (Status arity = check_arity(node); !arity) return arity;
   for (const NodeId operand : node.operands) {
     if (operand >= id) return fail("operand %{} does not come before it", operand);
   }
@@ -110,26 +178,73 @@ Status check_node(const Graph& graph, NodeId id) {
       if (node.delay == 0) return fail("a state is read with a delay of at least 1");
       return check_leaf(node, "state", graph.states);
     case Op::Constant:
-      if (!node.type.is_scalar()) return fail("a constant is a scalar");
-      return {};
+    case Op::Eye:
+    case Op::Valid:
+    case Op::Reset:
+    case Op::Broadcast:
+    case Op::Slice:
+    case Op::Index:
+      return check_attributes(graph, node);
     default:
       return check_operation(graph, id);
   }
 }
 
-/// Per node: whether it depends on params and constants alone.
-std::vector<bool> find_invariant(const Graph& graph) {
-  std::vector<bool> invariant(graph.nodes.size());
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    const Node& node = graph[id];
-    invariant[id] = node.op != Op::Input && node.op != Op::State &&
-                    std::ranges::all_of(node.operands, [&](NodeId o) { return invariant[o]; });
-  }
-  return invariant;
+std::string_view spelling(Direction direction) {
+  return direction == Direction::Reversed ? "in reverse" : "forward";
 }
 
-Status check_states(const Graph& graph) {
-  const std::vector<bool> invariant = find_invariant(graph);
+/// What only the whole graph tells: which way values run, and that some order of steps computes
+/// them.
+Status check_directions(const Graph& graph, const std::vector<Direction>& directions) {
+  const auto runs = [&](NodeId id, Direction wanted) {
+    return directions[id] == wanted || directions[id] == Direction::Invariant;
+  };
+  const auto mixed = std::ranges::find(directions, Direction::Mixed);
+  if (mixed != directions.end()) {
+    const auto id = static_cast<NodeId>(mixed - directions.begin());
+    return fail("%{} = {}: some operands run forward, some in reverse", id,
+                info(graph[id].op).name);
+  }
+  for (const StateDecl& state : graph.states) {
+    const Direction wanted = state.reversed ? Direction::Reversed : Direction::Forward;
+    if (!runs(state.next, wanted)) {
+      return fail("state `{}` runs {}, its next %{} {}", state.name, spelling(wanted), state.next,
+                  spelling(directions[state.next]));
+    }
+  }
+  for (const OutputDecl& output : graph.outputs) {
+    if (!runs(output.value, Direction::Forward)) {
+      return fail("output `{}` runs forward, its value %{} in reverse", output.name, output.value);
+    }
+  }
+  if (!find_sweeps(graph)) return fail("a recurrence passes through a `reverse`");
+  return {};
+}
+
+/// A state's earlier value is of its type and runs as it does.
+Status check_delay_of(const Graph& graph, const StateDecl& state) {
+  const StateDecl* of = &state;
+  for (size_t hops = 0; of->delay_of; ++hops) {
+    if (*of->delay_of >= graph.states.size()) {
+      return fail("state `{}` is a delay of state number {}, which there is not", of->name,
+                  *of->delay_of);
+    }
+    of = &graph.states[*of->delay_of];
+    if (hops == graph.states.size()) return fail("state `{}` is a delay of itself", state.name);
+  }
+  if (of->type != state.type) {
+    return fail("state `{}` is {}, state `{}` that it is a delay of is {}", state.name,
+                to_string(state.type.shape), of->name, to_string(of->type.shape));
+  }
+  if (of->reversed != state.reversed) {
+    return fail("state `{}` does not run as state `{}`, which it is a delay of", state.name,
+                of->name);
+  }
+  return {};
+}
+
+Status check_states(const Graph& graph, const std::vector<Direction>& directions) {
   for (const StateDecl& state : graph.states) {
     if (state.init >= graph.nodes.size()) return fail("state `{}` has no init", state.name);
     const Type& init = graph[state.init].type;
@@ -137,7 +252,7 @@ Status check_states(const Graph& graph) {
       return fail("state `{}` is {}, its init %{} is {}", state.name, to_string(state.type.shape),
                   state.init, to_string(init.shape));
     }
-    if (!invariant[state.init]) {
+    if (directions[state.init] != Direction::Invariant) {
       return fail("the init %{} of state `{}` varies with time", state.init, state.name);
     }
     if (state.next >= graph.nodes.size()) return fail("state `{}` has no next", state.name);
@@ -146,6 +261,7 @@ Status check_states(const Graph& graph) {
       return fail("state `{}` is {}, its next %{} is {}", state.name, to_string(state.type.shape),
                   state.next, to_string(next.shape));
     }
+    if (Status delay = check_delay_of(graph, state); !delay) return delay;
   }
   return {};
 }
@@ -168,8 +284,10 @@ Status verify(const Graph& graph) {
       return fail("%{} = {}: {}", id, info(graph[id].op).name, node.error().message);
     }
   }
-  if (Status states = check_states(graph); !states) return states;
-  return check_outputs(graph);
+  const std::vector<Direction> directions = find_directions(graph);
+  if (Status states = check_states(graph, directions); !states) return states;
+  if (Status outputs = check_outputs(graph); !outputs) return outputs;
+  return check_directions(graph, directions);
 }
 
 }  // namespace rnnc

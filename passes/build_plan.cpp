@@ -1,4 +1,5 @@
-// 1. Simplify a copy of the Graph (passes/pipeline.h) and refuse what cannot be planned yet.
+// 1. Give a copy of the Graph what the calls come with (passes/sequence_features.h), simplify it
+//    (passes/pipeline.h) and refuse what cannot be planned yet.
 // 2. Choose the chunk.
 // 3. Find the stages (passes/dependence.h), order their work (passes/schedule.h), place its values
 //    (passes/layout.h) and write the launches (passes/launches.h).
@@ -7,11 +8,14 @@
 
 #include <algorithm>
 
+#include "passes/dead_code.h"
+#include "passes/delays.h"
 #include "passes/dependence.h"
 #include "passes/launches.h"
 #include "passes/layout.h"
 #include "passes/pipeline.h"
 #include "passes/schedule.h"
+#include "passes/sequence_features.h"
 
 namespace rnnc {
 namespace {
@@ -34,30 +38,18 @@ Status check_options(const PlanOptions& options) {
   return {};
 }
 
-/// What a node is to the user: "input 'x'", "the result of mul".
-std::string describe(const Graph& graph, const Node& node) {
-  if (node.op == Op::Input) return fmt::format("input '{}'", graph.inputs[node.decl].name);
-  if (node.op == Op::State) return fmt::format("state '{}'", graph.states[node.decl].name);
-  return fmt::format("the result of '{}'", info(node.op).name);
-}
-
-/// Only scalars and vectors may vary over time so far.
-Status check_ranks(const Graph& graph, const Dependence& dependence) {
-  const auto refuse = [](const std::string& what, const Type& type) {
-    return fail("{} has shape {}: matrices that vary over time are not compiled yet", what,
-                to_string(type.shape));
-  };
-  for (const StateDecl& state : graph.states) {
-    if (state.type.rank() > 1) return refuse(fmt::format("state '{}'", state.name), state.type);
-  }
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    const Node& node = graph[id];
-    const bool varies = dependence.variation[id] != Variation::Invariant;
-    if (varies && node.type.rank() > 1) return refuse(describe(graph, node), node.type);
-  }
-  for (const OutputDecl& output : graph.outputs) {
-    const Type& type = graph[output.value].type;
-    if (type.rank() > 1) return refuse(fmt::format("output '{}'", output.name), type);
+/// Matrices that vary over time are rows of their elements: what looks at their axes is refused.
+Status check_matrices(const Graph& graph, const Dependence& dependence) {
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::MatMul && node.op != Op::Transpose && !is_reduction(node.op)) continue;
+    for (NodeId operand : node.operands) {
+      const Shape& shape = graph[operand].type.shape;
+      if (shape.size() < 2 || dependence.variation[operand] == Variation::Invariant) continue;
+      return fail(
+          "'{}' of a value of shape {}: matrices that vary over time are only stored, "
+          "indexed and changed element by element so far",
+          info(node.op).name, to_string(shape));
+    }
   }
   return {};
 }
@@ -67,9 +59,13 @@ Status check_ranks(const Graph& graph, const Dependence& dependence) {
 Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (Status status = check_options(options); !status) return tl::unexpected(status.error());
   Graph graph = source;
+  run_dead_code(graph);  // unused delays make no states
+  run_delays(graph);
+  if (options.resets) run_resets(graph);
+  if (options.lengths) run_lengths(graph);  // last: what stays past the end knows no resets
   if (Status status = run_pipeline(graph); !status) return tl::unexpected(status.error());
   const Dependence dependence = analyse_dependence(graph);
-  if (Status status = check_ranks(graph, dependence); !status) {
+  if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());
   }
 
@@ -80,8 +76,7 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   plan.chunk = choose_chunk(options);
   const bool narrow = plan.dtype != compute_type(plan.dtype);
   const Schedule schedule = make_schedule(graph, dependence, narrow);
-  const Result<Layout> layout =
-      make_layout(graph, dependence, schedule, source.states.size(), plan);
+  const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
   if (Status status = verify(plan); !status) {

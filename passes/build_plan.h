@@ -10,10 +10,14 @@ struct PlanOptions {
   DType dtype = DType::f32;
   int64_t batch = 1;
   int64_t max_steps = 1;
-  int64_t chunk = 0;  // steps per chunk; 0: chosen (never more than max_steps)
+  int64_t chunk = 0;     // steps per chunk; 0: chosen (never more than max_steps)
+  bool lengths = false;  // calls come with lengths of their sequences
+  bool resets = false;   // and with a mask of resets
 };
 
-/// `graph` is bound and verified. Errors name what cannot be planned and where it comes from.
+/// `graph` is bound and verified. The plan's states are its own and, behind them, those that
+/// `run_delays` makes of it (passes/delays.h). Errors name what cannot be planned and where it
+/// comes from.
 Result<Plan> build_plan(const Graph& graph, const PlanOptions& options);
 
 }  // namespace rnnc

@@ -1,5 +1,6 @@
 // 1. In order of ids, point each node's operands at the first of their equals.
-// 2. Look the node up by op, operands, declaration, delay and the bits of its constant; the first
+// 2. Look the node up by all that makes its value: op, operands, declaration, delay, the bits of
+//    its constant, and of the ops that operands do not decide alone, shape and positions; the first
 //    of its kind stands for all.
 // 3. Point states and outputs at the first of their equals.
 #include "passes/common_subexpressions.h"
@@ -8,10 +9,36 @@
 #include <map>
 #include <tuple>
 
+#include "passes/rebuild.h"
+
 namespace rnnc {
+namespace {
+
+using Key =
+    std::tuple<Op, std::vector<NodeId>, uint32_t, uint32_t, uint64_t, std::string, std::string>;
+
+Key key_of(const Node& node) {
+  Key key{node.op, node.operands, node.decl, node.delay, std::bit_cast<uint64_t>(node.value), {},
+          {}};
+  switch (node.op) {
+    case Op::Eye:
+    case Op::Broadcast:
+      std::get<5>(key) = to_string(node.type.shape);
+      break;
+    case Op::Slice:
+    case Op::Index:
+      std::get<5>(key) = node.begin.to_string();
+      std::get<6>(key) = node.end.to_string();
+      break;
+    default:
+      break;
+  }
+  return key;
+}
+
+}  // namespace
 
 bool run_common_subexpressions(Graph& graph) {
-  using Key = std::tuple<Op, std::vector<NodeId>, uint32_t, uint32_t, uint64_t>;
   std::map<Key, NodeId> first_of_kind;
   std::vector<NodeId> stands_for(graph.nodes.size());
   bool changed = false;
@@ -23,15 +50,9 @@ bool run_common_subexpressions(Graph& graph) {
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     Node& node = graph.nodes[id];
     for (NodeId& operand : node.operands) redirect(operand);
-    const Key key{node.op, node.operands, node.decl, node.delay,
-                  std::bit_cast<uint64_t>(node.value)};
-    stands_for[id] = first_of_kind.emplace(key, id).first->second;
+    stands_for[id] = first_of_kind.emplace(key_of(node), id).first->second;
   }
-  for (StateDecl& state : graph.states) {
-    redirect(state.init);
-    redirect(state.next);
-  }
-  for (OutputDecl& output : graph.outputs) redirect(output.value);
+  for_each_root(graph, redirect);
   return changed;
 }
 

@@ -3,12 +3,13 @@
 // 2. Keep the marked nodes in order and renumber.
 #include "passes/dead_code.h"
 
+#include "passes/rebuild.h"
+
 namespace rnnc {
 
 bool run_dead_code(Graph& graph) {
   std::vector<bool> live(graph.nodes.size(), false);
-  for (const StateDecl& state : graph.states) live[state.init] = live[state.next] = true;
-  for (const OutputDecl& output : graph.outputs) live[output.value] = true;
+  for_each_root(graph, [&](NodeId root) { live[root] = true; });
   for (size_t id = graph.nodes.size(); id-- > 0;) {
     if (!live[id]) continue;
     for (NodeId operand : graph.nodes[id].operands) live[operand] = true;
@@ -24,11 +25,7 @@ bool run_dead_code(Graph& graph) {
   }
   const bool changed = kept.size() != renumbered.size();
   graph.nodes = std::move(kept);
-  for (StateDecl& state : graph.states) {
-    state.init = renumbered[state.init];
-    state.next = renumbered[state.next];
-  }
-  for (OutputDecl& output : graph.outputs) output.value = renumbered[output.value];
+  for_each_root(graph, [&](NodeId& root) { root = renumbered[root]; });
   return changed;
 }
 

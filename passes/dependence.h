@@ -26,24 +26,28 @@ struct Recurrence {
   std::vector<NodeId> nodes;     // ascending, so in topological order within the step
   std::vector<uint32_t> states;  // indices into Graph::states
   RecurrenceClass recurrence_class = RecurrenceClass::Dense;
-  std::string reason;  // why it is of this class, for people
-  int phases = 0;      // cross-unit dependencies within a step (products, reductions)
+  std::string reason;   // why it is of this class, for people
+  int phases = 0;       // cross-unit dependencies within a step (products, reductions)
+  uint32_t blocks = 0;  // Block: units of different blocks, as many as this, never meet
 };
 
 struct Dependence {
   std::vector<Variation> variation;  // per node
   std::vector<uint32_t> stage;       // per node: its stage in `order`; invariant nodes: 0
-  /// Stages in an order of execution; stage 0 is the invariant one. Nodes of the same stage are
-  /// either one recurrence or time-parallel nodes at the same place between recurrences.
+  /// Stages in an order of execution; stage 0 is the invariant one, the others come by sweep
+  /// (ir/sweeps.h). Nodes of the same stage are either one recurrence or time-parallel nodes at the
+  /// same place between recurrences.
   struct StageNodes {
     Domain domain = Domain::Sequence;
     std::vector<NodeId> nodes;         // ascending
     uint32_t recurrence = UINT32_MAX;  // Step: index into `recurrences`
+    uint32_t sweep = 0;
   };
   std::vector<StageNodes> order;
   std::vector<Recurrence> recurrences;
 };
 
+/// `graph` is verified.
 Dependence analyse_dependence(const Graph& graph);
 
 }  // namespace rnnc

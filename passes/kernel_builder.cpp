@@ -28,7 +28,7 @@ bool same(const Kernel& left, const Kernel& right) {
 }  // namespace
 
 uint32_t KernelBuilder::load(const Access& access, bool vector) {
-  const std::tuple key(access.buffer, access.delay, access.column, access.stride);
+  const std::tuple key(access.buffer, access.delay, access.column, access.stride, vector);
   if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
   Instruction load;
   load.vector = vector;
@@ -56,11 +56,19 @@ uint32_t KernelBuilder::scalar(Op op, std::vector<uint32_t> operands) {
 }
 
 uint32_t KernelBuilder::reduce(Op op, uint32_t operand) {
+  if (!kernel_.body[operand].vector) return reduce_equal(op, operand);
   Instruction instruction;
   instruction.kind = Instruction::Kind::Reduce;
   instruction.op = op;
   instruction.operands = {operand};
   return add(std::move(instruction));
+}
+
+uint32_t KernelBuilder::reduce_equal(Op op, uint32_t operand) {
+  if (op == Op::Sum) {
+    return scalar(Op::Mul, {operand, constant(static_cast<double>(kernel_.length))});
+  }
+  return op == Op::Var ? scalar(Op::Sub, {operand, operand}) : operand;
 }
 
 void KernelBuilder::store(const Access& access, bool vector, uint32_t value) {

@@ -16,6 +16,7 @@ class KernelBuilder {
   uint32_t load(const Access& access, bool vector);
   uint32_t constant(double value);
   uint32_t scalar(Op op, std::vector<uint32_t> operands);
+  /// Over the row, also where all its elements are one value per row.
   uint32_t reduce(Op op, uint32_t operand);
   void store(const Access& access, bool vector, uint32_t value);
 
@@ -24,12 +25,13 @@ class KernelBuilder {
 
  private:
   uint32_t add(Instruction instruction);
+  uint32_t reduce_equal(Op op, uint32_t operand);
   uint32_t add_argument(const Access& access, bool vector, bool written);
 
   Plan& plan_;
   Kernel kernel_;
   std::vector<Access> accesses_;
-  std::map<std::tuple<BufferId, uint32_t, int64_t, int64_t>, uint32_t> loads_;
+  std::map<std::tuple<BufferId, uint32_t, int64_t, int64_t, bool>, uint32_t> loads_;
   std::map<uint64_t, uint32_t> constants_;  // by their bits
 };
 

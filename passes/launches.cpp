@@ -1,8 +1,8 @@
 // 1. For each stage, each group becomes a launch: products a GEMM; fused nodes a kernel that loads
 //    what it did not compute, and stores each value right where it is made, to every place that
-//    wants it.
+//    wants it; moves a launch of their own for each place of the value.
 // 2. Packing copies end the Once stage.
-// 3. Each state gets its launches: both kinds of initial values go to every slot of its histories.
+// 3. Each state gets its launches: both kinds of initial values go to its histories.
 #include "passes/launches.h"
 
 #include <map>
@@ -20,8 +20,10 @@ class LaunchBuilder {
       : graph_(graph), dependence_(dependence), schedule_(schedule), layout_(layout), plan_(plan) {}
 
   void run() {
-    for (const ScheduledStage& scheduled : schedule_.stages) {
-      Stage stage = make_stage(scheduled);
+    for (uint32_t index = 0; index < schedule_.stages.size(); ++index) {
+      stage_ = index;
+      Stage stage = make_stage(schedule_.stages[index]);
+      plan_.sweeps = stage.sweep + 1;
       if (!stage.launches.empty()) plan_.stages.push_back(std::move(stage));
     }
     for (size_t i = 0; i < graph_.states.size(); ++i) plan_.states.push_back(make_state(i));
@@ -31,6 +33,7 @@ class LaunchBuilder {
   Stage make_stage(const ScheduledStage& scheduled) {
     Stage stage;
     stage.domain = scheduled.domain;
+    stage.sweep = scheduled.sweep;
     if (scheduled.domain == Domain::Step) {
       const Recurrence& recurrence = dependence_.recurrences[scheduled.recurrence];
       stage.recurrence = recurrence.recurrence_class;
@@ -38,44 +41,42 @@ class LaunchBuilder {
         stage.name += (stage.name.empty() ? "" : ", ") + graph_.states[state].name;
       }
     }
-    const bool once = scheduled.domain == Domain::Once;
     for (const Group& group : scheduled.groups) {
-      if (const auto* product = std::get_if<ProductGroup>(&group)) {
-        stage.launches.emplace_back(make_gemm(*product, once));
-      } else {
-        stage.launches.emplace_back(make_kernel(std::get<FusedGroup>(group), once));
-      }
+      std::visit([&](const auto& g) { add_launches(stage, g); }, group);
     }
-    if (once) add_packs(stage);
+    if (scheduled.domain == Domain::Once) add_packs(stage);
     return stage;
   }
 
-  GemmLaunch make_gemm(const ProductGroup& group, bool once) const {
+  Layout::Place read(NodeId id) const { return layout_.read(schedule_, id, stage_); }
+
+  void add_launches(Stage& stage, const ProductGroup& group) const {
     GemmLaunch launch;
-    launch.left = layout_.storage[group.left];
+    launch.left = read(group.left).storage;
     launch.weight = layout_.weight[group.members[0].node];
-    launch.out = layout_.compute[group.members[0].node];
+    launch.out = layout_.places[group.members[0].node].compute;
     for (const ProductGroup::Member& member : group.members) launch.n += member.n;
     launch.k = group.k;
     launch.transposed = group.transposed;
     launch.once_rows = group.rows;
-    if (once && group.rows > 1) {
+    launch.blocks = group.blocks;
+    if (stage.domain == Domain::Once && group.rows > 1) {
       launch.left.stride = launch.k;
       launch.out.stride = launch.n;
     }
-    return launch;
+    stage.launches.emplace_back(launch);
   }
 
-  ElementwiseLaunch make_kernel(const FusedGroup& group, bool once) {
+  void add_launches(Stage& stage, const FusedGroup& group) {
     KernelBuilder builder(plan_, group.length);
     std::map<NodeId, uint32_t> computed;
     const auto value_of = [&](NodeId id) {
+      id = schedule_.values.read[id];
       if (const auto found = computed.find(id); found != computed.end()) return found->second;
       const Node& node = graph_[id];
       if (node.op == Op::Constant) return builder.constant(node.value);
       const bool vector = !node.type.is_scalar();
-      return builder.load(along_rows(group, layout_.compute[id], vector ? group.length : 0),
-                          vector);
+      return builder.load(along_rows(group, read(id).compute, vector ? group.length : 0), vector);
     };
     for (NodeId id : group.nodes) {
       const Node& node = graph_[id];
@@ -85,24 +86,21 @@ class LaunchBuilder {
       const uint32_t value = is_reduction(node.op) ? builder.reduce(node.op, operands[0])
                                                    : builder.scalar(node.op, std::move(operands));
       computed.emplace(id, value);
-      store(builder, group, id, value, once);
+      const bool per_row = stage.domain == Domain::Once && is_reduction(node.op);
+      store(builder, group, id, value, !node.type.is_scalar() && !per_row);
     }
-    for (NodeId id : group.copies) store(builder, group, id, value_of(id), once);
-    return builder.finish(group.rows);
+    for (NodeId id : group.copies) {
+      store(builder, group, id, value_of(id), !graph_[id].type.is_scalar());
+    }
+    stage.launches.emplace_back(builder.finish(group.rows));
   }
 
   void store(KernelBuilder& builder, const FusedGroup& group, NodeId id, uint32_t value,
-             bool once) const {
-    const Node& node = graph_[id];
-    const bool invariant = dependence_.variation[id] == Variation::Invariant;
-    const bool vector = !node.type.is_scalar() && !(once && is_reduction(node.op));
-    if (once || !invariant) {
-      for (const Access& access : layout_.temporaries[id]) {
-        builder.store(along_rows(group, access, vector ? group.length : 1), vector, value);
-      }
+             bool vector) const {
+    for (const Layout::Store& store : layout_.stores[id]) {
+      if (store.stage != stage_) continue;
+      builder.store(along_rows(group, store.access, vector ? group.length : 1), vector, value);
     }
-    if (once) return;
-    for (const Access& access : layout_.results[id]) builder.store(access, vector, value);
   }
 
   /// The access of a launch that walks over the rows of a matrix, `elements` apart.
@@ -111,15 +109,60 @@ class LaunchBuilder {
     return access;
   }
 
+  void add_launches(Stage& stage, const MoveGroup& group) {
+    const Node& node = graph_[group.node];
+    const Layout::Place& place = layout_.places[group.node];
+    if (is_mask(node.op)) {
+      const auto kind = node.op == Op::Valid ? MaskLaunch::Kind::Valid
+                        : node.decl == 0     ? MaskLaunch::Kind::Reset
+                                             : MaskLaunch::Kind::ResetReverse;
+      stage.launches.emplace_back(MaskLaunch{kind, place.compute});
+      return;
+    }
+    const Layout::Place source =
+        node.op == Op::Eye ? Layout::Place{} : layout_.source(graph_, schedule_, group.node);
+    if (place.compute.buffer != kNoBuffer) add_move(stage, node, source.compute, place.compute);
+    if (place.storage.buffer != kNoBuffer && place.storage.buffer != place.compute.buffer) {
+      add_move(stage, node, source.storage, place.storage);
+    }
+  }
+
+  void add_move(Stage& stage, const Node& node, const Access& source, const Access& target) {
+    const Shape& shape = node.type.shape;
+    if (node.op == Op::Eye) {
+      add_eye(stage, element_count({shape[0]}), target);
+    } else if (node.op == Op::Reverse) {
+      stage.launches.emplace_back(ReverseLaunch{source, target, element_count(shape)});
+    } else {
+      CopyLaunch copy{source, target};
+      copy.rows = element_count({shape[1]});
+      copy.columns = element_count({shape[0]});
+      copy.transposed = true;
+      stage.launches.emplace_back(copy);
+    }
+  }
+
+  /// Zeros row by row, then ones along the diagonal.
+  void add_eye(Stage& stage, int64_t size, Access target) {
+    KernelBuilder zeros(plan_, size);
+    target.stride = size;
+    zeros.store(target, /*vector=*/true, zeros.constant(0));
+    stage.launches.emplace_back(zeros.finish(size));
+    KernelBuilder ones(plan_, 1);
+    target.stride = size + 1;
+    ones.store(target, /*vector=*/false, ones.constant(1));
+    stage.launches.emplace_back(ones.finish(size));
+  }
+
   void add_packs(Stage& stage) const {
     for (const Layout::Pack& pack : layout_.packs) {
       int64_t column = 0;
       for (NodeId weight : pack.weights) {
         CopyLaunch copy;
-        copy.source = layout_.storage[weight];
+        copy.source = read(weight).storage;
         copy.target = {pack.buffer, 0, column, 0};
-        copy.count = element_count(graph_[weight].type.shape);
-        column += copy.count;
+        copy.columns = element_count(graph_[weight].type.shape);
+        column += copy.columns;
         stage.launches.emplace_back(copy);
       }
     }
@@ -132,15 +175,16 @@ class LaunchBuilder {
     const int64_t width = element_count(state.type.shape);
     StatePlan result;
     result.name = state.name;
+    result.delay_of = state.delay_of;
 
     KernelBuilder declared(plan_, width);
-    const Node& init = graph_[state.init];
+    const NodeId init = schedule_.values.read[state.init];
     store_history(declared, buffers, vector,
-                  init.op == Op::Constant
-                      ? declared.constant(init.value)
-                      : declared.load(layout_.compute[state.init], !init.type.is_scalar()));
+                  graph_[init].op == Op::Constant
+                      ? declared.constant(graph_[init].value)
+                      : declared.load(layout_.read(schedule_, init, 0).compute,
+                                      !graph_[init].type.is_scalar()));
     result.init_declared = declared.finish();
-    if (buffers.initial == kNoBuffer) return result;
 
     KernelBuilder given(plan_, width);
     store_history(given, buffers, vector, given.load({buffers.initial, 0, 0, width}, vector));
@@ -156,11 +200,8 @@ class LaunchBuilder {
   void store_history(KernelBuilder& builder, const Layout::StateBuffers& buffers, bool vector,
                      uint32_t value) const {
     for (const BufferId id : {buffers.compute, buffers.storage}) {
-      if (id == kNoBuffer) continue;
-      const Buffer& buffer = plan_.buffers[id];
-      for (uint32_t delay = 1; delay <= buffer.history; ++delay) {
-        builder.store({id, delay, 0, buffer.width}, vector, value);
-      }
+      if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;
+      builder.store({id, 1, 0, plan_.buffers[id].width}, vector, value);
     }
   }
 
@@ -169,6 +210,7 @@ class LaunchBuilder {
   const Schedule& schedule_;
   const Layout& layout_;
   Plan& plan_;
+  uint32_t stage_ = 0;  // whose launches are being made
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // 1. The caller's buffers: inputs, params, outputs, initial and final states.
-// 2. States: a history of as many steps as the greatest delay, at least one, in the compute type.
-// If
-//    products read the state and take another type, a history in that type too.
-// 3. Leaves lie in those buffers. A value that becomes a state's is found in the state's history.
+// 2. States: a history of one step in the compute type. If products read the state or what becomes
+//    of it and take another type, a buffer in that type too.
+// 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
+//    found in the state's history. Views lie where their origin does.
 // 4. Each product group gets a buffer for its results side by side.
 // 5. Each other value that leaves its kernel gets a buffer: one for kernels, one for products if
 //    they take another type. It holds one step if only its own recurrence uses it, else a chunk.
+//    Values that later sweeps use get such buffers of all steps, too. What is written to a place of
+//    an assembly is its pieces.
 // 6. Weights are read where they are, except that several are stacked, and that recurrences read
 //    resident ones only.
 // 7. Resident are buffers of Once stages and those that products of recurrences touch, because
@@ -25,25 +27,36 @@ constexpr int64_t kMostBytes = int64_t{1} << 50;
 struct Uses {
   bool loaded = false;        // by kernels
   bool multiplied = false;    // by products
-  bool other_stages = false;  // by launches of another stage
+  bool other_stages = false;  // by launches of another stage of its sweep
+  bool kept_loaded = false;   // by kernels of later sweeps
+  bool kept_multiplied = false;
 };
+
+bool is_empty(const Access& access) {
+  return access.buffer == kNoBuffer;
+}
+
+Layout::Place part_of(Layout::Place place, int64_t offset) {
+  place.compute.column += offset;
+  place.storage.column += offset;
+  return place;
+}
 
 class LayoutBuilder {
  public:
   LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                size_t caller_states, Plan& plan)
+                Plan& plan)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
-        caller_states_(caller_states),
+        values_(schedule.values),
         plan_(plan),
         narrow_(plan.dtype != compute_type(plan.dtype)),
         uses_(graph.nodes.size()) {
-    layout_.compute.resize(graph.nodes.size());
-    layout_.storage.resize(graph.nodes.size());
+    layout_.places.resize(graph.nodes.size());
+    layout_.kept.resize(graph.nodes.size());
     layout_.weight.resize(graph.nodes.size());
-    layout_.temporaries.resize(graph.nodes.size());
-    layout_.results.resize(graph.nodes.size());
+    layout_.stores.resize(graph.nodes.size());
   }
 
   Result<Layout> run() {
@@ -51,23 +64,28 @@ class LayoutBuilder {
     add_caller_buffers();
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
-    for (const ScheduledStage& stage : schedule_.stages) {
-      for (const Group& group : stage.groups) {
-        if (const auto* product = std::get_if<ProductGroup>(&group)) place_product(*product);
-      }
+    for_each_product([this](uint32_t, const ProductGroup& group) { place_product(group); });
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      place_value(id);
+      place_kept(id);
     }
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_computed(id);
-    for (const ScheduledStage& stage : schedule_.stages) {
-      for (const Group& group : stage.groups) {
-        if (const auto* product = std::get_if<ProductGroup>(&group))
-          place_operands(stage, *product);
-      }
-    }
+    for (const auto& [id, access] : results_) add_store(id, result_stage(id), access);
+    for_each_product(
+        [this](uint32_t stage, const ProductGroup& group) { place_operands(stage, group); });
     if (Status status = assign_offsets(); !status) return tl::unexpected(status.error());
     return std::move(layout_);
   }
 
  private:
+  template <typename Visit>
+  void for_each_product(Visit visit) {
+    for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
+      for (const Group& group : schedule_.stages[stage].groups) {
+        if (const auto* product = std::get_if<ProductGroup>(&group)) visit(stage, *product);
+      }
+    }
+  }
+
   // ---- Uses ----
 
   void find_uses() {
@@ -76,28 +94,47 @@ class LayoutBuilder {
         std::visit([&](const auto& g) { find_uses(stage, g); }, group);
       }
     }
-    for (const StateDecl& state : graph_.states) uses_[state.init].loaded = true;
+    for (const StateDecl& state : graph_.states) load(0, state.init);
+    for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) find_source_uses(id);
   }
 
   void find_uses(uint32_t stage, const ProductGroup& group) {
-    use(stage, group.left).multiplied = true;
-    for (const ProductGroup::Member& member : group.members) {
-      use(stage, member.weight).multiplied = true;
-    }
+    multiply(stage, group.left);
+    for (const ProductGroup::Member& member : group.members) multiply(stage, member.weight);
   }
 
   void find_uses(uint32_t stage, const FusedGroup& group) {
-    for (NodeId id : group.nodes) {
-      for (NodeId operand : graph_[id].operands) {
-        if (!std::ranges::binary_search(group.nodes, operand)) use(stage, operand).loaded = true;
-      }
-    }
-    for (NodeId id : group.copies) use(stage, id).loaded = true;
+    const auto read = [&](NodeId id) {
+      if (!std::ranges::binary_search(group.nodes, values_.read[id])) load(stage, id);
+    };
+    for (NodeId id : group.nodes) std::ranges::for_each(graph_[id].operands, read);
+    std::ranges::for_each(group.copies, read);
   }
 
-  Uses& use(uint32_t stage, NodeId id) {
-    uses_[id].other_stages = uses_[id].other_stages || schedule_.stage[id] != stage;
-    return uses_[id];
+  void find_uses(uint32_t, const MoveGroup&) {}
+
+  /// What a Transpose or a Reverse moves is there in the types in which it is used.
+  void find_source_uses(NodeId id) {
+    const Op op = graph_[id].op;
+    if (values_.kind[id] != ValueKind::Moved || op == Op::Eye) return;
+    Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
+    (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
+    (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;
+  }
+
+  void load(uint32_t stage, NodeId id) {
+    use(stage, values_.read[id], &Uses::loaded, &Uses::kept_loaded);
+  }
+
+  void multiply(uint32_t stage, NodeId id) {
+    use(stage, id, &Uses::multiplied, &Uses::kept_multiplied);
+  }
+
+  void use(uint32_t stage, NodeId id, bool Uses::* now, bool Uses::* kept) {
+    id = values_.origin[id].value;
+    const bool late = schedule_.is_late(id, stage);
+    uses_[id].*(late ? kept : now) = true;
+    if (!late && schedule_.stage[id] != stage) uses_[id].other_stages = true;
   }
 
   // ---- Buffers ----
@@ -113,12 +150,10 @@ class LayoutBuilder {
                        element_count(type.shape), 0, 0});
   }
 
-  BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width,
-                         uint32_t history = 0) {
+  BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width) {
     const Placement placement =
         extent == Extent::Invariant ? Placement::Resident : Placement::Workspace;
-    return add_buffer(
-        {std::move(name), dtype, placement, Role::Temporary, extent, 0, width, history, 0});
+    return add_buffer({std::move(name), dtype, placement, Role::Temporary, extent, 0, width, 0, 0});
   }
 
   /// One step is enough for values of a recurrence that nothing outside it uses.
@@ -128,6 +163,8 @@ class LayoutBuilder {
         schedule_.stages[schedule_.stage[id]].domain == Domain::Step && !uses_[id].other_stages;
     return local ? Extent::Batch : Extent::Chunk;
   }
+
+  int64_t width_of(NodeId id) const { return element_count(graph_[id].type.shape); }
 
   Access access(BufferId id, int64_t column = 0, uint32_t delay = 0) const {
     const Buffer& buffer = plan_.buffers[id];
@@ -147,10 +184,10 @@ class LayoutBuilder {
       const NodeId value = graph_.outputs[i].value;
       const BufferId buffer = add_caller_buffer(graph_.outputs[i].name, plan_.dtype, Role::Output,
                                                 Extent::Steps, i, graph_[value].type);
-      layout_.results[value].push_back(access(buffer));
+      results_.emplace_back(value, access(buffer));
     }
     layout_.states.resize(graph_.states.size());
-    for (size_t i = 0; i < caller_states_; ++i) {
+    for (size_t i = 0; i < graph_.states.size(); ++i) {
       const StateDecl& state = graph_.states[i];
       const DType dtype = compute_type(plan_.dtype);
       layout_.states[i].initial =
@@ -162,42 +199,54 @@ class LayoutBuilder {
 
   void add_state(uint32_t index) {
     const StateDecl& state = graph_.states[index];
-    const bool kept = dependence_.variation[state.next] != Variation::Invariant;
-    uint32_t delay = 1;
-    uint32_t product_delay = 0;
-    bool multiplied = kept && uses_[state.next].multiplied;
+    const bool varies = dependence_.variation[state.next] != Variation::Invariant;
+    bool read_multiplied = false;
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (graph_[id].op != Op::State || graph_[id].decl != index) continue;
-      delay = std::max(delay, graph_[id].delay);
-      if (!uses_[id].multiplied) continue;
-      multiplied = true;
-      product_delay = std::max(product_delay, graph_[id].delay);
+      const bool reads = graph_[id].op == Op::State && graph_[id].decl == index;
+      read_multiplied = read_multiplied || (reads && uses_[id].multiplied);
     }
-
+    const bool multiplied =
+        read_multiplied || (varies && is_stored(state.next) && uses_[state.next].multiplied);
     Layout::StateBuffers& buffers = layout_.states[index];
-    const int64_t width = element_count(state.type.shape);
-    buffers.compute =
-        add_temporary(state.name, compute_type(plan_.dtype), Extent::Chunk, width, delay);
-    layout_.results[state.next].push_back(access(buffers.compute));
-    if (!narrow_ || !multiplied) return;
-    buffers.storage = add_temporary(state.name, plan_.dtype, Extent::Chunk, width, product_delay);
-    layout_.results[state.next].push_back(access(buffers.storage));
+    buffers.compute = add_history(state, compute_type(plan_.dtype), 1);
+    if (narrow_ && multiplied) {
+      buffers.storage = add_history(state, plan_.dtype, read_multiplied ? 1 : 0);
+    }
+  }
+
+  BufferId add_history(const StateDecl& state, DType dtype, uint32_t history) {
+    const BufferId id =
+        add_temporary(state.name, dtype, Extent::Chunk, element_count(state.type.shape));
+    plan_.buffers[id].history = history;
+    plan_.buffers[id].sweep = schedule_.sweep_of(state.next);
+    results_.emplace_back(state.next, access(id));
+    return id;
   }
 
   // ---- Places of values ----
 
+  /// "add.12"; leaves by their names.
+  std::string value_name(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.op == Op::Input) return graph_.inputs[node.decl].name;
+    if (node.op == Op::Param) return graph_.params[node.decl].name;
+    if (node.op == Op::State) return graph_.states[node.decl].name;
+    return fmt::format("{}.{}", info(node.op).name, id);
+  }
+
   void place_leaf(NodeId id) {
     const Node& node = graph_[id];
+    Layout::Place& place = layout_.places[id];
     if (node.op == Op::Input || node.op == Op::Param) {
       const BufferId buffer = node.op == Op::Input ? inputs_[node.decl] : params_[node.decl];
-      layout_.compute[id] = layout_.storage[id] = access(buffer);
+      place = {access(buffer), access(buffer)};
     } else if (node.op == Op::State) {
       const Layout::StateBuffers& buffers = layout_.states[node.decl];
-      layout_.compute[id] = access(buffers.compute, 0, node.delay);
-      layout_.storage[id] = layout_.compute[id];
-      if (buffers.storage != kNoBuffer) {
-        layout_.storage[id] = access(buffers.storage, 0, node.delay);
-      }
+      const BufferId storage = buffers.storage == kNoBuffer ? buffers.compute : buffers.storage;
+      place = {access(buffers.compute, 0, node.delay), access(storage, 0, node.delay)};
+    } else if (is_mask(node.op) && uses_[id].loaded) {
+      place.compute =
+          access(add_temporary(value_name(id), compute_type(plan_.dtype), Extent::Chunk, 1));
     }
   }
 
@@ -205,68 +254,121 @@ class LayoutBuilder {
     int64_t width = 0;
     Extent extent = Extent::Batch;
     for (const ProductGroup::Member& member : group.members) {
-      width += member.n * group.rows;
+      width += member.n * group.rows * group.blocks;
       if (extent_of(member.node) != Extent::Batch) extent = extent_of(member.node);
     }
-    const BufferId buffer =
-        add_temporary(product_name(group), compute_type(plan_.dtype), extent, width);
+    const BufferId buffer = add_temporary("products of " + value_name(group.left),
+                                          compute_type(plan_.dtype), extent, width);
     int64_t column = 0;
     for (const ProductGroup::Member& member : group.members) {
-      layout_.compute[member.node] = access(buffer, column);
-      if (!narrow_) layout_.storage[member.node] = layout_.compute[member.node];
+      Layout::Place& place = layout_.places[member.node];
+      place.compute = access(buffer, column);
+      if (!narrow_) place.storage = place.compute;
       column += member.n;
     }
   }
 
-  /// Values of kernels, and products' results that other products need in the storage type.
-  void place_computed(NodeId id) {
-    const Node& node = graph_[id];
-    const bool leaf = node.op == Op::Input || node.op == Op::Param || node.op == Op::State ||
-                      node.op == Op::Constant;
-    if (leaf) return;
-    place_in_history(id);
-    const std::string name = fmt::format("{}.{}", info(node.op).name, id);
-    if (layout_.compute[id].buffer == kNoBuffer &&
-        (uses_[id].loaded || (uses_[id].multiplied && !narrow_))) {
-      layout_.compute[id] = add_value(id, name, compute_type(plan_.dtype));
+  /// Whether kernels fill the places of a value.
+  bool is_stored(NodeId id) const {
+    const ValueKind kind = values_.kind[id];
+    return kind != ValueKind::Leaf && kind != ValueKind::View && kind != ValueKind::Moved;
+  }
+
+  /// What kernels store, products' results that other products need in the storage type included,
+  /// and moves.
+  void place_value(NodeId id) {
+    if (!is_stored(id)) {
+      if (values_.kind[id] == ValueKind::Moved) place_move(id);
+      return;
     }
-    if (!uses_[id].multiplied || layout_.storage[id].buffer != kNoBuffer) return;
-    layout_.storage[id] = narrow_ ? add_value(id, name, plan_.dtype) : layout_.compute[id];
+    place_in_history(id);
+    Layout::Place& place = layout_.places[id];
+    const Uses& uses = uses_[id];
+    if (is_empty(place.compute) && (uses.loaded || (uses.multiplied && !narrow_))) {
+      place.compute = add_value(id, compute_type(plan_.dtype), extent_of(id));
+    }
+    if (!uses.multiplied || !is_empty(place.storage)) return;
+    place.storage = narrow_ ? add_value(id, plan_.dtype, extent_of(id)) : place.compute;
   }
 
   /// A value that a kernel stores as a state's is read from there.
   void place_in_history(NodeId id) {
     if (dependence_.variation[id] == Variation::Invariant) return;
+    Layout::Place& place = layout_.places[id];
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       if (graph_.states[i].next != id) continue;
       const Layout::StateBuffers& buffers = layout_.states[i];
-      if (layout_.compute[id].buffer == kNoBuffer) {
-        layout_.compute[id] = access(buffers.compute);
-      }
-      if (layout_.storage[id].buffer != kNoBuffer) continue;
-      if (buffers.storage != kNoBuffer) layout_.storage[id] = access(buffers.storage);
+      if (is_empty(place.compute)) place.compute = access(buffers.compute);
+      if (!is_empty(place.storage)) continue;
+      if (buffers.storage != kNoBuffer) place.storage = access(buffers.storage);
     }
   }
 
-  Access add_value(NodeId id, const std::string& name, DType dtype) {
-    const int64_t width = element_count(graph_[id].type.shape);
-    const Access place = access(add_temporary(name, dtype, extent_of(id), width));
-    layout_.temporaries[id].push_back(place);
+  /// A Transpose or Reverse has a place for each one that it moves, an Eye one for all.
+  void place_move(NodeId id) {
+    const bool moves = graph_[id].op != Op::Eye;
+    const Layout::Place source = moves ? layout_.source(graph_, schedule_, id) : Layout::Place{};
+    const auto dtype = [&](const Access& from) {
+      return is_empty(from) ? plan_.dtype : plan_.buffers[from.buffer].dtype;
+    };
+    const auto add = [&](const Access& from) {
+      return access(add_temporary(value_name(id), dtype(from), extent_of(id), width_of(id)));
+    };
+    Layout::Place& place = layout_.places[id];
+    const Uses& uses = uses_[id];
+    if (uses.loaded) place.compute = add(source.compute);
+    if (!uses.multiplied) return;
+    const bool shared = uses.loaded && dtype(source.compute) == dtype(source.storage);
+    place.storage = shared ? place.compute : add(source.storage);
+  }
+
+  void place_kept(NodeId id) {
+    const Uses& uses = uses_[id];
+    if (values_.in_every_sweep[id] && !is_mask(graph_[id].op)) return;
+    Layout::Place& kept = layout_.kept[id];
+    if (uses.kept_loaded || (uses.kept_multiplied && !narrow_)) {
+      kept.compute = add_value(id, compute_type(plan_.dtype), Extent::Steps);
+    }
+    if (!uses.kept_multiplied) return;
+    kept.storage = narrow_ ? add_value(id, plan_.dtype, Extent::Steps) : kept.compute;
+  }
+
+  Access add_value(NodeId id, DType dtype, Extent extent) {
+    const Access place = access(add_temporary(value_name(id), dtype, extent, width_of(id)));
+    add_store(id, schedule_.stage[id], place);
     return place;
+  }
+
+  /// Where a state or an output takes the value.
+  uint32_t result_stage(NodeId id) const {
+    const bool invariant = dependence_.variation[id] == Variation::Invariant;
+    return invariant ? kFirstParallelStage : schedule_.stage[id];
+  }
+
+  /// An assembly's own stage stores it piece by piece; others copy the whole.
+  void add_store(NodeId id, uint32_t stage, Access place) {
+    if (values_.kind[id] != ValueKind::Assembly || schedule_.stage[id] != stage) {
+      layout_.stores[id].push_back({stage, place});
+      return;
+    }
+    for (NodeId piece : graph_[id].operands) {
+      layout_.stores[piece].push_back({stage, place});
+      place.column += width_of(piece);
+    }
   }
 
   // ---- Operands of products ----
 
-  void place_operands(const ScheduledStage& stage, const ProductGroup& group) {
-    const bool step = stage.domain == Domain::Step;
+  void place_operands(uint32_t stage, const ProductGroup& group) {
+    const bool step = schedule_.stages[stage].domain == Domain::Step;
     const NodeId first = group.members[0].node;
-    const Access& only = layout_.storage[group.members[0].weight];
+    const Access only = layout_.read(schedule_, group.members[0].weight, stage).storage;
     const bool in_place = group.members.size() == 1 &&
                           !(step && plan_.buffers[only.buffer].placement == Placement::Caller);
     layout_.weight[first] = in_place ? only : access(add_pack(group));
     if (!step) return;
-    make_resident(layout_.storage[group.left].buffer);
-    make_resident(layout_.compute[first].buffer);
+    make_resident(layout_.read(schedule_, group.left, stage).storage.buffer);
+    make_resident(layout_.places[first].compute.buffer);
   }
 
   void make_resident(BufferId buffer) {
@@ -282,7 +384,7 @@ class LayoutBuilder {
     for (const ProductGroup::Member& member : group.members) {
       weights.push_back(member.weight);
       name += (name.empty() ? "" : "|") + weight_name(member.weight);
-      width += member.n * group.k;
+      width += width_of(member.weight);
     }
     const auto [found, fresh] = pack_of_weights_.emplace(weights, kNoBuffer);
     if (fresh) {
@@ -292,19 +394,14 @@ class LayoutBuilder {
     return found->second;
   }
 
+  /// "W", "R[2]" in an array of params.
   std::string weight_name(NodeId id) const {
-    return plan_.buffers[layout_.storage[id].buffer].name;
-  }
-
-  /// "products of x".
-  std::string product_name(const ProductGroup& group) const {
-    const Node& left = graph_[group.left];
-    const std::string of = left.op == Op::Input   ? graph_.inputs[left.decl].name
-                           : left.op == Op::State ? graph_.states[left.decl].name
-                           : left.op == Op::Param
-                               ? graph_.params[left.decl].name
-                               : fmt::format("{}.{}", info(left.op).name, group.left);
-    return "products of " + of;
+    const Node& node = graph_[id];
+    if (values_.kind[id] != ValueKind::View) return value_name(id);
+    const std::string of = weight_name(node.operands[0]);
+    if (node.op == Op::Reverse) return of;
+    const std::string end = node.op == Op::Slice ? ":" + node.end.to_string() : "";
+    return fmt::format("{}[{}{}]", of, node.begin.to_string(), end);
   }
 
   // ---- Memory ----
@@ -312,8 +409,9 @@ class LayoutBuilder {
   Status assign_offsets() {
     for (Buffer& buffer : plan_.buffers) {
       if (buffer.placement == Placement::Caller) continue;
-      int64_t& end =
-          buffer.placement == Placement::Resident ? plan_.resident_bytes : plan_.workspace_bytes;
+      int64_t& end = buffer.placement == Placement::Resident ? plan_.resident_bytes
+                     : buffer.extent == Extent::Steps        ? plan_.workspace_bytes_per_step
+                                                             : plan_.workspace_bytes;
       buffer.offset = end;
       const double bytes = 8.0 * static_cast<double>(buffer.width) *
                            static_cast<double>(plan_.chunk + buffer.history + 1) *
@@ -329,20 +427,33 @@ class LayoutBuilder {
   const Graph& graph_;
   const Dependence& dependence_;
   const Schedule& schedule_;
-  size_t caller_states_;
+  const Values& values_;
   Plan& plan_;
   bool narrow_;
   std::vector<Uses> uses_;  // per node
   std::vector<BufferId> inputs_, params_;
+  std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
   std::map<std::vector<NodeId>, BufferId> pack_of_weights_;
   Layout layout_;
 };
 
 }  // namespace
 
+Layout::Place Layout::read(const Schedule& schedule, NodeId id, uint32_t stage) const {
+  const Origin& origin = schedule.values.origin[id];
+  const bool late = schedule.is_late(origin.value, stage);
+  return part_of(late ? kept[origin.value] : places[origin.value], origin.offset);
+}
+
+Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeId move) const {
+  const Origin& origin = schedule.values.origin[graph[move].operands[0]];
+  const bool all_steps = graph[move].op == Op::Reverse && graph[origin.value].op != Op::Input;
+  return part_of(all_steps ? kept[origin.value] : places[origin.value], origin.offset);
+}
+
 Result<Layout> make_layout(const Graph& graph, const Dependence& dependence,
-                           const Schedule& schedule, size_t caller_states, Plan& plan) {
-  return LayoutBuilder(graph, dependence, schedule, caller_states, plan).run();
+                           const Schedule& schedule, Plan& plan) {
+  return LayoutBuilder(graph, dependence, schedule, plan).run();
 }
 
 }  // namespace rnnc

@@ -12,7 +12,7 @@ struct Layout {
   struct StateBuffers {
     BufferId compute = kNoBuffer;  // history in the compute type
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
-    BufferId initial = kNoBuffer;  // the caller's; none for states that the passes made
+    BufferId initial = kNoBuffer;  // the caller's
     BufferId final = kNoBuffer;
   };
   /// Weights stacked in a buffer, one after the other.
@@ -20,22 +20,33 @@ struct Layout {
     BufferId buffer = kNoBuffer;
     std::vector<NodeId> weights;
   };
+  /// A value in memory; buffers are kNoBuffer where nothing reads it.
+  struct Place {
+    Access compute;  // where kernels load it
+    Access storage;  // where products read it as an operand
+  };
+  /// A place that a kernel which has the value fills.
+  struct Store {
+    uint32_t stage = 0;  // of the schedule
+    Access access;
+  };
 
   std::vector<StateBuffers> states;
   std::vector<Pack> packs;
-  // Per node; buffer is kNoBuffer where there is no such place.
-  std::vector<Access> compute;  // where kernels load the value
-  std::vector<Access> storage;  // where products read it as an operand
-  std::vector<Access> weight;   // first node of a product group: the group's weights
-  /// Per node: where a kernel that has the value writes it. Temporaries in the node's own stage;
-  /// results (states and outputs) there too, or in the first parallel stage for invariants.
-  std::vector<std::vector<Access>> temporaries;
-  std::vector<std::vector<Access>> results;
+  // Per node.
+  std::vector<Place> places;               // in its own sweep
+  std::vector<Place> kept;                 // in later sweeps, and for a Reverse: all steps
+  std::vector<Access> weight;              // first node of a product group: the group's weights
+  std::vector<std::vector<Store>> stores;  // none: nothing wants it outside its kernel
+
+  /// Where launches of `stage` read the value.
+  Place read(const Schedule& schedule, NodeId id, uint32_t stage) const;
+  /// Where a Transpose or Reverse reads its operand.
+  Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
 
-/// Adds every buffer to `plan`, which has its dtype, batch and chunk, and gives them offsets. The
-/// first `caller_states` states of the graph are the caller's.
+/// Adds every buffer to `plan`, which has its dtype, batch and chunk, and gives them offsets.
 Result<Layout> make_layout(const Graph& graph, const Dependence& dependence,
-                           const Schedule& schedule, size_t caller_states, Plan& plan);
+                           const Schedule& schedule, Plan& plan);
 
 }  // namespace rnnc

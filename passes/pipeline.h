@@ -6,7 +6,7 @@
 namespace rnnc {
 
 /// Runs them all and verifies after each; an error is a bug in the pass that it names.
-/// `graph` is verified; declared inputs, params, outputs and states keep their places.
+/// `graph` is bound and verified; declared inputs, params, outputs and states keep their places.
 Status run_pipeline(Graph& graph);
 
 }  // namespace rnnc

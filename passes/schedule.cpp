@@ -1,15 +1,20 @@
 // 1. Take the stages of the dependence analysis, with a time-parallel one right after the Once
-//    stage, so that outputs and states made of invariants have a place.
-// 2. Collect each stage's work: products, elementwise nodes and reductions; and copies, for values
-//    that no kernel of the stage computes but that a state, an output or a product wants stored.
-// 3. Within a stage, until no work is left:
-//    a. Emit every product whose operands are at hand; those with one left operand as one group.
+//    stage, so that outputs and states made of invariants have a place, and one at the start of
+//    each sweep, for its masks.
+// 2. Find what each stage's kernels have to store although none of them computes it there: values
+//    that a state, an output, a product, an assembly or a later sweep wants stored.
+// 3. Collect each stage's work: products, elementwise nodes and reductions, moves; and those
+// copies.
+// 4. Within a stage, until no work is left:
+//    a. Emit every move and product whose operands are at hand; products with one left operand as
+//       one group.
 //    b. Emit one kernel. For each row length with work at hand, grow the set of everything of that
 //       length, and scalars, that needs only what is at hand or in the set. Take a length that this
 //       finishes for the whole stage, else the one with the largest set.
 //    Time-parallel reads of a state wait for the launch that writes it: rows of a launch do not see
-//    each other.
-// 4. Move values to the kernels that use them (passes/sink.h).
+//    each other. Views and assemblies are read from memory: they wait for launches too.
+// 5. Move values to the kernels that use them (passes/sink.h).
+// 6. Begin each sweep with the masks that its kernels read.
 #include "passes/schedule.h"
 
 #include <algorithm>
@@ -23,13 +28,6 @@
 namespace rnnc {
 namespace {
 
-constexpr uint32_t kInvariantStage = 0;
-constexpr uint32_t kFirstParallelStage = 1;
-
-bool is_leaf(Op op) {
-  return op == Op::Input || op == Op::Param || op == Op::State || op == Op::Constant;
-}
-
 /// Rows a kernel walks over and elements in each.
 struct RowShape {
   int64_t rows = 1;
@@ -37,14 +35,31 @@ struct RowShape {
   friend auto operator<=>(const RowShape&, const RowShape&) = default;
 };
 
-/// The work of a kernel that computes or copies a value: matrices (in Once stages) row by row.
-RowShape row_shape(const Graph& graph, NodeId id, bool copy) {
+/// The work of a kernel that computes or copies a value. Once stages take matrices row by row, in
+/// others a matrix is one row.
+RowShape row_shape(const Graph& graph, NodeId id, bool copy, Domain domain) {
   const Node& node = graph[id];
   const bool reduces = !copy && is_reduction(node.op);
   const Shape& shape = reduces ? graph[node.operands[0]].type.shape : node.type.shape;
   if (shape.empty()) return {};
-  const int64_t length = element_count({shape.back()});
-  return {element_count(Shape(shape.begin(), shape.end() - 1)), length};
+  if (domain != Domain::Once) return {1, element_count(shape)};
+  return {element_count(Shape(shape.begin(), shape.end() - 1)), element_count({shape.back()})};
+}
+
+/// The operands of a product in the roles of `ProductGroup`.
+struct ProductOperands {
+  NodeId left = kNoNode;
+  NodeId weight = kNoNode;
+  bool transposed = false;
+};
+
+ProductOperands product_operands(const Graph& graph, NodeId id) {
+  const NodeId first = graph[id].operands[0];
+  const NodeId second = graph[id].operands[1];
+  if (graph[first].type.rank() != 1 && graph[second].type.rank() == 1) {
+    return {second, first, false};
+  }
+  return {first, second, true};
 }
 
 struct Item {
@@ -54,105 +69,190 @@ struct Item {
   bool flexible = false;  // a scalar: fits into any kernel with one row
 };
 
-/// Whether a value has to be stored by a kernel although no kernel computes it.
+/// Which values have to be stored by a kernel although no kernel of the stage computes them.
 class CopyNeeds {
  public:
-  CopyNeeds(const Graph& graph, bool narrow)
-      : wanted_(graph.nodes.size(), false), converted_(graph.nodes.size(), false) {
-    for (const StateDecl& state : graph.states) wanted_[state.next] = true;
-    for (const OutputDecl& output : graph.outputs) wanted_[output.value] = true;
-    if (!narrow) return;
-    for (const Node& node : graph.nodes) {
-      if (node.op != Op::MatMul) continue;
-      for (NodeId operand : node.operands) {
-        if (graph[operand].op == Op::MatMul) converted_[operand] = true;
+  CopyNeeds(const Graph& graph, const Dependence& dependence, const Schedule& schedule, bool narrow)
+      : graph_(graph),
+        dependence_(dependence),
+        schedule_(schedule),
+        values_(schedule.values),
+        copies_(schedule.stages.size()),
+        converted_(graph.nodes.size(), false) {
+    for (const StateDecl& state : graph.states) want(state.next);
+    for (const OutputDecl& output : graph.outputs) want(output.value);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      for (NodeId operand : graph[id].operands) {
+        read(id, operand);
+        if (narrow && graph[id].op == Op::MatMul) convert(operand);
       }
     }
   }
-  bool wanted(NodeId id) const { return wanted_[id]; }        // by a state or an output
-  bool converted(NodeId id) const { return converted_[id]; }  // a product's result, for a product
+
+  bool copied(NodeId id, uint32_t stage) const { return copies_[stage].contains(id); }
+  /// Whether a product reads this product's result, which has to be in another type for that.
+  bool converted(NodeId id) const { return converted_[id]; }
 
  private:
-  std::vector<bool> wanted_, converted_;
+  void copy(NodeId id) { copies_[schedule_.stage[id]].insert(id); }
+
+  /// For a state or an output.
+  void want(NodeId id) {
+    const ValueKind kind = values_.kind[id];
+    if (dependence_.variation[id] == Variation::Invariant) {
+      copies_[kFirstParallelStage].insert(id);
+    } else if (kind != ValueKind::Fused && kind != ValueKind::Assembly) {
+      copy(id);
+    }
+  }
+
+  void read(NodeId user, NodeId operand) {
+    const uint32_t stage = schedule_.stage[user];
+    const NodeId origin = values_.origin[operand].value;
+    switch (values_.kind[user]) {
+      case ValueKind::Leaf:
+      case ValueKind::Spread:
+        break;
+      case ValueKind::Fused:
+        keep(values_.origin[values_.read[operand]].value, stage);
+        break;
+      case ValueKind::Assembly:
+        if (values_.kind[operand] != ValueKind::Fused || schedule_.stage[operand] != stage) {
+          copies_[stage].insert(operand);
+        }
+        keep(values_.origin[values_.read[operand]].value, stage);
+        break;
+      case ValueKind::Moved:
+        if (graph_[user].op == Op::Reverse && is_mask(graph_[origin].op)) copy(origin);
+        [[fallthrough]];
+      case ValueKind::View:
+      case ValueKind::Product:
+        if (values_.kind[origin] == ValueKind::Spread) copy(origin);
+        keep(origin, stage);
+        break;
+    }
+  }
+
+  /// For all steps, if `reader` is in a later sweep.
+  void keep(NodeId id, uint32_t reader) {
+    const ValueKind kind = values_.kind[id];
+    const bool stores_itself = kind == ValueKind::Fused || kind == ValueKind::Assembly;
+    if (!stores_itself && schedule_.is_late(id, reader)) copy(id);
+  }
+
+  void convert(NodeId operand) {
+    const NodeId origin = values_.origin[operand].value;
+    if (graph_[origin].op == Op::Transpose) convert(graph_[origin].operands[0]);
+    if (graph_[origin].op != Op::MatMul) return;
+    converted_[origin] = true;
+    copy(origin);
+  }
+
+  const Graph& graph_;
+  const Dependence& dependence_;
+  const Schedule& schedule_;
+  const Values& values_;
+  std::vector<std::set<NodeId>> copies_;  // per stage
+  std::vector<bool> converted_;           // per node
 };
 
 /// Orders the work of one stage.
 class StageScheduler {
  public:
-  StageScheduler(const Graph& graph, const Dependence& dependence, const CopyNeeds& needs,
-                 const std::vector<uint32_t>& stage_of, uint32_t stage, Domain domain)
+  StageScheduler(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                 const CopyNeeds& needs, uint32_t stage)
       : graph_(graph),
         dependence_(dependence),
+        schedule_(schedule),
+        values_(schedule.values),
         needs_(needs),
-        stage_of_(stage_of),
         stage_(stage),
-        domain_(domain),
+        domain_(schedule.stages[stage].domain),
         done_(graph.nodes.size(), false),
         stored_(graph.nodes.size(), false) {
     collect();
   }
 
   std::vector<Group> run() {
-    while (!products_.empty() || !items_.empty()) {
-      const bool progress = emit_products() | emit_kernel();
+    while (!moves_.empty() || !products_.empty() || !items_.empty()) {
+      bool progress = emit_moves();
+      progress = emit_products() || progress;
+      progress = emit_kernel() || progress;
       RNNC_CHECK(progress, "stage {} waits for itself", stage_);
     }
     return std::move(groups_);
   }
 
  private:
+  bool here(NodeId id) const { return schedule_.stage[id] == stage_; }
+
   void collect() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      const Op op = graph_[id].op;
-      if (stage_of_[id] == stage_) {
-        if (op == Op::MatMul) {
-          products_.push_back(id);
-        } else if (!is_leaf(op)) {
-          add_item(id, /*copy=*/false);
-        }
-      }
-      if (needs_copy(id)) add_item(id, /*copy=*/true);
+      const ValueKind kind = values_.kind[id];
+      if (here(id) && kind == ValueKind::Moved) moves_.push_back(id);
+      if (here(id) && kind == ValueKind::Product) products_.push_back(id);
+      if (here(id) && kind == ValueKind::Fused) add_item(id, /*copy=*/false);
+      if (needs_.copied(id, stage_)) add_item(id, /*copy=*/true);
     }
-  }
-
-  bool needs_copy(NodeId id) const {
-    const Op op = graph_[id].op;
-    const bool invariant = dependence_.variation[id] == Variation::Invariant;
-    if (needs_.converted(id) && stage_of_[id] == stage_) return true;
-    if (!needs_.wanted(id)) return false;
-    if (invariant) return stage_ == kFirstParallelStage;
-    return stage_of_[id] == stage_ && (op == Op::MatMul || is_leaf(op));
   }
 
   void add_item(NodeId id, bool copy) {
     const bool flexible = graph_[id].type.is_scalar() && (copy || !is_reduction(graph_[id].op));
-    items_.push_back({id, copy, row_shape(graph_, id, copy), flexible});
+    items_.push_back({id, copy, row_shape(graph_, id, copy, domain_), flexible});
   }
 
-  /// Is the value there for a kernel to load, or for a product to read?
+  /// Is the value in memory, for a kernel to load?
   bool at_hand(NodeId id) const {
+    id = values_.origin[id].value;
     if (graph_[id].op == Op::State) return state_at_hand(id);
-    return stage_of_[id] != stage_ || is_leaf(graph_[id].op) || done_[id];
+    return !here(id) || values_.kind[id] == ValueKind::Leaf || is_written(id);
+  }
+
+  /// By earlier launches of this stage, where its readers find it.
+  bool is_written(NodeId id) const {
+    if (values_.kind[id] == ValueKind::Assembly) {
+      return std::ranges::all_of(
+          graph_[id].operands, [this](NodeId piece) { return static_cast<bool>(stored_[piece]); });
+    }
+    return values_.kind[id] == ValueKind::Spread ? stored_[id] : done_[id];
   }
 
   bool state_at_hand(NodeId id) const {
     if (domain_ == Domain::Step) return true;  // written at an earlier step or in an earlier stage
     const NodeId next = graph_.states[graph_[id].decl].next;
     const bool invariant = dependence_.variation[next] == Variation::Invariant;
-    const uint32_t written_in = invariant ? kFirstParallelStage : stage_of_[next];
-    return written_in != stage_ || stored_[next];
+    if ((invariant ? kFirstParallelStage : schedule_.stage[next]) != stage_) return true;
+    const bool assembly = !invariant && values_.kind[next] == ValueKind::Assembly;
+    return assembly ? is_written(next) : stored_[next];
   }
 
-  /// A product reads its operands as they are stored for products.
+  /// Is the value in memory as products read it?
   bool ready_for_product(NodeId id) const {
     if (!at_hand(id)) return false;
-    return stage_of_[id] != stage_ || !needs_.converted(id) || stored_[id];
+    const NodeId origin = values_.origin[id].value;
+    if (graph_[origin].op == Op::Transpose) return ready_for_product(graph_[origin].operands[0]);
+    return !here(origin) || !needs_.converted(origin) || stored_[origin];
+  }
+
+  bool emit_moves() {
+    const auto waits = [this](NodeId id) {
+      return !std::ranges::all_of(graph_[id].operands,
+                                  [this](NodeId operand) { return ready_for_product(operand); });
+    };
+    const auto ready = std::ranges::stable_partition(moves_, waits);
+    for (NodeId id : ready) {
+      groups_.emplace_back(MoveGroup{id});
+      done_[id] = true;
+    }
+    const bool progress = !ready.empty();
+    moves_.erase(ready.begin(), ready.end());
+    return progress;
   }
 
   bool emit_products() {
     std::vector<NodeId> ready;
     for (NodeId id : products_) {
-      const ProductOperands operands = product_operands(graph_, dependence_, id);
+      const ProductOperands operands = product_operands(graph_, id);
       if (ready_for_product(operands.left) && ready_for_product(operands.weight)) {
         ready.push_back(id);
       }
@@ -167,13 +267,15 @@ class StageScheduler {
   }
 
   /// Products of weights stay apart in Once stages, where each result is an array of its own; so
-  /// do transposed ones, whose weights do not stack by copying.
+  /// do transposed ones, whose weights do not stack by copying, and those of blocks, whose results
+  /// would lie between one another.
   void add_product(NodeId id, std::map<NodeId, size_t>& group_of_left) {
-    const ProductOperands operands = product_operands(graph_, dependence_, id);
+    const ProductOperands operands = product_operands(graph_, id);
     const Shape& weight = graph_[operands.weight].type.shape;
-    const int64_t n = element_count({weight[operands.transposed ? 1 : 0]});
-    const int64_t k = element_count({weight[operands.transposed ? 0 : 1]});
-    const bool mergeable = domain_ != Domain::Once && !operands.transposed;
+    const size_t rank = weight.size();
+    const int64_t n = element_count({weight[operands.transposed ? rank - 1 : rank - 2]});
+    const int64_t k = element_count({weight[operands.transposed ? rank - 2 : rank - 1]});
+    const bool mergeable = domain_ != Domain::Once && !operands.transposed && rank == 2;
     if (mergeable) {
       const auto [found, fresh] = group_of_left.emplace(operands.left, groups_.size());
       if (!fresh) {
@@ -181,9 +283,10 @@ class StageScheduler {
         return;
       }
     }
-    ProductGroup group{operands.left, {{id, operands.weight, n}}, k, operands.transposed, 1};
+    ProductGroup group{operands.left, {{id, operands.weight, n}}, k, operands.transposed};
     const Shape& left = graph_[operands.left].type.shape;
     if (left.size() == 2) group.rows = element_count({left[0]});
+    if (rank == 3) group.blocks = element_count({weight[0]});
     groups_.push_back(std::move(group));
   }
 
@@ -194,7 +297,10 @@ class StageScheduler {
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       if (item.shape != shape && !(item.flexible && shape.rows == 1)) continue;
-      const auto available = [&](NodeId id) { return at_hand(id) || usable_inside(id, inside); };
+      const auto available = [&](NodeId id) {
+        id = values_.read[id];
+        return at_hand(id) || usable_inside(id, inside);
+      };
       const std::vector<NodeId>& operands = graph_[item.value].operands;
       const bool fits =
           item.copy ? available(item.value) : std::ranges::all_of(operands, available);
@@ -252,49 +358,77 @@ class StageScheduler {
 
   const Graph& graph_;
   const Dependence& dependence_;
+  const Schedule& schedule_;
+  const Values& values_;
   const CopyNeeds& needs_;
-  const std::vector<uint32_t>& stage_of_;
   uint32_t stage_;
   Domain domain_;
-  std::vector<NodeId> products_;  // not emitted yet, ascending
+  std::vector<NodeId> moves_;     // not emitted yet, ascending
+  std::vector<NodeId> products_;  // likewise
   std::vector<Item> items_;       // likewise
   std::vector<bool> done_;        // computed by an earlier launch of this stage
   std::vector<bool> stored_;      // written by a kernel of this stage to wherever it is wanted
   std::vector<Group> groups_;
 };
 
-}  // namespace
-
-ProductOperands product_operands(const Graph& graph, const Dependence& dependence, NodeId id) {
-  const NodeId first = graph[id].operands[0];
-  const NodeId second = graph[id].operands[1];
-  if (graph[first].type.rank() == 1) return {first, second, true};
-  if (graph[second].type.rank() == 1) return {second, first, false};
-  RNNC_CHECK(dependence.variation[id] == Variation::Invariant, "a matrix varies over time");
-  return {first, second, true};
+/// Step 1.
+void make_stages(const Dependence& dependence, Schedule& schedule) {
+  std::vector<uint32_t> number;  // of each of the analysis's stages
+  for (const Dependence::StageNodes& nodes : dependence.order) {
+    std::vector<ScheduledStage>& stages = schedule.stages;
+    const bool opens = !stages.empty() &&
+                       (stages.size() == kFirstParallelStage || stages.back().sweep != nodes.sweep);
+    if (opens && nodes.domain != Domain::Sequence) {
+      stages.push_back({Domain::Sequence, UINT32_MAX, nodes.sweep, {}});
+    }
+    number.push_back(static_cast<uint32_t>(stages.size()));
+    stages.push_back({nodes.domain, nodes.recurrence, nodes.sweep, {}});
+  }
+  if (schedule.stages.size() == kFirstParallelStage) {
+    schedule.stages.push_back({Domain::Sequence, UINT32_MAX, 0, {}});
+  }
+  for (uint32_t stage : dependence.stage) schedule.stage.push_back(number[stage]);
 }
+
+/// Step 6.
+void add_masks(const Graph& graph, Schedule& schedule) {
+  std::map<uint32_t, std::set<NodeId>> masks;  // by sweep
+  std::map<uint32_t, ScheduledStage*> opening;
+  for (ScheduledStage& stage : schedule.stages) {
+    if (stage.domain == Domain::Once) continue;
+    opening.emplace(stage.sweep, &stage);
+    const auto read = [&](NodeId id) {
+      id = schedule.values.read[id];
+      if (is_mask(graph[id].op)) masks[stage.sweep].insert(id);
+    };
+    for (const Group& group : stage.groups) {
+      const auto* fused = std::get_if<FusedGroup>(&group);
+      if (fused == nullptr) continue;
+      std::ranges::for_each(fused->copies, read);
+      for (NodeId id : fused->nodes) std::ranges::for_each(graph[id].operands, read);
+    }
+  }
+  for (const auto& [sweep, ids] : masks) {
+    std::vector<Group> groups;
+    for (NodeId id : ids) groups.emplace_back(MoveGroup{id});
+    std::vector<Group>& first = opening.at(sweep)->groups;
+    first.insert(first.begin(), groups.begin(), groups.end());
+  }
+}
+
+}  // namespace
 
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, bool narrow) {
   Schedule schedule;
-  schedule.stages.push_back({Domain::Once, UINT32_MAX, {}});
-  schedule.stages.push_back({Domain::Sequence, UINT32_MAX, {}});
-  const bool starts_parallel =
-      dependence.order.size() > 1 && dependence.order[1].domain == Domain::Sequence;
-  const uint32_t shift = starts_parallel ? 0 : 1;
-  for (size_t i = starts_parallel ? 2 : 1; i < dependence.order.size(); ++i) {
-    schedule.stages.push_back({dependence.order[i].domain, dependence.order[i].recurrence, {}});
-  }
-  for (uint32_t stage : dependence.stage) {
-    schedule.stage.push_back(stage == kInvariantStage ? stage : stage + shift);
-  }
-
-  const CopyNeeds needs(graph, narrow);
+  schedule.values = find_values(graph, dependence);
+  make_stages(dependence, schedule);
+  const CopyNeeds needs(graph, dependence, schedule, narrow);
   for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
     ScheduledStage& scheduled = schedule.stages[stage];
-    scheduled.groups =
-        StageScheduler(graph, dependence, needs, schedule.stage, stage, scheduled.domain).run();
-    sink_values(graph, scheduled);
+    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage).run();
+    sink_values(graph, schedule.values, scheduled);
   }
+  add_masks(graph, schedule);
   return schedule;
 }
 

@@ -7,11 +7,12 @@
 
 #include "ir/graph.h"
 #include "passes/dependence.h"
+#include "passes/values.h"
 
 namespace rnnc {
 
 /// Products with one left operand, done as one over their weights stacked: out = left * weights^T,
-/// or left * weight where `transposed`.
+/// or left * weight where `transposed`. With several blocks `n` and `k` are those of one block.
 struct ProductGroup {
   struct Member {
     NodeId node = kNoNode;
@@ -23,41 +24,49 @@ struct ProductGroup {
   int64_t k = 0;
   bool transposed = false;
   int64_t rows = 1;  // Once stages: rows of `left`
+  int64_t blocks = 1;
 };
 
 /// Elementwise values and reductions computed by one kernel over rows of `length`.
 struct FusedGroup {
   std::vector<NodeId> nodes;   // computed here, ascending
-  std::vector<NodeId> copies;  // computed elsewhere or leaves: only stored by this kernel
+  std::vector<NodeId> copies;  // not computed by kernels of this stage: only stored by this one
   int64_t length = 1;
   int64_t rows = 1;  // Once stages
 };
 
-using Group = std::variant<ProductGroup, FusedGroup>;
+/// A value that has launches of its own: of kind Moved, or a mask.
+struct MoveGroup {
+  NodeId node = kNoNode;
+};
+
+using Group = std::variant<ProductGroup, FusedGroup, MoveGroup>;
 
 struct ScheduledStage {
   Domain domain = Domain::Sequence;
   uint32_t recurrence = UINT32_MAX;  // Step: index into Dependence::recurrences
-  std::vector<Group> groups;         // in order of execution
+  uint32_t sweep = 0;
+  std::vector<Group> groups;  // in order of execution
 };
 
-/// Stage 0 runs once, stage 1 is time-parallel; either may be empty.
+/// Stage 0 runs once; each sweep opens with a time-parallel stage. Any of these may be empty.
 struct Schedule {
   std::vector<ScheduledStage> stages;
   std::vector<uint32_t> stage;  // per node: where it is computed (leaves: where they are at hand)
+  Values values;
+
+  uint32_t sweep_of(NodeId id) const { return stages[stage[id]].sweep; }
+  /// Whether a launch of `reader`, a stage, needs what the sweep of `id` kept of it for all steps.
+  bool is_late(NodeId id, uint32_t reader) const {
+    return !values.in_every_sweep[id] && sweep_of(id) != stages[reader].sweep;
+  }
 };
 
-/// `graph` is bound, without delayed inputs, dot products and dead code (passes/pipeline.h), and
-/// without matrices that vary over time. `narrow`: products cannot read other products' results
-/// as they are, because the storage type is not the compute type.
+inline constexpr uint32_t kFirstParallelStage = 1;
+
+/// `graph` is bound, without delays, dot products and dead code (passes/pipeline.h); matrices that
+/// vary over time are not reduced, multiplied or transposed. `narrow`: products cannot read other
+/// products' results as they are, because the storage type is not the compute type.
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, bool narrow);
-
-/// The operands of a product in the roles of `ProductGroup`.
-struct ProductOperands {
-  NodeId left = kNoNode;
-  NodeId weight = kNoNode;
-  bool transposed = false;
-};
-ProductOperands product_operands(const Graph& graph, const Dependence& dependence, NodeId id);
 
 }  // namespace rnnc

@@ -9,6 +9,6 @@
 
 namespace rnnc {
 
-void sink_values(const Graph& graph, ScheduledStage& stage);
+void sink_values(const Graph& graph, const Values& values, ScheduledStage& stage);
 
 }  // namespace rnnc

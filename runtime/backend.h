@@ -18,8 +18,9 @@ class Executable {
  public:
   virtual ~Executable() = default;
   /// Arguments are already checked against the plan. `initial_states` and `final_states` have one
-  /// entry per `Plan::states`, null where none was given or is wanted; `workspace` is aligned to
-  /// 256 bytes and holds `Plan::workspace_bytes`. `run_once`: run the Once stages first.
+  /// entry per `Plan::states`, null where none was given or is wanted (what an implied state starts
+  /// as instead is settled already); `workspace` is aligned to 256 bytes and holds
+  /// `workspace_bytes(plan, steps)`. `run_once`: run the Once stages first.
   virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "passes/delays.h"
 #include "runtime/describe.h"
 #include "runtime/match_arrays.h"
 #include "runtime/run.h"
@@ -19,9 +20,14 @@ struct Declared {
 };
 
 /// The value of `symbol` that makes `dim` equal to `size`, where `dim` has no other symbol and is a
-/// multiple of the symbol plus a number: `H`, `2 * H`, `H / 2`, `H + 1`.
+/// multiple of the symbol plus a number (`H`, `2 * H`, `H / 2`, `H + 1`), or of its inverse (`8 /
+/// N`, from `H / N`).
 std::optional<int64_t> solve(const Dim& dim, const std::string& symbol, int64_t size) {
   const Dim unknown = Dim::symbol(symbol);
+  if (const Dim numerator = dim * unknown; numerator.constant()) {
+    const std::optional<Dim> value = Dim::divide(numerator, size);
+    return value ? value->constant() : std::nullopt;
+  }
   const Dim offset = dim.bind({{symbol, 0}});
   const Dim rest = Dim(size) - offset;
   const std::optional<Dim> value = Dim::divide(rest * unknown, dim - offset);
@@ -38,7 +44,9 @@ class DimInference {
       declare("input", input.name, 2, input.type, args.inputs);
     for (const ParamDecl& param : graph.params)
       declare("param", param.name, 0, param.type, args.params);
-    for (const StateDecl& state : graph.states) {
+    Graph with_implied_states = graph;
+    run_delays(with_implied_states);
+    for (const StateDecl& state : with_implied_states.states) {
       declare("initial state", state.name, 1, state.type, args.initial_states);
     }
   }

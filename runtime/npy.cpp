@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "runtime/describe.h"
 #include "runtime/files.h"
@@ -118,7 +119,7 @@ Status HeaderParser::entry() {
     return {};
   }
   std::optional<std::string> descr = string();
-  if (!descr) return fail("the array is structured; rnnc reads float64, float32 and float16");
+  if (!descr) return fail("the array is structured; rnnc reads arrays of numbers");
   header_.descr = std::move(*descr);
   return {};
 }
@@ -138,22 +139,43 @@ Result<Header> HeaderParser::parse() {
   return header_;
 }
 
+/// One element type: as headers and as NumPy's users spell it.
+struct Element {
+  std::string_view code;
+  std::string_view name;
+  size_t size = 0;
+};
+
+constexpr std::array kFloats = {Element{"f8", "float64", 8}, Element{"f4", "float32", 4},
+                                Element{"f2", "float16", 2}};
+constexpr std::array kIntegers = {Element{"i8", "int64", 8}, Element{"i4", "int32", 4}};
+constexpr std::array kMasks = {Element{"b1", "bool", 1}, Element{"u1", "uint8", 1}, kFloats[0],
+                               kFloats[1], kFloats[2]};
+
+/// "float64, float32 and float16"
+std::string names_of(std::span<const Element> elements) {
+  std::string text;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == elements.size() ? " and " : ", ";
+    text += elements[i].name;
+  }
+  return text;
+}
+
 struct ElementType {
-  DType dtype = DType::f32;
+  Element element;
   bool big_endian = false;
 };
 
-Result<ElementType> parse_element_type(std::string_view descr) {
-  const bool ordered = !descr.empty() && (descr[0] == '<' || descr[0] == '>' || descr[0] == '=');
+Result<ElementType> parse_element_type(std::string_view descr, std::span<const Element> accepted) {
+  const bool ordered =
+      !descr.empty() && std::string_view("<>=|").find(descr[0]) != std::string_view::npos;
   const std::string_view code = ordered ? descr.substr(1) : descr;
-  const bool big_endian = ordered && descr[0] == '>';
-  if (code == "f8") return ElementType{DType::f64, big_endian};
-  if (code == "f4") return ElementType{DType::f32, big_endian};
-  if (code == "f2") return ElementType{DType::f16, big_endian};
-  return fail(
-      "it holds elements of type {}; rnnc reads float64, float32 and float16 "
-      "(`a.astype(\"float32\")` converts)",
-      quote(descr));
+  const auto found = std::ranges::find(accepted, code, &Element::code);
+  if (found != accepted.end()) return ElementType{*found, ordered && descr[0] == '>'};
+  const std::string_view target = accepted[accepted.size() == kFloats.size() ? 1 : 0].name;
+  return fail("it holds elements of type {}; rnnc reads {} here (`a.astype(\"{}\")` converts)",
+              quote(descr), names_of(accepted), target);
 }
 
 /// Copies `source`, in Fortran order, to `target` in C order.
@@ -199,57 +221,127 @@ Result<Parts> split(std::string_view bytes) {
   return Parts{bytes.substr(start, length), bytes.substr(start + length)};
 }
 
-Result<Array> parse(std::string_view bytes) {
+/// What a file holds, in C order and our endianness.
+struct Contents {
+  Element element;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;
+
+  size_t count() const { return data.size() / element.size; }
+};
+
+Result<Contents> parse(std::string_view bytes, std::span<const Element> accepted) {
   const Result<Parts> parts = split(bytes);
   if (!parts) return tl::unexpected(parts.error());
   const Result<Header> header = HeaderParser(parts->header).parse();
   if (!header) return fail("its header is damaged: {}", header.error().message);
-  const Result<ElementType> type = parse_element_type(header->descr);
+  const Result<ElementType> type = parse_element_type(header->descr, accepted);
   if (!type) return tl::unexpected(type.error());
 
   const std::optional<int64_t> count = count_elements(header->shape);
-  const size_t element = size_of(type->dtype);
+  const size_t element = type->element.size;
   const size_t present = parts->data.size();
   // Compared by division: the product may overflow.
   if (!count || static_cast<size_t>(*count) > present / element) {
     return fail(
         "it is cut short: {} elements of shape {} need more than the {} bytes that are there",
-        to_string(type->dtype), shape_text(header->shape), present);
+        type->element.name, shape_text(header->shape), present);
   }
   const size_t size = static_cast<size_t>(*count) * element;
   if (size != present) {
     return fail("{} bytes follow its array of shape {}", present - size, shape_text(header->shape));
   }
 
-  Array array = Array::zeros(type->dtype, header->shape);
+  Contents contents{type->element, header->shape, std::vector<std::byte>(size)};
   const auto* source = reinterpret_cast<const std::byte*>(parts->data.data());
-  if (header->fortran_order && array.shape.size() > 1 && size > 0) {
-    reorder(source, array.data.data(), array.shape, element);
+  if (header->fortran_order && contents.shape.size() > 1 && size > 0) {
+    reorder(source, contents.data.data(), contents.shape, element);
   } else {
-    std::copy_n(source, size, array.data.begin());
+    std::copy_n(source, size, contents.data.begin());
   }
   if (type->big_endian) {
     for (size_t i = 0; i < size; i += element) {
-      std::reverse(array.data.begin() + static_cast<ptrdiff_t>(i),
-                   array.data.begin() + static_cast<ptrdiff_t>(i + element));
+      std::reverse(contents.data.begin() + static_cast<ptrdiff_t>(i),
+                   contents.data.begin() + static_cast<ptrdiff_t>(i + element));
     }
   }
-  return array;
+  return contents;
+}
+
+Array to_floats(Contents contents) {
+  const DType dtype = contents.element.size == 8   ? DType::f64
+                      : contents.element.size == 4 ? DType::f32
+                                                   : DType::f16;
+  return {dtype, std::move(contents.shape), std::move(contents.data)};
+}
+
+IntegerArray to_integers(Contents contents) {
+  IntegerArray result{std::move(contents.shape), std::vector<int64_t>(contents.count())};
+  for (size_t i = 0; i < result.values.size(); ++i) {
+    int32_t narrow = 0;
+    if (contents.element.size == sizeof narrow) {
+      std::memcpy(&narrow, contents.data.data() + i * sizeof narrow, sizeof narrow);
+      result.values[i] = narrow;
+    } else {
+      std::memcpy(&result.values[i], contents.data.data() + i * sizeof(int64_t), sizeof(int64_t));
+    }
+  }
+  return result;
+}
+
+Array to_mask(Contents contents) {
+  if (contents.element.size > 1) return to_floats(std::move(contents));
+  std::vector<double> values(contents.count());
+  std::ranges::transform(contents.data, values.begin(),
+                         [](std::byte byte) { return static_cast<double>(byte); });
+  return Array::from_doubles(values, std::move(contents.shape), DType::f32);
+}
+
+/// `convert` of what the bytes hold, or an error that names the file.
+template <typename Convert>
+auto parse_as(std::string_view bytes, std::string_view name, std::span<const Element> accepted,
+              Convert convert) -> Result<decltype(convert(Contents{}))> {
+  Result<Contents> contents = parse(bytes, accepted);
+  if (!contents) {
+    return fail("{} is not a .npy file that can be read: {}", quote(name),
+                contents.error().message);
+  }
+  return convert(std::move(*contents));
+}
+
+/// `parse` of a file's bytes.
+template <typename T>
+Result<T> read_as(const std::filesystem::path& path,
+                  Result<T> (*parse_bytes)(std::string_view, std::string_view)) {
+  const Result<std::string> bytes = read_file(path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  return parse_bytes(*bytes, path.string());
 }
 
 }  // namespace
 
 Result<Array> parse_npy(std::string_view bytes, std::string_view name) {
-  Result<Array> array = parse(bytes);
-  if (!array)
-    return fail("{} is not a .npy file that can be read: {}", quote(name), array.error().message);
-  return array;
+  return parse_as(bytes, name, kFloats, to_floats);
 }
 
 Result<Array> read_npy(const std::filesystem::path& path) {
-  const Result<std::string> bytes = read_file(path);
-  if (!bytes) return tl::unexpected(bytes.error());
-  return parse_npy(*bytes, path.string());
+  return read_as(path, parse_npy);
+}
+
+Result<IntegerArray> parse_npy_integers(std::string_view bytes, std::string_view name) {
+  return parse_as(bytes, name, kIntegers, to_integers);
+}
+
+Result<IntegerArray> read_npy_integers(const std::filesystem::path& path) {
+  return read_as(path, parse_npy_integers);
+}
+
+Result<Array> parse_npy_mask(std::string_view bytes, std::string_view name) {
+  return parse_as(bytes, name, kMasks, to_mask);
+}
+
+Result<Array> read_npy_mask(const std::filesystem::path& path) {
+  return read_as(path, parse_npy_mask);
 }
 
 std::string format_npy(const Array& array) {

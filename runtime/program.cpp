@@ -5,7 +5,10 @@
 
 #include "ir/verify.h"
 #include "passes/build_plan.h"
+#include "passes/dead_code.h"
+#include "passes/delays.h"
 #include "passes/pipeline.h"
+#include "passes/sequence_features.h"
 #include "runtime/backend.h"
 #include "runtime/describe.h"
 #include "runtime/host_memory.h"
@@ -37,6 +40,31 @@ Status check_options(const CompileOptions& options) {
   return {};
 }
 
+/// What runs in reverse, for errors: "layer `GRU.1`", "it" (all of a bare cell). Empty: nothing.
+std::string find_reverse(const Graph& graph) {
+  const auto state = std::ranges::find_if(graph.states, &StateDecl::reversed);
+  if (state != graph.states.end()) {
+    const size_t end_of_layer = state->name.rfind('.');
+    if (end_of_layer == std::string::npos) return "it";
+    return fmt::format("layer {}", quote(state->name.substr(0, end_of_layer)));
+  }
+  const bool reads_backwards =
+      std::ranges::find(graph.nodes, Op::Reverse, &Node::op) != graph.nodes.end();
+  return reads_backwards ? "a layer" : "";
+}
+
+/// Makes all that a call carries from step to step a state, so that the Signature has it.
+Status make_states_explicit(Graph& graph, bool reverse) {
+  run_dead_code(graph);  // unused delays are no one's business
+  run_delays(graph);
+  if (!reverse) return {};
+  if (const std::string in_reverse = find_reverse(graph); !in_reverse.empty()) {
+    return fail("{} cannot be reversed: {} runs in reverse already", quote(graph.name), in_reverse);
+  }
+  run_in_reverse(graph);
+  return {};
+}
+
 /// Of a bound graph, whose shapes are numbers.
 int64_t number(const Dim& dim) {
   const std::optional<int64_t> value = dim.constant();
@@ -51,7 +79,8 @@ ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
 }
 
 Signature make_signature(const Graph& graph, DType dtype) {
-  Signature signature{.name = graph.name, .inputs = {}, .params = {}, .states = {}, .outputs = {}};
+  Signature signature;
+  signature.name = graph.name;
   for (const InputDecl& input : graph.inputs) {
     signature.inputs.push_back(describe(input.name, input.type, dtype));
   }
@@ -64,6 +93,8 @@ Signature make_signature(const Graph& graph, DType dtype) {
   for (const OutputDecl& output : graph.outputs) {
     signature.outputs.push_back(describe(output.name, graph[output.value].type, dtype));
   }
+  signature.in_reverse = find_reverse(graph);
+  signature.streams = signature.in_reverse.empty();
   return signature;
 }
 
@@ -105,17 +136,38 @@ Status check_alignment(std::string_view kind, std::span<Pointer const> pointers,
   return {};
 }
 
-Status check_reserved(const ForwardArgs& args) {
-  const auto unsupported = [](std::string_view field) {
-    return fail("`{}` is reserved and must not be set: this version of rnnc cannot honour it",
-                field);
-  };
-  if (args.lengths != nullptr) return unsupported("lengths");
-  if (args.reset != nullptr) return unsupported("reset");
-  if (!args.carried_states.empty()) return unsupported("carried_states");
-  if (!args.carry_states.empty()) return unsupported("carry_states");
-  if (args.reserve != nullptr || args.reserve_bytes != 0) return unsupported("reserve");
+/// None at all, or one pointer per state.
+Status check_states(std::string_view kind, size_t pointers, size_t states) {
+  if (pointers == 0 || pointers == states) return {};
+  return fail("{} states: none or {} pointers expected, got {}", kind, states, pointers);
+}
+
+Status check_lengths_and_reserve(const ForwardArgs& args) {
+  if (reinterpret_cast<uintptr_t>(args.lengths) % sizeof(int32_t) != 0) {
+    return fail("lengths are not aligned to their 4-byte elements");
+  }
+  if (args.reserve != nullptr || args.reserve_bytes != 0) {
+    return fail("`reserve` is reserved and must not be set: this version of rnnc cannot honour it");
+  }
   return {};
+}
+
+SequenceFeatures features_of(const ForwardArgs& args) {
+  return {.lengths = args.lengths != nullptr, .resets = args.reset != nullptr};
+}
+
+/// "", " with lengths", " with lengths and resets".
+std::string_view to_text(SequenceFeatures features) {
+  if (features.lengths && features.resets) return " with lengths and resets";
+  if (features.lengths) return " with lengths";
+  return features.resets ? " with resets" : "";
+}
+
+/// ", {.lengths = true}": the last argument of `prepare`.
+std::string_view to_argument(SequenceFeatures features) {
+  if (features.lengths && features.resets) return ", {.lengths = true, .resets = true}";
+  if (features.lengths) return ", {.lengths = true}";
+  return features.resets ? ", {.resets = true}" : "";
 }
 
 }  // namespace
@@ -127,17 +179,25 @@ int64_t ArrayInfo::elements() const {
 }
 
 struct Program::Impl {
-  /// What one batch size needs. The plan depends on the batch size and the chunk alone, so that a
-  /// longer sequence needs another one only if its chunk differs.
+  /// What calls of one batch size with the same features need. The plan depends on these and the
+  /// chunk alone, so that a longer sequence needs another one only if its chunk differs.
   struct Prepared {
     int64_t max_steps = 0;
-    int64_t chunk = 0;
-    size_t workspace_bytes = 0;
+    Plan plan;
     std::unique_ptr<Executable> executable;
-    bool params_loaded = false;  // the Once stages ran
-    // One per state of the plan, which has more than the Signature where inputs are delayed.
-    std::vector<const void*> initial_states;
-    std::vector<void*> final_states;
+    uint64_t loaded_params = 0;  // the Batch's `params` that the Once stages ran on
+    // One each.
+    std::vector<const void*> initial_states;  // of the call that runs
+    std::vector<void*> no_final_states;
+
+    size_t workspace_bytes(int64_t steps) const {
+      const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(plan, steps));
+      return bytes == 0 ? 0 : bytes + kWorkspaceAlignment - 1;
+    }
+  };
+  struct Batch {
+    uint64_t params = 0;  // counts the calls that brought params of their own
+    std::map<SequenceFeatures, Prepared> prepared;
   };
 
   Graph graph;  // bound, after the passes
@@ -146,7 +206,7 @@ struct Program::Impl {
   int64_t largest_value = 1;
   KernelCache cache;
   std::unique_ptr<Backend> backend;  // before what it made, so that it goes last
-  std::map<int64_t, Prepared> prepared;
+  std::map<int64_t, Batch> batches;
 
   Impl(Graph bound, CompileOptions compile_options, Signature made)
       : graph(std::move(bound)),
@@ -155,50 +215,54 @@ struct Program::Impl {
         largest_value(rnnc::largest_value(graph)),
         cache(options.cache_directory) {}
 
-  Status check_size(int64_t batch, int64_t steps) const {
-    if (steps < 1) return fail("steps must be at least 1, got {}", steps);
-    if (batch < 1) return fail("batch must be at least 1, got {}", batch);
-    int64_t elements = 0;
-    if (__builtin_mul_overflow(steps, batch, &elements) ||
-        __builtin_mul_overflow(elements, largest_value, &elements) || elements > kMostElements) {
-      return fail("{} steps x batch {} x {} elements are too large", steps, batch, largest_value);
-    }
-    return {};
-  }
-
-  Result<const Prepared*> find(int64_t batch, int64_t steps) const {
-    if (Status status = check_size(batch, steps); !status) return tl::unexpected(status.error());
-    const auto found = prepared.find(batch);
-    if (found == prepared.end()) {
-      return fail("batch {} is not prepared: call prepare({}, {}) first", batch, batch, steps);
-    }
-    if (steps > found->second.max_steps) {
-      return fail("batch {} is prepared for up to {} steps, not {}: call prepare({}, {}) first",
-                  batch, found->second.max_steps, steps, batch, steps);
-    }
-    return &found->second;
-  }
-
-  Status check_args(const ForwardArgs& args, const Prepared& shape) const;
+  Status check_size(int64_t batch, int64_t steps) const;
+  Result<const Prepared*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
+  Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
+  Result<Plan> make_plan(int64_t batch, int64_t max_steps, SequenceFeatures features) const;
+  void choose_initial_states(std::span<const void* const> given,
+                             std::vector<const void*>& chosen) const;
 };
 
-Status Program::Impl::check_args(const ForwardArgs& args, const Prepared& shape) const {
-  if (Status status = check_reserved(args); !status) return status;
-  if (Status status = check_pointers("input", args.inputs, signature.inputs); !status)
-    return status;
-  if (Status status = check_pointers("param", args.params, signature.params); !status)
-    return status;
-  if (Status status = check_pointers("output", args.outputs, signature.outputs); !status) {
-    return status;
+Status Program::Impl::check_size(int64_t batch, int64_t steps) const {
+  if (steps < 1) return fail("steps must be at least 1, got {}", steps);
+  if (batch < 1) return fail("batch must be at least 1, got {}", batch);
+  int64_t elements = 0;
+  if (__builtin_mul_overflow(steps, batch, &elements) ||
+      __builtin_mul_overflow(elements, largest_value, &elements) || elements > kMostElements) {
+    return fail("{} steps x batch {} x {} elements are too large", steps, batch, largest_value);
   }
-  const size_t states = signature.states.size();
-  if (!args.initial_states.empty() && args.initial_states.size() != states) {
-    return fail("initial states: none or {} pointers expected, got {}", states,
-                args.initial_states.size());
+  return {};
+}
+
+Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_t steps,
+                                                           SequenceFeatures features) const {
+  if (Status status = check_size(batch, steps); !status) return tl::unexpected(status.error());
+  const auto missing = [&](std::string_view reason) {
+    return fail("batch {}{} is {}: call prepare({}, {}{}) first", batch, to_text(features), reason,
+                batch, steps, to_argument(features));
+  };
+  const auto found = batches.find(batch);
+  if (found == batches.end()) return missing("not prepared");
+  const auto prepared = found->second.prepared.find(features);
+  if (prepared == found->second.prepared.end()) return missing("not prepared");
+  if (steps > prepared->second.max_steps) {
+    return missing(
+        fmt::format("prepared for up to {} steps, not {}", prepared->second.max_steps, steps));
   }
-  if (!args.final_states.empty() && args.final_states.size() != states) {
-    return fail("final states: none or {} pointers expected, got {}", states,
-                args.final_states.size());
+  return &prepared->second;
+}
+
+Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes) const {
+  const Status checks[] = {
+      check_lengths_and_reserve(args),
+      check_pointers("input", args.inputs, signature.inputs),
+      check_pointers("param", args.params, signature.params),
+      check_pointers("output", args.outputs, signature.outputs),
+      check_states("initial", args.initial_states.size(), signature.states.size()),
+      check_states("final", args.final_states.size(), signature.states.size()),
+  };
+  for (const Status& status : checks) {
+    if (!status) return status;
   }
   const Status aligned[] = {
       check_alignment("input", args.inputs, signature.inputs),
@@ -210,14 +274,41 @@ Status Program::Impl::check_args(const ForwardArgs& args, const Prepared& shape)
   for (const Status& status : aligned) {
     if (!status) return status;
   }
-  if (shape.workspace_bytes > 0 && args.workspace == nullptr) {
-    return fail("workspace is null; {} bytes are needed", shape.workspace_bytes);
+  if (workspace_bytes > 0 && args.workspace == nullptr) {
+    return fail("workspace is null; {} bytes are needed", workspace_bytes);
   }
-  if (args.workspace_bytes < shape.workspace_bytes) {
-    return fail("workspace has {} bytes; {} are needed", args.workspace_bytes,
-                shape.workspace_bytes);
+  if (args.workspace_bytes < workspace_bytes) {
+    return fail("workspace has {} bytes; {} are needed", args.workspace_bytes, workspace_bytes);
   }
   return {};
+}
+
+Result<Plan> Program::Impl::make_plan(int64_t batch, int64_t max_steps,
+                                      SequenceFeatures features) const {
+  // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
+  Result<Plan> plan = build_plan(graph, {.dtype = options.dtype,
+                                         .batch = batch,
+                                         .max_steps = std::max(max_steps, options.chunk),
+                                         .chunk = options.chunk,
+                                         .lengths = features.lengths,
+                                         .resets = features.resets});
+  if (!plan || options.device.kind != Device::Kind::cpu) return plan;
+  const Status fits =
+      check_host_memory(fmt::format("{} at batch {} needs", quote(signature.name), batch),
+                        rnnc::workspace_bytes(*plan, max_steps) + plan->resident_bytes);
+  if (!fits) return tl::unexpected(fits.error());
+  return plan;
+}
+
+/// A delay of a state that is given starts as that state does, unless it is given too.
+void Program::Impl::choose_initial_states(std::span<const void* const> given,
+                                          std::vector<const void*>& chosen) const {
+  std::ranges::fill(chosen, nullptr);
+  std::ranges::copy(given, chosen.begin());
+  for (size_t i = 0; i < graph.states.size() && !given.empty(); ++i) {
+    const std::optional<uint32_t>& base = graph.states[i].delay_of;
+    if (chosen[i] == nullptr && base) chosen[i] = given[*base];
+  }
 }
 
 Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -235,7 +326,9 @@ Result<Program> Program::compile(const Graph& graph, const CompileOptions& optio
     return fail("this is a bug in rnnc: the graph of {}: {}", quote(graph.name),
                 status.error().message);
   }
-  // Before the passes: they add states for delayed inputs, which are no one's business.
+  if (Status status = make_states_explicit(bound, options.reverse); !status) {
+    return tl::unexpected(status.error());
+  }
   Signature signature = make_signature(bound, options.dtype);
   if (Status status = run_pipeline(bound); !status) return tl::unexpected(status.error());
 
@@ -258,60 +351,50 @@ Backend& Program::backend() {
   return *impl_->backend;
 }
 
-Status Program::prepare(int64_t batch, int64_t max_steps) {
+Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures features) {
   if (Status status = impl_->check_size(batch, max_steps); !status) return status;
-  const auto found = impl_->prepared.find(batch);
-  if (found != impl_->prepared.end() && max_steps <= found->second.max_steps) return {};
+  if (impl_->find(batch, max_steps, features)) return {};
 
-  Result<Plan> plan = build_plan(impl_->graph, {.dtype = impl_->options.dtype,
-                                                .batch = batch,
-                                                .max_steps = max_steps,
-                                                .chunk = impl_->options.chunk});
+  Result<Plan> plan = impl_->make_plan(batch, max_steps, features);
   if (!plan) return tl::unexpected(plan.error());
-  if (found != impl_->prepared.end() && plan->chunk == found->second.chunk) {
-    found->second.max_steps = max_steps;
+  auto& variants = impl_->batches[batch].prepared;
+  const auto known = variants.find(features);
+  if (known != variants.end() && known->second.plan.chunk == plan->chunk) {
+    known->second.max_steps = max_steps;
     return {};
   }
-  if (impl_->options.device.kind == Device::Kind::cpu) {
-    const Status fits =
-        check_host_memory(fmt::format("{} at batch {} needs", quote(impl_->signature.name), batch),
-                          plan->workspace_bytes + plan->resident_bytes);
-    if (!fits) return fits;
-  }
+  Result<std::unique_ptr<Executable>> executable = impl_->backend->prepare(*plan);
+  if (!executable) return tl::unexpected(executable.error());
   Impl::Prepared prepared;
   prepared.max_steps = max_steps;
-  prepared.chunk = plan->chunk;
-  if (plan->workspace_bytes > 0) {
-    prepared.workspace_bytes = static_cast<size_t>(plan->workspace_bytes) + kWorkspaceAlignment - 1;
-  }
   prepared.initial_states.resize(plan->states.size());
-  prepared.final_states.resize(plan->states.size());
-  Result<std::unique_ptr<Executable>> executable = impl_->backend->prepare(std::move(*plan));
-  if (!executable) return tl::unexpected(executable.error());
+  prepared.no_final_states.resize(plan->states.size());
+  prepared.plan = std::move(*plan);
   prepared.executable = std::move(*executable);
-  impl_->prepared.insert_or_assign(batch, std::move(prepared));
+  variants.insert_or_assign(features, std::move(prepared));
   return {};
 }
 
-Result<size_t> Program::workspace_size(int64_t batch, int64_t steps) const {
-  const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps);
+Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
+                                       SequenceFeatures features) const {
+  const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
   if (!prepared) return tl::unexpected(prepared.error());
-  return (*prepared)->workspace_bytes;
+  return (*prepared)->workspace_bytes(steps);
 }
 
 Status Program::forward(const ForwardArgs& args) {
-  const Result<const Impl::Prepared*> found = impl_->find(args.batch, args.steps);
+  const SequenceFeatures features = features_of(args);
+  const Result<const Impl::Prepared*> found = impl_->find(args.batch, args.steps, features);
   if (!found) return tl::unexpected(found.error());
-  Impl::Prepared& prepared = impl_->prepared.find(args.batch)->second;
-  if (Status status = impl_->check_args(args, prepared); !status) return status;
+  const size_t workspace_bytes = (*found)->workspace_bytes(args.steps);
+  if (Status status = impl_->check_args(args, workspace_bytes); !status) return status;
+  Impl::Batch& batch = impl_->batches.find(args.batch)->second;
+  Impl::Prepared& prepared = batch.prepared.find(features)->second;
 
-  std::ranges::fill(prepared.initial_states, nullptr);
-  std::ranges::fill(prepared.final_states, nullptr);
-  std::ranges::copy(args.initial_states, prepared.initial_states.begin());
-  std::ranges::copy(args.final_states, prepared.final_states.begin());
+  impl_->choose_initial_states(args.initial_states, prepared.initial_states);
   ForwardArgs complete = args;
   complete.initial_states = prepared.initial_states;
-  complete.final_states = prepared.final_states;
+  if (args.final_states.empty()) complete.final_states = prepared.no_final_states;
   const auto address = reinterpret_cast<uintptr_t>(args.workspace);
   const uintptr_t padding =
       (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
@@ -320,9 +403,10 @@ Status Program::forward(const ForwardArgs& args) {
     complete.workspace_bytes -= std::min<size_t>(padding, args.workspace_bytes);
   }
 
-  const bool run_once = !args.reuse_params || !prepared.params_loaded;
+  if (!args.reuse_params || batch.params == 0) ++batch.params;
+  const bool run_once = prepared.loaded_params != batch.params;
   const Status status = prepared.executable->forward(complete, run_once);
-  prepared.params_loaded = status.has_value();
+  prepared.loaded_params = status ? batch.params : 0;
   return status;
 }
 

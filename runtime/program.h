@@ -34,8 +34,21 @@ struct CompileOptions {
   bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
   int threads = 0;          // CPU: 0 means one per hardware thread
   std::filesystem::path cache_directory =
-      {};             // of compiled kernels; empty: nothing is kept on disk
-  int64_t chunk = 0;  // steps per chunk of the plan; 0: chosen
+      {};  // of compiled kernels; empty: nothing is kept on disk
+  /// Steps per chunk of the plan; 0: chosen from the batch size, and at most the steps prepared
+  /// for. With a number, calls in pieces that are multiples of it give the bits of one call,
+  /// whatever each was prepared for.
+  int64_t chunk = 0;
+  /// Run from each sequence's last step to its first. The graph must run forward throughout.
+  bool reverse = false;
+};
+
+/// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without
+/// them pay nothing.
+struct SequenceFeatures {
+  bool lengths = false;
+  bool resets = false;
+  friend auto operator<=>(const SequenceFeatures&, const SequenceFeatures&) = default;
 };
 
 /// One array of a program. `shape` is that of one step and one sequence.
@@ -49,9 +62,17 @@ struct ArrayInfo {
 /// What a program takes and gives, in order of declaration. Arrays are dense and row-major:
 /// inputs and outputs [T, B, shape...], params [shape...], initial and final states
 /// [B, shape...]. States have the compute type (f32 where storage is 16-bit).
+///
+/// Behind the declared states come the implied ones, which hold earlier values: `h@2` is what
+/// `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does. All states together are what a later
+/// call needs to go on exactly where this one ended.
 struct Signature {
   std::string name;
   std::vector<ArrayInfo> inputs, params, states, outputs;
+  /// Whether a sequence may be run in pieces: false if a layer runs in reverse, whose first step is
+  /// the sequence's last.
+  bool streams = true;
+  std::string in_reverse = {};  // what runs in reverse, for errors: "layer `GRU.1`"
 };
 
 /// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.
@@ -65,8 +86,10 @@ struct ForwardArgs {
   std::span<const void* const> inputs = {};
   std::span<const void* const> params = {};
   std::span<void* const> outputs = {};
-  std::span<const void* const> initial_states = {};  // empty, or one each; null: as declared
-  std::span<void* const> final_states = {};          // empty, or one each; null: not wanted
+  /// Empty, or one each; null: as declared (an implied state of a given one: its value).
+  std::span<const void* const> initial_states = {};
+  /// Empty, or one each; null: not wanted. May be the memory of `initial_states`.
+  std::span<void* const> final_states = {};
   /// Promises that pointers and contents of `params` are those of the last call with this batch
   /// size, so that values derived from params alone (packed weights) are not made again.
   bool reuse_params = false;
@@ -74,12 +97,16 @@ struct ForwardArgs {
   size_t workspace_bytes = 0;
   Stream stream = nullptr;
 
+  /// [B] on the device, steps of each sequence, clamped to [0, steps]; null: all are `steps` long.
+  /// Past a sequence's end its states stay and its outputs are zero. A layer in reverse begins at
+  /// each sequence's own last step.
+  const int32_t* lengths = nullptr;
+  /// [T, B] on the device; nonzero at (t, b): sequence b begins anew at step t, with the declared
+  /// initial states (not given ones) and nothing before. Null: never.
+  const uint8_t* reset = nullptr;
+
   // Reserved; setting one is an error until the feature exists.
-  const int32_t* lengths = nullptr;  // [B], steps per sequence
-  const uint8_t* reset = nullptr;    // [T, B], nonzero: state returns to its initial value
-  std::span<const void* const> carried_states = {};  // streaming: states and delays, in
-  std::span<void* const> carry_states = {};          // streaming: states and delays, out
-  void* reserve = nullptr;                           // saved for a backward pass
+  void* reserve = nullptr;  // saved for a backward pass
   size_t reserve_bytes = 0;
 };
 
@@ -100,13 +127,14 @@ class Program {
   const Signature& signature() const;
   const CompileOptions& options() const;
 
-  /// Makes any T <= max_steps at this batch size runnable: plan, kernels, resident memory. May be
-  /// slow, allocate and use the disk. Both at least 1. Preparing again what is prepared is free.
-  Status prepare(int64_t batch, int64_t max_steps);
+  /// Makes any T <= max_steps at this batch size runnable with exactly these features: plan,
+  /// kernels, resident memory. May be slow, allocate and use the disk. Both at least 1. Preparing
+  /// again what is prepared is free.
+  Status prepare(int64_t batch, int64_t max_steps, SequenceFeatures features = {});
 
-  /// Bytes of workspace for a prepared shape, room to align it included; an error if it is not
-  /// prepared.
-  Result<size_t> workspace_size(int64_t batch, int64_t steps) const;
+  /// Bytes of workspace for a prepared shape, room to align it included, more for more steps if a
+  /// layer runs in reverse; an error if it is not prepared.
+  Result<size_t> workspace_size(int64_t batch, int64_t steps, SequenceFeatures features = {}) const;
 
   /// Runs the sequence. Never allocates, never synchronises with the GPU (on the CPU it returns
   /// when the work is done); may be captured in a CUDA graph. Refuses, before anything is

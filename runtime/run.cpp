@@ -1,6 +1,7 @@
 #include "runtime/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <set>
 
@@ -38,9 +39,14 @@ class Memory {
 
   Status upload(const Array& array, DType dtype) {
     const Array converted = array.dtype == dtype ? Array{} : array.as(dtype);
-    const std::vector<std::byte>& bytes = array.dtype == dtype ? array.data : converted.data;
-    if (Status status = reserve(bytes.size()); !status) return status;
-    return backend_->upload(memory_, bytes.data(), bytes.size());
+    return upload(array.dtype == dtype ? array.data : converted.data);
+  }
+
+  template <typename T>
+  Status upload(const std::vector<T>& values) {
+    const size_t bytes = values.size() * sizeof(T);
+    if (Status status = reserve(bytes); !status) return status;
+    return backend_->upload(memory_, values.data(), bytes);
   }
 
   /// As float64 for f64 and float32 otherwise.
@@ -96,10 +102,17 @@ std::vector<int64_t> with_leading(std::vector<int64_t> leading, const std::vecto
   return leading;
 }
 
+/// How a run's arrays are run.
+struct RunShape {
+  int64_t steps = 0;  // T; 0: there was no run
+  int64_t batch = 0;
+  int64_t piece = 0;  // steps of a forward call, at most T
+  SequenceFeatures features;
+};
+
 /// The arrays of one run, matched.
 struct Matched {
-  int64_t steps = 0;
-  int64_t batch = 0;
+  RunShape shape;
   std::vector<const Array*> inputs, params, initial_states;
 };
 
@@ -120,11 +133,61 @@ void find_steps_and_batch(const Signature& signature, const RunArgs& args,
   }
 }
 
+void check_lengths(const std::vector<int64_t>& lengths, int64_t steps, int64_t batch,
+                   std::vector<std::string>& problems) {
+  if (std::ssize(lengths) != batch) {
+    problems.push_back(fmt::format("lengths are [{}], expected [B] = [{}]", lengths.size(), batch));
+    return;
+  }
+  const auto wrong = std::ranges::find_if(
+      lengths, [steps](int64_t length) { return length < 0 || length > steps; });
+  if (wrong == lengths.end()) return;
+  problems.push_back(fmt::format("lengths[{}] is {}, expected 0 to T = {}", wrong - lengths.begin(),
+                                 *wrong, steps));
+}
+
+void check_reset(const Array& reset, int64_t steps, int64_t batch,
+                 std::vector<std::string>& problems) {
+  if (reset.shape != std::vector<int64_t>{steps, batch}) {
+    problems.push_back(fmt::format("reset is {}, expected [T, B] = [{}, {}]",
+                                   shape_text(reset.shape), steps, batch));
+    return;
+  }
+  const std::vector<double> values = reset.to_doubles();
+  const auto wrong = std::ranges::find_if(values, [](double value) { return std::isnan(value); });
+  if (wrong == values.end()) return;
+  const int64_t at = wrong - values.begin();
+  problems.push_back(
+      fmt::format("reset[{}, {}] is not a number, expected true or false", at / batch, at % batch));
+}
+
+/// Whether the program may begin or end amid a sequence, if it is asked to.
+Status check_streaming(const Signature& signature, const RunArgs& args) {
+  if (args.piece < 0) return fail("piece must be 0 or more steps, got {}", args.piece);
+  if (signature.streams) return {};
+  const auto refuse = [&signature](const std::string& request) {
+    return fail(
+        "{}, but {} cannot be run in pieces: {} runs in reverse, from a sequence's last "
+        "step on",
+        request, quote(signature.name), signature.in_reverse);
+  };
+  if (args.piece > 0) return refuse(fmt::format("pieces of {} steps are asked for", args.piece));
+  // Names of implied states, and only they, have this sign.
+  const auto carried = std::ranges::find_if(args.initial_states, [](const NamedArray& state) {
+    return state.name.find('@') != std::string::npos;
+  });
+  if (carried == args.initial_states.end()) return {};
+  return refuse(fmt::format("initial state {} carries a sequence on", quote(carried->name)));
+}
+
 /// `with_params`: all params must be there.
 Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool with_params) {
   if (signature.inputs.empty()) {
     return fail("{} has no inputs, so that no array says how many steps to run",
                 quote(signature.name));
+  }
+  if (Status status = check_streaming(signature, args); !status) {
+    return tl::unexpected(status.error());
   }
   std::optional<int64_t> steps;
   std::optional<int64_t> batch;
@@ -142,11 +205,18 @@ Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool 
   append(problems, states);
   if (steps == 0) problems.push_back("the inputs have no steps (T = 0); at least 1 is needed");
   if (batch == 0) problems.push_back("the inputs have no sequences (B = 0); at least 1 is needed");
+  if (args.lengths && steps) check_lengths(*args.lengths, *steps, *batch, problems);
+  if (args.reset && steps) check_reset(*args.reset, *steps, *batch, problems);
   if (!problems.empty()) {
     return tl::unexpected(Error{list_problems(signature.name, problems)});
   }
   RNNC_CHECK(steps && batch, "inputs of a wrong shape pass");
-  return Matched{*steps, *batch, std::move(inputs.arrays), std::move(params.arrays),
+  const RunShape shape = {
+      .steps = *steps,
+      .batch = *batch,
+      .piece = args.piece == 0 ? *steps : std::min(args.piece, *steps),
+      .features = {.lengths = args.lengths.has_value(), .resets = args.reset.has_value()}};
+  return Matched{shape, std::move(inputs.arrays), std::move(params.arrays),
                  std::move(states.arrays)};
 }
 
@@ -156,11 +226,15 @@ struct Runner::Impl {
   Program& program;
   Backend& backend;
   std::vector<Memory> inputs, params, outputs, initial_states, final_states;
+  Memory lengths;  // [pieces, B]: of each sequence, as far as it lies in the piece
+  Memory reset;
   Memory workspace;
   bool params_loaded = false;
   std::set<int64_t> batches_with_params;  // those whose Once stages ran on the loaded params
 
-  // The last run's arguments; the pointer lists are what the spans of `args` point at.
+  // The last run's shape and arguments; the pointer lists are what the spans of `args` point at.
+  RunShape shape;
+  std::vector<bool> state_given;
   ForwardArgs args;
   std::vector<const void*> input_pointers, param_pointers, initial_pointers;
   std::vector<void*> output_pointers, final_pointers;
@@ -173,6 +247,8 @@ struct Runner::Impl {
         outputs(make_memories(backend, owner.signature().outputs.size())),
         initial_states(make_memories(backend, owner.signature().states.size())),
         final_states(make_memories(backend, owner.signature().states.size())),
+        lengths(backend),
+        reset(backend),
         workspace(backend) {}
 
   /// Whether the params of this call are needed.
@@ -184,8 +260,11 @@ struct Runner::Impl {
   Status prepare(const Matched& matched);
   Status upload_params(const std::vector<const Array*>& arrays);
   Status reserve_results(int64_t steps, int64_t batch);
-  Status upload_arrays(const Matched& matched);
-  void point_args(const Matched& matched, size_t workspace_bytes);
+  Status upload_arrays(const Matched& matched, const RunArgs& run_args);
+  Status upload_lengths(const std::vector<int64_t>& whole, const RunShape& run_shape);
+  Status make_args(const Matched& matched);
+  void point_at_piece(int64_t begin);
+  /// All pieces of the last run's arrays.
   Status forward();
   Result<RunResult> run(const RunArgs& run_args);
   Result<RunResult> download_results() const;
@@ -209,8 +288,10 @@ Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
 }
 
 Status Runner::Impl::prepare(const Matched& matched) {
-  if (Status status = check_memory(matched.steps, matched.batch); !status) return status;
-  return program.prepare(matched.batch, matched.steps);
+  const auto& [steps, batch, piece, features] = matched.shape;
+  if (Status status = check_memory(steps, batch); !status) return status;
+  // For all steps, not for a piece: the plan is that of one run, and so are the bits.
+  return program.prepare(batch, steps, features);
 }
 
 Status Runner::Impl::upload_params(const std::vector<const Array*>& arrays) {
@@ -242,7 +323,7 @@ Status Runner::Impl::reserve_results(int64_t steps, int64_t batch) {
   return reserve(final_states, program.signature().states, batch);
 }
 
-Status Runner::Impl::upload_arrays(const Matched& matched) {
+Status Runner::Impl::upload_arrays(const Matched& matched, const RunArgs& run_args) {
   const Signature& signature = program.signature();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (Status status = inputs[i].upload(*matched.inputs[i], signature.inputs[i].dtype); !status) {
@@ -257,39 +338,81 @@ Status Runner::Impl::upload_arrays(const Matched& matched) {
       return status;
     }
   }
+  if (run_args.lengths) {
+    if (Status status = upload_lengths(*run_args.lengths, matched.shape); !status) return status;
+  }
+  if (!run_args.reset) return {};
+  std::vector<uint8_t> mask;
+  for (const double value : run_args.reset->to_doubles()) mask.push_back(value != 0 ? 1 : 0);
+  return reset.upload(mask);
+}
+
+Status Runner::Impl::upload_lengths(const std::vector<int64_t>& whole, const RunShape& run_shape) {
+  std::vector<int32_t> parts;
+  for (int64_t begin = 0; begin < run_shape.steps; begin += run_shape.piece) {
+    for (const int64_t length : whole) {
+      parts.push_back(
+          static_cast<int32_t>(std::clamp<int64_t>(length - begin, 0, run_shape.piece)));
+    }
+  }
+  return lengths.upload(parts);
+}
+
+Status Runner::Impl::make_args(const Matched& matched) {
+  shape = matched.shape;
+  state_given.clear();
+  for (const Array* state : matched.initial_states) state_given.push_back(state != nullptr);
+  const Result<size_t> bytes = program.workspace_size(shape.batch, shape.piece, shape.features);
+  if (!bytes) return tl::unexpected(bytes.error());
+  if (Status status = workspace.reserve(*bytes); !status) return status;
+  args = {};
+  args.batch = shape.batch;
+  args.workspace = workspace.get();
+  args.workspace_bytes = *bytes;
   return {};
 }
 
-void Runner::Impl::point_args(const Matched& matched, size_t workspace_bytes) {
-  const auto point = [](auto& pointers, const std::vector<Memory>& memories) {
+/// Points `args` at steps [begin, begin + piece) of the sequences, and at the states there.
+void Runner::Impl::point_at_piece(int64_t begin) {
+  const auto point = [](auto& pointers, const std::vector<Memory>& memories,
+                        const std::vector<ArrayInfo>& arrays, int64_t row) {
     pointers.clear();
-    for (const Memory& memory : memories) pointers.push_back(memory.get());
+    for (size_t i = 0; i < memories.size(); ++i) {
+      const size_t bytes = static_cast<size_t>(arrays[i].elements()) * size_of(arrays[i].dtype);
+      pointers.push_back(static_cast<std::byte*>(memories[i].get()) + row * bytes);
+    }
   };
-  point(input_pointers, inputs);
-  point(param_pointers, params);
-  point(output_pointers, outputs);
-  point(initial_pointers, initial_states);
-  point(final_pointers, final_states);
+  const Signature& signature = program.signature();
+  const int64_t row = begin * shape.batch;
+  point(input_pointers, inputs, signature.inputs, row);
+  point(param_pointers, params, signature.params, 0);
+  point(output_pointers, outputs, signature.outputs, row);
+  // A piece goes on from where the one before it ended.
+  point(initial_pointers, begin == 0 ? initial_states : final_states, signature.states, 0);
+  point(final_pointers, final_states, signature.states, 0);
   for (size_t i = 0; i < initial_pointers.size(); ++i) {
-    if (matched.initial_states[i] == nullptr) initial_pointers[i] = nullptr;
+    if (begin == 0 && !state_given[i]) initial_pointers[i] = nullptr;
   }
-  args = {};
-  args.steps = matched.steps;
-  args.batch = matched.batch;
+  args.steps = std::min(shape.piece, shape.steps - begin);
   args.inputs = input_pointers;
   args.params = param_pointers;
   args.outputs = output_pointers;
   args.initial_states = initial_pointers;
   args.final_states = final_pointers;
-  args.workspace = workspace.get();
-  args.workspace_bytes = workspace_bytes;
+  if (shape.features.lengths) {
+    args.lengths = static_cast<const int32_t*>(lengths.get()) + begin / shape.piece * shape.batch;
+  }
+  if (shape.features.resets) args.reset = static_cast<const uint8_t*>(reset.get()) + row;
 }
 
 Status Runner::Impl::forward() {
-  args.reuse_params = batches_with_params.contains(args.batch);
-  Status status = program.forward(args);
-  if (status) batches_with_params.insert(args.batch);
-  return status;
+  for (int64_t begin = 0; begin < shape.steps; begin += shape.piece) {
+    point_at_piece(begin);
+    args.reuse_params = batches_with_params.contains(args.batch);
+    if (Status status = program.forward(args); !status) return status;
+    batches_with_params.insert(args.batch);
+  }
+  return {};
 }
 
 Result<RunResult> Runner::Impl::download_results() const {
@@ -298,14 +421,14 @@ Result<RunResult> Runner::Impl::download_results() const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ArrayInfo& info = signature.outputs[i];
     Result<Array> array =
-        outputs[i].download(info.dtype, with_leading({args.steps, args.batch}, info.shape));
+        outputs[i].download(info.dtype, with_leading({shape.steps, shape.batch}, info.shape));
     if (!array) return tl::unexpected(array.error());
     result.outputs.push_back({info.name, std::move(*array)});
   }
   for (size_t i = 0; i < final_states.size(); ++i) {
     const ArrayInfo& info = signature.states[i];
     Result<Array> array =
-        final_states[i].download(info.dtype, with_leading({args.batch}, info.shape));
+        final_states[i].download(info.dtype, with_leading({shape.batch}, info.shape));
     if (!array) return tl::unexpected(array.error());
     result.final_states.push_back({info.name, std::move(*array)});
   }
@@ -318,13 +441,9 @@ Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
   if (!matched) return tl::unexpected(matched.error());
   Status status = prepare(*matched);
   if (status && load) status = upload_params(matched->params);
-  if (status) status = reserve_results(matched->steps, matched->batch);
-  if (status) status = upload_arrays(*matched);
-  if (!status) return tl::unexpected(status.error());
-  const Result<size_t> bytes = program.workspace_size(matched->batch, matched->steps);
-  if (!bytes) return tl::unexpected(bytes.error());
-  status = workspace.reserve(*bytes);
-  if (status) point_args(*matched, *bytes);
+  if (status) status = reserve_results(matched->shape.steps, matched->shape.batch);
+  if (status) status = upload_arrays(*matched, run_args);
+  if (status) status = make_args(*matched);
   if (status) status = forward();
   if (status) status = backend.synchronize(nullptr);
   if (!status) return tl::unexpected(status.error());
@@ -365,14 +484,15 @@ Result<RunResult> Runner::run(const RunArgs& args) {
 }
 
 Result<double> Runner::time_per_step(int repeats) {
-  if (impl_->args.steps == 0) return fail("there was no run whose time could be measured");
+  const int64_t steps = impl_->shape.steps;
+  if (steps == 0) return fail("there was no run whose time could be measured");
   if (repeats < 1) return fail("repeats must be at least 1, got {}", repeats);
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i) {
     const Result<double> time =
         impl_->backend.time([this] { return impl_->forward(); }, impl_->args.stream);
     if (!time) return time;
-    seconds.push_back(*time / static_cast<double>(impl_->args.steps));
+    seconds.push_back(*time / static_cast<double>(steps));
   }
   std::ranges::sort(seconds);
   const size_t middle = seconds.size() / 2;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,19 @@ struct RunArgs {
   std::vector<NamedArray> inputs;
   std::vector<NamedArray> params;
   std::vector<NamedArray> initial_states;  // those given; the others start as declared
+  /// [B], steps of each sequence: whole numbers from 0 to T.
+  std::optional<std::vector<int64_t>> lengths = {};
+  /// [T, B], true or false (nonzero or zero).
+  std::optional<Array> reset = {};
+  /// Runs the sequence in pieces of so many steps, carrying the states; 0: in one. The bits are
+  /// those of one run if pieces are multiples of the plan's chunk (CompileOptions::chunk). An error
+  /// if a layer runs in reverse, as are given implied states (`x@1`) then: neither the sequence's
+  /// beginning nor its end would be where that layer needs it.
+  int64_t piece = 0;
 };
 
-/// Outputs and final states in the Signature's order, as float64 for f64 and float32 otherwise.
+/// Outputs and final states, implied ones included, in the Signature's order, as float64 for f64
+/// and float32 otherwise.
 struct RunResult {
   std::vector<NamedArray> outputs;
   std::vector<NamedArray> final_states;
@@ -40,7 +51,7 @@ class Runner {
   /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
   Result<RunResult> run(const RunArgs& args);
   /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
-  /// forward call divided by its steps. Device events on a GPU, a steady clock on the CPU.
+  /// run divided by its steps. Device events on a GPU, a steady clock on the CPU.
   Result<double> time_per_step(int repeats);
 
  private:

@@ -1,4 +1,4 @@
-#include "runtime/files.h"
+#include "runtime/read_unit.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {
@@ -8,14 +8,13 @@ namespace {
 int run_check(const std::vector<std::string>& files) {
   int exit_code = kOk;
   for (const std::string& file : files) {
-    Result<std::string> text = read_file(file);
-    if (!text) {
-      exit_code = report(text.error());
+    Result<Unit> unit = read_unit(file);
+    if (!unit) {
+      exit_code = report(unit.error());
       continue;
     }
-    Unit unit(file, std::move(*text));
-    const bool good = unit.check();
-    fmt::print(stderr, "{}", unit.render());
+    const bool good = unit->check();
+    fmt::print(stderr, "{}", unit->render());
     if (!good) {
       exit_code = kError;
     } else if (Status status = print(fmt::format("{}: ok\n", file)); !status) {
@@ -31,7 +30,7 @@ void add_check(CLI::App& app, int& exit_code) {
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app.add_subcommand("check", "Check .rnn files and report every error");
   command->add_option("FILE", *files, "The .rnn files")->required()->type_name("");
-  command->footer("Example:\n  rnnc check examples/lstm.rnn examples/gru.rnn");
+  command->footer("Example:\n  rnnc check examples/cells/lstm.rnn examples/cells/gru.rnn");
   command->callback([files, &exit_code] { exit_code = run_check(*files); });
 }
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "runtime/describe.h"
-#include "runtime/files.h"
+#include "runtime/read_unit.h"
 
 namespace rnnc::tools {
 namespace {
@@ -133,12 +133,12 @@ DType dtype_of(const std::string& text) {
 }
 
 std::optional<Definition> load_definition(const Source& source) {
-  Result<std::string> text = read_file(source.file);
-  if (!text) {
-    report(text.error());
+  Result<Unit> unit = read_unit(source.file);
+  if (!unit) {
+    report(unit.error());
     return std::nullopt;
   }
-  Definition definition{Unit(source.file, std::move(*text)), source.cell};
+  Definition definition{std::move(*unit), source.cell};
   const bool good = definition.unit.check();
   fmt::print(stderr, "{}", definition.unit.render());
   if (!good) return std::nullopt;

@@ -140,8 +140,9 @@ void add_emit(CLI::App& app, int& exit_code) {
   command->footer(
       "No form needs a GPU. Forms from plan on need a value for every dim.\n\n"
       "Examples:\n"
-      "  rnnc emit examples/lstm.rnn --as graph\n"
-      "  rnnc emit examples/lstm.rnn --as ptx --dim I=80 --dim H=512 --arch sm_90 -o lstm.ptx");
+      "  rnnc emit examples/cells/lstm.rnn --as graph\n"
+      "  rnnc emit examples/cells/lstm.rnn --as ptx --dim I=80 --dim H=512 --arch sm_90 -o "
+      "lstm.ptx");
   command->callback([command, options, &exit_code] { exit_code = run_emit(*command, *options); });
 }
 

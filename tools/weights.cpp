@@ -1,32 +1,115 @@
+#include "runtime/match_arrays.h"
+#include "runtime/run.h"
 #include "tools/command.h"
+#include "tools/weight_files.h"
 
 namespace rnnc::tools {
 namespace {
 
-int run_weights(const Source& source) {
-  std::optional<Definition> definition = load_definition(source);
-  if (!definition) return kError;
-  const std::optional<Graph> graph = lower_definition(*definition, source.dims);
-  if (!graph) return kError;
-  const Result<Graph> bound = bind_known(*graph, source.dims);
-  if (!bound) return report(bound.error());
-  std::string text;
-  for (const ParamDecl& param : bound->params) {
-    text += fmt::format("{} {}\n", param.name, to_string(param.type.shape));
+struct Options {
+  Source source;
+  WeightFiles files;
+};
+
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const ParamDecl& param : graph.params) names.push_back(param.name);
+  return names;
+}
+
+/// Whether `tensors` are the params, under their own names.
+Status check_params(const Graph& graph, const DimBindings& dims, std::vector<NamedArray> tensors) {
+  Graph params_only;
+  params_only.name = graph.name;
+  params_only.dims = graph.dims;
+  params_only.params = graph.params;
+  RunArgs args;
+  args.params = std::move(tensors);
+  const Result<DimBindings> bindings = infer_dims(params_only, dims, args);
+  if (!bindings) return tl::unexpected(bindings.error());
+  std::vector<ExpectedArray> expected;  // of any sizes, which fit by now
+  for (const ParamDecl& param : graph.params) {
+    expected.push_back({.name = param.name,
+                        .shape = std::vector<std::optional<int64_t>>(param.type.rank()),
+                        .shape_text = to_string(param.type.shape)});
   }
-  const Status status = print(text);
+  const ArrayMatch match = match_arrays("param", graph.name, expected, args.params, true);
+  if (match.name_problems.empty()) return {};
+  return tl::unexpected(Error{list_problems(graph.name, match.name_problems)});
+}
+
+/// Whether the file holds the params, once mapped.
+Status check_tensors(const Options& options, const Graph& graph,
+                     const std::optional<WeightMap>& map) {
+  Result<std::vector<NamedArray>> tensors = read_tensors(options.files);
+  if (!tensors) return tl::unexpected(tensors.error());
+  if (!map) return check_params(graph, options.source.dims, std::move(*tensors));
+  const auto params = map_weights(*map, graph, options.source.dims, *tensors);
+  return params ? Status() : tl::unexpected(params.error());
+}
+
+/// A line for each param: its name and shape, and what the map makes it of.
+Result<std::string> list_params(const Graph& graph, const std::optional<WeightMap>& map) {
+  std::vector<WeightSource> sources;
+  if (map) {
+    Result<std::vector<WeightSource>> resolved = map->resolve(graph.name, names_of(graph));
+    if (!resolved) return tl::unexpected(resolved.error());
+    sources = std::move(*resolved);
+  }
+  std::string text;
+  for (size_t i = 0; i < graph.params.size(); ++i) {
+    text += fmt::format("{} {}", graph.params[i].name, to_string(graph.params[i].type.shape));
+    if (map) {
+      std::vector<std::string> terms;
+      for (const WeightTerm& term : sources[i].sum) terms.push_back(to_string(term));
+      text +=
+          fmt::format(" = {}{}", fmt::join(terms, " + "), sources[i].or_zeros ? " or zeros" : "");
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+Result<std::string> describe_weights(const Options& options, const Graph& graph) {
+  const Result<std::optional<WeightMap>> map = read_weight_map(options.files);
+  if (!map) return tl::unexpected(map.error());
+  if (!options.files.tensors.empty()) {
+    if (Status status = check_tensors(options, graph, *map); !status) {
+      return tl::unexpected(status.error());
+    }
+  }
+  const Result<Graph> bound = bind_known(graph, options.source.dims);
+  if (!bound) return tl::unexpected(bound.error());
+  return list_params(*bound, *map);
+}
+
+int run_weights(const Options& options) {
+  std::optional<Definition> definition = load_definition(options.source);
+  if (!definition) return kError;
+  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
+  if (!graph) return kError;
+  const Result<std::string> text = describe_weights(options, *graph);
+  if (!text) return report(text.error());
+  const Status status = print(*text);
   return status ? kOk : report(status.error());
 }
 
 }  // namespace
 
 void add_weights(CLI::App& app, int& exit_code) {
-  auto source = std::make_shared<Source>();
+  auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("weights", "List the tensors that a weights file must hold, with shapes");
-  add_source(*command, *source);
-  command->footer("Example:\n  rnnc weights examples/lstm.rnn --dim I=80 --dim H=512");
-  command->callback([source, &exit_code] { exit_code = run_weights(*source); });
+  add_source(*command, options->source);
+  add_weight_files(*command, options->files);
+  command->footer(
+      "With --weights the file is checked, too; with --weight-map the list says of which tensors\n"
+      "each param is made.\n\n"
+      "Examples:\n"
+      "  rnnc weights examples/cells/lstm.rnn --dim I=80 --dim H=512\n"
+      "  rnnc weights examples/cells/lstm.rnn --weight-map examples/torch/lstm.map --weights "
+      "torch.safetensors");
+  command->callback([options, &exit_code] { exit_code = run_weights(*options); });
 }
 
 }  // namespace rnnc::tools

@@ -36,6 +36,7 @@ Result<std::string> emit_cuda(const Plan& plan) {
   }
   std::string unit(kCudaPrelude);
   unit += emit_step_products(plan);
+  if (has_sequence_kernels(plan)) unit += kCudaSequence;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const Kernel& kernel = plan.kernels[i];
     if (kernel.arguments.size() > kCudaMaxArguments) {

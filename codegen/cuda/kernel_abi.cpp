@@ -25,6 +25,16 @@ int64_t rows_per_slice(int64_t length) {
 
 }  // namespace
 
+bool has_sequence_kernels(const Plan& plan) {
+  const auto needs = [](const Launch& launch) {
+    const auto* copy = std::get_if<CopyLaunch>(&launch);
+    return (copy != nullptr && copy->transposed) || std::holds_alternative<ReverseLaunch>(launch) ||
+           std::holds_alternative<MaskLaunch>(launch);
+  };
+  return std::ranges::any_of(
+      plan.stages, [&](const Stage& stage) { return std::ranges::any_of(stage.launches, needs); });
+}
+
 std::string cuda_kernel_name(size_t index) {
   return fmt::format("k{}", index);
 }

@@ -50,6 +50,17 @@ struct CudaHistories {
   CudaHistory history[kCudaHistoriesPerLaunch] = {};
 };
 
+/// Kernels of sequence.cuh, which are there if `has_sequence_kernels`. Names end in the element's
+/// size in bytes, 2 or 4. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
+/// runtime/cuda/executable.cpp.
+inline constexpr const char* kCudaReverseName = "rnnc_reverse_";
+inline constexpr const char* kCudaTransposeName = "rnnc_transpose_";
+inline constexpr const char* kCudaMaskName = "rnnc_mask";
+inline constexpr int kCudaTransposeTile = 32;
+inline constexpr int kCudaTransposeThreads = 8;  // times the tile
+/// Whether the plan has launches that need them: Reverse, Mask, transposing Copy.
+bool has_sequence_kernels(const Plan& plan);
+
 /// The largest number of arguments of a kernel: parameters end at 32764 bytes.
 inline constexpr size_t kCudaMaxArguments = 1000;
 

@@ -7,5 +7,6 @@ namespace rnnc {
 
 extern const std::string_view kCudaPrelude;      // prelude.cuh: every unit
 extern const std::string_view kCudaStepProduct;  // step_product.cuh: units with such products
+extern const std::string_view kCudaSequence;     // sequence.cuh: units with such launches
 
 }  // namespace rnnc

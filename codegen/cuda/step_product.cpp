@@ -21,12 +21,15 @@ constexpr Tile kTiles[] = {
 /// Above 16 rows only small weights are faster than cuBLASLt's.
 constexpr int64_t kRowsForAnyWeight = 16;
 constexpr int64_t kMostWeight = int64_t{4} << 20;
+constexpr int64_t kMostBlocks = 65535;  // of a grid's z
 
 }  // namespace
 
 std::optional<StepProduct> step_product(const Plan& plan, const GemmLaunch& launch) {
   if (plan.dtype != DType::f32 || launch.transposed) return std::nullopt;
-  if (plan.batch > kRowsForAnyWeight && launch.n * launch.k > kMostWeight) return std::nullopt;
+  if (launch.blocks > kMostBlocks) return std::nullopt;
+  if (plan.batch > kRowsForAnyWeight && launch.blocks * launch.n * launch.k > kMostWeight)
+    return std::nullopt;
   for (const Tile& tile : kTiles) {
     if (plan.batch > tile.most_rows) continue;
     // Resident buffers are aligned to 256 bytes, so runs of 4 elements need only strides that fit.

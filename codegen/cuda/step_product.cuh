@@ -19,7 +19,8 @@ struct rnnc_run {
   }
 };
 
-// out[row, 0:n] = left[row, 0:k] @ weight[0:n, 0:k]^T. The warps of a block split its columns
+// out[row, 0:n] = left[row, 0:k] @ weight[0:n, 0:k]^T, for the block of a block-diagonal weight
+// that blockIdx.z says. The warps of a block split its columns
 // (WarpColumns), its rows (WarpRows) and k (Parts). In a warp 8 neighbouring lanes read 8
 // neighbouring runs along k, so that every load is a whole cache line, and the four groups of lanes
 // make a 2 x 2 square of tiles of 4 columns by Rows rows. Partial sums are added in a fixed order.
@@ -33,6 +34,9 @@ static __device__ __forceinline__ void rnnc_step_product(const float* left, cons
   constexpr int kBlockColumns = WarpColumns * 2 * kColumns;
   constexpr int kBlockRows = WarpRows * 2 * Rows;
   constexpr int kThreads = 32 * WarpColumns * WarpRows * Parts;
+  left += static_cast<rnnc_word>(blockIdx.z) * k;
+  weight += static_cast<rnnc_word>(blockIdx.z) * n * k;
+  out += static_cast<rnnc_word>(blockIdx.z) * n;
   const int lane = threadIdx.x % kLanes;
   const int group = threadIdx.x % 32 / kLanes;
   const int warp = threadIdx.x / 32;

@@ -14,6 +14,7 @@ namespace rnnc {
 
 /// A kernel of the plan's translation unit. Parameters: const float* left, const float* weight,
 /// float* out, int rows, int n, int k, int64_t left_stride, int64_t out_stride (in elements).
+/// Blocks of a block-diagonal weight are the grid's z.
 struct StepProduct {
   std::string name;
   uint32_t threads = 0;       // per block

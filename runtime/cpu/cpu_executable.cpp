@@ -11,6 +11,17 @@ namespace {
 /// Fewer operations than this (some microseconds) are not worth a hand-over.
 constexpr double kWorthSharing = 65536;
 
+template <typename T>
+void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t columns) {
+  const T* from = reinterpret_cast<const T*>(source);
+  T* to = reinterpret_cast<T*>(target);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      to[column * rows + row] = from[row * columns + column];
+    }
+  }
+}
+
 }  // namespace
 
 CpuExecutable::CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module)
@@ -76,9 +87,14 @@ CpuExecutable::PreparedLaunch CpuExecutable::prepare_launch(const Launch& launch
     RNNC_CHECK(plan_.buffers[gemm->weight.buffer].extent == Extent::Invariant,
                "a product's weight varies over time");
     prepared.shape = {plan_.dtype, gemm->n, gemm->k, gemm->transposed};
-    prepared.operations_per_row = static_cast<double>(gemm->n) * static_cast<double>(gemm->k);
+    prepared.operations_per_row = static_cast<double>(gemm->blocks) * static_cast<double>(gemm->n) *
+                                  static_cast<double>(gemm->k);
     prepared.packed_offset = packed_bytes;
-    packed_bytes += static_cast<int64_t>(rnnc::packed_bytes(module_->gemm(), prepared.shape));
+    prepared.packed_bytes =
+        static_cast<int64_t>(rnnc::packed_bytes(module_->gemm(), prepared.shape));
+    packed_bytes += gemm->blocks * prepared.packed_bytes;
+  } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
+    prepared.operations_per_row = static_cast<double>(reverse->width);
   }
   return prepared;
 }
@@ -121,22 +137,21 @@ int CpuExecutable::useful_threads() const {
 // --- A call ------------------------------------------------------------------------------------
 
 Status CpuExecutable::forward(const ForwardArgs& args, bool run_once) {
+  steps_ = args.steps;
+  lengths_ = args.lengths;
+  reset_ = args.reset;
   find_buffers(args);
   if (run_once) run_once_stages();
   for (size_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     const bool given = args.initial_states[i] != nullptr;
-    run_elementwise(given ? state.init_given : state.init_declared,
-                    given ? states_[i].init_given : states_[i].init_declared, plan_.batch, {});
+    run(given ? state.init_given : state.init_declared,
+        given ? states_[i].init_given : states_[i].init_declared, plan_.batch, {});
   }
-  for (int64_t t0 = 0; t0 < args.steps; t0 += plan_.chunk) {
-    const int64_t steps = std::min(plan_.chunk, args.steps - t0);
-    run_chunk(t0, steps);
-    keep_history(steps);
-  }
+  for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
   for (size_t i = 0; i < states_.size(); ++i) {
     if (args.final_states[i] == nullptr) continue;
-    run_elementwise(plan_.states[i].write_final, states_[i].write_final, plan_.batch, {});
+    run(plan_.states[i].write_final, states_[i].write_final, plan_.batch, {});
   }
   return {};
 }
@@ -153,7 +168,9 @@ std::byte* CpuExecutable::memory_of(const Buffer& buffer, const ForwardArgs& arg
   };
   switch (buffer.placement) {
     case Placement::Workspace:
-      return bytes(args.workspace) + buffer.offset;
+      return bytes(args.workspace) + (buffer.extent == Extent::Steps
+                                          ? plan_.workspace_bytes + buffer.offset * args.steps
+                                          : buffer.offset);
     case Placement::Resident:
       return resident_.data() + buffer.offset;
     case Placement::Caller:
@@ -183,7 +200,7 @@ void CpuExecutable::run_once_stages() {
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
       if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) pack(*gemm, stages_[i][j]);
-      run(launch, stages_[i][j], rows_at_most(stage, launch), {});
+      run_launch(launch, stages_[i][j], rows_at_most(stage, launch), {});
     }
   }
   // What these stages made are weights of the others.
@@ -197,25 +214,33 @@ void CpuExecutable::run_once_stages() {
   }
 }
 
-void CpuExecutable::run_chunk(int64_t t0, int64_t steps) {
+void CpuExecutable::run_sweep(uint32_t sweep) {
+  for (int64_t t0 = 0; t0 < steps_; t0 += plan_.chunk) {
+    const int64_t steps = std::min(plan_.chunk, steps_ - t0);
+    run_chunk(sweep, t0, steps);
+    keep_history(sweep, steps);
+  }
+}
+
+void CpuExecutable::run_chunk(uint32_t sweep, int64_t t0, int64_t steps) {
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
     const Stage& stage = plan_.stages[i];
-    if (stage.domain == Domain::Once) continue;
+    if (stage.domain == Domain::Once || stage.sweep != sweep) continue;
     const bool sequence = stage.domain == Domain::Sequence;
     const int64_t rows = sequence ? steps * plan_.batch : plan_.batch;
     const int64_t end = sequence ? t0 + 1 : t0 + steps;
     for (int64_t t = t0; t < end; ++t) {
       for (size_t j = 0; j < stage.launches.size(); ++j) {
-        run(stage.launches[j], stages_[i][j], rows, {t, t0});
+        run_launch(stage.launches[j], stages_[i][j], rows, {t, t0});
       }
     }
   }
 }
 
-void CpuExecutable::keep_history(int64_t steps) {
+void CpuExecutable::keep_history(uint32_t sweep, int64_t steps) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
-    if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
+    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
     const size_t slot = plan_.batch * buffer.width * size_of(buffer.dtype);
     std::memmove(buffers_[i], buffers_[i] + steps * slot, buffer.history * slot);
   }
@@ -237,57 +262,130 @@ void CpuExecutable::share_out(int64_t units, double operations, const Work& work
       &work);
 }
 
-void CpuExecutable::run(const Launch& launch, const PreparedLaunch& prepared, int64_t rows,
-                        Position position) {
-  if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
-    run_elementwise(*elementwise, prepared, rows, position);
-  } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    run_gemm(*gemm, prepared, rows, position);
-  } else {
-    run_copy(std::get<CopyLaunch>(launch));
-  }
+template <typename Work>
+void CpuExecutable::share_out_rows(int64_t rows, double operations_per_row, const Work& work) {
+  // A few units per thread, so that a thread that is late leaves some to the others.
+  const int64_t units = pool_ == nullptr ? 1 : std::min<int64_t>(rows, 4 * pool_->threads());
+  share_out(units, operations_per_row * static_cast<double>(rows), [&](int64_t unit, int thread) {
+    work(rows * unit / units, rows * (unit + 1) / units, thread);
+  });
 }
 
-void CpuExecutable::run_elementwise(const ElementwiseLaunch& launch, const PreparedLaunch& prepared,
-                                    int64_t rows, Position position) {
+void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch& prepared, int64_t rows,
+                               Position position) {
+  std::visit([&](const auto& kind) { run(kind, prepared, rows, position); }, launch);
+}
+
+void CpuExecutable::run(const ElementwiseLaunch& launch, const PreparedLaunch& prepared,
+                        int64_t rows, Position position) {
   for (size_t i = 0; i < launch.accesses.size(); ++i) {
     arguments_[i] = locate(launch.accesses[i], position);
   }
-  // A few units per thread, so that a thread that is late leaves some to the others.
-  const int64_t units = pool_ == nullptr ? 1 : std::min<int64_t>(rows, 4 * pool_->threads());
   const CpuKernel kernel = module_->kernels()[launch.kernel];
-  share_out(units, prepared.operations_per_row * static_cast<double>(rows),
-            [&](int64_t unit, int thread) {
-              kernel(arguments_.data(), prepared.strides.data(), rows * unit / units,
-                     rows * (unit + 1) / units, scratch_.data() + thread * scratch_stride_);
-            });
+  share_out_rows(rows, prepared.operations_per_row, [&](int64_t begin, int64_t end, int thread) {
+    kernel(arguments_.data(), prepared.strides.data(), begin, end,
+           scratch_.data() + thread * scratch_stride_);
+  });
 }
 
-void CpuExecutable::run_gemm(const GemmLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
-                             Position position) {
+void CpuExecutable::run(const GemmLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+                        Position position) {
   const CpuGemm& gemm = module_->gemm();
-  const GemmOperands operands = {.left = locate(launch.left, position),
-                                 .left_stride = launch.left.stride,
-                                 .packed = packed_.data() + prepared.packed_offset,
-                                 .out = locate(launch.out, position),
-                                 .out_stride = launch.out.stride,
-                                 .rows = rows};
-  share_out(multiply_units(gemm, prepared.shape, rows),
-            prepared.operations_per_row * static_cast<double>(rows),
-            [&](int64_t unit, int) { multiply_unit(gemm, prepared.shape, operands, unit); });
+  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  const std::byte* left = locate(launch.left, position);
+  const std::byte* packed = packed_.data() + prepared.packed_offset;
+  std::byte* out = locate(launch.out, position);
+  const int64_t units = multiply_units(gemm, prepared.shape, rows);
+  share_out(launch.blocks * units, prepared.operations_per_row * static_cast<double>(rows),
+            [&](int64_t unit, int) {
+              const int64_t block = unit / units;
+              const GemmOperands operands = {.left = left + block * launch.k * element,
+                                             .left_stride = launch.left.stride,
+                                             .packed = packed + block * prepared.packed_bytes,
+                                             .out = out + block * launch.n * element,
+                                             .out_stride = launch.out.stride,
+                                             .rows = rows};
+              multiply_unit(gemm, prepared.shape, operands, unit % units);
+            });
 }
 
 void CpuExecutable::pack(const GemmLaunch& launch, const PreparedLaunch& prepared) {
   const CpuGemm& gemm = module_->gemm();
-  const void* weight = locate(launch.weight, {});
+  const int64_t weight_bytes = launch.n * launch.k * static_cast<int64_t>(size_of(plan_.dtype));
+  const std::byte* weight = locate(launch.weight, {});
   std::byte* packed = packed_.data() + prepared.packed_offset;
-  share_out(panel_count(gemm, prepared.shape), prepared.operations_per_row,
-            [&](int64_t panel, int) { pack_panel(gemm, prepared.shape, weight, packed, panel); });
+  const int64_t panels = panel_count(gemm, prepared.shape);
+  share_out(launch.blocks * panels, prepared.operations_per_row, [&](int64_t unit, int) {
+    const int64_t block = unit / panels;
+    pack_panel(gemm, prepared.shape, weight + block * weight_bytes,
+               packed + block * prepared.packed_bytes, unit % panels);
+  });
 }
 
-void CpuExecutable::run_copy(const CopyLaunch& launch) {
+void CpuExecutable::run(const CopyLaunch& launch, const PreparedLaunch& /*prepared*/,
+                        int64_t /*rows*/, Position /*position*/) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
-  std::memcpy(locate(launch.target, {}), locate(launch.source, {}), launch.count * element);
+  const std::byte* source = locate(launch.source, {});
+  std::byte* target = locate(launch.target, {});
+  if (!launch.transposed) {
+    std::memcpy(target, source, launch.rows * launch.columns * element);
+  } else if (element == sizeof(double)) {
+    transpose<double>(source, target, launch.rows, launch.columns);
+  } else {
+    transpose<float>(source, target, launch.rows, launch.columns);
+  }
+}
+
+void CpuExecutable::run(const ReverseLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+                        Position position) {
+  const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
+  const size_t bytes = launch.width * element;
+  const std::byte* source = locate(launch.source, {});
+  std::byte* target = locate(launch.target, position);
+  share_out_rows(rows, prepared.operations_per_row, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t sequence = row % plan_.batch;
+      const int64_t step = length_of(sequence) - 1 - (position.t + row / plan_.batch);
+      std::byte* to = target + row * launch.target.stride * element;
+      if (step < 0) {
+        std::memset(to, 0, bytes);
+      } else {
+        const int64_t from = step * plan_.batch + sequence;
+        std::memcpy(to, source + from * launch.source.stride * element, bytes);
+      }
+    }
+  });
+}
+
+void CpuExecutable::run(const MaskLaunch& launch, const PreparedLaunch& /*prepared*/, int64_t rows,
+                        Position position) {
+  std::byte* target = locate(launch.target, position);
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool value = mask_value(launch.kind, position.t + row / plan_.batch, row % plan_.batch);
+    if (plan_.dtype == DType::f64) {
+      reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
+    } else {
+      reinterpret_cast<float*>(target)[row * launch.target.stride] = value ? 1 : 0;
+    }
+  }
+}
+
+int64_t CpuExecutable::length_of(int64_t sequence) const {
+  return lengths_ == nullptr ? steps_ : std::clamp<int64_t>(lengths_[sequence], 0, steps_);
+}
+
+bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const {
+  const int64_t length = length_of(sequence);
+  switch (kind) {
+    case MaskLaunch::Kind::Valid:
+      return t < length;
+    case MaskLaunch::Kind::Reset:
+      return reset_ != nullptr && reset_[t * plan_.batch + sequence] != 0;
+    case MaskLaunch::Kind::ResetReverse:
+      break;
+  }
+  return reset_ != nullptr && 0 < t && t < length &&
+         reset_[(length - t) * plan_.batch + sequence] != 0;
 }
 
 std::byte* CpuExecutable::locate(const Access& access, Position position) const {

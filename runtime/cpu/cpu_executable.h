@@ -30,8 +30,9 @@ class CpuExecutable : public Executable {
   struct PreparedLaunch {
     std::vector<int64_t> strides;   // Elementwise: per argument
     double operations_per_row = 0;  // roughly, in elements
-    GemmShape shape;                // Gemm
+    GemmShape shape;                // Gemm: of one block
     int64_t packed_offset = 0;      // Gemm: bytes into packed_
+    int64_t packed_bytes = 0;       // Gemm: of one block
   };
   struct PreparedState {
     PreparedLaunch init_given, init_declared, write_final;
@@ -46,18 +47,32 @@ class CpuExecutable : public Executable {
   void find_buffers(const ForwardArgs& args);
   std::byte* memory_of(const Buffer& buffer, const ForwardArgs& args) const;
   void run_once_stages();
-  void run_chunk(int64_t t0, int64_t steps);
-  void keep_history(int64_t steps);
-  void run(const Launch& launch, const PreparedLaunch& prepared, int64_t rows, Position position);
-  void run_elementwise(const ElementwiseLaunch& launch, const PreparedLaunch& prepared,
-                       int64_t rows, Position position);
-  void run_gemm(const GemmLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
-                Position position);
-  void run_copy(const CopyLaunch& launch);
+  void run_sweep(uint32_t sweep);
+  void run_chunk(uint32_t sweep, int64_t t0, int64_t steps);
+  void keep_history(uint32_t sweep, int64_t steps);
+
+  void run_launch(const Launch& launch, const PreparedLaunch& prepared, int64_t rows,
+                  Position position);
+  // `rows` rows from (position.t, 0) on.
+  void run(const ElementwiseLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+           Position position);
+  void run(const GemmLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+           Position position);
+  void run(const CopyLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+           Position position);
+  void run(const ReverseLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+           Position position);
+  void run(const MaskLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
+           Position position);
   void pack(const GemmLaunch& launch, const PreparedLaunch& prepared);
+  int64_t length_of(int64_t sequence) const;
+  bool mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const;
   /// Calls work(unit, thread) for every unit, on several threads if the operations are worth it.
   template <typename Work>
   void share_out(int64_t units, double operations, const Work& work);
+  /// Calls work(begin, end, thread) for ranges that make up [0, rows).
+  template <typename Work>
+  void share_out_rows(int64_t rows, double operations_per_row, const Work& work);
   std::byte* locate(const Access& access, Position position) const;
 
   Plan plan_;
@@ -69,6 +84,9 @@ class CpuExecutable : public Executable {
   std::vector<PreparedState> states_;                // as Plan::states
 
   // Of the call that is running.
+  int64_t steps_ = 0;
+  const int32_t* lengths_ = nullptr;
+  const uint8_t* reset_ = nullptr;
   std::vector<std::byte*> buffers_;  // as Plan::buffers
   std::vector<void*> arguments_;     // of the kernel that runs now
 };

@@ -47,9 +47,12 @@ Addresses::Addresses(const Plan& plan, char* resident)
 void Addresses::bind(const ForwardArgs& args) {
   for (const BufferId id : movable_) {
     const Buffer& buffer = plan_.buffers[id];
+    const int64_t offset = buffer.extent == Extent::Steps
+                               ? plan_.workspace_bytes + buffer.offset * args.steps
+                               : buffer.offset;
     bases_[id] = buffer.placement == Placement::Caller
                      ? caller_pointer(buffer, args)
-                     : static_cast<char*>(args.workspace) + buffer.offset;
+                     : static_cast<char*>(args.workspace) + offset;
   }
 }
 

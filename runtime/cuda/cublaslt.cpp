@@ -19,6 +19,7 @@ Result<CublasLtLibrary> load() {
           .and_then(find("cublasLtMatmulDescInit_internal", lt.init_operation))
           .and_then(find("cublasLtMatmulDescSetAttribute", lt.set_operation))
           .and_then(find("cublasLtMatrixLayoutInit_internal", lt.init_layout))
+          .and_then(find("cublasLtMatrixLayoutSetAttribute", lt.set_layout))
           .and_then(find("cublasLtMatmulPreferenceInit_internal", lt.init_preference))
           .and_then(find("cublasLtMatmulPreferenceSetAttribute", lt.set_preference))
           .and_then(find("cublasLtMatmulAlgoGetHeuristic", lt.get_heuristic))

@@ -16,6 +16,7 @@ struct CublasLtLibrary {
   decltype(::cublasLtMatmulDescInit_internal)* init_operation = nullptr;
   decltype(::cublasLtMatmulDescSetAttribute)* set_operation = nullptr;
   decltype(::cublasLtMatrixLayoutInit_internal)* init_layout = nullptr;
+  decltype(::cublasLtMatrixLayoutSetAttribute)* set_layout = nullptr;
   decltype(::cublasLtMatmulPreferenceInit_internal)* init_preference = nullptr;
   decltype(::cublasLtMatmulPreferenceSetAttribute)* set_preference = nullptr;
   decltype(::cublasLtMatmulAlgoGetHeuristic)* get_heuristic = nullptr;

@@ -28,9 +28,11 @@ size_t round_up(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Stages that run one after the other over a chunk: a Sequence stage, or neighbouring Step stages.
+/// Stages that run one after the other over a chunk: a Sequence stage, or neighbouring Step stages
+/// of one sweep.
 struct Segment {
   Domain domain = Domain::Sequence;
+  uint32_t sweep = 0;
   size_t begin = 0;  // stages
   size_t end = 0;
   StepGraph graph;  // Step: one full chunk
@@ -61,10 +63,11 @@ class CudaExecutable : public Executable {
   Status begin_states(const ForwardArgs& args, cudaStream_t stream);
   Status end_states(const ForwardArgs& args, cudaStream_t stream);
   Status run_once_stages(cudaStream_t stream);
-  Status run_chunk(int64_t start, int64_t steps, bool replay, cudaStream_t stream);
+  Status run_sweep(uint32_t sweep, int64_t steps, bool replay, cudaStream_t stream);
+  Status run_chunk(uint32_t sweep, int64_t start, int64_t steps, bool replay, cudaStream_t stream);
   Status run_steps(const Segment& segment, int64_t start, int64_t steps, Binding binding,
                    cudaStream_t stream);
-  Status end_chunk(int64_t steps, bool advance, cudaStream_t stream);
+  Status end_chunk(uint32_t sweep, int64_t steps, bool advance, cudaStream_t stream);
 
   /// One launch over `rows` rows, but in Once stages, whose launches know their rows.
   Status launch(const Launch& launch, Domain domain, int64_t rows, Position position,
@@ -74,6 +77,9 @@ class CudaExecutable : public Executable {
   Status multiply(const LoadedKernels::ProductKernel& kernel, const GemmLaunch& gemm,
                   Position position, cudaStream_t stream);
   Status copy(const CopyLaunch& launch, cudaStream_t stream);
+  Status transpose(const CopyLaunch& launch, cudaStream_t stream);
+  Status reverse(const ReverseLaunch& launch, int64_t rows, Position position, cudaStream_t stream);
+  Status fill_mask(const MaskLaunch& launch, int64_t rows, Position position, cudaStream_t stream);
 
   const Plan plan_;
   const CudaDevice device_;
@@ -85,6 +91,13 @@ class CudaExecutable : public Executable {
   DeviceMemory library_workspace_;
   std::vector<Segment> segments_;
   bool has_graphs_ = false;
+  /// Of the call that is running.
+  struct Sequences {
+    const int32_t* lengths = nullptr;
+    const uint8_t* reset = nullptr;
+    int64_t steps = 0;
+  };
+  Sequences sequences_;
   // Parameters of the launch that is being made: forward allocates nothing.
   std::vector<CudaAccess> accesses_;
   std::vector<void*> parameters_;  // a CudaRows, then the accesses
@@ -191,12 +204,14 @@ void CudaExecutable::find_segments() {
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
     const Domain domain = plan_.stages[i].domain;
     if (domain == Domain::Once) continue;
-    const bool joins =
-        domain == Domain::Step && !segments_.empty() && segments_.back().domain == Domain::Step;
+    const uint32_t sweep = plan_.stages[i].sweep;
+    const bool joins = domain == Domain::Step && !segments_.empty() &&
+                       segments_.back().domain == Domain::Step && segments_.back().sweep == sweep;
     if (joins) {
       segments_.back().end = i + 1;
     } else {
-      segments_.push_back({.domain = domain, .begin = i, .end = i + 1, .graph = {}});
+      segments_.push_back(
+          {.domain = domain, .sweep = sweep, .begin = i, .end = i + 1, .graph = {}});
     }
     has_graphs_ = has_graphs_ || domain == Domain::Step;
   }
@@ -224,20 +239,28 @@ Status CudaExecutable::forward(const ForwardArgs& args, bool run_once) {
   const bool replay = !*capturing && has_graphs_ && args.steps >= plan_.chunk;
 
   addresses_->bind(args);
-  if (replay) {
-    if (Status status = fill_parameter_block(stream); !status) return status;
-  }
+  sequences_ = {args.lengths, args.reset, args.steps};
   if (run_once) {
     if (Status status = run_once_stages(stream); !status) return status;
   }
   if (Status status = begin_states(args, stream); !status) return status;
-  for (int64_t start = 0; start < args.steps; start += plan_.chunk) {
-    const int64_t steps = std::min(plan_.chunk, args.steps - start);
-    const bool full = replay && steps == plan_.chunk;
-    if (Status status = run_chunk(start, steps, full, stream); !status) return status;
-    if (Status status = end_chunk(steps, full, stream); !status) return status;
+  for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
+    if (Status status = run_sweep(sweep, args.steps, replay, stream); !status) return status;
   }
   return end_states(args, stream);
+}
+
+Status CudaExecutable::run_sweep(uint32_t sweep, int64_t steps, bool replay, cudaStream_t stream) {
+  if (replay) {
+    if (Status status = fill_parameter_block(stream); !status) return status;
+  }
+  for (int64_t start = 0; start < steps; start += plan_.chunk) {
+    const int64_t count = std::min(plan_.chunk, steps - start);
+    const bool full = replay && count == plan_.chunk;
+    if (Status status = run_chunk(sweep, start, count, full, stream); !status) return status;
+    if (Status status = end_chunk(sweep, count, full, stream); !status) return status;
+  }
+  return {};
 }
 
 Status CudaExecutable::fill_parameter_block(cudaStream_t stream) {
@@ -295,8 +318,10 @@ Status CudaExecutable::end_states(const ForwardArgs& args, cudaStream_t stream) 
   return {};
 }
 
-Status CudaExecutable::run_chunk(int64_t start, int64_t steps, bool replay, cudaStream_t stream) {
+Status CudaExecutable::run_chunk(uint32_t sweep, int64_t start, int64_t steps, bool replay,
+                                 cudaStream_t stream) {
   for (const Segment& segment : segments_) {
+    if (segment.sweep != sweep) continue;
     Status status;
     if (segment.domain == Domain::Sequence) {
       for (const Launch& sequence : plan_.stages[segment.begin].launches) {
@@ -331,7 +356,7 @@ Status CudaExecutable::run_steps(const Segment& segment, int64_t start, int64_t 
 }
 
 /// Moves the histories, and the parameter block's step if graphs read it.
-Status CudaExecutable::end_chunk(int64_t steps, bool advance, cudaStream_t stream) {
+Status CudaExecutable::end_chunk(uint32_t sweep, int64_t steps, bool advance, cudaStream_t stream) {
   constexpr unsigned kThreads = 256;
   constexpr int64_t kMostBlocks = 1024;
   int64_t* block = advance ? parameter_block_ : nullptr;
@@ -351,7 +376,7 @@ Status CudaExecutable::end_chunk(int64_t steps, bool advance, cudaStream_t strea
   };
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
-    if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
+    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
     const int64_t units =
         plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
     // Row 0 at the greatest delay: the start of the buffer.
@@ -379,6 +404,12 @@ Status CudaExecutable::launch(const Launch& launch_variant, Domain domain, int64
     // In a graph of ours, products touch resident memory alone, whose addresses stay.
     return products_->run(*gemm, domain, domain == Domain::Once ? gemm->once_rows : rows,
                           *addresses_, position, library_workspace_.data(), stream);
+  }
+  if (const auto* reversal = std::get_if<ReverseLaunch>(&launch_variant)) {
+    return reverse(*reversal, rows, position, stream);
+  }
+  if (const auto* mask = std::get_if<MaskLaunch>(&launch_variant)) {
+    return fill_mask(*mask, rows, position, stream);
   }
   return copy(std::get<CopyLaunch>(launch_variant), stream);
 }
@@ -416,19 +447,75 @@ Status CudaExecutable::multiply(const LoadedKernels::ProductKernel& kernel, cons
   const StepProduct& product = kernel.product;
   const dim3 grid(
       static_cast<unsigned>((gemm.n + product.block_columns - 1) / product.block_columns),
-      static_cast<unsigned>((plan_.batch + product.block_rows - 1) / product.block_rows));
+      static_cast<unsigned>((plan_.batch + product.block_rows - 1) / product.block_rows),
+      static_cast<unsigned>(gemm.blocks));
   return check_cuda(
       cudaLaunchKernel(kernel.handle, grid, dim3(product.threads), parameters, 0, stream),
       "multiplying");
 }
 
 Status CudaExecutable::copy(const CopyLaunch& launch, cudaStream_t stream) {
+  if (launch.transposed) return transpose(launch, stream);
   const Buffer& buffer = plan_.buffers[launch.target.buffer];
-  return check_cuda(cudaMemcpyAsync(addresses_->pointer(launch.target, {}),
-                                    addresses_->pointer(launch.source, {}),
-                                    static_cast<size_t>(launch.count) * size_of(buffer.dtype),
-                                    cudaMemcpyDefault, stream),
-                    "packing weights");
+  return check_cuda(
+      cudaMemcpyAsync(addresses_->pointer(launch.target, {}),
+                      addresses_->pointer(launch.source, {}),
+                      static_cast<size_t>(launch.rows * launch.columns) * size_of(buffer.dtype),
+                      cudaMemcpyDefault, stream),
+      "packing weights");
+}
+
+Status CudaExecutable::transpose(const CopyLaunch& launch, cudaStream_t stream) {
+  const char* source = addresses_->pointer(launch.source, {});
+  char* target = addresses_->pointer(launch.target, {});
+  auto rows = static_cast<int>(launch.rows);
+  auto columns = static_cast<int>(launch.columns);
+  void* parameters[] = {&source, &target, &rows, &columns};
+  const auto tiles = [](int64_t size) {
+    return static_cast<unsigned>((size + kCudaTransposeTile - 1) / kCudaTransposeTile);
+  };
+  return check_cuda(
+      cudaLaunchKernel(kernels_->transpose(plan_.buffers[launch.source.buffer].dtype),
+                       dim3(tiles(launch.columns), tiles(launch.rows)),
+                       dim3(kCudaTransposeTile, kCudaTransposeThreads), parameters, 0, stream),
+      "transposing weights");
+}
+
+Status CudaExecutable::reverse(const ReverseLaunch& launch, int64_t rows, Position position,
+                               cudaStream_t stream) {
+  constexpr unsigned kThreads = 256;
+  constexpr int64_t kMostBlocks = 4096;
+  // The whole sequence, whose end is read first.
+  const char* source = addresses_->pointer(launch.source, {});
+  char* target = addresses_->pointer(launch.target, position);
+  int64_t start = position.chunk_start;
+  auto batch = static_cast<unsigned>(plan_.batch);
+  int64_t width = launch.width;
+  int64_t source_stride = launch.source.stride;
+  int64_t target_stride = launch.target.stride;
+  void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &start, &batch,
+                        &rows,   &width,  &source_stride,      &target_stride};
+  const int64_t blocks = std::min((rows * width + kThreads - 1) / kThreads, kMostBlocks);
+  return check_cuda(
+      cudaLaunchKernel(kernels_->reverse(plan_.buffers[launch.source.buffer].dtype),
+                       dim3(static_cast<unsigned>(blocks)), dim3(kThreads), parameters, 0, stream),
+      "reversing a sequence");
+}
+
+Status CudaExecutable::fill_mask(const MaskLaunch& launch, int64_t rows, Position position,
+                                 cudaStream_t stream) {
+  constexpr unsigned kThreads = 256;
+  char* target = addresses_->pointer(launch.target, position);
+  auto kind = static_cast<int>(launch.kind);
+  int64_t start = position.chunk_start;
+  auto batch = static_cast<unsigned>(plan_.batch);
+  void* parameters[] = {
+      &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &start,
+      &batch,  &rows};
+  const auto blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  return check_cuda(
+      cudaLaunchKernel(kernels_->mask(), dim3(blocks), dim3(kThreads), parameters, 0, stream),
+      "filling a mask");
 }
 
 }  // namespace

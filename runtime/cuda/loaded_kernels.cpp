@@ -35,12 +35,9 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
     if (!handle) return tl::unexpected(handle.error());
     kernels.plan_kernels_.push_back({*handle, cuda_kernel_shape(plan.kernels[i])});
   }
-  const Result<cudaKernel_t> set_frame = kernels.find(kCudaSetFrameName);
-  if (!set_frame) return tl::unexpected(set_frame.error());
-  kernels.set_frame_ = *set_frame;
-  const Result<cudaKernel_t> end_chunk = kernels.find(kCudaEndChunkName);
-  if (!end_chunk) return tl::unexpected(end_chunk.error());
-  kernels.end_chunk_ = *end_chunk;
+  if (Status status = kernels.find_own(has_sequence_kernels(plan)); !status) {
+    return tl::unexpected(status.error());
+  }
   // With TF32 allowed the library's tensor-core products are the faster ones.
   if (!context.allow_tf32) {
     if (Status status = kernels.find_products(plan); !status) {
@@ -48,6 +45,26 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
     }
   }
   return kernels;
+}
+
+/// Those of the prelude, and of sequence.cuh.
+Status LoadedKernels::find_own(bool sequence_kernels) {
+  std::vector<std::pair<std::string, cudaKernel_t*>> own = {{kCudaSetFrameName, &set_frame_},
+                                                            {kCudaEndChunkName, &end_chunk_}};
+  if (sequence_kernels) {
+    own.emplace_back(kCudaMaskName, &mask_);
+    for (size_t i = 0; i < reverse_.size(); ++i) {
+      const char* size = i == 0 ? "2" : "4";
+      own.emplace_back(std::string(kCudaReverseName) + size, &reverse_[i]);
+      own.emplace_back(std::string(kCudaTransposeName) + size, &transpose_[i]);
+    }
+  }
+  for (const auto& [name, kernel] : own) {
+    const Result<cudaKernel_t> found = find(name);
+    if (!found) return tl::unexpected(found.error());
+    *kernel = *found;
+  }
+  return {};
 }
 
 Status LoadedKernels::find_products(const Plan& plan) {
@@ -84,7 +101,10 @@ LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
       plan_kernels_(std::move(other.plan_kernels_)),
       product_kernels_(std::move(other.product_kernels_)),
       set_frame_(other.set_frame_),
-      end_chunk_(other.end_chunk_) {}
+      end_chunk_(other.end_chunk_),
+      reverse_(other.reverse_),
+      transpose_(other.transpose_),
+      mask_(other.mask_) {}
 
 LoadedKernels::~LoadedKernels() {
   if (library_ != nullptr) cudaLibraryUnload(library_);

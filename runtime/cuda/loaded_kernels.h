@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -37,10 +38,15 @@ class LoadedKernels {
   }
   cudaKernel_t set_frame() const { return set_frame_; }
   cudaKernel_t end_chunk() const { return end_chunk_; }
+  /// Of sequence.cuh, for elements of this size; only where the plan has such launches.
+  cudaKernel_t reverse(DType dtype) const { return reverse_[size_of(dtype) == 4]; }
+  cudaKernel_t transpose(DType dtype) const { return transpose_[size_of(dtype) == 4]; }
+  cudaKernel_t mask() const { return mask_; }
 
  private:
   LoadedKernels() = default;
   Result<cudaKernel_t> find(const std::string& name) const;
+  Status find_own(bool sequence_kernels);
   Status find_products(const Plan& plan);
 
   cudaLibrary_t library_ = nullptr;
@@ -48,6 +54,9 @@ class LoadedKernels {
   std::unordered_map<const GemmLaunch*, ProductKernel> product_kernels_;
   cudaKernel_t set_frame_ = nullptr;
   cudaKernel_t end_chunk_ = nullptr;
+  std::array<cudaKernel_t, 2> reverse_ = {};    // of 2-byte elements, of 4-byte ones
+  std::array<cudaKernel_t, 2> transpose_ = {};  // likewise
+  cudaKernel_t mask_ = nullptr;
 };
 
 }  // namespace rnnc

@@ -40,6 +40,7 @@ Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& c
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
+                           .blocks = launch.blocks,
                            .left_stride = launch.left.stride,
                            .out_stride = launch.out.stride,
                            .dtype = plan_.dtype,
@@ -63,11 +64,14 @@ std::vector<int64_t> PlanProducts::row_counts(const GemmLaunch& launch, Domain d
   return counts;
 }
 
-uint32_t PlanProducts::alignment(const Access& access, uint32_t caller_alignment) const {
+/// Of every block's row 0; blocks are `block_elements` apart.
+uint32_t PlanProducts::alignment(const Access& access, int64_t block_elements,
+                                 uint32_t caller_alignment) const {
   const Buffer& buffer = plan_.buffers[access.buffer];
   const auto element = static_cast<int64_t>(size_of(buffer.dtype));
   int64_t result = buffer.placement == Placement::Caller ? caller_alignment : kOwnAlignment;
   result = std::gcd(result, access.column * element);
+  result = std::gcd(result, block_elements * element);
   // Row 0 lies some steps into the buffer.
   if (buffer.extent == Extent::Chunk || buffer.extent == Extent::Steps) {
     result = std::gcd(result, plan_.batch * buffer.width * element);
@@ -78,9 +82,11 @@ uint32_t PlanProducts::alignment(const Access& access, uint32_t caller_alignment
 ProductAlignment PlanProducts::alignment(const GemmLaunch& launch, bool aligned_caller) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
   const uint32_t caller = aligned_caller ? kUsualAlignment : element;
-  return {.left = alignment(launch.left, caller),
-          .weight = alignment(launch.weight, caller),
-          .out = alignment(launch.out, aligned_caller ? kUsualAlignment : sizeof(float))};
+  const auto apart = [&launch](int64_t elements) { return launch.blocks == 1 ? 0 : elements; };
+  return {.left = alignment(launch.left, apart(launch.k), caller),
+          .weight = alignment(launch.weight, apart(launch.n * launch.k), caller),
+          .out = alignment(launch.out, apart(launch.n),
+                           aligned_caller ? kUsualAlignment : sizeof(float))};
 }
 
 size_t PlanProducts::workspace_bytes() const {

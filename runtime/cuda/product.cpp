@@ -2,6 +2,7 @@
 // is the column-major n x rows matrix with that leading dimension, so that
 //     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
 // where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
+// The blocks of a block-diagonal weight are the library's batch.
 #include "runtime/cuda/product.h"
 
 #include <algorithm>
@@ -92,8 +93,6 @@ Status Product::describe() {
   const cublasComputeType_t compute =
       shape_.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const cublasOperation_t operation = shape_.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
-  const auto n = static_cast<uint64_t>(shape_.n);
-  const auto k = static_cast<uint64_t>(shape_.k);
   return library
       .check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
              "describing a product")
@@ -103,31 +102,44 @@ Status Product::describe() {
                              "describing a product");
       })
       .and_then([&] {
+        return init_layout(weight_, shape_.dtype, shape_.transposed ? shape_.n : shape_.k,
+                           shape_.transposed ? shape_.k : shape_.n,
+                           shape_.transposed ? shape_.n : shape_.k, shape_.n * shape_.k);
+      });
+}
+
+/// A column-major matrix of `rows` rows, `stride` elements from column to column; one per block,
+/// `block_offset` elements apart.
+Status Product::init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
+                            int64_t columns, int64_t stride, int64_t block_offset) const {
+  const CublasLtLibrary& library = lt_->library();
+  Status status = library.check(
+      library.init_layout(&layout, sizeof(layout), data_type(dtype), static_cast<uint64_t>(rows),
+                          static_cast<uint64_t>(columns), stride),
+      "describing a matrix");
+  if (!status || shape_.blocks == 1) return status;
+  const auto blocks = static_cast<int32_t>(shape_.blocks);
+  return library
+      .check(
+          library.set_layout(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &blocks, sizeof(blocks)),
+          "describing the blocks of a matrix")
+      .and_then([&] {
         return library.check(
-            library.init_layout(&weight_, sizeof(weight_), data_type(shape_.dtype),
-                                shape_.transposed ? n : k, shape_.transposed ? k : n,
-                                shape_.transposed ? shape_.n : shape_.k),
-            "describing a weight");
+            library.set_layout(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &block_offset,
+                               sizeof(block_offset)),
+            "describing the blocks of a matrix");
       });
 }
 
 Status Product::add_variant(int64_t rows, const ProductAlignment& alignment) {
-  const CublasLtLibrary& library = lt_->library();
   Variant variant{.rows = rows, .alignment = alignment, .left = {}, .out = {}, .algorithm = {}};
-  const auto columns = static_cast<uint64_t>(rows);
   // With one row the stride says nothing, and may be less than the row.
-  const int64_t left_stride = rows == 1 ? shape_.k : shape_.left_stride;
-  const int64_t out_stride = rows == 1 ? shape_.n : shape_.out_stride;
+  const int64_t left_stride = rows == 1 ? shape_.blocks * shape_.k : shape_.left_stride;
+  const int64_t out_stride = rows == 1 ? shape_.blocks * shape_.n : shape_.out_stride;
   RNNC_CHECK(left_stride >= shape_.k && out_stride >= shape_.n);
-  return library
-      .check(library.init_layout(&variant.left, sizeof(variant.left), data_type(shape_.dtype),
-                                 static_cast<uint64_t>(shape_.k), columns, left_stride),
-             "describing an operand")
+  return init_layout(variant.left, shape_.dtype, shape_.k, rows, left_stride, shape_.k)
       .and_then([&] {
-        return library.check(
-            library.init_layout(&variant.out, sizeof(variant.out), CUDA_R_32F,
-                                static_cast<uint64_t>(shape_.n), columns, out_stride),
-            "describing a result");
+        return init_layout(variant.out, DType::f32, shape_.n, rows, out_stride, shape_.n);
       })
       .and_then([&] { return choose_algorithm(variant); })
       .map([&] { variants_.push_back(variant); });
@@ -177,12 +189,12 @@ Result<cublasLtMatmulHeuristicResult_t> Product::ask_library(const Variant& vari
 
 int64_t Product::left_elements() const {
   const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
-  return std::max(shape_.left_stride, shape_.k) * rows;
+  return std::max(shape_.left_stride, shape_.blocks * shape_.k) * rows;
 }
 
 int64_t Product::out_elements() const {
   const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
-  return std::max(shape_.out_stride, shape_.n) * rows;
+  return std::max(shape_.out_stride, shape_.blocks * shape_.n) * rows;
 }
 
 Status Product::warm_up(const ProductPointers& scratch, void* workspace,

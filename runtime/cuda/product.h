@@ -17,6 +17,7 @@ struct ProductShape {
   int64_t n = 0;
   int64_t k = 0;
   bool transposed = false;
+  int64_t blocks = 1;
   int64_t left_stride = 0;  // elements between rows
   int64_t out_stride = 0;
   DType dtype = DType::f32;  // of left and weight; out is f32
@@ -53,7 +54,7 @@ class Product {
   size_t workspace_bytes() const { return workspace_bytes_; }
   /// Elements that the largest number of rows touches.
   int64_t left_elements() const;
-  int64_t weight_elements() const { return shape_.n * shape_.k; }
+  int64_t weight_elements() const { return shape_.blocks * shape_.n * shape_.k; }
   int64_t out_elements() const;
 
   /// Runs each algorithm once on scratch memory, so that its kernels are loaded from then on.
@@ -74,6 +75,8 @@ class Product {
 
   Product(const CublasLt& lt, const ProductShape& shape) : lt_(&lt), shape_(shape) {}
   Status describe();
+  Status init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
+                     int64_t columns, int64_t stride, int64_t block_offset) const;
   Status add_variant(int64_t rows, const ProductAlignment& alignment);
   Status choose_algorithm(Variant& variant);
   Result<cublasLtMatmulHeuristicResult_t> ask_library(const Variant& variant) const;

@@ -27,7 +27,7 @@ void check(const Graph& graph, const CompileOptions& options, int64_t steps, int
 
 TEST(Forward, RandomGraphs) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    const Graph graph = random_graph(seed);
+    const Graph graph = with_states(random_graph(seed));
     CompileOptions options;
     options.dtype = seed % 2 == 0 ? DType::f64 : DType::f32;
     options.threads = 1 + static_cast<int>(seed / 2 % 2);
@@ -39,7 +39,7 @@ TEST(Forward, RandomGraphs) {
 
 TEST(Forward, RandomGraphsOfOddSizes) {
   for (uint64_t seed = 100; seed < 110; ++seed) {
-    const Graph graph = random_graph(seed, {.operations = 40, .largest_size = 70});
+    const Graph graph = with_states(random_graph(seed, {.operations = 40, .largest_size = 70}));
     CompileOptions options;
     options.dtype = seed % 2 == 0 ? DType::f64 : DType::f32;
     options.threads = 2;

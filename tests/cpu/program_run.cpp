@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "frontend/unit.h"
+#include "passes/delays.h"
 #include "tests/cpu/allocation_count.h"
 
 namespace rnnc::test {
@@ -82,7 +83,7 @@ double worst_error(const std::vector<std::vector<double>>& got,
 }  // namespace
 
 Graph example_graph(const std::string& file, const std::string& cell, const DimBindings& dims) {
-  std::ifstream stream(std::string(RNNC_SOURCE_DIR) + "/examples/" + file);
+  std::ifstream stream(std::string(RNNC_SOURCE_DIR) + "/examples/cells/" + file);
   std::string text{std::istreambuf_iterator<char>(stream), {}};
   Unit unit(file, std::move(text));
   auto graph = unit.lower(cell, dims);
@@ -91,14 +92,20 @@ Graph example_graph(const std::string& file, const std::string& cell, const DimB
   return *graph;
 }
 
+Graph with_states(Graph graph) {
+  run_delays(graph);
+  return graph;
+}
+
 CpuProgram::CpuProgram(const Graph& graph, const CompileOptions& options, int64_t batch,
-                       int64_t max_steps)
+                       int64_t max_steps, SequenceFeatures features)
     : program_(value_of(Program::compile(graph, options))) {
-  const Status prepared = program_.prepare(batch, max_steps);
+  const Status prepared = program_.prepare(batch, max_steps, features);
   RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
 }
 
-InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params) {
+InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params,
+                                  const SequenceArgs& sequences) {
   const DType dtype = program_.options().dtype;
   const Signature& signature = program_.signature();
   Arrays inputs(args.inputs, dtype);
@@ -111,7 +118,9 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
   const auto initial_pointers = initial_states.pointers<const void*>();
   const auto output_pointers = outputs.pointers<void*>();
   const auto final_pointers = final_states.pointers<void*>();
-  const size_t bytes = value_of(program_.workspace_size(args.batch, args.steps));
+  const SequenceFeatures features = {.lengths = !sequences.lengths.empty(),
+                                     .resets = !sequences.resets.empty()};
+  const size_t bytes = value_of(program_.workspace_size(args.batch, args.steps, features));
   std::vector<std::byte> workspace(bytes + 256);
   void* aligned = workspace.data();
   size_t space = workspace.size();
@@ -126,6 +135,8 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
   call.initial_states = initial_pointers;
   call.final_states = final_pointers;
   call.reuse_params = reuse_params;
+  if (features.lengths) call.lengths = sequences.lengths.data();
+  if (features.resets) call.reset = sequences.resets.data();
   call.workspace = aligned;
   call.workspace_bytes = bytes;
   const int64_t before = allocation_count();

@@ -180,6 +180,36 @@ TEST_P(Reductions, ValuesPerRowSpreadOverTheRow) {
   EXPECT_EQ(got[3], (std::vector<double>{-3, -3, -3}));
 }
 
+/// A reduction over a row in which all elements are alike, such as of a broadcast scalar.
+TEST_P(Reductions, OfValuesPerRow) {
+  std::vector<Kernel> kernels;
+  for (const int64_t length : kLengths) {
+    KernelMaker maker(length, GetParam().dtype);
+    const uint32_t a = maker.load(false);
+    const uint32_t twice = maker.scalar(Op::Add, {a, a});
+    for (const Op op : kReductions) maker.store(maker.reduce(op, twice), false);
+    const uint32_t x = maker.load(true);
+    maker.store(maker.scalar(Op::Sub, {x, maker.reduce(Op::Sum, twice)}), true);
+    kernels.push_back(maker.kernel);
+  }
+  const CompiledKernels compiled(kernels, GetParam());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const int64_t length = kernels[k].length;
+    const auto x = random_values(kRows * length, 5);
+    const std::vector<double> a = {0.25, -1, kNan, 3, 0.5};
+    const auto got = compiled.run(k, kRows, {a, x});
+    for (int64_t row = 0; row < kRows; ++row) {
+      const std::vector<double> alike(length, 2 * a[row]);
+      for (size_t r = 0; r < std::size(kReductions); ++r) {
+        expect_near(got[r][row], reduce(kReductions[r], alike.data(), length), tolerance(),
+                    fmt::format("{} of row {}, length {}", info(kReductions[r]).name, row, length));
+      }
+      const double sum = 2 * a[row] * static_cast<double>(length);
+      expect_near(got[5][row * length], x[row * length] - sum, tolerance(), "difference");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Code, Reductions, testing::ValuesIn(code_params()), name_of);
 
 }  // namespace

@@ -4,6 +4,8 @@
 ///     === ast: title              syntax errors and the syntax tree
 ///     === lower NAME H=4: title   diagnostics and the Graph of Unit::lower
 ///     source, named case.rnn
+///     --- other.rnn
+///     a file that it can import; any number of these
 ///     ---
 ///     what is expected
 #include <gtest/gtest.h>
@@ -11,6 +13,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,8 +34,21 @@ struct Case {
   std::string file;
   std::string command;  // "check", "lower A H=4"
   std::string title;
-  std::string source;
+  std::map<std::string, std::string> files;  // case.rnn and what it can import
   std::string expected;
+
+  Unit unit() const { return unit(files.at("case.rnn")); }
+  Unit unit(const std::string& source) const {
+    return {"case.rnn", source,
+            [this](const std::string&, const std::string& path) { return import(path); }};
+  }
+
+ private:
+  Result<ImportedFile> import(const std::string& path) const {
+    const auto found = files.find(path);
+    if (found == files.end()) return fail("there is no file `{}`", path);
+    return ImportedFile{path, found->second};
+  }
 };
 
 std::string read(const fs::path& path) {
@@ -44,19 +61,19 @@ std::vector<Case> read_cases() {
   std::vector<Case> cases;
   for (const auto& entry : fs::directory_iterator(kRoot / "tests/frontend/cases")) {
     std::istringstream lines(read(entry.path()));
-    bool in_source = false;
+    std::string* text = nullptr;
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("=== ")) {
         const size_t colon = line.find(": ");
         cases.push_back(
-            {entry.path().filename(), line.substr(4, colon - 4), line.substr(colon + 2), "", ""});
-        in_source = true;
+            {entry.path().filename(), line.substr(4, colon - 4), line.substr(colon + 2), {}, ""});
+        text = &cases.back().files["case.rnn"];
       } else if (line == "---") {
-        in_source = false;
-      } else if (in_source) {
-        cases.back().source += line + "\n";
+        text = &cases.back().expected;
+      } else if (line.starts_with("--- ")) {
+        text = &cases.back().files[line.substr(4)];
       } else {
-        cases.back().expected += line + "\n";
+        *text += line + "\n";
       }
     }
   }
@@ -68,7 +85,7 @@ std::vector<Case> read_cases() {
 }
 
 std::string run(const Case& one) {
-  Unit unit("case.rnn", one.source);
+  Unit unit = one.unit();
   std::istringstream words(one.command);
   std::string command, name;
   words >> command >> name;
@@ -110,10 +127,10 @@ TEST(Cases, SayWhatIsExpected) {
 
 TEST(Cases, PrintedTreesParseToTheSameTree) {
   for (const Case& one : read_cases()) {
-    const Unit unit("case.rnn", one.source);
+    const Unit unit = one.unit();
     if (unit.diagnostics().has_errors()) continue;
     const std::string printed = unit.print_ast();
-    const Unit again("case.rnn", printed);
+    const Unit again = one.unit(printed);
     EXPECT_EQ(again.render(), "") << printed;
     EXPECT_EQ(again.print_ast(), printed);
   }
@@ -179,24 +196,39 @@ bool says(const std::vector<std::string>& lines, const std::vector<std::string>&
   });
 }
 
-TEST(Cases, CoverEveryText) {
-  std::vector<std::string> lines = literals(read(kRoot / "tests/frontend/unit_test.cpp"));
-  for (const Case& one : read_cases()) {
-    std::istringstream expected(one.expected);
-    for (std::string line; std::getline(expected, line);) lines.push_back(line);
-  }
-  size_t count = 0;
-  for (const auto& entry : fs::directory_iterator(kRoot / "frontend")) {
-    const std::string name = entry.path().filename();
-    if (entry.path().extension() != ".cpp" || name == "ast.cpp") continue;  // it prints source
-    for (const std::string& literal : literals(read(entry.path()))) {
-      if (std::ranges::count(literal, ' ') < 2) continue;  // names, spellings, separators
-      ++count;
-      EXPECT_TRUE(says(lines, fixed_parts(literal)))
-          << name << ": no case has the text: " << literal;
+/// The messages, notes and hints in rendered diagnostics.
+std::vector<std::string> messages(const std::string& rendered) {
+  std::vector<std::string> found;
+  std::istringstream lines(rendered);
+  for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view kind : {"error: ", "warning: ", "note: ", "hint: "}) {
+      const size_t at = line.find(kind);
+      if (at != std::string::npos) found.push_back(line.substr(at + kind.size()));
     }
   }
-  EXPECT_GT(count, 80u);
+  return found;
+}
+
+TEST(Cases, CoverEveryText) {
+  std::vector<std::string> said = literals(read(kRoot / "tests/frontend/unit_test.cpp"));
+  for (const Case& one : read_cases())
+    std::ranges::move(messages(one.expected), back_inserter(said));
+  size_t texts = 0;
+  size_t tested = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "frontend")) {
+    const std::string name = entry.path().filename();
+    const bool code = entry.path().extension() == ".cpp" || entry.path().extension() == ".h";
+    if (!code || name == "ast.cpp") continue;  // which prints source
+    for (const std::string& literal : literals(read(entry.path()))) {
+      if (std::ranges::count(literal, ' ') < 2) continue;  // names, spellings, separators
+      ++texts;
+      const bool found = says(said, fixed_parts(literal));
+      EXPECT_TRUE(found) << name << ": no case has the text: " << literal;
+      if (found) ++tested;
+    }
+  }
+  EXPECT_EQ(tested, texts);
+  EXPECT_GT(texts, 150u);
 }
 
 }  // namespace

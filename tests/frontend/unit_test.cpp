@@ -89,6 +89,7 @@ TEST(Diagnostics, FindsTheNearestName) {
   EXPECT_EQ(nearest_name("sigmod", {"tanh", "sigmoid", "sign"}), "sigmoid");
   EXPECT_EQ(nearest_name("Wi", {"W_f", "W_i", "b"}), "W_i");
   EXPECT_EQ(nearest_name("h", {"H", "x"}), "H");
+  EXPECT_EQ(nearest_name("gru", {"GRU", "grub"}), "GRU");
   EXPECT_EQ(nearest_name("h", {"x", "c"}), "");
   EXPECT_EQ(nearest_name("hidden", {"output"}), "");
   EXPECT_EQ(nearest_name("x", {}), "");
@@ -163,6 +164,50 @@ TEST(Unit, BoundsUnrolling) {
     layers += fmt::format("network N{0}(x: []) -> y {{ y = N{1}(N{1}(x)) }}\n", i, i - 1);
   }
   EXPECT_NE(rendered(layers).find("operations"), std::string::npos);
+  // Even where the last straw is in the prelude: the place there is not the user's.
+  std::string norms = "fn f0(v) = softmax(v)\n";
+  for (int i = 1; i < 40; ++i) norms += fmt::format("fn f{0}(v) = f{1}(f{1}(v))\n", i, i - 1);
+  norms += "cell A[H](x: [H]) -> y { y = f39(x[t]) }\n";
+  EXPECT_EQ(rendered(norms).find("prelude"), std::string::npos) << rendered(norms);
+}
+
+std::string rendered(std::string text, const Importer& importer) {
+  Unit unit("case.rnn", std::move(text), importer);
+  unit.check();
+  return unit.render();
+}
+
+TEST(Unit, ImportsNothingWithoutAnImporter) {
+  EXPECT_EQ(rendered("import \"a.rnn\"\n" + kCell),
+            "case.rnn:1:1: error: there is no place here to import files from\n"
+            "  import \"a.rnn\"\n  ^~~~~~~~~~~~~~\n");
+}
+
+TEST(Unit, ImportsAreRelativeToTheImportingFile) {
+  const Importer importer = [](const std::string& from, const std::string& path) {
+    return ImportedFile{from + "/" + path, from == "case.rnn" ? "import \"b\"\n" : kCell};
+  };
+  Unit unit("case.rnn", "import \"a\"\n", importer);
+  EXPECT_TRUE(unit.check()) << unit.render();
+  EXPECT_TRUE(unit.lower("A", {}));
+  EXPECT_EQ(unit.definitions(), std::vector<std::string>{});
+  EXPECT_EQ(unit.print_ast("A"), "cell A[H](x: [H]) -> y {\n  y = x[t]\n}\n");
+  EXPECT_EQ(unit.print_ast(), "import \"a\"\n");
+}
+
+TEST(Unit, BoundsImports) {
+  const auto chain = [](const std::string&, const std::string& path) -> Result<ImportedFile> {
+    return ImportedFile{path, fmt::format("import \"{}\"\n", std::stoi(path) + 1)};
+  };
+  EXPECT_EQ(rendered("import \"1\"\n", chain),
+            "255:1:1: error: with this one, more than 256 files are imported\n"
+            "  import \"256\"\n  ^~~~~~~~~~~~\n");
+  const auto large = [](const std::string&, const std::string& path) -> Result<ImportedFile> {
+    return ImportedFile{path, std::string(15 << 20, ' ')};
+  };
+  EXPECT_EQ(rendered("import \"1\"\nimport \"2\"\nimport \"3\"\n", large),
+            "case.rnn:3:1: error: with this one, more than 32 MiB are imported\n"
+            "  import \"3\"\n  ^~~~~~~~~~\n");
 }
 
 TEST(Unit, ListsAndPrintsDefinitions) {
@@ -192,6 +237,18 @@ TEST(Unit, SyntaxErrorsStopTheRest) {
   EXPECT_FALSE(unit.lower("A", {}));
 }
 
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+Result<ImportedFile> import_file(const std::string& importer, const std::string& path) {
+  const fs::path file = (fs::path(importer).parent_path() / path).lexically_normal();
+  if (!fs::exists(file)) return fail("there is no file {}", file.string());
+  return ImportedFile{file, read(file)};
+}
+
 TEST(Examples, CheckWithoutAWord) {
   int count = 0;
   for (const auto& entry :
@@ -199,12 +256,10 @@ TEST(Examples, CheckWithoutAWord) {
     if (entry.path().extension() != ".rnn") continue;
     SCOPED_TRACE(entry.path());
     ++count;
-    std::ostringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    Unit unit(entry.path().filename(), text.str());
+    Unit unit(entry.path(), read(entry.path()), import_file);
     EXPECT_TRUE(unit.check());
     EXPECT_EQ(unit.render(), "");
-    Unit printed("printed.rnn", unit.print_ast());
+    Unit printed(entry.path(), unit.print_ast(), import_file);
     EXPECT_EQ(printed.print_ast(), unit.print_ast());
     for (const std::string& name : unit.definitions()) {
       const auto graph = unit.lower(name, {});

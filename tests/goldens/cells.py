@@ -1,10 +1,15 @@
-"""The shipped cells in float64: PyTorch's modules where it has them, else the papers' equations.
+"""Classic cells in float64: by a library where one has them, else the papers' equations.
 
 Each function is named after its cell. It asks `data` for the input x [T, B, I], for params and
 initial states by the names and shapes of the .rnn files, and gives (outputs, final states) by name.
+Dims other than H and I (data.hidden, data.inputs) it gives values by `data.dim`.
 """
 
+import numpy as np
 import torch
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime import InferenceSession
 from torch import nn, sigmoid, tanh
 
 
@@ -56,6 +61,7 @@ def lstm_layer(data, inputs, recurrent, prefix=""):
 
 
 def Elman(data):
+    data.source = "torch.nn.RNN"
     H, I = data.hidden, data.inputs
     layer = {
         "weight_ih": data.param("W", H, I),
@@ -67,6 +73,7 @@ def Elman(data):
 
 
 def LSTM(data):
+    data.source = "torch.nn.LSTM"
     H = data.hidden
     lstm = module(nn.LSTM, H, [lstm_layer(data, data.inputs, H)])
     y, (h, c) = lstm(data.x, (data.state("h", H)[None], data.state("c", H)[None]))
@@ -74,33 +81,62 @@ def LSTM(data):
 
 
 def StackedLSTM(data):
-    H = data.hidden
+    data.source = "torch.nn.LSTM"
+    H, F = data.hidden, data.dim("F", data.sizes["I"])
     lstm = module(
-        nn.LSTM, H, [lstm_layer(data, data.inputs, H, "LSTM.0."), lstm_layer(data, H, H, "LSTM.1.")]
+        nn.LSTM, H, [lstm_layer(data, F, H, "LSTM.0."), lstm_layer(data, H, H, "LSTM.1.")]
     )
     initial = [torch.stack([data.state(f"LSTM.{n}.{s}", H) for n in range(2)]) for s in "hc"]
-    y, (h, c) = lstm(data.x, tuple(initial))
+    y, (h, c) = lstm(data.input("x", F), tuple(initial))
     return {"y": y}, {f"LSTM.{n}.{s}": v[n] for n in range(2) for s, v in (("h", h), ("c", c))}
+
+
+def onnx_cell(op, data, gates, **extra):
+    """ONNX's operator: its reference in float64, with which its runtime must agree in float32."""
+    data.source = f"onnx.reference {op}"
+    H, n = data.hidden, len(gates)
+    bias = torch.cat([stacked(data, "b", gates, H), torch.zeros(n * H)])
+    arrays = {"X": data.x, "W": stacked(data, "W", gates, H, data.inputs)[None]}
+    arrays |= {"R": stacked(data, "R", gates, H, H)[None], "B": bias[None]}
+    arrays |= {name: value[None] for name, value in extra.items()}
+
+    def model(element):
+        node = helper.make_node(
+            op,
+            ["X", "W", "R", "B", "", *extra],  # without lengths
+            ["y", "y_h", "y_c"][: 3 if "c" in extra else 2],
+            hidden_size=H,
+        )
+        inputs = [helper.make_tensor_value_info(k, element, v.shape) for k, v in arrays.items()]
+        outputs = [helper.make_tensor_value_info(k, element, None) for k in node.output]
+        graph = helper.make_graph([node], op, inputs, outputs)
+        opset = helper.make_opsetid("", 14)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=8)
+
+    y, *states = ReferenceEvaluator(model(TensorProto.DOUBLE)).run(
+        None, {name: value.numpy() for name, value in arrays.items()}
+    )
+    single = InferenceSession(model(TensorProto.FLOAT).SerializeToString()).run(
+        None, {name: value.float().numpy() for name, value in arrays.items()}
+    )
+    assert all(np.allclose(a, b, atol=1e-4) for a, b in zip((y, *states), single))
+    return torch.from_numpy(y[:, 0]), *(torch.from_numpy(state[0]) for state in states)
 
 
 def PeepholeLSTM(data):
     """Gers, Schraudolph & Schmidhuber 2002: i and f see the old cell state, o the new one."""
     H = data.hidden
-
-    def step(x, h, c):
-        i = sigmoid(affine(data, "i", x, h) + data.param("p_i", H) * c)
-        f = sigmoid(affine(data, "f", x, h) + data.param("p_f", H) * c)
-        c = f * c + i * tanh(affine(data, "g", x, h))
-        o = sigmoid(affine(data, "o", x, h) + data.param("p_o", H) * c)
-        return o * tanh(c), c
-
-    y, h, c = over_time(step, data.x, data.state("h", H), data.state("c", H))
+    peepholes = stacked(data, "p", "iof", H)
+    y, h, c = onnx_cell(
+        "LSTM", data, "iofg", h=data.state("h", H), c=data.state("c", H), P=peepholes
+    )
     return {"h": y}, {"h": h, "c": c}
 
 
 def ProjectedLSTM(data):
     """PyTorch's, and for P = H, which it refuses, Sak, Senior & Beaufays 2014 by hand."""
-    H, P = data.hidden, max(1, data.hidden // 2)
+    data.source = "torch.nn.LSTM"
+    H, P = data.hidden, data.dim("P", max(1, data.hidden // 2))
     projection, h, c = data.param("P_h", P, H), data.state("h", P), data.state("c", H)
 
     def step(x, h, c):
@@ -141,6 +177,7 @@ def LayerNormLSTM(data):
 
 def GRU(data):
     """PyTorch's: the reset gate acts after the product with R_n, whose own bias is b_hn."""
+    data.source = "torch.nn.GRU"
     H = data.hidden
     zero = torch.zeros(2 * H, dtype=torch.float64)
     layer = {
@@ -154,16 +191,8 @@ def GRU(data):
 
 
 def GRUResetBefore(data):
-    """Cho et al. 2014: the reset gate acts on h before the product."""
-    H = data.hidden
-
-    def step(x, h):
-        r = sigmoid(affine(data, "r", x, h))
-        z = sigmoid(affine(data, "z", x, h))
-        n = tanh(affine(data, "n", x, r * h))
-        return (z * h + (1 - z) * n,)
-
-    y, h = over_time(step, data.x, data.state("h", H))
+    """Cho et al. 2014: the reset gate acts on h before the product (linear_before_reset=0)."""
+    y, h = onnx_cell("GRU", data, "zrn", h=data.state("h", data.hidden))
     return {"h": y}, {"h": h}
 
 

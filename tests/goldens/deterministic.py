@@ -29,10 +29,10 @@ def bits(name, count):
         return x ^ (x >> np.uint64(31))
 
 
-def values(name, shape, scale, rounding):
-    """A float64 tensor of uniform numbers in [-scale, scale), rounded to `rounding`."""
+def values(name, shape, scale, rounding, around=0):
+    """A float64 tensor of uniform numbers within `scale` of `around`, rounded to `rounding`."""
     unit = (bits(name, int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    tensor = torch.from_numpy((2 * unit - 1) * scale).reshape(shape)
+    tensor = torch.from_numpy(around + (2 * unit - 1) * scale).reshape(shape)
     return (
         tensor.to(torch.float32).to(ROUNDINGS[rounding]).double() if rounding != "f64" else tensor
     )

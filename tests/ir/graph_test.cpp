@@ -32,6 +32,40 @@ TEST(InferType, MatMulIsNumPys) {
   EXPECT_EQ(inferred(Op::MatMul, {{kI}}), "nothing");
 }
 
+TEST(InferType, MatMulOfBlocks) {
+  const Dim p = kH;
+  const Dim q = *Dim::divide(kI, kN);  // I in N pieces
+  EXPECT_EQ(inferred(Op::MatMul, {{kN, p, q}, {kI}}), "[H * N]");
+  EXPECT_EQ(inferred(Op::MatMul, {{kI}, {kN, q, p}}), "[H * N]");
+  EXPECT_EQ(inferred(Op::MatMul, {{3, 2, 4}, {12}}), "[6]");
+  EXPECT_EQ(inferred(Op::MatMul, {{6}, {3, 2, 4}}), "[12]");
+  EXPECT_EQ(inferred(Op::MatMul, {{3, 2, 4}, {6}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{3, 2, 4}, {3, 4}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{3, 2, 4}, {3, 4, 2}}), "nothing");
+  EXPECT_EQ(inferred(Op::MatMul, {{3, 2, 4}, {}}), "nothing");
+}
+
+TEST(InferType, Structure) {
+  EXPECT_EQ(inferred(Op::Concat, {{kH}, {kI}, {2}}), "[H + I + 2]");
+  EXPECT_EQ(inferred(Op::Concat, {{kH, kN}, {kI, kN}}), "[H + I, N]");
+  EXPECT_EQ(inferred(Op::Concat, {{kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Concat, {{kH, kN}, {kH, kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::Concat, {{kH}, {}}), "nothing");
+  EXPECT_EQ(inferred(Op::Concat, {{}, {}}), "nothing");
+  EXPECT_EQ(inferred(Op::Concat, {}), "nothing");
+  EXPECT_EQ(inferred(Op::Stack, {{kH}, {kH}}), "[2, H]");
+  EXPECT_EQ(inferred(Op::Stack, {{}, {}, {}}), "[3]");
+  EXPECT_EQ(inferred(Op::Stack, {{kH}, {kI}}), "nothing");
+  EXPECT_EQ(inferred(Op::Stack, {}), "nothing");
+  EXPECT_EQ(inferred(Op::Transpose, {{kH, kI}}), "[I, H]");
+  EXPECT_EQ(inferred(Op::Transpose, {{kH}}), "nothing");
+  EXPECT_EQ(inferred(Op::Transpose, {{2, 3, 4}}), "nothing");
+  EXPECT_EQ(inferred(Op::Reverse, {{kH}}), "[H]");
+  EXPECT_EQ(inferred(Op::Broadcast, {{}}), "nothing");  // its operand alone does not tell
+  EXPECT_EQ(inferred(Op::Slice, {{kH}}), "nothing");
+  EXPECT_EQ(inferred(Op::Index, {{kH}}), "nothing");
+}
+
 TEST(InferType, ReductionsDropTheLastAxis) {
   for (const Op op : {Op::Sum, Op::Mean, Op::Var, Op::ReduceMin, Op::ReduceMax}) {
     EXPECT_EQ(inferred(op, {{kH}}), "[]");
@@ -93,6 +127,38 @@ TEST(Graph, BuildersFillNodes) {
   EXPECT_EQ(graph[1].location.end, 9U);
 }
 
+TEST(Graph, BuildersOfStructure) {
+  Graph graph;
+  graph.name = "Structure";
+  graph.dims = {{"H", std::nullopt}};
+  graph.params.push_back({"A", Type{{3, kH}}, {}});
+  const NodeId a = graph.param(0);
+  const NodeId row = graph.index(a, 1);
+  graph.broadcast(graph.index(row, 0), {kH, 2});
+  graph.slice(row, *Dim::divide(kH, 2), kH);
+  graph.eye(kH);
+  graph.valid(false);
+  graph.reset(true);
+  EXPECT_EQ(to_string(graph), R"(graph Structure(H) {
+  param A: [3, H]
+  %0 = param A : [3, H]
+  %1 = index %0 at 1 : [H]
+  %2 = index %1 at 0 : []
+  %3 = broadcast %2 : [H, 2]
+  %4 = slice %1 from H / 2 to H : [H / 2]
+  %5 = eye : [H, H]
+  %6 = valid : []
+  %7 = reset reversed : []
+}
+)");
+  graph.bind({{"H", 6}});
+  EXPECT_EQ(graph[4].begin, Dim(3));
+  EXPECT_EQ(graph[4].end, Dim(6));
+  EXPECT_DEATH(graph.broadcast(a, {3}), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.slice(2, 0, 1), "this is a bug in rnnc");
+  EXPECT_DEATH(graph.index(2, 0), "this is a bug in rnnc");
+}
+
 TEST(Graph, BuildersRefuseWhatDoesNotFit) {
   Graph graph = elman();
   EXPECT_DEATH(graph.input(1), "this is a bug in rnnc");
@@ -140,6 +206,30 @@ TEST(CompleteBindings, NamesWhatIsMissingAndWhatIsUnknown) {
             "Elman has no dim `K`; its dims are `I`, `H`");
   graph.bind({{"I", 3}, {"H", 4}});
   EXPECT_EQ(completion_error(graph, {{"H", 4}}), "Elman has no dim `H`; it has none");
+}
+
+TEST(CompleteBindings, ChecksSlicesAndIndices) {
+  Graph graph = elman();
+  const NodeId vector = 1;  // [I]
+  graph.slice(vector, 2, kI - 1);
+  graph.slice(vector, *Dim::divide(kH, 2), kI);
+  graph.index(vector, kH);
+  EXPECT_EQ(completion_error(graph, {{"I", 6}, {"H", 4}}), "no error");
+  EXPECT_EQ(completion_error(graph, {{"I", 5}, {"H", 8}}),
+            "index H of [I]: 8 is out of range, the last is 4");
+  EXPECT_EQ(completion_error(graph, {{"I", 5}, {"H", 10}}),
+            "slice H / 2:I of [I]: 5:5 is empty\n"
+            "index H of [I]: 10 is out of range, the last is 4");
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"H", 2}}), "slice 2:I - 1 of [I]: 2:2 is empty");
+  EXPECT_EQ(completion_error(graph, {{"I", 6}, {"H", 5}}),
+            "slice H / 2:I of [I]: `H / 2` is not a whole number with H = 5: 5 / 2 leaves 1");
+  graph = elman();
+  graph.slice(vector, 0, kH);
+  graph.index(vector, kH - 2);
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"H", 4}}),
+            "slice 0:H of [I]: 0:4 is out of range, the end is 3");
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"H", 1}}),
+            "index H - 2 of [I]: `H - 2` is negative with H = 1: -1");
 }
 
 TEST(CompleteBindings, ChecksShapes) {

@@ -49,6 +49,151 @@ TEST(Interpreter, MatMulOnRanksOneAndTwo) {
             (Values{54}));
 }
 
+TEST(Interpreter, MatMulOfBlocks) {
+  const Values blocks = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};  // [2, 2, 3]
+  EXPECT_EQ(once("6", {1, 10, 100, 1, 0, 2}, "2, 2, 3", blocks, "matmul %1, %0 : [4]"),
+            (Values{321, 654, 25, 34}));
+  EXPECT_EQ(once("4", {1, 10, 1, 0}, "2, 2, 3", blocks, "matmul %0, %1 : [6]"),
+            (Values{41, 52, 63, 7, 8, 9}));
+}
+
+TEST(Interpreter, StructureMovesElements) {
+  const Values matrix = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(once("3, 2", matrix, "", {0}, "slice %0 from 1 to 3 : [2, 2]"), (Values{3, 4, 5, 6}));
+  EXPECT_EQ(once("6", matrix, "", {0}, "slice %0 from 4 to 5 : [1]"), (Values{5}));
+  EXPECT_EQ(once("3, 2", matrix, "", {0}, "index %0 at 2 : [2]"), (Values{5, 6}));
+  EXPECT_EQ(once("6", matrix, "", {0}, "index %0 at 0 : []"), (Values{1}));
+  EXPECT_EQ(once("", {7}, "", {0}, "broadcast %0 : [2, 2]"), (Values{7, 7, 7, 7}));
+  EXPECT_EQ(once("2, 2", {1, 2, 3, 4}, "1, 2", {8, 9}, "concat %0, %1, %0 : [5, 2]"),
+            (Values{1, 2, 3, 4, 8, 9, 1, 2, 3, 4}));
+  EXPECT_EQ(once("2", {1, 2}, "2", {8, 9}, "stack %1, %0 : [2, 2]"), (Values{8, 9, 1, 2}));
+  EXPECT_EQ(once("", {1}, "", {8}, "stack %1, %0 : [2]"), (Values{8, 1}));
+  EXPECT_EQ(once("2, 3", matrix, "", {0}, "transpose %0 : [3, 2]"), (Values{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(once("", {0}, "", {0}, "eye : [3, 3]"), (Values{1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(once("", {0}, "", {0}, "valid : []"), (Values{1}));
+  EXPECT_EQ(once("", {0}, "", {0}, "reset : []"), (Values{0}));
+}
+
+TEST(Interpreter, StructureKeepsSequencesApart) {
+  const char* text = R"(graph Batch {
+    input x: [2]
+    param p: [2]
+    state s: [2, 2]
+    %0 = input x : [2]
+    %1 = param p : [2]
+    %2 = concat %0, %1 : [4]
+    %3 = slice %2 from 1 to 3 : [2]
+    %4 = state s @ 1 : [2, 2]
+    %5 = index %4 at 1 : [2]
+    %6 = stack %5, %0 : [2, 2]
+    %7 = const 0 : []
+    init s = %7
+    next s = %6
+    output y = %3
+    output s = %6
+  })";
+  const InterpreterResult result = run(text, {.steps = 2,
+                                              .batch = 2,
+                                              .inputs = {{1, 2, 3, 4, 5, 6, 7, 8}},
+                                              .params = {{-1, -2}},
+                                              .initial_states = {}});
+  EXPECT_EQ(result.outputs[0], (Values{2, -1, 4, -1, 6, -1, 8, -1}));
+  EXPECT_EQ(result.outputs[1], (Values{0, 0, 1, 2, 0, 0, 3, 4, 1, 2, 5, 6, 3, 4, 7, 8}));
+  EXPECT_EQ(result.final_states[0], (Values{1, 2, 5, 6, 3, 4, 7, 8}));
+}
+
+// Sums from the end, of the running sum from the beginning: three directions, two sweeps.
+constexpr const char* kReversed = R"(graph Reversed {
+  input x: []
+  param p: []
+  state a: []
+  state b: [] reversed
+  state c: [] reversed
+  %0 = input x : []
+  %1 = state a @ 1 : []
+  %2 = add %0, %1 : []
+  %3 = reverse %2 : []
+  %4 = state b @ 1 : []
+  %5 = add %3, %4 : []
+  %6 = reverse %5 : []
+  %7 = mul %6, %0 : []
+  %8 = reverse %0 : []
+  %9 = state c @ 2 : []
+  %10 = sub %8, %9 : []
+  %11 = reverse %10 : []
+  %12 = const 0 : []
+  %13 = param p : []
+  %14 = reverse %13 : []
+  %15 = add %14, %2 : []
+  init a = %12
+  next a = %2
+  init b = %12
+  next b = %5
+  init c = %12
+  next c = %8
+  output sum = %2
+  output back = %6
+  output product = %7
+  output difference = %11
+  output param = %15
+})";
+
+TEST(Interpreter, ReversedValuesByHand) {
+  InterpreterArgs args = {
+      .steps = 4, .batch = 1, .inputs = {{1, 2, 3, 5}}, .params = {{100}}, .initial_states = {}};
+  InterpreterResult result = run(kReversed, args);
+  EXPECT_EQ(result.outputs[0], (Values{1, 3, 6, 11}));
+  EXPECT_EQ(result.outputs[1], (Values{21, 20, 17, 11}));
+  EXPECT_EQ(result.outputs[2], (Values{21, 40, 51, 55}));
+  EXPECT_EQ(result.outputs[3], (Values{1 - 3, 2 - 5, 3, 5}));
+  EXPECT_EQ(result.outputs[4], (Values{101, 103, 106, 111}));
+  EXPECT_EQ(result.final_states, (std::vector<Values>{{11}, {21}, {1}}));
+
+  args.initial_states = {{10}, {1000}, {7}};
+  result = run(kReversed, args);
+  EXPECT_EQ(result.outputs[0], (Values{11, 13, 16, 21}));
+  EXPECT_EQ(result.outputs[1], (Values{1061, 1050, 1037, 1021}));
+  EXPECT_EQ(result.outputs[3], (Values{1 - 3, 2 - 5, 3 - 7, 5 - 7}));
+  EXPECT_EQ(result.final_states, (std::vector<Values>{{21}, {1061}, {1}}));
+
+  args = {
+      .steps = 2, .batch = 2, .inputs = {{1, 10, 2, 20}}, .params = {{0}}, .initial_states = {}};
+  result = run(kReversed, args);
+  EXPECT_EQ(result.outputs[1], (Values{1 + 3, 10 + 30, 3, 30}));
+  args.steps = 0;
+  args.inputs = {{}};
+  EXPECT_EQ(run(kReversed, args).final_states, (std::vector<Values>{{0, 0}, {0, 0}, {0, 0}}));
+}
+
+TEST(Interpreter, DelaysStartAsWhatTheyAreDelaysOf) {
+  const char* text = R"(graph Implied {
+    state h@3: [] delay of h@2
+    state h@2: [] delay of h
+    state h: []
+    %0 = state h@3 @ 1 : []
+    %1 = state h@2 @ 1 : []
+    %2 = state h @ 1 : []
+    %3 = const 5 : []
+    init h@3 = %3
+    init h@2 = %3
+    init h = %3
+    next h@3 = %1
+    next h@2 = %2
+    next h = %0
+    output y = %0
+  })";
+  InterpreterArgs args = {.steps = 4, .batch = 1, .inputs = {}, .params = {}, .initial_states = {}};
+  EXPECT_EQ(run(text, args).outputs[0], (Values{5, 5, 5, 5}));
+  args.initial_states = {{}, {}, {7}};
+  EXPECT_EQ(run(text, args).outputs[0], (Values{7, 7, 7, 7}));
+  args.initial_states = {{}, {6}, {7}};
+  EXPECT_EQ(run(text, args).outputs[0], (Values{6, 6, 7, 6}));
+  args.initial_states = {{}, {6}, {}};
+  EXPECT_EQ(run(text, args).outputs[0], (Values{6, 6, 5, 6}));
+  args.initial_states = {{4}, {}, {}};
+  EXPECT_EQ(run(text, args).outputs[0], (Values{4, 5, 5, 4}));
+}
+
 TEST(Interpreter, ReductionsGoOverTheLastAxis) {
   const Values matrix = {1, 2, 3, 4, 0, 8};
   EXPECT_EQ(once("2, 3", matrix, "", {0}, "sum %0 : [2]"), (Values{6, 12}));

@@ -51,6 +51,8 @@ void expect_same(const Graph& a, const Graph& b) {
   for (size_t i = 0; i < a.states.size(); ++i) {
     EXPECT_EQ(a.states[i].init, b.states[i].init);
     EXPECT_EQ(a.states[i].next, b.states[i].next);
+    EXPECT_EQ(a.states[i].reversed, b.states[i].reversed);
+    EXPECT_EQ(a.states[i].delay_of, b.states[i].delay_of);
   }
   ASSERT_EQ(a.outputs.size(), b.outputs.size());
   for (size_t i = 0; i < a.outputs.size(); ++i) {
@@ -64,6 +66,8 @@ void expect_same(const Graph& a, const Graph& b) {
     EXPECT_EQ(a.nodes[i].operands, b.nodes[i].operands) << i;
     EXPECT_EQ(a.nodes[i].decl, b.nodes[i].decl) << i;
     EXPECT_EQ(a.nodes[i].delay, b.nodes[i].delay) << i;
+    EXPECT_EQ(a.nodes[i].begin, b.nodes[i].begin) << i;
+    EXPECT_EQ(a.nodes[i].end, b.nodes[i].end) << i;
     EXPECT_EQ(std::signbit(a.nodes[i].value), std::signbit(b.nodes[i].value)) << i;
     EXPECT_TRUE(a.nodes[i].value == b.nodes[i].value || std::isnan(a.nodes[i].value)) << i;
     EXPECT_EQ(std::isnan(a.nodes[i].value), std::isnan(b.nodes[i].value)) << i;
@@ -84,10 +88,66 @@ TEST(Text, RoundTrip) {
   EXPECT_EQ(graph.dims[1].default_value, 64);
 }
 
+constexpr const char* kStructure = R"(graph Structure(H) {
+  input x: [H]
+  param A: [3, H]
+  state h@2: [H] reversed delay of h
+  state h: [H] reversed
+  state x@1: [H]
+  state s: [] delay of s
+  %0 = input x : [H]
+  %1 = param A : [3, H]
+  %2 = state h@2 @ 1 : [H]
+  %3 = state h @ 2 : [H]
+  %4 = slice %0 from 0 to H / 2 : [H / 2]
+  %5 = slice %0 from H / 2 to H - 1 : [H / 2 - 1]
+  %6 = index %1 at 2 : [H]
+  %7 = index %0 at 2 * H / 3 - 1 : []
+  %8 = broadcast %7 : [H]
+  %9 = concat %4, %5 : [H - 1]
+  %10 = concat %9 : [H - 1]
+  %11 = stack %0, %6 : [2, H]
+  %12 = stack %7 : [1]
+  %13 = transpose %1 : [H, 3]
+  %14 = reverse %0 : [H]
+  %15 = eye : [H, H]
+  %16 = valid : []
+  %17 = valid reversed : []
+  %18 = reset : []
+  %19 = reset reversed : []
+  init h@2 = %7
+  next h@2 = %3
+}
+)";
+
+TEST(Text, StructureRoundTrips) {
+  const Graph graph = parsed(kStructure);
+  EXPECT_EQ(to_string(graph), kStructure);
+  expect_same(graph, parsed(to_string(graph)));
+  const Dim h = Dim::symbol("H");
+  EXPECT_EQ(graph[4].begin, Dim(0));
+  EXPECT_EQ(graph[5].end, h - 1);
+  EXPECT_EQ(graph[7].begin, *Dim::divide(2 * h, 3) - 1);
+  EXPECT_EQ(graph[19].decl, 1U);
+  EXPECT_EQ(graph.states[0].delay_of, 1U);
+  EXPECT_TRUE(graph.states[0].reversed);
+  EXPECT_FALSE(graph.states[2].delay_of);
+  EXPECT_EQ(graph.states[3].delay_of, 3U);
+}
+
+TEST(Text, PositionsMayBeNamedAndSpacedAnyhow) {
+  const Graph graph = parsed(
+      "graph G(to, from) { input x: [to] %0 = input x : [to]\n"
+      "%1 = slice %0 from to-to to # here\n to : [to] %2=index %0 at-1+2*from:[] }");
+  EXPECT_EQ(graph[1].end, Dim::symbol("to"));
+  EXPECT_EQ(graph[1].begin, Dim(0));
+  EXPECT_EQ(graph[2].begin, 2 * Dim::symbol("from") - 1);
+}
+
 TEST(Text, RandomGraphsRoundTrip) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    const Graph graph = random_graph(seed);
+    const Graph graph = random_graph(seed, {.structure = seed % 2 == 1, .reversals = seed % 4 > 1});
     const std::string text = to_string(graph);
     const Graph back = parsed(text);
     expect_same(graph, back);
@@ -110,7 +170,7 @@ TEST(Text, NumbersRoundTripExactly) {
 TEST(Text, SpacingCommentsAndNamesAreFree) {
   const Graph graph = parsed(
       "# a comment\ngraph  G { input input:[ 2*H ]  state\nstate : [] # more\n"
-      "%0=state state@3:[] %1 = input input @ 2 : [H+H]\tinit state=%0 next state=%0\n"
+      "%0=state state @3:[] %1 = input input @ 2 : [H+H]\tinit state=%0 next state=%0\n"
       "output LSTM.0.h\xc3\xa9=%1}\n\n# end");
   EXPECT_EQ(to_string(graph),
             "graph G() {\n"
@@ -177,6 +237,26 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"graph G {\n  %0 = tanh %4294967296 : []\n}",
                 "line 2: expected a smaller number, found `4294967296 : []`"},
         BadText{"graph G {\n  %0 = add %0 %0 : []\n}", "line 2: expected `:`, found `%0 : []`"},
+        BadText{"graph G {\n  %0 = concat : []\n}", "line 2: expected `%`, found `: []`"},
+        BadText{"graph G {\n  %0 = valid backwards : []\n}",
+                "line 2: expected `:`, found `backwards : []`"},
+        BadText{"graph G {\n  %0 = eye %0 : []\n}", "line 2: expected `:`, found `%0 : []`"},
+        BadText{"graph G {\n  %0 = slice %0 : []\n}", "line 2: expected `from`, found `: []`"},
+        BadText{"graph G {\n  %0 = slice %0 from 2 : []\n}", "line 2: expected `to`, found `: []`"},
+        BadText{"graph G {\n  %0 = slice %0 from 2 + to 3 : []\n}",
+                "line 2: expected `to`, found `3 : []`"},
+        BadText{"graph G {\n  %0 = index %0 : []\n}", "line 2: expected `at`, found `: []`"},
+        BadText{"graph G {\n  %0 = index %0 at : []\n}",
+                "line 2: expected a dim's name or a number at the end of ``"},
+        BadText{"graph G {\n  %0 = index %0 at 1 / 0 : []\n}",
+                "line 2: division by zero in `1 / 0`"},
+        BadText{"graph G {\n  %0 = reverse %0 at 1 : []\n}",
+                "line 2: expected `:`, found `at 1 : []`"},
+        BadText{"graph G {\n  state h@2: [] delay h\n}", "line 2: expected `of`, found `h`"},
+        BadText{"graph G {\n  state h@2: [] delay of\n}", "line 3: expected a name, found `}`"},
+        BadText{"graph G {\n  state h@2: [] delay of h\n}", "line 3: there is no state `h`"},
+        BadText{"graph G {\n  state h@2: [] delay of h reversed\n}",
+                "line 2: expected a declaration, a node or `}`, found `reversed`"},
         BadText{"graph G {\n  init h = %0\n}", "line 2: there is no state `h`"},
         BadText{"graph G {\n  state h: []\n  next h %0\n}", "line 3: expected `=`, found `%0`"},
         BadText{"graph G {\n  output y = 0\n}", "line 2: expected `%`, found `0`"},
@@ -186,9 +266,10 @@ INSTANTIATE_TEST_SUITE_P(
 // Whatever the bytes are: a graph that prints, or an error.
 TEST(Text, AnyBytesAreReadWithoutCrashing) {
   std::mt19937_64 engine(1);
-  const std::string original = kElman;
+  const std::string originals[] = {kElman, kStructure};
   const std::string alphabet = "%@:=,[]{}()+-*/# \n0h\xff";
-  for (int i = 0; i < 20000; ++i) {
+  for (size_t i = 0; i < 20000; ++i) {
+    const std::string& original = originals[i % 2];
     std::string text = original;
     for (size_t edits = 1 + engine() % 4; edits > 0; --edits) {
       const size_t place = engine() % text.size();
@@ -225,6 +306,13 @@ TEST(Text, BrokenGraphsPrint) {
   graph.nodes[0].decl = 3;
   graph.nodes[1].op = Op::Tanh;
   EXPECT_EQ(to_string(graph), "graph Broken() {\n  %0 = param ?3 : []\n  %1 = tanh : []\n}\n");
+}
+
+TEST(Text, DotShowsPositionsAndDirections) {
+  const std::string dot = to_dot(parsed(kStructure));
+  EXPECT_NE(dot.find("n5 [label=\"H / 2:H - 1 [H / 2 - 1]\""), std::string::npos) << dot;
+  EXPECT_NE(dot.find("n6 [label=\"at 2 [H]\""), std::string::npos) << dot;
+  EXPECT_NE(dot.find("n19 [label=\"reset in reverse []\""), std::string::npos) << dot;
 }
 
 TEST(Text, DotDrawsNodesAndTimeEdges) {

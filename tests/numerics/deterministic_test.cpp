@@ -18,9 +18,10 @@ TEST(Deterministic, GivesPythonsValues) {
     ASSERT_EQ(expected.size(), 40u);
     const auto rounding = parse_dtype(stream["rounding"].get<std::string>());
     ASSERT_TRUE(rounding.has_value());
-    EXPECT_EQ(deterministic_values(stream["name"].get<std::string>(), 40,
-                                   stream["scale"].get<double>(), *rounding),
-              expected);
+    EXPECT_EQ(
+        deterministic_values(stream["name"].get<std::string>(), 40, stream["scale"].get<double>(),
+                             *rounding, stream["around"].get<double>()),
+        expected);
   }
 }
 

@@ -68,12 +68,33 @@ const Expectation kExpectations[] = {
      "the product with R [4, 4] mixes its units"},
     {"dense", "sequence", ""},
     {"copies", "sequence", ""},
-    {"delays", "sequence | step u, v (linear, 0) | sequence | step h (dense, 1) | sequence",
+    {"delays",
+     "sequence | step u, v (linear, 0) | sequence | step h, h@2, h@3 (dense, 1) | sequence",
      kAffine},
     {"derived_weights", "sequence | step h (dense, 1) | sequence",
      "the product with a value computed from other values [4, 4] mixes its units"},
     {"scalars", "sequence | step h, s (dense, 1) | sequence",
      "sum over a vector inside mixes its units"},
+    {"bidirectional", "sequence | step h (dense, 1) | step h_back (dense, 1) | sequence",
+     "the product with R [4, 4] mixes its units"},
+    {"blocks", "sequence | step h, c (block, 1) | sequence",
+     "its products are block-diagonal, of 2 blocks"},
+    {"concat", "sequence | step h (dense, 1) | sequence | step m (elementwise, 0)",
+     "the product with W [4, 7] mixes its units"},
+    {"slices", "sequence | step h (dense, 1) | sequence",
+     "the product with R [6, 3] mixes its units"},
+    {"stacked_bidirectional",
+     "sequence | step f0 (dense, 1) | step b0 (dense, 1) | sequence | sequence | "
+     "step f1 (dense, 1) | step b1 (dense, 1) | sequence | sequence",
+     "the product with R [4, 4] mixes its units"},
+    {"state_arrays",
+     "sequence | step s (dense, 2) | step total (linear, 0) | step line (elementwise, 0) | "
+     "sequence",
+     "the product with R [4, 4] mixes its units"},
+    {"broadcasts", "sequence | step h (dense, 2) | step z (elementwise, 0) | sequence",
+     "mean over a vector inside mixes its units"},
+    {"transposed_weights", "sequence | step h (dense, 1) | sequence",
+     "the product with a value computed from other values [4, 4] mixes its units"},
 };
 
 TEST(Dependence, FindsStagesClassesAndPhasesOfEveryCase) {
@@ -119,6 +140,9 @@ TEST(Dependence, AffineUpdatesAreLinear) {
            // Two steps back.
            "%5 = state h @ 2 : [H]\n %6 = mul %5, %3 : [H]\n %7 = add %6, %1 : [H]\n"
            "%8 = add %7, %2 : [H]\n %9 = add %8, %8 : [H]",
+           // Lengths and resets.
+           "%5 = reset : []\n %6 = where %5, %3, %1 : [H]\n %7 = mul %6, %2 : [H]\n"
+           "%8 = valid : []\n %9 = where %8, %7, %1 : [H]",
        }) {
     SCOPED_TRACE(update);
     EXPECT_EQ(reason(one_state(update)), kAffine);
@@ -138,6 +162,176 @@ TEST(Dependence, WhatIsNotAffineSaysWhy) {
   EXPECT_EQ(classify("%7 = max %5, %2 : [H]" + rest), "max" + nonlinear);
   EXPECT_EQ(classify("%7 = matmul %5, %4 : [H]" + rest),
             "the product with W [4, 4] mixes its units");
+}
+
+TEST(Dependence, WhatMovesUnitsIsNeitherLinearNorElementwise) {
+  EXPECT_EQ(
+      reason(one_state("%5 = slice %1 from 0 to 2 : [2]\n %6 = slice %1 from 2 to 4 : [2]\n"
+                       "%7 = concat %6, %5 : [4]\n %8 = neg %7 : [4]\n %9 = add %8, %2 : [4]")),
+      "slice inside moves values between its units");
+  EXPECT_EQ(reason(one_state("%5 = index %1 at 0 : []\n %6 = mul %1, %5 : [4]\n"
+                             "%7 = tanh %6 : [4]\n %8 = neg %7 : [4]\n %9 = neg %8 : [4]")),
+            "index inside moves values between its units");
+  // Outside it is a coefficient like any other.
+  EXPECT_EQ(reason(one_state("%5 = slice %2 from 0 to 2 : [2]\n %6 = concat %5, %5 : [4]\n"
+                             "%7 = mul %6, %1 : [4]\n %8 = neg %7 : [4]\n %9 = neg %8 : [4]")),
+            kAffine);
+}
+
+TEST(Dependence, StatesOfAnArrayKeepTheirUnitsButAreNoDiagonal) {
+  const Graph graph = graph_from(R"(graph Array(H = 4) {
+    input x: [H]
+    state s: [2, H]
+    %0 = const 0 : []
+    %1 = input x : [H]
+    %2 = state s @ 1 : [2, H]
+    %3 = index %2 at 0 : [H]
+    %4 = index %2 at 1 : [H]
+    %5 = add %1, %4 : [H]
+    %6 = add %5, %3 : [H]
+    %7 = stack %5, %6 : [2, H]
+    init s = %0
+    next s = %7
+    output y = %6
+  })");
+  EXPECT_EQ(stages(graph), "sequence | step s (elementwise, 0)");
+  EXPECT_EQ(reason(graph), "index mixes states of an array; no product or reduction inside");
+}
+
+/// A cell whose update the lines define up to %`last` from %1 = h[t-1], %2 = x and block-diagonal
+/// %3 = A, %4 = B of 4 and 6 blocks, %5 = C of one.
+Graph block_state(const std::string& lines, int last) {
+  return graph_from(R"(graph Blocks() {
+    input x: [12]
+    param A: [4, 3, 3]
+    param B: [6, 2, 2]
+    param C: [1, 12, 12]
+    state h: [12]
+    %0 = const 0 : []
+    %1 = state h @ 1 : [12]
+    %2 = input x : [12]
+    %3 = param A : [4, 3, 3]
+    %4 = param B : [6, 2, 2]
+    %5 = param C : [1, 12, 12]
+)" + lines + fmt::format("init h = %0\nnext h = %{}\noutput h = %{}\n}}", last, last));
+}
+
+TEST(Dependence, BlockDiagonalProductsMakeABlockRecurrence) {
+  const Graph one =
+      block_state("%6 = matmul %3, %1 : [12]\n %7 = add %6, %2 : [12]\n %8 = tanh %7 : [12]", 8);
+  EXPECT_EQ(stages(one), "sequence | step h (block, 1)");
+  EXPECT_EQ(reason(one), "its products are block-diagonal, of 4 blocks");
+  EXPECT_EQ(analyse_dependence(one).recurrences[0].blocks, 4u);
+
+  // Blocks of 3 and of 2 units both fit into blocks of 6.
+  const Graph two = block_state(
+      "%6 = matmul %3, %1 : [12]\n %7 = add %6, %2 : [12]\n %8 = matmul %7, %4 : [12]", 8);
+  EXPECT_EQ(stages(two), "sequence | step h (block, 2)");
+  EXPECT_EQ(analyse_dependence(two).recurrences[0].blocks, 2u);
+}
+
+TEST(Dependence, WhatMixesBlocksIsDense) {
+  const Graph single = block_state("%6 = matmul %5, %1 : [12]\n %7 = add %6, %2 : [12]", 7);
+  EXPECT_EQ(stages(single), "sequence | step h (dense, 1)");
+  EXPECT_EQ(reason(single), "the product with C [1, 12, 12] mixes its units");
+
+  const Graph norm = block_state(
+      "%6 = matmul %3, %1 : [12]\n %7 = mean %6 : []\n %8 = sub %6, %7 : [12]\n"
+      "%9 = add %8, %2 : [12]",
+      9);
+  EXPECT_EQ(stages(norm), "sequence | step h (dense, 2)");
+  EXPECT_EQ(reason(norm), "mean over a vector inside mixes its units");
+
+  const Graph shift = block_state(
+      "%6 = matmul %3, %1 : [12]\n %7 = slice %6 from 6 to 12 : [6]\n"
+      "%8 = concat %7, %7 : [12]\n %9 = add %8, %2 : [12]",
+      9);
+  EXPECT_EQ(reason(shift), "slice inside moves values between its units");
+
+  const Graph coprime = graph_from(R"(graph Coprime() {
+    param A: [2, 3, 3]
+    param B: [3, 2, 2]
+    state h: [6]
+    %0 = const 1 : []
+    %1 = state h @ 1 : [6]
+    %2 = param A : [2, 3, 3]
+    %3 = param B : [3, 2, 2]
+    %4 = matmul %2, %1 : [6]
+    %5 = matmul %3, %4 : [6]
+    init h = %0
+    next h = %5
+    output h = %5
+  })");
+  EXPECT_EQ(stages(coprime), "step h (dense, 2)");
+  EXPECT_EQ(reason(coprime), "its products are block-diagonal with different blocks");
+}
+
+/// The sweep of each stage after the invariant one.
+std::vector<uint32_t> sweeps(const Graph& graph) {
+  const Dependence dependence = analyse_dependence(graph);
+  std::vector<uint32_t> found;
+  for (size_t i = 1; i < dependence.order.size(); ++i) {
+    found.push_back(dependence.order[i].sweep);
+  }
+  return found;
+}
+
+TEST(Dependence, WhatRunsInReverseComesInALaterSweep) {
+  // Both directions of a layer, each read by the other's successor.
+  const Graph graph = graph_from(R"(graph Both() {
+    input x: [3]
+    state f: [3]
+    state b: [3] reversed
+    state g: [3]
+    %0 = const 0 : []
+    %1 = input x : [3]
+    %2 = reverse %1 : [3]
+    %3 = state b @ 1 : [3]
+    %4 = add %2, %3 : [3]
+    %5 = reverse %4 : [3]
+    %6 = state g @ 1 : [3]
+    %7 = mul %5, %6 : [3]
+    %8 = state f @ 1 : [3]
+    %9 = mul %1, %8 : [3]
+    %10 = add %9, %7 : [3]
+    %11 = exp %0 : []
+    %12 = mul %1, %11 : [3]
+    init f = %0
+    next f = %9
+    init b = %0
+    next b = %4
+    init g = %0
+    next g = %7
+    output y = %10
+    output z = %12
+  })");
+  EXPECT_EQ(stages(graph),
+            "sequence | step b (linear, 0) | step f (linear, 0) | sequence | step g (linear, 0) | "
+            "sequence");
+  EXPECT_EQ(sweeps(graph), (std::vector<uint32_t>{0, 0, 0, 1, 1, 1}));
+  const Dependence dependence = analyse_dependence(graph);
+  EXPECT_EQ(dependence.variation[5], Variation::Sequence);
+  EXPECT_EQ(dependence.stage[2], 1u);  // of an input itself: all steps are there
+  EXPECT_EQ(dependence.stage[5], 4u);
+  EXPECT_EQ(dependence.stage[11], 0u);
+}
+
+TEST(Dependence, MasksVaryOverTime) {
+  const Graph graph = graph_from(R"(graph Masks() {
+    %0 = valid : []
+    %1 = reset reversed : []
+    %2 = reverse %1 : []
+    %3 = mul %0, %2 : []
+    %4 = eye : [2, 2]
+    %5 = const 1 : []
+    %6 = broadcast %5 : [2]
+    %7 = matmul %4, %6 : [2]
+    output y = %3
+    output z = %7
+  })");
+  const Dependence dependence = analyse_dependence(graph);
+  for (NodeId id = 0; id < 4; ++id) EXPECT_EQ(dependence.variation[id], Variation::Sequence);
+  for (NodeId id = 4; id < 8; ++id) EXPECT_EQ(dependence.variation[id], Variation::Invariant);
 }
 
 TEST(Dependence, AStateReadOnlyOutsideItsCycleIsTimeParallel) {

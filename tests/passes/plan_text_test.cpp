@@ -15,17 +15,24 @@ namespace {
 struct PlanCase {
   const char* name;
   DType dtype;
+  bool sequences = false;  // with lengths and resets
 };
+
+void PrintTo(const PlanCase& param, std::ostream* out) {
+  *out << param.name;
+}
 
 class PlanText : public testing::TestWithParam<PlanCase> {};
 
 TEST_P(PlanText, IsAsExpected) {
-  const auto& [name, dtype] = GetParam();
-  const Result<Plan> plan =
-      build_plan(load_case(name), {.dtype = dtype, .batch = 3, .max_steps = 100});
+  const auto& [name, dtype, sequences] = GetParam();
+  const Result<Plan> plan = build_plan(
+      load_case(name),
+      {.dtype = dtype, .batch = 3, .max_steps = 100, .lengths = sequences, .resets = sequences});
   ASSERT_TRUE(plan) << plan.error().message;
   const std::string text = to_string(*plan);
-  const std::string file = case_path(fmt::format("{}.{}.plan", name, to_string(dtype)));
+  const std::string file =
+      case_path(fmt::format("{}.{}{}.plan", name, to_string(dtype), sequences ? ".sequences" : ""));
   if (std::getenv("RNNC_UPDATE_PLANS") != nullptr) {
     std::ofstream(data_root() / file, std::ios::binary) << text;
   }
@@ -39,9 +46,18 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"projected_lstm", DType::bf16}, PlanCase{"stacked_lstm", DType::bf16},
                     PlanCase{"two_recurrences", DType::f32}, PlanCase{"scalars", DType::f32},
                     PlanCase{"copies", DType::f32}, PlanCase{"delays", DType::f16},
-                    PlanCase{"derived_weights", DType::f32}),
+                    PlanCase{"derived_weights", DType::f32},
+                    PlanCase{"transposed_weights", DType::bf16}, PlanCase{"broadcasts", DType::f32},
+                    PlanCase{"concat", DType::bf16}, PlanCase{"slices", DType::f32},
+                    PlanCase{"state_arrays", DType::f32}, PlanCase{"blocks", DType::f32},
+                    PlanCase{"bidirectional", DType::f32},
+                    PlanCase{"stacked_bidirectional", DType::bf16},
+                    PlanCase{"lstm", DType::f32, true}, PlanCase{"delays", DType::f16, true},
+                    PlanCase{"bidirectional", DType::f32, true}),
     [](const auto& instance) {
-      return fmt::format("{}_{}", instance.param.name, to_string(instance.param.dtype));
+      const PlanCase& param = instance.param;
+      return fmt::format("{}_{}{}", param.name, to_string(param.dtype),
+                         param.sequences ? "_sequences" : "");
     });
 
 }  // namespace

@@ -9,9 +9,13 @@
 namespace rnnc::test {
 namespace {
 
-/// Of the plan of gru_reset_before after `damage`.
-std::string complaint(const std::function<void(Plan&)>& damage) {
-  Plan plan = *build_plan(load_case("gru_reset_before"), {.batch = 2, .max_steps = 8});
+constexpr char kSweeps[] = "bidirectional";
+
+/// Of the plan of a case after `damage`.
+std::string complaint(const std::function<void(Plan&)>& damage,
+                      const std::string& name = "gru_reset_before") {
+  Plan plan =
+      *build_plan(load_case(name), {.batch = 2, .max_steps = 8, .lengths = name == kSweeps});
   damage(plan);
   const Status status = verify(plan);
   return status ? "none" : status.error().message;
@@ -46,7 +50,7 @@ TEST(PlanVerify, Buffers) {
   EXPECT_EQ(complaint([](Plan& p) { p.resident_bytes -= 256; }),
             "the resident memory is too small");
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h").extent = Extent::Steps; }),
-            "buffer h: only the caller has whole sequences");
+            "buffer h: whole sequences are the caller's or in the workspace");
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h").placement = Placement::Caller; }),
             "buffer h: only temporaries lie in the program's memory");
 }
@@ -104,6 +108,29 @@ TEST(PlanVerify, ProductsOfRecurrencesStayInResidentMemory) {
             }),
             "stage 2: launch 0: a product of a recurrence touches products of h, which is not "
             "resident");
+}
+
+TEST(PlanVerify, Sweeps) {
+  const auto complaint = [](const std::function<void(Plan&)>& damage) {
+    return test::complaint(damage, kSweeps);
+  };
+  EXPECT_EQ(complaint([](Plan&) {}), "none");
+  EXPECT_EQ(complaint([](Plan& p) { p.sweeps = 1; }), "stage 4: there is no sweep 1");
+  EXPECT_EQ(complaint([](Plan& p) { p.stages.back().sweep = 0; }),
+            "stage 4: launch 1: tanh.15 is reversed in the sweep that writes it");
+  EXPECT_EQ(complaint([](Plan& p) { p.stages[1].sweep = 1; }),
+            "stage 2: sweep 0 comes after sweep 1");
+  EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h_back").sweep = 1; }),
+            "stage 3: launch 0: h_back belongs to sweep 1");
+  EXPECT_EQ(complaint([](Plan& p) { p.workspace_bytes_per_step -= 256; }),
+            "the workspace per step is too small");
+  EXPECT_EQ(complaint([](Plan& p) { launch<ReverseLaunch>(p.stages.back(), 1).width = 5; }),
+            "stage 4: launch 1: columns from 0 are outside tanh.15");
+  EXPECT_EQ(
+      complaint([](Plan& p) { p.stages.back().launches.erase(p.stages.back().launches.begin()); }),
+      "stage 4: launch 2: valid.19 is read before it is written");
+  EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p.stages[1], 0).target.buffer = 0; }),
+            "stage 1: launch 0: x has no stride of 1");
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/npy.h"
+#include "runtime/npz.h"
 #include "runtime/safetensors.h"
+#include "runtime/weight_map.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {
@@ -45,6 +47,24 @@ TEST(Corpus, Safetensors) {
     const Result<std::vector<NamedArray>> tensors = parse_safetensors(bytes, "corpus");
     if (!tensors) expect_reason(tensors.error());
     return tensors.has_value();
+  });
+}
+
+TEST(Corpus, Npz) {
+  replay("npz", [](const std::string& bytes) {
+    const Result<std::vector<NamedArray>> arrays = parse_npz(bytes, "corpus");
+    if (!arrays) expect_reason(arrays.error());
+    return arrays.has_value();
+  });
+}
+
+TEST(Corpus, WeightMap) {
+  replay("weight_map", [](const std::string& text) {
+    const Result<WeightMap> map = WeightMap::parse(text, "corpus");
+    if (!map) {
+      EXPECT_EQ(map.error().message.substr(0, 9), "`corpus` ") << map.error().message;
+    }
+    return map.has_value();
   });
 }
 

@@ -109,6 +109,87 @@ TEST(InferDims, NamesThatCouldHaveDecidedADimAreListed) {
             "  param `w` [4, 3] is not in `Elman` (did you mean `W`?)");
 }
 
+/// Arrays of params and of states, blocks of two sizes, and delays.
+constexpr std::string_view kArrays = R"(graph Arrays(I, H, N, L) {
+  input x: [I]
+  param R: [L, H, H]
+  param B: [N, H / N, I / N]
+  state s: [L, H]
+  %0 = input x @ 2 : [I]
+  %1 = param B : [N, H / N, I / N]
+  %2 = matmul %1, %0 : [H]
+  %3 = state s @ 1 : [L, H]
+  init s = %3
+  next s = %3
+  output y = %2
+}
+)";
+
+Result<DimBindings> infer_arrays(const DimBindings& given, const RunArgs& args) {
+  const Result<Graph> arrays = parse_graph(kArrays);
+  EXPECT_TRUE(arrays) << arrays.error().message;
+  return infer_dims(*arrays, given, args);
+}
+
+TEST(InferDims, FindsDimsInArraysOfParamsAndStatesAndInBlocks) {
+  const DimBindings all = {{"H", 12}, {"I", 6}, {"L", 5}, {"N", 3}};
+  EXPECT_EQ(*infer_arrays({}, {.inputs = {array("x", {7, 2, 6})},
+                               .params = {array("R", {5, 12, 12}), array("B", {3, 4, 2})},
+                               .initial_states = {}}),
+            all);
+  // From blocks and a state; whoever runs the arrays will miss the other param.
+  EXPECT_EQ(*infer_arrays({}, {.inputs = {array("x", {7, 2, 6})},
+                               .params = {array("B", {3, 4, 2})},
+                               .initial_states = {array("s", {2, 5, 12}), array("x@2", {2, 6})}}),
+            all);
+}
+
+TEST(InferDims, ConflictsOfArraysNameBothPlaces) {
+  const auto text = [](const DimBindings& given, const RunArgs& args) {
+    const Result<DimBindings> dims = infer_arrays(given, args);
+    EXPECT_FALSE(dims);
+    return dims ? "" : dims.error().message;
+  };
+  EXPECT_EQ(text({}, {.inputs = {array("x", {7, 2, 6})},
+                      .params = {array("R", {5, 12, 12}), array("B", {3, 5, 2})},
+                      .initial_states = {array("s", {2, 4, 12}), array("x@1", {2, 7})}}),
+            "the arrays do not fit `Arrays`:\n"
+            "  param `B` is [3, 5, 2], expected [N, H / N, I / N] = [3, 4, 2]\n"
+            "  initial state `s` is [2, 4, 12], expected [B, L, H] = [B, 5, 12]\n"
+            "  initial state `x@1` is [2, 7], expected [B, I] = [B, 6]\n"
+            "  where H = 12 from param `R`, I = 6 from input `x`, L = 5 from param `R`, "
+            "N = 3 from param `B`");
+  EXPECT_EQ(text({{"N", 4}}, {.inputs = {array("x", {7, 2, 8})},
+                              .params = {array("R", {5, 12, 12}), array("B", {3, 4, 2})},
+                              .initial_states = {}}),
+            "param `B` is [3, 4, 2], expected [N, H / N, I / N] = [4, 3, 2]\n"
+            "  where H = 12 from param `R`, I = 8 from input `x`, N = 4 as given");
+}
+
+TEST(InferDims, SolvesForADivisor) {
+  const Result<Graph> divided = parse_graph(R"(graph Divided(H, N) {
+  input x: [H]
+  param v: [H / N]
+  %0 = input x : [H]
+  output y = %0
+}
+)");
+  ASSERT_TRUE(divided) << divided.error().message;
+  EXPECT_EQ(
+      *infer_dims(
+          *divided, {},
+          {.inputs = {array("x", {7, 2, 12})}, .params = {array("v", {4})}, .initial_states = {}}),
+      (DimBindings{{"H", 12}, {"N", 3}}));
+  // 12 / N is never 5 or 0.
+  for (const int64_t size : {5, 0}) {
+    EXPECT_EQ(*infer_dims(*divided, {},
+                          {.inputs = {array("x", {7, 2, 12})},
+                           .params = {array("v", {size})},
+                           .initial_states = {}}),
+              (DimBindings{{"H", 12}}));
+  }
+}
+
 TEST(InferDims, ZeroIsLeftToCompile) {
   const Result<DimBindings> dims =
       infer_dims(graph(), {{"H", 4}, {"N", 1}},

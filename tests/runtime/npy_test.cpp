@@ -143,7 +143,7 @@ TEST(Npy, RejectsDamagedHeaders) {
                 "{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}"),
             "`shape` has more than 32 axes");
   EXPECT_EQ(header_problem("{'descr': [('a', '<f4')]}"),
-            "the array is structured; rnnc reads float64, float32 and float16");
+            "the array is structured; rnnc reads arrays of numbers");
 }
 
 TEST(Npy, RejectsOtherElementTypes) {
@@ -152,25 +152,78 @@ TEST(Npy, RejectsOtherElementTypes) {
         std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (1,), }";
     EXPECT_EQ(problem(npy(header, std::string(16, '\0'))),
               std::string("it holds elements of type `") + descr +
-                  "`; rnnc reads float64, float32 and float16 (`a.astype(\"float32\")` converts)");
+                  "`; rnnc reads float64, float32 and float16 here (`a.astype(\"float32\")` "
+                  "converts)");
   }
+}
+
+/// A file with elements of this type.
+std::string typed(const std::string& descr, const std::string& shape, const std::string& data) {
+  return npy("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }", data);
+}
+
+TEST(Npy, ReadsWholeNumbers) {
+  const auto read = [](const std::string& bytes) {
+    const Result<IntegerArray> array = parse_npy_integers(bytes, "n.npy");
+    EXPECT_TRUE(array) << array.error().message;
+    return array.value_or(IntegerArray{});
+  };
+  const IntegerArray wide = read(typed("<i8", "(3,)", raw<int64_t>({7, -1, int64_t{1} << 40})));
+  EXPECT_EQ(wide.shape, (std::vector<int64_t>{3}));
+  EXPECT_EQ(wide.values, (std::vector<int64_t>{7, -1, int64_t{1} << 40}));
+  EXPECT_EQ(read(typed("<i4", "(2, 1)", raw<int32_t>({5, -6}))).values,
+            (std::vector<int64_t>{5, -6}));
+  EXPECT_EQ(read(typed(">i4", "(2,)", swapped(raw<int32_t>({5, -6}), 4))).values,
+            (std::vector<int64_t>{5, -6}));
+  EXPECT_EQ(parse_npy_integers(typed("<f4", "(1,)", raw<float>({5})), "n.npy").error().message,
+            "`n.npy` is not a .npy file that can be read: it holds elements of type `<f4`; rnnc "
+            "reads int64 and int32 here (`a.astype(\"int64\")` converts)");
+  EXPECT_EQ(read_npy_integers("no/such.npy").error().message,
+            "cannot read `no/such.npy`: No such file or directory");
+}
+
+TEST(Npy, ReadsMasks) {
+  const auto read = [](const std::string& bytes) {
+    const Result<Array> array = parse_npy_mask(bytes, "m.npy");
+    EXPECT_TRUE(array) << array.error().message;
+    if (!array) return std::vector<double>{};
+    EXPECT_EQ(array->shape, (std::vector<int64_t>{2, 2}));
+    return array->to_doubles();
+  };
+  EXPECT_EQ(read(typed("|b1", "(2, 2)", raw<uint8_t>({0, 1, 1, 0}))),
+            (std::vector<double>{0, 1, 1, 0}));
+  EXPECT_EQ(read(typed("|u1", "(2, 2)", raw<uint8_t>({0, 255, 1, 0}))),
+            (std::vector<double>{0, 255, 1, 0}));
+  EXPECT_EQ(read(typed("<f4", "(2, 2)", raw<float>({0, 1, -0.5F, 2}))),
+            (std::vector<double>{0, 1, -0.5, 2}));
+  EXPECT_EQ(read(typed("<f8", "(2, 2)", raw<double>({0, 1e-300, 1, 0}))),
+            (std::vector<double>{0, 1e-300, 1, 0}));
+  EXPECT_EQ(parse_npy_mask(typed("<i8", "(1,)", raw<int64_t>({1})), "m.npy").error().message,
+            "`m.npy` is not a .npy file that can be read: it holds elements of type `<i8`; rnnc "
+            "reads bool, uint8, float64, float32 and float16 here (`a.astype(\"bool\")` "
+            "converts)");
+  EXPECT_EQ(read_npy_mask("no/such.npy").error().message,
+            "cannot read `no/such.npy`: No such file or directory");
 }
 
 TEST(Npy, NeverTrustsSizes) {
   const std::string two = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
-  EXPECT_EQ(problem(npy(two, raw<float>({1}))),
-            "it is cut short: f32 elements of shape [2] need more than the 4 bytes that are there");
+  EXPECT_EQ(
+      problem(npy(two, raw<float>({1}))),
+      "it is cut short: float32 elements of shape [2] need more than the 4 bytes that are there");
   EXPECT_EQ(problem(npy(two, raw<float>({1, 2, 3}))), "4 bytes follow its array of shape [2]");
   const std::string huge =
       "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4), }";
-  EXPECT_EQ(problem(npy(huge, "")),
-            "it is cut short: f64 elements of shape [4611686018427387904, 4] need more than the 0 "
-            "bytes that are there");
+  EXPECT_EQ(
+      problem(npy(huge, "")),
+      "it is cut short: float64 elements of shape [4611686018427387904, 4] need more than the 0 "
+      "bytes that are there");
   const std::string zero =
       "{'descr': '<f8', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4), }";
-  EXPECT_EQ(problem(npy(zero, "")),
-            "it is cut short: f64 elements of shape [0, 4611686018427387904, 4] need more than the "
-            "0 bytes that are there");
+  EXPECT_EQ(
+      problem(npy(zero, "")),
+      "it is cut short: float64 elements of shape [0, 4611686018427387904, 4] need more than the "
+      "0 bytes that are there");
 }
 
 TEST(Npy, EveryTruncationIsAnError) {

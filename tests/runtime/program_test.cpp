@@ -244,29 +244,190 @@ TEST_F(Forward, RefusesMissingArguments) {
 }
 
 TEST_F(Forward, RefusesReservedFields) {
-  const auto text = [](std::string_view field) {
-    return fmt::format(
-        "`{}` is reserved and must not be set: this version of rnnc cannot honour it", field);
-  };
-  const int32_t lengths[2] = {5, 5};
-  const uint8_t reset[10] = {};
-  args_.lengths = lengths;
-  EXPECT_EQ(problem(), text("lengths"));
-  args_.lengths = nullptr;
-  args_.reset = reset;
-  EXPECT_EQ(problem(), text("reset"));
-  args_.reset = nullptr;
-  args_.carried_states = inputs_;
-  EXPECT_EQ(problem(), text("carried_states"));
-  args_.carried_states = {};
-  args_.carry_states = outputs_;
-  EXPECT_EQ(problem(), text("carry_states"));
-  args_.carry_states = {};
+  constexpr std::string_view kText =
+      "`reserve` is reserved and must not be set: this version of rnnc cannot honour it";
   args_.reserve = h_.data();
-  EXPECT_EQ(problem(), text("reserve"));
+  EXPECT_EQ(problem(), kText);
   args_.reserve = nullptr;
   args_.reserve_bytes = 1;
-  EXPECT_EQ(problem(), text("reserve"));
+  EXPECT_EQ(problem(), kText);
+}
+
+TEST_F(Forward, RefusesFeaturesThatAreNotPrepared) {
+  const int32_t lengths[3] = {5, 5, 5};
+  const uint8_t reset[10] = {};
+  args_.lengths = lengths;
+  EXPECT_EQ(problem(),
+            "batch 2 with lengths is not prepared: call prepare(2, 5, {.lengths = true}) first");
+  args_.reset = reset;
+  EXPECT_EQ(problem(),
+            "batch 2 with lengths and resets is not prepared: "
+            "call prepare(2, 5, {.lengths = true, .resets = true}) first");
+  args_.lengths = nullptr;
+  EXPECT_EQ(problem(),
+            "batch 2 with resets is not prepared: call prepare(2, 5, {.resets = true}) first");
+  ASSERT_TRUE(program_.prepare(2, 4, {.resets = true}));
+  EXPECT_EQ(problem(),
+            "batch 2 with resets is prepared for up to 4 steps, not 5: "
+            "call prepare(2, 5, {.resets = true}) first");
+  ASSERT_TRUE(program_.prepare(2, 5, {.lengths = true}));
+  args_.reset = nullptr;
+  args_.lengths = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(lengths) + 2);
+  EXPECT_EQ(problem(), "lengths are not aligned to their 4-byte elements");
+}
+
+TEST_F(Forward, TakesLengthsAndResets) {
+  const SequenceFeatures features = {.lengths = true, .resets = true};
+  ASSERT_TRUE(program_.prepare(2, 5, features));
+  std::vector<char> workspace(*program_.workspace_size(2, 5, features));
+  args_.workspace = workspace.data();
+  args_.workspace_bytes = workspace.size();
+  // Sequence 0 begins anew at step 2 and ends after 4 steps; 1 is clamped to all 5 steps.
+  const std::vector<int32_t> lengths = {4, 99};
+  std::vector<uint8_t> reset(10, 0);
+  reset[2 * 2] = 7;
+  args_.lengths = lengths.data();
+  args_.reset = reset.data();
+  ASSERT_TRUE(program_.forward(args_));
+  const float first = std::tanh(0.375F);
+  const float second = std::tanh(0.375F + 0.5F * first);
+  const auto at = [this](int64_t t, int64_t b) { return h_[(t * 2 + b) * 4]; };
+  EXPECT_NEAR(at(0, 0), first, 1e-6);
+  EXPECT_NEAR(at(1, 0), second, 1e-6);
+  EXPECT_NEAR(at(2, 0), first, 1e-6);
+  EXPECT_NEAR(at(3, 0), second, 1e-6);
+  EXPECT_EQ(at(4, 0), 0);
+  EXPECT_NEAR(at(2, 1), std::tanh(0.375F + 0.5F * second), 1e-6);
+  EXPECT_GT(at(4, 1), at(3, 1));
+}
+
+TEST_F(Forward, ReusedParamsAreThoseOfTheLastCallWhateverItsFeatures) {
+  ASSERT_TRUE(program_.forward(args_));
+  ASSERT_TRUE(program_.prepare(2, 5, {.lengths = true}));
+  std::vector<char> workspace(*program_.workspace_size(2, 5, {.lengths = true}));
+  const std::vector<int32_t> lengths = {5, 5};
+  ForwardArgs with_lengths = args_;
+  with_lengths.lengths = lengths.data();
+  with_lengths.workspace = workspace.data();
+  with_lengths.workspace_bytes = workspace.size();
+  std::ranges::fill(w_, 1.0F);
+  ASSERT_TRUE(program_.forward(with_lengths));
+  EXPECT_NEAR(h_[0], std::tanh(0.75F), 1e-6);
+  std::ranges::fill(h_, -9.0F);
+  args_.reuse_params = true;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.75F), 1e-6);
+}
+
+Graph parse(std::string_view text) {
+  Result<Graph> graph = parse_graph(text);
+  EXPECT_TRUE(graph) << graph.error().message;
+  return graph.value_or(Graph{});
+}
+
+/// y[t] = x[t-2] + h[t-3] + h[t-1], h[t] = y[t].
+constexpr std::string_view kDelayed = R"(graph Delayed() {
+  input x: []
+  state h: []
+  %0 = input x @ 2 : []
+  %1 = state h @ 3 : []
+  %2 = add %0, %1 : []
+  %3 = state h @ 1 : []
+  %4 = add %2, %3 : []
+  %5 = const 0.5 : []
+  %6 = input x @ 5 : []
+  init h = %5
+  next h = %4
+  output y = %4
+}
+)";
+
+TEST(Program, StatesOfDelaysAreInTheSignature) {
+  const Result<Program> program = Program::compile(parse(kDelayed), {});
+  ASSERT_TRUE(program) << program.error().message;
+  std::vector<std::string> names;
+  for (const ArrayInfo& state : program->signature().states) names.push_back(state.name);
+  // Not those of x[t-5], which nothing needs.
+  EXPECT_EQ(names, (std::vector<std::string>{"h", "x@1", "x@2", "h@2", "h@3"}));
+  EXPECT_TRUE(program->signature().streams);
+  EXPECT_EQ(program->signature().in_reverse, "");
+}
+
+TEST(Program, DelaysOfAGivenStateStartAsItDoes) {
+  Result<Program> program = Program::compile(parse(kDelayed), {.dtype = DType::f64});
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_TRUE(program->prepare(1, 2));
+  std::vector<char> workspace(*program->workspace_size(1, 2));
+  const std::vector<double> x = {10, 20};
+  std::vector<double> y(2);
+  const std::vector<const void*> inputs = {x.data()};
+  const std::vector<void*> outputs = {y.data()};
+  ForwardArgs args;
+  args.steps = 2;
+  args.batch = 1;
+  args.inputs = inputs;
+  args.outputs = outputs;
+  args.workspace = workspace.data();
+  args.workspace_bytes = workspace.size();
+  const auto run = [&](std::vector<const void*> initial) {
+    args.initial_states = initial;
+    const Status status = program->forward(args);
+    EXPECT_TRUE(status) << status.error().message;
+    return y;
+  };
+  const double one = 1;
+  const double four = 4;
+  EXPECT_EQ(run({}), (std::vector<double>{1, 1.5}));
+  EXPECT_EQ(run({&one, nullptr, nullptr, nullptr, nullptr}), (std::vector<double>{2, 3}));
+  EXPECT_EQ(run({&one, nullptr, nullptr, nullptr, &four}), (std::vector<double>{5, 6}));
+  EXPECT_EQ(run({nullptr, nullptr, nullptr, nullptr, &four}), (std::vector<double>{4.5, 5}));
+  // Of inputs, what is not given is zero.
+  EXPECT_EQ(run({nullptr, &four, nullptr, nullptr, nullptr}), (std::vector<double>{1, 5.5}));
+}
+
+TEST(Program, SaysWhatRunsInReverse) {
+  CompileOptions reversed = options();
+  reversed.reverse = true;
+  const Program program = compile(reversed);
+  EXPECT_FALSE(program.signature().streams);
+  EXPECT_EQ(program.signature().in_reverse, "it");
+  const Graph layer = parse(R"(graph Net() {
+  input x: []
+  state GRU.1.h: [] reversed
+  %0 = input x : []
+  %1 = reverse %0 : []
+  %2 = state GRU.1.h @ 1 : []
+  %3 = add %1, %2 : []
+  %4 = reverse %3 : []
+  %5 = const 0 : []
+  init GRU.1.h = %5
+  next GRU.1.h = %3
+  output y = %4
+}
+)");
+  const Result<Program> network = Program::compile(layer, {});
+  ASSERT_TRUE(network) << network.error().message;
+  EXPECT_FALSE(network->signature().streams);
+  EXPECT_EQ(network->signature().in_reverse, "layer `GRU.1`");
+  const Result<Program> twice = Program::compile(layer, {.reverse = true});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message,
+            "`Net` cannot be reversed: layer `GRU.1` runs in reverse already");
+}
+
+TEST(Program, WorkspaceGrowsWithTheSequenceWhereALayerRunsInReverse) {
+  CompileOptions reversed = options();
+  reversed.reverse = true;
+  reversed.chunk = 4;
+  Program program = compile(reversed);
+  ASSERT_TRUE(program.prepare(2, 8));
+  const size_t eight = *program.workspace_size(2, 8);
+  const size_t four = *program.workspace_size(2, 4);
+  ASSERT_TRUE(program.prepare(2, 100));
+  EXPECT_EQ(*program.workspace_size(2, 8), eight);
+  EXPECT_EQ(*program.workspace_size(2, 12) - eight, eight - four);
+  EXPECT_GT(eight, four);
+  EXPECT_EQ(*program.workspace_size(2, 100) - eight, 23 * (eight - four));
 }
 
 }  // namespace

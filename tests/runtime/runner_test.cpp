@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/text.h"
+#include "passes/delays.h"
 #include "runtime/run.h"
 #include "tests/support/deterministic.h"
 #include "tests/support/golden.h"
@@ -77,22 +78,28 @@ Program compile(DType dtype) {
   return std::move(*program);
 }
 
+/// With the states that its delays imply, as a program has them.
+Graph explicit_toy() {
+  Graph graph = toy();
+  run_delays(graph);
+  return graph;
+}
+
 void expect_like_interpreter(const RunResult& result, const RunArgs& args, double tolerance) {
-  const RunResult expected = test::interpret_run(toy(), args);
-  ASSERT_EQ(result.outputs.size(), 2U);
-  ASSERT_EQ(result.final_states.size(), 2U);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(result.outputs[i].name, expected.outputs[i].name);
-    EXPECT_EQ(result.outputs[i].array.shape, expected.outputs[i].array.shape);
-    EXPECT_LE(test::error_of(result.outputs[i].array.to_doubles(),
-                             expected.outputs[i].array.to_doubles()),
-              tolerance);
-    EXPECT_EQ(result.final_states[i].name, expected.final_states[i].name);
-    EXPECT_EQ(result.final_states[i].array.shape, expected.final_states[i].array.shape);
-    EXPECT_LE(test::error_of(result.final_states[i].array.to_doubles(),
-                             expected.final_states[i].array.to_doubles()),
-              tolerance);
-  }
+  const RunResult expected = test::interpret_run(explicit_toy(), args);
+  const auto compare = [tolerance](const std::vector<NamedArray>& ours,
+                                   const std::vector<NamedArray>& theirs) {
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_EQ(ours[i].name, theirs[i].name);
+      EXPECT_EQ(ours[i].array.shape, theirs[i].array.shape);
+      EXPECT_LE(test::error_of(ours[i].array.to_doubles(), theirs[i].array.to_doubles()),
+                tolerance);
+    }
+  };
+  ASSERT_EQ(result.final_states.size(), 3U);  // s@1 behind h and m
+  compare(result.outputs, expected.outputs);
+  compare(result.final_states, expected.final_states);
 }
 
 TEST(Runner, ComputesWhatTheInterpreterDoes) {
@@ -186,7 +193,7 @@ TEST(Runner, ListsEverythingThatDoesNotFit) {
             "  param `bb` [5] is not in `Toy` (did you mean `b`?)\n"
             "  param `W` is [3, 5], expected [5, 3]\n"
             "  initial state `m` is given twice\n"
-            "  initial state `q` [2] is not in `Toy`\n"
+            "  initial state `q` [2] is not in `Toy` (did you mean `s@1`?)\n"
             "  initial state `h` is [3, 5], expected [2, 5]");
   EXPECT_EQ(runner.load_params({}).error().message,
             "the arrays do not fit `Toy`:\n"
@@ -202,6 +209,72 @@ TEST(Runner, RefusesEmptySequencesAndBatches) {
             "the inputs have no steps (T = 0); at least 1 is needed");
   EXPECT_EQ(runner.run(arguments(4, 0)).error().message,
             "the inputs have no sequences (B = 0); at least 1 is needed");
+}
+
+TEST(Runner, RefusesLengthsAndResetsThatDoNotFit) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  const auto problem = [&](const std::vector<int64_t>& lengths) {
+    RunArgs args = arguments(4, 2);
+    args.lengths = lengths;
+    const Result<RunResult> result = runner.run(args);
+    EXPECT_FALSE(result);
+    return result ? "" : result.error().message;
+  };
+  EXPECT_EQ(problem({4}), "lengths are [1], expected [B] = [2]");
+  EXPECT_EQ(problem({4, 5}), "lengths[1] is 5, expected 0 to T = 4");
+  EXPECT_EQ(problem({-1, 9}), "lengths[0] is -1, expected 0 to T = 4");
+
+  RunArgs args = arguments(4, 2);
+  args.reset = Array::zeros(DType::f32, {2, 4});
+  EXPECT_EQ(runner.run(args).error().message, "reset is [2, 4], expected [T, B] = [4, 2]");
+  args.reset = Array::from_doubles({0, 1, 0, 0, 0, NAN, 0, 0}, {4, 2}, DType::f32);
+  EXPECT_EQ(runner.run(args).error().message,
+            "reset[2, 1] is not a number, expected true or false");
+  args.lengths = {7, 7};
+  args.inputs[0] = array("s", {4, 3});
+  EXPECT_EQ(runner.run(args).error().message,
+            "the arrays do not fit `Toy`:\n"
+            "  input `s` is [4, 3], expected [4, 2]\n"
+            "  lengths[0] is 7, expected 0 to T = 4\n"
+            "  reset[2, 1] is not a number, expected true or false");
+}
+
+TEST(Runner, RefusesPiecesOfWhatRunsInReverse) {
+  CompileOptions options;
+  options.reverse = true;
+  Result<Program> program = Program::compile(toy(), options);
+  ASSERT_TRUE(program) << program.error().message;
+  Runner runner(*program);
+  RunArgs args = arguments(4, 2);
+  args.piece = 2;
+  EXPECT_EQ(runner.run(args).error().message,
+            "pieces of 2 steps are asked for, but `Toy` cannot be run in pieces: it runs in "
+            "reverse, from a sequence's last step on");
+  args.piece = -2;
+  EXPECT_EQ(runner.run(args).error().message, "piece must be 0 or more steps, got -2");
+  args.piece = 0;
+  args.initial_states = {array("h", {2, 5}), array("s@1", {2})};
+  EXPECT_EQ(runner.run(args).error().message,
+            "initial state `s@1` carries a sequence on, but `Toy` cannot be run in pieces: it runs "
+            "in reverse, from a sequence's last step on");
+  args.initial_states.pop_back();
+  EXPECT_TRUE(runner.run(args));
+}
+
+TEST(Runner, PiecesGiveWhatOneRunDoes) {
+  Program program = compile(DType::f64);
+  Runner runner(program);
+  RunArgs args = arguments(11, 2);
+  args.initial_states = {array("m", {2})};
+  for (const int64_t piece : {1, 3, 11, 20}) {
+    args.piece = piece;
+    const Result<RunResult> result = runner.run(args);
+    ASSERT_TRUE(result) << result.error().message;
+    expect_like_interpreter(*result, args, 1e-13);
+  }
+  const Result<double> seconds = runner.time_per_step(2);
+  ASSERT_TRUE(seconds) << seconds.error().message;
 }
 
 TEST(Runner, MeasuresTheLastRun) {

@@ -27,11 +27,11 @@ uint64_t deterministic_bits(std::string_view name, uint64_t index) {
 }
 
 std::vector<double> deterministic_values(std::string_view name, int64_t count, double scale,
-                                         DType rounding) {
+                                         DType rounding, double around) {
   std::vector<double> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
     const double unit = static_cast<double>(deterministic_bits(name, i) >> 11) * 0x1p-53;
-    values[i] = round_to((2 * unit - 1) * scale, rounding);
+    values[i] = round_to(around + (2 * unit - 1) * scale, rounding);
   }
   return values;
 }

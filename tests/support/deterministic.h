@@ -16,8 +16,8 @@ namespace rnnc::test {
 /// Output `index` of the generator named `name`, over all 64-bit numbers.
 uint64_t deterministic_bits(std::string_view name, uint64_t index);
 
-/// The first `count` values of a stream, times `scale`, rounded to `rounding`.
+/// The first `count` values of a stream, times `scale`, plus `around`, rounded to `rounding`.
 std::vector<double> deterministic_values(std::string_view name, int64_t count, double scale,
-                                         DType rounding);
+                                         DType rounding, double around = 0);
 
 }  // namespace rnnc::test

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/files.h"
 #include "runtime/safetensors.h"
 #include "tests/support/deterministic.h"
 
@@ -14,6 +17,15 @@ namespace rnnc::test {
 namespace {
 
 constexpr size_t kSamples = 64;
+
+/// What make_goldens.py wrote in the header of a well-formed safetensors file; null: nothing.
+nlohmann::json metadata_of(std::string_view bytes) {
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, bytes.data(), sizeof header_size);
+  const auto header = nlohmann::json::parse(bytes.substr(sizeof header_size, header_size));
+  const nlohmann::json metadata = header.value("__metadata__", nlohmann::json::object());
+  return nlohmann::json::parse(metadata.value("golden", "null"));
+}
 
 }  // namespace
 
@@ -63,11 +75,35 @@ double error_of(const std::vector<double>& actual, const std::vector<double>& ex
 
 Result<GoldenFile> GoldenFile::read(std::string_view cell) {
   const auto path = data_root() / "tests/goldens" / fmt::format("{}.safetensors", cell);
-  auto arrays = read_safetensors(path);
+  const auto bytes = read_file(path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  const auto arrays = parse_safetensors(*bytes, path.string());
   if (!arrays) return tl::unexpected(arrays.error());
   GoldenFile file;
   for (const NamedArray& named : *arrays) file.tensors_[named.name] = named.array.to_doubles();
+
+  const nlohmann::json about = metadata_of(*bytes);
+  file.source_ = about.at("source");
+  file.around_ = about.at("around");
+  for (const nlohmann::json& size : about.at("cases")) {
+    file.sizes_.push_back({.name = size.at("name"),
+                           .steps = size.at("steps"),
+                           .batch = size.at("batch"),
+                           .given_states = size.at("given_states"),
+                           .dims = size.at("dims").get<DimBindings>()});
+  }
   return file;
+}
+
+bool GoldenFile::is_one(const std::filesystem::path& path) {
+  if (path.extension() != ".safetensors") return false;
+  const auto bytes = read_file(path);
+  return bytes && !metadata_of(*bytes).is_null();
+}
+
+double GoldenFile::around(const std::string& array) const {
+  const auto found = around_.find(array);
+  return found == around_.end() ? 0 : found->second;
 }
 
 Summaries GoldenFile::of_case(const std::string& name) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/dim.h"
 #include "ir/status.h"
 
 namespace rnnc::test {
@@ -29,15 +30,34 @@ using Summaries = std::map<std::string, std::vector<double>>;
 /// max|a - b| / (1 + max|b|); infinite where sizes differ or just one of a pair is NaN or infinite.
 double error_of(const std::vector<double>& actual, const std::vector<double>& expected);
 
+/// One size of a cell in its goldens' grid.
+struct GoldenSize {
+  std::string name;  // "T7_B3_H64"
+  int64_t steps = 0;
+  int64_t batch = 0;
+  bool given_states = false;  // initial states are given; else they start as declared
+  DimBindings dims;
+};
+
 /// Goldens of one cell. Names in the file are "T7_B3_H64_f32/h", and "…/final.h" for the state
-/// after the last step.
+/// after the last step; its metadata says what the cases are.
 class GoldenFile {
  public:
   static Result<GoldenFile> read(std::string_view cell);
+  /// Whether make_goldens.py wrote this file.
+  static bool is_one(const std::filesystem::path& path);
+  /// What made the numbers: a library's cell ("torch.nn.LSTM"), or "equations".
+  const std::string& source() const { return source_; }
+  const std::vector<GoldenSize>& sizes() const { return sizes_; }
+  /// The number that an input's or param's values lie around.
+  double around(const std::string& array) const;
   /// The summaries of one case's outputs and final states ("h", "final.c"); empty if there is none.
   Summaries of_case(const std::string& name) const;
 
  private:
+  std::string source_;
+  std::vector<GoldenSize> sizes_;
+  std::map<std::string, double> around_;
   Summaries tensors_;
 };
 

@@ -1,41 +1,46 @@
 #include "tests/support/golden_cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
+#include <regex>
 
 #include "frontend/unit.h"
+#include "passes/delays.h"
 #include "tests/support/deterministic.h"
-#include "tests/support/golden.h"
 
 namespace rnnc::test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kSteps[] = {1, 7, kGoldenSteps};
-constexpr int64_t kBatches[] = {1, 3, 16};
-/// Hidden sizes with the input size that goes with each.
-constexpr struct {
-  int64_t hidden, input;
-} kSizes[] = {{1, 3}, {7, 1}, {64, 33}, {300, 7}};
+namespace fs = std::filesystem;
 
-const std::map<std::string, std::string>& files() {
-  static const std::map<std::string, std::string> kFiles = {
-      {"Elman", "elman.rnn"},
-      {"LSTM", "lstm.rnn"},
-      {"PeepholeLSTM", "peephole_lstm.rnn"},
-      {"ProjectedLSTM", "projected_lstm.rnn"},
-      {"LayerNormLSTM", "layernorm_lstm.rnn"},
-      {"GRU", "gru.rnn"},
-      {"GRUResetBefore", "gru_reset_before.rnn"},
-      {"MinGRU", "mingru.rnn"},
-      {"MinLSTM", "minlstm.rnn"},
-      {"IndRNN", "indrnn.rnn"},
-      {"StackedLSTM", "stacked_lstm.rnn"},
-  };
-  return kFiles;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Of each file in examples/cells and examples/networks, by the name of its last definition.
+std::map<std::string, std::string> find_sources() {
+  static const std::regex kDefinition("(^|\n)(cell|network) +(\\w+)");
+  std::map<std::string, std::string> sources;
+  for (const fs::path folder : {"examples/cells", "examples/networks"}) {
+    for (const auto& entry : fs::directory_iterator(data_root() / folder)) {
+      if (entry.path().extension() != ".rnn") continue;
+      const std::string file = (folder / entry.path().filename()).string();
+      const std::string text = read_data(file);
+      std::string last;
+      for (std::sregex_iterator it(text.begin(), text.end(), kDefinition), end; it != end; ++it) {
+        last = (*it)[3];
+      }
+      sources[last] = file;
+    }
+  }
+  return sources;
+}
+
+Result<ImportedFile> import_data(const std::string& importer, const std::string& path) {
+  const fs::path file = (fs::path(importer).parent_path() / path).lexically_normal();
+  if (!fs::exists(data_root() / file)) return fail("there is no file {}", file.string());
+  return ImportedFile{file.string(), read_data(file)};
 }
 
 std::vector<int64_t> numbers(const Type& type) {
@@ -44,12 +49,13 @@ std::vector<int64_t> numbers(const Type& type) {
   return shape;
 }
 
-/// The array called CELL.NAME, with uniform values in [-scale, scale).
+/// The array called CELL.NAME, with uniform values within `scale` of `around`.
 NamedArray make_array(const GoldenCase& golden_case, const std::string& name,
-                      std::vector<int64_t> shape, double scale, DType rounding) {
+                      std::vector<int64_t> shape, double scale, DType rounding, double around) {
   int64_t count = 1;
   for (int64_t extent : shape) count *= extent;
-  const auto values = deterministic_values(golden_case.cell + "." + name, count, scale, rounding);
+  const auto values =
+      deterministic_values(golden_case.cell + "." + name, count, scale, rounding, around);
   return {name, Array::from_doubles(values, std::move(shape), DType::f64)};
 }
 
@@ -61,89 +67,89 @@ double param_scale(const std::vector<int64_t>& shape) {
 }  // namespace
 
 std::string GoldenCase::name() const {
-  return fmt::format("T{}_B{}_H{}_{}", steps, batch, hidden, to_string(rounding));
-}
-
-DimBindings GoldenCase::dims() const {
-  int64_t input = 0;
-  for (const auto& size : kSizes) {
-    if (size.hidden == hidden) input = size.input;
-  }
-  if (cell == "StackedLSTM") return {{"F", input}, {"H", hidden}, {"L", 2}};
-  DimBindings dims = {{"I", input}, {"H", hidden}};
-  if (cell == "ProjectedLSTM") dims["P"] = std::max<int64_t>(1, hidden / 2);
-  return dims;
+  return fmt::format("{}_{}", size.name, to_string(rounding));
 }
 
 const std::vector<std::string>& golden_cells() {
   static const std::vector<std::string> kCells = [] {
     std::vector<std::string> cells;
-    for (const auto& [cell, file] : files()) cells.push_back(cell);
+    for (const auto& entry : fs::directory_iterator(data_root() / "tests/goldens")) {
+      if (GoldenFile::is_one(entry.path())) cells.push_back(entry.path().stem().string());
+    }
+    std::ranges::sort(cells);
     return cells;
   }();
   return kCells;
 }
 
+const GoldenFile& golden_file(const std::string& cell) {
+  static std::map<std::string, GoldenFile> opened;
+  auto file = opened.find(cell);
+  if (file == opened.end()) {
+    auto read = GoldenFile::read(cell);
+    RNNC_CHECK(read.has_value(), "{}", read.error().message);
+    file = opened.emplace(cell, *std::move(read)).first;
+  }
+  return file->second;
+}
+
+Result<std::string> golden_source(const std::string& cell) {
+  static const std::map<std::string, std::string> kSources = find_sources();
+  const auto file = kSources.find(cell);
+  if (file == kSources.end()) return fail("no file in examples/ ends with the cell {}", cell);
+  return file->second;
+}
+
 std::vector<GoldenCase> golden_cases(const std::string& cell, const std::vector<DType>& roundings) {
   std::vector<GoldenCase> cases;
-  for (size_t h = 0; h < std::size(kSizes); ++h) {
-    for (size_t b = 0; b < std::size(kBatches); ++b) {
-      for (size_t t = 0; t < std::size(kSteps); ++t) {
-        for (DType rounding : roundings) {
-          cases.push_back({.cell = cell,
-                           .steps = kSteps[t],
-                           .batch = kBatches[b],
-                           .hidden = kSizes[h].hidden,
-                           .rounding = rounding,
-                           .given_states = (h + b + t) % 2 == 1});
-        }
-      }
+  for (const GoldenSize& size : golden_file(cell).sizes()) {
+    for (DType rounding : roundings) {
+      cases.push_back({.cell = cell, .size = size, .rounding = rounding});
     }
   }
   return cases;
 }
 
-Graph golden_graph(const GoldenCase& golden_case) {
-  const std::string file = "examples/" + files().at(golden_case.cell);
-  Unit unit(file, read_data(file));
-  const DimBindings dims = golden_case.dims();
-  std::optional<Graph> graph = unit.lower(golden_case.cell, dims);
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind(dims);
+Result<Graph> golden_graph(const GoldenCase& golden_case) {
+  const Result<std::string> file = golden_source(golden_case.cell);
+  if (!file) return tl::unexpected(file.error());
+  Unit unit(*file, read_data(*file), import_data);
+  std::optional<Graph> graph = unit.lower(golden_case.cell, golden_case.size.dims);
+  if (!graph) return fail("{}", unit.render());
+  const Result<DimBindings> dims = complete_bindings(*graph, golden_case.size.dims);
+  if (!dims) return tl::unexpected(dims.error());
+  graph->bind(*dims);
+  run_delays(*graph);
   return *std::move(graph);
 }
 
 RunArgs golden_arguments(const Graph& graph, const GoldenCase& golden_case) {
+  const GoldenFile& file = golden_file(golden_case.cell);
+  const GoldenSize& size = golden_case.size;
   RunArgs args;
   for (const InputDecl& input : graph.inputs) {
     std::vector<int64_t> shape = numbers(input.type);
-    shape.insert(shape.begin(), {golden_case.steps, golden_case.batch});
-    args.inputs.push_back(
-        make_array(golden_case, input.name, std::move(shape), 1, golden_case.rounding));
+    shape.insert(shape.begin(), {size.steps, size.batch});
+    args.inputs.push_back(make_array(golden_case, input.name, std::move(shape), 1,
+                                     golden_case.rounding, file.around(input.name)));
   }
   for (const ParamDecl& param : graph.params) {
     const std::vector<int64_t> shape = numbers(param.type);
-    args.params.push_back(
-        make_array(golden_case, param.name, shape, param_scale(shape), golden_case.rounding));
+    args.params.push_back(make_array(golden_case, param.name, shape, param_scale(shape),
+                                     golden_case.rounding, file.around(param.name)));
   }
-  if (!golden_case.given_states) return args;
+  if (!size.given_states) return args;
   for (const StateDecl& state : graph.states) {
     std::vector<int64_t> shape = numbers(state.type);
-    shape.insert(shape.begin(), golden_case.batch);
+    shape.insert(shape.begin(), size.batch);
     args.initial_states.push_back(
-        make_array(golden_case, state.name, std::move(shape), 1, DType::f32));
+        make_array(golden_case, state.name, std::move(shape), 1, DType::f32,
+                   file.around(state.name)));
   }
   return args;
 }
 
 double golden_error(const GoldenCase& golden_case, const RunResult& result) {
-  static std::map<std::string, GoldenFile> opened;
-  auto file = opened.find(golden_case.cell);
-  if (file == opened.end()) {
-    auto read = GoldenFile::read(golden_case.cell);
-    RNNC_CHECK(read.has_value(), "{}", read.error().message);
-    file = opened.emplace(golden_case.cell, *std::move(read)).first;
-  }
   Summaries actual;
   for (const NamedArray& output : result.outputs) {
     actual[output.name] = summarise(output.array.to_doubles());
@@ -151,7 +157,7 @@ double golden_error(const GoldenCase& golden_case, const RunResult& result) {
   for (const NamedArray& state : result.final_states) {
     actual["final." + state.name] = summarise(state.array.to_doubles());
   }
-  const Summaries expected = file->second.of_case(golden_case.name());
+  const Summaries expected = golden_file(golden_case.cell).of_case(golden_case.name());
   if (expected.empty() || actual.size() != expected.size()) return kInfinity;
   double error = 0;
   for (const auto& [name, summary] : expected)
@@ -159,21 +165,36 @@ double golden_error(const GoldenCase& golden_case, const RunResult& result) {
   return error;
 }
 
-Result<GoldenReport> run_golden_cases(const std::string& cell, const std::vector<DType>& roundings,
+double golden_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-12;
+    case DType::f32:
+      return 2e-5;
+    default:
+      return 2e-2;
+  }
+}
+
+Result<GoldenReport> run_golden_cases(const std::vector<GoldenCase>& cases,
                                       const CompileOptions& options) {
   GoldenReport report;
   std::optional<Graph> graph;
   std::optional<Program> program;
-  int64_t hidden = 0;
-  for (const GoldenCase& golden_case : golden_cases(cell, roundings)) {
-    if (golden_case.hidden != hidden) {
-      hidden = golden_case.hidden;
-      graph = golden_graph(golden_case);
+  DimBindings dims;
+  int64_t longest = 0;
+  for (const GoldenCase& golden_case : cases) longest = std::max(longest, golden_case.size.steps);
+  for (const GoldenCase& golden_case : cases) {
+    if (!program || golden_case.size.dims != dims) {
+      dims = golden_case.size.dims;
+      auto lowered = golden_graph(golden_case);
+      if (!lowered) return tl::unexpected(lowered.error());
+      graph = *std::move(lowered);
       auto compiled = Program::compile(*graph, options);
       if (!compiled) return tl::unexpected(compiled.error());
       program.emplace(*std::move(compiled));
     }
-    if (auto status = program->prepare(golden_case.batch, kGoldenSteps); !status) {
+    if (auto status = program->prepare(golden_case.size.batch, longest); !status) {
       return tl::unexpected(status.error());
     }
     auto result = Runner(*program).run(golden_arguments(*graph, golden_case));

@@ -1,39 +1,44 @@
-/// The cells shipped in examples/ against PyTorch's goldens, for any way of running a Graph: the
-/// interpreter, the CPU, a GPU.
+/// The cells shipped in examples/ against goldens from elsewhere, for any way of running a Graph:
+/// the interpreter, the CPU, a GPU. Cells are found by themselves: each file of tests/goldens names
+/// one, and the file in examples/ that ends with its definition is its source.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "runtime/run.h"
+#include "tests/support/golden.h"
 
 namespace rnnc::test {
 
-/// One row of the grid that tests/goldens/make_goldens.py computes.
+/// One size of a cell with numbers of one rounding.
 struct GoldenCase {
   std::string cell;
-  int64_t steps = 0;
-  int64_t batch = 0;
-  int64_t hidden = 0;
+  GoldenSize size;
   DType rounding = DType::f32;  // of inputs and params; initial states are always f32 numbers
-  bool given_states = false;    // initial states are given; else they start as declared
 
   /// "T7_B3_H64_bf16".
   std::string name() const;
-  DimBindings dims() const;
 };
 
-/// Every cell that has goldens.
+/// Every cell that has goldens, in order of name.
 const std::vector<std::string>& golden_cells();
 
-/// A cell's cases, ordered so that those of one Graph, then of one batch size stand together.
-std::vector<GoldenCase> golden_cases(const std::string& cell, const std::vector<DType>& roundings);
-inline constexpr int64_t kGoldenSteps = 33;  // the longest
+/// The goldens of one of them; read once.
+const GoldenFile& golden_file(const std::string& cell);
 
-/// The shipped cell's Graph, bound to the case's dims.
-Graph golden_graph(const GoldenCase& golden_case);
+/// Where the cell is defined ("examples/cells/lstm.rnn"); an error if nowhere.
+Result<std::string> golden_source(const std::string& cell);
+
+/// A cell's cases, ordered so that those of one Graph stand together.
+std::vector<GoldenCase> golden_cases(const std::string& cell, const std::vector<DType>& roundings);
+
+/// The shipped cell's Graph, bound to the case's dims, with delays as states of their own. Fails
+/// with the compiler's diagnostics.
+Result<Graph> golden_graph(const GoldenCase& golden_case);
 
 /// The case's arrays, float64, under the Graph's names.
 RunArgs golden_arguments(const Graph& graph, const GoldenCase& golden_case);
@@ -41,15 +46,17 @@ RunArgs golden_arguments(const Graph& graph, const GoldenCase& golden_case);
 /// Largest error over outputs and final states; infinite if the golden's are others.
 double golden_error(const GoldenCase& golden_case, const RunResult& result);
 
-/// Runs all cases of a cell with these roundings through a Program, and gives the largest error and
-/// where it was. `options` says device and dtype. Fails as a Status does when compiling or running
-/// does.
+/// The largest error that counts as a match where values are stored like this.
+double golden_tolerance(DType dtype);
+
+/// Runs these cases of one cell through a Program, and gives the largest error and where it was.
+/// `options` says device and dtype. Fails as a Status does when compiling or running does.
 struct GoldenReport {
   double error = 0;
   std::string worst;  // name of the case
   int cases = 0;
 };
-Result<GoldenReport> run_golden_cases(const std::string& cell, const std::vector<DType>& roundings,
+Result<GoldenReport> run_golden_cases(const std::vector<GoldenCase>& cases,
                                       const CompileOptions& options);
 
 }  // namespace rnnc::test

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/interpreter.h"
+#include "tests/support/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {
@@ -16,6 +17,16 @@ std::vector<double> values_of(const std::vector<NamedArray>& arrays, const std::
   const Array* array = find(arrays, name);
   RNNC_CHECK(array != nullptr, "no array {}", name);
   return array->to_doubles();
+}
+
+InterpreterResult interpret_any(const Graph& graph, const InterpreterArgs& in,
+                                const RunArgs& args) {
+  if (!args.lengths && !args.reset) return interpret(graph, in);
+  std::vector<uint8_t> resets;
+  if (args.reset) {
+    for (const double value : args.reset->to_doubles()) resets.push_back(value != 0 ? 1 : 0);
+  }
+  return interpret_sequences(graph, in, args.lengths.value_or(std::vector<int64_t>()), resets);
 }
 
 NamedArray named(const std::string& name, const Type& type, std::vector<int64_t> leading,
@@ -41,7 +52,7 @@ RunResult interpret_run(const Graph& graph, const RunArgs& args) {
     const Array* given = find(args.initial_states, state.name);
     in.initial_states.push_back(given == nullptr ? std::vector<double>{} : given->to_doubles());
   }
-  const InterpreterResult out = interpret(graph, in);
+  const InterpreterResult out = interpret_any(graph, in, args);
   RunResult result;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     result.outputs.push_back(named(graph.outputs[i].name, graph[graph.outputs[i].value].type,

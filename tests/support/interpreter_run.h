@@ -6,7 +6,8 @@
 
 namespace rnnc::test {
 
-/// Runs a bound Graph in float64. Every input and param must be in `args`.
+/// Runs a bound Graph in float64. Every input and param must be in `args`, initial states that are
+/// not start as declared. Lengths and resets are those of tests/support/sequence_oracle.h.
 RunResult interpret_run(const Graph& graph, const RunArgs& args);
 
 }  // namespace rnnc::test

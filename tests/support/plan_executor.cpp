@@ -11,10 +11,11 @@ constexpr std::byte kPoison{0xff};  // NaN in every type
 
 class Executor {
  public:
-  Executor(const Plan& plan, const InterpreterArgs& args)
+  Executor(const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences)
       : plan_(plan),
         args_(args),
-        workspace_(static_cast<size_t>(plan.workspace_bytes), kPoison),
+        sequences_(sequences),
+        workspace_(static_cast<size_t>(workspace_bytes(plan, args.steps)), kPoison),
         resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
     RNNC_CHECK(args.batch == plan.batch);
     for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
@@ -25,12 +26,13 @@ class Executor {
       if (stage.domain == Domain::Once) run_launches(stage, 0, 0, 0);
     }
     for (size_t i = 0; i < plan_.states.size(); ++i) {
-      const bool given = i < args_.initial_states.size() && !args_.initial_states[i].empty();
       const StatePlan& state = plan_.states[i];
-      run_state_launch(given ? state.init_given : state.init_declared);
+      run_state_launch(given(i) != nullptr ? state.init_given : state.init_declared);
     }
-    for (int64_t t0 = 0; t0 < args_.steps; t0 += plan_.chunk) {
-      run_chunk(t0, std::min(plan_.chunk, args_.steps - t0));
+    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
+      for (int64_t t0 = 0; t0 < args_.steps; t0 += plan_.chunk) {
+        run_chunk(sweep, t0, std::min(plan_.chunk, args_.steps - t0));
+      }
     }
     for (const StatePlan& state : plan_.states) {
       if (!state.write_final.accesses.empty()) run_state_launch(state.write_final);
@@ -39,14 +41,25 @@ class Executor {
   }
 
  private:
-  void run_chunk(int64_t t0, int64_t n) {
+  /// The caller's initial value of a state, or of what it is an earlier value of, or null.
+  const std::vector<double>* given(size_t state) const {
+    if (state < args_.initial_states.size() && !args_.initial_states[state].empty()) {
+      return &args_.initial_states[state];
+    }
+    const std::optional<uint32_t>& delay_of = plan_.states[state].delay_of;
+    return delay_of ? given(*delay_of) : nullptr;
+  }
+
+  void run_chunk(uint32_t sweep, int64_t t0, int64_t n) {
     for (const Stage& stage : plan_.stages) {
+      if (stage.sweep != sweep) continue;
       if (stage.domain == Domain::Sequence) run_launches(stage, t0, t0, n);
       if (stage.domain != Domain::Step) continue;
       for (int64_t t = t0; t < t0 + n; ++t) run_launches(stage, t0, t, 1);
     }
     for (const Buffer& buffer : plan_.buffers) {
       if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
+      if (buffer.sweep != sweep) continue;
       std::byte* begin = memory(buffer);
       const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
       std::copy(begin + n * slot, begin + (n + buffer.history) * slot, begin);
@@ -66,10 +79,13 @@ class Executor {
     }
   }
 
-  static int64_t once_rows(const CopyLaunch&) { return 1; }
   template <typename L>
   static int64_t once_rows(const L& launch) {
-    return launch.once_rows;
+    if constexpr (requires { launch.once_rows; }) {
+      return launch.once_rows;
+    } else {
+      return 1;
+    }
   }
 
   // ---- Launches; row 0 is (t, 0) ----
@@ -151,13 +167,16 @@ class Executor {
     for (int64_t row = 0; row < rows; ++row) {
       const Place left = locate(launch.left, t0, t, row);
       const Place out = locate(launch.out, t0, t, row);
-      for (int64_t i = 0; i < launch.n; ++i) {
-        double sum = 0;
-        for (int64_t k = 0; k < launch.k; ++k) {
-          const int64_t at = launch.transposed ? k * launch.n + i : i * launch.k + k;
-          sum += load(left, k) * load(weight, at);
+      for (int64_t block = 0; block < launch.blocks; ++block) {
+        for (int64_t i = 0; i < launch.n; ++i) {
+          double sum = 0;
+          for (int64_t k = 0; k < launch.k; ++k) {
+            const int64_t at = launch.transposed ? k * launch.n + i : i * launch.k + k;
+            sum +=
+                load(left, block * launch.k + k) * load(weight, block * launch.n * launch.k + at);
+          }
+          store(out, block * launch.n + i, sum);
         }
-        store(out, i, sum);
       }
     }
   }
@@ -165,7 +184,53 @@ class Executor {
   void run_launch(const CopyLaunch& launch, int64_t t0, int64_t t, int64_t /*rows*/) {
     const Place source = locate(launch.source, t0, t, 0);
     const Place target = locate(launch.target, t0, t, 0);
-    for (int64_t i = 0; i < launch.count; ++i) store(target, i, load(source, i));
+    for (int64_t row = 0; row < launch.rows; ++row) {
+      for (int64_t column = 0; column < launch.columns; ++column) {
+        const int64_t from = row * launch.columns + column;
+        const int64_t to = launch.transposed ? column * launch.rows + row : from;
+        store(target, to, load(source, from));
+      }
+    }
+  }
+
+  void run_launch(const ReverseLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t b = row % plan_.batch;
+      const int64_t from = length(b) - 1 - (t + row / plan_.batch);
+      const Place target = locate(launch.target, t0, t, row);
+      for (int64_t i = 0; i < launch.width; ++i) {
+        store(target, i, from < 0 ? 0 : load(locate(launch.source, 0, from, b), i));
+      }
+    }
+  }
+
+  void run_launch(const MaskLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const bool value = mask(launch.kind, t + row / plan_.batch, row % plan_.batch);
+      store(locate(launch.target, t0, t, row), 0, value ? 1 : 0);
+    }
+  }
+
+  bool mask(MaskLaunch::Kind kind, int64_t t, int64_t b) const {
+    switch (kind) {
+      case MaskLaunch::Kind::Valid:
+        return t < length(b);
+      case MaskLaunch::Kind::Reset:
+        return is_reset(t, b);
+      case MaskLaunch::Kind::ResetReverse:
+        break;
+    }
+    return t > 0 && t < length(b) && is_reset(length(b) - t, b);
+  }
+
+  int64_t length(int64_t b) const {
+    if (sequences_.lengths.empty()) return args_.steps;
+    return std::clamp<int64_t>(sequences_.lengths[static_cast<size_t>(b)], 0, args_.steps);
+  }
+
+  bool is_reset(int64_t t, int64_t b) const {
+    return !sequences_.resets.empty() &&
+           sequences_.resets[static_cast<size_t>(t * plan_.batch + b)] != 0;
   }
 
   // ---- Memory ----
@@ -178,7 +243,9 @@ class Executor {
   std::byte* memory(const Buffer& buffer) {
     switch (buffer.placement) {
       case Placement::Workspace:
-        return workspace_.data() + buffer.offset;
+        return workspace_.data() + (buffer.extent == Extent::Steps
+                                        ? plan_.workspace_bytes + buffer.offset * args_.steps
+                                        : buffer.offset);
       case Placement::Resident:
         return resident_.data() + buffer.offset;
       case Placement::Caller:
@@ -221,9 +288,7 @@ class Executor {
     const std::vector<double>* values = nullptr;
     if (buffer.role == Role::Input) values = &args_.inputs[buffer.slot];
     if (buffer.role == Role::Param) values = &args_.params[buffer.slot];
-    if (buffer.role == Role::InitialState && buffer.slot < args_.initial_states.size()) {
-      values = &args_.initial_states[buffer.slot];
-    }
+    if (buffer.role == Role::InitialState) values = given(buffer.slot);
     const int64_t rows = buffer.extent == Extent::Invariant ? 1
                          : buffer.extent == Extent::Batch   ? plan_.batch
                                                             : plan_.batch * args_.steps;
@@ -253,14 +318,16 @@ class Executor {
 
   const Plan& plan_;
   const InterpreterArgs& args_;
+  const SequenceArgs& sequences_;
   std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
   std::vector<std::byte> workspace_, resident_;
 };
 
 }  // namespace
 
-InterpreterResult execute_plan(const Plan& plan, const InterpreterArgs& args) {
-  return Executor(plan, args).run();
+InterpreterResult execute_plan(const Plan& plan, const InterpreterArgs& args,
+                               const SequenceArgs& sequences) {
+  return Executor(plan, args, sequences).run();
 }
 
 }  // namespace rnnc

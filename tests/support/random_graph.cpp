@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <utility>
+
+#include "ir/sweeps.h"
 
 namespace rnnc {
 namespace {
@@ -38,6 +41,7 @@ struct Known {
   bool exact = false;      // held exactly by every storage type
   bool invariant = false;  // depends on params and constants alone
   bool recurrent = false;  // depends on a state
+  Direction direction = Direction::Invariant;
 };
 
 class Generator {
@@ -51,8 +55,15 @@ class Generator {
     }
     sizes_.push_back(sizes_.front());  // the likeliest size, so that many values fit together
     declare();
-    for (int i = 0; i < options_.operations; ++i) add_operation();
-    for (uint32_t s = 0; s < graph_.states.size(); ++s) close_state(s);
+    add_layer();
+    if (options_.reversals) {
+      for (int64_t i = random_.between(1, 2); i > 0; --i) {
+        turn();
+        declare_states(fmt::format("layer{}.s", i));
+        add_layer();
+      }
+      if (direction_ == Direction::Reversed) turn();
+    }
     for (int64_t i = random_.between(1, 3); i > 0; --i) {
       const bool any = random_.chance(10);
       const NodeId value = pick([&](NodeId id) {
@@ -68,6 +79,38 @@ class Generator {
   Dim size() { return sizes_[random_.below(sizes_.size())]; }
   Type vector_or_scalar() { return random_.chance(15) ? Type{} : Type{{size()}}; }
 
+  /// Operations, and then the values of the states declared since the last layer: what comes later
+  /// does not reach back into them, so no recurrence passes through a Reverse.
+  void add_layer() {
+    for (int i = 0; i < options_.operations; ++i) add_operation();
+    for (; closed_ < graph_.states.size(); ++closed_) close_state(closed_);
+  }
+
+  /// Goes on in the other direction with some values of this one.
+  void turn() {
+    std::vector<NodeId> values;
+    for (int64_t i = random_.between(1, 4); i > 0; --i) {
+      values.push_back(pick([&](NodeId id) {
+        return known_[id].direction == direction_ && (known_[id].recurrent || random_.chance(50));
+      }));
+    }
+    direction_ = opposite(direction_);
+    for (const NodeId value : values) {
+      if (value != kNoNode) reversed(value);
+    }
+  }
+
+  static Direction opposite(Direction direction) {
+    return direction == Direction::Forward ? Direction::Reversed : Direction::Forward;
+  }
+
+  NodeId reversed(NodeId value) {
+    Known known = known_[value];
+    known.direction = opposite(known.direction);
+    known_.push_back(known);
+    return graph_.apply(Op::Reverse, {value});
+  }
+
   /// Declares everything and reads each once; more reads, also delayed ones, come among operations.
   void declare() {
     for (int64_t i = random_.between(1, 3); i > 0; --i) {
@@ -80,10 +123,34 @@ class Generator {
       graph_.params.push_back({fmt::format("W{}", i), type, {}});
       add_leaf(Op::Param, static_cast<uint32_t>(graph_.params.size() - 1), 0);
     }
+    if (options_.structure) declare_arrays();
+    declare_states("s");
+  }
+
+  Type array(Type element) {
+    element.shape.insert(element.shape.begin(), random_.between(1, 3));
+    return element;
+  }
+
+  /// Params [L, ...] and [N, P, Q] blocks, which look alike, and an input [L, n].
+  void declare_arrays() {
+    for (int64_t i = random_.between(1, 3); i > 0; --i) {
+      const Type element = random_.chance(80) ? Type{{size(), size()}} : Type{{size()}};
+      graph_.params.push_back({fmt::format("A{}", i), array(element), {}});
+      add_leaf(Op::Param, static_cast<uint32_t>(graph_.params.size() - 1), 0);
+    }
+    if (random_.chance(50)) return;
+    graph_.inputs.push_back({"a", array(Type{{size()}}), {}});
+    add_leaf(Op::Input, static_cast<uint32_t>(graph_.inputs.size() - 1), 0);
+  }
+
+  void declare_states(const std::string& prefix) {
     for (int64_t i = random_.between(1, 3); i > 0; --i) {
       StateDecl state;
-      state.name = fmt::format("s{}", i);
+      state.name = fmt::format("{}{}", prefix, i);
+      state.reversed = direction_ == Direction::Reversed;
       state.type = i == 1 ? Type{{size()}} : vector_or_scalar();
+      if (options_.structure && i > 1 && random_.chance(40)) state.type = array(Type{{size()}});
       graph_.states.push_back(std::move(state));
       add_leaf(Op::State, static_cast<uint32_t>(graph_.states.size() - 1), 1);
     }
@@ -94,45 +161,66 @@ class Generator {
     NodeId id = kNoNode;
     if (op == Op::Input) {
       known.exact = true;
+      known.direction = Direction::Forward;
       id = graph_.input(decl, delay);
     } else if (op == Op::Param) {
       known.exact = true;
       known.invariant = true;
-      known.limit = graph_.params[decl].type.rank() == 2 ? kMatrixLimit : 1;
+      known.limit = graph_.params[decl].type.rank() >= 2 ? kMatrixLimit : 1;
       id = graph_.param(decl);
     } else {
       known.recurrent = true;
+      known.direction = direction_;
       id = graph_.state(decl, delay);
     }
     known_.push_back(known);
-    return id;
+    return op == Op::Input && direction_ == Direction::Reversed ? reversed(id) : id;
   }
 
   NodeId constant(double value) {
-    known_.push_back({std::fabs(value), true, true, false});
+    known_.push_back({std::fabs(value), true, true, false, Direction::Invariant});
     return graph_.constant(value);
   }
 
   NodeId apply(Op op, std::vector<NodeId> operands, double limit, bool exact = false) {
-    Known known{limit, exact, true, false};
-    for (const NodeId operand : operands) {
-      known.invariant = known.invariant && known_[operand].invariant;
-      known.recurrent = known.recurrent || known_[operand].recurrent;
-    }
-    known_.push_back(known);
+    known_.push_back(known_of(operands, limit, exact));
     return graph_.apply(op, std::move(operands));
   }
 
-  /// A random node of those that fit, or kNoNode.
+  Known known_of(const std::vector<NodeId>& operands, double limit, bool exact) const {
+    Known known{limit, exact, true, false, Direction::Invariant};
+    for (const NodeId operand : operands) {
+      known.invariant = known.invariant && known_[operand].invariant;
+      known.recurrent = known.recurrent || known_[operand].recurrent;
+      if (!known_[operand].invariant) known.direction = known_[operand].direction;
+    }
+    return known;
+  }
+
+  /// A random node of those that run as values do now and fit, or kNoNode.
   template <typename Fits>
-  NodeId pick(Fits fits) {
+  NodeId pick_any(Fits fits) {
     std::vector<NodeId> candidates;
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (fits(id)) candidates.push_back(id);
+      if ((known_[id].invariant || known_[id].direction == direction_) && fits(id)) {
+        candidates.push_back(id);
+      }
     }
     if (candidates.empty()) return kNoNode;
     // Late values are likelier, so that graphs grow deep.
     return candidates[std::max(random_.below(candidates.size()), random_.below(candidates.size()))];
+  }
+
+  /// Of those that arithmetic takes: arrays over time are for taking apart, and in larger graphs
+  /// what was not tamed yet is left alone.
+  template <typename Fits>
+  NodeId pick(Fits fits) {
+    const bool large = options_.structure || options_.reversals;
+    return pick_any([&](NodeId id) {
+      const size_t rank = graph_[id].type.rank();
+      return (rank < 2 || (rank == 2 && known_[id].invariant)) &&
+             (!large || known_[id].limit <= kLimit) && fits(id);
+    });
   }
 
   NodeId pick_of(const Type& type) {
@@ -152,6 +240,7 @@ class Generator {
   }
 
   void add_operation() {
+    if (options_.structure && random_.chance(35)) return add_structure();
     const size_t kind = random_.below(100);
     if (kind < 10) {
       add_read();
@@ -171,9 +260,111 @@ class Generator {
     if (random_.chance(50)) {
       add_leaf(Op::Input, static_cast<uint32_t>(random_.below(graph_.inputs.size())), delay);
     } else {
-      const auto decl = static_cast<uint32_t>(random_.below(graph_.states.size()));
-      add_leaf(Op::State, decl, std::max(delay, 1U));
+      std::vector<uint32_t> states;
+      for (uint32_t i = 0; i < graph_.states.size(); ++i) {
+        if (graph_.states[i].reversed == (direction_ == Direction::Reversed)) states.push_back(i);
+      }
+      add_leaf(Op::State, states[random_.below(states.size())], std::max(delay, 1U));
     }
+  }
+
+  // ---- Structure: values keep what is known of their operands ----
+
+  void add_structure() {
+    switch (random_.below(8)) {
+      case 0:
+        return add_slice();
+      case 1: {
+        const NodeId operand = pick_any([&](NodeId id) { return !graph_[id].type.is_scalar(); });
+        index(operand, random_.between(0, length(operand) - 1));
+        return;
+      }
+      case 2:
+        return add_joined(Op::Concat);
+      case 3:
+        return add_joined(Op::Stack);
+      case 4: {
+        const NodeId matrix = pick([&](NodeId id) { return graph_[id].type.rank() == 2; });
+        if (matrix != kNoNode) moved({matrix}, graph_.apply(Op::Transpose, {matrix}));
+        return;
+      }
+      case 5:
+        known_.push_back({1, true, true, false, Direction::Invariant});
+        graph_.eye(size());
+        return;
+      case 6: {
+        const NodeId scalar = pick_of(Type{});
+        if (scalar != kNoNode) moved({scalar}, graph_.broadcast(scalar, {size()}));
+        return;
+      }
+      default:
+        return add_block_product();
+    }
+  }
+
+  int64_t length(NodeId id) const { return *graph_[id].type.shape.front().constant(); }
+
+  /// `id`, just made of elements of these operands.
+  NodeId moved(const std::vector<NodeId>& operands, NodeId id) {
+    double limit = 0;
+    bool exact = true;
+    for (const NodeId operand : operands) {
+      limit = std::max(limit, known_[operand].limit);
+      exact = exact && known_[operand].exact;
+    }
+    known_.push_back(known_of(operands, limit, exact));
+    return id;
+  }
+
+  NodeId index(NodeId operand, int64_t position) {
+    return moved({operand}, graph_.index(operand, position));
+  }
+
+  void add_slice() {
+    const NodeId operand = pick_any([&](NodeId id) { return !graph_[id].type.is_scalar(); });
+    const int64_t likely = *size().constant();
+    const int64_t count = likely <= length(operand) ? likely : random_.between(1, length(operand));
+    const int64_t begin = random_.between(0, length(operand) - count);
+    moved({operand}, graph_.slice(operand, begin, begin + count));
+  }
+
+  /// A concatenation of vectors or matrices, or a stack: of scalars, or of invariant vectors.
+  void add_joined(Op op) {
+    std::vector<NodeId> operands;
+    std::vector<Type> types;
+    for (int64_t i = random_.between(1, 3); i > 0; --i) {
+      const NodeId operand = pick([&](NodeId id) {
+        std::vector<Type> joined = types;
+        joined.push_back(graph_[id].type);
+        const std::optional<Type> type = infer_type(op, joined);
+        return type && type->rank() <= 2 && (type->rank() < 2 || known_[id].invariant) &&
+               *type->shape[0].constant() <= 4 * options_.largest_size;
+      });
+      if (operand == kNoNode) break;
+      operands.push_back(operand);
+      types.push_back(graph_[operand].type);
+    }
+    if (!operands.empty()) moved(operands, graph_.apply(op, operands));
+  }
+
+  void add_block_product() {
+    const NodeId blocks = pick_any([&](NodeId id) { return graph_[id].type.rank() == 3; });
+    if (blocks == kNoNode) return;
+    const Shape shape = graph_[blocks].type.shape;
+    const bool left = random_.chance(50);
+    const Dim needed = shape[0] * shape[left ? 2 : 1];
+    NodeId vector = pick_of(Type{{needed}});
+    if (vector == kNoNode) {  // of as many pieces of one
+      const NodeId piece = pick_of(Type{{shape[left ? 2 : 1]}});
+      if (piece == kNoNode) return;
+      const std::vector<NodeId> pieces(static_cast<size_t>(length(blocks)), piece);
+      vector = moved(pieces, graph_.apply(Op::Concat, pieces));
+    }
+    const std::vector<NodeId> operands =
+        left ? std::vector<NodeId>{blocks, vector} : std::vector<NodeId>{vector, blocks};
+    const double terms = static_cast<double>(*shape[left ? 2 : 1].constant());
+    const double limit = terms * known_[blocks].limit * known_[vector].limit;
+    tamed(apply(Op::MatMul, operands, limit), kLimit);
   }
 
   /// A product with a matrix that does not change with time, or of two vectors.
@@ -302,16 +493,28 @@ class Generator {
              (graph_[id].type == type || graph_[id].type.is_scalar());
     });
     graph_.states[s].init = init == kNoNode ? constant(random_.value(1)) : init;
-    const NodeId next = next_value(s, type);
-    graph_.states[s].next = next;
+    if (type.rank() < 2) {
+      graph_.states[s].next = next_value(s, type, std::nullopt);
+      return;
+    }
+    const Type element{{type.shape.begin() + 1, type.shape.end()}};
+    std::vector<NodeId> values;
+    for (int64_t i = 0; i < *type.shape[0].constant(); ++i) {
+      values.push_back(next_value(s, element, i));
+    }
+    graph_.states[s].next = moved(values, graph_.apply(Op::Stack, values));
   }
 
-  NodeId next_value(uint32_t s, const Type& type) {
+  /// Of a state of this type, or of one element of an array of them.
+  NodeId next_value(uint32_t s, const Type& type, std::optional<int64_t> element) {
     const size_t kind = random_.below(100);
     const auto delay = static_cast<uint32_t>(random_.between(1, 2));
-    const NodeId before = add_leaf(Op::State, s, delay);
+    NodeId before = add_leaf(Op::State, s, delay);
+    if (element) before = index(before, *element);
     if (kind < 10) {  // a shift register, or a constant state
-      return pick([&](NodeId id) { return graph_[id].type == type && graph_[id].op == Op::State; });
+      const NodeId other =
+          pick([&](NodeId id) { return graph_[id].type == type && graph_[id].op == Op::State; });
+      return other == kNoNode ? before : other;
     }
     if (kind < 20) return tamed(pick_of(type), 1);
     if (kind < 35) {  // elementwise: the state itself inside the nonlinearity
@@ -339,12 +542,14 @@ class Generator {
   RandomGraphOptions options_;
   std::vector<int64_t> sizes_;
   Graph graph_;
-  std::vector<Known> known_;  // per node
+  std::vector<Known> known_;                  // per node
+  Direction direction_ = Direction::Forward;  // of the layer that is being made
+  uint32_t closed_ = 0;                       // states that have their values
 };
 
 std::vector<double> random_values(Random& random, const Type& type, int64_t rows) {
   std::vector<double> values(static_cast<size_t>(rows * element_count(type.shape)));
-  for (double& value : values) value = random.value(type.rank() == 2 ? kMatrixLimit : 1);
+  for (double& value : values) value = random.value(type.rank() >= 2 ? kMatrixLimit : 1);
   return values;
 }
 

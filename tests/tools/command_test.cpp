@@ -1,5 +1,6 @@
 /// Subcommands other than run and emit, and what all share: help, usage errors, exit codes.
 #include "runtime/kernel_cache.h"
+#include "runtime/safetensors.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {
@@ -117,6 +118,59 @@ network Net[F = 6, H = 5, L = 2](x: [F]) -> y {
   EXPECT_EQ(good({"weights", "net.rnn", "--cell", "Net"}), "Cell.0.W [5, 6]\nCell.1.W [5, 5]\n");
   EXPECT_EQ(good({"weights", "net.rnn", "--cell", "Net", "--dim", "L=3", "--dim", "H=2"}),
             "Cell.0.W [2, 6]\nCell.1.W [2, 2]\nCell.2.W [2, 2]\n");
+}
+
+TEST_F(Tools, WeightsChecksAFile) {
+  const auto write = [&](const std::vector<NamedArray>& weights) {
+    ASSERT_TRUE(write_safetensors(directory_ / "w.safetensors", weights));
+  };
+  const Array matrix = Array::zeros(DType::f32, {4, 3});
+  const Array bias = Array::zeros(DType::f32, {4});
+  const std::vector<std::string> check = {"weights", "toy.rnn", "--weights", "w.safetensors"};
+  write({{"W", matrix}, {"b", bias}});
+  EXPECT_EQ(good(check), "W [H, I]\nb [H]\n");
+  write({{"W", matrix}, {"bias", bias}});
+  EXPECT_EQ(bad(1, check),
+            "rnnc: error: the arrays do not fit `Toy`:\n"
+            "  param `b` [H] is missing\n"
+            "  param `bias` [4] is not in `Toy` (did you mean `b`?)\n");
+  write({{"W", matrix}, {"b", Array::zeros(DType::f32, {3})}});
+  EXPECT_EQ(bad(1, check),
+            "rnnc: error: param `b` is [3], expected [H] = [4]\n  where H = 4 from param `W`\n");
+}
+
+TEST_F(Tools, WeightMapsAreListedAndChecked) {
+  const std::vector<NamedArray> weights = {
+      {"model.kernel", Array::zeros(DType::f32, {3, 4})},
+      {"model.bias", Array::zeros(DType::f32, {8})},
+      {"other", Array::zeros(DType::f32, {1})},
+  };
+  ASSERT_TRUE(write_safetensors(directory_ / "w.safetensors", weights));
+  directory_.write("toy.map", "W = transpose(kernel)\nb = bias[0 of 2] + bias[1 of 2]\n");
+  const std::string listed = "W [H, I] = transpose(kernel)\nb [H] = bias[0 of 2] + bias[1 of 2]\n";
+  EXPECT_EQ(good({"weights", "toy.rnn", "--weight-map", "toy.map"}), listed);
+  std::vector<std::string> check = {"weights",   "toy.rnn",       "--weight-map",    "toy.map",
+                                    "--weights", "w.safetensors", "--weight-prefix", "model."};
+  EXPECT_EQ(good(check), listed);
+  check.back() = "decoder.";
+  EXPECT_EQ(bad(1, check),
+            "rnnc: error: `w.safetensors`: no tensor's name starts with `decoder.`; there is "
+            "`model.kernel`\n");
+  directory_.write("toy.map", "W = kernel\nbias = bias or zeros\n");
+  check.back() = "model.";
+  EXPECT_EQ(bad(1, check),
+            "rnnc: error: the map `toy.map` does not fit `Toy`:\n"
+            "  line 2: `Toy` has no param `bias`\n"
+            "  no line gives the param `b`\n");
+  directory_.write("toy.map", "W : kernel\n");
+  EXPECT_EQ(bad(1, check),
+            "rnnc: error: `toy.map` is not a weight map that can be read:\n"
+            "toy.map:1:3: error: expected `=`, but there is `:`\n"
+            "  W : kernel\n"
+            "    ^\n"
+            "  hint: a line is `W = weight` or `[W_i, W_f] = weight_ih`\n");
+  EXPECT_EQ(bad(1, {"weights", "toy.rnn", "--weight-map", "none.map"}),
+            "rnnc: error: cannot read `none.map`: No such file or directory\n");
 }
 
 TEST_F(Tools, CellsAndDimsThatAreNotThereAreNamed) {

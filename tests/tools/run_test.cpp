@@ -201,9 +201,10 @@ TEST_F(RunTool, RefusesEmptySequencesBatchesAndDims) {
 
 TEST_F(RunTool, DamagedFilesAreNamed) {
   directory_.write("cut.npy", TemporaryDirectory::read(directory_ / "x.npy").substr(0, 140));
-  EXPECT_EQ(fails({"--weights", "w.safetensors", "--input", "x=cut.npy"}),
-            "`cut.npy` is not a .npy file that can be read: it is cut short: f64 elements of shape "
-            "[2, 1, 2] need more than the 12 bytes that are there\n");
+  EXPECT_EQ(
+      fails({"--weights", "w.safetensors", "--input", "x=cut.npy"}),
+      "`cut.npy` is not a .npy file that can be read: it is cut short: float64 elements of shape "
+      "[2, 1, 2] need more than the 12 bytes that are there\n");
   const std::string weights = TemporaryDirectory::read(directory_ / "w.safetensors");
   directory_.write("cut.safetensors", weights.substr(0, weights.size() - 1));
   EXPECT_NE(

@@ -60,6 +60,18 @@ cell Scale[H](x: [H]) -> y {
                    const std::vector<double>& values, DType dtype = DType::f64) const {
     EXPECT_TRUE(write_npy(directory_ / name, Array::from_doubles(values, std::move(shape), dtype)));
   }
+  /// An .npy file of whole numbers, as `np.save` writes an int64 array of one axis.
+  static std::string lengths_file(const Array& values) {
+    const std::vector<double> numbers = values.to_doubles();
+    std::string bytes = format_npy(values.as(DType::f64));
+    bytes.replace(bytes.find("<f8"), 3, "<i8");
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto number = static_cast<int64_t>(numbers[i]);
+      bytes.replace(bytes.size() - (numbers.size() - i) * sizeof number, sizeof number,
+                    reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    return bytes;
+  }
   Array read_array(const std::string& name) const {
     const Result<Array> array = read_npy(directory_ / name);
     EXPECT_TRUE(array) << array.error().message;

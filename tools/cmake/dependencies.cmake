@@ -17,6 +17,13 @@ add_library(rnnc_xxhash INTERFACE)
 target_include_directories(rnnc_xxhash SYSTEM INTERFACE ${RNNC_XXHASH_INCLUDE})
 target_compile_definitions(rnnc_xxhash INTERFACE XXH_INLINE_ALL)
 
+# Not by libzip's own CMake config, which wants its command-line tools too.
+find_path(RNNC_ZIP_INCLUDE zip.h REQUIRED)
+find_library(RNNC_ZIP_LIBRARY zip REQUIRED)
+add_library(rnnc_zip INTERFACE)
+target_include_directories(rnnc_zip SYSTEM INTERFACE ${RNNC_ZIP_INCLUDE})
+target_link_libraries(rnnc_zip INTERFACE ${RNNC_ZIP_LIBRARY})
+
 if(RNNC_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -1,0 +1,16 @@
+/// A .rnn file on disk, with what it imports.
+#pragma once
+
+#include <filesystem>
+
+#include "frontend/unit.h"
+#include "ir/status.h"
+
+namespace rnnc {
+
+/// The parsed file; an error if it cannot be read. What it imports is looked for beside the file
+/// that imports it, and what cannot be read is among the unit's diagnostics. Links and spellings
+/// (`a/../b.rnn`) do not make one file into two: where it lies in the end decides.
+Result<Unit> read_unit(const std::filesystem::path& path);
+
+}  // namespace rnnc

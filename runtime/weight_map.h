@@ -1,0 +1,110 @@
+/// Weights under other names and in other layouts, such as those of PyTorch's modules, as a cell's
+/// or network's params. A map is text, one line for one or several params:
+///
+///     # nn.LSTM stores its gates' weights as one tensor, in this order.
+///     LSTM.{l}.[W_i, W_f, W_g, W_o] = weight_ih_l{l}
+///     LSTM.{l}.[b_i, b_f, b_g, b_o] = bias_ih_l{l} + bias_hh_l{l} or zeros
+///     Dense.0.W = transpose(kernel)
+///     GRU.0.b_n = bias[2 of 3]
+///
+/// - Params are on the left, tensors of the file on the right. A list `[a, b]` takes the equal
+/// pieces
+///   of the first axis, in order; `[2 of 3]` is one such piece, counted from 0. Terms are summed.
+/// - `{l}` stands for 0, 1, 2 and so on as long as the left side names params; on either side it
+/// may
+///   be `{2*l+1}`.
+/// - `or zeros`: the params are 0 if the file has none of the tensors.
+/// - Every param is given once, and every tensor is used.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/status.h"
+#include "runtime/array.h"
+#include "runtime/program.h"
+
+namespace rnnc {
+
+/// A piece of a tensor of the file: one of `pieces` equal ones along its first axis.
+struct WeightTerm {
+  std::string tensor;
+  bool transposed = false;  // before it is cut
+  int64_t piece = 0;
+  int64_t pieces = 1;
+};
+
+/// "transpose(kernel)[2 of 4]".
+std::string to_string(const WeightTerm& term);
+
+/// How one param is made.
+struct WeightSource {
+  std::string param;
+  std::vector<WeightTerm> sum;
+  bool or_zeros = false;
+  uint32_t line = 0;  // of the map, counted from 1
+};
+
+/// An immutable value.
+class WeightMap {
+ public:
+  /// Reads the text of a map. The error lists everything wrong with it, each with its place;
+  /// `name` is the file's name there.
+  static Result<WeightMap> parse(std::string_view text, std::string_view name);
+
+  /// How each of `params` is made, in this order. The error lists params without a line, params
+  /// with two, and lines that fit no param; `owner` is the cell's or network's name.
+  Result<std::vector<WeightSource>> resolve(std::string_view owner,
+                                            const std::vector<std::string>& params) const;
+
+  /// `{2*l+1}`, or a number if `scale` is 0.
+  struct Index {
+    int64_t scale = 0;
+    int64_t offset = 0;
+  };
+  /// A name with numbers in it: texts[0] indices[0] texts[1] …
+  struct Pattern {
+    std::vector<std::string> texts;
+    std::vector<Index> indices;
+    std::string at(int64_t value) const;
+  };
+  struct Term {
+    Pattern tensor;
+    bool transposed = false;
+    int64_t piece = 0;
+    int64_t pieces = 1;
+  };
+  struct Rule {
+    std::vector<Pattern> params;
+    std::vector<Term> sum;
+    bool or_zeros = false;
+    bool repeats = false;  // has an index
+    uint32_t line = 0;
+  };
+
+ private:
+  WeightMap(std::string name, std::vector<Rule> rules)
+      : name_(std::move(name)), rules_(std::move(rules)) {}
+
+  std::string name_;
+  std::vector<Rule> rules_;
+};
+
+/// The tensors whose names start with `prefix`, such as `encoder.lstm.`, without it. An error if
+/// there is none.
+Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
+                                              std::string_view prefix);
+
+/// The params of a graph or a program, made from the tensors of a file. One error lists params
+/// whose tensors are missing, tensors that are not used, and shapes that do not fit. Sums are
+/// float64. Dims that the graph leaves open follow from the tensors, as far as zeros need them.
+Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& graph,
+                                            const DimBindings& dims,
+                                            const std::vector<NamedArray>& tensors);
+Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Signature& signature,
+                                            const std::vector<NamedArray>& tensors);
+
+}  // namespace rnnc

@@ -1,0 +1,248 @@
+// Writes random programs, compiles them, runs them, and compares with the interpreter.
+//
+//     rnnc_test_programs [--device cuda] [--from SEED] [--count N] [--seconds S] [--show SEED]
+//
+// Each seed is one program with its own sizes, precision, chunk, lengths, resets and pieces. Stops
+// with the first seed that fails.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string_view>
+
+#include "frontend/unit.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "runtime/run.h"
+#include "tests/programs/program_writer.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/sequence_oracle.h"
+
+namespace rnnc::test {
+namespace {
+
+/// What a seed decides besides the program.
+struct Setting {
+  int64_t steps = 1;
+  int64_t batch = 1;
+  DType dtype = DType::f64;
+  int64_t chunk = 0;
+  int64_t piece = 0;
+  std::vector<int64_t> lengths;  // empty: all of them
+  std::vector<uint8_t> resets;   // empty: none
+  bool with_states = false;
+};
+
+Setting choose_setting(uint64_t seed, bool may_stream, const Device& device) {
+  std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
+  const auto below = [&random](uint64_t count) { return static_cast<int64_t>(random() % count); };
+  Setting setting;
+  setting.steps = 1 + below(7);
+  setting.batch = 1 + below(4);
+  setting.dtype = below(4) == 0 || device.kind != Device::Kind::cpu ? DType::f32 : DType::f64;
+  setting.chunk = 1 + below(4);
+  if (may_stream && below(4) == 0) setting.piece = 1 + below(3);
+  setting.with_states = below(2) == 0;
+  if (below(3) == 0) {
+    for (int64_t b = 0; b < setting.batch; ++b) {
+      setting.lengths.push_back(below(static_cast<uint64_t>(setting.steps) + 1));
+    }
+  }
+  if (below(3) == 0) {
+    for (int64_t i = 0; i < setting.steps * setting.batch; ++i) {
+      setting.resets.push_back(below(4) == 0 ? 1 : 0);
+    }
+  }
+  return setting;
+}
+
+/// The program's graph, after checking that printing and parsing again change nothing.
+Result<Graph> lower(const WrittenProgram& program) {
+  Unit unit("program.rnn", program.text);
+  if (!unit.check()) return fail("{}", unit.render());
+  std::optional<Graph> graph = unit.lower(program.main, program.dims);
+  if (!graph) return fail("{}", unit.render());
+  Unit again("printed.rnn", unit.print_ast());
+  std::optional<Graph> same = again.lower(program.main, program.dims);
+  if (!same) return fail("the printed program: {}", again.render());
+  if (again.print_ast() != unit.print_ast() || to_string(*same) != to_string(*graph)) {
+    return fail("printed and parsed, the program is another one");
+  }
+  const Result<Graph> parsed = parse_graph(to_string(*graph));
+  if (!parsed) return tl::unexpected(parsed.error());
+  if (to_string(*parsed) != to_string(*graph)) return fail("the graph's text reads back otherwise");
+  const Result<DimBindings> dims = complete_bindings(*graph, program.dims);
+  if (!dims) return tl::unexpected(dims.error());
+  graph->bind(*dims);
+  if (Status status = verify(*graph); !status) return tl::unexpected(status.error());
+  return std::move(*graph);
+}
+
+NamedArray named(const std::string& name, const std::vector<double>& values,
+                 std::vector<int64_t> leading, const Type& type) {
+  for (const Dim& dim : type.shape) leading.push_back(*dim.constant());
+  return {name, Array::from_doubles(values, std::move(leading), DType::f64)};
+}
+
+RunArgs run_args(const Graph& graph, const InterpreterArgs& args, const Setting& setting) {
+  RunArgs result;
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    result.inputs.push_back(named(graph.inputs[i].name, args.inputs[i],
+                                  {setting.steps, setting.batch}, graph.inputs[i].type));
+  }
+  for (size_t i = 0; i < args.params.size(); ++i) {
+    result.params.push_back(named(graph.params[i].name, args.params[i], {}, graph.params[i].type));
+  }
+  for (size_t i = 0; i < args.initial_states.size(); ++i) {
+    if (args.initial_states[i].empty()) continue;
+    result.initial_states.push_back(
+        named(graph.states[i].name, args.initial_states[i], {setting.batch}, graph.states[i].type));
+  }
+  if (!setting.lengths.empty()) result.lengths = setting.lengths;
+  if (!setting.resets.empty()) {
+    const std::vector<double> mask(setting.resets.begin(), setting.resets.end());
+    result.reset = Array::from_doubles(mask, {setting.steps, setting.batch}, DType::f32);
+  }
+  result.piece = setting.piece;
+  return result;
+}
+
+Result<RunResult> run_compiled(const Graph& graph, const InterpreterArgs& args,
+                               const Setting& setting, const Device& device) {
+  Result<Program> program = Program::compile(
+      graph, {.dtype = setting.dtype, .device = device, .threads = 1, .chunk = setting.chunk});
+  if (!program) return tl::unexpected(program.error());
+  Runner runner(*program);
+  return runner.run(run_args(graph, args, setting));
+}
+
+/// How far rounding in the arithmetic of `dtype` may move the results: what a change of the
+/// arguments by a few units in the last place does to them, with a wide margin.
+std::vector<double> tolerances(const Graph& graph, const InterpreterArgs& args,
+                               const Setting& setting,
+                               const std::vector<std::vector<double>>& exact) {
+  const double unit = setting.dtype == DType::f64 ? 1e-15 : 1e-6;
+  std::vector<double> result(exact.size(), 0);
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    std::mt19937_64 random(seed);
+    InterpreterArgs moved = args;
+    const auto move = [&](std::vector<std::vector<double>>& arrays) {
+      for (std::vector<double>& array : arrays) {
+        for (double& value : array) value *= 1 + (random() % 2 == 0 ? unit : -unit);
+      }
+    };
+    move(moved.inputs);
+    move(moved.params);
+    move(moved.initial_states);
+    const auto outputs = interpret_sequences(graph, moved, setting.lengths, setting.resets).outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      for (size_t j = 0; j < outputs[i].size(); ++j) {
+        result[i] = std::max(result[i], std::fabs(outputs[i][j] - exact[i][j]));
+      }
+    }
+  }
+  for (double& tolerance : result) tolerance = 300 * (tolerance + 10 * unit);
+  return result;
+}
+
+Status compare(std::string_view what, const std::vector<double>& expected,
+               const std::vector<double>& got, double tolerance) {
+  if (got.size() != expected.size()) return fail("{} has {} elements", what, got.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool same =
+        std::isnan(expected[i]) ? std::isnan(got[i]) : std::fabs(got[i] - expected[i]) <= tolerance;
+    if (!same) {
+      return fail("{}[{}] is {}, the interpreter says {} (tolerance {})", what, i, got[i],
+                  expected[i], tolerance);
+    }
+  }
+  return {};
+}
+
+Status check_seed(uint64_t seed, const Device& device) {
+  const WrittenProgram program = write_program(seed);
+  const Setting setting = choose_setting(seed, !program.reversed, device);
+  const Result<Graph> graph = lower(program);
+  if (!graph) return tl::unexpected(graph.error());
+  InterpreterArgs args =
+      random_args(*graph, setting.steps, setting.batch, seed, setting.with_states);
+  for (size_t i = 0; i < args.initial_states.size(); ++i) {
+    // Of a sequence that cannot be run in pieces, nobody knows what came before.
+    const bool implied = graph->states[i].name.find('@') != std::string::npos;
+    if (implied && program.reversed) args.initial_states[i].clear();
+  }
+  const InterpreterResult expected =
+      interpret_sequences(*graph, args, setting.lengths, setting.resets);
+  const Result<RunResult> got = run_compiled(*graph, args, setting, device);
+  if (!got) return tl::unexpected(got.error());
+  const std::vector<double> tolerance = tolerances(*graph, args, setting, expected.outputs);
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    const NamedArray& output = got->outputs[i];
+    if (Status status =
+            compare(output.name, expected.outputs[i], output.array.to_doubles(), tolerance[i]);
+        !status) {
+      return status;
+    }
+  }
+  // States feed outputs, so that those of the outputs are fair tolerances for them too.
+  const double state_tolerance = *std::ranges::max_element(tolerance);
+  for (size_t i = 0; i < expected.final_states.size(); ++i) {
+    const NamedArray& state = got->final_states[i];
+    if (Status status = compare(state.name, expected.final_states[i], state.array.to_doubles(),
+                                state_tolerance);
+        !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+int run(const Device& device, uint64_t from, uint64_t count, double seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  uint64_t done = 0;
+  for (; done < count && elapsed() < seconds; ++done) {
+    const uint64_t seed = from + done;
+    if (Status status = check_seed(seed, device); !status) {
+      fmt::print("seed {} failed: {}\n\n{}", seed, status.error().message,
+                 write_program(seed).text);
+      return 1;
+    }
+  }
+  fmt::print("{} programs from seed {}, compiled and run, as the interpreter says ({:.0f} s)\n",
+             done, from, elapsed());
+  return done > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rnnc::test
+
+int main(int argc, char** argv) {
+  uint64_t from = 1;
+  uint64_t count = UINT64_MAX;
+  double seconds = 1e9;
+  rnnc::Device device;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view flag = argv[i];
+    if (flag == "--device") {
+      const rnnc::Result<rnnc::Device> parsed = rnnc::Device::parse(argv[i + 1]);
+      if (!parsed) return 2;
+      device = *parsed;
+    }
+    if (flag == "--from") from = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--count") count = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+    if (flag == "--show") {
+      fmt::print("{}", rnnc::test::write_program(std::strtoull(argv[i + 1], nullptr, 10)).text);
+      return 0;
+    }
+  }
+  return rnnc::test::run(device, from, count, seconds);
+}

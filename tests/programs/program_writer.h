@@ -1,0 +1,25 @@
+/// Random well-typed .rnn programs: cells with states, arrays, blocks, delays, slices, derived
+/// weights, cells within cells, and networks with loops and reversed layers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/dim.h"
+
+namespace rnnc::test {
+
+struct WrittenProgram {
+  std::string text;
+  std::string main;       // the definition to run
+  DimBindings dims;       // of all definitions
+  bool reversed = false;  // some layer runs in reverse
+};
+
+/// The same seed gives the same program on every machine. For comparing arithmetic that rounds
+/// differently: values stay bounded, denominators away from zero, and functions that jump (sign,
+/// floor, mod, comparisons) see only inputs and params as they are, whose values (multiples of
+/// 1/64) are never where these jump.
+WrittenProgram write_program(uint64_t seed);
+
+}  // namespace rnnc::test

@@ -1,0 +1,46 @@
+/// The files of `rnnc run`: arrays in, results out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/run.h"
+#include "tools/command.h"
+#include "tools/weight_files.h"
+
+namespace rnnc::tools {
+
+struct RunFiles {
+  std::string source;  // the .rnn file
+  WeightFiles weights;
+  std::vector<NamedFile> inputs, initial_states, outputs, final_states;
+  std::string lengths, reset, carry_in, carry_out;  // empty: not given
+};
+
+/// What is read before anything is compiled.
+struct RunData {
+  RunArgs args;  // params as the weights file has them
+  std::optional<WeightMap> map;
+  std::vector<NamedArray> carried;
+};
+
+/// Outputs must be writable, different from each other, and not what is read. Only carried states
+/// may be written over: they are read long before.
+Status check_outputs(const RunFiles& files);
+
+/// Whether the graph has the outputs and states that are to be written.
+Status check_result_names(const RunFiles& files, const Graph& graph);
+
+Result<RunData> read_run_data(const RunFiles& files);
+
+/// The carried states as the initial states of a run, of which the first input says the batch size.
+/// An error lists every state that is missing, unknown or of a wrong shape.
+Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signature& signature,
+                                             std::vector<NamedArray> carried,
+                                             const std::vector<NamedArray>& inputs);
+
+/// All of them or none.
+Status write_results(const RunFiles& files, const RunResult& result);
+
+}  // namespace rnnc::tools
