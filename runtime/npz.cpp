@@ -120,7 +120,7 @@ class Reader {
     packed_bytes_ += info.comp_size;
     if (packed_bytes_ > file_bytes_) return fail("its members overlap");
     bytes_ += info.size;
-    const Status fits = check_host_memory("its arrays take", static_cast<int64_t>(bytes_));
+    Status fits = check_host_memory("its arrays take", static_cast<int64_t>(bytes_));
     if (!fits) return fits;
 
     const Result<std::string> bytes = read_member(archive_, index, info);

@@ -57,13 +57,15 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
   target[row] = value ? 1.0f : 0.0f;
 }
 
-// target[columns, rows] = source[rows, columns]^T, by tiles of 32 x 32; blocks of 32 x 8 threads.
+// target[columns, rows] = source[rows, columns]^T, by tiles of 32 x 32, of which blockIdx.x counts
+// those of a row first; blocks of 32 x 8 threads.
 template <typename T>
-static __device__ __forceinline__ void rnnc_transpose_tile(const T* source, T* target, int rows,
-                                                           int columns) {
+static __device__ __forceinline__ void rnnc_transpose_tile(const T* source, T* target,
+                                                           rnnc_word rows, rnnc_word columns) {
   __shared__ T tile[32][33];
-  const rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 32;
-  const rnnc_word column = static_cast<rnnc_word>(blockIdx.x) * 32;
+  const rnnc_word across = (columns + 31) / 32;
+  const rnnc_word row = blockIdx.x / across * 32;
+  const rnnc_word column = blockIdx.x % across * 32;
   for (unsigned i = threadIdx.y; i < 32; i += 8) {
     if (row + i < rows && column + threadIdx.x < columns) {
       tile[i][threadIdx.x] = source[(row + i) * columns + column + threadIdx.x];
@@ -77,10 +79,10 @@ static __device__ __forceinline__ void rnnc_transpose_tile(const T* source, T* t
   }
 }
 extern "C" __global__ void rnnc_transpose_2(const unsigned short* source, unsigned short* target,
-                                            int rows, int columns) {
+                                            rnnc_word rows, rnnc_word columns) {
   rnnc_transpose_tile(source, target, rows, columns);
 }
-extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* target, int rows,
-                                            int columns) {
+extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* target,
+                                            rnnc_word rows, rnnc_word columns) {
   rnnc_transpose_tile(source, target, rows, columns);
 }

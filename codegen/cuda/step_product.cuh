@@ -19,11 +19,11 @@ struct rnnc_run {
   }
 };
 
-// out[row, 0:n] = left[row, 0:k] @ weight[0:n, 0:k]^T, for the block of a block-diagonal weight
-// that blockIdx.z says. The warps of a block split its columns
-// (WarpColumns), its rows (WarpRows) and k (Parts). In a warp 8 neighbouring lanes read 8
-// neighbouring runs along k, so that every load is a whole cache line, and the four groups of lanes
-// make a 2 x 2 square of tiles of 4 columns by Rows rows. Partial sums are added in a fixed order.
+// out[row, 0:n] = left[row, 0:k] @ weight[0:n, 0:k]^T; blockIdx.z says which block of a
+// block-diagonal weight. The warps of a thread block split its columns (WarpColumns), its rows
+// (WarpRows) and k (Parts). In a warp 8 neighbouring lanes read 8 neighbouring runs along k, so
+// that every load is a whole cache line, and the four groups of lanes make a 2 x 2 square of tiles
+// of 4 columns by Rows rows. Partial sums are added in a fixed order.
 template <int Width, int Rows, int WarpColumns, int WarpRows, int Parts>
 static __device__ __forceinline__ void rnnc_step_product(const float* left, const float* weight,
                                                          float* out, int rows, int n, int k,

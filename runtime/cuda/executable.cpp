@@ -2,8 +2,7 @@
 // 1. Allocate the resident memory and the parameter block: what lacks most often is memory.
 // 2. Compile and load the kernels.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
-// so
-//    that launches load nothing.
+//    so that launches load nothing.
 // 4. Capture the launches of neighbouring Step stages over one full chunk as one graph.
 //
 // A forward call runs its full chunks by replaying these graphs; what they read and write outside
@@ -468,15 +467,15 @@ Status CudaExecutable::copy(const CopyLaunch& launch, cudaStream_t stream) {
 Status CudaExecutable::transpose(const CopyLaunch& launch, cudaStream_t stream) {
   const char* source = addresses_->pointer(launch.source, {});
   char* target = addresses_->pointer(launch.target, {});
-  auto rows = static_cast<int>(launch.rows);
-  auto columns = static_cast<int>(launch.columns);
+  int64_t rows = launch.rows;
+  int64_t columns = launch.columns;
   void* parameters[] = {&source, &target, &rows, &columns};
   const auto tiles = [](int64_t size) {
-    return static_cast<unsigned>((size + kCudaTransposeTile - 1) / kCudaTransposeTile);
+    return (size + kCudaTransposeTile - 1) / kCudaTransposeTile;
   };
   return check_cuda(
       cudaLaunchKernel(kernels_->transpose(plan_.buffers[launch.source.buffer].dtype),
-                       dim3(tiles(launch.columns), tiles(launch.rows)),
+                       dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
                        dim3(kCudaTransposeTile, kCudaTransposeThreads), parameters, 0, stream),
       "transposing weights");
 }

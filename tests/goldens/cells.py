@@ -36,14 +36,18 @@ def over_time(step, x, *state):
 
 
 def module(kind, hidden, layers, **options):
-    """A PyTorch module; `layers` holds its weights, a dict each of PyTorch's names less "_l0"."""
-    inputs = layers[0]["weight_ih"].shape[1]
-    result = kind(inputs, hidden, len(layers), dtype=torch.float64, **options)
+    """A PyTorch module; `layers` holds its weights, a dict each of PyTorch's names less "_l0".
+
+    With bidirectional=True a layer and its reverse follow each other.
+    """
+    inputs, directions = layers[0]["weight_ih"].shape[1], 1 + options.get("bidirectional", False)
+    result = kind(inputs, hidden, len(layers) // directions, dtype=torch.float64, **options)
+    weights = {}
     for number, layer in enumerate(layers):
         layer.setdefault("bias_hh", torch.zeros_like(layer["bias_ih"]))  # one bias is enough
-    result.load_state_dict(
-        {f"{k}_l{n}": v for n, layer in enumerate(layers) for k, v in layer.items()}
-    )
+        place = f"_l{number // directions}" + "_reverse" * (number % directions)
+        weights |= {name + place: value for name, value in layer.items()}
+    result.load_state_dict(weights)
     return result
 
 
@@ -51,24 +55,43 @@ def stacked(data, name, gates, *shape):
     return torch.cat([data.param(f"{name}_{gate}", *shape) for gate in gates])
 
 
-def lstm_layer(data, inputs, recurrent, prefix=""):
+def elman_layer(data, inputs, recurrent, prefix=""):
     H = data.hidden
     return {
+        "weight_ih": data.param(prefix + "W", H, inputs),
+        "weight_hh": data.param(prefix + "R", H, recurrent),
+        "bias_ih": data.param(prefix + "b", H),
+    }
+
+
+def lstm_layer(data, inputs, recurrent, prefix=""):
+    H = data.hidden
+    layer = {
         "weight_ih": stacked(data, prefix + "W", "ifgo", H, inputs),
         "weight_hh": stacked(data, prefix + "R", "ifgo", H, recurrent),
         "bias_ih": stacked(data, prefix + "b", "ifgo", H),
+    }
+    if recurrent != H:
+        layer["weight_hr"] = data.param(prefix + "P_h", recurrent, H)
+    return layer
+
+
+def gru_layer(data, inputs, recurrent, prefix=""):
+    H = data.hidden
+    zero = torch.zeros(2 * H, dtype=torch.float64)
+    return {
+        "weight_ih": stacked(data, prefix + "W", "rzn", H, inputs),
+        "weight_hh": stacked(data, prefix + "R", "rzn", H, recurrent),
+        "bias_ih": stacked(data, prefix + "b", "rzn", H),
+        "bias_hh": torch.cat([zero, data.param(prefix + "b_hn", H)]),
     }
 
 
 def Elman(data):
     data.source = "torch.nn.RNN"
-    H, I = data.hidden, data.inputs
-    layer = {
-        "weight_ih": data.param("W", H, I),
-        "weight_hh": data.param("R", H, H),
-        "bias_ih": data.param("b", H),
-    }
-    y, h = module(nn.RNN, H, [layer])(data.x, data.state("h", H)[None])
+    H = data.hidden
+    rnn = module(nn.RNN, H, [elman_layer(data, data.inputs, H)])
+    y, h = rnn(data.x, data.state("h", H)[None])
     return {"h": y}, {"h": h[0]}
 
 
@@ -78,17 +101,6 @@ def LSTM(data):
     lstm = module(nn.LSTM, H, [lstm_layer(data, data.inputs, H)])
     y, (h, c) = lstm(data.x, (data.state("h", H)[None], data.state("c", H)[None]))
     return {"h": y}, {"h": h[0], "c": c[0]}
-
-
-def StackedLSTM(data):
-    data.source = "torch.nn.LSTM"
-    H, F = data.hidden, data.dim("F", data.sizes["I"])
-    lstm = module(
-        nn.LSTM, H, [lstm_layer(data, F, H, "LSTM.0."), lstm_layer(data, H, H, "LSTM.1.")]
-    )
-    initial = [torch.stack([data.state(f"LSTM.{n}.{s}", H) for n in range(2)]) for s in "hc"]
-    y, (h, c) = lstm(data.input("x", F), tuple(initial))
-    return {"y": y}, {f"LSTM.{n}.{s}": v[n] for n in range(2) for s, v in (("h", h), ("c", c))}
 
 
 def onnx_cell(op, data, gates, **extra):
@@ -147,8 +159,8 @@ def ProjectedLSTM(data):
     if P == H:
         y, h, c = over_time(step, data.x, h, c)
         return {"h": y}, {"h": h, "c": c}
-    layer = lstm_layer(data, data.inputs, P) | {"weight_hr": projection}
-    y, (h, c) = module(nn.LSTM, H, [layer], proj_size=P)(data.x, (h[None], c[None]))
+    lstm = module(nn.LSTM, H, [lstm_layer(data, data.inputs, P)], proj_size=P)
+    y, (h, c) = lstm(data.x, (h[None], c[None]))
     return {"h": y}, {"h": h[0], "c": c[0]}
 
 
@@ -179,14 +191,8 @@ def GRU(data):
     """PyTorch's: the reset gate acts after the product with R_n, whose own bias is b_hn."""
     data.source = "torch.nn.GRU"
     H = data.hidden
-    zero = torch.zeros(2 * H, dtype=torch.float64)
-    layer = {
-        "weight_ih": stacked(data, "W", "rzn", H, data.inputs),
-        "weight_hh": stacked(data, "R", "rzn", H, H),
-        "bias_ih": stacked(data, "b", "rzn", H),
-        "bias_hh": torch.cat([zero, data.param("b_hn", H)]),
-    }
-    y, h = module(nn.GRU, H, [layer])(data.x, data.state("h", H)[None])
+    gru = module(nn.GRU, H, [gru_layer(data, data.inputs, H)])
+    y, h = gru(data.x, data.state("h", H)[None])
     return {"h": y}, {"h": h[0]}
 
 
@@ -234,6 +240,6 @@ def IndRNN(data):
 
 
 CELLS = [
-    Elman, LSTM, PeepholeLSTM, ProjectedLSTM, LayerNormLSTM, StackedLSTM, GRU, GRUResetBefore,
-    MinGRU, MinLSTM, IndRNN,
+    Elman, LSTM, PeepholeLSTM, ProjectedLSTM, LayerNormLSTM, GRU, GRUResetBefore, MinGRU, MinLSTM,
+    IndRNN,
 ]  # fmt: skip

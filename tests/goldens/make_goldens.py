@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 
 import cells
 import cells_gated
+import cells_networks
 import cells_scan
 import deterministic
 
@@ -127,7 +128,7 @@ def goldens_of(cell, grid):
 
 
 def grid_of(cell):
-    if cell in cells.CELLS:
+    if cell in [*cells.CELLS, cells_networks.StackedLSTM]:
         return FULL_GRID
     return GRID + [LARGE] * (cell in cells_gated.LARGE + cells_scan.LARGE)
 
@@ -152,7 +153,7 @@ def write_twin_values():
 def main():
     torch.set_grad_enabled(False)
     write_twin_values()
-    for cell in cells.CELLS + cells_gated.CELLS + cells_scan.CELLS:
+    for cell in cells.CELLS + cells_networks.CELLS + cells_gated.CELLS + cells_scan.CELLS:
         if sys.argv[1:] and cell.__name__ not in sys.argv[1:]:
             continue
         tensors, metadata = goldens_of(cell, grid_of(cell))

@@ -12,6 +12,8 @@
 
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
+#include "tests/support/sequence_graphs.h"
+#include "tests/support/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {
@@ -35,21 +37,57 @@ class OwnedStream {
   cudaStream_t stream_ = nullptr;
 };
 
-class GpuContract : public testing::TestWithParam<DType> {
+/// Plain calls of a cell, or calls with lengths and resets of a network that goes over the sequence
+/// in three sweeps.
+struct ContractCase {
+  bool network = false;
+  DType dtype = DType::f32;
+};
+
+struct Call {
+  InterpreterArgs args;
+  Sequences sequences;
+};
+
+class GpuContract : public testing::TestWithParam<ContractCase> {
  protected:
-  GpuContract() : graph_(lstm_graph(48, 96)) {
-    args_ = rounded(arguments_for(graph_, kSteps, kBatch, true), GetParam());
+  GpuContract()
+      : graph_(GetParam().network ? sequence_graph("Bidirectional", {{"I", 24}, {"H", 40}})
+                                  : lstm_graph(48, 96)) {
+    call_.args = arguments_for(graph_, kSteps, kBatch, true);
+    if (GetParam().network) {
+      call_.sequences = random_sequences(kSteps, kBatch, {.lengths = true, .resets = true},
+                                         /*given_states=*/true, 1);
+      call_.args = sequence_arguments(graph_, call_.sequences, 1);
+    }
+    call_.args = rounded(call_.args, GetParam().dtype);
+  }
+
+  /// The same with its input times `factor`, and other lengths and resets.
+  Call other_call(double factor) const {
+    Call other = call_;
+    for (double& value : other.args.inputs[0]) value *= factor;
+    other.args = rounded(other.args, GetParam().dtype);
+    if (GetParam().network) {
+      other.sequences = random_sequences(kSteps, kBatch, {.lengths = true, .resets = true},
+                                         /*given_states=*/true, 2);
+    }
+    return other;
   }
 
   Program make(std::filesystem::path cache = {}, int64_t batch = kBatch) {
-    auto program = Program::compile(graph_, {.dtype = GetParam(),
+    auto program = Program::compile(graph_, {.dtype = GetParam().dtype,
                                              .device = {.kind = Device::Kind::cuda, .index = 0},
                                              .cache_directory = std::move(cache),
                                              .chunk = kChunk});
     RNNC_CHECK(program.has_value(), "{}", program.error().message);
-    const Status prepared = program->prepare(batch, kSteps);
+    const Status prepared = program->prepare(batch, kSteps, call_.sequences.features());
     RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
     return std::move(*program);
+  }
+
+  static DeviceArguments on_device(const Program& program, const Call& call) {
+    return {program, call.args, /*misaligned=*/false, call.sequences};
   }
 
   static void run(Program& program, const DeviceArguments& arguments, cudaStream_t stream) {
@@ -57,28 +95,31 @@ class GpuContract : public testing::TestWithParam<DType> {
     ASSERT_TRUE(ran.has_value()) << ran.error().message;
   }
 
+  double tolerance() const { return GetParam().dtype == DType::f32 ? 2e-5 : 2e-2; }
+
   /// Bits of a plain call.
-  std::vector<std::vector<std::byte>> expected_bits(const InterpreterArgs& args) {
+  std::vector<std::vector<std::byte>> expected_bits(const Call& call) {
     Program program = make();
-    const DeviceArguments arguments(program, args);
+    const DeviceArguments arguments = on_device(program, call);
     const OwnedStream stream;
     run(program, arguments, stream.get());
     stream.wait();
-    EXPECT_LE(error_of_results(arguments.results(), interpret(graph_, args)),
-              GetParam() == DType::f32 ? 2e-5 : 2e-2);
+    const InterpreterResult expected =
+        interpret_sequences(graph_, call.args, call.sequences.lengths, call.sequences.resets);
+    EXPECT_LE(error_of_results(arguments.results(), expected), tolerance());
     return arguments.result_bits();
   }
 
   Graph graph_;
-  InterpreterArgs args_;
+  Call call_;
 };
 
 TEST_P(GpuContract, SameBitsEveryTimeOnAnyStream) {
-  const auto expected = expected_bits(args_);
+  const auto expected = expected_bits(call_);
   Program program = make();
   const OwnedStream own;
   for (cudaStream_t stream : {own.get(), cudaStream_t{nullptr}, cudaStreamPerThread, own.get()}) {
-    const DeviceArguments arguments(program, args_);
+    const DeviceArguments arguments = on_device(program, call_);
     run(program, arguments, stream);
     ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     EXPECT_EQ(arguments.result_bits(), expected);
@@ -86,18 +127,16 @@ TEST_P(GpuContract, SameBitsEveryTimeOnAnyStream) {
 }
 
 TEST_P(GpuContract, NothingOfOneCallStaysInTheNext) {
-  InterpreterArgs other = args_;
-  for (double& value : other.inputs[0]) value = -0.5 * value;
-  other = rounded(other, GetParam());
-  const auto expected = expected_bits(args_);
+  const Call other = other_call(-0.5);
+  const auto expected = expected_bits(call_);
   const auto expected_other = expected_bits(other);
   ASSERT_NE(expected, expected_other);
 
   Program program = make();
   const OwnedStream stream;
   // Two sets of addresses in turn, without a pause between the calls.
-  const DeviceArguments first(program, args_);
-  const DeviceArguments second(program, other);
+  const DeviceArguments first = on_device(program, call_);
+  const DeviceArguments second = on_device(program, other);
   for (int i = 0; i < 4; ++i) {
     run(program, first, stream.get());
     run(program, second, stream.get());
@@ -107,16 +146,19 @@ TEST_P(GpuContract, NothingOfOneCallStaysInTheNext) {
   EXPECT_EQ(second.result_bits(), expected_other);
 }
 
-TEST_P(GpuContract, PiecesOfWholeChunksGiveTheSameBits) {
-  const auto expected = expected_bits(args_);
+/// Of the cell alone: the network cannot be run in pieces.
+class GpuPieces : public GpuContract {};
+
+TEST_P(GpuPieces, OfWholeChunksGiveTheSameBits) {
+  const auto expected = expected_bits(call_);
   Program program = make();
   const OwnedStream stream;
-  InterpreterArgs piece = args_;
+  InterpreterArgs piece = call_.args;
   std::vector<std::vector<std::byte>> bits(3);
   const int64_t width = 48;
   for (int64_t start = 0; start < kSteps; start += 2 * kChunk) {
     piece.steps = std::min(2 * kChunk, kSteps - start);
-    const auto begin = args_.inputs[0].begin() + start * kBatch * width;
+    const auto begin = call_.args.inputs[0].begin() + start * kBatch * width;
     piece.inputs[0].assign(begin, begin + piece.steps * kBatch * width);
     const DeviceArguments arguments(program, piece);
     run(program, arguments, stream.get());
@@ -131,15 +173,13 @@ TEST_P(GpuContract, PiecesOfWholeChunksGiveTheSameBits) {
 }
 
 TEST_P(GpuContract, IsCapturedInTheCallersGraph) {
-  InterpreterArgs other = args_;
-  for (double& value : other.inputs[0]) value = 0.25 * value;
-  other = rounded(other, GetParam());
-  const auto expected = expected_bits(args_);
+  const Call other = other_call(0.25);
+  const auto expected = expected_bits(call_);
   const auto expected_other = expected_bits(other);
 
   // The first call is captured, in the mode in which allocating or waiting would fail.
   Program program = make();
-  DeviceArguments arguments(program, args_);
+  DeviceArguments arguments = on_device(program, call_);
   const OwnedStream stream;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
@@ -151,12 +191,12 @@ TEST_P(GpuContract, IsCapturedInTheCallersGraph) {
   ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
   stream.wait();
   EXPECT_EQ(arguments.result_bits(), expected);
-  arguments.upload(other);
+  arguments.upload(other.args, other.sequences);
   ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
   stream.wait();
   EXPECT_EQ(arguments.result_bits(), expected_other);
   // A plain call in between does not disturb the graph.
-  run(program, DeviceArguments(program, args_), stream.get());
+  run(program, on_device(program, call_), stream.get());
   ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
   stream.wait();
   EXPECT_EQ(arguments.result_bits(), expected_other);
@@ -166,7 +206,7 @@ TEST_P(GpuContract, IsCapturedInTheCallersGraph) {
 
 TEST_P(GpuContract, NeitherWaitsNorAllocates) {
   Program program = make();
-  const DeviceArguments arguments(program, args_);
+  const DeviceArguments arguments = on_device(program, call_);
   const OwnedStream stream;
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   size_t free_before = 0;
@@ -200,11 +240,11 @@ TEST_P(GpuContract, NeitherWaitsNorAllocates) {
 }
 
 TEST_P(GpuContract, TwoProgramsRunFromTwoThreads) {
-  const auto expected = expected_bits(args_);
+  const auto expected = expected_bits(call_);
   const auto worker = [&](bool& same) {
     Program program = make();
     const OwnedStream stream;
-    const DeviceArguments arguments(program, args_);
+    const DeviceArguments arguments = on_device(program, call_);
     same = true;
     for (int i = 0; i < 20; ++i) {
       run(program, arguments, stream.get());
@@ -223,7 +263,7 @@ TEST_P(GpuContract, TwoProgramsRunFromTwoThreads) {
 
 TEST_P(GpuContract, PreparingGoesOnDuringACaptureElsewhere) {
   Program program = make();
-  const DeviceArguments arguments(program, args_);
+  const DeviceArguments arguments = on_device(program, call_);
   const OwnedStream stream;
   cudaGraph_t graph = nullptr;
   ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
@@ -236,10 +276,10 @@ TEST_P(GpuContract, PreparingGoesOnDuringACaptureElsewhere) {
 }
 
 TEST_P(GpuContract, KeptWeightsGiveTheSameBits) {
-  const auto expected = expected_bits(args_);
+  const auto expected = expected_bits(call_);
   Program program = make();
   const OwnedStream stream;
-  const DeviceArguments arguments(program, args_);
+  const DeviceArguments arguments = on_device(program, call_);
   run(program, arguments, stream.get());
   ForwardArgs again = arguments.on(stream.get());
   again.reuse_params = true;
@@ -248,15 +288,32 @@ TEST_P(GpuContract, KeptWeightsGiveTheSameBits) {
   EXPECT_EQ(arguments.result_bits(), expected);
 }
 
+TEST_P(GpuContract, TheWorkspaceLiesAnywhere) {
+  const auto expected = expected_bits(call_);
+  Program program = make();
+  const OwnedStream stream;
+  for (const size_t shift : {1, 13, 255}) {
+    const DeviceArguments arguments = on_device(program, call_);
+    ForwardArgs args = arguments.on(stream.get());
+    const DeviceArray workspace(args.workspace_bytes, shift);
+    args.workspace = workspace.data();
+    const Status ran = program.forward(args);
+    ASSERT_TRUE(ran.has_value()) << ran.error().message;
+    stream.wait();
+    EXPECT_EQ(arguments.result_bits(), expected);
+  }
+}
+
 TEST_P(GpuContract, KernelsComeFromTheCache) {
-  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) /
-                                          fmt::format("rnnc-gpu-cache-{}", to_string(GetParam()));
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) /
+      fmt::format("rnnc-gpu-cache-{}-{}", graph_.name, to_string(GetParam().dtype));
   std::filesystem::remove_all(directory);
-  const auto expected = expected_bits(args_);
+  const auto expected = expected_bits(call_);
   for (int i = 0; i < 2; ++i) {
     Program program = make(directory);
     const OwnedStream stream;
-    const DeviceArguments arguments(program, args_);
+    const DeviceArguments arguments = on_device(program, call_);
     run(program, arguments, stream.get());
     stream.wait();
     EXPECT_EQ(arguments.result_bits(), expected);
@@ -265,8 +322,23 @@ TEST_P(GpuContract, KernelsComeFromTheCache) {
   std::filesystem::remove_all(directory);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuContract, testing::Values(DType::f32, DType::bf16, DType::f16),
-                         [](const auto& dtype) { return std::string(to_string(dtype.param)); });
+std::vector<ContractCase> contract_cases(const std::vector<bool>& networks) {
+  std::vector<ContractCase> cases;
+  for (const bool network : networks) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      cases.push_back({network, dtype});
+    }
+  }
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<ContractCase>& test) {
+  return fmt::format("{}_{}", test.param.network ? "Network" : "Cell", to_string(test.param.dtype));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuContract, testing::ValuesIn(contract_cases({false, true})),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(All, GpuPieces, testing::ValuesIn(contract_cases({false})), case_name);
 
 TEST(GpuErrors, SayHowMuchMemoryIsNeededAndFree) {
   auto program = Program::compile(lstm_graph(1, 64),

@@ -1,11 +1,6 @@
 #include "tests/gpu/device_arguments.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "ir/dtype.h"
-#include "tests/support/golden.h"
 
 namespace rnnc::test {
 namespace {
@@ -40,7 +35,11 @@ void DeviceArray::upload(const std::vector<double>& values, DType dtype) {
   RNNC_CHECK(values.size() * size_of(dtype) == bytes_);
   std::vector<std::byte> stored(bytes_);
   convert(values.data(), DType::f64, stored.data(), dtype, values.size());
-  expect_success(cudaMemcpy(data(), stored.data(), bytes_, cudaMemcpyHostToDevice));
+  upload(stored.data());
+}
+
+void DeviceArray::upload(const void* from) {
+  expect_success(cudaMemcpy(data(), from, bytes_, cudaMemcpyHostToDevice));
   expect_success(cudaDeviceSynchronize());
 }
 
@@ -65,11 +64,11 @@ InterpreterArgs rounded(InterpreterArgs args, DType dtype) {
 }
 
 DeviceArguments::DeviceArguments(const Program& program, const InterpreterArgs& args,
-                                 bool misaligned)
+                                 bool misaligned, const Sequences& sequences)
     : signature_(program.signature()),
       steps_(args.steps),
       batch_(args.batch),
-      workspace_(program.workspace_size(args.batch, args.steps).value()) {
+      workspace_(program.workspace_size(args.batch, args.steps, sequences.features()).value()) {
   const auto bytes = [](const ArrayInfo& array, int64_t rows) {
     return static_cast<size_t>(array.elements() * rows) * size_of(array.dtype);
   };
@@ -96,10 +95,14 @@ DeviceArguments::DeviceArguments(const Program& program, const InterpreterArgs& 
     final_.emplace_back(bytes(array, batch_), shift(array));
     final_pointers_.push_back(final_.back().data());
   }
-  upload(args);
+  if (sequences.features().lengths) {
+    lengths_.emplace(batch_ * sizeof(int32_t), misaligned ? sizeof(int32_t) : 0);
+  }
+  if (sequences.features().resets) resets_.emplace(steps_ * batch_, misaligned ? 1 : 0);
+  upload(args, sequences);
 }
 
-void DeviceArguments::upload(const InterpreterArgs& args) {
+void DeviceArguments::upload(const InterpreterArgs& args, const Sequences& sequences) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].upload(args.inputs[i], signature_.inputs[i].dtype);
   }
@@ -110,6 +113,9 @@ void DeviceArguments::upload(const InterpreterArgs& args) {
     if (initial_pointers_[i] == nullptr) continue;
     initial_[i].upload(args.initial_states[i], signature_.states[i].dtype);
   }
+  const std::vector<int32_t> lengths(sequences.lengths.begin(), sequences.lengths.end());
+  if (lengths_) lengths_->upload(lengths.data());
+  if (resets_) resets_->upload(sequences.resets.data());
 }
 
 ForwardArgs DeviceArguments::on(Stream stream) const {
@@ -121,6 +127,8 @@ ForwardArgs DeviceArguments::on(Stream stream) const {
   args.outputs = output_pointers_;
   args.initial_states = initial_pointers_;
   args.final_states = final_pointers_;
+  if (lengths_) args.lengths = static_cast<const int32_t*>(lengths_->data());
+  if (resets_) args.reset = static_cast<const uint8_t*>(resets_->data());
   args.workspace = workspace_.data();
   args.workspace_bytes = workspace_.bytes();
   args.stream = stream;
@@ -143,17 +151,6 @@ std::vector<std::vector<std::byte>> DeviceArguments::result_bits() const {
   for (const DeviceArray& array : outputs_) bits.push_back(array.download_bytes());
   for (const DeviceArray& array : final_) bits.push_back(array.download_bytes());
   return bits;
-}
-
-double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected) {
-  double error = 0;
-  for (size_t i = 0; i < expected.outputs.size(); ++i) {
-    error = std::max(error, error_of(actual.outputs[i], expected.outputs[i]));
-  }
-  for (size_t i = 0; i < expected.final_states.size(); ++i) {
-    error = std::max(error, error_of(actual.final_states[i], expected.final_states[i]));
-  }
-  return error;
 }
 
 }  // namespace rnnc::test

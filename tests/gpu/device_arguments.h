@@ -4,10 +4,12 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "ir/interpreter.h"
 #include "runtime/program.h"
+#include "tests/support/sequence_cases.h"
 
 namespace rnnc::test {
 
@@ -22,6 +24,8 @@ class DeviceArray {
   void* data() const { return base_ + shift_; }
   size_t bytes() const { return bytes_; }
   void upload(const std::vector<double>& values, DType dtype);
+  /// From `bytes()` bytes on the host.
+  void upload(const void* from);
   std::vector<double> download(DType dtype) const;
   std::vector<std::byte> download_bytes() const;
 
@@ -34,16 +38,17 @@ class DeviceArray {
 /// `args` rounded to the types that a program of this dtype stores them in.
 InterpreterArgs rounded(InterpreterArgs args, DType dtype);
 
-/// Arrays of one call. Outputs and final states start as NaN. `misaligned`: arrays lie one element
-/// after an aligned address.
+/// Arrays of one call, with the lengths and resets of `sequences`. Outputs and final states start
+/// as NaN. `misaligned`: arrays lie one element after an aligned address.
 class DeviceArguments {
  public:
-  DeviceArguments(const Program& program, const InterpreterArgs& args, bool misaligned = false);
+  DeviceArguments(const Program& program, const InterpreterArgs& args, bool misaligned = false,
+                  const Sequences& sequences = {});
 
   /// Arguments for a call on the stream.
   ForwardArgs on(Stream stream) const;
   /// Writes other values into the same memory.
-  void upload(const InterpreterArgs& args);
+  void upload(const InterpreterArgs& args, const Sequences& sequences = {});
   InterpreterResult results() const;
   /// Outputs and final states, bit by bit.
   std::vector<std::vector<std::byte>> result_bits() const;
@@ -54,10 +59,8 @@ class DeviceArguments {
   std::vector<DeviceArray> inputs_, params_, initial_, outputs_, final_;
   std::vector<const void*> input_pointers_, param_pointers_, initial_pointers_;
   std::vector<void*> output_pointers_, final_pointers_;
+  std::optional<DeviceArray> lengths_, resets_;
   DeviceArray workspace_;
 };
-
-/// Largest error over outputs and final states.
-double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected);
 
 }  // namespace rnnc::test

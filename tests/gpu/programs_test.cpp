@@ -1,9 +1,11 @@
 // Whole programs on the GPU against the interpreter.
 #include <gtest/gtest.h>
 
+#include "passes/delays.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {
@@ -17,19 +19,27 @@ Result<Program> compile(const Graph& graph, DType dtype, int64_t chunk, bool all
 
 /// Error of one call against the interpreter.
 Result<double> error_of_run(Program& program, const Graph& graph, const InterpreterArgs& given,
-                            bool misaligned = false) {
+                            bool misaligned = false, const Sequences& sequences = {}) {
   const InterpreterArgs args = rounded(given, program.options().dtype);
-  const DeviceArguments arguments(program, args, misaligned);
+  const DeviceArguments arguments(program, args, misaligned, sequences);
   if (Status ran = program.forward(arguments.on(nullptr)); !ran) return tl::unexpected(ran.error());
-  return error_of_results(arguments.results(), interpret(graph, args));
+  return error_of_results(arguments.results(),
+                          interpret_sequences(graph, args, sequences.lengths, sequences.resets));
 }
 
 // Lengths below, at and beyond a chunk of 4 steps.
 constexpr int64_t kLengths[] = {1, 3, 4, 5, 8, 11};
 
+/// With delays as states of its own, which a program has too.
+Graph explicit_random_graph(uint64_t seed, const RandomGraphOptions& options) {
+  Graph graph = random_graph(seed, options);
+  run_delays(graph);
+  return graph;
+}
+
 void check_random_graph(uint64_t seed, DType dtype, double tolerance) {
   SCOPED_TRACE(fmt::format("seed {} in {}", seed, to_string(dtype)));
-  const Graph graph = random_graph(seed, {.operations = 30, .largest_size = 40});
+  const Graph graph = explicit_random_graph(seed, {.operations = 30, .largest_size = 40});
   auto program = compile(graph, dtype, 4);
   ASSERT_TRUE(program.has_value()) << program.error().message;
   for (const int64_t batch : {1, 3}) {
@@ -54,6 +64,41 @@ TEST(GpuPrograms, RandomGraphsInBf16) {
 
 TEST(GpuPrograms, RandomGraphsInF16) {
   for (uint64_t seed = 50; seed < 60; ++seed) check_random_graph(seed, DType::f16, 2e-2);
+}
+
+/// With every op, layers in reverse by turns, and lengths and resets by turns.
+void check_random_sequences(uint64_t seed, DType dtype, double tolerance) {
+  SCOPED_TRACE(fmt::format("seed {} in {}", seed, to_string(dtype)));
+  const Graph graph = explicit_random_graph(
+      seed, {.operations = 30, .largest_size = 24, .structure = true, .reversals = seed % 2 == 1});
+  const SequenceFeatures features = {.lengths = seed % 4 > 1, .resets = seed % 8 > 3};
+  const int64_t batch = seed % 3 == 0 ? 1 : 3;
+  auto program = compile(graph, dtype, 4);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const Status prepared = program->prepare(batch, 11, features);
+  ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+  for (const int64_t steps : kLengths) {
+    const bool given = steps % 2 == 1;
+    const Sequences sequences =
+        random_sequences(steps, batch, features, given, static_cast<uint32_t>(seed));
+    const InterpreterArgs args = random_args(graph, steps, batch, seed, given);
+    const bool misaligned = steps == 11;
+    const Result<double> error = error_of_run(*program, graph, args, misaligned, sequences);
+    ASSERT_TRUE(error.has_value()) << error.error().message;
+    EXPECT_LE(*error, tolerance) << steps << " steps, batch " << batch;
+  }
+}
+
+TEST(GpuPrograms, RandomSequencesInF32) {
+  for (uint64_t seed = 100; seed < 180; ++seed) check_random_sequences(seed, DType::f32, 2e-5);
+}
+
+TEST(GpuPrograms, RandomSequencesInBf16) {
+  for (uint64_t seed = 200; seed < 224; ++seed) check_random_sequences(seed, DType::bf16, 3e-2);
+}
+
+TEST(GpuPrograms, RandomSequencesInF16) {
+  for (uint64_t seed = 300; seed < 324; ++seed) check_random_sequences(seed, DType::f16, 5e-3);
 }
 
 struct LstmCase {

@@ -54,18 +54,19 @@ TEST_P(Goldens, CpuF64InChunks) {
 INSTANTIATE_TEST_SUITE_P(Cells, Goldens, testing::ValuesIn(golden_cells()),
                          [](const auto& cell) { return cell.param; });
 
-/// A cell without a golden would be tested by nothing.
-TEST(Examples, AllCellsHaveGoldens) {
+/// A cell or network without a golden would be tested by nothing.
+TEST(Examples, AllHaveGoldens) {
   std::set<std::string> files;
   for (const std::string& cell : golden_cells()) {
     const auto file = golden_source(cell);
     ASSERT_TRUE(file.has_value()) << file.error().message;
     EXPECT_TRUE(files.insert(*file).second) << *file;
   }
-  for (const auto& entry : std::filesystem::directory_iterator(data_root() / "examples/cells")) {
-    if (entry.path().extension() != ".rnn") continue;
-    EXPECT_TRUE(files.contains("examples/cells/" + entry.path().filename().string()))
-        << entry.path();
+  for (const std::string folder : {"examples/cells/", "examples/networks/"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(data_root() / folder)) {
+      if (entry.path().extension() != ".rnn") continue;
+      EXPECT_TRUE(files.contains(folder + entry.path().filename().string())) << entry.path();
+    }
   }
 }
 

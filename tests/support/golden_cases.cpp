@@ -142,9 +142,8 @@ RunArgs golden_arguments(const Graph& graph, const GoldenCase& golden_case) {
   for (const StateDecl& state : graph.states) {
     std::vector<int64_t> shape = numbers(state.type);
     shape.insert(shape.begin(), size.batch);
-    args.initial_states.push_back(
-        make_array(golden_case, state.name, std::move(shape), 1, DType::f32,
-                   file.around(state.name)));
+    args.initial_states.push_back(make_array(golden_case, state.name, std::move(shape), 1,
+                                             DType::f32, file.around(state.name)));
   }
   return args;
 }

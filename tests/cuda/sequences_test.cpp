@@ -1,0 +1,74 @@
+// Units with sequence kernels and products of blocks compile for every architecture, without a GPU;
+// the types take turns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/kernel_abi.h"
+#include "passes/build_plan.h"
+#include "passes/pipeline.h"
+#include "tests/support/sequence_graphs.h"
+
+namespace rnnc::test {
+namespace {
+
+Plan plan_of(Graph graph, const PlanOptions& options) {
+  const Status simplified = run_pipeline(graph);
+  RNNC_CHECK(simplified.has_value(), "{}", simplified.error().message);
+  Result<Plan> plan = build_plan(graph, options);
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+bool has_blocks(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      if (gemm != nullptr && gemm->blocks > 1) return true;
+    }
+  }
+  return false;
+}
+
+class CudaSequences : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaSequences, Compile) {
+  for (const std::string name : {"Bidirectional", "Blocks", "Derived"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(fmt::format("{} in {}", name, to_string(dtype)));
+      const Plan plan =
+          plan_of(sequence_graph(name),
+                  {.dtype = dtype, .batch = 3, .max_steps = 8, .lengths = true, .resets = true});
+      EXPECT_TRUE(has_sequence_kernels(plan));
+      EXPECT_EQ(has_blocks(plan), name == "Blocks");
+      const Result<std::string> source = emit_cuda(plan);
+      ASSERT_TRUE(source.has_value()) << source.error().message;
+      const Result<std::string> cubin = compile_cubin(*source, GetParam());
+      EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaSequences, testing::ValuesIn(supported_cuda_archs()),
+                         [](const auto& arch) { return arch.param; });
+
+// Calls without lengths and resets pay nothing: neither do their kernels.
+TEST(CudaSequenceKernels, AreInUnitsThatLaunchThem) {
+  const auto source_of = [](const std::string& name, const PlanOptions& options) {
+    return emit_cuda(plan_of(sequence_graph(name), options)).value();
+  };
+  const auto has = [](const std::string& source) {
+    return source.find(kCudaMaskName) != std::string::npos &&
+           source.find(kCudaReverseName) != std::string::npos &&
+           source.find(kCudaTransposeName) != std::string::npos;
+  };
+  EXPECT_FALSE(has(source_of("Slices", {})));
+  EXPECT_TRUE(has(source_of("Slices", {.lengths = true})));
+  EXPECT_TRUE(has(source_of("Slices", {.resets = true})));
+  EXPECT_TRUE(has(source_of("Bidirectional", {})));  // reverses
+  EXPECT_TRUE(has(source_of("Derived", {})));        // transposes
+}
+
+}  // namespace
+}  // namespace rnnc::test
