@@ -6,7 +6,7 @@
 // 4. Capture the launches of neighbouring Step stages over one full chunk as one graph.
 //
 // A forward call runs its full chunks by replaying these graphs; what they read and write outside
-// resident memory they find through the parameter block, which a kernel at the start of the call
+// resident memory they find through the parameter block, which a kernel at the start of each sweep
 // fills in the stream's order, and whose step a kernel at the end of each chunk moves on.
 // Everything else, and everything on a stream that is being captured, is launched directly with
 // addresses of its own.

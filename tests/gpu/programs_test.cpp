@@ -90,7 +90,7 @@ void check_random_sequences(uint64_t seed, DType dtype, double tolerance) {
 }
 
 TEST(GpuPrograms, RandomSequencesInF32) {
-  for (uint64_t seed = 100; seed < 180; ++seed) check_random_sequences(seed, DType::f32, 2e-5);
+  for (uint64_t seed = 100; seed < 148; ++seed) check_random_sequences(seed, DType::f32, 2e-5);
 }
 
 TEST(GpuPrograms, RandomSequencesInBf16) {

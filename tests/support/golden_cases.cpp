@@ -7,8 +7,8 @@
 #include <optional>
 #include <regex>
 
-#include "frontend/unit.h"
 #include "passes/delays.h"
+#include "runtime/read_unit.h"
 #include "tests/support/deterministic.h"
 
 namespace rnnc::test {
@@ -35,12 +35,6 @@ std::map<std::string, std::string> find_sources() {
     }
   }
   return sources;
-}
-
-Result<ImportedFile> import_data(const std::string& importer, const std::string& path) {
-  const fs::path file = (fs::path(importer).parent_path() / path).lexically_normal();
-  if (!fs::exists(data_root() / file)) return fail("there is no file {}", file.string());
-  return ImportedFile{file.string(), read_data(file)};
 }
 
 std::vector<int64_t> numbers(const Type& type) {
@@ -113,9 +107,10 @@ std::vector<GoldenCase> golden_cases(const std::string& cell, const std::vector<
 Result<Graph> golden_graph(const GoldenCase& golden_case) {
   const Result<std::string> file = golden_source(golden_case.cell);
   if (!file) return tl::unexpected(file.error());
-  Unit unit(*file, read_data(*file), import_data);
-  std::optional<Graph> graph = unit.lower(golden_case.cell, golden_case.size.dims);
-  if (!graph) return fail("{}", unit.render());
+  Result<Unit> unit = read_unit(data_root() / *file);
+  if (!unit) return tl::unexpected(unit.error());
+  std::optional<Graph> graph = unit->lower(golden_case.cell, golden_case.size.dims);
+  if (!graph) return fail("{}", unit->render());
   const Result<DimBindings> dims = complete_bindings(*graph, golden_case.size.dims);
   if (!dims) return tl::unexpected(dims.error());
   graph->bind(*dims);
