@@ -153,7 +153,10 @@ void KernelEmitter::emit_row_values(uint32_t pass) {
       const auto value = row_values_.find(instruction.operands[0]);
       RNNC_CHECK(value != row_values_.end(), "kernel `{}` stores a whole row in one element",
                  kernel_.name);
-      builder_.CreateStore(builder_.CreateExtractElement(value->second, uint64_t{0}),
+      // LLVM 19 turns the work behind an extracted element into scalar work, and for AVX-512 cannot
+      // select what becomes of some comparisons; a fence, which is no instruction, keeps it whole.
+      Value* whole = builder_.CreateArithmeticFence(value->second, vector_);
+      builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}),
                            row_addresses_[instruction.argument]);
     } else if (!instruction.vector) {
       row_values_[i] = row_value(i);

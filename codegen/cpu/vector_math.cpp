@@ -195,11 +195,15 @@ Value* VectorMath::call_scalar_library(const std::string& name, llvm::ArrayRef<V
   llvm::Module* module = builder_.GetInsertBlock()->getModule();
   const llvm::FunctionCallee callee =
       module->getOrInsertFunction(name, llvm::FunctionType::get(element, parameters, false));
+  // For the fence see where KernelEmitter stores one element of a vector.
+  std::vector<Value*> whole;
+  for (Value* operand : operands) whole.push_back(builder_.CreateArithmeticFence(operand, type_));
   Value* result = llvm::PoisonValue::get(type_);
   for (unsigned lane = 0; lane < type_->getNumElements(); ++lane) {
     std::vector<Value*> elements;
-    for (Value* operand : operands)
+    for (Value* operand : whole) {
       elements.push_back(builder_.CreateExtractElement(operand, lane));
+    }
     result = builder_.CreateInsertElement(result, builder_.CreateCall(callee, elements), lane);
   }
   return result;

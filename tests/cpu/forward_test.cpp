@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 
+#include "frontend/unit.h"
 #include "runtime/kernel_cache.h"
 #include "tests/cpu/program_run.h"
 #include "tests/support/random_graph.h"
@@ -34,6 +35,26 @@ TEST(Forward, RandomGraphs) {
     options.chunk = 1 + static_cast<int64_t>(seed % 5);
     check(graph, options, 1 + static_cast<int64_t>(seed % 9), 1 + static_cast<int64_t>(seed % 3),
           seed, seed % 4 == 0);
+  }
+}
+
+// LLVM 19 could not select instructions for this one on AVX-512: choices made twice by one
+// comparison, for a value per row.
+TEST(Forward, NestedChoicesPerRow) {
+  Unit unit("choices.rnn", R"(cell Choices[I](x: [I], s: []) -> h {
+  state h: []
+  param p: [I]
+  param q: []
+  inner = where(s[t] != 0.3, 0.5, dot(p, x[t]) + h[t-1])
+  h[t] = clamp(max(0, where(s[t] != 0.3, inner, q)), -1, 1)
+})");
+  std::optional<Graph> graph = unit.lower("Choices", {});
+  ASSERT_TRUE(graph.has_value()) << unit.render();
+  graph->bind({{"I", 4}});
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    CompileOptions options;
+    options.dtype = dtype;
+    check(with_states(*graph), options, 5, 3, 1, true);
   }
 }
 
