@@ -1,6 +1,7 @@
 /// The syntax tree: what was written, names not yet looked up.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,10 @@ struct Definition {
   std::vector<Statement> body;
   /// "cell" or "network".
   std::string_view kind() const { return is_network ? "network" : "cell"; }
+  bool has_dim(std::string_view dim) const {
+    return std::ranges::any_of(
+        dims, [dim](const DimParameter& parameter) { return parameter.name.text == dim; });
+  }
 };
 
 struct Function {

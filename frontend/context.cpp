@@ -132,6 +132,15 @@ void Context::report_clash(const ast::Identifier& name, const ast::Identifier& f
         {{first.location, "first here"}});
 }
 
+std::string Context::circle(const ast::Identifier& name) const {
+  if (running_.back() == &name) return "";
+  std::string text = ": ";
+  for (auto at = std::ranges::find(running_, &name); at != running_.end(); ++at) {
+    text += (*at)->text + " → ";
+  }
+  return text + name.text;
+}
+
 std::string Context::quote(SourceLocation location) const {
   const std::string_view source = files_[location.file].slice(location);
   std::string text;

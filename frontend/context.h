@@ -66,6 +66,10 @@ class Context {
   enum class Progress : uint8_t { None, Running, Good, Bad };
   /// How far the symbolic check of a cell, network, fn or const is.
   Progress& progress(const void* item) { return progress_[item]; }
+  /// Names of the items that are being checked, each called by the one before it.
+  std::vector<const ast::Identifier*>& running() { return running_; }
+  /// ": A → B → A" if the running `name` is called again by another; "" if it calls itself.
+  std::string circle(const ast::Identifier& name) const;
   /// Values of the consts checked so far.
   std::map<const ast::Constant*, double>& constant_values() { return constant_values_; }
 
@@ -96,6 +100,7 @@ class Context {
   int budget_;
   bool exhausted_ = false;
   std::map<const void*, Progress> progress_;
+  std::vector<const ast::Identifier*> running_;
   std::map<const ast::Constant*, double> constant_values_;
 };
 

@@ -99,9 +99,11 @@ void Diagnostics::warning(SourceLocation location, std::string message, std::str
   report({Severity::Warning, location, std::move(message), std::move(hint), {}});
 }
 
-std::string Diagnostics::render(const std::vector<SourceFile>& files) const {
+std::string Diagnostics::render(const std::vector<SourceFile>& files, bool warnings) const {
   std::vector<const Diagnostic*> sorted;
-  for (const Diagnostic& diagnostic : all_) sorted.push_back(&diagnostic);
+  for (const Diagnostic& diagnostic : all_) {
+    if (warnings || diagnostic.severity == Severity::Error) sorted.push_back(&diagnostic);
+  }
   std::ranges::stable_sort(sorted, {}, [](const Diagnostic* d) { return place(*d); });
   std::string out;
   for (const Diagnostic* diagnostic : sorted) {
@@ -120,11 +122,12 @@ std::string Diagnostics::render(const std::vector<SourceFile>& files) const {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  // Edit distance in halves: a change of case or an underscore more or less costs one half.
+  // Edit distance in halves: a change of case or an underscore more or less costs one half. Two
+  // neighbours that changed places are one edit.
   const auto weight = [](char c) -> size_t { return c == '_' ? 1 : 2; };
   std::string nearest;
   size_t best = std::max<size_t>(name.size() / 3 * 2, 1) + 1;  // a third of the letters may be off
-  std::vector<size_t> above, row;
+  std::vector<size_t> before, above, row;
   for (const std::string& candidate : candidates) {
     const size_t difference =
         std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size());
@@ -132,13 +135,17 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     if (std::ranges::equal(candidate, name, {}, lower_case, lower_case)) return candidate;
     above.assign(1, 0);
     for (const char c : candidate) above.push_back(above.back() + weight(c));
-    for (const char a : name) {
+    for (size_t i = 0; i < name.size(); ++i) {
+      const char a = name[i];
       row.assign(1, above[0] + weight(a));
       for (size_t j = 0; j < candidate.size(); ++j) {
         const char b = candidate[j];
         const size_t change = a == b ? 0 : (a ^ b) == 0x20 ? 1 : 2;
         row.push_back(std::min({above[j + 1] + weight(a), row[j] + weight(b), above[j] + change}));
+        const bool swapped = i > 0 && j > 0 && a == candidate[j - 1] && b == name[i - 1];
+        if (swapped) row.back() = std::min(row.back(), before[j - 1] + 2);
       }
+      std::swap(before, above);
       std::swap(above, row);
     }
     if (above.back() >= best) continue;

@@ -40,8 +40,8 @@ class Diagnostics {
 
   bool has_errors() const { return error_count_ > 0; }
   const std::vector<Diagnostic>& all() const { return all_; }
-  /// Sorted by place, rendered with source line, caret and hint.
-  std::string render(const std::vector<SourceFile>& files) const;
+  /// Sorted by place, rendered with source line, caret and hint; if so wished, errors alone.
+  std::string render(const std::vector<SourceFile>& files, bool warnings = true) const;
 
  private:
   std::vector<Diagnostic> all_;

@@ -49,7 +49,7 @@ void Elaborator::top_level_dims(const ast::Definition& definition) {
     binding.dim = Dim::symbol(parameter.name.text);
     if (!bind(parameter.name, std::move(binding))) continue;
     graph_.dims.push_back({parameter.name.text, number});
-    if (number) defaults_[parameter.name.text] = *number;
+    if (number && *number >= 1) defaults_[parameter.name.text] = *number;
   }
 }
 

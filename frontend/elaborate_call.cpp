@@ -24,12 +24,6 @@ std::string join_names(const List& list, Name&& name) {
   return text;
 }
 
-bool declares(const ast::Definition& definition, std::string_view dim) {
-  return std::ranges::any_of(definition.dims, [&](const ast::DimParameter& parameter) {
-    return parameter.name.text == dim;
-  });
-}
-
 }  // namespace
 
 Value Elaborator::call(const Expr& expr) {
@@ -113,9 +107,10 @@ template <typename Item>
 bool Elaborator::check_callee(const Item& callee, const Expr& expr) {
   if (context_.progress(&callee) == Context::Progress::Running) {
     const bool called = expr.kind == Expr::Kind::Call;
-    error(called ? expr.text_location : expr.location,
-          fmt::format("`{}` is defined by itself", callee.name.text),
-          called ? "recurrence over time is a state: `h[t-1]`" : "");
+    error(
+        called ? expr.text_location : expr.location,
+        fmt::format("`{}` is defined by itself{}", callee.name.text, context_.circle(callee.name)),
+        called ? "recurrence over time is a state: `h[t-1]`" : "");
     return false;
   }
   if (check(context_, callee)) return true;
@@ -217,9 +212,14 @@ std::string Elaborator::layer_name(const ast::Definition& callee, const Expr& ex
     return fmt::format("{}.{}", callee.name.text, frame_->layer_counts[callee.name.text]++);
   }
   const std::string& name = expr.layer->text;
-  if (!frame_->layer_names.insert(name).second) {
+  const auto [first, fresh] = frame_->layer_names.emplace(name, expr.layer->location);
+  if (!fresh) {
+    std::vector<Diagnostic::Note> notes;  // none if it is one place, in a loop
+    if (first->second.begin != expr.layer->location.begin) {
+      notes.push_back({first->second, "first here"});
+    }
     error(expr.layer->location, fmt::format("two layers are named `{}`", name),
-          "without `as`, layers are numbered");
+          "without `as`, layers are numbered", std::move(notes));
   }
   const Binding* taken = frame_->find(name);
   if (taken && (taken->kind == Binding::Kind::Param || taken->kind == Binding::Kind::State)) {
@@ -236,7 +236,7 @@ bool Elaborator::explicit_dims(const ast::Definition& callee, const Expr& expr, 
     const std::string& name = argument.name.text;
     const auto value = dim(*argument.value);
     good = good && value && check_extent(*value, argument.value->location);
-    if (!declares(callee, name)) {
+    if (!callee.has_dim(name)) {
       std::vector<std::string> names;
       for (const ast::DimParameter& parameter : callee.dims) names.push_back(parameter.name.text);
       const std::string list = fmt::format("{}", fmt::join(names, ", "));
@@ -250,6 +250,7 @@ bool Elaborator::explicit_dims(const ast::Definition& callee, const Expr& expr, 
       Binding& binding = frame.names[name];
       if (value) binding.kind = Binding::Kind::Dim;
       if (value) binding.dim = *value;
+      binding.location = argument.name.location;
     }
   }
   return good;
@@ -271,11 +272,12 @@ bool Elaborator::inferred_dims(const ast::Definition& callee, const Expr& expr,
     }
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const std::string& name = dims[axis]->text;
-      if (dims[axis]->kind != Expr::Kind::Name || !declares(callee, name)) continue;
+      if (dims[axis]->kind != Expr::Kind::Name || !callee.has_dim(name)) continue;
       const auto [place, fresh] = frame.names.try_emplace(name);
       if (!fresh) continue;
       place->second.kind = Binding::Kind::Dim;
       place->second.dim = shape[axis];
+      place->second.location = expr.children[i]->location;
     }
   }
   bool good = true;
@@ -293,6 +295,7 @@ bool Elaborator::inferred_dims(const ast::Definition& callee, const Expr& expr,
     Binding& binding = frame.names[parameter.name.text];
     if (value) binding.kind = Binding::Kind::Dim;
     if (value) binding.dim = *value;
+    binding.location = parameter.name.location;
     good = good && value;
   }
   return good;
@@ -317,11 +320,19 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
     good = good && expected;
     if (!expected || type.shape == *expected) continue;
     const std::vector<Type> types = {{*expected}, type};
+    std::vector<Diagnostic::Note> notes = {{input.name.location, "the input is declared here"}};
+    for (size_t axis = 0; axis < expected->size(); ++axis) {
+      const std::string& dim = input.shape[axis]->text;
+      if (type.shape[axis] == (*expected)[axis] || !callee.has_dim(dim)) continue;
+      notes.push_back(
+          {frame.find(dim)->location, fmt::format("this makes the dim `{}` of `{}` {}", dim,
+                                                  expr.text, (*expected)[axis].to_string())});
+    }
     error(expr.children[i]->location,
           fmt::format("`{}` takes `{}` of shape {}, but {} is {}", expr.text, input.name.text,
                       to_string(*expected), quote(*expr.children[i]), describe(type)) +
               values_in(types),
-          "", {{input.name.location, "the input is declared here"}});
+          "", std::move(notes));
     good = false;
   }
   return good;

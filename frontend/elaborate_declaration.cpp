@@ -58,7 +58,7 @@ std::optional<Shape> Elaborator::blocks(const Declaration& declaration,
                         quote(count)));
       return std::nullopt;
     }
-    const Dim known = part->bind(given_);
+    const Dim known = part->bind(known_dims());
     if (known.symbols().empty() && !known.constant()) {
       error(count.location,
             fmt::format("{} blocks do not divide `{}`", quote(count), whole.to_string()) +

@@ -90,6 +90,11 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
     hint = fmt::format("dims are declared after the name: `{} {}[{}{}](…)`", definition.kind(),
                        definition.name.text, list, expr.text);
   }
+  if (frame_->definition && frame_->definition->has_dim(expr.text)) {
+    error(expr.location, fmt::format("the dim `{}` has no value here", expr.text),
+          "the default of a dim is a whole number");
+    return std::nullopt;
+  }
   const bool time = expr.text == "t";
   error(expr.location,
         time ? fmt::format("`t` is the time step, not {}", noun)
@@ -150,7 +155,7 @@ bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
     return false;
   }
   if (!check_whole(dim, location)) return false;
-  if (dim.bind(given_).constant() != 0) return true;
+  if (dim.bind(known_dims()).constant() != 0) return true;
   error(location,
         fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(), values_in({Type{{dim}}})));
   return false;
@@ -158,12 +163,19 @@ bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
 
 /// False, after an error, if the dim is fractional or out of bounds, as far as that is known.
 bool Elaborator::check_whole(const Dim& dim, SourceLocation location) {
+  const DimBindings known = known_dims();
   for (const std::string& symbol : dim.symbols()) {
-    if (!given_.contains(symbol)) return true;
+    if (!known.contains(symbol)) return true;
   }
-  const Result<int64_t> size = dim.evaluate(given_);
+  const Result<int64_t> size = dim.evaluate(known);
   if (!size) error(location, size.error().message);
   return size.has_value();
+}
+
+DimBindings Elaborator::known_dims() const {
+  DimBindings known = given_;
+  if (assume_dims_) known.insert(defaults_.begin(), defaults_.end());
+  return known;
 }
 
 std::optional<int64_t> Elaborator::integer(const Expr& expr, std::string_view noun) {

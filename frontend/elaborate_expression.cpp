@@ -151,10 +151,13 @@ Value Elaborator::unknown_name(const Expr& expr) {
     for (const auto& [known, binding] : frame_->names) {
       if (binding.kind != Binding::Kind::Poison) names.push_back(known);
     }
-    const bool in_function = frame_->kind == Frame::Kind::Function;
+    const std::string hint =
+        frame_->kind == Frame::Kind::Function ? "a fn sees its arguments and consts alone"
+        : frame_->definition
+            ? fmt::format("params and states are declared: `param {}: […]`", expr.text)
+            : "";
     error(expr.location, fmt::format("unknown name `{}`", expr.text),
-          did_you_mean(expr.text, names,
-                       in_function ? "a fn sees its arguments and consts alone" : ""));
+          did_you_mean(expr.text, names, hint));
   }
   frame_->names[expr.text] = {};  // once is enough
   return {};

@@ -20,16 +20,18 @@ bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
   Progress& progress = context.progress(&item);
   if (progress == Progress::None) {
     progress = Progress::Running;
+    context.running().push_back(&item.name);
     progress = elaborate() ? Progress::Good : Progress::Bad;
+    context.running().pop_back();
   }
   return progress == Progress::Good;
 }
 
 }  // namespace
 
-bool check(Context& context, const ast::Definition& definition) {
+bool check(Context& context, const ast::Definition& definition, const DimBindings& dims) {
   return check_once(context, definition, [&] {
-    return Elaborator(context, {}, /*assume_dims=*/true).definition(definition).has_value();
+    return Elaborator(context, dims, /*assume_dims=*/true).definition(definition).has_value();
   });
 }
 
@@ -50,6 +52,7 @@ bool check(Context& context, const ast::Constant& constant) {
 std::optional<Graph> lower(Context& context, const ast::Definition& definition,
                            const DimBindings& dims) {
   context.progress(&definition) = Progress::Running;  // calls of itself are recursions
+  context.running().push_back(&definition.name);
   const Context::View view(context, definition.name.location.file);
   return Elaborator(context, dims, /*assume_dims=*/false).definition(definition);
 }
@@ -175,10 +178,11 @@ std::string Elaborator::values_in(const std::vector<Type>& types) const {
       for (const std::string& symbol : dim.symbols()) symbols.insert(symbol);
     }
   }
+  const DimBindings known = known_dims();
   std::string text;
   for (const std::string& symbol : symbols) {
-    const auto value = given_.find(symbol);
-    if (value == given_.end()) continue;
+    const auto value = known.find(symbol);
+    if (value == known.end()) continue;
     text += fmt::format("{}{} = {}", text.empty() ? " (" : ", ", symbol, value->second);
   }
   return text.empty() ? text : text + ")";

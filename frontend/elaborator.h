@@ -23,8 +23,9 @@
 namespace rnnc {
 
 /// Check an item by itself, with symbolic dims; true if it is free of errors. Each is checked once
-/// per Context; callers see a recursion as `Context::Progress::Running`.
-bool check(Context& context, const ast::Definition& definition);
+/// per Context; callers see a recursion as `Context::Progress::Running`. Where numbers matter,
+/// dims have those of `dims`, or else their defaults.
+bool check(Context& context, const ast::Definition& definition, const DimBindings& dims = {});
 bool check(Context& context, const ast::Function& function);
 bool check(Context& context, const ast::Constant& constant);
 
@@ -83,6 +84,8 @@ class Elaborator {
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
   bool check_extent(const Dim& dim, SourceLocation location);
   bool check_whole(const Dim& dim, SourceLocation location);
+  /// The numbers that the caller gave; in a check, which stands for all calls, the defaults too.
+  DimBindings known_dims() const;
   /// The number of a dim expression.
   std::optional<int64_t> integer(const ast::Expr& expr, std::string_view noun);
   std::optional<int64_t> integer(const Dim& dim, SourceLocation location, std::string_view noun);
@@ -152,7 +155,7 @@ class Elaborator {
   /// "did you mean `W_i`?", or `otherwise`.
   static std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                                   std::string otherwise = {});
-  /// " (H = 4, I = 3)": values of the dims in these types, as far as the caller gave them.
+  /// " (H = 4, I = 3)": values of the dims in these types, as far as they are known.
   std::string values_in(const std::vector<Type>& types) const;
   void remove_dead_nodes();
   void settle_consumed_dims();

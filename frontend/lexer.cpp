@@ -147,6 +147,8 @@ class Lexer {
   }
 
   void next_token() {
+    const bool after_import = !tokens_.empty() && tokens_.back().kind == TokenKind::Import;
+    if (after_import && !starts_line_ && peek(0) != '"') return unquoted();
     if (is_digit(peek(0))) return number();
     if (name_length() > 0) return name();
     if (peek(0) == '"') return string();
@@ -260,14 +262,22 @@ class Lexer {
     tokens_.back().text = tokens_.back().text.substr(1, close - 1);
   }
 
+  /// `import lstm.rnn`: one mistake, whatever the name is made of.
+  void unquoted() {
+    const std::string_view name = rest().substr(0, rest().find_first_of(" \t\r\n"));
+    bad(name.size(), "the file to import stands in quotes", "write `import \"file.rnn\"`");
+  }
+
   void bad_character() {
     const utf8::Character decoded = utf8::decode(rest());
     const std::string_view character = rest().substr(0, decoded.length);
     const auto* habit =
         std::ranges::find(kHabits, character, [](const auto& pair) { return pair.first; });
-    bad(character.size(),
+    size_t length = character.size();  // `&&` is one mistake, not two
+    while (rest().substr(length).starts_with(character)) length += character.size();
+    bad(length,
         utf8::is_printable(decoded.code_point)
-            ? fmt::format("`{}` has no meaning here", character)
+            ? fmt::format("`{}` has no meaning here", rest().substr(0, length))
             : fmt::format("a control character (U+{:04X})",
                           static_cast<uint32_t>(decoded.code_point)),
         habit == kHabits.end() ? "" : std::string(habit->second));

@@ -45,7 +45,9 @@ class Loader {
     };
     if (!importer_) return wrong("there is no place here to import files from");
     Result<ImportedFile> found = importer_(files_[importing].name(), import.path);
-    if (!found) return wrong(std::move(found.error().message));
+    if (!found) {
+      return wrong(std::move(found.error().message), "a path is relative to the file that imports");
+    }
     const auto known = std::ranges::find(files_, found->name, &SourceFile::name);
     const auto file = static_cast<uint32_t>(known - files_.begin());
     if (known != files_.end()) {

@@ -289,7 +289,9 @@ class Parser {
       return false;
     }
     if (tokens_.at_line_end() || !tokens_.is(TokenKind::Assign)) {
-      tokens_.error_expected("`=`", "a statement gives a value to a name: `y = …`");
+      const bool choice = !result.targets.empty() && result.targets.front().name.text == "if";
+      tokens_.error_expected("`=`", choice ? "one of two values is `where(condition, a, b)`"
+                                           : "a statement gives a value to a name: `y = …`");
       return false;
     }
     tokens_.advance();

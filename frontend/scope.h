@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -85,7 +84,7 @@ struct Frame {
   std::map<std::string, Binding, std::less<>> names;
   std::vector<Given> given;
   std::map<std::string, int, std::less<>> layer_counts;
-  std::set<std::string, std::less<>> layer_names;
+  std::map<std::string, SourceLocation, std::less<>> layer_names;  // given with `as`, and where
 
   /// Whether it can call cells and networks.
   bool has_layers() const { return kind == Kind::Cell || kind == Kind::Network; }

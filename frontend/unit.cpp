@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "frontend/ast.h"
@@ -21,7 +22,9 @@ const ast::Identifier* name_of(const ast::Item& item) {
   return nullptr;
 }
 
-/// Reports names in `dims` that the definition does not have, and values below 1.
+constexpr int64_t kLargestDim = std::numeric_limits<int32_t>::max();
+
+/// Reports names in `dims` that the definition does not have, and values that no dim has.
 void check_dims(Context& context, const ast::Definition& definition, const DimBindings& dims) {
   std::vector<std::string> names;
   for (const ast::DimParameter& dim : definition.dims) names.push_back(dim.name.text);
@@ -34,6 +37,9 @@ void check_dims(Context& context, const ast::Definition& definition, const DimBi
                                      : fmt::format("its dims are {}", fmt::join(names, ", ")));
     } else if (value < 1) {
       context.error(kNoPlace, fmt::format("the dim `{}` is {}, but dims start at 1", name, value));
+    } else if (value > kLargestDim) {
+      context.error(kNoPlace,
+                    fmt::format("the dim `{}` is {}, above {}", name, value, kLargestDim));
     }
   }
 }
@@ -50,9 +56,14 @@ Unit::~Unit() = default;
 Unit::Unit(Unit&&) noexcept = default;
 Unit& Unit::operator=(Unit&&) noexcept = default;
 
-bool Unit::check() {
+bool Unit::check(std::string_view name, const DimBindings& dims) {
   if (!parsed_) return false;
   Context context(modules_, files_, diagnostics_);
+  if (const ast::Definition* definition = context.definition(name)) {
+    check_dims(context, *definition, dims);
+    if (context.errors() > 0) return false;
+    rnnc::check(context, *definition, dims);
+  }
   for (size_t file = 0; file + 1 < modules_.size(); ++file) {  // the prelude's comes last
     for (const ast::Item& item : modules_[file].items) {
       if (const auto* constant = std::get_if<ast::Constant>(&item)) {

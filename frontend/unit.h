@@ -27,8 +27,9 @@ class Unit {
   Unit(Unit&&) noexcept;
   Unit& operator=(Unit&&) noexcept;
 
-  /// Checks every definition, with symbolic dims. Returns true if there is no error.
-  bool check();
+  /// Checks every definition, with symbolic dims; where numbers matter, as in loops, with the
+  /// defaults, or for the cell or network `name` with `dims`. Returns true if there is no error.
+  bool check(std::string_view name = {}, const DimBindings& dims = {});
 
   /// The step Graph of a cell or network, or nothing with the reason in `diagnostics()`. Symbols
   /// in `dims` (and, failing that, their defaults) decide loop bounds and array lengths; shapes in
@@ -43,7 +44,7 @@ class Unit {
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
   /// All diagnostics as text for a terminal.
-  std::string render() const { return diagnostics_.render(files_); }
+  std::string render(bool warnings = true) const { return diagnostics_.render(files_, warnings); }
   /// The syntax tree as .rnn text: of the file, or of one definition, const or fn wherever it is.
   std::string print_ast(std::optional<std::string_view> name = std::nullopt) const;
 

@@ -10,6 +10,8 @@
 namespace rnnc {
 namespace {
 
+constexpr int64_t kNoSize = -1;  // which no array's axis has
+
 /// A declared array and what was given for it.
 struct Declared {
   std::string kind;
@@ -103,6 +105,9 @@ ExpectedArray DimInference::expect(const Declared& array) const {
   for (const Dim& dim : array.shape) {
     const Result<int64_t> size = dim.evaluate(bindings_);
     expected.shape.push_back(size ? std::optional(*size) : std::nullopt);
+    const Dim bound = dim.bind(bindings_);
+    // One unknown symbol that the array did not decide: no value of it makes this size.
+    if (array.given != nullptr && bound.symbols().size() == 1) expected.shape.back() = kNoSize;
     names += (names.empty() ? "" : ", ") + dim.to_string();
     values += (values.empty() ? "" : ", ") + (size ? std::to_string(*size) : dim.to_string());
     symbolic |= !dim.constant();

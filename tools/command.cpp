@@ -139,16 +139,13 @@ std::optional<Definition> load_definition(const Source& source) {
     return std::nullopt;
   }
   Definition definition{std::move(*unit), source.cell};
-  const bool good = definition.unit.check();
+  const std::vector<std::string> names = definition.unit.definitions();
+  if (definition.name.empty() && names.size() == 1) definition.name = names.front();
+  const bool good = definition.unit.check(definition.name, source.dims);
   fmt::print(stderr, "{}", definition.unit.render());
   if (!good) return std::nullopt;
 
-  const std::vector<std::string> names = definition.unit.definitions();
   if (definition.name.empty()) {
-    if (names.size() == 1) {
-      definition.name = names.front();
-      return definition;
-    }
     report({names.empty() ? fmt::format("{} defines no cell", quote(source.file))
                           : fmt::format("{} defines {}: choose one with --cell NAME",
                                         quote(source.file), list_names(names))});
@@ -167,7 +164,8 @@ std::optional<Definition> load_definition(const Source& source) {
 
 std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims) {
   std::optional<Graph> graph = definition.unit.lower(definition.name, dims);
-  if (!graph) fmt::print(stderr, "{}", definition.unit.render());
+  // Warnings are printed already.
+  if (!graph) fmt::print(stderr, "{}", definition.unit.render(/*warnings=*/false));
   return graph;
 }
 

@@ -1,7 +1,9 @@
 /// The `rnnc` command.
 
+#include <algorithm>
 #include <new>
 
+#include "runtime/describe.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {
@@ -28,6 +30,36 @@ std::string version() {
   return fmt::format("rnnc {} (backends:{})", RNNC_VERSION, backends.empty() ? " none" : backends);
 }
 
+/// Prints what is wrong and the known word that was most likely meant.
+int report_word(const std::string& problem, const std::string& word,
+                const std::vector<std::string>& known, const std::string& help) {
+  const std::string nearest = nearest_name(word, known);
+  fmt::print(stderr, "{}{}\nRun `{} --help` for more information.\n", problem,
+             nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest), help);
+  return kUsage;
+}
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// What a command does not take: an unknown option, else a word that follows nothing.
+int report_unexpected(const CLI::App& command) {
+  const std::vector<std::string> rest = command.remaining();
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const auto option = std::ranges::find_if(rest, is_option);
+  const std::string word = option == rest.end() ? rest.front() : *option;
+  std::vector<std::string> names;
+  for (const CLI::Option* known : command.get_options()) {
+    for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  const char* problem = option == rest.end() ? "unexpected" : "unknown option";
+  return report_word(fmt::format("{} {}", problem, quote(word)), word, names,
+                     "rnnc " + command.get_name());
+}
+
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "rnnc");
   app.footer(kFooter);
@@ -40,8 +72,16 @@ int run(int argc, char** argv) {
   add_weights(app, exit_code);
   add_devices(app, exit_code);
   add_cache(app, exit_code);
+  // CLI11 does not say which command or option it does not know.
+  const std::vector<std::string> commands = names_of_commands(app);
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::count(commands, argv[1]) == 0) {
+    return report_word(fmt::format("there is no command {}", quote(argv[1])), argv[1], commands,
+                       "rnnc");
+  }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    return report_unexpected(*app.get_subcommands().front());
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 
 #include "runtime/describe.h"
@@ -164,6 +165,10 @@ std::string check_usage(const Options& options) {
   if (!files.weights.map.empty() && files.weights.tensors.empty()) {
     return "--weight-map is for --weights, which is not given";
   }
+  if (options.tf32 && (options.dtype != "f32" || options.device == "cpu")) {
+    return fmt::format("--tf32 is for f32 on a GPU, not for {} on {}", options.dtype,
+                       options.device);
+  }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
     return fmt::format("--carry-in gives every state, {} too: it excludes --init",
                        quote(files.initial_states.front().name));
@@ -199,6 +204,15 @@ int run_run(const CLI::App& command, Options& options) {
   return status ? kOk : report(status.error());
 }
 
+/// CLI11 itself takes -1, as 2^64 - 1.
+std::string check_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && rest == end) return "";
+  return fmt::format("expected a whole number from 0 to 2^64 - 1, got {}", quote(text));
+}
+
 std::string check_device(const std::string& text) {
   const Result<Device> device = Device::parse(text);
   return device ? "" : device.error().message;
@@ -212,7 +226,7 @@ void add_array_options(CLI::App& command, Options& options) {
           "--seed", options.seed,
           "Random weights instead, the same for the same number on every machine: uniform in "
           "[-1/sqrt(n), 1/sqrt(n)] for a param whose last axis has n elements")
-      ->check(CLI::NonNegativeNumber)
+      ->check(check_seed)
       ->type_name("NUMBER");
   add_named_files(command, "--input", files.inputs, "An input [T, B, ...]; may be repeated");
   add_named_files(command, "--init", files.initial_states,

@@ -18,10 +18,13 @@
 namespace rnnc {
 namespace {
 
+Status check_dtype(DType dtype) {
+  if (dtype == DType::f32 || dtype == DType::f64) return {};
+  return fail("the CPU runs f32 and f64, not {}", to_string(dtype));
+}
+
 Status check_types(const Plan& plan) {
-  if (plan.dtype != DType::f32 && plan.dtype != DType::f64) {
-    return fail("the CPU runs f32 and f64, not {}", to_string(plan.dtype));
-  }
+  if (Status status = check_dtype(plan.dtype); !status) return status;
   for (const Kernel& kernel : plan.kernels) {
     for (const Kernel::Argument& argument : kernel.arguments) {
       RNNC_CHECK(argument.dtype == plan.dtype, "kernel `{}` of a plan in {} has an argument in {}",
@@ -31,32 +34,55 @@ Status check_types(const Plan& plan) {
   return {};
 }
 
-Result<std::unique_ptr<llvm::Module>> build_module(const Plan& plan, const HostTarget& host,
-                                                   llvm::LLVMContext& context) {
-  if (auto checked = check_types(plan); !checked) return tl::unexpected(checked.error());
+using Module = std::unique_ptr<llvm::Module>;
+
+Result<Module> make_module(const HostTarget& host, llvm::LLVMContext& context) {
   auto machine = make_target_machine(host);
   if (!machine) return tl::unexpected(machine.error());
   auto module = std::make_unique<llvm::Module>("rnnc", context);
   module->setTargetTriple(host.triple);
   module->setDataLayout((*machine)->createDataLayout());
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    emit_kernel(*module, host, plan.kernels[i], plan.dtype, kernel_name(i));
-  }
-  if (has_products(plan)) emit_gemm_tiles(*module, host, plan.dtype);
+  return module;
+}
 
+void check(const llvm::Module& module) {
   std::string problems;
   llvm::raw_string_ostream stream(problems);
-  RNNC_CHECK(!llvm::verifyModule(*module, &stream), "{}", problems);
+  RNNC_CHECK(!llvm::verifyModule(module, &stream), "{}", problems);
+}
+
+Result<Module> kernels_module(const Plan& plan, const HostTarget& host,
+                              llvm::LLVMContext& context) {
+  if (Status checked = check_types(plan); !checked) return tl::unexpected(checked.error());
+  Result<Module> module = make_module(host, context);
+  if (!module) return module;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    emit_kernel(**module, host, plan.kernels[i], plan.dtype, kernel_name(i));
+  }
+  check(**module);
   return module;
+}
+
+/// The kernels and the tiles.
+Result<Module> whole_module(const Plan& plan, const HostTarget& host, llvm::LLVMContext& context) {
+  Result<Module> module = kernels_module(plan, host, context);
+  if (!module || !has_products(plan)) return module;
+  emit_gemm_tiles(**module, host, plan.dtype);
+  check(**module);
+  return module;
+}
+
+std::string print(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
 }
 
 /// The emitter already does what an optimiser would (vectors, unrolling, fusion), so all that is
 /// left to do before code generation is to compute equal values once.
-Result<std::string> generate_code(const Plan& plan, CpuLevel level, llvm::CodeGenFileType type) {
-  const HostTarget& host = host_target(level);
-  llvm::LLVMContext context;
-  auto module = build_module(plan, host, context);
-  if (!module) return tl::unexpected(module.error());
+Result<std::string> generate_code(llvm::Module& module, const HostTarget& host,
+                                  llvm::CodeGenFileType type) {
   auto machine = make_target_machine(host);
   if (!machine) return tl::unexpected(machine.error());
   llvm::SmallVector<char, 0> code;
@@ -68,7 +94,7 @@ Result<std::string> generate_code(const Plan& plan, CpuLevel level, llvm::CodeGe
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, type)) {
     return fail("LLVM cannot write this kind of file for {}", host.triple);
   }
-  passes.run(**module);
+  passes.run(module);
   return std::string(code.begin(), code.end());
 }
 
@@ -76,20 +102,43 @@ Result<std::string> generate_code(const Plan& plan, CpuLevel level, llvm::CodeGe
 
 Result<std::string> emit_llvm(const Plan& plan, CpuLevel level) {
   llvm::LLVMContext context;
-  auto module = build_module(plan, host_target(level), context);
-  if (!module) return tl::unexpected(module.error());
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  (*module)->print(stream, nullptr);
-  return text;
+  return whole_module(plan, host_target(level), context).map([](const Module& module) {
+    return print(*module);
+  });
+}
+
+Result<std::string> emit_kernels_llvm(const Plan& plan, CpuLevel level) {
+  llvm::LLVMContext context;
+  return kernels_module(plan, host_target(level), context).map([](const Module& module) {
+    return print(*module);
+  });
 }
 
 Result<std::string> emit_assembly(const Plan& plan, CpuLevel level) {
-  return generate_code(plan, level, llvm::CodeGenFileType::AssemblyFile);
+  llvm::LLVMContext context;
+  const HostTarget& host = host_target(level);
+  const Result<Module> module = whole_module(plan, host, context);
+  if (!module) return tl::unexpected(module.error());
+  return generate_code(**module, host, llvm::CodeGenFileType::AssemblyFile);
 }
 
 Result<std::string> compile_object(const Plan& plan, CpuLevel level) {
-  return generate_code(plan, level, llvm::CodeGenFileType::ObjectFile);
+  llvm::LLVMContext context;
+  const HostTarget& host = host_target(level);
+  const Result<Module> module = kernels_module(plan, host, context);
+  if (!module) return tl::unexpected(module.error());
+  return generate_code(**module, host, llvm::CodeGenFileType::ObjectFile);
+}
+
+Result<std::string> compile_gemm_object(DType dtype, CpuLevel level) {
+  if (Status checked = check_dtype(dtype); !checked) return tl::unexpected(checked.error());
+  llvm::LLVMContext context;
+  const HostTarget& host = host_target(level);
+  const Result<Module> module = make_module(host, context);
+  if (!module) return tl::unexpected(module.error());
+  emit_gemm_tiles(**module, host, dtype);
+  check(**module);
+  return generate_code(**module, host, llvm::CodeGenFileType::ObjectFile);
 }
 
 }  // namespace rnnc

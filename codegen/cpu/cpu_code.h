@@ -44,18 +44,29 @@ std::string cpu_summary();
 /// "19.1.7".
 std::string llvm_version();
 
-/// LLVM IR before and assembly after optimisation, for `rnnc emit`. The IR names all that the
-/// object code depends on besides `cpu_target_description` and `llvm_version`.
+/// LLVM IR before and assembly after optimisation, for `rnnc emit`: the plan's kernels and, if it
+/// has products, their tiles.
 Result<std::string> emit_llvm(const Plan& plan, CpuLevel level = CpuLevel::Host);
 Result<std::string> emit_assembly(const Plan& plan, CpuLevel level = CpuLevel::Host);
 
-/// Relocatable object code of the plan's kernels: what the kernel cache keeps.
+/// LLVM IR of the kernels alone: all that their object code depends on besides
+/// `cpu_target_description` and `llvm_version`.
+Result<std::string> emit_kernels_llvm(const Plan& plan, CpuLevel level = CpuLevel::Host);
+
+/// Relocatable object code of a plan's kernels, and of the products' tiles, which are the same for
+/// all plans of a dtype: what the kernel cache keeps.
 Result<std::string> compile_object(const Plan& plan, CpuLevel level = CpuLevel::Host);
+Result<std::string> compile_gemm_object(DType dtype, CpuLevel level = CpuLevel::Host);
+
+/// Whether any launch of the plan is a matrix product, so that it needs the tiles.
+bool has_products(const Plan& plan);
 
 /// Object code loaded into this process.
 class CpuModule {
  public:
+  /// `gemm_object` counts only if the plan has products.
   static Result<std::unique_ptr<CpuModule>> load(const Plan& plan, const std::string& object,
+                                                 const std::string& gemm_object,
                                                  CpuLevel level = CpuLevel::Host);
   virtual ~CpuModule() = default;
   /// One per `Plan::kernels`; valid while the module lives.

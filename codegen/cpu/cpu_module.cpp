@@ -19,7 +19,8 @@ std::string describe(llvm::Error error) {
 
 class JitModule : public CpuModule {
  public:
-  Status load_object(const Plan& plan, const std::string& object, const HostTarget& host) {
+  Status load_objects(const Plan& plan, const std::string& object, const std::string& gemm_object,
+                      const HostTarget& host) {
     llvm::orc::JITTargetMachineBuilder machine{llvm::Triple(host.triple)};
     auto jit = llvm::orc::LLJITBuilder()
                    .setJITTargetMachineBuilder(std::move(machine))
@@ -28,10 +29,9 @@ class JitModule : public CpuModule {
     if (!jit) return fail("cannot start the JIT: {}", describe(jit.takeError()));
     jit_ = std::move(*jit);
     if (auto linked = link_libraries(); !linked) return linked;
-    // The copy is the JIT's: it may keep the object longer than our caller does.
-    auto buffer = llvm::MemoryBuffer::getMemBufferCopy(object, "rnnc kernels");
-    if (auto error = jit_->addObjectFile(std::move(buffer))) {
-      return fail("cannot load kernels: {}", describe(std::move(error)));
+    if (Status added = add_object(object); !added) return added;
+    if (has_products(plan)) {
+      if (Status added = add_object(gemm_object); !added) return added;
     }
     return find_functions(plan, host);
   }
@@ -52,6 +52,15 @@ class JitModule : public CpuModule {
       jit_->getMainJITDylib().addGenerator(std::move(*vector_library));
     } else {
       llvm::consumeError(vector_library.takeError());  // then no kernel calls it
+    }
+    return {};
+  }
+
+  Status add_object(const std::string& object) {
+    // The copy is the JIT's: it may keep the object longer than our caller does.
+    auto buffer = llvm::MemoryBuffer::getMemBufferCopy(object, "rnnc kernels");
+    if (auto error = jit_->addObjectFile(std::move(buffer))) {
+      return fail("cannot load kernels: {}", describe(std::move(error)));
     }
     return {};
   }
@@ -102,9 +111,9 @@ bool has_products(const Plan& plan) {
 }
 
 Result<std::unique_ptr<CpuModule>> CpuModule::load(const Plan& plan, const std::string& object,
-                                                   CpuLevel level) {
+                                                   const std::string& gemm_object, CpuLevel level) {
   auto module = std::make_unique<JitModule>();
-  if (auto loaded = module->load_object(plan, object, host_target(level)); !loaded) {
+  if (auto loaded = module->load_objects(plan, object, gemm_object, host_target(level)); !loaded) {
     return tl::unexpected(loaded.error());
   }
   return module;

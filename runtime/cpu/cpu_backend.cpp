@@ -1,4 +1,7 @@
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "codegen/cpu/cpu_code.h"
@@ -40,17 +43,45 @@ class CpuBackend : public Backend {
  private:
   Result<std::unique_ptr<CpuModule>> load_module(const Plan& plan) {
     // The code before optimisation says all that the object depends on besides compiler and host.
-    auto source = emit_llvm(plan);
+    auto source = emit_kernels_llvm(plan);
     if (!source) return tl::unexpected(source.error());
-    const std::string key = fmt::format("rnnc {} cpu object, LLVM {}, {}\n{}", RNNC_VERSION,
-                                        llvm_version(), cpu_target_description(), *source);
+    std::string gemm;
+    if (has_products(plan)) {
+      auto tiles = gemm_object(plan.dtype);
+      if (!tiles) return tl::unexpected(tiles.error());
+      gemm = *std::move(tiles);
+    }
+    const std::string key = cache_key(*source);
     if (const auto cached = cache_.get(key)) {
-      if (auto module = CpuModule::load(plan, *cached)) return module;
+      if (auto module = CpuModule::load(plan, *cached, gemm)) return module;
     }
     auto object = compile_object(plan);
     if (!object) return tl::unexpected(object.error());
     cache_.put(key, *object);
-    return CpuModule::load(plan, *object);
+    return CpuModule::load(plan, *object, gemm);
+  }
+
+  static std::string cache_key(std::string_view source) {
+    return fmt::format("rnnc {} cpu object, LLVM {}, {}\n{}", RNNC_VERSION, llvm_version(),
+                       cpu_target_description(), source);
+  }
+
+  /// Compiled once in a process, or read from the cache.
+  Result<std::string> gemm_object(DType dtype) {
+    static std::mutex mutex;
+    static std::map<DType, std::string> compiled;
+    const std::scoped_lock lock(mutex);
+    const auto found = compiled.find(dtype);
+    if (found != compiled.end()) return found->second;
+    const std::string key = cache_key(fmt::format("gemm tiles in {}", to_string(dtype)));
+    std::optional<std::string> object = cache_.get(key);
+    if (!object) {
+      auto fresh = compile_gemm_object(dtype);
+      if (!fresh) return fresh;
+      object = *std::move(fresh);
+      cache_.put(key, *object);
+    }
+    return compiled.emplace(dtype, *std::move(object)).first->second;
   }
 
   ThreadPools pools_;

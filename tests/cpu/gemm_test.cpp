@@ -19,7 +19,9 @@ std::unique_ptr<CpuModule> gemm_module(DType dtype, CpuLevel level) {
   plan.stages.emplace_back().launches.emplace_back(GemmLaunch{});
   auto object = compile_object(plan, level);
   RNNC_CHECK(object.has_value(), "{}", object.error().message);
-  auto module = CpuModule::load(plan, *object, level);
+  auto tiles = compile_gemm_object(dtype, level);
+  RNNC_CHECK(tiles.has_value(), "{}", tiles.error().message);
+  auto module = CpuModule::load(plan, *object, *tiles, level);
   RNNC_CHECK(module.has_value(), "{}", module.error().message);
   return std::move(*module);
 }

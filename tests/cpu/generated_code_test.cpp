@@ -80,6 +80,7 @@ TEST(GeneratedCode, IsTheSameEveryTime) {
   const Plan plan = lstm_plan(DType::f32);
   EXPECT_EQ(*emit_llvm(plan), *emit_llvm(plan));
   EXPECT_EQ(*compile_object(plan), *compile_object(plan));
+  EXPECT_EQ(*compile_gemm_object(DType::f32), *compile_gemm_object(DType::f32));
 }
 
 TEST(GeneratedCode, PlansWithoutProductsHaveNoTiles) {
@@ -88,7 +89,7 @@ TEST(GeneratedCode, PlansWithoutProductsHaveNoTiles) {
   Plan plan;
   plan.kernels.push_back(maker.kernel);
   EXPECT_EQ(emit_llvm(plan)->find("gemm_tile"), std::string::npos);
-  auto module = CpuModule::load(plan, *compile_object(plan));
+  auto module = CpuModule::load(plan, *compile_object(plan), "");
   ASSERT_TRUE(module.has_value());
   EXPECT_TRUE((*module)->gemm().tiles.empty());
 }
@@ -96,7 +97,8 @@ TEST(GeneratedCode, PlansWithoutProductsHaveNoTiles) {
 TEST(GeneratedCode, SixteenBitTypesAreRefused) {
   Plan plan;
   plan.dtype = DType::bf16;
-  for (const auto& result : {emit_llvm(plan), emit_assembly(plan), compile_object(plan)}) {
+  for (const auto& result : {emit_llvm(plan), emit_kernels_llvm(plan), emit_assembly(plan),
+                             compile_object(plan), compile_gemm_object(DType::bf16)}) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().message, "the CPU runs f32 and f64, not bf16");
   }
@@ -105,9 +107,12 @@ TEST(GeneratedCode, SixteenBitTypesAreRefused) {
 TEST(GeneratedCode, DamagedObjectIsAnError) {
   const Plan plan = lstm_plan(DType::f32);
   const std::string object = *compile_object(plan);
+  const std::string tiles = *compile_gemm_object(plan.dtype);
+  ASSERT_TRUE(CpuModule::load(plan, object, tiles).has_value());
   for (const std::string& damaged :
        {std::string(), std::string("not an object"), object.substr(0, object.size() / 2)}) {
-    EXPECT_FALSE(CpuModule::load(plan, damaged).has_value());
+    EXPECT_FALSE(CpuModule::load(plan, damaged, tiles).has_value());
+    EXPECT_FALSE(CpuModule::load(plan, object, damaged).has_value());
   }
 }
 

@@ -49,7 +49,7 @@ CompiledKernels::CompiledKernels(std::vector<Kernel> kernels, CodeParam param) {
   plan_.kernels = std::move(kernels);
   auto object = compile_object(plan_, param.level);
   RNNC_CHECK(object.has_value(), "{}", object.error().message);
-  auto module = CpuModule::load(plan_, *object, param.level);
+  auto module = CpuModule::load(plan_, *object, "", param.level);
   RNNC_CHECK(module.has_value(), "{}", module.error().message);
   module_ = std::move(*module);
 }

@@ -22,6 +22,7 @@
 #include "frontend/unit.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/support/source_texts.h"
 
 namespace rnnc {
 namespace {
@@ -137,64 +138,6 @@ TEST(Cases, PrintedTreesParseToTheSameTree) {
 }
 
 // --- Every text that the front end can say is in some case.
-
-/// The string literals of a C++ file, adjacent ones joined.
-std::vector<std::string> literals(const std::string& text) {
-  std::vector<std::string> found;
-  bool joins = false;  // only blanks since the last literal
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.compare(i, 2, "//") == 0 || text.compare(i, 8, "#include") == 0) {
-      i = text.find('\n', i);
-    } else if (text[i] == '\'') {
-      i = text.find('\'', text[i + 1] == '\\' ? i + 3 : i + 1);
-      joins = false;
-    } else if (text[i] == '"') {
-      std::string literal;
-      for (++i; text[i] != '"'; ++i) {
-        if (text[i] == '\\') ++i;
-        literal += text[i];
-      }
-      if (joins) {
-        found.back() += literal;
-      } else {
-        found.push_back(literal);
-      }
-      joins = true;
-    } else if (!std::isspace(static_cast<unsigned char>(text[i]))) {
-      joins = false;
-    }
-  }
-  return found;
-}
-
-/// What a format string says itself, around what is put in.
-std::vector<std::string> fixed_parts(const std::string& format) {
-  std::vector<std::string> parts(1);
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format.compare(i, 2, "{{") == 0 || format.compare(i, 2, "}}") == 0) {
-      parts.back() += format[i++];
-    } else if (format[i] == '{') {
-      parts.emplace_back();
-      i = format.find('}', i);
-    } else {
-      parts.back() += format[i];
-    }
-  }
-  return parts;
-}
-
-/// Whether some line has the parts, in their order.
-bool says(const std::vector<std::string>& lines, const std::vector<std::string>& parts) {
-  return std::ranges::any_of(lines, [&](const std::string& line) {
-    size_t at = 0;
-    for (const std::string& part : parts) {
-      at = line.find(part, at);
-      if (at == std::string::npos) return false;
-      at += part.size();
-    }
-    return true;
-  });
-}
 
 /// The messages, notes and hints in rendered diagnostics.
 std::vector<std::string> messages(const std::string& rendered) {

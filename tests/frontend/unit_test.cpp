@@ -111,7 +111,8 @@ TEST(Unit, TakesMarksAndLineEndsOfOtherSystems) {
   EXPECT_EQ(rendered("\xEF\xBB\xBF" + kCell), "");
   EXPECT_EQ(rendered("cell A[H](x: [H]) -> y {\r\n  y = x[t]\r\n}\r\n"), "");
   EXPECT_EQ(rendered("cell A[H](x: [H]) -> y {\r\n  y = z\r\n}\r\n"),
-            "case.rnn:2:7: error: unknown name `z`\n  y = z\n      ^\n");
+            "case.rnn:2:7: error: unknown name `z`\n  y = z\n      ^\n"
+            "  hint: params and states are declared: `param z: […]`\n");
   EXPECT_EQ(rendered(""), "");
   EXPECT_EQ(rendered("// nothing"), "");
 }

@@ -45,6 +45,51 @@ TEST_F(Tools, UsageErrorsExitWith2) {
   }
 }
 
+TEST_F(Tools, UnknownWordsAreNamed) {
+  const std::string more = "Run `rnnc --help` for more information.\n";
+  EXPECT_EQ(bad(2, {"chekc", "toy.rnn"}),
+            "there is no command `chekc` (did you mean `check`?)\n" + more);
+  EXPECT_EQ(bad(2, {"xyzzy"}), "there is no command `xyzzy`\n" + more);
+  const std::string of_run = "Run `rnnc run --help` for more information.\n";
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--chunks", "2"}),
+            "unknown option `--chunks` (did you mean `--chunk`?)\n" + of_run);
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "two.rnn"}), "unexpected `two.rnn`\n" + of_run);
+}
+
+TEST_F(Tools, SeedsAreWholeNumbers) {
+  for (const std::string text : {"-1", "x", "1.5", "18446744073709551616"}) {
+    EXPECT_EQ(bad(2, {"run", "toy.rnn", "--seed", text}),
+              "--seed: expected a whole number from 0 to 2^64 - 1, got `" + text +
+                  "`\nRun with --help for more information.\n");
+  }
+}
+
+TEST_F(Tools, DimsGivenReplaceDefaultsInTheCheck) {
+  directory_.write("defaults.rnn",
+                   "cell A[H = 6, N = 4, K](x: [H]) -> y {\n  param R: [H, H] blocks N\n"
+                   "  y = R @ x[t]\n}\n");
+  const std::string warning =
+      "defaults.rnn:1:22: warning: `K` is a dim that is never used\n"
+      "  cell A[H = 6, N = 4, K](x: [H]) -> y {\n                       ^\n";
+  EXPECT_EQ(bad(1, {"weights", "defaults.rnn"}),
+            "defaults.rnn:2:26: error: `N` blocks do not divide `H` (H = 6, N = 4)\n"
+            "  param R: [H, H] blocks N\n                         ^\n"
+            "  hint: rows and columns are both cut into that many equal parts\n");
+  const CommandResult given = rnnc({"weights", "defaults.rnn", "--dim", "N=3"});
+  EXPECT_EQ(given.errors, warning);
+  EXPECT_EQ(given.exit_code, 0);
+}
+
+TEST_F(Tools, WarningsAreSaidOnce) {
+  directory_.write("once.rnn",
+                   "cell A[H, K, L](x: [H]) -> y {\n  param v[L]: [H]\n  y = x[t] + v[0]\n}\n");
+  const std::string text = bad(1, {"weights", "once.rnn"});
+  const size_t first = text.find("warning: `K` is a dim that is never used");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find("warning", first + 1), std::string::npos) << text;
+  EXPECT_NE(text.find("`L` has no value, and an array's length needs it"), std::string::npos);
+}
+
 TEST_F(Tools, PairsThatDoNotParseAreUsageErrors) {
   const std::string more = "\nRun with --help for more information.\n";
   EXPECT_EQ(bad(2, {"run", "toy.rnn", "--input", "x.npy"}),

@@ -247,8 +247,9 @@ TEST_F(RunTool, AFailedWriteLeavesNeitherResult) {
 TEST_F(RunTool, DevicesAndTypesThatCannotRun) {
   EXPECT_EQ(fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--dtype", "bf16"}),
             "dtype bf16 runs on a GPU only; the CPU takes f32 and f64\n");
-  EXPECT_EQ(fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--tf32"}),
-            "allow_tf32 is for f32 on a GPU, not for f32 on cpu\n");
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--tf32"}),
+            "--tf32 is for f32 on a GPU, not for f32 on cpu\n"
+            "Run `rnnc run --help` for more information.\n");
   const std::string far =
       fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--device", "cuda:977"});
   EXPECT_EQ(far.substr(0, 17), "device `cuda:977`") << far;
