@@ -398,7 +398,7 @@ class LayoutBuilder {
   std::string weight_name(NodeId id) const {
     const Node& node = graph_[id];
     if (values_.kind[id] != ValueKind::View) return value_name(id);
-    const std::string of = weight_name(node.operands[0]);
+    std::string of = weight_name(node.operands[0]);
     if (node.op == Op::Reverse) return of;
     const std::string end = node.op == Op::Slice ? ":" + node.end.to_string() : "";
     return fmt::format("{}[{}{}]", of, node.begin.to_string(), end);

@@ -85,6 +85,17 @@ TEST(InferDims, AConflictNamesBothPlaces) {
             "  where H = 4 from param `W`");
 }
 
+TEST(InferDims, ASizeThatNoDimMakesIsNamed) {
+  EXPECT_EQ(problem({}, {.inputs = {array("x", {7, 2, 3})},
+                         .params = {array("v", {9})},
+                         .initial_states = {}}),
+            "the arrays do not fit `Elman`:\n"
+            "  param `W` [H, I] = [H, 3] is missing\n"
+            "  param `R` [N, H / N, H / N] is missing\n"
+            "  param `u` [K + 1] is missing\n"
+            "  param `v` is [9], expected [2 * H]");
+}
+
 TEST(InferDims, AConflictWithAGivenDimNamesIt) {
   EXPECT_EQ(problem({{"I", 80}, {"H", 1}, {"N", 1}},
                     {.inputs = {array("x", {7, 2, 3})}, .params = {}, .initial_states = {}}),
@@ -182,11 +193,13 @@ TEST(InferDims, SolvesForADivisor) {
       (DimBindings{{"H", 12}, {"N", 3}}));
   // 12 / N is never 5 or 0.
   for (const int64_t size : {5, 0}) {
-    EXPECT_EQ(*infer_dims(*divided, {},
-                          {.inputs = {array("x", {7, 2, 12})},
-                           .params = {array("v", {size})},
-                           .initial_states = {}}),
-              (DimBindings{{"H", 12}}));
+    const Result<DimBindings> dims = infer_dims(
+        *divided, {},
+        {.inputs = {array("x", {7, 2, 12})}, .params = {array("v", {size})}, .initial_states = {}});
+    ASSERT_FALSE(dims);
+    EXPECT_EQ(dims.error().message, fmt::format("param `v` is [{}], expected [H / N]\n"
+                                                "  where H = 12 from input `x`",
+                                                size));
   }
 }
 

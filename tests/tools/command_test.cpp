@@ -80,6 +80,17 @@ TEST_F(Tools, DimsGivenReplaceDefaultsInTheCheck) {
   EXPECT_EQ(given.exit_code, 0);
 }
 
+TEST_F(Tools, WhatIsNotThereIsSaid) {
+  directory_.write("none.rnn", "const a = 1\n");
+  EXPECT_EQ(bad(1, {"weights", "none.rnn"}), "rnnc: error: `none.rnn` defines no cell\n");
+  directory_.write("stateless.rnn", "cell A(x: [2]) -> y {\n  y = x[t]\n}\n");
+  write_array("x2.npy", {1, 1, 2}, {1, 2});
+  EXPECT_EQ(bad(1, {"run", "stateless.rnn", "--input", "x=x2.npy", "--final", "h=h.npy"}),
+            "rnnc: error: `A` has no state `h`; it has none\n");
+  EXPECT_EQ(bad(1, {"emit", "stateless.rnn", "--as", "graph", "-o", "new/"}),
+            "rnnc: error: cannot write `new/`: it names a directory\n");
+}
+
 TEST_F(Tools, WarningsAreSaidOnce) {
   directory_.write("once.rnn",
                    "cell A[H, K, L](x: [H]) -> y {\n  param v[L]: [H]\n  y = x[t] + v[0]\n}\n");

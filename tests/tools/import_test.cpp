@@ -66,7 +66,8 @@ TEST_F(ImportTool, FilesThatCannotBeReadAreNamed) {
   EXPECT_EQ(error("../cells/none.rnn"),
             "networks/n.rnn:1:1: error: cannot read `cells/none.rnn`: No such file or directory\n"
             "  import \"../cells/none.rnn\"\n"
-            "  ^~~~~~~~~~~~~~~~~~~~~~~~~~\n");
+            "  ^~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+            "  hint: a path is relative to the file that imports\n");
   EXPECT_NE(error("..").find("cannot read `.`: it is a directory"), std::string::npos);
   EXPECT_NE(error("n.rnn").find("networks/n.rnn"), std::string::npos);
 }

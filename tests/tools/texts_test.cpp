@@ -1,0 +1,87 @@
+/// What `rnnc` and the runtime can say to a user is tested on its words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+#include "tests/support/source_texts.h"
+
+namespace rnnc::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = RNNC_SOURCE_DIR;
+
+// What no test can make happen, or not on every machine.
+constexpr std::string_view kUntested[] = {
+    // Memory and files that fail.
+    "cannot read {}: it does not fit in memory",
+    "cannot read {}: its {} bytes do not fit in memory",
+    "not enough memory for the params of {}",
+    "not enough memory to run {}",
+    "cannot read cache directory {}: {}",
+    "cannot write {}: {} is not a directory",
+    "cannot remove {}",
+    "cannot write to standard output",
+    // A caller's environment, and builds and devices that are not there.
+    "there is no cache directory: set RNNC_CACHE_DIR or HOME",
+    "device `cpu`: this build of rnnc has no CPU backend",
+    "device `{}`: this build of rnnc has no CUDA backend",
+    "not usable: {}",
+    // Parts: tests have the whole, put together otherwise.
+    "not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB",
+    "its arrays take",
+    "the arrays of {}, once given and once on the device, take",
+    "the random weights take",
+    "{} at batch {} needs",
+    "tensor {} holds {}; rnnc reads F64, F32, F16 and BF16",
+    "{} is not a weight map that can be read: ",
+    // Promises between parts of rnnc.
+    "{} values for shape {}",
+    "inputs of a wrong shape pass",
+    "files are little-endian, and so are we",
+    "`{}` is not bound",
+    "this is a bug in rnnc: the graph of {}: {}",
+    // Not errors.
+    "cpu, cuda or cuda:1",
+};
+
+/// Help starts with a capital letter, errors do not.
+bool is_error(std::string_view text) {
+  const bool sentence = text[0] >= 'A' && text[0] <= 'Z';
+  const bool other =
+      text.starts_with("rnnc ") || text.starts_with("compile  ") || text.find("[K") != text.npos;
+  return !sentence && !other && std::ranges::count(text, ' ') >= 2;
+}
+
+std::vector<std::string> texts_in(const std::vector<std::string>& folders) {
+  std::vector<std::string> texts;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::directory_iterator(kRoot / folder)) {
+      if (entry.path().extension() != ".cpp") continue;
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      std::ranges::move(literals(text.str()), std::back_inserter(texts));
+    }
+  }
+  return texts;
+}
+
+TEST(Texts, AreTested) {
+  const std::vector<std::string> said = texts_in({"tests/runtime", "tests/tools"});
+  size_t texts = 0;
+  for (const std::string& text : texts_in({"runtime", "tools"})) {
+    if (!is_error(text) || std::ranges::count(kUntested, text) > 0) continue;
+    ++texts;
+    EXPECT_TRUE(says(said, fixed_parts(text))) << "no test has the text: " << text;
+  }
+  EXPECT_GT(texts, 100u);
+}
+
+}  // namespace
+}  // namespace rnnc::test
