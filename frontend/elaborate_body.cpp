@@ -154,7 +154,17 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
     }
     values.resize(count);
   }
-  for (size_t i = 0; i < count; ++i) assign(assignment.targets[i], values[i], value);
+  for (size_t i = 0; i < count; ++i) {
+    const ast::Target& target = assignment.targets[i];
+    const auto first = std::ranges::find(assignment.targets, target.name.text,
+                                         [](const ast::Target& t) { return t.name.text; });
+    // A state's second value is told by assign_state.
+    if (target.indices.empty() && first->location.begin != target.location.begin) {
+      error(target.location, fmt::format("`{}` is given twice by one line", target.name.text), "",
+            {{first->location, "first here"}});
+    }
+    assign(target, values[i], value);
+  }
 }
 
 void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr& expr) {
