@@ -20,6 +20,7 @@
 #include "ir/verify.h"
 #include "runtime/run.h"
 #include "tests/programs/program_writer.h"
+#include "tests/support/interpreter_run.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sequence_oracle.h"
 
@@ -83,42 +84,15 @@ Result<Graph> lower(const WrittenProgram& program) {
   return std::move(*graph);
 }
 
-NamedArray named(const std::string& name, const std::vector<double>& values,
-                 std::vector<int64_t> leading, const Type& type) {
-  for (const Dim& dim : type.shape) leading.push_back(*dim.constant());
-  return {name, Array::from_doubles(values, std::move(leading), DType::f64)};
-}
-
-RunArgs run_args(const Graph& graph, const InterpreterArgs& args, const Setting& setting) {
-  RunArgs result;
-  for (size_t i = 0; i < args.inputs.size(); ++i) {
-    result.inputs.push_back(named(graph.inputs[i].name, args.inputs[i],
-                                  {setting.steps, setting.batch}, graph.inputs[i].type));
-  }
-  for (size_t i = 0; i < args.params.size(); ++i) {
-    result.params.push_back(named(graph.params[i].name, args.params[i], {}, graph.params[i].type));
-  }
-  for (size_t i = 0; i < args.initial_states.size(); ++i) {
-    if (args.initial_states[i].empty()) continue;
-    result.initial_states.push_back(
-        named(graph.states[i].name, args.initial_states[i], {setting.batch}, graph.states[i].type));
-  }
-  if (!setting.lengths.empty()) result.lengths = setting.lengths;
-  if (!setting.resets.empty()) {
-    const std::vector<double> mask(setting.resets.begin(), setting.resets.end());
-    result.reset = Array::from_doubles(mask, {setting.steps, setting.batch}, DType::f32);
-  }
-  result.piece = setting.piece;
-  return result;
-}
-
 Result<RunResult> run_compiled(const Graph& graph, const InterpreterArgs& args,
                                const Setting& setting, const Device& device) {
   Result<Program> program = Program::compile(
       graph, {.dtype = setting.dtype, .device = device, .threads = 1, .chunk = setting.chunk});
   if (!program) return tl::unexpected(program.error());
   Runner runner(*program);
-  return runner.run(run_args(graph, args, setting));
+  RunArgs call = named_args(graph, args, setting.lengths, setting.resets);
+  call.piece = setting.piece;
+  return runner.run(call);
 }
 
 /// How far rounding in the arithmetic of `dtype` may move the results: what a change of the

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/interpreter.h"
 #include "tests/support/sequence_oracle.h"
 
 namespace rnnc::test {
@@ -61,6 +60,29 @@ RunResult interpret_run(const Graph& graph, const RunArgs& args) {
   for (size_t i = 0; i < graph.states.size(); ++i) {
     result.final_states.push_back(
         named(graph.states[i].name, graph.states[i].type, {in.batch}, out.final_states[i]));
+  }
+  return result;
+}
+
+RunArgs named_args(const Graph& graph, const InterpreterArgs& args,
+                   const std::vector<int64_t>& lengths, const std::vector<uint8_t>& resets) {
+  RunArgs result;
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    result.inputs.push_back(named(graph.inputs[i].name, graph.inputs[i].type,
+                                  {args.steps, args.batch}, args.inputs[i]));
+  }
+  for (size_t i = 0; i < args.params.size(); ++i) {
+    result.params.push_back(named(graph.params[i].name, graph.params[i].type, {}, args.params[i]));
+  }
+  for (size_t i = 0; i < args.initial_states.size(); ++i) {
+    if (args.initial_states[i].empty()) continue;
+    result.initial_states.push_back(
+        named(graph.states[i].name, graph.states[i].type, {args.batch}, args.initial_states[i]));
+  }
+  if (!lengths.empty()) result.lengths = lengths;
+  if (!resets.empty()) {
+    result.reset =
+        Array::from_doubles({resets.begin(), resets.end()}, {args.steps, args.batch}, DType::f32);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "runtime/run.h"
 #include "tests/support/golden.h"
+#include "tests/support/interpreter_run.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sequence_oracle.h"
 
@@ -20,34 +21,6 @@ std::string describe(const Sequences& sequences) {
                      sequences.batch, fmt::join(sequences.lengths, " "),
                      std::ranges::count(sequences.resets, 1),
                      sequences.given_states ? "given" : "as declared");
-}
-
-NamedArray named(const std::string& name, const Type& type, std::vector<int64_t> leading,
-                 const std::vector<double>& values) {
-  for (const Dim& dim : type.shape) leading.push_back(dim.constant().value());
-  return {name, Array::from_doubles(values, std::move(leading), DType::f64)};
-}
-
-RunArgs run_args(const Graph& graph, const InterpreterArgs& args, const Sequences& sequences) {
-  RunArgs result;
-  const auto& [steps, batch, lengths, resets, given] = sequences;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    result.inputs.push_back(
-        named(graph.inputs[i].name, graph.inputs[i].type, {steps, batch}, args.inputs[i]));
-  }
-  for (size_t i = 0; i < graph.params.size(); ++i) {
-    result.params.push_back(named(graph.params[i].name, graph.params[i].type, {}, args.params[i]));
-  }
-  for (size_t i = 0; i < graph.states.size() && given; ++i) {
-    if (args.initial_states[i].empty()) continue;
-    result.initial_states.push_back(
-        named(graph.states[i].name, graph.states[i].type, {batch}, args.initial_states[i]));
-  }
-  if (!lengths.empty()) result.lengths = lengths;
-  if (!resets.empty()) {
-    result.reset = Array::from_doubles({resets.begin(), resets.end()}, {steps, batch}, DType::f32);
-  }
-  return result;
 }
 
 std::vector<std::vector<double>> values_of(const std::vector<NamedArray>& arrays) {
@@ -71,7 +44,7 @@ class SequenceProgram {
   InterpreterResult run(const InterpreterArgs& args, const Sequences& sequences,
                         int64_t piece = 0) {
     if (!runner_) return {};
-    RunArgs call = run_args(graph_, args, sequences);
+    RunArgs call = named_args(graph_, args, sequences.lengths, sequences.resets);
     call.piece = piece;
     const Result<RunResult> result = runner_->run(call);
     if (result) return {values_of(result->outputs), values_of(result->final_states)};
@@ -265,7 +238,6 @@ void check_continuation(const Graph& graph, CompileOptions options) {
     Part part = part_of(args, sequences, begin, end);
     part.sequences.resets = {sequences.resets.begin() + begin * sequences.batch,
                              sequences.resets.begin() + end * sequences.batch};
-    part.sequences.given_states = begin > 0;
     part.args.initial_states = joined.final_states;
     InterpreterResult result = SequenceProgram(graph, options).run(part.args, part.sequences);
     append(joined.outputs, result.outputs);
@@ -304,7 +276,7 @@ void check_resets_in_reverse(const Graph& graph, CompileOptions options, double 
   InterpreterResult joined;
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>(0, 3), {3, 4}, {4, 6}}) {
     Part part = part_of(args, sequences, begin, end);
-    part.sequences.given_states = end == sequences.steps;
+    if (end < sequences.steps) part.args.initial_states.clear();
     const InterpreterResult alone = program.run(part.args, part.sequences);
     append(joined.outputs, alone.outputs);
     if (begin == 0) joined.final_states = alone.final_states;
