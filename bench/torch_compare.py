@@ -1,24 +1,23 @@
 """Time per step of an LSTM in rnnc and in torch.nn.LSTM, in one run on one device.
 
-    python3 bench/torch_compare.py --device cuda --bench build/default/bench/rnnc_bench
-    python3 bench/torch_compare.py --device cpu  --bench build/default/bench/rnnc_bench
-    python3 bench/torch_compare.py --device cuda --bench … --compile      # compile times, rnnc only
+    python3 bench/torch_compare.py --device cuda --rnnc build/default/tools/rnnc
+    python3 bench/torch_compare.py --device cpu  --rnnc build/default/tools/rnnc
+    python3 bench/torch_compare.py --device cuda --rnnc … --compile      # compile times, rnnc only
 
 Medians of whole forward passes divided by their steps: CUDA events on a GPU, a steady clock on the
 CPU. TF32 is off on both sides. Run it from the repository's root. Needs torch.
 """
 
 import argparse
-import datetime
-import json
 import math
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
 import torch
 from torch import nn
+
+from common import RESULTS, cpu_name, run_bench, write_result
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 # (dtype, steps, batch, hidden); the input is as wide as the hidden state.
@@ -53,23 +52,18 @@ def time_torch(device, dtype, steps, batch, hidden, repeats):
     return statistics.median(times) / steps * 1e6
 
 
-def run_bench(arguments, dtype, steps, batch, hidden, *more):
-    command = [arguments.bench, "--device", arguments.device, "--dtype", dtype]
-    command += ["--steps", steps, "--batch", batch, "--hidden", hidden]
-    command += ["--threads", arguments.threads, "--repeats", arguments.repeats, *more]
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if result.returncode != 0:
-        raise SystemExit(result.stderr.strip())
-    return json.loads(result.stdout)
+def run_lstm(arguments, dtype, steps, batch, hidden, options):
+    shape = {"device": arguments.device, "dtype": dtype, "steps": steps, "batch": batch}
+    return run_bench(
+        arguments.rnnc,
+        ["examples/cells/lstm.rnn"],
+        {"I": hidden, "H": hidden},
+        shape | {"threads": arguments.threads} | options,
+    )
 
 
 def device_name(device):
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return "cpu"
+    return torch.cuda.get_device_name() if device == "cuda" else cpu_name()
 
 
 def compare(arguments):
@@ -81,7 +75,7 @@ def compare(arguments):
     for shape in SHAPES[arguments.device]:
         dtype, steps, batch, hidden = shape
         theirs = time_torch(arguments.device, *shape, arguments.repeats)
-        ours = run_bench(arguments, *shape)["microseconds_per_step"]
+        ours = run_lstm(arguments, *shape, {"runs": arguments.repeats})["microseconds_per_step"]
         rows.append(
             {"dtype": dtype, "steps": steps, "batch": batch, "hidden": hidden}
             | {
@@ -103,23 +97,25 @@ def compile_times(arguments):
     rows = []
     print(f"{'dtype':6}{'T':>5}{'B':>4}{'H':>6}{'cold ms':>10}{'cached ms':>11}")
     for dtype, steps, batch, hidden in SHAPES[arguments.device]:
-        times = run_bench(arguments, dtype, steps, batch, hidden, "--compile")
-        rows.append({"dtype": dtype, "steps": steps, "batch": batch, "hidden": hidden} | times)
-        cold, cached = times["cold_seconds"] * 1e3, times["cached_seconds"] * 1e3
-        print(f"{dtype:6}{steps:5}{batch:4}{hidden:6}{cold:10.1f}{cached:11.1f}", flush=True)
+        times = run_lstm(arguments, dtype, steps, batch, hidden, {"compile": True})
+        cold, cached = times["cold_seconds"], times["cached_seconds"]
+        rows.append({"dtype": dtype, "steps": steps, "batch": batch, "hidden": hidden})
+        rows[-1] |= {"cold_seconds": cold, "cached_seconds": cached}
+        print(
+            f"{dtype:6}{steps:5}{batch:4}{hidden:6}{cold * 1e3:10.1f}{cached * 1e3:11.1f}",
+            flush=True,
+        )
     return {"rows": rows}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=SHAPES, default="cpu")
-    parser.add_argument(
-        "--bench", default="build/default/bench/rnnc_bench", help="the program rnnc_bench"
-    )
+    parser.add_argument("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads, on both sides")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--compile", action="store_true", help="compile times instead")
-    parser.add_argument("--out", type=Path, help="folder for the JSON; default: bench/results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the JSON")
     arguments = parser.parse_args()
 
     torch.set_num_threads(arguments.threads)
@@ -128,16 +124,13 @@ def main():
     name = f"lstm_{'compile' if arguments.compile else 'forward'}_{arguments.device}"
     header = {
         "device": device_name(arguments.device),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version() if arguments.device == "cuda" else None,
         "threads": arguments.threads if arguments.device == "cpu" else None,
     }
-    print(f"{header['device']}, torch {header['torch']}, {header['date']}")
+    print(f"{header['device']}, torch {header['torch']}")
     result = header | (compile_times if arguments.compile else compare)(arguments)
-    folder = arguments.out or Path(__file__).resolve().parent / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    write_result(arguments.out / f"{name}.json", result)
 
 
 if __name__ == "__main__":

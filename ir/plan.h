@@ -1,22 +1,29 @@
 /// The Plan: what a backend executes, and all that it sees. Buffers with their places, and stages
 /// of launches in order of execution, for one bound Graph, dtype, batch size and chunk length.
 ///
-/// Execution of T steps, which every backend follows:
+/// Execution of T steps, K = ceil(T / C) chunks, which every backend follows:
 ///
 ///     params:   run every Once stage, unless the last call's results are to be kept
-///     states:   for each state: `init_given` if the caller gave one, else `init_declared`
-///     steps:    for each sweep s = 0, 1, … < `sweeps`:
-///                 for t0 = 0, C, 2C, … < T, with n = min(C, T - t0):
-///                   for each stage of sweep s after the Once stages:
-///                     Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
-///                     Step:     for t = t0 … t0 + n - 1: each launch, over rows b
-///                   for each Chunk buffer of sweep s with history D > 0: slots [n, n + D) move to
+///     steps:    for each sweep s = 0, 1, … < `sweeps`, with L the greatest lag of its stages:
+///                 for wave w = 0, 1, … < K + L:
+///                   a stage or state of lag l is at chunk k = w - l, of steps t0 = kC <= t < t0 +
+///                   n with n = min(C, T - t0); it runs only if 0 <= k < K states:  each one with k
+///                   = 0: `init_given` if the caller gave one, else
+///                            `init_declared`
+///                   stages:  Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
+///                            Step:     for t = t0 … t0 + n - 1: each launch, over rows b
+///                   finals:  each state with k = K - 1, if it is asked for: `write_final`
+///                   for each Chunk buffer of sweep s with history D > 0: slots [C, C + D) move to
 ///                   [0, D)
-///     finals:   for each state whose final value is asked for: `write_final`
 ///
-/// Launches of one stage or state run in order, each after the one before it is done. State
-/// launches run over rows b and address Chunk buffers as at step t0 = t of the next chunk: delay d
-/// is slot history - d.
+/// Launches of one stage run in order, each after the one before it is done, and so do stages of
+/// one lag. Stages of different lags in one wave touch nothing that the other writes: they may run
+/// side by side, in any order, also step by step in turn. This is the wavefront: what a stage of
+/// lag l reads of one of lag l - 1 was written a wave ago, in the history of the buffer, and its
+/// accesses' delays include that: (l - (l - 1)) * C steps.
+///
+/// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
+/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
 ///
 /// A sweep goes over the whole sequence; what a later sweep needs of an earlier one lies in
 /// buffers of extent Steps. There is more than one only where a value computed here runs in
@@ -44,7 +51,8 @@ inline constexpr BufferId kNoBuffer = UINT32_MAX;
 enum class Placement : uint8_t {
   Caller,     // a pointer of the call: input, param, output, initial or final state
   Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
-  Resident,   // in the program's own memory, at `offset`; its address never changes
+  Resident,   // in the program's own memory, at `offset`; its address never changes. Of these only
+              // what Once stages write is kept between calls
 };
 
 enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temporary };
@@ -52,7 +60,7 @@ enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temp
 /// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
 enum class Extent : uint8_t {
   Invariant,  // 1 row, the same for every t and b
-  Batch,      // B rows: row b. Used by Step launches and state launches only
+  Batch,      // B rows: row b. Used by Step launches, carries of loops and state launches only
   Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
   Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
 };
@@ -68,8 +76,10 @@ struct Buffer {
   uint32_t history = 0;  // Chunk: earlier steps kept in front
   /// Bytes, a multiple of 256 (Workspace, Resident). Workspace buffers of extent Steps come after
   /// all others: theirs begin `Plan::workspace_bytes + offset * T` bytes into the workspace.
+  /// Buffers whose lifetimes are disjoint may share memory (passes/memory.h).
   int64_t offset = 0;
   uint32_t sweep = 0;  // Chunk: when its history moves
+  uint32_t lag = 0;    // Chunk: of the stages that write it
 };
 
 /// Which elements of a buffer row (t, b) of a launch touches: those from `column` on, at step
@@ -102,6 +112,7 @@ struct Kernel {
     DType dtype = DType::f32;
     bool vector = false;   // `length` elements per row, else one
     bool written = false;  // stored, else loaded; no argument is both
+    bool product = false;  // loaded: a result of the products of a FusedLaunch, not from memory
   };
   std::string name;
   int64_t length = 0;
@@ -119,9 +130,10 @@ struct ElementwiseLaunch {
 
 /// out[row, 0:n] = sum over k of left[row, 0:k] * weight, with weight [n, k] row-major, or [k, n]
 /// when `transposed`. With several blocks, the same for each block i of them: out's columns from
-/// i * n, left's from i * k, the weight's elements from i * n * k. `left` and `weight` have the
-/// plan's storage type, `out` its compute type. Sums are in the compute type. Rows are as for
-/// elementwise launches.
+/// i * n, left's from i * k, the weight's elements from i * n * k. With several repeats, all of
+/// that for each repeat r of them with the same `left`: out's columns from r * blocks * n, the
+/// weight's elements from r * blocks * n * k. `left` and `weight` have the plan's storage type,
+/// `out` its compute type. Sums are in the compute type. Rows are as for elementwise launches.
 struct GemmLaunch {
   Access left;
   Access weight;
@@ -131,6 +143,46 @@ struct GemmLaunch {
   bool transposed = false;
   int64_t once_rows = 1;
   int64_t blocks = 1;
+  int64_t repeats = 1;
+  bool accumulate = false;  // adds to `out`, which an earlier launch wrote
+};
+
+/// Products and the elementwise work on their results as one launch (Step stages only): the results
+/// are arguments of the kernel and never in memory. The kernel has no reductions, so that each
+/// element of each row stands by itself. What it writes no product of the launch reads.
+struct FusedLaunch {
+  /// Adds to kernel arguments `first_argument + m`, m < `members`, in their column j:
+  ///
+  ///     sum over i < k of left[row, block * k + i] * weight[(m * length + j) * k + i]
+  ///
+  /// with block = j / (length / blocks). An argument of which several products are parts is their
+  /// sum, in their order. Each argument that is a product has at least one.
+  struct Product {
+    Access left;
+    Access weight;  // Invariant, [members * length, k]
+    int64_t k = 0;
+    int64_t blocks = 1;  // divides `length`
+    uint32_t first_argument = 0;
+    uint32_t members = 1;
+  };
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;  // as for elementwise launches; of products' results: no buffer
+  std::vector<Product> products;
+};
+
+/// Runs an elementwise kernel for each step of the chunk in order: a whole recurrence of class
+/// Linear or Elementwise (Sequence stages, alone in theirs). The kernel has no reductions, and each
+/// element goes its own way through time: state `carries` are loaded before the first step and
+/// stored after the last, as Batch buffers, and stay in registers in between. Loads of carries come
+/// first in the kernel's body.
+struct LoopLaunch {
+  struct Carry {
+    uint32_t load = 0;   // argument
+    uint32_t store = 0;  // argument with the same access, the value at the next step
+  };
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;
+  std::vector<Carry> carries;
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
@@ -165,9 +217,11 @@ struct MaskLaunch {
   Access target;
 };
 
-using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch>;
+using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
+                            FusedLaunch, LoopLaunch>;
 
-/// How often a stage's launches run; see the top of this file.
+/// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
+/// ir/plan_touches.h.)
 enum class Domain : uint8_t { Once, Sequence, Step };
 
 /// Structure of a recurrence, by proof on its graph (architecture: recurrence classes).
@@ -175,10 +229,14 @@ enum class RecurrenceClass : uint8_t { None, Linear, Elementwise, Block, Dense }
 
 struct Stage {
   Domain domain = Domain::Sequence;
-  RecurrenceClass recurrence = RecurrenceClass::None;  // None unless Step
-  std::string name;                                    // the states of a Step stage, for people
-  std::vector<Launch> launches;
+  /// None in time-parallel stages. Those are of domain Step too where hoisting is off.
+  RecurrenceClass recurrence = RecurrenceClass::None;
+  std::string name = {};    // the states of a recurrence, for people
+  std::string reason = {};  // why it is of its class, for people
+  int phases = 0;           // of a recurrence: cross-unit dependencies within a step
+  std::vector<Launch> launches = {};
   uint32_t sweep = 0;  // Once stages: 0
+  uint32_t lag = 0;    // chunks; see the top of this file. Once stages: 0
 };
 
 struct StatePlan {
@@ -188,11 +246,14 @@ struct StatePlan {
   ElementwiseLaunch init_given;     // from the caller's initial state, into every history slot
   ElementwiseLaunch init_declared;  // from the declared initial value
   ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
+  uint32_t sweep = 0;               // of the stage that writes it
+  uint32_t lag = 0;                 // likewise
 };
 
 struct Plan {
   std::string name;
   DType dtype = DType::f32;  // storage type of inputs, params and outputs
+  bool tf32 = false;         // f32: products may round their operands to TF32
   int64_t batch = 0;         // B
   int64_t chunk = 0;         // C, steps
   std::vector<Buffer> buffers;

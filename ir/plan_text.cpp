@@ -1,8 +1,37 @@
 #include <iterator>
 
-#include "ir/plan.h"
+#include "ir/plan_text.h"
 
 namespace rnnc {
+
+std::string_view spelling(Domain domain) {
+  switch (domain) {
+    case Domain::Once:
+      return "once";
+    case Domain::Sequence:
+      return "sequence";
+    case Domain::Step:
+      break;
+  }
+  return "step";
+}
+
+std::string_view spelling(RecurrenceClass recurrence) {
+  switch (recurrence) {
+    case RecurrenceClass::None:
+      return "none";
+    case RecurrenceClass::Linear:
+      return "linear";
+    case RecurrenceClass::Elementwise:
+      return "elementwise";
+    case RecurrenceClass::Block:
+      return "block";
+    case RecurrenceClass::Dense:
+      break;
+  }
+  return "dense";
+}
+
 namespace {
 
 std::string_view spelling(Placement placement) {
@@ -47,34 +76,6 @@ std::string_view spelling(Extent extent) {
       break;
   }
   return "chunk";
-}
-
-std::string_view spelling(Domain domain) {
-  switch (domain) {
-    case Domain::Once:
-      return "once";
-    case Domain::Sequence:
-      return "sequence";
-    case Domain::Step:
-      break;
-  }
-  return "step";
-}
-
-std::string_view spelling(RecurrenceClass recurrence) {
-  switch (recurrence) {
-    case RecurrenceClass::None:
-      return "none";
-    case RecurrenceClass::Linear:
-      return "linear";
-    case RecurrenceClass::Elementwise:
-      return "elementwise";
-    case RecurrenceClass::Block:
-      return "block";
-    case RecurrenceClass::Dense:
-      break;
-  }
-  return "dense";
 }
 
 std::string_view spelling(MaskLaunch::Kind kind) {
@@ -124,6 +125,7 @@ class Printer {
     std::string rest;
     if (buffer.history > 0) rest += fmt::format(", history {}", buffer.history);
     if (buffer.sweep > 0) rest += fmt::format(", sweep {}", buffer.sweep);
+    if (buffer.lag > 0) rest += fmt::format(", lag {}", buffer.lag);
     if (buffer.placement == Placement::Caller) {
       rest += fmt::format(", slot {}", buffer.slot);
     } else {
@@ -141,7 +143,9 @@ class Printer {
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
       line("    a{}: {} {} {}", i, argument.written ? "out" : "in", to_string(argument.dtype),
-           argument.vector ? "vector" : "scalar");
+           argument.product  ? "product"
+           : argument.vector ? "vector"
+                             : "scalar");
     }
     for (size_t i = 0; i < kernel.body.size(); ++i) print_instruction(kernel.body[i], i);
   }
@@ -170,10 +174,11 @@ class Printer {
 
   void print_stage(const Stage& stage) {
     std::string title(spelling(stage.domain));
-    if (stage.domain == Domain::Step) {
+    if (stage.recurrence != RecurrenceClass::None) {
       title += fmt::format(" {} ({})", stage.name, spelling(stage.recurrence));
     }
     if (stage.sweep > 0) title += fmt::format(", sweep {}", stage.sweep);
+    if (stage.lag > 0) title += fmt::format(", lag {}", stage.lag);
     line("  {}:", title);
     for (const Launch& launch : stage.launches) {
       const std::string text = std::visit([&](const auto& l) { return launch_text(l); }, launch);
@@ -193,26 +198,58 @@ class Printer {
     if (!launch.accesses.empty()) line("    {}: {}", what, launch_text(launch));
   }
 
-  /// `k0(b3[t-1, 64:128], b7)`: the part of a row is written where it is not the whole row.
   std::string launch_text(const ElementwiseLaunch& launch) const {
-    const Kernel& kernel = plan_.kernels[launch.kernel];
+    return call_text(launch.kernel, launch.accesses) + rows_text(launch.once_rows);
+  }
+
+  /// `k0(b3[t-1, 64:128], b7)`: the part of a row is written where it is not the whole row.
+  std::string call_text(uint32_t id, const std::vector<Access>& accesses) const {
+    const Kernel& kernel = plan_.kernels[id];
     std::string arguments;
-    for (size_t i = 0; i < launch.accesses.size(); ++i) {
-      const int64_t count = kernel.arguments[i].vector ? kernel.length : 1;
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
       if (i > 0) arguments += ", ";
-      arguments += access_text(launch.accesses[i], count);
+      arguments += argument.product ? "product"
+                                    : access_text(accesses[i], argument.vector ? kernel.length : 1);
     }
-    return fmt::format("k{}({}){}", launch.kernel, arguments, rows_text(launch.once_rows));
+    return fmt::format("k{}({})", id, arguments);
   }
 
   std::string launch_text(const GemmLaunch& launch) const {
-    const int64_t blocks = launch.blocks;
+    const int64_t columns = launch.n * launch.blocks * launch.repeats;
     return fmt::format(
-        "gemm {} = {} @ {}{}, n {}, k {}{}{}", access_text(launch.out, launch.n * blocks),
-        access_text(launch.left, launch.k * blocks),
-        access_text(launch.weight, launch.n * launch.k * blocks), launch.transposed ? "" : "^T",
-        launch.n, launch.k, blocks == 1 ? "" : fmt::format(", {} blocks", blocks),
+        "gemm {} {} {} @ {}{}, n {}, k {}{}{}{}", access_text(launch.out, columns),
+        launch.accumulate ? "+=" : "=", access_text(launch.left, launch.k * launch.blocks),
+        access_text(launch.weight, columns * launch.k), launch.transposed ? "" : "^T", launch.n,
+        launch.k, count_text(launch.blocks, "blocks"), count_text(launch.repeats, "repeats"),
         rows_text(launch.once_rows));
+  }
+
+  static std::string count_text(int64_t count, std::string_view what) {
+    return count == 1 ? "" : fmt::format(", {} {}", count, what);
+  }
+
+  /// The products on lines of their own: `a0..3 += b5[t-1] @ b9^T, k 512`.
+  std::string launch_text(const FusedLaunch& launch) const {
+    std::string text = "fused " + call_text(launch.kernel, launch.accesses);
+    const int64_t length = plan_.kernels[launch.kernel].length;
+    for (const FusedLaunch::Product& product : launch.products) {
+      const uint32_t last = product.first_argument + product.members - 1;
+      text += fmt::format("\n      a{}{} += {} @ {}^T, k {}{}", product.first_argument,
+                          product.members == 1 ? "" : fmt::format("..{}", last),
+                          access_text(product.left, product.k * product.blocks),
+                          access_text(product.weight, product.members * length * product.k),
+                          product.k, count_text(product.blocks, "blocks"));
+    }
+    return text;
+  }
+
+  std::string launch_text(const LoopLaunch& launch) const {
+    std::string carries;
+    for (const LoopLaunch::Carry& carry : launch.carries) {
+      carries += fmt::format("{}a{} = a{}", carries.empty() ? "" : ", ", carry.load, carry.store);
+    }
+    return fmt::format("loop {} carrying {}", call_text(launch.kernel, launch.accesses), carries);
   }
 
   std::string launch_text(const CopyLaunch& launch) const {

@@ -1,20 +1,21 @@
-// 1. Buffers: placement, role and extent fit each other; offsets are aligned; no two overlap.
-// 2. Kernels: operands come earlier, arguments are in range and used one way.
-// 3. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
+// 1. Buffers: placement, role and extent fit each other.
+// 2. Kernels (plan_verify_kernel.cpp): operands come earlier, arguments are used one way.
+// 3. Memory (plan_verify_memory.cpp): offsets are aligned; what shares memory is never in use at
+//    the same time.
+// 4. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
 //    extent, and read what an earlier launch wrote. What is written is kept per buffer and slot as
-//    column intervals; of what one sweep writes, the next finds whole sequences and histories.
-// 4. Every history slot starts with a value; every output and final state is written.
+//    column intervals; of what one sweep writes, the next finds whole sequences. A write takes what
+//    shares its memory away.
+// 5. Earlier steps that are read start with a value; every output and final state is written.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "ir/plan.h"
+#include "ir/plan_verify_parts.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignment = 256;
 
 /// A set of columns as sorted, disjoint, non-adjacent half-open intervals.
 class Columns {
@@ -37,66 +38,16 @@ class Columns {
   std::map<int64_t, int64_t> ends_;  // end → begin
 };
 
-/// One read or write of a launch.
-struct Touch {
+/// One read or write of a launch, with the type that it takes the elements for.
+struct TypedTouch {
   Access access;
   int64_t count = 0;  // elements of a row
   DType dtype = DType::f32;
   bool write = false;
 };
 
-enum class Where : uint8_t { Once, Sequence, Step, State };
-
-Status check_kernel(const Kernel& kernel) {
-  if (kernel.length < 1) return fail("rows of {} elements", kernel.length);
-  std::vector<int> uses(kernel.arguments.size(), 0);
-  for (size_t i = 0; i < kernel.body.size(); ++i) {
-    const Instruction& instruction = kernel.body[i];
-    for (uint32_t operand : instruction.operands) {
-      if (operand >= i || kernel.body[operand].kind == Instruction::Kind::Store) {
-        return fail("%{} takes %{}, which is no earlier value", i, operand);
-      }
-    }
-    const bool load = instruction.kind == Instruction::Kind::Load;
-    const bool store = instruction.kind == Instruction::Kind::Store;
-    if (load || store) {
-      if (instruction.argument >= kernel.arguments.size()) {
-        return fail("%{}: there is no argument a{}", i, instruction.argument);
-      }
-      const Kernel::Argument& argument = kernel.arguments[instruction.argument];
-      if (argument.written != store)
-        return fail("%{}: a{} goes the other way", i, instruction.argument);
-      if (argument.vector != instruction.vector) {
-        return fail("%{}: a{} is {}a vector", i, instruction.argument,
-                    argument.vector ? "" : "not ");
-      }
-      ++uses[instruction.argument];
-    }
-    size_t arity = store ? 1 : 0;
-    if (instruction.kind == Instruction::Kind::Scalar) {
-      if (!is_scalar(instruction.op)) return fail("%{} is no scalar op", i);
-      arity = static_cast<size_t>(info(instruction.op).arity);
-      const auto is_vector = [&](uint32_t id) { return kernel.body[id].vector; };
-      if (std::ranges::any_of(instruction.operands, is_vector) != instruction.vector) {
-        return fail("%{}: a scalar op is a vector if an operand is", i);
-      }
-    } else if (instruction.kind == Instruction::Kind::Reduce) {
-      if (!is_reduction(instruction.op)) return fail("%{} is no reduction", i);
-      if (instruction.vector) return fail("%{}: a reduction gives one value per row", i);
-      arity = 1;
-    }
-    if (instruction.operands.size() != arity) {
-      return fail("%{} takes {} operands, has {}", i, arity, instruction.operands.size());
-    }
-    if (store && kernel.body[instruction.operands[0]].vector && !instruction.vector) {
-      return fail("%{} stores a vector into one element", i);
-    }
-  }
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (uses[i] != 1) return fail("argument a{} is used {} times", i, uses[i]);
-  }
-  return {};
-}
+/// Loop: a Sequence stage of one LoopLaunch.
+enum class Where : uint8_t { Once, Sequence, Step, Loop, State };
 
 class Verifier {
  public:
@@ -104,23 +55,19 @@ class Verifier {
 
   Status run() {
     if (Status status = check_buffers(); !status) return status;
-    if (Status status = check_overlaps(); !status) return status;
     for (const Kernel& kernel : plan_.kernels) {
-      if (Status status = check_kernel(kernel); !status) {
+      if (Status status = verify_kernel(kernel); !status) {
         return fail("kernel {}: {}", kernel.name, status.error().message);
       }
     }
-    // Once stages, then initial values, then the others: the order in which they run.
-    if (Status status = check_stages(/*once=*/true); !status) return status;
-    if (Status status = check_initial_values(); !status) return status;
-    if (Status status = check_stages(/*once=*/false); !status) return status;
-    for (const StatePlan& state : plan_.states) {
-      if (state.write_final.accesses.empty()) continue;
-      if (Status status = check_launch(state.write_final, Where::State); !status) {
-        return fail("final value of {}: {}", state.name, status.error().message);
-      }
+    if (Status status = check_order(); !status) return status;
+    shared_ = find_shared_memory(plan_);
+    if (Status status = check_stages(Domain::Once, 0); !status) return status;
+    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
+      if (Status status = check_sweep(sweep); !status) return status;
     }
-    return check_results();
+    if (Status status = check_results(); !status) return status;
+    return verify_memory(plan_);
   }
 
  private:
@@ -165,58 +112,58 @@ class Verifier {
     return Extent::Steps;
   }
 
-  Status check_overlaps() const {
-    const auto workspace = [](const Buffer& buffer) {
-      return buffer.placement == Placement::Workspace && buffer.extent != Extent::Steps;
-    };
-    const auto per_step = [](const Buffer& buffer) {
-      return buffer.placement == Placement::Workspace && buffer.extent == Extent::Steps;
-    };
-    const auto resident = [](const Buffer& buffer) {
-      return buffer.placement == Placement::Resident;
-    };
-    if (Status status = check_overlap(workspace, plan_.workspace_bytes, "workspace"); !status) {
-      return status;
-    }
-    if (Status status =
-            check_overlap(per_step, plan_.workspace_bytes_per_step, "workspace per step");
-        !status) {
-      return status;
-    }
-    if (plan_.workspace_bytes_per_step % kAlignment != 0 ||
-        (plan_.workspace_bytes_per_step > 0 && plan_.workspace_bytes % kAlignment != 0)) {
-      return fail("the workspace per step is not aligned");
-    }
-    return check_overlap(resident, plan_.resident_bytes, "resident memory");
-  }
-
-  /// Buffers of one piece of memory.
-  template <typename InThis>
-  Status check_overlap(InThis in_this, int64_t bytes, std::string_view what) const {
-    std::vector<const Buffer*> buffers;
-    for (const Buffer& buffer : plan_.buffers) {
-      if (in_this(buffer)) buffers.push_back(&buffer);
-    }
-    std::ranges::sort(buffers, {}, &Buffer::offset);
-    int64_t end = 0;
-    for (const Buffer* buffer : buffers) {
-      if (buffer->offset % kAlignment != 0) return fail("buffer {} is not aligned", buffer->name);
-      if (buffer->offset < end) return fail("buffer {} overlaps another", buffer->name);
-      end = buffer->offset + byte_size(plan_, *buffer);
-    }
-    if (end > bytes) return fail("the {} is too small", what);
-    return {};
-  }
-
   // ---- Launches ----
 
-  Status check_stages(bool once) {
+  /// Once stages first, then by sweep.
+  Status check_order() const {
+    uint32_t sweep = 0;
     bool after_once = false;
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       const Stage& stage = plan_.stages[i];
-      after_once = after_once || stage.domain != Domain::Once;
-      if (after_once && stage.domain == Domain::Once) return fail("a Once stage comes late");
-      if ((stage.domain == Domain::Once) != once) continue;
+      const bool once = stage.domain == Domain::Once;
+      if (once && after_once) return fail("a Once stage comes late");
+      after_once = after_once || !once;
+      if (once && (stage.sweep > 0 || stage.lag > 0)) {
+        return fail("stage {}: a Once stage is in a sweep", i);
+      }
+      if (stage.sweep >= plan_.sweeps)
+        return fail("stage {}: there is no sweep {}", i, stage.sweep);
+      if (stage.sweep < sweep) {
+        return fail("stage {}: sweep {} comes after sweep {}", i, stage.sweep, sweep);
+      }
+      sweep = stage.sweep;
+    }
+    return {};
+  }
+
+  Status check_sweep(uint32_t sweep) {
+    sweep_ = sweep;
+    // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
+    complete_ = written_;
+    forget([](const Buffer& buffer) { return buffer.extent == Extent::Chunk; });
+    if (Status status = check_initial_values(); !status) return status;
+    if (Status status = check_stages(Domain::Sequence, sweep); !status) return status;
+    for (const StatePlan& state : plan_.states) {
+      if (state.sweep != sweep || state.write_final.accesses.empty()) continue;
+      lag_ = state.lag;
+      if (Status status = check_launch(state.write_final, Where::State); !status) {
+        return fail("final value of {}: {}", state.name, status.error().message);
+      }
+    }
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const bool carried = plan_.buffers[i].history > 0 && plan_.buffers[i].sweep == sweep;
+      if (!carried) continue;
+      if (Status status = check_complete(i); !status) return status;
+    }
+    return {};
+  }
+
+  /// Once stages, or those of one sweep.
+  Status check_stages(Domain domain, uint32_t sweep) {
+    const bool once = domain == Domain::Once;
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      const Stage& stage = plan_.stages[i];
+      if ((stage.domain == Domain::Once) != once || stage.sweep != sweep) continue;
       if (Status status = check_stage(stage); !status) {
         return fail("stage {}: {}", i, status.error().message);
       }
@@ -225,83 +172,159 @@ class Verifier {
   }
 
   Status check_stage(const Stage& stage) {
-    if ((stage.domain == Domain::Step) != (stage.recurrence != RecurrenceClass::None)) {
+    const bool loop =
+        stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
+    const bool recurrence = stage.recurrence != RecurrenceClass::None;
+    if (recurrence && stage.domain != Domain::Step && !(loop && stage.domain == Domain::Sequence)) {
       return fail("the class of its recurrence does not fit its domain");
     }
-    if (Status status = enter_sweep(stage); !status) return status;
+    lag_ = stage.lag;
     forget([](const Buffer& buffer) { return buffer.extent == Extent::Batch; });
     late_reads_.clear();
-    const Where where = stage.domain == Domain::Once       ? Where::Once
-                        : stage.domain == Domain::Sequence ? Where::Sequence
-                                                           : Where::Step;
+    const Where where = stage.domain == Domain::Once   ? Where::Once
+                        : stage.domain == Domain::Step ? Where::Step
+                        : loop                         ? Where::Loop
+                                                       : Where::Sequence;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       const Status status = std::visit(
           [&](const auto& launch) { return check_launch(launch, where); }, stage.launches[i]);
       if (!status) return fail("launch {}: {}", i, status.error().message);
     }
-    for (const Touch& read : late_reads_) {
+    for (const TypedTouch& read : late_reads_) {
       if (Status status = check_written(read, 0); !status) return status;
     }
     return {};
   }
 
-  Status enter_sweep(const Stage& stage) {
-    if (stage.sweep >= plan_.sweeps) return fail("there is no sweep {}", stage.sweep);
-    if (stage.domain == Domain::Once && stage.sweep > 0) return fail("a Once stage is in a sweep");
-    if (stage.sweep < sweep_) return fail("sweep {} comes after sweep {}", stage.sweep, sweep_);
-    if (stage.sweep == sweep_) return {};
-    sweep_ = stage.sweep;
-    // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
-    complete_ = written_;
-    forget(
-        [](const Buffer& buffer) { return buffer.extent == Extent::Chunk && buffer.history == 0; });
-    return {};
-  }
-
-  /// What buffers of the program's own hold is no value any more: a step's end with it.
+  /// What buffers of the program's own hold is no value any more: a step's end with it, but for
+  /// carries of loops.
   template <typename Forgotten>
   void forget(Forgotten forgotten) {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Buffer& buffer = plan_.buffers[i];
-      if (buffer.placement != Placement::Caller && forgotten(buffer)) written_[i].clear();
+      if (buffer.placement == Placement::Caller || !forgotten(buffer)) continue;
+      if (!carried_.contains(static_cast<BufferId>(i))) written_[i].clear();
     }
   }
 
   Status check_launch(const ElementwiseLaunch& launch, Where where) {
-    if (launch.kernel >= plan_.kernels.size()) return fail("there is no kernel {}", launch.kernel);
-    const Kernel& kernel = plan_.kernels[launch.kernel];
-    if (kernel.arguments.size() != launch.accesses.size()) {
-      return fail("{} arguments, {} accesses", kernel.arguments.size(), launch.accesses.size());
+    if (where == Where::Loop) return fail("a loop is not alone in its stage");
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    for (const Kernel::Argument& argument : plan_.kernels[launch.kernel].arguments) {
+      if (argument.product) return fail("a product's result is taken from memory");
     }
-    std::vector<Touch> touches;
+    return check_touches(arguments(launch.kernel, launch.accesses), launch.once_rows, where);
+  }
+
+  Status check_call(uint32_t kernel, const std::vector<Access>& accesses) const {
+    if (kernel >= plan_.kernels.size()) return fail("there is no kernel {}", kernel);
+    const size_t count = plan_.kernels[kernel].arguments.size();
+    if (count == accesses.size()) return {};
+    return fail("{} arguments, {} accesses", count, accesses.size());
+  }
+
+  /// Those that lie in memory.
+  std::vector<TypedTouch> arguments(uint32_t id, const std::vector<Access>& accesses) const {
+    const Kernel& kernel = plan_.kernels[id];
+    std::vector<TypedTouch> result;
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
-      touches.push_back({launch.accesses[i], argument.vector ? kernel.length : 1, argument.dtype,
-                         argument.written});
+      if (argument.product) continue;
+      result.push_back(
+          {accesses[i], argument.vector ? kernel.length : 1, argument.dtype, argument.written});
+    }
+    return result;
+  }
+
+  Status check_launch(const GemmLaunch& launch, Where where) {
+    if (launch.n < 1 || launch.k < 1 || launch.blocks < 1 || launch.repeats < 1) {
+      return fail("a product of nothing");
+    }
+    if (where == Where::State) return fail("a product of states alone");
+    const int64_t columns = launch.n * launch.blocks * launch.repeats;
+    const TypedTouch left{launch.left, launch.k * launch.blocks, plan_.dtype, false};
+    if (Status status = check_weight(launch.weight, columns * launch.k, where); !status) {
+      return status;
+    }
+    std::vector<TypedTouch> touches = {left,
+                                       {launch.out, columns, compute_type(plan_.dtype), true}};
+    if (launch.accumulate) {
+      touches.push_back(touches.back());
+      touches.back().write = false;
     }
     return check_touches(touches, launch.once_rows, where);
   }
 
-  Status check_launch(const GemmLaunch& launch, Where where) {
-    if (launch.n < 1 || launch.k < 1 || launch.blocks < 1) return fail("a product of nothing");
-    if (where == Where::State) return fail("a product of states alone");
-    const int64_t blocks = launch.blocks;
-    const Touch left{launch.left, launch.k * blocks, plan_.dtype, false};
-    const Touch weight{launch.weight, launch.n * launch.k * blocks, plan_.dtype, false};
-    const Touch out{launch.out, launch.n * blocks, compute_type(plan_.dtype), true};
-    // Its rows are those of the whole launch: none of it moves along with the rows.
-    if (Status status = check_touches({weight}, 1, where); !status) return status;
-    if (plan_.buffers[launch.weight.buffer].extent != Extent::Invariant) {
-      return fail("the weight varies over time");
+  /// Its rows are those of the whole launch: none of it moves along with the rows.
+  Status check_weight(const Access& weight, int64_t count, Where where) {
+    if (Status status = check_touches({{weight, count, plan_.dtype, false}}, 1, where); !status) {
+      return status;
     }
-    if (Status status = check_touches({left, out}, launch.once_rows, where); !status) return status;
-    for (const Access& access : {launch.left, launch.weight, launch.out}) {
-      if (where == Where::Step && plan_.buffers[access.buffer].placement != Placement::Resident) {
-        return fail("a product of a recurrence touches {}, which is not resident",
-                    plan_.buffers[access.buffer].name);
+    if (plan_.buffers[weight.buffer].extent == Extent::Invariant) return {};
+    return fail("the weight varies over time");
+  }
+
+  Status check_launch(const FusedLaunch& launch, Where where) {
+    if (where != Where::Step) return fail("products with an epilogue are for Step stages");
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
+    std::vector<TypedTouch> touches = arguments(launch.kernel, launch.accesses);
+    std::vector<bool> given(kernel.arguments.size(), false);
+    for (const FusedLaunch::Product& product : launch.products) {
+      if (product.k < 1 || product.blocks < 1 || product.members < 1 ||
+          kernel.length % product.blocks != 0) {
+        return fail("a product of nothing");
+      }
+      for (uint32_t i = 0; i < product.members; ++i) {
+        const uint32_t argument = product.first_argument + i;
+        if (argument >= given.size() || !kernel.arguments[argument].product) {
+          return fail("a{} is no product's result", argument);
+        }
+        given[argument] = true;
+      }
+      const int64_t weights = product.members * kernel.length * product.k;
+      if (Status status = check_weight(product.weight, weights, where); !status) return status;
+      touches.push_back({product.left, product.k * product.blocks, plan_.dtype, false});
+      for (const TypedTouch& touch : touches) {
+        if (touch.write && touch.access.buffer == product.left.buffer &&
+            touch.access.delay == product.left.delay) {
+          return fail("{} is written while products read it",
+                      plan_.buffers[touch.access.buffer].name);
+        }
       }
     }
-    return {};
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (kernel.arguments[i].product && !given[i]) return fail("a{} has no product", i);
+    }
+    return check_touches(touches, 1, where);
+  }
+
+  Status check_launch(const LoopLaunch& launch, Where where) {
+    if (where != Where::Loop) return fail("a loop is not alone in its stage");
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    if (has_reductions(kernel)) return fail("a loop has a reduction");
+    std::set<uint32_t> loads;
+    for (const LoopLaunch::Carry& carry : launch.carries) {
+      const size_t count = kernel.arguments.size();
+      if (carry.load >= count || carry.store >= count || kernel.arguments[carry.load].written ||
+          !kernel.arguments[carry.store].written) {
+        return fail("a carry goes from a{} to a{}", carry.store, carry.load);
+      }
+      const Access& from = launch.accesses[carry.load];
+      const Access& to = launch.accesses[carry.store];
+      if (from.buffer != to.buffer || from.column != to.column) {
+        return fail("a{} and a{} carry different values", carry.load, carry.store);
+      }
+      loads.insert(carry.load);
+    }
+    for (size_t i = 0; i < loads.size(); ++i) {
+      const bool first = i < kernel.body.size() && kernel.body[i].kind == Instruction::Kind::Load &&
+                         loads.contains(kernel.body[i].argument);
+      if (!first) return fail("a loop loads its carries late");
+    }
+    return check_touches(arguments(launch.kernel, launch.accesses), 1, where);
   }
 
   Status check_launch(const CopyLaunch& launch, Where where) {
@@ -314,7 +337,7 @@ class Verifier {
   Status check_launch(const ReverseLaunch& launch, Where where) {
     if (where != Where::Sequence) return fail("reversals are for Sequence stages");
     if (launch.width < 1) return fail("a reversal of nothing");
-    const Touch source{launch.source, launch.width, {}, false};
+    const TypedTouch source{launch.source, launch.width, {}, false};
     if (Status status = check_move(source, {launch.target, launch.width, {}, true}, where);
         !status) {
       return status;
@@ -332,7 +355,7 @@ class Verifier {
 
   Status check_launch(const MaskLaunch& launch, Where where) {
     if (where != Where::Sequence) return fail("masks are for Sequence stages");
-    const Touch target{launch.target, 1, compute_type(plan_.dtype), true};
+    const TypedTouch target{launch.target, 1, compute_type(plan_.dtype), true};
     if (Status status = check_touches({target}, 1, where); !status) return status;
     const Buffer& buffer = plan_.buffers[launch.target.buffer];
     if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
@@ -340,7 +363,7 @@ class Verifier {
   }
 
   /// Elements move as they are, of whatever type.
-  Status check_move(Touch source, Touch target, Where where) {
+  Status check_move(TypedTouch source, TypedTouch target, Where where) {
     if (source.access.buffer >= plan_.buffers.size()) {
       return fail("there is no buffer {}", source.access.buffer);
     }
@@ -349,18 +372,19 @@ class Verifier {
   }
 
   /// All reads of a launch come before its writes.
-  Status check_touches(const std::vector<Touch>& touches, int64_t once_rows, Where where) {
+  Status check_touches(const std::vector<TypedTouch>& touches, int64_t once_rows, Where where) {
     if (once_rows < 1 || (once_rows > 1 && where != Where::Once)) {
       return fail("{} rows", once_rows);
     }
-    for (const Touch& touch : touches) {
+    for (const TypedTouch& touch : touches) {
       if (Status status = check_touch(touch, once_rows, where); !status) return status;
       if (touch.write) continue;
       if (Status status = check_read(touch, once_rows, where); !status) return status;
     }
-    for (const Touch& touch : touches) {
+    for (const TypedTouch& touch : touches) {
       if (!touch.write) continue;
       const Access& access = touch.access;
+      for (const BufferId other : shared_[access.buffer]) written_[other].clear();
       Columns& columns = written_[access.buffer][access.delay];
       if (access.stride == touch.count) {
         columns.add(access.column, access.column + span(touch, once_rows));
@@ -374,11 +398,11 @@ class Verifier {
     return {};
   }
 
-  static int64_t span(const Touch& touch, int64_t once_rows) {
+  static int64_t span(const TypedTouch& touch, int64_t once_rows) {
     return touch.count + (once_rows - 1) * touch.access.stride;
   }
 
-  Status check_touch(const Touch& touch, int64_t once_rows, Where where) const {
+  Status check_touch(const TypedTouch& touch, int64_t once_rows, Where where) const {
     const Access& access = touch.access;
     if (access.buffer >= plan_.buffers.size()) return fail("there is no buffer {}", access.buffer);
     const Buffer& buffer = plan_.buffers[access.buffer];
@@ -404,6 +428,12 @@ class Verifier {
     if (access.delay > buffer.history) {
       return fail("{} does not reach back {} steps", buffer.name, access.delay);
     }
+    if (buffer.extent == Extent::Chunk && (touch.write ? lag_ != buffer.lag : lag_ < buffer.lag)) {
+      return fail("{} is of lag {}, not {}", buffer.name, buffer.lag, lag_);
+    }
+    if (buffer.extent == Extent::Chunk && access.delay < distance(buffer)) {
+      return fail("{} is read before its wave", buffer.name);
+    }
     if (touch.write && access.delay > 0 && where != Where::State) {
       return fail("the past of {} is written", buffer.name);
     }
@@ -415,29 +445,38 @@ class Verifier {
     return {};
   }
 
+  /// Steps that lie between the buffer's lag and this one.
+  int64_t distance(const Buffer& buffer) const {
+    return (static_cast<int64_t>(lag_) - buffer.lag) * plan_.chunk;
+  }
+
   static bool extent_fits(Extent extent, Where where) {
     switch (extent) {
       case Extent::Invariant:
         return true;
       case Extent::Batch:
-        return where == Where::Step || where == Where::State;
+        return where == Where::Step || where == Where::Loop || where == Where::State;
       case Extent::Steps:
-        return where == Where::Sequence || where == Where::Step;
+        return where == Where::Sequence || where == Where::Step || where == Where::Loop;
       case Extent::Chunk:
         break;
     }
     return where != Where::Once;
   }
 
-  Status check_read(const Touch& touch, int64_t once_rows, Where where) {
+  Status check_read(const TypedTouch& touch, int64_t once_rows, Where where) {
     const Buffer& buffer = plan_.buffers[touch.access.buffer];
     if (buffer.placement == Placement::Caller) return {};
-    if (where == Where::State && buffer.extent == Extent::Batch) {
-      return fail("{} has no value after its step", buffer.name);
-    }
-    Touch whole = touch;
+    TypedTouch whole = touch;
     whole.count = span(touch, once_rows);
-    if (where == Where::Step && touch.access.delay > 0) {
+    const int64_t delay =
+        buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
+    for (int64_t before = 1; before <= delay; ++before) {
+      if (!holds(initial_, whole, static_cast<uint32_t>(before))) {
+        return fail("{} has no value {} steps before the first", buffer.name, before);
+      }
+    }
+    if (where == Where::Step && delay > 0) {
       late_reads_.push_back(whole);  // an earlier step's value: written by the end of the stage
       return {};
     }
@@ -447,7 +486,7 @@ class Verifier {
   /// Per buffer, by delay, the columns that have been written.
   using Written = std::vector<std::map<uint32_t, Columns>>;
 
-  static bool holds(const Written& written, const Touch& touch, uint32_t slot) {
+  static bool holds(const Written& written, const TypedTouch& touch, uint32_t slot) {
     const Access& access = touch.access;
     const auto& slots = written[access.buffer];
     const auto found = slots.find(slot);
@@ -455,18 +494,22 @@ class Verifier {
            found->second.contain(access.column, access.column + touch.count);
   }
 
-  Status check_written(const Touch& touch, uint32_t slot) const {
+  Status check_written(const TypedTouch& touch, uint32_t slot) const {
     if (holds(written_, touch, slot)) return {};
     return fail("{} is read before it is written", plan_.buffers[touch.access.buffer].name);
   }
 
   // ---- States and results ----
 
+  /// Of the sweep's states.
   Status check_initial_values() {
     for (const StatePlan& state : plan_.states) {
+      if (state.sweep >= plan_.sweeps) return fail("{}: no sweep {}", state.name, state.sweep);
+      if (state.sweep != sweep_) continue;
       if (state.delay_of && *state.delay_of >= plan_.states.size()) {
         return fail("{} is a delay of no state", state.name);
       }
+      lag_ = state.lag;
       for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
         if (launch == &state.init_given && launch->accesses.empty()) continue;
         if (Status status = check_launch(*launch, Where::State); !status) {
@@ -477,15 +520,11 @@ class Verifier {
           targets(state.init_given) != targets(state.init_declared)) {
         return fail("initial values of {} go to different places", state.name);
       }
-    }
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& buffer = plan_.buffers[i];
-      for (uint32_t delay = 1; delay <= buffer.history; ++delay) {
-        if (!written_[i].contains(delay) || !written_[i][delay].contain(0, buffer.width)) {
-          return fail("{} has no value {} steps before the first", buffer.name, delay);
-        }
+      for (const auto& [buffer, delay] : targets(state.init_declared)) {
+        if (plan_.buffers[buffer].extent == Extent::Batch) carried_.insert(buffer);
       }
     }
+    initial_ = written_;
     return {};
   }
 
@@ -502,23 +541,29 @@ class Verifier {
 
   Status check_results() const {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& buffer = plan_.buffers[i];
-      const bool result = buffer.role == Role::Output || buffer.role == Role::FinalState;
-      const bool carried = buffer.history > 0;
-      if (!result && !carried) continue;
-      const auto found = written_[i].find(0);
-      if (found == written_[i].end() || !found->second.contain(0, buffer.width)) {
-        return fail("{} is never written", buffer.name);
-      }
+      const Role role = plan_.buffers[i].role;
+      if (role != Role::Output && role != Role::FinalState) continue;
+      if (Status status = check_complete(i); !status) return status;
     }
     return {};
   }
 
+  Status check_complete(size_t id) const {
+    const auto found = written_[id].find(0);
+    const Buffer& buffer = plan_.buffers[id];
+    if (found != written_[id].end() && found->second.contain(0, buffer.width)) return {};
+    return fail("{} is never written", buffer.name);
+  }
+
   const Plan& plan_;
+  std::vector<std::vector<BufferId>> shared_;  // per buffer: others in its memory
   Written written_;
-  Written complete_;  // by sweeps before this one
+  Written initial_;             // before this sweep's stages
+  Written complete_;            // by sweeps before this one
+  std::set<BufferId> carried_;  // by loops, from step to step
   uint32_t sweep_ = 0;
-  std::vector<Touch> late_reads_;
+  uint32_t lag_ = 0;  // of what is being checked
+  std::vector<TypedTouch> late_reads_;
 };
 
 }  // namespace

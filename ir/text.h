@@ -46,4 +46,7 @@ Result<Graph> parse_graph(std::string_view text);
 /// Graphviz: the step as a picture, states and their time edges drawn.
 std::string to_dot(const Graph& graph);
 
+/// A node in a picture: "matmul", "W_i", "h[t-1]".
+std::string node_label(const Graph& graph, const Node& node);
+
 }  // namespace rnnc

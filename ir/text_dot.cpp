@@ -16,7 +16,27 @@ std::string delayed(const std::string& name, uint32_t delay) {
   return delay == 0 ? name + "[t]" : fmt::format("{}[t-{}]", name, delay);
 }
 
-std::string label(const Graph& graph, const Node& node) {
+const char* style(Op op) {
+  switch (op) {
+    case Op::Input:
+      return "shape=invhouse";
+    case Op::Param:
+      return "shape=box, style=filled, fillcolor=lightgrey";
+    case Op::State:
+      return "shape=ellipse, style=filled, fillcolor=lightblue";
+    case Op::Constant:
+      return "shape=plaintext";
+    case Op::MatMul:
+    case Op::Reverse:
+      return "shape=box, style=bold";
+    default:
+      return "shape=box, style=rounded";
+  }
+}
+
+}  // namespace
+
+std::string node_label(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::Input:
       return delayed(graph.inputs[node.decl].name, node.delay);
@@ -38,31 +58,11 @@ std::string label(const Graph& graph, const Node& node) {
   }
 }
 
-const char* style(Op op) {
-  switch (op) {
-    case Op::Input:
-      return "shape=invhouse";
-    case Op::Param:
-      return "shape=box, style=filled, fillcolor=lightgrey";
-    case Op::State:
-      return "shape=ellipse, style=filled, fillcolor=lightblue";
-    case Op::Constant:
-      return "shape=plaintext";
-    case Op::MatMul:
-    case Op::Reverse:
-      return "shape=box, style=bold";
-    default:
-      return "shape=box, style=rounded";
-  }
-}
-
-}  // namespace
-
 std::string to_dot(const Graph& graph) {
   std::string text = fmt::format("digraph {} {{\n  rankdir=TB;\n", quoted(graph.name));
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     const Node& node = graph.nodes[id];
-    const std::string name = label(graph, node) + " " + to_string(node.type.shape);
+    const std::string name = node_label(graph, node) + " " + to_string(node.type.shape);
     text += fmt::format("  n{} [label={}, {}];\n", id, quoted(name), style(node.op));
     for (const NodeId operand : node.operands) text += fmt::format("  n{} -> n{};\n", operand, id);
   }

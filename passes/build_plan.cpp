@@ -1,35 +1,23 @@
-// 1. Give a copy of the Graph what the calls come with (passes/sequence_features.h), simplify it
-//    (passes/pipeline.h) and refuse what cannot be planned yet.
-// 2. Choose the chunk.
-// 3. Find the stages (passes/dependence.h), order their work (passes/schedule.h), place its values
-//    (passes/layout.h) and write the launches (passes/launches.h).
-// 4. Verify the plan.
+// 1. Lower and simplify a copy of the Graph (passes/pipeline.h); refuse what cannot be planned yet.
+// 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
+//    buffers (passes/layout.h) and write the launches (passes/launches.h).
+// 3. Choose the chunk by what the plan would cost.
+// 4. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
+//    verify the plan.
 #include "passes/build_plan.h"
 
 #include <algorithm>
 
-#include "passes/dead_code.h"
-#include "passes/delays.h"
 #include "passes/dependence.h"
 #include "passes/launches.h"
 #include "passes/layout.h"
+#include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "passes/schedule.h"
-#include "passes/sequence_features.h"
+#include "passes/wavefront.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
-constexpr int64_t kLeastChunk = 32;
-constexpr int64_t kMostChunk = 256;
-
-int64_t choose_chunk(const PlanOptions& options) {
-  const int64_t rows = (kRowsPerChunk + options.batch - 1) / options.batch;
-  const int64_t chunk =
-      options.chunk > 0 ? options.chunk : std::clamp(rows, kLeastChunk, kMostChunk);
-  return std::min(chunk, options.max_steps);
-}
 
 Status check_options(const PlanOptions& options) {
   if (options.batch < 1) return fail("batch must be at least 1, got {}", options.batch);
@@ -54,31 +42,60 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
   return {};
 }
 
+/// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
+/// depends on the chunk.
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
+  const Dependence dependence = analyse_dependence(graph);
+  if (Status status = check_matrices(graph, dependence); !status) {
+    return tl::unexpected(status.error());
+  }
+  Plan plan;
+  plan.name = graph.name;
+  plan.dtype = options.dtype;
+  plan.tf32 = options.tf32 && options.dtype == DType::f32;
+  plan.batch = options.batch;
+  plan.chunk = 1;
+  const Schedule schedule = make_schedule(graph, dependence, plan, options.passes);
+  const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
+  if (!layout) return tl::unexpected(layout.error());
+  make_launches(graph, dependence, schedule, *layout, plan);
+  return plan;
+}
+
+int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
+  if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
+  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront),
+                      options.machine);
+}
+
 }  // namespace
 
 Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (Status status = check_options(options); !status) return tl::unexpected(status.error());
   Graph graph = source;
-  run_dead_code(graph);  // unused delays make no states
-  run_delays(graph);
-  if (options.resets) run_resets(graph);
-  if (options.lengths) run_lengths(graph);  // last: what stays past the end knows no resets
-  if (Status status = run_pipeline(graph); !status) return tl::unexpected(status.error());
-  const Dependence dependence = analyse_dependence(graph);
-  if (Status status = check_matrices(graph, dependence); !status) {
-    return tl::unexpected(status.error());
-  }
+  const Status lowered = run_pipeline(graph, {.passes = options.passes,
+                                              .lengths = options.lengths,
+                                              .resets = options.resets,
+                                              .observer = options.observer});
+  if (!lowered) return tl::unexpected(lowered.error());
 
   Plan plan;
-  plan.name = graph.name;
-  plan.dtype = options.dtype;
-  plan.batch = options.batch;
-  plan.chunk = choose_chunk(options);
-  const bool narrow = plan.dtype != compute_type(plan.dtype);
-  const Schedule schedule = make_schedule(graph, dependence, narrow);
-  const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
-  if (!layout) return tl::unexpected(layout.error());
-  make_launches(graph, dependence, schedule, *layout, plan);
+  const PassSet& passes = options.passes;
+  const auto run = [&](std::string_view name, auto pass) {
+    return observe(options.observer, name, nullptr, &plan, pass);
+  };
+  const Status made = run("schedule", [&]() -> Status {
+    Result<Plan> launches = make_plan(graph, options);
+    if (!launches) return tl::unexpected(launches.error());
+    plan = std::move(*launches);
+    return {};
+  });
+  if (!made) return tl::unexpected(made.error());
+  run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
+  if (passes.has(Pass::Wavefront)) run("wavefront", [&] { return run_wavefront(plan); });
+  const bool reuse = passes.has(Pass::Reuse);
+  const Status placed = run(reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); });
+  if (!placed) return tl::unexpected(placed.error());
   if (Status status = verify(plan); !status) {
     return fail("this is a bug in rnnc: plan of {}: {}", plan.name, status.error().message);
   }

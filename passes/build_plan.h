@@ -1,8 +1,11 @@
 /// Graph → Plan: stages from the dependence analysis, products merged, elementwise work fused,
-/// buffers placed.
+/// recurrences of a network side by side, buffers placed.
 #pragma once
 
 #include "ir/plan.h"
+#include "passes/machine.h"
+#include "passes/pass_observer.h"
+#include "passes/pass_set.h"
 
 namespace rnnc {
 
@@ -13,6 +16,10 @@ struct PlanOptions {
   int64_t chunk = 0;     // steps per chunk; 0: chosen (never more than max_steps)
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
+  bool tf32 = false;     // f32: products may round their operands to TF32
+  PassSet passes = PassSet::all();
+  Machine machine = {};
+  PassObserver observer = {};
 };
 
 /// `graph` is bound and verified. The plan's states are its own and, behind them, those that

@@ -1,10 +1,11 @@
 // 1. In order of ids, point each node's operands at the first of their equals.
-// 2. Look the node up by all that makes its value: op, operands, declaration, delay, the bits of
-//    its constant, and of the ops that operands do not decide alone, shape and positions; the first
-//    of its kind stands for all.
+// 2. Look the node up by all that makes its value: op, operands (sorted where their order does not
+//    matter), declaration, delay, the bits of its constant, and of the ops that operands do not
+//    decide alone, shape and positions; the first of its kind stands for all.
 // 3. Point states and outputs at the first of their equals.
 #include "passes/common_subexpressions.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <tuple>
@@ -21,6 +22,12 @@ Key key_of(const Node& node) {
   Key key{node.op, node.operands, node.decl, node.delay, std::bit_cast<uint64_t>(node.value), {},
           {}};
   switch (node.op) {
+    case Op::Add:
+    case Op::Mul:
+    case Op::Eq:
+    case Op::Ne:  // not Min and Max: of 0 and -0 they take the first
+      std::ranges::sort(std::get<1>(key));
+      break;
     case Op::Eye:
     case Op::Broadcast:
       std::get<5>(key) = to_string(node.type.shape);

@@ -3,8 +3,8 @@
 ///     %0 = const 2 : []                 %0 = const 2 : []       (now unused)
 ///     %1 = sqrt %0 : []          →      %1 = const 1.4142135623730951 : []
 ///
-/// Needs a verified Graph. NaN and infinity come out as the interpreter's; nothing is simplified by
-/// algebra, because x * 0 is not 0 for every x.
+/// NaN and infinity come out as they would have been computed, whatever the type: 1e300 / 1e200,
+/// which float32 holds as inf / inf, stays as it is. Needs a verified Graph.
 #pragma once
 
 #include "ir/graph.h"

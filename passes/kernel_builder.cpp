@@ -8,7 +8,8 @@ namespace rnnc {
 namespace {
 
 bool same(const Kernel::Argument& left, const Kernel::Argument& right) {
-  return left.dtype == right.dtype && left.vector == right.vector && left.written == right.written;
+  return left.dtype == right.dtype && left.vector == right.vector &&
+         left.written == right.written && left.product == right.product;
 }
 
 bool same(const Instruction& left, const Instruction& right) {
@@ -34,6 +35,16 @@ uint32_t KernelBuilder::load(const Access& access, bool vector) {
   load.vector = vector;
   load.argument = add_argument(access, vector, /*written=*/false);
   return loads_[key] = add(std::move(load));
+}
+
+uint32_t KernelBuilder::product() {
+  Instruction load;
+  load.vector = true;
+  load.argument = static_cast<uint32_t>(kernel_.arguments.size());
+  kernel_.arguments.push_back(
+      {compute_type(plan_.dtype), /*vector=*/true, /*written=*/false, /*product=*/true});
+  accesses_.emplace_back();
+  return add(std::move(load));
 }
 
 uint32_t KernelBuilder::constant(double value) {
@@ -77,6 +88,7 @@ void KernelBuilder::store(const Access& access, bool vector, uint32_t value) {
   store.vector = vector;
   store.argument = add_argument(access, vector, /*written=*/true);
   store.operands = {value};
+  stores_ = true;
   add(std::move(store));
 }
 

@@ -1,10 +1,12 @@
 // 1. For each stage, each group becomes a launch: products a GEMM; fused nodes a kernel that loads
 //    what it did not compute, and stores each value right where it is made, to every place that
-//    wants it; moves a launch of their own for each place of the value.
-// 2. Packing copies end the Once stage.
-// 3. Each state gets its launches: both kinds of initial values go to its histories.
+//    wants it; moves a launch of their own for each place of the value. A kernel with products
+//    takes their results as its first arguments; a loop first loads what it carries.
+// 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
+// 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
 #include "passes/launches.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -34,32 +36,48 @@ class LaunchBuilder {
     Stage stage;
     stage.domain = scheduled.domain;
     stage.sweep = scheduled.sweep;
-    if (scheduled.domain == Domain::Step) {
-      const Recurrence& recurrence = dependence_.recurrences[scheduled.recurrence];
-      stage.recurrence = recurrence.recurrence_class;
+    for (uint32_t number : scheduled.recurrences) {
+      const Recurrence& recurrence = dependence_.recurrences[number];
+      if (recurrence.recurrence_class > stage.recurrence) {
+        stage.recurrence = recurrence.recurrence_class;
+        stage.reason = recurrence.reason;
+      }
+      stage.phases = std::max(stage.phases, recurrence.phases);
       for (uint32_t state : recurrence.states) {
         stage.name += (stage.name.empty() ? "" : ", ") + graph_.states[state].name;
       }
+    }
+    if (scheduled.recurrences.size() > 1) {
+      stage.recurrence = RecurrenceClass::Elementwise;
+      stage.reason = "recurrences of which one uses the other, element by element";
     }
     for (const Group& group : scheduled.groups) {
       std::visit([&](const auto& g) { add_launches(stage, g); }, group);
     }
     if (scheduled.domain == Domain::Once) add_packs(stage);
+    add_staged(stage);
     return stage;
   }
 
   Layout::Place read(NodeId id) const { return layout_.read(schedule_, id, stage_); }
 
   void add_launches(Stage& stage, const ProductGroup& group) const {
+    const ProductGroup::Member& first = group.members[0];
     GemmLaunch launch;
-    launch.left = read(group.left).storage;
-    launch.weight = layout_.weight[group.members[0].node];
-    launch.out = layout_.places[group.members[0].node].compute;
-    for (const ProductGroup::Member& member : group.members) launch.n += member.n;
+    launch.left = layout_.left[first.node];
+    launch.weight = layout_.weight[first.node];
+    launch.out = layout_.places[first.result].compute;
+    launch.n = first.n;
     launch.k = group.k;
-    launch.transposed = group.transposed;
+    launch.transposed = group.members.size() == 1 && first.transposed;
     launch.once_rows = group.rows;
     launch.blocks = group.blocks;
+    launch.accumulate = group.accumulates;
+    if (group.blocks > 1) {
+      launch.repeats = static_cast<int64_t>(group.members.size());
+    } else {
+      for (size_t i = 1; i < group.members.size(); ++i) launch.n += group.members[i].n;
+    }
     if (stage.domain == Domain::Once && group.rows > 1) {
       launch.left.stride = launch.k;
       launch.out.stride = launch.n;
@@ -70,6 +88,11 @@ class LaunchBuilder {
   void add_launches(Stage& stage, const FusedGroup& group) {
     KernelBuilder builder(plan_, group.length);
     std::map<NodeId, uint32_t> computed;
+    std::vector<FusedLaunch::Product> products;
+    for (const ProductGroup& product : group.products) {
+      add_products(product, builder, computed, products);
+    }
+    if (schedule_.stages[stage_].loop) load_carries(group, builder);
     const auto value_of = [&](NodeId id) {
       id = schedule_.values.read[id];
       if (const auto found = computed.find(id); found != computed.end()) return found->second;
@@ -78,6 +101,7 @@ class LaunchBuilder {
       const bool vector = !node.type.is_scalar();
       return builder.load(along_rows(group, read(id).compute, vector ? group.length : 0), vector);
     };
+    for (const auto& [id, value] : computed) store(builder, group, id, value, /*vector=*/true);
     for (NodeId id : group.nodes) {
       const Node& node = graph_[id];
       std::vector<uint32_t> operands;
@@ -90,9 +114,82 @@ class LaunchBuilder {
       store(builder, group, id, value, !node.type.is_scalar() && !per_row);
     }
     for (NodeId id : group.copies) {
-      store(builder, group, id, value_of(id), !graph_[id].type.is_scalar());
+      if (is_stored_here(id)) {
+        store(builder, group, id, value_of(id), !graph_[id].type.is_scalar());
+      }
     }
-    stage.launches.emplace_back(builder.finish(group.rows));
+    if (!builder.stores()) return;
+    ElementwiseLaunch launch = builder.finish(group.rows);
+    if (schedule_.stages[stage_].loop) {
+      stage.launches.emplace_back(loop_of(std::move(launch)));
+    } else if (!products.empty()) {
+      stage.launches.emplace_back(
+          FusedLaunch{launch.kernel, std::move(launch.accesses), std::move(products)});
+    } else {
+      stage.launches.emplace_back(std::move(launch));
+    }
+  }
+
+  /// The results as arguments of the kernel. Members whose results are neighbours go together.
+  void add_products(const ProductGroup& group, KernelBuilder& builder,
+                    std::map<NodeId, uint32_t>& computed,
+                    std::vector<FusedLaunch::Product>& products) const {
+    FusedLaunch::Product product{layout_.left[group.members[0].node],
+                                 layout_.weight[group.members[0].node],
+                                 group.k,
+                                 group.blocks,
+                                 0,
+                                 0};
+    for (const ProductGroup::Member& member : group.members) {
+      const auto [found, fresh] = computed.emplace(member.result, 0);
+      if (fresh) found->second = builder.product();
+      const uint32_t argument = found->second;  // products are the first of both
+      if (product.members == 0) product.first_argument = argument;
+      if (argument != product.first_argument + product.members) {
+        products.push_back(product);
+        product.weight.column += product.members * builder.length() * group.k;
+        product.first_argument = argument;
+        product.members = 0;
+      }
+      ++product.members;
+    }
+    products.push_back(product);
+  }
+
+  bool is_carry(BufferId id) const {
+    return std::ranges::find(layout_.states, id, &Layout::StateBuffers::carry) !=
+           layout_.states.end();
+  }
+
+  /// Of all places that the loop will store to.
+  void load_carries(const FusedGroup& group, KernelBuilder& builder) const {
+    for (const std::vector<NodeId>* values : {&group.nodes, &group.copies}) {
+      for (NodeId id : *values) {
+        for (const Layout::Store& store : layout_.stores[id]) {
+          if (store.stage != stage_ || !is_carry(store.access.buffer)) continue;
+          builder.load(store.access, !graph_[id].type.is_scalar());
+        }
+      }
+    }
+  }
+
+  LoopLaunch loop_of(ElementwiseLaunch launch) const {
+    LoopLaunch loop{launch.kernel, std::move(launch.accesses), {}};
+    const std::vector<Kernel::Argument>& arguments = plan_.kernels[loop.kernel].arguments;
+    for (uint32_t from = 0; from < loop.accesses.size(); ++from) {
+      for (uint32_t to = 0; to < loop.accesses.size(); ++to) {
+        const bool same = loop.accesses[from].buffer == loop.accesses[to].buffer &&
+                          loop.accesses[from].column == loop.accesses[to].column;
+        if (!same || arguments[from].written || !arguments[to].written) continue;
+        if (is_carry(loop.accesses[from].buffer)) loop.carries.push_back({from, to});
+      }
+    }
+    return loop;
+  }
+
+  bool is_stored_here(NodeId id) const {
+    return std::ranges::find(layout_.stores[id], stage_, &Layout::Store::stage) !=
+           layout_.stores[id].end();
   }
 
   void store(KernelBuilder& builder, const FusedGroup& group, NodeId id, uint32_t value,
@@ -111,14 +208,14 @@ class LaunchBuilder {
 
   void add_launches(Stage& stage, const MoveGroup& group) {
     const Node& node = graph_[group.node];
-    const Layout::Place& place = layout_.places[group.node];
     if (is_mask(node.op)) {
       const auto kind = node.op == Op::Valid ? MaskLaunch::Kind::Valid
                         : node.decl == 0     ? MaskLaunch::Kind::Reset
                                              : MaskLaunch::Kind::ResetReverse;
-      stage.launches.emplace_back(MaskLaunch{kind, place.compute});
+      stage.launches.emplace_back(MaskLaunch{kind, read(group.node).compute});
       return;
     }
+    const Layout::Place& place = layout_.places[group.node];
     const Layout::Place source =
         node.op == Op::Eye ? Layout::Place{} : layout_.source(graph_, schedule_, group.node);
     if (place.compute.buffer != kNoBuffer) add_move(stage, node, source.compute, place.compute);
@@ -157,14 +254,38 @@ class LaunchBuilder {
   void add_packs(Stage& stage) const {
     for (const Layout::Pack& pack : layout_.packs) {
       int64_t column = 0;
-      for (NodeId weight : pack.weights) {
-        CopyLaunch copy;
-        copy.source = read(weight).storage;
-        copy.target = {pack.buffer, 0, column, 0};
-        copy.columns = element_count(graph_[weight].type.shape);
-        column += copy.columns;
-        stage.launches.emplace_back(copy);
-      }
+      for (const Layout::Pack::Part& part : pack.parts) add_pack(stage, part, pack.buffer, column);
+    }
+  }
+
+  /// From `column` on, which it moves past the part. Of blocks, each is a matrix of its own.
+  void add_pack(Stage& stage, const Layout::Pack::Part& part, BufferId buffer,
+                int64_t& column) const {
+    const Shape& shape = graph_[part.weight].type.shape;
+    CopyLaunch copy;
+    copy.source = read(part.weight).storage;
+    copy.columns = element_count(shape);
+    copy.transposed = part.transpose;
+    int64_t blocks = 1;
+    if (part.transpose) {
+      copy.columns = element_count({shape.back()});
+      copy.rows = element_count({shape[shape.size() - 2]});
+      if (shape.size() == 3) blocks = element_count({shape[0]});
+    }
+    for (int64_t block = 0; block < blocks; ++block) {
+      copy.target = {buffer, 0, column, 0};
+      stage.launches.emplace_back(copy);
+      copy.source.column += copy.rows * copy.columns;
+      column += copy.rows * copy.columns;
+    }
+  }
+
+  void add_staged(Stage& stage) {
+    for (const Layout::Staged& staged : layout_.staged) {
+      if (staged.stage != stage_) continue;
+      KernelBuilder builder(plan_, staged.width);
+      builder.store(staged.target, /*vector=*/true, builder.load(staged.source, /*vector=*/true));
+      stage.launches.emplace_back(builder.finish());
     }
   }
 
@@ -176,6 +297,7 @@ class LaunchBuilder {
     StatePlan result;
     result.name = state.name;
     result.delay_of = state.delay_of;
+    result.sweep = schedule_.sweep_of(state.next);
 
     KernelBuilder declared(plan_, width);
     const NodeId init = schedule_.values.read[state.init];
@@ -191,7 +313,10 @@ class LaunchBuilder {
     result.init_given = given.finish();
 
     KernelBuilder final(plan_, width);
-    const uint32_t last = final.load({buffers.compute, 1, 0, width}, vector);
+    const bool carried = buffers.carry != kNoBuffer;
+    const Access held =
+        carried ? Access{buffers.carry, 0, 0, width} : Access{buffers.compute, 1, 0, width};
+    const uint32_t last = final.load(held, vector);
     final.store({buffers.final, 0, 0, width}, vector, last);
     result.write_final = final.finish();
     return result;
@@ -199,6 +324,9 @@ class LaunchBuilder {
 
   void store_history(KernelBuilder& builder, const Layout::StateBuffers& buffers, bool vector,
                      uint32_t value) const {
+    if (buffers.carry != kNoBuffer) {
+      builder.store({buffers.carry, 0, 0, plan_.buffers[buffers.carry].width}, vector, value);
+    }
     for (const BufferId id : {buffers.compute, buffers.storage}) {
       if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;
       builder.store({id, 1, 0, plan_.buffers[id].width}, vector, value);

@@ -1,27 +1,28 @@
 // 1. The caller's buffers: inputs, params, outputs, initial and final states.
 // 2. States: a history of one step in the compute type. If products read the state or what becomes
-//    of it and take another type, a buffer in that type too.
+//    of it and take another type, a buffer in that type too. States of a loop have one row that is
+//    carried on, and these histories only if others read the state.
 // 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
 //    found in the state's history. Views lie where their origin does.
-// 4. Each product group gets a buffer for its results side by side.
+// 4. Each product group with a launch of its own gets a buffer for its results side by side.
 // 5. Each other value that leaves its kernel gets a buffer: one for kernels, one for products if
-//    they take another type. It holds one step if only its own recurrence uses it, else a chunk.
-//    Values that later sweeps use get such buffers of all steps, too. What is written to a place of
-//    an assembly is its pieces.
-// 6. Weights are read where they are, except that several are stacked, and that recurrences read
-//    resident ones only.
-// 7. Resident are buffers of Once stages and those that products of recurrences touch, because
-//    captured graphs need fixed addresses. All others go to the workspace.
+//    they take another type. It holds one step if only its own stage, step by step, uses it, else a
+//    chunk. Values that later sweeps use get such buffers of all steps, too. What is written to a
+//    place of an assembly is its pieces.
+// 6. Weights are read where they are, except that several are stacked, that stages that run step by
+//    step read the program's own only, and that kernels with products read no transposed ones.
+// 7. Resident are buffers of Once stages and those that products with launches of their own touch
+//    step by step, because captured graphs need fixed addresses. Whole sequences they multiply are
+//    copied chunk by chunk. All others go to the workspace.
 #include "passes/layout.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignment = 256;
-constexpr int64_t kMostBytes = int64_t{1} << 50;
 
 /// What the schedule does with a value outside the kernel that computes it.
 struct Uses {
@@ -55,33 +56,43 @@ class LayoutBuilder {
         uses_(graph.nodes.size()) {
     layout_.places.resize(graph.nodes.size());
     layout_.kept.resize(graph.nodes.size());
+    layout_.carried.resize(graph.nodes.size());
+    layout_.left.resize(graph.nodes.size());
     layout_.weight.resize(graph.nodes.size());
     layout_.stores.resize(graph.nodes.size());
   }
 
-  Result<Layout> run() {
+  Layout run() {
     find_uses();
     add_caller_buffers();
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
-    for_each_product([this](uint32_t, const ProductGroup& group) { place_product(group); });
+    place_masks();
+    for_each_product([this](uint32_t, const ProductGroup& group, bool fused) {
+      if (!fused && !group.accumulates) place_product(group);
+    });
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       place_value(id);
       place_kept(id);
     }
     for (const auto& [id, access] : results_) add_store(id, result_stage(id), access);
-    for_each_product(
-        [this](uint32_t stage, const ProductGroup& group) { place_operands(stage, group); });
-    if (Status status = assign_offsets(); !status) return tl::unexpected(status.error());
+    for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
+      place_weights(stage, group, fused);
+      place_left(stage, group, fused);
+    });
     return std::move(layout_);
   }
 
  private:
+  /// Calls `visit(stage, group, fused)`, `fused` telling whether it is part of a kernel.
   template <typename Visit>
   void for_each_product(Visit visit) {
     for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
       for (const Group& group : schedule_.stages[stage].groups) {
-        if (const auto* product = std::get_if<ProductGroup>(&group)) visit(stage, *product);
+        if (const auto* product = std::get_if<ProductGroup>(&group)) visit(stage, *product, false);
+        const auto* kernel = std::get_if<FusedGroup>(&group);
+        if (kernel == nullptr) continue;
+        for (const ProductGroup& product : kernel->products) visit(stage, product, true);
       }
     }
   }
@@ -104,14 +115,27 @@ class LayoutBuilder {
   }
 
   void find_uses(uint32_t stage, const FusedGroup& group) {
+    std::set<NodeId> here(group.nodes.begin(), group.nodes.end());
+    for (const ProductGroup& product : group.products) {
+      find_uses(stage, product);
+      for (const ProductGroup::Member& member : product.members) here.insert(member.result);
+    }
     const auto read = [&](NodeId id) {
-      if (!std::ranges::binary_search(group.nodes, values_.read[id])) load(stage, id);
+      id = values_.read[id];
+      if (!here.contains(id) && !is_carried(stage, id)) load(stage, id);
     };
     for (NodeId id : group.nodes) std::ranges::for_each(graph_[id].operands, read);
     std::ranges::for_each(group.copies, read);
   }
 
   void find_uses(uint32_t, const MoveGroup&) {}
+
+  /// A state in a loop, which has it in registers.
+  bool is_carried(uint32_t stage, NodeId id) const {
+    id = values_.origin[id].value;
+    return schedule_.stages[stage].loop && schedule_.stage[id] == stage &&
+           graph_[id].op == Op::State;
+  }
 
   /// What a Transpose or a Reverse moves is there in the types in which it is used.
   void find_source_uses(NodeId id) {
@@ -156,7 +180,7 @@ class LayoutBuilder {
     return add_buffer({std::move(name), dtype, placement, Role::Temporary, extent, 0, width, 0, 0});
   }
 
-  /// One step is enough for values of a recurrence that nothing outside it uses.
+  /// One step is enough for values of a stage that runs step by step and alone uses them.
   Extent extent_of(NodeId id) const {
     if (dependence_.variation[id] == Variation::Invariant) return Extent::Invariant;
     const bool local =
@@ -199,19 +223,34 @@ class LayoutBuilder {
 
   void add_state(uint32_t index) {
     const StateDecl& state = graph_.states[index];
-    const bool varies = dependence_.variation[state.next] != Variation::Invariant;
-    bool read_multiplied = false;
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      const bool reads = graph_[id].op == Op::State && graph_[id].decl == index;
-      read_multiplied = read_multiplied || (reads && uses_[id].multiplied);
-    }
-    const bool multiplied =
-        read_multiplied || (varies && is_stored(state.next) && uses_[state.next].multiplied);
+    const DType compute = compute_type(plan_.dtype);
+    Uses read;
     Layout::StateBuffers& buffers = layout_.states[index];
-    buffers.compute = add_history(state, compute_type(plan_.dtype), 1);
-    if (narrow_ && multiplied) {
-      buffers.storage = add_history(state, plan_.dtype, read_multiplied ? 1 : 0);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (graph_[id].op != Op::State || graph_[id].decl != index) continue;
+      read.loaded = read.loaded || uses_[id].loaded;
+      read.multiplied = read.multiplied || uses_[id].multiplied;
+      if (!schedule_.stages[schedule_.stage[id]].loop) continue;
+      if (buffers.carry == kNoBuffer) buffers.carry = add_carry(state);
+      layout_.carried[id] = access(buffers.carry);
     }
+    const bool varies = dependence_.variation[state.next] != Variation::Invariant;
+    const bool carried = buffers.carry != kNoBuffer;
+    const bool next_multiplied =
+        !carried && varies && is_stored(state.next) && uses_[state.next].multiplied;
+    if (!carried || read.loaded || (read.multiplied && !narrow_)) {
+      buffers.compute = add_history(state, compute, 1);
+    }
+    if (narrow_ && (read.multiplied || next_multiplied)) {
+      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? 1 : 0);
+    }
+  }
+
+  BufferId add_carry(const StateDecl& state) {
+    const BufferId id = add_temporary(state.name, compute_type(plan_.dtype), Extent::Batch,
+                                      element_count(state.type.shape));
+    results_.emplace_back(state.next, access(id));
+    return id;
   }
 
   BufferId add_history(const StateDecl& state, DType dtype, uint32_t history) {
@@ -243,10 +282,20 @@ class LayoutBuilder {
     } else if (node.op == Op::State) {
       const Layout::StateBuffers& buffers = layout_.states[node.decl];
       const BufferId storage = buffers.storage == kNoBuffer ? buffers.compute : buffers.storage;
-      place = {access(buffers.compute, 0, node.delay), access(storage, 0, node.delay)};
-    } else if (is_mask(node.op) && uses_[id].loaded) {
-      place.compute =
-          access(add_temporary(value_name(id), compute_type(plan_.dtype), Extent::Chunk, 1));
+      if (buffers.compute != kNoBuffer) place.compute = access(buffers.compute, 0, node.delay);
+      if (storage != kNoBuffer) place.storage = access(storage, 0, node.delay);
+    }
+  }
+
+  /// One for each sweep that reads them: each makes its own.
+  void place_masks() {
+    for (const ScheduledStage& stage : schedule_.stages) {
+      for (const Group& group : stage.groups) {
+        const auto* move = std::get_if<MoveGroup>(&group);
+        if (move == nullptr || !is_mask(graph_[move->node].op)) continue;
+        layout_.masks[{move->node, stage.sweep}] = access(
+            add_temporary(value_name(move->node), compute_type(plan_.dtype), Extent::Chunk, 1));
+      }
     }
   }
 
@@ -255,16 +304,16 @@ class LayoutBuilder {
     Extent extent = Extent::Batch;
     for (const ProductGroup::Member& member : group.members) {
       width += member.n * group.rows * group.blocks;
-      if (extent_of(member.node) != Extent::Batch) extent = extent_of(member.node);
+      if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
     }
     const BufferId buffer = add_temporary("products of " + value_name(group.left),
                                           compute_type(plan_.dtype), extent, width);
     int64_t column = 0;
     for (const ProductGroup::Member& member : group.members) {
-      Layout::Place& place = layout_.places[member.node];
+      Layout::Place& place = layout_.places[member.result];
       place.compute = access(buffer, column);
       if (!narrow_) place.storage = place.compute;
-      column += member.n;
+      column += member.n * group.blocks;
     }
   }
 
@@ -298,6 +347,7 @@ class LayoutBuilder {
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       if (graph_.states[i].next != id) continue;
       const Layout::StateBuffers& buffers = layout_.states[i];
+      if (buffers.compute == kNoBuffer) continue;
       if (is_empty(place.compute)) place.compute = access(buffers.compute);
       if (!is_empty(place.storage)) continue;
       if (buffers.storage != kNoBuffer) place.storage = access(buffers.storage);
@@ -359,16 +409,53 @@ class LayoutBuilder {
 
   // ---- Operands of products ----
 
-  void place_operands(uint32_t stage, const ProductGroup& group) {
+  void place_weights(uint32_t stage, const ProductGroup& group, bool fused) {
     const bool step = schedule_.stages[stage].domain == Domain::Step;
-    const NodeId first = group.members[0].node;
-    const Access only = layout_.read(schedule_, group.members[0].weight, stage).storage;
-    const bool in_place = group.members.size() == 1 &&
-                          !(step && plan_.buffers[only.buffer].placement == Placement::Caller);
-    layout_.weight[first] = in_place ? only : access(add_pack(group));
-    if (!step) return;
-    make_resident(layout_.read(schedule_, group.left, stage).storage.buffer);
-    make_resident(layout_.places[first].compute.buffer);
+    const ProductGroup::Member& first = group.members[0];
+    const bool several = group.members.size() > 1;
+    const Access one = layout_.read(schedule_, first.weight, stage).storage;
+    const bool foreign = step && plan_.buffers[one.buffer].placement == Placement::Caller;
+    const bool turned = first.transposed && (several || fused);
+    const bool in_place = !foreign && !turned && are_neighbours(group);
+    layout_.weight[first.node] = in_place ? one : access(add_pack(group, several || fused));
+  }
+
+  /// Whether the weights lie one after the other in one value as they are.
+  bool are_neighbours(const ProductGroup& group) const {
+    Origin next = values_.origin[group.members[0].weight];
+    for (const ProductGroup::Member& member : group.members) {
+      const Origin& origin = values_.origin[member.weight];
+      if (origin.value != next.value || origin.offset != next.offset) return false;
+      if (member.transposed && group.members.size() > 1) return false;
+      next.offset += width_of(member.weight);
+    }
+    return true;
+  }
+
+  void place_left(uint32_t stage, const ProductGroup& group, bool fused) {
+    Access& left = layout_.left[group.members[0].node];
+    left = layout_.read(schedule_, group.left, stage).storage;
+    if (schedule_.stages[stage].domain != Domain::Step || fused) return;
+    if (plan_.buffers[left.buffer].extent == Extent::Steps) {
+      left = stage_chunk(stage, left, group.k * group.blocks);
+    }
+    make_resident(left.buffer);
+    make_resident(layout_.places[group.members[0].result].compute.buffer);
+  }
+
+  /// Of a whole sequence, in the stage before.
+  Access stage_chunk(uint32_t stage, const Access& source, int64_t width) {
+    const uint32_t sweep = schedule_.stages[stage].sweep;
+    const std::tuple key(sweep, source.buffer, source.column, width);
+    const auto [found, fresh] = staged_.emplace(key, kNoBuffer);
+    if (fresh) {
+      RNNC_CHECK(schedule_.stages[stage - 1].domain == Domain::Sequence,
+                 "a recurrence multiplies the sequence '{}'", plan_.buffers[source.buffer].name);
+      found->second =
+          add_temporary(plan_.buffers[source.buffer].name, plan_.dtype, Extent::Chunk, width);
+      layout_.staged.push_back({stage - 1, source, access(found->second), width});
+    }
+    return access(found->second);
   }
 
   void make_resident(BufferId buffer) {
@@ -377,19 +464,19 @@ class LayoutBuilder {
     plan_.buffers[buffer].placement = Placement::Resident;
   }
 
-  BufferId add_pack(const ProductGroup& group) {
-    std::vector<NodeId> weights;
+  BufferId add_pack(const ProductGroup& group, bool transpose) {
+    std::vector<Layout::Pack::Part> parts;
     std::string name;
     int64_t width = 0;
     for (const ProductGroup::Member& member : group.members) {
-      weights.push_back(member.weight);
+      parts.push_back({member.weight, transpose && member.transposed});
       name += (name.empty() ? "" : "|") + weight_name(member.weight);
       width += width_of(member.weight);
     }
-    const auto [found, fresh] = pack_of_weights_.emplace(weights, kNoBuffer);
+    const auto [found, fresh] = pack_of_parts_.emplace(parts, kNoBuffer);
     if (fresh) {
       found->second = add_temporary(name, plan_.dtype, Extent::Invariant, width);
-      layout_.packs.push_back({found->second, weights});
+      layout_.packs.push_back({found->second, parts});
     }
     return found->second;
   }
@@ -404,26 +491,6 @@ class LayoutBuilder {
     return fmt::format("{}[{}{}]", of, node.begin.to_string(), end);
   }
 
-  // ---- Memory ----
-
-  Status assign_offsets() {
-    for (Buffer& buffer : plan_.buffers) {
-      if (buffer.placement == Placement::Caller) continue;
-      int64_t& end = buffer.placement == Placement::Resident ? plan_.resident_bytes
-                     : buffer.extent == Extent::Steps        ? plan_.workspace_bytes_per_step
-                                                             : plan_.workspace_bytes;
-      buffer.offset = end;
-      const double bytes = 8.0 * static_cast<double>(buffer.width) *
-                           static_cast<double>(plan_.chunk + buffer.history + 1) *
-                           static_cast<double>(plan_.batch);
-      if (bytes + static_cast<double>(end) > static_cast<double>(kMostBytes)) {
-        return fail("batch {} needs more memory than any device has", plan_.batch);
-      }
-      end += (byte_size(plan_, buffer) + kAlignment - 1) / kAlignment * kAlignment;
-    }
-    return {};
-  }
-
   const Graph& graph_;
   const Dependence& dependence_;
   const Schedule& schedule_;
@@ -433,7 +500,8 @@ class LayoutBuilder {
   std::vector<Uses> uses_;  // per node
   std::vector<BufferId> inputs_, params_;
   std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
-  std::map<std::vector<NodeId>, BufferId> pack_of_weights_;
+  std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;
+  std::map<std::tuple<uint32_t, BufferId, int64_t, int64_t>, BufferId> staged_;  // by sweep, place
   Layout layout_;
 };
 
@@ -441,6 +509,12 @@ class LayoutBuilder {
 
 Layout::Place Layout::read(const Schedule& schedule, NodeId id, uint32_t stage) const {
   const Origin& origin = schedule.values.origin[id];
+  if (schedule.stages[stage].loop && schedule.stage[origin.value] == stage &&
+      !is_empty(carried[origin.value])) {
+    return part_of({carried[origin.value], {}}, origin.offset);
+  }
+  const auto mask = masks.find({origin.value, schedule.stages[stage].sweep});
+  if (mask != masks.end()) return {mask->second, {}};
   const bool late = schedule.is_late(origin.value, stage);
   return part_of(late ? kept[origin.value] : places[origin.value], origin.offset);
 }
@@ -451,8 +525,8 @@ Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeI
   return part_of(all_steps ? kept[origin.value] : places[origin.value], origin.offset);
 }
 
-Result<Layout> make_layout(const Graph& graph, const Dependence& dependence,
-                           const Schedule& schedule, Plan& plan) {
+Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                   Plan& plan) {
   return LayoutBuilder(graph, dependence, schedule, plan).run();
 }
 

@@ -1,6 +1,8 @@
 /// Where the values of a scheduled graph lie: the plan's buffers, and each value's place in them.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "passes/schedule.h"
@@ -10,15 +12,28 @@ namespace rnnc {
 /// Places are Accesses with the stride of rows (t, b) or b; Invariant ones have stride 0.
 struct Layout {
   struct StateBuffers {
-    BufferId compute = kNoBuffer;  // history in the compute type
+    BufferId carry = kNoBuffer;    // of a loop
+    BufferId compute = kNoBuffer;  // history in the compute type; of a loop only if others read it
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's
     BufferId final = kNoBuffer;
   };
   /// Weights stacked in a buffer, one after the other.
   struct Pack {
+    struct Part {
+      NodeId weight = kNoNode;
+      bool transpose = false;  // each of its matrices, if it is one of blocks
+      friend auto operator<=>(const Part&, const Part&) = default;
+    };
     BufferId buffer = kNoBuffer;
-    std::vector<NodeId> weights;
+    std::vector<Part> parts;
+  };
+  /// A whole sequence's values copied for products that run step by step.
+  struct Staged {
+    uint32_t stage = 0;  // of the schedule
+    Access source;
+    Access target;
+    int64_t width = 0;
   };
   /// A value in memory; buffers are kNoBuffer where nothing reads it.
   struct Place {
@@ -33,10 +48,13 @@ struct Layout {
 
   std::vector<StateBuffers> states;
   std::vector<Pack> packs;
+  std::vector<Staged> staged;
+  std::map<std::pair<NodeId, uint32_t>, Access> masks;  // by sweep
   // Per node.
   std::vector<Place> places;               // in its own sweep
   std::vector<Place> kept;                 // in later sweeps, and for a Reverse: all steps
-  std::vector<Access> weight;              // first node of a product group: the group's weights
+  std::vector<Access> carried;             // states of a loop, for it
+  std::vector<Access> left, weight;        // first node of a product group: the group's operands
   std::vector<std::vector<Store>> stores;  // none: nothing wants it outside its kernel
 
   /// Where launches of `stage` read the value.
@@ -45,8 +63,8 @@ struct Layout {
   Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
 
-/// Adds every buffer to `plan`, which has its dtype, batch and chunk, and gives them offsets.
-Result<Layout> make_layout(const Graph& graph, const Dependence& dependence,
-                           const Schedule& schedule, Plan& plan);
+/// Adds every buffer to `plan`, which has its dtype and batch.
+Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                   Plan& plan);
 
 }  // namespace rnnc

@@ -2,11 +2,21 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "passes/pass_observer.h"
+#include "passes/pass_set.h"
 
 namespace rnnc {
 
-/// Runs them all and verifies after each; an error is a bug in the pass that it names.
-/// `graph` is bound and verified; declared inputs, params, outputs and states keep their places.
-Status run_pipeline(Graph& graph);
+struct PipelineOptions {
+  PassSet passes = PassSet::all();
+  bool lengths = false;  // calls come with lengths of their sequences
+  bool resets = false;   // and with a mask of resets
+  PassObserver observer = {};
+};
+
+/// Runs the lowerings, which every plan needs, and the passes that are wanted; verifies after each:
+/// an error is a bug in the pass that it names. `graph` is bound and verified; declared inputs,
+/// params, outputs and states keep their places, and states for delays come after them.
+Status run_pipeline(Graph& graph, const PipelineOptions& options = {});
 
 }  // namespace rnnc

@@ -1,20 +1,25 @@
 // 1. Take the stages of the dependence analysis, with a time-parallel one right after the Once
 //    stage, so that outputs and states made of invariants have a place, and one at the start of
-//    each sweep, for its masks.
-// 2. Find what each stage's kernels have to store although none of them computes it there: values
+//    each sweep, for its masks. Where nothing is hoisted, what is time-parallel runs step by step,
+//    after a stage for what only runs over whole sequences.
+// 2. Gather recurrences that are one kernel over all steps (passes/loops.h), and let the others do
+//    cheap work around them (passes/absorb.h).
+// 3. Find what each stage's kernels have to store although none of them computes it there: values
 //    that a state, an output, a product, an assembly or a later sweep wants stored.
-// 3. Collect each stage's work: products, elementwise nodes and reductions, moves; and those
-// copies.
-// 4. Within a stage, until no work is left:
-//    a. Emit every move and product whose operands are at hand; products with one left operand as
-//       one group.
+// 4. Collect each stage's work: products, elementwise nodes and reductions, moves; and those
+//    copies.
+// 5. Within a stage, until no work is left:
+//    a. Emit every move and product whose operands are at hand.
 //    b. Emit one kernel. For each row length with work at hand, grow the set of everything of that
 //       length, and scalars, that needs only what is at hand or in the set. Take a length that this
-//       finishes for the whole stage, else the one with the largest set.
+//       finishes for the whole stage, else the one with the largest set. Without fusing, take the
+//       first of the set alone.
 //    Time-parallel reads of a state wait for the launch that writes it: rows of a launch do not see
 //    each other. Views and assemblies are read from memory: they wait for launches too.
-// 5. Move values to the kernels that use them (passes/sink.h).
-// 6. Begin each sweep with the masks that its kernels read.
+// 6. Move values to the kernels that use them (passes/sink.h), merge products
+//    (passes/merge_products.h), put kernels behind products (passes/epilogues.h) and add products
+//    up (passes/sums.h).
+// 7. Begin each sweep with the masks that its kernels read.
 #include "passes/schedule.h"
 
 #include <algorithm>
@@ -23,7 +28,12 @@
 #include <tuple>
 #include <utility>
 
+#include "passes/absorb.h"
+#include "passes/epilogues.h"
+#include "passes/loops.h"
+#include "passes/merge_products.h"
 #include "passes/sink.h"
+#include "passes/sums.h"
 
 namespace rnnc {
 namespace {
@@ -160,7 +170,7 @@ class CopyNeeds {
 class StageScheduler {
  public:
   StageScheduler(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                 const CopyNeeds& needs, uint32_t stage)
+                 const CopyNeeds& needs, uint32_t stage, bool fuse)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
@@ -168,6 +178,7 @@ class StageScheduler {
         needs_(needs),
         stage_(stage),
         domain_(schedule.stages[stage].domain),
+        fuse_(fuse),
         done_(graph.nodes.size(), false),
         stored_(graph.nodes.size(), false) {
     collect();
@@ -257,37 +268,25 @@ class StageScheduler {
         ready.push_back(id);
       }
     }
-    std::map<NodeId, size_t> group_of_left;
     for (NodeId id : ready) {
       std::erase(products_, id);
-      add_product(id, group_of_left);
+      add_product(id);
     }
     for (NodeId id : ready) done_[id] = true;
     return !ready.empty();
   }
 
-  /// Products of weights stay apart in Once stages, where each result is an array of its own; so
-  /// do transposed ones, whose weights do not stack by copying, and those of blocks, whose results
-  /// would lie between one another.
-  void add_product(NodeId id, std::map<NodeId, size_t>& group_of_left) {
+  void add_product(NodeId id) {
     const ProductOperands operands = product_operands(graph_, id);
     const Shape& weight = graph_[operands.weight].type.shape;
     const size_t rank = weight.size();
     const int64_t n = element_count({weight[operands.transposed ? rank - 1 : rank - 2]});
-    const int64_t k = element_count({weight[operands.transposed ? rank - 2 : rank - 1]});
-    const bool mergeable = domain_ != Domain::Once && !operands.transposed && rank == 2;
-    if (mergeable) {
-      const auto [found, fresh] = group_of_left.emplace(operands.left, groups_.size());
-      if (!fresh) {
-        std::get<ProductGroup>(groups_[found->second]).members.push_back({id, operands.weight, n});
-        return;
-      }
-    }
-    ProductGroup group{operands.left, {{id, operands.weight, n}}, k, operands.transposed};
+    ProductGroup group{operands.left, {{id, operands.weight, n, operands.transposed, id}}};
+    group.k = element_count({weight[operands.transposed ? rank - 2 : rank - 1]});
     const Shape& left = graph_[operands.left].type.shape;
     if (left.size() == 2) group.rows = element_count({left[0]});
     if (rank == 3) group.blocks = element_count({weight[0]});
-    groups_.push_back(std::move(group));
+    groups_.emplace_back(std::move(group));
   }
 
   /// Everything of this shape that can be computed now, by item index.
@@ -336,6 +335,10 @@ class StageScheduler {
       best_rank = rank;
     }
     if (best.empty()) return false;
+    if (!fuse_) {
+      best.resize(1);
+      best_shape = items_[best[0]].shape;
+    }
     close_kernel(best, best_shape);
     return true;
   }
@@ -363,6 +366,7 @@ class StageScheduler {
   const CopyNeeds& needs_;
   uint32_t stage_;
   Domain domain_;
+  bool fuse_;
   std::vector<NodeId> moves_;     // not emitted yet, ascending
   std::vector<NodeId> products_;  // likewise
   std::vector<Item> items_;       // likewise
@@ -372,25 +376,33 @@ class StageScheduler {
 };
 
 /// Step 1.
-void make_stages(const Dependence& dependence, Schedule& schedule) {
+void make_stages(const Graph& graph, const Dependence& dependence, bool hoist, Schedule& schedule) {
+  std::vector<ScheduledStage>& stages = schedule.stages;
   std::vector<uint32_t> number;  // of each of the analysis's stages
   for (const Dependence::StageNodes& nodes : dependence.order) {
-    std::vector<ScheduledStage>& stages = schedule.stages;
     const bool opens = !stages.empty() &&
                        (stages.size() == kFirstParallelStage || stages.back().sweep != nodes.sweep);
-    if (opens && nodes.domain != Domain::Sequence) {
-      stages.push_back({Domain::Sequence, UINT32_MAX, nodes.sweep, {}});
+    const bool steps = nodes.domain == Domain::Step;
+    const bool split = nodes.domain == Domain::Sequence && !hoist;
+    if ((opens && steps) || split) {
+      stages.push_back({Domain::Sequence, {}, nodes.sweep, {}});
     }
     number.push_back(static_cast<uint32_t>(stages.size()));
-    stages.push_back({nodes.domain, nodes.recurrence, nodes.sweep, {}});
+    stages.push_back({split ? Domain::Step : nodes.domain, {}, nodes.sweep, {}});
+    if (steps) stages.back().recurrences.push_back(nodes.recurrence);
   }
-  if (schedule.stages.size() == kFirstParallelStage) {
-    schedule.stages.push_back({Domain::Sequence, UINT32_MAX, 0, {}});
+  if (stages.size() == kFirstParallelStage) {
+    stages.push_back({Domain::Sequence, {}, 0, {}});
   }
-  for (uint32_t stage : dependence.stage) schedule.stage.push_back(number[stage]);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const uint32_t stage = number[dependence.stage[id]];
+    const bool steps = stages[stage].domain == Domain::Step;
+    const bool whole = schedule.values.kind[id] == ValueKind::Moved || is_mask(graph[id].op);
+    schedule.stage.push_back(steps && whole ? stage - 1 : stage);
+  }
 }
 
-/// Step 6.
+/// Step 7.
 void add_masks(const Graph& graph, Schedule& schedule) {
   std::map<uint32_t, std::set<NodeId>> masks;  // by sweep
   std::map<uint32_t, ScheduledStage*> opening;
@@ -418,15 +430,26 @@ void add_masks(const Graph& graph, Schedule& schedule) {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, const Dependence& dependence, bool narrow) {
+Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
+                       PassSet passes) {
+  const bool fuse = passes.has(Pass::Fuse);
   Schedule schedule;
   schedule.values = find_values(graph, dependence);
-  make_stages(dependence, schedule);
+  make_stages(graph, dependence, passes.has(Pass::Hoist), schedule);
+  if (fuse && passes.has(Pass::Loop)) gather_loops(graph, dependence, schedule);
+  if (fuse) absorb_cheap_work(graph, dependence, schedule);
+  const bool narrow = plan.dtype != compute_type(plan.dtype);
   const CopyNeeds needs(graph, dependence, schedule, narrow);
   for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
     ScheduledStage& scheduled = schedule.stages[stage];
-    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage).run();
-    sink_values(graph, schedule.values, scheduled);
+    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage, fuse).run();
+    if (fuse) sink_values(graph, schedule.values, scheduled);
+    if (passes.has(Pass::Merge)) merge_products(scheduled);
+    if (passes.has(Pass::Epilogue) && plan.batch <= kMostEpilogueRows) {
+      fuse_epilogues(graph, schedule.values, scheduled);
+    }
+    if (passes.has(Pass::Sum)) sum_products(graph, scheduled);
+    if (scheduled.loop) close_loop(scheduled);
   }
   add_masks(graph, schedule);
   return schedule;

@@ -7,24 +7,28 @@
 
 #include "ir/graph.h"
 #include "passes/dependence.h"
+#include "passes/pass_set.h"
 #include "passes/values.h"
 
 namespace rnnc {
 
-/// Products with one left operand, done as one over their weights stacked: out = left * weights^T,
-/// or left * weight where `transposed`. With several blocks `n` and `k` are those of one block.
+/// Products with one left operand, done as one over their weights stacked: out = left * weights^T.
+/// With several blocks `n` and `k` are those of one block.
 struct ProductGroup {
   struct Member {
     NodeId node = kNoNode;
     NodeId weight = kNoNode;
-    int64_t n = 0;  // elements of the result's row
+    int64_t n = 0;            // elements of the result's row
+    bool transposed = false;  // the weight is [k, n]
+    NodeId result = kNoNode;  // the node, or the sum that it is a part of
   };
   NodeId left = kNoNode;
   std::vector<Member> members;
   int64_t k = 0;
-  bool transposed = false;
   int64_t rows = 1;  // Once stages: rows of `left`
   int64_t blocks = 1;
+  /// Adds to the results of an earlier group, whose members have the same results in this order.
+  bool accumulates = false;
 };
 
 /// Elementwise values and reductions computed by one kernel over rows of `length`.
@@ -33,6 +37,9 @@ struct FusedGroup {
   std::vector<NodeId> copies;  // not computed by kernels of this stage: only stored by this one
   int64_t length = 1;
   int64_t rows = 1;  // Once stages
+  /// Step stages: products in the same launch, whose results are values of this kernel. Results of
+  /// a group come in the order in which the results of all of them first appear.
+  std::vector<ProductGroup> products;
 };
 
 /// A value that has launches of its own: of kind Moved, or a mask.
@@ -44,9 +51,12 @@ using Group = std::variant<ProductGroup, FusedGroup, MoveGroup>;
 
 struct ScheduledStage {
   Domain domain = Domain::Sequence;
-  uint32_t recurrence = UINT32_MAX;  // Step: index into Dependence::recurrences
+  std::vector<uint32_t> recurrences;  // indices into Dependence::recurrences; of loops several
   uint32_t sweep = 0;
   std::vector<Group> groups;  // in order of execution
+  /// One launch goes through the steps by itself: a Sequence stage with a recurrence, of one
+  /// kernel.
+  bool loop = false;
 };
 
 /// Stage 0 runs once; each sweep opens with a time-parallel stage. Any of these may be empty.
@@ -65,8 +75,9 @@ struct Schedule {
 inline constexpr uint32_t kFirstParallelStage = 1;
 
 /// `graph` is bound, without delays, dot products and dead code (passes/pipeline.h); matrices that
-/// vary over time are not reduced, multiplied or transposed. `narrow`: products cannot read other
-/// products' results as they are, because the storage type is not the compute type.
-Schedule make_schedule(const Graph& graph, const Dependence& dependence, bool narrow);
+/// vary over time are not reduced, multiplied or transposed. `plan` has its dtype and batch. Of the
+/// passes these have a say here: Hoist, Merge, Sum, Fuse, Epilogue and Loop.
+Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
+                       PassSet passes);
 
 }  // namespace rnnc

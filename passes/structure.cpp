@@ -191,11 +191,13 @@ class Pieces {
       if (after->first.begin < part->first.end) return false;
     }
     if (is_scalar(node.op)) return true;
-    return node.op == Op::MatMul && old_[node.operands[0]].op == Op::Concat &&
-           old_[node.operands[1]].type.rank() == 1 &&
-           std::ranges::all_of(parts, [&](const auto& part) {
-             return find_joined(old_, old_[node.operands[0]], part.first).has_value();
-           });
+    if (node.op != Op::MatMul) return false;
+    const Node& weight = old_[node.operands[0]];
+    if (weight.type.rank() != 2 || old_[node.operands[1]].type.rank() != 1) return false;
+    return std::ranges::all_of(parts, [&](const auto& part) {
+      const bool joined = weight.op == Op::Concat;
+      return joined ? find_joined(old_, weight, part.first).has_value() : !part.first.index;
+    });
   }
 
   /// Computes the pieces of a value that is cut.
@@ -218,9 +220,13 @@ class Pieces {
     }
   }
 
-  /// A piece of a product of joined weights with a vector.
+  /// A piece of a product of weights with a vector.
   NodeId product_part(const Node& node, Piece piece) {
     NodeId weight = node.operands[0];
+    if (graph_[weight].op != Op::Concat && !piece.index) {
+      weight = take(weight, piece, node.location);
+      return graph_.apply(Op::MatMul, {weight, node.operands[1]}, node.location);
+    }
     if (const auto joined = find_joined(graph_.nodes, graph_[weight], piece)) {
       weight = joined->first;
       piece = joined->second;

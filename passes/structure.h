@@ -10,7 +10,7 @@
 /// - Slices and indices go through elementwise values that are read only in disjoint pieces, and
 ///   come to rest on inputs, params, states, products and reductions.
 /// - What takes one piece of a `concat` or `stack` takes it from where it came from; a product with
-///   weights joined by `concat` and read piece by piece is a product for each weight.
+///   a matrix, or with some joined by `concat`, that is read piece by piece is a product for each.
 /// - A `reverse` of values that were reversed already goes through elementwise values and joins to
 ///   where both end: each one less may save a sweep over the sequence.
 /// - Elementwise ops take the scalar itself for a `broadcast` of it.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/plan.h"
+#include "passes/machine.h"
 #include "runtime/device.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/program.h"
@@ -28,6 +29,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executable>> prepare(Plan plan) = 0;
+  /// For the cost model of the plans made for it.
+  virtual Machine machine() const = 0;
 
   /// Memory of the device, for the convenience calls and tests (not used by `forward`).
   virtual Result<void*> allocate(size_t bytes) = 0;

@@ -291,7 +291,10 @@ Result<Plan> Program::Impl::make_plan(int64_t batch, int64_t max_steps,
                                          .max_steps = std::max(max_steps, options.chunk),
                                          .chunk = options.chunk,
                                          .lengths = features.lengths,
-                                         .resets = features.resets});
+                                         .resets = features.resets,
+                                         .tf32 = options.allow_tf32,
+                                         .passes = options.passes,
+                                         .machine = backend->machine()});
   if (!plan || options.device.kind != Device::Kind::cpu) return plan;
   const Status fits =
       check_host_memory(fmt::format("{} at batch {} needs", quote(signature.name), batch),
@@ -330,7 +333,9 @@ Result<Program> Program::compile(const Graph& graph, const CompileOptions& optio
     return tl::unexpected(status.error());
   }
   Signature signature = make_signature(bound, options.dtype);
-  if (Status status = run_pipeline(bound); !status) return tl::unexpected(status.error());
+  if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
+    return tl::unexpected(status.error());
+  }
 
   CompileOptions completed = options;
   completed.dims = *dims;

@@ -20,6 +20,7 @@
 
 #include "ir/dtype.h"
 #include "ir/graph.h"
+#include "passes/pass_set.h"
 #include "runtime/device.h"
 
 namespace rnnc {
@@ -41,6 +42,9 @@ struct CompileOptions {
   int64_t chunk = 0;
   /// Run from each sequence's last step to its first. The graph must run forward throughout.
   bool reverse = false;
+  PassSet passes = PassSet::all();
+  /// GPU: launches of a chunk are captured once and replayed. Off for comparison.
+  bool graphs = true;
 };
 
 /// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without

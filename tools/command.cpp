@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "runtime/describe.h"
 #include "runtime/read_unit.h"
@@ -55,9 +56,13 @@ int report(const Error& error) {
 }
 
 int report_usage(const CLI::App& command, std::string_view message) {
-  fmt::print(stderr, "{}\nRun `rnnc {} --help` for more information.\n", message,
-             command.get_name());
+  fmt::print(stderr, "{}\nRun `{} --help` for more information.\n", message, full_name(command));
   return kUsage;
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
 }
 
 Status print(std::string_view text) {
@@ -130,6 +135,37 @@ DType dtype_of(const std::string& text) {
   const std::optional<DType> dtype = parse_dtype(text);
   RNNC_CHECK(dtype, "dtype {}", text);
   return *dtype;
+}
+
+std::string check_tf32(bool tf32, const std::string& dtype, const std::string& device) {
+  if (!tf32 || (dtype == "f32" && device != "cpu")) return "";
+  return fmt::format("--tf32 is for f32 on a GPU, not for {} on {}", dtype, device);
+}
+
+Status check_storage(DType dtype, Device::Kind device) {
+  const bool cpu = device == Device::Kind::cpu;
+  const bool fits = cpu ? dtype == compute_type(dtype) : dtype != DType::f64;
+  if (fits) return {};
+  return fail("{} has no code for dtype {}; it takes {}", cpu ? "the CPU" : "CUDA",
+              to_string(dtype), cpu ? "f32 and f64" : "f32, bf16 and f16");
+}
+
+void add_passes(CLI::App& command, PassSet& passes) {
+  const auto accept = [&passes](const std::string& text) {
+    const Result<PassSet> set = PassSet::parse(text);
+    if (!set) throw CLI::ValidationError("--passes", set.error().message);
+    passes = *set;
+  };
+  command
+      .add_option_function<std::string>(
+          "--passes", accept,
+          "Optimising passes: all, none, those named (hoist,merge) or all but those (-fuse,-reuse)")
+      ->type_name("LIST");
+}
+
+Machine choose_machine(Machine::Kind kind) {
+  if (kind == Machine::Kind::Cuda) return h200_machine();
+  return cpu_machine(static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 std::optional<Definition> load_definition(const Source& source) {

@@ -13,6 +13,9 @@
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "ir/status.h"
+#include "passes/machine.h"
+#include "passes/pass_set.h"
+#include "runtime/device.h"
 
 namespace rnnc::tools {
 
@@ -21,7 +24,9 @@ enum ExitCode : int { kOk = 0, kError = 1, kUsage = 2 };
 // Each adds one subcommand to `app`, which sets `exit_code` when it has run.
 void add_check(CLI::App& app, int& exit_code);
 void add_emit(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
 void add_weights(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
@@ -29,6 +34,9 @@ void add_cache(CLI::App& app, int& exit_code);
 /// Prints an error as people see it and returns the exit code.
 int report(const Error& error);
 int report_usage(const CLI::App& command, std::string_view message);
+
+/// As it is typed: "rnnc bench ladder".
+std::string full_name(const CLI::App& command);
 
 /// Writes to standard output, checking that it got there.
 Status print(std::string_view text);
@@ -72,6 +80,17 @@ std::optional<Graph> lower_definition(Definition& definition, const DimBindings&
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 /// Its value, which was checked while parsing.
 DType dtype_of(const std::string& text);
+
+/// What is wrong with --tf32 together with --dtype and --device, or "".
+std::string check_tf32(bool tf32, const std::string& dtype, const std::string& device);
+/// Whether a device has code for arrays of this type.
+Status check_storage(DType dtype, Device::Kind device);
+
+/// --passes.
+void add_passes(CLI::App& command, PassSet& passes);
+
+/// What plans are made for where they are not run: this machine's CPU, or an H200.
+Machine choose_machine(Machine::Kind kind);
 
 /// Binds the given dims and the defaults. Shapes that depend on others stay symbolic.
 Result<Graph> bind_known(const Graph& graph, const DimBindings& dims);

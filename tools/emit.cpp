@@ -3,9 +3,9 @@
 #include "ir/dtype.h"
 #include "ir/text.h"
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
 #include "runtime/files.h"
 #include "tools/command.h"
+#include "tools/pass_log.h"
 #ifdef RNNC_WITH_CPU
 #include "codegen/cpu/cpu_code.h"
 #endif
@@ -31,19 +31,15 @@ struct Options {
   std::string arch = "sm_90";
   int64_t batch = 1;
   int64_t steps = 100;
+  std::string device = "cpu";
   std::string output;
+  PassSet passes = PassSet::all();
+  PassLog log;
 };
-
-[[maybe_unused]] Status check_storage(DType dtype, bool cpu) {
-  const bool fits = cpu ? dtype == compute_type(dtype) : dtype != DType::f64;
-  if (fits) return {};
-  return fail("{} has no code for dtype {}; it takes {}", cpu ? "the CPU" : "CUDA",
-              to_string(dtype), cpu ? "f32 and f64" : "f32, bf16 and f16");
-}
 
 Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form) {
 #ifdef RNNC_WITH_CPU
-  if (Status status = check_storage(plan.dtype, true); !status) {
+  if (Status status = check_storage(plan.dtype, Device::Kind::cpu); !status) {
     return tl::unexpected(status.error());
   }
   return form == Form::llvm ? emit_llvm(plan) : emit_assembly(plan);
@@ -55,7 +51,7 @@ Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unu
 Result<std::string> emit_cuda_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
                                    [[maybe_unused]] const std::string& arch) {
 #ifdef RNNC_WITH_CUDA
-  if (Status status = check_storage(plan.dtype, false); !status) {
+  if (Status status = check_storage(plan.dtype, Device::Kind::cuda); !status) {
     return tl::unexpected(status.error());
   }
   Result<std::string> source = emit_cuda(plan);
@@ -66,31 +62,49 @@ Result<std::string> emit_cuda_form([[maybe_unused]] const Plan& plan, [[maybe_un
 #endif
 }
 
+/// Forms from plan on, which run passes.
+bool has_plan(Form form) {
+  return form != Form::ast && form != Form::graph && form != Form::dot;
+}
+
+/// Of the form's own device, or for the plan the one that is asked for.
+Machine machine_of(const Options& options) {
+  const Form form = kForms.at(options.form);
+  const bool cuda = form == Form::cuda || form == Form::ptx || form == Form::cubin ||
+                    (form == Form::plan && options.device == "cuda");
+  return choose_machine(cuda ? Machine::Kind::Cuda : Machine::Kind::Cpu);
+}
+
 /// The forms that come after the syntax tree.
-Result<std::string> emit_graph_form(const Options& options, const Graph& graph) {
+Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   const Form form = kForms.at(options.form);
   if (form == Form::graph || form == Form::dot) {
     const Result<Graph> bound = bind_known(graph, options.source.dims);
     if (!bound) return tl::unexpected(bound.error());
     return form == Form::graph ? to_string(*bound) : to_dot(*bound);
   }
-  Result<Graph> bound = bind_all(graph, options.source.dims);
+  const Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
-  if (Status status = run_pipeline(*bound); !status) return tl::unexpected(status.error());
   const Result<Plan> plan = build_plan(*bound, {.dtype = dtype_of(options.dtype),
                                                 .batch = options.batch,
                                                 .max_steps = options.steps,
-                                                .chunk = 0});
+                                                .passes = options.passes,
+                                                .machine = machine_of(options),
+                                                .observer = options.log.observer()});
   if (!plan) return tl::unexpected(plan.error());
+  if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (form == Form::plan) return to_string(*plan);
   if (form == Form::llvm || form == Form::assembly) return emit_cpu_form(*plan, form);
   return emit_cuda_form(*plan, form, options.arch);
 }
 
-int run_emit(const CLI::App& command, const Options& options) {
+int run_emit(const CLI::App& command, Options& options) {
   const Form form = kForms.at(options.form);
   if (form == Form::cubin && options.output.empty()) {
     return report_usage(command, "--as cubin: its bytes are not text: give -o FILE");
+  }
+  if (options.log.is_wanted() && !has_plan(form)) {
+    return report_usage(command, fmt::format("--as {} runs no passes", options.form));
   }
   if (!options.output.empty()) {
     if (Status status = check_writable(options.output); !status) return report(status.error());
@@ -135,6 +149,12 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->type_name("NUMBER")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
+  command->add_option("--device", options->device, "Whose plan: cpu, or cuda for an H200's")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  add_passes(*command, options->passes);
+  options->log.add_options(*command);
   command->add_option("-o,--output", options->output, "Write to this file instead of printing")
       ->type_name("FILE");
   command->footer(

@@ -57,7 +57,13 @@ int report_unexpected(const CLI::App& command) {
   }
   const char* problem = option == rest.end() ? "unexpected" : "unknown option";
   return report_word(fmt::format("{} {}", problem, quote(word)), word, names,
-                     "rnnc " + command.get_name());
+                     full_name(command));
+}
+
+/// That which the words after the program's name lead to.
+const CLI::App& innermost(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.front());
 }
 
 int run(int argc, char** argv) {
@@ -68,7 +74,9 @@ int run(int argc, char** argv) {
   int exit_code = kOk;
   add_check(app, exit_code);
   add_emit(app, exit_code);
+  add_explain(app, exit_code);
   add_run(app, exit_code);
+  add_bench(app, exit_code);
   add_weights(app, exit_code);
   add_devices(app, exit_code);
   add_cache(app, exit_code);
@@ -81,7 +89,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {
-    return report_unexpected(*app.get_subcommands().front());
+    return report_unexpected(innermost(app));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   } catch (const std::bad_alloc&) {

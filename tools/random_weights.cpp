@@ -46,18 +46,21 @@ Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& par
   }
   std::vector<NamedArray> weights;
   for (const ArrayInfo& param : params) {
-    SplitMix64 generator(SplitMix64(seed).next() ^ hash(param.name));
     const double fan_in = param.shape.empty() ? 1 : static_cast<double>(param.shape.back());
-    const double bound = 1 / std::sqrt(fan_in);
-    Array array = Array::zeros(param.dtype, param.shape);
-    const size_t size = size_of(param.dtype);
-    for (size_t place = 0; place < array.data.size(); place += size) {
-      const double value = (2 * generator.uniform() - 1) * bound;
-      convert(&value, DType::f64, &array.data[place], param.dtype, 1);
-    }
-    weights.push_back({param.name, std::move(array)});
+    weights.push_back({param.name, random_array(param, 1 / std::sqrt(fan_in), seed)});
   }
   return weights;
+}
+
+Array random_array(const ArrayInfo& info, double bound, uint64_t seed) {
+  SplitMix64 generator(SplitMix64(seed).next() ^ hash(info.name));
+  Array array = Array::zeros(info.dtype, info.shape);
+  const size_t size = size_of(info.dtype);
+  for (size_t place = 0; place < array.data.size(); place += size) {
+    const double value = (2 * generator.uniform() - 1) * bound;
+    convert(&value, DType::f64, &array.data[place], info.dtype, 1);
+  }
+  return array;
 }
 
 }  // namespace rnnc::tools

@@ -1,4 +1,4 @@
-/// Weights for runs that need some but not particular ones.
+/// Arrays for runs that need some but not particular ones.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,8 @@ namespace rnnc::tools {
 /// on every machine: a param's numbers depend on the seed, its name and its shape alone. An error
 /// if they do not fit in memory.
 Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params, uint64_t seed);
+
+/// Uniform in ±bound, likewise.
+Array random_array(const ArrayInfo& info, double bound, uint64_t seed);
 
 }  // namespace rnnc::tools

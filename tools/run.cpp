@@ -21,6 +21,8 @@ struct Options {
   bool reverse = false;
   bool tf32 = false;
   int threads = 0;
+  PassSet passes = PassSet::all();
+  bool no_graphs = false;
   bool time = false;
 };
 
@@ -103,6 +105,8 @@ Result<Program> compile(const Options& options, const Graph& graph) {
   compile_options.threads = options.threads;
   compile_options.cache_directory = cache_directory();
   compile_options.reverse = options.reverse;
+  compile_options.passes = options.passes;
+  compile_options.graphs = !options.no_graphs;
   return Program::compile(graph, compile_options);
 }
 
@@ -165,9 +169,9 @@ std::string check_usage(const Options& options) {
   if (!files.weights.map.empty() && files.weights.tensors.empty()) {
     return "--weight-map is for --weights, which is not given";
   }
-  if (options.tf32 && (options.dtype != "f32" || options.device == "cpu")) {
-    return fmt::format("--tf32 is for f32 on a GPU, not for {} on {}", options.dtype,
-                       options.device);
+  if (std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+      !problem.empty()) {
+    return problem;
   }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
     return fmt::format("--carry-in gives every state, {} too: it excludes --init",
@@ -283,6 +287,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->type_name("NUMBER")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  add_passes(*command, options->passes);
+  command->add_flag("--no-graphs", options->no_graphs,
+                    "GPU: launch every kernel anew, without CUDA graphs");
   command->add_flag("--time", options->time, "Print compile time and the median time per step");
   command->footer(
       "Arrays are NumPy .npy files of float64, float32 or float16. Results are written as float64\n"

@@ -10,11 +10,18 @@
 
 namespace rnnc {
 
-/// A compiled elementwise kernel: rows [begin, end), `arguments[i]` points at row 0 of argument i,
-/// rows of it lie `strides[i]` elements apart. Pure, reentrant, touches only its arguments'
-/// memory and `scratch`, which holds at least `CpuModule::scratch_bytes`, 64-byte aligned.
-using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64_t begin,
-                           int64_t end, void* scratch);
+/// A compiled elementwise kernel: rows [row_begin, row_end) and, if it has no reductions, columns
+/// [column_begin, column_end) of them, else all columns. `arguments[i]` points at row 0 of argument
+/// i, rows of it lie `strides[i]` elements apart. Pure, reentrant, touches only its arguments'
+/// memory and `scratch`, which holds at least `CpuModule::scratch_bytes`, 64-byte aligned. A vector
+/// argument that is written may be in the place of one that is loaded, if there are no reductions.
+///
+/// Of an argument that is a product's result, column j lies j * `strides[arguments + i]` elements
+/// from column 0 for j that are `column_begin` and a multiple of `CpuGemm::lanes`; the columns in
+/// between follow one another. There whole vectors are read.
+using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64_t row_begin,
+                           int64_t row_end, int64_t column_begin, int64_t column_end,
+                           void* scratch);
 
 /// A tile of a matrix product: for r below the tile's number of rows and j < columns,
 /// out[r * out_stride + j] = (add_to_out ? itself : 0) + sum over i < k of
@@ -25,6 +32,7 @@ using CpuGemmTile = void (*)(const void* left, int64_t left_stride, const void* 
 
 /// The matrix product kernels of a module. Weights are packed in panels of `panel_columns` columns.
 struct CpuGemm {
+  int64_t lanes = 0;  // elements of a vector; a panel has some whole ones
   int64_t panel_columns = 0;
   std::vector<CpuGemmTile> tiles;  // tiles[r - 1] computes r rows; empty: the plan has no products
 };

@@ -81,9 +81,10 @@ class JitModule : public CpuModule {
                                                             scratch_slot_elements(plan.kernels[i]) *
                                                             size_of(compute_type(plan.dtype)));
     }
-    if (!has_products(plan)) return {};
     const GemmTiling tiling = gemm_tiling(host, plan.dtype);
+    gemm_.lanes = tiling.lanes;
     gemm_.panel_columns = tiling.panel_columns;
+    if (!has_products(plan)) return {};
     for (int rows = 1; rows <= tiling.rows; ++rows) {
       if (auto found = find(gemm_tile_name(rows), gemm_.tiles); !found) return found;
     }
@@ -105,7 +106,8 @@ std::string kernel_name(size_t index) {
 bool has_products(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) {
     return std::ranges::any_of(stage.launches, [](const Launch& launch) {
-      return std::holds_alternative<GemmLaunch>(launch);
+      return std::holds_alternative<GemmLaunch>(launch) ||
+             std::holds_alternative<FusedLaunch>(launch);
     });
   });
 }

@@ -202,7 +202,7 @@ GemmTiling gemm_tiling(const HostTarget& host, DType dtype) {
   const auto lanes = static_cast<int64_t>(host.vector_bits / (8 * size_of(dtype)));
   // Of 32 registers 24 hold sums; of 16, 12. Without FMA a product needs a register too.
   const int rows = host.vector_registers == 32 ? 6 : host.fma ? 3 : 2;
-  return {rows, kVectorsPerPanel * lanes};
+  return {rows, lanes, kVectorsPerPanel * lanes};
 }
 
 std::string gemm_tile_name(int rows) {

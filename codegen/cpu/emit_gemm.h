@@ -13,6 +13,7 @@ namespace rnnc {
 /// The largest tile: its sums, one vector of weights and the rows' elements fill the registers.
 struct GemmTiling {
   int rows = 0;
+  int64_t lanes = 0;
   int64_t panel_columns = 0;
 };
 GemmTiling gemm_tiling(const HostTarget& host, DType dtype);

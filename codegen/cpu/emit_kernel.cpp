@@ -5,7 +5,10 @@
 // 3. Pass p walks the row in whole vectors, several to an iteration, and ends with one masked
 //    vector. In each it computes, on demand, what the pass stores, gathers or keeps in scratch.
 //    The length is a constant, so the tail's mask is one too and short rows have no loop.
-// 4. Reductions gather in one vector per place in the iteration; these are added in order, then
+// 4. Without reductions there is one pass, over the columns that the caller asks for: several
+//    vectors to an iteration, then one, then a masked one. What a vector of it loads is loaded
+//    before it stores anything, so that a result may take the place of an operand.
+// 5. Reductions gather in one vector per place in the iteration; these are added in order, then
 //    the lanes pairwise: the same order in every run.
 #include "codegen/cpu/emit_kernel.h"
 
@@ -53,7 +56,7 @@ class KernelEmitter {
   /// Where in the row a vector lies, and the values already computed there.
   struct Place {
     Value* index;
-    llvm::Constant* mask;  // null: all lanes
+    Value* mask;  // null: all lanes
     std::map<uint32_t, Value*> values;
   };
   using Accumulators = std::vector<std::vector<Value*>>;  // [reduction of the pass][unrolled]
@@ -63,11 +66,14 @@ class KernelEmitter {
   Value* row_value(uint32_t instruction);
   Work work_of(uint32_t pass) const;
   void emit_pass(const Work& work, uint32_t pass);
+  void emit_columns(const Work& work);
+  Value* emit_column_loop(const Work& work, Value* begin, size_t unroll);
+  Value* tail_mask(Value* begin);
   void emit_main_loop(const Work& work, uint32_t pass, int64_t iterations, Accumulators& sums);
   void emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
                    Accumulators& sums);
   Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
-  Value* load(Value* address, const Place& place);
+  Value* load_argument(uint32_t argument, const Place& place);
   void store(Value* value, Value* address, const Place& place);
   Value* scratch_address(uint32_t instruction, Value* index);
   Value* combine(RowReduction::Kind kind, Value* a, Value* b);
@@ -86,7 +92,10 @@ class KernelEmitter {
 
   llvm::Function* function_ = nullptr;
   Value* scratch_ = nullptr;
+  Value* column_begin_ = nullptr;
+  Value* column_end_ = nullptr;
   std::vector<Value*> arguments_, strides_;  // of the call
+  std::vector<Value*> column_strides_;       // likewise; null but for results of products
   std::vector<Value*> row_addresses_;        // per argument, of the current row
   std::map<uint32_t, Value*> row_values_;    // per instruction with one value per row
   std::vector<Value*> reduced_;              // per reduction
@@ -95,24 +104,30 @@ class KernelEmitter {
 void KernelEmitter::emit(const std::string& name) {
   llvm::Type* pointer = builder_.getPtrTy();
   llvm::Type* integer = builder_.getInt64Ty();
-  function_ = llvm::Function::Create(
-      llvm::FunctionType::get(builder_.getVoidTy(), {pointer, pointer, integer, integer, pointer},
-                              false),
-      llvm::Function::ExternalLinkage, name, module_);
+  auto* type = llvm::FunctionType::get(
+      builder_.getVoidTy(), {pointer, pointer, integer, integer, integer, integer, pointer}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
   function_->setDoesNotThrow();
   Value* begin = function_->getArg(2);
   Value* end = function_->getArg(3);
-  scratch_ = function_->getArg(4);
+  column_begin_ = function_->getArg(4);
+  column_end_ = function_->getArg(5);
+  scratch_ = function_->getArg(6);
 
   llvm::LLVMContext& context = module_.getContext();
   auto* entry = llvm::BasicBlock::Create(context, "entry", function_);
   auto* row_loop = llvm::BasicBlock::Create(context, "row", function_);
   builder_.SetInsertPoint(entry);
-  for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+  const auto stride = [&](size_t i) -> Value* {
+    return builder_.CreateLoad(
+        integer, builder_.CreateConstInBoundsGEP1_64(integer, function_->getArg(1), i));
+  };
+  const size_t count = kernel_.arguments.size();
+  for (size_t i = 0; i < count; ++i) {
     arguments_.push_back(builder_.CreateLoad(
         pointer, builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), i)));
-    strides_.push_back(builder_.CreateLoad(
-        integer, builder_.CreateConstInBoundsGEP1_64(integer, function_->getArg(1), i)));
+    strides_.push_back(stride(i));
+    column_strides_.push_back(kernel_.arguments[i].product ? stride(count + i) : nullptr);
   }
   auto* done = llvm::BasicBlock::Create(context, "done", function_);
   builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), row_loop, done);
@@ -140,7 +155,12 @@ void KernelEmitter::emit_row(Value* row) {
   for (uint32_t pass = 0; pass < schedule_.passes; ++pass) {
     emit_row_values(pass);
     const Work work = work_of(pass);
-    if (!work.empty()) emit_pass(work, pass);
+    if (work.empty()) continue;
+    if (schedule_.reductions.empty()) {
+      emit_columns(work);
+    } else {
+      emit_pass(work, pass);
+    }
   }
 }
 
@@ -241,6 +261,61 @@ void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
   }
 }
 
+void KernelEmitter::emit_columns(const Work& work) {
+  const auto whole = static_cast<size_t>(kernel_.length / lanes_);
+  Value* index = column_begin_;
+  if (const size_t unroll = unroll_factor(); unroll > 1 && whole >= unroll) {
+    index = emit_column_loop(work, index, unroll);
+  }
+  if (whole >= 1) index = emit_column_loop(work, index, 1);
+  llvm::LLVMContext& context = module_.getContext();
+  auto* tail = llvm::BasicBlock::Create(context, "tail", function_);
+  auto* after = llvm::BasicBlock::Create(context, "columns_done", function_);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(index, column_end_), tail, after);
+  builder_.SetInsertPoint(tail);
+  Accumulators none;
+  emit_vector(work, 0, {index, tail_mask(index), {}}, 0, none);
+  builder_.CreateBr(after);
+  builder_.SetInsertPoint(after);
+}
+
+/// As many times `unroll` vectors as fit in front of the last column. Gives the first column left.
+Value* KernelEmitter::emit_column_loop(const Work& work, Value* begin, size_t unroll) {
+  const auto step = static_cast<int64_t>(unroll * lanes_);
+  llvm::LLVMContext& context = module_.getContext();
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* body = llvm::BasicBlock::Create(context, "vectors", function_);
+  auto* after = llvm::BasicBlock::Create(context, "rest", function_);
+  Value* last = builder_.CreateSub(column_end_, builder_.getInt64(step));
+  builder_.CreateCondBr(builder_.CreateICmpSLE(begin, last), body, after);
+  builder_.SetInsertPoint(body);
+  llvm::PHINode* index = builder_.CreatePHI(builder_.getInt64Ty(), 2, "index");
+  index->addIncoming(begin, before);
+  Accumulators none;
+  for (size_t u = 0; u < unroll; ++u) {
+    Value* place = builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(u * lanes_)));
+    emit_vector(work, 0, {place, nullptr, {}}, u, none);
+  }
+  Value* next = builder_.CreateAdd(index, builder_.getInt64(step));
+  llvm::BasicBlock* end = builder_.GetInsertBlock();
+  index->addIncoming(next, end);
+  builder_.CreateCondBr(builder_.CreateICmpSLE(next, last), body, after);
+  builder_.SetInsertPoint(after);
+  llvm::PHINode* rest = builder_.CreatePHI(builder_.getInt64Ty(), 2, "rest");
+  rest->addIncoming(begin, before);
+  rest->addIncoming(next, end);
+  return rest;
+}
+
+/// Lanes of a vector from `begin` on that lie in front of the last column.
+Value* KernelEmitter::tail_mask(Value* begin) {
+  std::vector<llvm::Constant*> numbers(lanes_);
+  for (unsigned lane = 0; lane < lanes_; ++lane) numbers[lane] = builder_.getInt32(lane);
+  Value* rest = builder_.CreateTrunc(builder_.CreateSub(column_end_, begin), builder_.getInt32Ty());
+  return builder_.CreateICmpSLT(llvm::ConstantVector::get(numbers),
+                                builder_.CreateVectorSplat(lanes_, rest));
+}
+
 void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iterations,
                                    Accumulators& sums) {
   const auto unroll = static_cast<int64_t>(unroll_factor());
@@ -277,6 +352,11 @@ void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iter
 
 void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
                                 Accumulators& sums) {
+  if (schedule_.reductions.empty()) {
+    for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+      if (kernel_.body[i].kind == Kind::Load) value_at(i, pass, place);
+    }
+  }
   for (const uint32_t i : work.kept) {
     // Scratch slots are whole vectors long: no mask.
     builder_.CreateStore(value_at(i, pass, place), scratch_address(i, place.index));
@@ -309,9 +389,7 @@ Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
   if (const auto known = place.values.find(i); known != place.values.end()) return known->second;
   Value* value = nullptr;
   if (instruction.kind == Kind::Load) {
-    value = load(
-        builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], place.index),
-        place);
+    value = load_argument(instruction.argument, place);
   } else if (instruction.kind == Kind::Constant) {
     value = math_.constant(instruction.value);
   } else if (schedule_.pass[i] < pass) {
@@ -328,8 +406,15 @@ Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
   return value;
 }
 
-Value* KernelEmitter::load(Value* address, const Place& place) {
+Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
   const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  Value* row = row_addresses_[argument];
+  if (Value* stride = column_strides_[argument]) {
+    // Scratch of whole vectors: no mask.
+    Value* offset = builder_.CreateMul(place.index, stride);
+    return builder_.CreateAlignedLoad(vector_, builder_.CreateGEP(element_, row, offset), align);
+  }
+  Value* address = builder_.CreateInBoundsGEP(element_, row, place.index);
   if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
   return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
                                    llvm::Constant::getNullValue(vector_));

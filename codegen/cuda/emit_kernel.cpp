@@ -7,11 +7,11 @@
 #include "codegen/cuda/emit_kernel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <numeric>
 
 #include "codegen/cuda/kernel_abi.h"
+#include "codegen/cuda/kernel_text.h"
 
 namespace rnnc {
 namespace {
@@ -20,33 +20,6 @@ using Kind = Instruction::Kind;
 
 constexpr int kMostUnrolledItems = 16;
 constexpr int kMostLoadsAtOnce = 64;  // each holds a register
-
-std::string_view element_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "float";
-    case DType::bf16:
-      return "rnnc_bf16";
-    case DType::f16:
-      return "rnnc_f16";
-    case DType::f64:
-      break;
-  }
-  RNNC_CHECK(false, "f64 has no CUDA code");
-}
-
-std::string float_literal(double value) {
-  const auto rounded = static_cast<float>(value);
-  if (std::isnan(rounded)) return "__int_as_float(0x7fffffff)";
-  if (std::isinf(rounded)) {
-    return rounded > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
-  }
-  const std::string digits = fmt::format("{}", rounded);
-  const bool whole = digits.find_first_of(".e") == std::string::npos;
-  // The sign in brackets: a literal may stand behind an operator.
-  const std::string literal = digits + (whole ? ".0f" : "f");
-  return std::signbit(rounded) ? "(" + literal + ")" : literal;
-}
 
 std::string_view reduction_type(Op op) {
   switch (op) {
@@ -127,15 +100,22 @@ class KernelEmitter {
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel_.arguments[i];
       const std::string type =
-          fmt::format("{}{}", argument.written ? "" : "const ", element_type(argument.dtype));
+          fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row);", type, i, type, i);
     }
+  }
+
+  /// Waits for earlier launches, with addresses at hand.
+  void begin() {
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due) return;");
   }
 
   /// An operand's spelling inside `phase`.
   std::string value(uint32_t id, int phase) const {
     const Instruction& instruction = kernel_.body[id];
-    if (instruction.kind == Kind::Constant) return float_literal(instruction.value);
+    if (instruction.kind == Kind::Constant) return cuda_float_literal(instruction.value);
     if (instruction.vector && !phases_.empty() && phases_[id] < phase) {
       return fmt::format("s{}[j]", id);
     }
@@ -143,16 +123,9 @@ class KernelEmitter {
   }
 
   std::string scalar_expression(const Instruction& instruction, int phase) const {
-    const std::string_view spelling = info(instruction.op).cuda;
-    std::string result;
-    for (size_t i = 0; i < spelling.size(); ++i) {
-      if (spelling[i] == '$') {
-        result += value(instruction.operands.at(static_cast<size_t>(spelling[++i] - '0')), phase);
-      } else {
-        result += spelling[i];
-      }
-    }
-    return result;
+    return cuda_scalar_text(instruction.op, [&](size_t operand) {
+      return value(instruction.operands.at(operand), phase);
+    });
   }
 
   /// A load, scalar op or store; the other kinds have no statement of their own.
@@ -187,8 +160,9 @@ class KernelEmitter {
     line("  const unsigned slice_row = i / {}u;", kernel_.length);
     line("  const unsigned e = i % {}u;", kernel_.length);
     line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
-    line("  if (slice_row >= rows.per_slice || row >= rows.count) return;");
     row_pointers();
+    begin();
+    line("  if (slice_row >= rows.per_slice || row >= rows.count) return;");
     std::vector<uint32_t> ids(kernel_.body.size());
     std::iota(ids.begin(), ids.end(), 0u);
     loads_first(ids);
@@ -207,8 +181,8 @@ class KernelEmitter {
   void row_block_body() {
     find_phases();
     line("  const unsigned row = blockIdx.x;");
-    line("  if (row >= rows.count) return;");
     row_pointers();
+    begin();
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
       if (saved_[id]) line("  float s{}[{}];", id, shape_.items);
     }
@@ -294,7 +268,7 @@ class KernelEmitter {
           fmt::format("rnnc_join_warps<{}, {}>(w{})", reduction_type(op), warps, id);
       if (op == Op::Mean) {
         line("  const float v{} = {} / {};", id, joined,
-             float_literal(static_cast<double>(kernel_.length)));
+             cuda_float_literal(static_cast<double>(kernel_.length)));
       } else {
         line("  const float v{} = {};", id, joined);
       }

@@ -1,31 +1,31 @@
-#include <map>
-
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/emit_kernel.h"
+#include "codegen/cuda/fused_kernels.h"
 #include "codegen/cuda/kernel_abi.h"
+#include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/prelude.h"
-#include "codegen/cuda/step_product.h"
 
 namespace rnnc {
 namespace {
 
-/// The kernels of the products that rnnc does itself, each once.
-std::string emit_step_products(const Plan& plan) {
-  std::map<std::string, std::string> definitions;
+/// By kernel: whether a launch runs it as it stands. The kernels of fused and loop launches are
+/// parts of others.
+std::vector<bool> launched_kernels(const Plan& plan) {
+  std::vector<bool> launched(plan.kernels.size(), false);
   for (const Stage& stage : plan.stages) {
-    if (stage.domain != Domain::Step) continue;
     for (const Launch& launch : stage.launches) {
-      const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr) continue;
-      if (std::optional<StepProduct> product = step_product(plan, *gemm)) {
-        definitions.emplace(std::move(product->name), std::move(product->definition));
+      if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
+        launched[kernel->kernel] = true;
       }
     }
   }
-  if (definitions.empty()) return {};
-  std::string text(kCudaStepProduct);
-  for (const auto& [name, definition] : definitions) text += '\n' + definition;
-  return text;
+  for (const StatePlan& state : plan.states) {
+    for (const ElementwiseLaunch* launch :
+         {&state.init_given, &state.init_declared, &state.write_final}) {
+      launched[launch->kernel] = true;
+    }
+  }
+  return launched;
 }
 
 }  // namespace
@@ -34,17 +34,23 @@ Result<std::string> emit_cuda(const Plan& plan) {
   if (plan.dtype == DType::f64) {
     return fail("f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
-  std::string unit(kCudaPrelude);
-  unit += emit_step_products(plan);
-  if (has_sequence_kernels(plan)) unit += kCudaSequence;
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const Kernel& kernel = plan.kernels[i];
+  for (const Kernel& kernel : plan.kernels) {
     if (kernel.arguments.size() > kCudaMaxArguments) {
       return fail("one step reads and writes {} arrays; on a GPU at most {} work",
                   kernel.arguments.size(), kCudaMaxArguments);
     }
+  }
+  const CudaFusedKernels fused(plan);
+  if (!fused.status()) return tl::unexpected(fused.status().error());
+  std::string unit(kCudaPrelude);
+  unit += fused.code();
+  unit += CudaLoopKernels(plan).code();
+  if (has_sequence_kernels(plan)) unit += kCudaSequence;
+  const std::vector<bool> launched = launched_kernels(plan);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (!launched[i]) continue;
     unit += '\n';
-    unit += emit_cuda_kernel(kernel, i);
+    unit += emit_cuda_kernel(plan.kernels[i], i);
   }
   return unit;
 }

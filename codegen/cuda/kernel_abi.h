@@ -9,9 +9,13 @@
 
 namespace rnnc {
 
+/// The parameter block, which launches in graphs of ours read: word 0 is the first step of the
+/// chunk that stages of lag 0 are at, word 1 the steps of the call, word kCudaFirstSlot + s the
+/// address in slot s. A lag's steps are part of `CudaAccess::address` and `CudaRows::step`.
+inline constexpr int kCudaFirstSlot = 2;
+
 /// Where an array lies; `rnnc_access`. `slot` < 0: `address` is row 0's. Else row 0 lies `address`
-/// bytes, and `per_step` bytes for every step before the chunk, from the address in that slot of
-/// the parameter block.
+/// bytes, and `per_step` bytes times word 0 of the parameter block, from the address in that slot.
 struct CudaAccess {
   int64_t address = 0;
   int64_t per_step = 0;
@@ -23,14 +27,22 @@ static_assert(sizeof(CudaAccess) == 32);
 /// First parameter of every kernel of a plan, before one CudaAccess per argument; `rnnc_rows`.
 struct CudaRows {
   const int64_t* frame = nullptr;  // the parameter block; may be null if no access has a slot
-  uint32_t count = 0;
-  uint32_t per_slice = 0;  // rows of one blockIdx.y
+  uint32_t count = 0;              // 0: the launch does nothing
+  uint32_t per_slice = 0;          // rows of one blockIdx.y
+  int32_t step = 0;                // the launch's step less word 0: step in the chunk, less lag * C
+  int32_t predicated = 0;  // not 0: the launch does nothing unless its step is one of the call's
 };
-static_assert(sizeof(CudaRows) == 16);
+static_assert(sizeof(CudaRows) == 24);
+
+// Programmatic dependent launch: every kernel of a unit lets the next launch begin at once, and
+// waits for the end of all launches before it before it touches anything but the parameter block
+// and weights of fused launches. So each may be launched with the attribute after another of the
+// unit's, if the last launch without it began after the parameter block and weights were written,
+// as an ordinary first launch of a graph does. What writes the parameter block itself, and the
+// launch after it, go without.
 
 /// Sets words of the parameter block: one block of kCudaFrameWords threads. Parameters: int64_t*
-/// frame, int first, int count, CudaFrameWords. Word 0 is the chunk's first step, word 1 + s the
-/// address in slot s.
+/// frame, int first, int count, CudaFrameWords.
 inline constexpr const char* kCudaSetFrameName = "rnnc_set_frame";
 inline constexpr int kCudaFrameWords = 64;
 struct CudaFrameWords {
@@ -86,5 +98,28 @@ struct CudaGrid {
   CudaRows rows;
 };
 CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows);
+
+/// A kernel for fused launches (fused_kernels.h) that differ only in where their arrays lie. One
+/// launch runs up to `most_instances` of them side by side, on a grid of (tiles, row_tiles, number
+/// of instances). Its one parameter, of `most_instances * instance_bytes` bytes, is an array of
+/// instances, each a CudaRows (`count`: the batch; `per_slice`: unused) and then the launch's
+/// CudaAccesses. Instances past the grid's are not read.
+struct CudaFusedShape {
+  std::string name;
+  uint32_t threads = 0;       // per block
+  uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
+  uint32_t tiles = 0;         // of a row
+  uint32_t row_tiles = 0;     // of the batch
+  uint32_t most_instances = 1;
+  uint32_t instance_bytes = 0;
+};
+
+/// A kernel for loop launches (loop_kernels.h) that differ only in where their arrays lie.
+/// Parameters: CudaRows, int32_t steps, then one CudaAccess per argument, whose row 0 is that of
+/// the chunk's first step. Grid: `cuda_grid(shape, batch)`.
+struct CudaLoopShape {
+  std::string name;
+  CudaKernelShape shape;
+};
 
 }  // namespace rnnc

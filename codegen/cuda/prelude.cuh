@@ -154,12 +154,13 @@ static __device__ __forceinline__ float rnnc_join_warps(const float* partial) {
 
 // ---- Where arrays lie. ----
 
-// The parameter block that graphs of ours read. Word 0 is the first step of the current chunk, the
-// words after it are the addresses of buffers that may lie elsewhere at every call.
+// The parameter block that graphs of ours read. Word 0 is the first step of the current chunk, word
+// 1 the steps of the call, the words after them are the addresses of buffers that may lie elsewhere
+// at every call.
 typedef long long rnnc_word;
 
 // Row 0 of an array. With slot < 0 it lies at `address`; else `address` bytes and `per_step` bytes
-// for every step before the chunk from the address in that slot of the parameter block.
+// times word 0 of the parameter block from the address in that slot of it.
 struct rnnc_access {
   rnnc_word address;
   rnnc_word per_step;
@@ -172,14 +173,44 @@ struct rnnc_rows {
   const rnnc_word* frame;
   unsigned count;
   unsigned per_slice;
+  int step;        // of the launch, less word 0
+  int predicated;  // whether it does nothing at other steps than the call's
 };
 
 template <typename T>
 static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc_access& access,
                                               unsigned row) {
   rnnc_word address = access.address;
-  if (access.slot >= 0) address += frame[1 + access.slot] + frame[0] * access.per_step;
+  if (access.slot >= 0) address += frame[2 + access.slot] + frame[0] * access.per_step;
   return reinterpret_cast<T*>(address) + row * access.stride;
+}
+
+// Whether the launch has anything to do.
+static __device__ __forceinline__ bool rnnc_is_due(const rnnc_rows& rows) {
+  if (rows.count == 0) return false;
+  if (!rows.predicated) return true;
+  const rnnc_word step = rows.frame[0] + rows.step;
+  return step >= 0 && step < rows.frame[1];
+}
+
+// ---- Programmatic dependent launch. ----
+
+// The next launch may begin, which then waits for this one's end.
+static __device__ __forceinline__ void rnnc_let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// The launches before this one have ended, and what they wrote can be read. Every thread calls it,
+// those with nothing to do too, so that the end of a launch means that of all before it.
+static __device__ __forceinline__ void rnnc_wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+static __device__ __forceinline__ void rnnc_begin() {
+  rnnc_let_next_begin();
+  rnnc_wait_for_previous();
 }
 
 // ---- Kernels that every program needs. ----
@@ -191,6 +222,7 @@ struct rnnc_words {
 // Writes words [first, first + count) of the parameter block, in the stream's order.
 extern "C" __global__ void rnnc_set_frame(rnnc_word* frame, int first, int count,
                                           const __grid_constant__ rnnc_words words) {
+  rnnc_begin();
   if (threadIdx.x < count) frame[first + threadIdx.x] = words.word[threadIdx.x];
 }
 
@@ -204,18 +236,31 @@ struct rnnc_histories {
   rnnc_history history[64];
 };
 
-// The end of a chunk of `steps` steps. blockIdx.y takes one history: slots [steps, steps + depth)
-// move to [0, depth), in ascending order, as the two may overlap. A `frame` moves on by the steps.
+// Slots [steps, steps + depth) of `units` each move to [0, depth). The two may overlap: what is
+// `steps` slots apart moves one after the other.
+template <typename Unit>
+static __device__ __forceinline__ void rnnc_move_history(Unit* slots, rnnc_word units,
+                                                         rnnc_word depth, rnnc_word steps) {
+  const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
+  const rnnc_word distance = steps * units;
+  const rnnc_word first = min(depth, steps) * units;
+  rnnc_word i = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < first; i += threads) {
+    for (rnnc_word to = i; to < depth * units; to += distance) slots[to] = slots[to + distance];
+  }
+}
+
+// The end of a wave of chunks of `steps` steps. blockIdx.y takes one history, whose address is a
+// multiple of 16. A `frame` moves on by the steps.
 extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps,
                                           const __grid_constant__ rnnc_histories histories) {
+  rnnc_begin();
   const rnnc_history& history = histories.history[blockIdx.y];
-  const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
-  rnnc_word unit = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; unit < history.units; unit += threads) {
-    for (rnnc_word slot = 0; slot < history.depth; ++slot) {
-      history.slots[slot * history.units + unit] =
-          history.slots[(steps + slot) * history.units + unit];
-    }
+  if (history.units % 8 == 0) {
+    rnnc_move_history(reinterpret_cast<uint4*>(history.slots), history.units / 8, history.depth,
+                      steps);
+  } else {
+    rnnc_move_history(history.slots, history.units, history.depth, steps);
   }
   if (frame != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
     frame[0] += steps;

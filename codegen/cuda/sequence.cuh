@@ -16,6 +16,7 @@ static __device__ __forceinline__ void rnnc_reverse_rows(const T* source, T* tar
                                                          rnnc_word rows, rnnc_word width,
                                                          rnnc_word source_stride,
                                                          rnnc_word target_stride) {
+  rnnc_begin();
   const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
   rnnc_word i = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < rows * width; i += threads) {
@@ -43,6 +44,7 @@ RNNC_REVERSE(rnnc_reverse_4, unsigned)
 extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths,
                                      const unsigned char* reset, rnnc_word steps, rnnc_word start,
                                      unsigned batch, rnnc_word rows) {
+  rnnc_begin();
   const rnnc_word row = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   const auto b = static_cast<unsigned>(row % batch);
@@ -62,6 +64,7 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
 template <typename T>
 static __device__ __forceinline__ void rnnc_transpose_tile(const T* source, T* target,
                                                            rnnc_word rows, rnnc_word columns) {
+  rnnc_begin();
   __shared__ T tile[32][33];
   const rnnc_word across = (columns + 31) / 32;
   const rnnc_word row = blockIdx.x / across * 32;

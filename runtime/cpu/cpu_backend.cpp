@@ -25,6 +25,8 @@ class CpuBackend : public Backend {
     return std::unique_ptr<Executable>(std::move(*executable));
   }
 
+  Machine machine() const override { return cpu_machine(pools_.most_threads()); }
+
   Result<void*> allocate(size_t bytes) override { return allocate_aligned(bytes); }
   void release(void* memory) override { release_aligned(memory); }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/cpu/kernel_cost.h"
+#include "runtime/cpu/gemm.h"
 
 namespace rnnc {
 namespace {
@@ -22,10 +22,14 @@ void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t
   }
 }
 
+bool is_loop(const Stage& stage) {
+  return stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
+}
+
 }  // namespace
 
 CpuExecutable::CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module)
-    : plan_(std::move(plan)), module_(std::move(module)) {}
+    : plan_(std::move(plan)), module_(std::move(module)), addresses_(plan_) {}
 
 Result<std::unique_ptr<CpuExecutable>> CpuExecutable::create(Plan plan,
                                                              std::unique_ptr<CpuModule> module,
@@ -38,76 +42,100 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::create(Plan plan,
 // --- Preparation -------------------------------------------------------------------------------
 
 Status CpuExecutable::prepare(ThreadPools& pools) {
-  int64_t packed_bytes = 0;
-  for (const Stage& stage : plan_.stages) {
-    auto& launches = stages_.emplace_back();
+  prepare_stages(pools.most_threads());
+  prepare_states();
+  const int threads = useful_threads(pools.most_threads());
+  if (threads > 1) pool_ = &pools.of(threads);
+  size_t most_accesses = 0;
+  for (const PreparedLaunch* launch : prepared_launches()) {
+    most_accesses = std::max({most_accesses, launch->accesses.size(), launch->weights.size()});
+  }
+  pointers_.resize(most_accesses);
+  return allocate(threads);
+}
+
+void CpuExecutable::prepare_stages(int most_threads) {
+  stages_.resize(plan_.stages.size());
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = plan_.stages[i];
     for (const Launch& launch : stage.launches) {
-      launches.push_back(prepare_launch(launch, packed_bytes));
+      stages_[i].launches.push_back(prepare_launch(launch));
+    }
+    if (stage.domain == Domain::Step || is_loop(stage)) {
+      stages_[i].steps = std::make_unique<StepStage>(plan_, stage, stages_[i].launches,
+                                                     module_->gemm().lanes, most_threads);
     }
   }
-  for (const StatePlan& state : plan_.states) {
-    states_.push_back({prepare_launch(state.init_given, packed_bytes),
-                       prepare_launch(state.init_declared, packed_bytes),
-                       prepare_launch(state.write_final, packed_bytes)});
-  }
-  const int threads = std::min(useful_threads(), pools.most_threads());
-  if (threads > 1) pool_ = &pools.of(threads);
+}
 
-  scratch_stride_ = (module_->scratch_bytes() + 255) / 256 * 256;
+void CpuExecutable::prepare_states() {
+  const auto prepare = [&](const ElementwiseLaunch& launch) {
+    return prepare_elementwise(plan_, *module_, launch.kernel, launch.accesses);
+  };
+  for (const StatePlan& state : plan_.states) {
+    states_.push_back(
+        {prepare(state.init_given), prepare(state.init_declared), prepare(state.write_final)});
+  }
+}
+
+std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& launch) const {
+  if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
+    return prepare_elementwise(plan_, *module_, elementwise->kernel, elementwise->accesses);
+  }
+  if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
+    return prepare_elementwise(plan_, *module_, loop->kernel, loop->accesses);
+  }
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+    return prepare_product(plan_, *module_, *gemm);
+  }
+  if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
+    return prepare_fused(plan_, *module_, *fused);
+  }
+  return nullptr;
+}
+
+std::vector<PreparedLaunch*> CpuExecutable::prepared_launches() const {
+  std::vector<PreparedLaunch*> launches;
+  const auto add = [&](const std::unique_ptr<PreparedLaunch>& launch) {
+    if (launch != nullptr) launches.push_back(launch.get());
+  };
+  for (const PreparedStage& stage : stages_) std::ranges::for_each(stage.launches, add);
+  for (const PreparedState& state : states_) {
+    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      add(*launch);
+    }
+  }
+  return launches;
+}
+
+Status CpuExecutable::allocate(int threads) {
+  int64_t packed_bytes = 0;
+  for (PreparedLaunch* launch : prepared_launches()) {
+    scratch_.bytes_per_thread = std::max(scratch_.bytes_per_thread, launch->scratch_bytes);
+    packed_bytes += launch->packed_bytes;
+  }
+  scratch_.bytes_per_thread = ceil_div(scratch_.bytes_per_thread, 256) * 256;
   auto resident = AlignedMemory::allocate(plan_.resident_bytes);
   auto packed = AlignedMemory::allocate(packed_bytes);
-  auto scratch = AlignedMemory::allocate(scratch_stride_ * threads);
+  auto scratch = AlignedMemory::allocate(scratch_.bytes_per_thread * threads);
   for (const auto* memory : {&resident, &packed, &scratch}) {
     if (!*memory) return tl::unexpected(memory->error());
   }
   resident_ = std::move(*resident);
   packed_ = std::move(*packed);
-  scratch_ = std::move(*scratch);
-
-  size_t most_arguments = 0;
-  for (const Kernel& kernel : plan_.kernels) {
-    most_arguments = std::max(most_arguments, kernel.arguments.size());
+  scratch_memory_ = std::move(*scratch);
+  scratch_.data = scratch_memory_.data();
+  std::byte* next = packed_.data();
+  for (PreparedLaunch* launch : prepared_launches()) {
+    launch->packed = next;
+    next += launch->packed_bytes;
   }
-  arguments_.resize(most_arguments);
-  buffers_.resize(plan_.buffers.size());
   return {};
 }
 
-CpuExecutable::PreparedLaunch CpuExecutable::prepare_launch(const Launch& launch,
-                                                            int64_t& packed_bytes) const {
-  PreparedLaunch prepared;
-  if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
-    for (const Access& access : elementwise->accesses) prepared.strides.push_back(access.stride);
-    if (!elementwise->accesses.empty()) {
-      const Kernel& kernel = plan_.kernels[elementwise->kernel];
-      prepared.operations_per_row =
-          static_cast<double>(operations_per_vector(kernel) * kernel.length);
-    }
-  } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    RNNC_CHECK(plan_.buffers[gemm->weight.buffer].extent == Extent::Invariant,
-               "a product's weight varies over time");
-    prepared.shape = {plan_.dtype, gemm->n, gemm->k, gemm->transposed};
-    prepared.operations_per_row = static_cast<double>(gemm->blocks) * static_cast<double>(gemm->n) *
-                                  static_cast<double>(gemm->k);
-    prepared.packed_offset = packed_bytes;
-    prepared.packed_bytes =
-        static_cast<int64_t>(rnnc::packed_bytes(module_->gemm(), prepared.shape));
-    packed_bytes += gemm->blocks * prepared.packed_bytes;
-  } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
-    prepared.operations_per_row = static_cast<double>(reverse->width);
-  }
-  return prepared;
-}
-
-int64_t CpuExecutable::rows_at_most(const Stage& stage, const Launch& launch) const {
-  switch (stage.domain) {
-    case Domain::Step:
-      return plan_.batch;
-    case Domain::Sequence:
-      return plan_.batch * plan_.chunk;
-    case Domain::Once:
-      break;
-  }
+int64_t CpuExecutable::rows_of(const Stage& stage, const Launch& launch, int64_t steps) const {
+  if (stage.domain == Domain::Step) return plan_.batch;
+  if (stage.domain == Domain::Sequence) return plan_.batch * steps;
   if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
     return elementwise->once_rows;
   }
@@ -115,23 +143,22 @@ int64_t CpuExecutable::rows_at_most(const Stage& stage, const Launch& launch) co
   return gemm != nullptr ? gemm->once_rows : 0;
 }
 
-/// As many threads as the largest launch of a step keeps busy, or of a chunk if no launch of a step
-/// is worth sharing: more would only slow the hand-over at every step.
-int CpuExecutable::useful_threads() const {
-  double step = 0;
-  double chunk = 0;
-  for (size_t i = 0; i < plan_.stages.size(); ++i) {
+/// As many as some stage can use.
+int CpuExecutable::useful_threads(int most_threads) const {
+  int threads = 1;
+  for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
-    if (stage.domain == Domain::Once) continue;
-    double& largest = stage.domain == Domain::Step ? step : chunk;
+    if (stages_[i].steps != nullptr) threads = std::max(threads, stages_[i].steps->threads());
+    if (stage.domain == Domain::Step) continue;
     for (size_t j = 0; j < stage.launches.size(); ++j) {
-      const auto rows = static_cast<double>(rows_at_most(stage, stage.launches[j]));
-      largest = std::max(largest, rows * stages_[i][j].operations_per_row);
+      const PreparedLaunch* launch = stages_[i].launches[j].get();
+      if (launch == nullptr) continue;
+      const auto rows = static_cast<double>(rows_of(stage, stage.launches[j], plan_.chunk));
+      const double shares = rows * launch->operations_per_row / (kWorthSharing / 2);
+      if (shares > threads) threads = static_cast<int>(std::min<double>(shares, most_threads));
     }
   }
-  constexpr double kMostThreads = 4096;
-  const double shares = (step >= kWorthSharing ? step : chunk) / (kWorthSharing / 2);
-  return static_cast<int>(std::clamp(shares, 1.0, kMostThreads));
+  return threads;
 }
 
 // --- A call ------------------------------------------------------------------------------------
@@ -140,109 +167,93 @@ Status CpuExecutable::forward(const ForwardArgs& args, bool run_once) {
   steps_ = args.steps;
   lengths_ = args.lengths;
   reset_ = args.reset;
-  find_buffers(args);
+  initial_states_ = args.initial_states;
+  final_states_ = args.final_states;
+  addresses_.find(args, resident_.data());
   if (run_once) run_once_stages();
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const StatePlan& state = plan_.states[i];
-    const bool given = args.initial_states[i] != nullptr;
-    run(given ? state.init_given : state.init_declared,
-        given ? states_[i].init_given : states_[i].init_declared, plan_.batch, {});
-  }
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (args.final_states[i] == nullptr) continue;
-    run(plan_.states[i].write_final, states_[i].write_final, plan_.batch, {});
-  }
   return {};
 }
 
-void CpuExecutable::find_buffers(const ForwardArgs& args) {
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    buffers_[i] = memory_of(plan_.buffers[i], args);
-  }
-}
-
-std::byte* CpuExecutable::memory_of(const Buffer& buffer, const ForwardArgs& args) const {
-  const auto bytes = [](const void* pointer) {
-    return static_cast<std::byte*>(const_cast<void*>(pointer));
-  };
-  switch (buffer.placement) {
-    case Placement::Workspace:
-      return bytes(args.workspace) + (buffer.extent == Extent::Steps
-                                          ? plan_.workspace_bytes + buffer.offset * args.steps
-                                          : buffer.offset);
-    case Placement::Resident:
-      return resident_.data() + buffer.offset;
-    case Placement::Caller:
-      break;
-  }
-  switch (buffer.role) {
-    case Role::Input:
-      return bytes(args.inputs[buffer.slot]);
-    case Role::Param:
-      return bytes(args.params[buffer.slot]);
-    case Role::Output:
-      return bytes(args.outputs[buffer.slot]);
-    case Role::InitialState:
-      return bytes(args.initial_states[buffer.slot]);
-    case Role::FinalState:
-      return bytes(args.final_states[buffer.slot]);
-    case Role::Temporary:
-      break;
-  }
-  RNNC_CHECK(false, "the caller owns no temporaries");
-}
-
 void CpuExecutable::run_once_stages() {
-  for (size_t i = 0; i < plan_.stages.size(); ++i) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
     if (stage.domain != Domain::Once) continue;
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
-      if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) pack(*gemm, stages_[i][j]);
-      run_launch(launch, stages_[i][j], rows_at_most(stage, launch), {});
+      const PreparedLaunch* prepared = stages_[i].launches[j].get();
+      if (prepared != nullptr) pack(*prepared);
+      run_launch(launch, prepared, rows_of(stage, launch, 0), {});
     }
   }
   // What these stages made are weights of the others.
-  for (size_t i = 0; i < plan_.stages.size(); ++i) {
-    const Stage& stage = plan_.stages[i];
-    if (stage.domain == Domain::Once) continue;
-    for (size_t j = 0; j < stage.launches.size(); ++j) {
-      const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j]);
-      if (gemm != nullptr) pack(*gemm, stages_[i][j]);
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (plan_.stages[i].domain == Domain::Once) continue;
+    for (const auto& launch : stages_[i].launches) {
+      if (launch != nullptr) pack(*launch);
     }
   }
 }
 
 void CpuExecutable::run_sweep(uint32_t sweep) {
-  for (int64_t t0 = 0; t0 < steps_; t0 += plan_.chunk) {
-    const int64_t steps = std::min(plan_.chunk, steps_ - t0);
-    run_chunk(sweep, t0, steps);
-    keep_history(sweep, steps);
+  uint32_t lags = 0;
+  for (const Stage& stage : plan_.stages) {
+    if (stage.sweep == sweep) lags = std::max(lags, stage.lag);
+  }
+  const int64_t waves = ceil_div(steps_, plan_.chunk) + lags;
+  for (int64_t wave = 0; wave < waves; ++wave) {
+    begin_states(sweep, wave);
+    run_wave(sweep, wave);
+    end_states(sweep, wave);
+    if (wave + 1 < waves) keep_history(sweep);
   }
 }
 
-void CpuExecutable::run_chunk(uint32_t sweep, int64_t t0, int64_t steps) {
-  for (size_t i = 0; i < plan_.stages.size(); ++i) {
+void CpuExecutable::begin_states(uint32_t sweep, int64_t wave) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const StatePlan& state = plan_.states[i];
+    if (state.sweep != sweep || state.lag != wave) continue;
+    const bool given = initial_states_[i] != nullptr;
+    const auto& launch = given ? states_[i].init_given : states_[i].init_declared;
+    if (launch != nullptr) run_parts(*launch, plan_.batch, {});
+  }
+}
+
+void CpuExecutable::end_states(uint32_t sweep, int64_t wave) {
+  const int64_t last = (steps_ - 1) / plan_.chunk;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const StatePlan& state = plan_.states[i];
+    if (state.sweep != sweep || state.lag + last != wave || final_states_[i] == nullptr) continue;
+    if (states_[i].write_final == nullptr) continue;
+    run_parts(*states_[i].write_final, plan_.batch, {steps_, last * plan_.chunk});
+  }
+}
+
+void CpuExecutable::run_wave(uint32_t sweep, int64_t wave) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
     if (stage.domain == Domain::Once || stage.sweep != sweep) continue;
-    const bool sequence = stage.domain == Domain::Sequence;
-    const int64_t rows = sequence ? steps * plan_.batch : plan_.batch;
-    const int64_t end = sequence ? t0 + 1 : t0 + steps;
-    for (int64_t t = t0; t < end; ++t) {
-      for (size_t j = 0; j < stage.launches.size(); ++j) {
-        run_launch(stage.launches[j], stages_[i][j], rows, {t, t0});
-      }
+    const int64_t t0 = (wave - stage.lag) * plan_.chunk;
+    if (t0 < 0 || t0 >= steps_) continue;
+    const int64_t steps = std::min(plan_.chunk, steps_ - t0);
+    if (stages_[i].steps != nullptr) {
+      stages_[i].steps->run(pool_, addresses_, scratch_, t0, steps);
+      continue;
+    }
+    for (size_t j = 0; j < stage.launches.size(); ++j) {
+      const Launch& launch = stage.launches[j];
+      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), {t0, t0});
     }
   }
 }
 
-void CpuExecutable::keep_history(uint32_t sweep, int64_t steps) {
+void CpuExecutable::keep_history(uint32_t sweep) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
     if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
     const size_t slot = plan_.batch * buffer.width * size_of(buffer.dtype);
-    std::memmove(buffers_[i], buffers_[i] + steps * slot, buffer.history * slot);
+    std::byte* memory = addresses_.of(static_cast<BufferId>(i));
+    std::memmove(memory, memory + plan_.chunk * slot, buffer.history * slot);
   }
 }
 
@@ -262,71 +273,55 @@ void CpuExecutable::share_out(int64_t units, double operations, const Work& work
       &work);
 }
 
-template <typename Work>
-void CpuExecutable::share_out_rows(int64_t rows, double operations_per_row, const Work& work) {
-  // A few units per thread, so that a thread that is late leaves some to the others.
-  const int64_t units = pool_ == nullptr ? 1 : std::min<int64_t>(rows, 4 * pool_->threads());
-  share_out(units, operations_per_row * static_cast<double>(rows), [&](int64_t unit, int thread) {
-    work(rows * unit / units, rows * (unit + 1) / units, thread);
-  });
-}
-
-void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch& prepared, int64_t rows,
-                               Position position) {
-  std::visit([&](const auto& kind) { run(kind, prepared, rows, position); }, launch);
-}
-
-void CpuExecutable::run(const ElementwiseLaunch& launch, const PreparedLaunch& prepared,
-                        int64_t rows, Position position) {
-  for (size_t i = 0; i < launch.accesses.size(); ++i) {
-    arguments_[i] = locate(launch.accesses[i], position);
+void* const* CpuExecutable::locate(const std::vector<Access>& accesses, Position position) {
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    pointers_[i] = addresses_.locate(accesses[i], position);
   }
-  const CpuKernel kernel = module_->kernels()[launch.kernel];
-  share_out_rows(rows, prepared.operations_per_row, [&](int64_t begin, int64_t end, int thread) {
-    kernel(arguments_.data(), prepared.strides.data(), begin, end,
-           scratch_.data() + thread * scratch_stride_);
+  return pointers_.data();
+}
+
+void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
+                               Position position) {
+  if (prepared != nullptr) {
+    run_parts(*prepared, rows, position);
+  } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+    run(*copy);
+  } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
+    run(*reverse, rows, position);
+  } else if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
+    run(*mask, rows, position);
+  }
+}
+
+/// Products in units of a tile of some rows, others by rows alone: a few units per thread, so that
+/// a thread that is late leaves some to the others.
+void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Position position) {
+  void* const* addresses = locate(launch.accesses, position);
+  const double operations = launch.operations_per_row * static_cast<double>(rows);
+  const bool product = !launch.weights.empty();
+  const int64_t tiles = product ? launch.tiles : 1;
+  const int64_t threads = pool_ == nullptr ? 1 : pool_->threads();
+  const int64_t blocks = product ? ceil_div(rows, kRowsPerBlock) : std::min(rows, 4 * threads);
+  share_out(blocks * tiles, operations, [&](int64_t unit, int thread) {
+    const int64_t block = unit / tiles;
+    const int64_t tile = unit % tiles;
+    const Part part = {part_begin(rows, blocks, block), part_begin(rows, blocks, block + 1),
+                       product ? tile : 0, product ? tile + 1 : launch.tiles};
+    launch.run(addresses, part, scratch_.of(thread));
   });
 }
 
-void CpuExecutable::run(const GemmLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
-                        Position position) {
-  const CpuGemm& gemm = module_->gemm();
-  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
-  const std::byte* left = locate(launch.left, position);
-  const std::byte* packed = packed_.data() + prepared.packed_offset;
-  std::byte* out = locate(launch.out, position);
-  const int64_t units = multiply_units(gemm, prepared.shape, rows);
-  share_out(launch.blocks * units, prepared.operations_per_row * static_cast<double>(rows),
-            [&](int64_t unit, int) {
-              const int64_t block = unit / units;
-              const GemmOperands operands = {.left = left + block * launch.k * element,
-                                             .left_stride = launch.left.stride,
-                                             .packed = packed + block * prepared.packed_bytes,
-                                             .out = out + block * launch.n * element,
-                                             .out_stride = launch.out.stride,
-                                             .rows = rows};
-              multiply_unit(gemm, prepared.shape, operands, unit % units);
-            });
+void CpuExecutable::pack(const PreparedLaunch& launch) {
+  if (launch.weights.empty()) return;
+  void* const* addresses = locate(launch.weights, {});
+  share_out(launch.tiles, launch.operations_per_row,
+            [&](int64_t tile, int) { launch.pack(addresses, tile); });
 }
 
-void CpuExecutable::pack(const GemmLaunch& launch, const PreparedLaunch& prepared) {
-  const CpuGemm& gemm = module_->gemm();
-  const int64_t weight_bytes = launch.n * launch.k * static_cast<int64_t>(size_of(plan_.dtype));
-  const std::byte* weight = locate(launch.weight, {});
-  std::byte* packed = packed_.data() + prepared.packed_offset;
-  const int64_t panels = panel_count(gemm, prepared.shape);
-  share_out(launch.blocks * panels, prepared.operations_per_row, [&](int64_t unit, int) {
-    const int64_t block = unit / panels;
-    pack_panel(gemm, prepared.shape, weight + block * weight_bytes,
-               packed + block * prepared.packed_bytes, unit % panels);
-  });
-}
-
-void CpuExecutable::run(const CopyLaunch& launch, const PreparedLaunch& /*prepared*/,
-                        int64_t /*rows*/, Position /*position*/) {
+void CpuExecutable::run(const CopyLaunch& launch) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
-  const std::byte* source = locate(launch.source, {});
-  std::byte* target = locate(launch.target, {});
+  const std::byte* source = addresses_.locate(launch.source, {});
+  std::byte* target = addresses_.locate(launch.target, {});
   if (!launch.transposed) {
     std::memcpy(target, source, launch.rows * launch.columns * element);
   } else if (element == sizeof(double)) {
@@ -336,14 +331,15 @@ void CpuExecutable::run(const CopyLaunch& launch, const PreparedLaunch& /*prepar
   }
 }
 
-void CpuExecutable::run(const ReverseLaunch& launch, const PreparedLaunch& prepared, int64_t rows,
-                        Position position) {
+void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position position) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const size_t bytes = launch.width * element;
-  const std::byte* source = locate(launch.source, {});
-  std::byte* target = locate(launch.target, position);
-  share_out_rows(rows, prepared.operations_per_row, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
+  const std::byte* source = addresses_.locate(launch.source, {});
+  std::byte* target = addresses_.locate(launch.target, position);
+  const int64_t units = pool_ == nullptr ? 1 : std::min<int64_t>(rows, 4 * pool_->threads());
+  share_out(units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
+    for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
+         ++row) {
       const int64_t sequence = row % plan_.batch;
       const int64_t step = length_of(sequence) - 1 - (position.t + row / plan_.batch);
       std::byte* to = target + row * launch.target.stride * element;
@@ -357,9 +353,8 @@ void CpuExecutable::run(const ReverseLaunch& launch, const PreparedLaunch& prepa
   });
 }
 
-void CpuExecutable::run(const MaskLaunch& launch, const PreparedLaunch& /*prepared*/, int64_t rows,
-                        Position position) {
-  std::byte* target = locate(launch.target, position);
+void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position) {
+  std::byte* target = addresses_.locate(launch.target, position);
   for (int64_t row = 0; row < rows; ++row) {
     const bool value = mask_value(launch.kind, position.t + row / plan_.batch, row % plan_.batch);
     if (plan_.dtype == DType::f64) {
@@ -386,24 +381,6 @@ bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequenc
   }
   return reset_ != nullptr && 0 < t && t < length &&
          reset_[(length - t) * plan_.batch + sequence] != 0;
-}
-
-std::byte* CpuExecutable::locate(const Access& access, Position position) const {
-  const Buffer& buffer = plan_.buffers[access.buffer];
-  int64_t row = 0;
-  switch (buffer.extent) {
-    case Extent::Invariant:
-    case Extent::Batch:
-      break;
-    case Extent::Steps:
-      row = (position.t - access.delay) * plan_.batch;
-      break;
-    case Extent::Chunk:
-      row = (position.t - position.t0 + buffer.history - access.delay) * plan_.batch;
-      break;
-  }
-  return buffers_[access.buffer] +
-         (row * buffer.width + access.column) * static_cast<int64_t>(size_of(buffer.dtype));
 }
 
 }  // namespace rnnc

@@ -8,106 +8,87 @@ namespace {
 /// Elements of k summed before they are added to the result: a panel's part stays in the second
 /// level cache, and long sums lose less to rounding.
 constexpr int64_t kBlockK = 256;
-/// Rows whose left operand stays in the second level cache while the panels pass by.
-constexpr int64_t kBlockRows = 96;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// The start of part `index` of `parts` nearly equal parts of [0, count).
-int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
-  return count * index / parts;
-}
 
 template <typename T>
-void pack_typed(const CpuGemm& gemm, const GemmShape& shape, const T* weight, T* packed,
-                int64_t panel) {
-  const int64_t width = gemm.panel_columns;
-  const int64_t first = panel * width;
-  const int64_t columns = std::min(width, shape.n - first);
-  T* target = packed + panel * width * shape.k;
-  if (columns < width) std::fill(target, target + width * shape.k, T{0});
-  if (shape.transposed) {
-    for (int64_t i = 0; i < shape.k; ++i) {
-      std::copy_n(weight + i * shape.n + first, columns, target + i * width);
-    }
-    return;
-  }
+void pack_rows_of(int64_t width, int64_t k, std::span<const std::byte* const> rows, T* panel) {
+  const auto columns = static_cast<int64_t>(rows.size());
+  const auto source = [&](int64_t j) { return reinterpret_cast<const T*>(rows[j]); };
   // Eight rows of the weight at a time: few enough for the processor to read ahead in each.
   constexpr int64_t kRows = 8;
   int64_t j = 0;
   for (; j + kRows <= columns; j += kRows) {
-    const T* source = weight + (first + j) * shape.k;
-    for (int64_t i = 0; i < shape.k; ++i) {
-      for (int64_t row = 0; row < kRows; ++row) {
-        target[i * width + j + row] = source[row * shape.k + i];
-      }
+    const auto first = rows.begin() + j;
+    if (std::find(first, first + kRows, nullptr) != first + kRows) break;
+    const T* sources[kRows];
+    for (int64_t row = 0; row < kRows; ++row) sources[row] = source(j + row);
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t row = 0; row < kRows; ++row) panel[i * width + j + row] = sources[row][i];
     }
   }
-  for (; j < columns; ++j) {
-    const T* source = weight + (first + j) * shape.k;
-    for (int64_t i = 0; i < shape.k; ++i) target[i * width + j] = source[i];
+  for (; j < width; ++j) {
+    const T* row = j < columns ? source(j) : nullptr;
+    for (int64_t i = 0; i < k; ++i) panel[i * width + j] = row == nullptr ? T{0} : row[i];
   }
 }
 
-/// Rows [begin, end) of one panel's columns.
 template <typename T>
-void multiply_panel(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
-                    int64_t panel, int64_t begin, int64_t end) {
-  const int64_t width = gemm.panel_columns;
-  const int64_t columns = std::min(width, shape.n - panel * width);
-  const T* weights = static_cast<const T*>(operands.packed) + panel * width * shape.k;
-  const T* left = static_cast<const T*>(operands.left);
-  T* out = static_cast<T*>(operands.out) + panel * width;
-  const int64_t rows = end - begin;
-  const int64_t tiles = ceil_div(rows, static_cast<int64_t>(gemm.tiles.size()));
-  for (int64_t k = 0; k < shape.k; k += kBlockK) {
+void pack_columns_of(int64_t width, int64_t k, const T* matrix, int64_t row_elements,
+                     int64_t columns, T* panel) {
+  for (int64_t i = 0; i < k; ++i) {
+    std::copy_n(matrix + i * row_elements, columns, panel + i * width);
+    std::fill(panel + i * width + columns, panel + (i + 1) * width, T{0});
+  }
+}
+
+template <typename T>
+void multiply(const CpuGemm& gemm, const PanelProduct& product) {
+  const T* panel = reinterpret_cast<const T*>(product.panel);
+  const T* left = reinterpret_cast<const T*>(product.left);
+  T* out = reinterpret_cast<T*>(product.out);
+  const int64_t tiles = ceil_div(product.rows, static_cast<int64_t>(gemm.tiles.size()));
+  for (int64_t k = 0; k < product.k; k += kBlockK) {
+    const int64_t terms = std::min(kBlockK, product.k - k);
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t row = begin + part_begin(rows, tiles, tile);
-      const int64_t tile_rows = begin + part_begin(rows, tiles, tile + 1) - row;
-      gemm.tiles[tile_rows - 1](left + row * operands.left_stride + k, operands.left_stride,
-                                weights + k * width, out + row * operands.out_stride,
-                                operands.out_stride, std::min(kBlockK, shape.k - k), columns,
-                                k > 0);
+      const int64_t row = part_begin(product.rows, tiles, tile);
+      const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
+      gemm.tiles[rows - 1](left + row * product.left_stride + k, product.left_stride,
+                           panel + k * gemm.panel_columns, out + row * product.out_stride,
+                           product.out_stride, terms, product.columns, product.accumulate || k > 0);
     }
   }
 }
 
 }  // namespace
 
-int64_t panel_count(const CpuGemm& gemm, const GemmShape& shape) {
-  return ceil_div(shape.n, gemm.panel_columns);
+int64_t panel_bytes(const CpuGemm& gemm, DType dtype, int64_t k) {
+  return gemm.panel_columns * k * static_cast<int64_t>(size_of(dtype));
 }
 
-size_t packed_bytes(const CpuGemm& gemm, const GemmShape& shape) {
-  return panel_count(gemm, shape) * gemm.panel_columns * shape.k * size_of(shape.dtype);
-}
-
-void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
-                int64_t panel) {
-  if (shape.dtype == DType::f64) {
-    pack_typed(gemm, shape, static_cast<const double*>(weight), static_cast<double*>(packed),
-               panel);
+void pack_rows(const CpuGemm& gemm, DType dtype, int64_t k, std::span<const std::byte* const> rows,
+               std::byte* panel) {
+  if (dtype == DType::f64) {
+    pack_rows_of(gemm.panel_columns, k, rows, reinterpret_cast<double*>(panel));
   } else {
-    pack_typed(gemm, shape, static_cast<const float*>(weight), static_cast<float*>(packed), panel);
+    pack_rows_of(gemm.panel_columns, k, rows, reinterpret_cast<float*>(panel));
   }
 }
 
-int64_t multiply_units(const CpuGemm& gemm, const GemmShape& shape, int64_t rows) {
-  return ceil_div(rows, kBlockRows) * panel_count(gemm, shape);
+void pack_columns(const CpuGemm& gemm, DType dtype, int64_t k, const std::byte* matrix,
+                  int64_t row_elements, int64_t columns, std::byte* panel) {
+  if (dtype == DType::f64) {
+    pack_columns_of(gemm.panel_columns, k, reinterpret_cast<const double*>(matrix), row_elements,
+                    columns, reinterpret_cast<double*>(panel));
+  } else {
+    pack_columns_of(gemm.panel_columns, k, reinterpret_cast<const float*>(matrix), row_elements,
+                    columns, reinterpret_cast<float*>(panel));
+  }
 }
 
-void multiply_unit(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
-                   int64_t unit) {
-  const int64_t panels = panel_count(gemm, shape);
-  const int64_t blocks = ceil_div(operands.rows, kBlockRows);
-  const int64_t begin = part_begin(operands.rows, blocks, unit / panels);
-  const int64_t end = part_begin(operands.rows, blocks, unit / panels + 1);
-  if (shape.dtype == DType::f64) {
-    multiply_panel<double>(gemm, shape, operands, unit % panels, begin, end);
+void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product) {
+  if (dtype == DType::f64) {
+    multiply<double>(gemm, product);
   } else {
-    multiply_panel<float>(gemm, shape, operands, unit % panels, begin, end);
+    multiply<float>(gemm, product);
   }
 }
 

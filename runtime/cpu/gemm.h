@@ -1,45 +1,58 @@
 /// Matrix products with packed weights: out[row, 0:n] = sum over k of left[row, 0:k] * weight.
 ///
-/// Weights are packed once per set of params, in panels of as many columns as a tile has: panel p
-/// holds, for every k, the weights of columns p * c to (p + 1) * c, with zeros past the end. The
-/// sum over k runs in order, in blocks whose sums are then added, whatever the number of rows and
-/// threads: a row's bits depend on that row alone.
+/// Weights are packed once per set of params, in panels of as many columns as a tile has: a panel
+/// holds, for every k, the weights of its columns, with zeros past the end. The sum over k runs in
+/// order, in blocks whose sums are then added, whatever the number of rows and threads: a row's
+/// bits depend on that row alone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "codegen/cpu/cpu_code.h"
 #include "ir/dtype.h"
 
 namespace rnnc {
 
-/// A weight matrix, [n, k] row-major, or [k, n] when `transposed`.
-struct GemmShape {
-  DType dtype = DType::f32;
-  int64_t n = 0;
-  int64_t k = 0;
-  bool transposed = false;
-};
+/// Bytes of a panel; panels of one product lie one after another.
+int64_t panel_bytes(const CpuGemm& gemm, DType dtype, int64_t k);
 
-size_t packed_bytes(const CpuGemm& gemm, const GemmShape& shape);
-int64_t panel_count(const CpuGemm& gemm, const GemmShape& shape);
-void pack_panel(const CpuGemm& gemm, const GemmShape& shape, const void* weight, void* packed,
-                int64_t panel);
+/// No host's panels are wider.
+inline constexpr int64_t kMostPanelColumns = 64;
 
-struct GemmOperands {
-  const void* left = nullptr;
+/// Column j of the panel becomes `rows[j]`, k elements each; null, and those past the end: zeros.
+void pack_rows(const CpuGemm& gemm, DType dtype, int64_t k, std::span<const std::byte* const> rows,
+               std::byte* panel);
+/// Column j of the panel becomes column j of `matrix`, [k, row_elements] row-major.
+void pack_columns(const CpuGemm& gemm, DType dtype, int64_t k, const std::byte* matrix,
+                  int64_t row_elements, int64_t columns, std::byte* panel);
+
+struct PanelProduct {
+  const std::byte* left = nullptr;
   int64_t left_stride = 0;  // elements
-  const void* packed = nullptr;
-  void* out = nullptr;
-  int64_t out_stride = 0;
+  const std::byte* panel = nullptr;
+  std::byte* out = nullptr;
+  int64_t out_stride = 0;  // elements
   int64_t rows = 0;
+  int64_t k = 0;
+  int64_t columns = 0;  // of the panel
+  bool accumulate = false;
 };
 
-/// A product consists of units, a panel's columns of some rows each, which may be computed in any
-/// order and on any thread.
-int64_t multiply_units(const CpuGemm& gemm, const GemmShape& shape, int64_t rows);
-void multiply_unit(const CpuGemm& gemm, const GemmShape& shape, const GemmOperands& operands,
-                   int64_t unit);
+/// out[row, 0:columns] = left[row, 0:k] * panel, added to what is there if `accumulate`.
+void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product);
+
+/// Rows whose left operand stays in the second level cache while panels pass by.
+inline constexpr int64_t kRowsPerBlock = 96;
+
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The start of part `index` of `parts` nearly equal parts of [0, count).
+inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
+  return count * index / parts;
+}
 
 }  // namespace rnnc

@@ -5,7 +5,10 @@
 // number it knows, its exchange fails.
 #include "runtime/cpu/thread_pool.h"
 
+#include <algorithm>
 #include <system_error>
+
+#include "runtime/cpu/spin_barrier.h"
 
 namespace rnnc {
 namespace {
@@ -18,12 +21,10 @@ uint64_t cursor_value(uint32_t job, uint64_t unit) {
   return uint64_t{job} << 32 | unit;
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
+/// Where a thread's range begins: a thread has a unit of its own as long as there are any.
+uint64_t range_begin(int64_t units, int threads, int thread) {
+  return static_cast<uint64_t>(units < threads ? std::min<int64_t>(thread, units)
+                                               : units * thread / threads);
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ void ThreadPool::run(int64_t units, Work work, const void* context) {
   units_.store(units, std::memory_order_release);
   done_by_workers_.store(0, std::memory_order_relaxed);
   for (int thread = 0; thread < threads_; ++thread) {
-    const auto begin = static_cast<uint64_t>(units * thread / threads_);
+    const auto begin = range_begin(units, threads_, thread);
     cursors_[thread].job_and_unit.store(cursor_value(job, begin), std::memory_order_release);
   }
   job_.store(job, std::memory_order_release);
@@ -80,7 +81,7 @@ int64_t ThreadPool::take_units(uint32_t job, int thread) {
   for (int i = 0; i < threads_; ++i) {
     const int owner = (thread + i) % threads_;
     std::atomic<uint64_t>& cursor = cursors_[owner].job_and_unit;
-    const auto end = static_cast<uint64_t>(units * (owner + 1) / threads_);
+    const auto end = range_begin(units, threads_, owner + 1);
     uint64_t next = cursor.load(std::memory_order_acquire);
     while (next >> 32 == job && (next & UINT32_MAX) < end) {
       if (!cursor.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;

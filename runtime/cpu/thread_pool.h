@@ -30,6 +30,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
+  /// Those that were really started, the caller among them: work whose units wait for one another
+  /// must have no more units.
+  int started() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls work(context, unit, thread) once for every unit below `units` (and 2^31). Returns when
   /// all are done and their writes are seen. Allocates nothing.

@@ -41,11 +41,13 @@ Addresses::Addresses(const Plan& plan, char* resident)
       movable_.push_back(id);
     }
   }
-  block_.resize(parameter_words());
+  block_.resize(kCudaFirstSlot + movable_.size());
 }
 
 void Addresses::bind(const ForwardArgs& args) {
-  for (const BufferId id : movable_) {
+  block_[1] = args.steps;
+  for (size_t slot = 0; slot < movable_.size(); ++slot) {
+    const BufferId id = movable_[slot];
     const Buffer& buffer = plan_.buffers[id];
     const int64_t offset = buffer.extent == Extent::Steps
                                ? plan_.workspace_bytes + buffer.offset * args.steps
@@ -53,50 +55,39 @@ void Addresses::bind(const ForwardArgs& args) {
     bases_[id] = buffer.placement == Placement::Caller
                      ? caller_pointer(buffer, args)
                      : static_cast<char*>(args.workspace) + offset;
+    block_[kCudaFirstSlot + slot] = reinterpret_cast<int64_t>(bases_[id]);
   }
 }
 
-/// Bytes from the start of the buffer to row 0, with the start of the chunk at step 0.
-int64_t Addresses::offset(const Access& access, int64_t step) const {
+/// Bytes from the start of the buffer to row 0.
+int64_t Addresses::offset(const Access& access, Position position) const {
   const Buffer& buffer = buffer_of(access);
   int64_t steps = 0;
-  if (buffer.extent == Extent::Chunk) steps = step + buffer.history - access.delay;
-  if (buffer.extent == Extent::Steps) steps = step - access.delay;
+  if (buffer.extent == Extent::Chunk) steps = position.step + buffer.history - access.delay;
+  if (buffer.extent == Extent::Steps) steps = position.chunk_start + position.step - access.delay;
   return (steps * plan_.batch * buffer.width + access.column) *
          static_cast<int64_t>(size_of(buffer.dtype));
 }
 
 char* Addresses::pointer(const Access& access, Position position) const {
-  const bool sequence = buffer_of(access).extent == Extent::Steps;
-  return bases_[access.buffer] +
-         offset(access, position.step + (sequence ? position.chunk_start : 0));
+  RNNC_CHECK(!position.replayed || is_resident(access), "a graph has no address of '{}'",
+             buffer_of(access).name);
+  return bases_[access.buffer] + offset(access, position);
 }
 
-CudaAccess Addresses::direct(const Access& access, Position position) const {
-  return {.address = reinterpret_cast<int64_t>(pointer(access, position)),
-          .per_step = 0,
-          .stride = access.stride,
-          .slot = -1};
-}
-
-CudaAccess Addresses::replayed(const Access& access, int64_t step) const {
-  const Buffer& buffer = buffer_of(access);
-  if (buffer.placement == Placement::Resident) return direct(access, {.step = step});
-  const int64_t per_step =
-      buffer.extent == Extent::Steps
-          ? plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype))
-          : 0;
-  return {.address = offset(access, step),
-          .per_step = per_step,
-          .stride = access.stride,
-          .slot = slots_[access.buffer]};
-}
-
-const std::vector<int64_t>& Addresses::parameter_block() {
-  for (size_t slot = 0; slot < movable_.size(); ++slot) {
-    block_[1 + slot] = reinterpret_cast<int64_t>(bases_[movable_[slot]]);
+CudaAccess Addresses::at(const Access& access, Position position) const {
+  CudaAccess result{.address = 0, .per_step = 0, .stride = access.stride, .slot = -1};
+  if (!position.replayed || is_resident(access)) {
+    result.address = reinterpret_cast<int64_t>(pointer(access, position));
+    return result;
   }
-  return block_;
+  const Buffer& buffer = buffer_of(access);
+  if (buffer.extent == Extent::Steps) {
+    result.per_step = plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));
+  }
+  result.address = offset(access, position);
+  result.slot = slots_[access.buffer];
+  return result;
 }
 
 }  // namespace rnnc

@@ -14,6 +14,9 @@ namespace rnnc {
 struct Position {
   int64_t chunk_start = 0;
   int64_t step = 0;
+  /// In a graph of ours, which is replayed for every wave and every call: `chunk_start` counts from
+  /// the start of the chunk that lag 0 is at.
+  bool replayed = false;
 };
 
 class Addresses {
@@ -21,30 +24,27 @@ class Addresses {
   /// `plan` outlives this; `resident` is the base of its resident memory.
   Addresses(const Plan& plan, char* resident);
 
-  /// The caller's and the workspace's addresses, for the calls of `pointer`, `direct` and
-  /// `parameter_block` that follow.
+  /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
   void bind(const ForwardArgs& args);
 
-  /// Row 0 of an access.
+  /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, Position position) const;
-  CudaAccess direct(const Access& access, Position position) const;
-  /// For a graph that is replayed for every chunk and every call: nothing that `bind` sets and no
-  /// chunk's start is in it.
-  CudaAccess replayed(const Access& access, int64_t step) const;
+  /// Row 0 of an access; in a graph, nothing that `bind` sets is in it.
+  CudaAccess at(const Access& access, Position position) const;
 
-  /// Words of the parameter block. The first is the chunk's first step: 0.
-  size_t parameter_words() const { return movable_.size() + 1; }
-  const std::vector<int64_t>& parameter_block();
+  /// The parameter block at the start of a sweep.
+  const std::vector<int64_t>& parameter_block() const { return block_; }
 
  private:
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
-  int64_t offset(const Access& access, int64_t step) const;
+  bool is_resident(const Access& access) const { return slots_[access.buffer] < 0; }
+  int64_t offset(const Access& access, Position position) const;
 
   const Plan& plan_;
   std::vector<char*> bases_;       // per buffer
   std::vector<int32_t> slots_;     // per buffer; -1 for resident ones
   std::vector<BufferId> movable_;  // per slot
-  std::vector<int64_t> block_;
+  std::vector<int64_t> block_;     // the parameter block
 };
 
 }  // namespace rnnc

@@ -46,6 +46,8 @@ class CudaBackend : public Backend {
     return prepare_cuda_executable(std::move(plan), context_);
   }
 
+  Machine machine() const override { return cuda_machine(context_.device); }
+
   Result<void*> allocate(size_t bytes) override {
     const DeviceScope scope(context_.device.index);
     if (!scope.status()) return tl::unexpected(scope.status().error());
@@ -119,11 +121,8 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options
   if (!device) return unusable(device.error());
   const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
   if (!arch) return unusable(arch.error());
-  return std::make_unique<CudaBackend>(CudaContext{.device = *device,
-                                                   .arch = *arch,
-                                                   .allow_tf32 = options.allow_tf32,
-                                                   .cache = cache,
-                                                   .lt = nullptr});
+  return std::make_unique<CudaBackend>(CudaContext{
+      .device = *device, .arch = *arch, .graphs = options.graphs, .cache = cache, .lt = nullptr});
 }
 
 }  // namespace rnnc

@@ -13,8 +13,8 @@ namespace rnnc {
 /// A device in use by one program. Outlives the program's executables.
 struct CudaContext {
   CudaDevice device;
-  std::string arch;  // "sm_90"
-  bool allow_tf32 = false;
+  std::string arch;    // "sm_90"
+  bool graphs = true;  // CompileOptions::graphs
   KernelCache& cache;
   std::unique_ptr<CublasLt> lt;  // made when a plan first has a product
 };

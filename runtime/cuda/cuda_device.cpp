@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "codegen/cuda/cuda_code.h"
-#include "runtime/backend.h"
 
 namespace rnnc {
 namespace {
 
 constexpr int kOldestDriver = 13000;
+constexpr double kTransfersPerClock = 2;  // of memory
 
 std::string gibibytes(size_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
@@ -67,11 +67,46 @@ Result<CudaDevice> describe_cuda_device(int index) {
       !status) {
     return tl::unexpected(status.error());
   }
-  return CudaDevice{.index = index,
-                    .name = properties.name,
-                    .major = properties.major,
-                    .minor = properties.minor,
-                    .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)};
+  int clock = 0;         // kHz
+  int memory_clock = 0;  // kHz
+  const auto ask = [index](int& value, cudaDeviceAttr attribute) {
+    return check_cuda(cudaDeviceGetAttribute(&value, attribute, index), "asking a device");
+  };
+  const Status asked = ask(clock, cudaDevAttrClockRate).and_then([&] {
+    return ask(memory_clock, cudaDevAttrMemoryClockRate);
+  });
+  if (!asked) return tl::unexpected(asked.error());
+  return CudaDevice{
+      .index = index,
+      .name = properties.name,
+      .major = properties.major,
+      .minor = properties.minor,
+      .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+      .multiprocessors = properties.multiProcessorCount,
+      .clock = clock * 1e3,
+      .memory_bandwidth = memory_clock * 1e3 * kTransfersPerClock * properties.memoryBusWidth / 8,
+      .cache_bytes = properties.l2CacheSize};
+}
+
+Machine cuda_machine(const CudaDevice& device) {
+  // The H200 as its driver describes it.
+  constexpr double kUnits = 132;
+  constexpr double kClock = 1.98e9;
+  constexpr double kMemoryBandwidth = 3.201e9 * kTransfersPerClock * 6144 / 8;
+  Machine machine = h200_machine();
+  const double speed = device.multiprocessors / kUnits * (device.clock / kClock);
+  const bool few_lanes = device.major == 8 && device.minor == 0;  // 64 for f32, not 128
+  machine.name = device.name;
+  machine.units = device.multiprocessors;
+  machine.exact_flops *= few_lanes ? speed / 2 : speed;
+  machine.tensor_flops *= speed;
+  machine.tf32_flops *= speed;
+  machine.cache_bandwidth *= speed;
+  machine.cache_bytes = device.cache_bytes;
+  if (device.memory_bandwidth > 0) {
+    machine.memory_bandwidth *= device.memory_bandwidth / kMemoryBandwidth;
+  }
+  return machine;
 }
 
 std::vector<DeviceDescription> describe_cuda_devices() {

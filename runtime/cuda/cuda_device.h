@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ir/status.h"
+#include "runtime/backend.h"
 
 namespace rnnc {
 
@@ -15,7 +16,14 @@ struct CudaDevice {
   std::string name;  // "NVIDIA H200"
   int major = 0, minor = 0;
   int64_t memory_bytes = 0;
+  int multiprocessors = 0;
+  double clock = 0;             // of multiprocessors at most, per second
+  double memory_bandwidth = 0;  // of the interface, bytes per second; 0: unknown
+  int64_t cache_bytes = 0;      // of the L2 cache
 };
+
+/// For the cost model: an H200's measured figures, scaled.
+Machine cuda_machine(const CudaDevice& device);
 
 /// Error text of a CUDA call that failed while doing `what` ("loading kernels"). Clears the
 /// runtime's record of the error.

@@ -3,39 +3,69 @@
 // 2. Compile and load the kernels.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
 //    so that launches load nothing.
-// 4. Capture the launches of neighbouring Step stages over one full chunk as one graph.
+// 4. Find the rounds of a wave, and capture the Step stages of each over a chunk as one graph.
 //
-// A forward call runs its full chunks by replaying these graphs; what they read and write outside
-// resident memory they find through the parameter block, which a kernel at the start of each sweep
-// fills in the stream's order, and whose step a kernel at the end of each chunk moves on.
-// Everything else, and everything on a stream that is being captured, is launched directly with
-// addresses of its own.
+// A forward call goes through the waves (ir/plan.h), and through each by rounds (rounds.h). The
+// Sequence stages of a round are launched directly for the lags that have a chunk in this wave. Its
+// Step stages are a replay of the graph, for waves at either end of the sequence too: what the
+// graph reads and writes outside resident memory it finds through the parameter block, which a
+// kernel at the start of each sweep fills in the stream's order, and whose step moves on at the end
+// of each wave. By that step its kernels do nothing for a lag that has no chunk, or behind the
+// sequence's end; products of the library then compute what nobody reads. Where few steps are left,
+// and on a stream that is being captured, Step stages are launched directly, too.
 #include <algorithm>
+#include <optional>
 
-#include "runtime/cuda/addresses.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/graph.h"
+#include "runtime/cuda/launcher.h"
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
+#include "runtime/cuda/rounds.h"
 
 namespace rnnc {
 namespace {
 
 constexpr size_t kAlignment = 256;
+/// Of a graph; more branches than these share them.
+constexpr size_t kMostStreams = 8;
+/// Whether kernels in graphs begin while those before them end, and since which architecture (its
+/// major version) they can.
+constexpr bool kOverlapLaunches = true;
+constexpr int kOverlapArchitecture = 9;
 
 size_t round_up(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Stages that run one after the other over a chunk: a Sequence stage, or neighbouring Step stages
-/// of one sweep.
-struct Segment {
-  Domain domain = Domain::Sequence;
-  uint32_t sweep = 0;
-  size_t begin = 0;  // stages
-  size_t end = 0;
-  StepGraph graph;  // Step: one full chunk
+/// Where the stages of each lag are in the sequence.
+struct Wave {
+  int64_t index = 0;
+  int64_t chunk = 0;  // C
+  int64_t steps = 0;  // T
+  bool replayed = false;
+
+  int64_t start(uint32_t lag) const { return (index - lag) * chunk; }
+  /// Steps of the lag's chunk, 0 if it has none in this wave.
+  int64_t count(uint32_t lag) const {
+    if (replayed) return chunk;
+    const int64_t first = start(lag);
+    return first < 0 ? 0 : std::clamp<int64_t>(steps - first, 0, chunk);
+  }
+  Position position(uint32_t lag, int64_t step) const { return {start(lag), step, replayed}; }
 };
+
+/// The most that any lane has in a wave.
+int64_t most_steps(const Branch& branch, const Wave& wave) {
+  int64_t most = 0;
+  for (const Lane& lane : branch.lanes) most = std::max(most, wave.count(lane.lag));
+  return most;
+}
+int64_t most_steps(const Round& round, const Wave& wave) {
+  int64_t most = 0;
+  for (const Branch& branch : round.branches) most = std::max(most, most_steps(branch, wave));
+  return most;
+}
 
 class CudaExecutable : public Executable {
  public:
@@ -44,8 +74,11 @@ class CudaExecutable : public Executable {
   Status forward(const ForwardArgs& args, bool run_once) override;
 
  private:
-  /// How a launch finds its arrays.
-  enum class Binding : uint8_t { Direct, Replayed };
+  struct Sweep {
+    uint32_t last_lag = 0;
+    std::vector<Round> rounds;
+    std::vector<StepGraph> graphs;  // of the Step stages of each round; some may be empty
+  };
 
   CudaExecutable(Plan plan, const CudaContext& context)
       : plan_(std::move(plan)), device_(context.device) {}
@@ -53,53 +86,33 @@ class CudaExecutable : public Executable {
   Status check_sizes() const;
   Status allocate();
   Status load_kernels(const CudaContext& context);
-  Status prepare_launches(CudaContext& context);
-  void find_segments();
-  Status warm_up_kernels(cudaStream_t stream);
-  Status capture_graphs(cudaStream_t stream);
+  Status prepare_products(CudaContext& context);
+  void find_sweeps();
+  Status warm_up_and_capture(const CudaContext& context);
+  Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams);
+  bool can_replay(const Round& round) const;
+  size_t most_streams() const;
 
-  Status fill_parameter_block(cudaStream_t stream);
-  Status begin_states(const ForwardArgs& args, cudaStream_t stream);
-  Status end_states(const ForwardArgs& args, cudaStream_t stream);
-  Status run_once_stages(cudaStream_t stream);
-  Status run_sweep(uint32_t sweep, int64_t steps, bool replay, cudaStream_t stream);
-  Status run_chunk(uint32_t sweep, int64_t start, int64_t steps, bool replay, cudaStream_t stream);
-  Status run_steps(const Segment& segment, int64_t start, int64_t steps, Binding binding,
-                   cudaStream_t stream);
-  Status end_chunk(uint32_t sweep, int64_t steps, bool advance, cudaStream_t stream);
-
-  /// One launch over `rows` rows, but in Once stages, whose launches know their rows.
-  Status launch(const Launch& launch, Domain domain, int64_t rows, Position position,
-                Binding binding, cudaStream_t stream);
-  Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position, Binding binding,
-                cudaStream_t stream);
-  Status multiply(const LoadedKernels::ProductKernel& kernel, const GemmLaunch& gemm,
-                  Position position, cudaStream_t stream);
-  Status copy(const CopyLaunch& launch, cudaStream_t stream);
-  Status transpose(const CopyLaunch& launch, cudaStream_t stream);
-  Status reverse(const ReverseLaunch& launch, int64_t rows, Position position, cudaStream_t stream);
-  Status fill_mask(const MaskLaunch& launch, int64_t rows, Position position, cudaStream_t stream);
+  Status run_once_stages(LaunchQueue& queue);
+  Status run_sweep(uint32_t index, const ForwardArgs& args, bool replay, LaunchQueue& queue);
+  Status run_wave(const Sweep& sweep, const Wave& wave, bool replay, LaunchQueue& queue);
+  Status run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue);
+  bool is_worth_replaying(int64_t steps) const;
+  Status begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
+                      LaunchQueue& queue);
+  Status end_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args, LaunchQueue& queue);
 
   const Plan plan_;
   const CudaDevice device_;
-  std::optional<LoadedKernels> kernels_;
-  std::optional<PlanProducts> products_;
-  std::optional<Addresses> addresses_;
   DeviceMemory memory_;  // resident buffers, then the parameter block
   int64_t* parameter_block_ = nullptr;
-  DeviceMemory library_workspace_;
-  std::vector<Segment> segments_;
-  bool has_graphs_ = false;
-  /// Of the call that is running.
-  struct Sequences {
-    const int32_t* lengths = nullptr;
-    const uint8_t* reset = nullptr;
-    int64_t steps = 0;
-  };
-  Sequences sequences_;
-  // Parameters of the launch that is being made: forward allocates nothing.
-  std::vector<CudaAccess> accesses_;
-  std::vector<void*> parameters_;  // a CudaRows, then the accesses
+  std::optional<LoadedKernels> kernels_;
+  std::optional<PlanProducts> products_;
+  DeviceMemory library_workspace_;  // for each stream of a graph
+  size_t stream_workspace_bytes_ = 0;
+  std::optional<Launcher> launcher_;
+  std::vector<Sweep> sweeps_;
+  std::vector<StepLaunch> together_;  // that are being launched: forward allocates nothing
 };
 
 // ---- Preparing ----
@@ -110,7 +123,8 @@ Result<std::unique_ptr<Executable>> CudaExecutable::prepare(Plan plan, CudaConte
   const Status ready = self.check_sizes()
                            .and_then([&] { return self.allocate(); })
                            .and_then([&] { return self.load_kernels(context); })
-                           .and_then([&] { return self.prepare_launches(context); });
+                           .and_then([&] { return self.prepare_products(context); })
+                           .and_then([&] { return self.warm_up_and_capture(context); });
   if (!ready) return tl::unexpected(ready.error());
   return executable;
 }
@@ -121,7 +135,7 @@ CudaExecutable::~CudaExecutable() {
   // Freeing memory waits for the device, so that nothing that still runs loses its code.
   memory_.reset();
   library_workspace_.reset();
-  segments_.clear();
+  sweeps_.clear();
   kernels_.reset();
 }
 
@@ -139,25 +153,12 @@ Status CudaExecutable::check_sizes() const {
 }
 
 Status CudaExecutable::allocate() {
-  size_t arguments = 0;
-  for (const Kernel& kernel : plan_.kernels) {
-    arguments = std::max(arguments, kernel.arguments.size());
-  }
-  accesses_.resize(arguments);
-  parameters_.resize(arguments + 1);
-  for (size_t i = 0; i < arguments; ++i) parameters_[i + 1] = &accesses_[i];
-
-  size_t movable = 0;
-  for (const Buffer& buffer : plan_.buffers) {
-    if (buffer.placement != Placement::Resident) ++movable;
-  }
   const size_t resident = round_up(static_cast<size_t>(plan_.resident_bytes));
-  const size_t block = (movable + 1) * sizeof(int64_t);
+  const size_t block = parameter_words(plan_) * sizeof(int64_t);
   Result<DeviceMemory> memory = DeviceMemory::allocate(device_, resident + block);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
   parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + resident);
-  addresses_.emplace(plan_, memory_.data());
   return {};
 }
 
@@ -168,63 +169,118 @@ Status CudaExecutable::load_kernels(const CudaContext& context) {
   return {};
 }
 
-Status CudaExecutable::prepare_launches(CudaContext& context) {
+Status CudaExecutable::prepare_products(CudaContext& context) {
   Result<PlanProducts> products = PlanProducts::prepare(plan_, *kernels_, context);
   if (!products) return tl::unexpected(products.error());
   products_.emplace(std::move(*products));
-  Result<DeviceMemory> workspace = DeviceMemory::allocate(device_, products_->workspace_bytes());
+  launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
+  find_sweeps();
+  stream_workspace_bytes_ = round_up(products_->workspace_bytes());
+  Result<DeviceMemory> workspace =
+      DeviceMemory::allocate(device_, most_streams() * stream_workspace_bytes_);
   if (!workspace) return tl::unexpected(workspace.error());
   library_workspace_ = std::move(*workspace);
-
-  Result<OwnStream> stream = OwnStream::create();
-  if (!stream) return tl::unexpected(stream.error());
-  find_segments();
-  return products_->warm_up(device_, library_workspace_.data(), stream->get())
-      .and_then([&] { return warm_up_kernels(stream->get()); })
-      .and_then([&] { return capture_graphs(stream->get()); });
+  return {};
 }
 
-/// Launches each kernel over no rows: the first launch of one that needs more stack than any before
-/// it allocates and waits.
-Status CudaExecutable::warm_up_kernels(cudaStream_t stream) {
-  CudaRows no_rows;
-  parameters_[0] = &no_rows;
-  for (uint32_t i = 0; i < plan_.kernels.size(); ++i) {
-    const LoadedKernels::PlanKernel& kernel = kernels_->of_plan(i);
-    const dim3 threads(static_cast<unsigned>(kernel.shape.threads));
-    const cudaError_t error =
-        cudaLaunchKernel(kernel.handle, dim3(1), threads, parameters_.data(), 0, stream);
-    if (error != cudaSuccess) return check_cuda(error, "launching");
+void CudaExecutable::find_sweeps() {
+  sweeps_.resize(plan_.sweeps);
+  for (const Stage& stage : plan_.stages) {
+    uint32_t& last_lag = sweeps_[stage.sweep].last_lag;
+    last_lag = std::max(last_lag, stage.lag);
   }
-  return check_cuda(cudaStreamSynchronize(stream), "launching");
-}
-
-void CudaExecutable::find_segments() {
-  for (size_t i = 0; i < plan_.stages.size(); ++i) {
-    const Domain domain = plan_.stages[i].domain;
-    if (domain == Domain::Once) continue;
-    const uint32_t sweep = plan_.stages[i].sweep;
-    const bool joins = domain == Domain::Step && !segments_.empty() &&
-                       segments_.back().domain == Domain::Step && segments_.back().sweep == sweep;
-    if (joins) {
-      segments_.back().end = i + 1;
-    } else {
-      segments_.push_back(
-          {.domain = domain, .sweep = sweep, .begin = i, .end = i + 1, .graph = {}});
+  size_t most_lanes = 0;
+  for (uint32_t i = 0; i < plan_.sweeps; ++i) {
+    sweeps_[i].rounds = find_rounds(plan_, kernels_->fused(), i);
+    for (const Round& round : sweeps_[i].rounds) {
+      for (const Branch& branch : round.branches) {
+        most_lanes = std::max(most_lanes, branch.lanes.size());
+      }
     }
-    has_graphs_ = has_graphs_ || domain == Domain::Step;
   }
+  together_.reserve(most_lanes);
 }
 
-Status CudaExecutable::capture_graphs(cudaStream_t stream) {
-  for (Segment& segment : segments_) {
-    if (segment.domain != Domain::Step) continue;
-    const auto work = [&] { return run_steps(segment, 0, plan_.chunk, Binding::Replayed, stream); };
-    Result<StepGraph> graph = StepGraph::capture(stream, work);
-    if (!graph) return tl::unexpected(graph.error());
-    segment.graph = std::move(*graph);
+/// Streams that a graph with all its branches is captured from.
+size_t CudaExecutable::most_streams() const {
+  size_t most = 1;
+  for (const Sweep& sweep : sweeps_) {
+    for (const Round& round : sweep.rounds) most = std::max(most, round.branches.size());
+  }
+  return std::min(most, kMostStreams);
+}
+
+Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
+  std::vector<OwnStream> streams;
+  for (size_t i = 0; i < most_streams(); ++i) {
+    Result<OwnStream> stream = OwnStream::create();
+    if (!stream) return tl::unexpected(stream.error());
+    streams.push_back(std::move(*stream));
+  }
+  LaunchQueue queue = {.stream = streams[0].get(), .library_workspace = library_workspace_.data()};
+  const Status warm =
+      products_->warm_up(device_, queue.library_workspace, queue.stream)
+          .and_then([&] { return launcher_->warm_up(queue); })
+          .and_then([&] { return check_cuda(cudaStreamSynchronize(queue.stream), "launching"); });
+  if (!warm) return warm;
+  for (Sweep& sweep : sweeps_) {
+    sweep.graphs.resize(sweep.rounds.size());
+    for (size_t i = 0; i < sweep.rounds.size() && context.graphs; ++i) {
+      const Round& round = sweep.rounds[i];
+      if (round.branches.empty() || !can_replay(round)) continue;
+      Result<StepGraph> graph = capture(round, streams);
+      if (!graph) return tl::unexpected(graph.error());
+      sweep.graphs[i] = std::move(*graph);
+    }
   }
   return {};
+}
+
+/// Products of the library have no addresses but resident ones in a graph, and are not kept from
+/// computing when there is nothing to compute, which must not reach a final state.
+bool CudaExecutable::can_replay(const Round& round) const {
+  const auto is_fixed = [this](const Access& access) {
+    return plan_.buffers[access.buffer].placement == Placement::Resident;
+  };
+  const auto is_state = [this](BufferId buffer) {
+    return plan_.buffers[buffer].extent == Extent::Batch &&
+           std::ranges::any_of(plan_.states, [buffer](const StatePlan& state) {
+             const std::vector<Access>& accesses = state.write_final.accesses;
+             return std::ranges::find(accesses, buffer, &Access::buffer) != accesses.end();
+           });
+  };
+  const auto fits = [&](const Launch& launch) {
+    const auto* gemm = std::get_if<GemmLaunch>(&launch);
+    if (gemm == nullptr || kernels_->fused().of(*gemm) != nullptr) return true;
+    return is_fixed(gemm->left) && is_fixed(gemm->weight) && is_fixed(gemm->out) &&
+           !is_state(gemm->out.buffer);
+  };
+  return std::ranges::all_of(round.branches, [&](const Branch& branch) {
+    return std::ranges::all_of(branch.lanes, [&](const Lane& lane) {
+      return std::ranges::all_of(lane.stages, [&](size_t stage) {
+        return std::ranges::all_of(plan_.stages[stage].launches, fits);
+      });
+    });
+  });
+}
+
+Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const OwnStream> streams) {
+  const Wave any_wave{.index = 0, .chunk = plan_.chunk, .steps = plan_.chunk, .replayed = true};
+  const size_t used = std::min(streams.size(), round.branches.size());
+  return StepGraph::capture(streams.first(used), [&]() -> Status {
+    std::vector<LaunchQueue> queues;
+    for (size_t i = 0; i < used; ++i) {
+      queues.push_back(
+          {.stream = streams[i].get(),
+           .library_workspace = library_workspace_.data() + i * stream_workspace_bytes_,
+           .overlap = kOverlapLaunches && device_.major >= kOverlapArchitecture});
+    }
+    for (size_t i = 0; i < round.branches.size(); ++i) {
+      Status status = run_branch(round.branches[i], any_wave, queues[i % used]);
+      if (!status) return status;
+    }
+    return {};
+  });
 }
 
 // ---- Running ----
@@ -232,289 +288,126 @@ Status CudaExecutable::capture_graphs(cudaStream_t stream) {
 Status CudaExecutable::forward(const ForwardArgs& args, bool run_once) {
   const DeviceScope scope(device_.index);
   if (!scope.status()) return scope.status();
-  auto* const stream = static_cast<cudaStream_t>(args.stream);
-  const Result<bool> capturing = is_capturing(stream);
+  LaunchQueue queue{.stream = static_cast<cudaStream_t>(args.stream),
+                    .library_workspace = library_workspace_.data()};
+  const Result<bool> capturing = is_capturing(queue.stream);
   if (!capturing) return tl::unexpected(capturing.error());
-  const bool replay = !*capturing && has_graphs_ && args.steps >= plan_.chunk;
-
-  addresses_->bind(args);
-  sequences_ = {args.lengths, args.reset, args.steps};
+  launcher_->bind(args);
   if (run_once) {
-    if (Status status = run_once_stages(stream); !status) return status;
+    if (Status status = run_once_stages(queue); !status) return status;
   }
-  if (Status status = begin_states(args, stream); !status) return status;
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
-    if (Status status = run_sweep(sweep, args.steps, replay, stream); !status) return status;
-  }
-  return end_states(args, stream);
-}
-
-Status CudaExecutable::run_sweep(uint32_t sweep, int64_t steps, bool replay, cudaStream_t stream) {
-  if (replay) {
-    if (Status status = fill_parameter_block(stream); !status) return status;
-  }
-  for (int64_t start = 0; start < steps; start += plan_.chunk) {
-    const int64_t count = std::min(plan_.chunk, steps - start);
-    const bool full = replay && count == plan_.chunk;
-    if (Status status = run_chunk(sweep, start, count, full, stream); !status) return status;
-    if (Status status = end_chunk(sweep, count, full, stream); !status) return status;
+    if (Status status = run_sweep(sweep, args, !*capturing, queue); !status) return status;
   }
   return {};
 }
 
-Status CudaExecutable::fill_parameter_block(cudaStream_t stream) {
-  const std::vector<int64_t>& block = addresses_->parameter_block();
-  CudaFrameWords words;
-  for (size_t first = 0; first < block.size(); first += kCudaFrameWords) {
-    auto begin = static_cast<int>(first);
-    auto count = static_cast<int>(std::min<size_t>(kCudaFrameWords, block.size() - first));
-    std::copy_n(block.begin() + begin, count, std::begin(words.word));
-    void* parameters[] = {&parameter_block_, &begin, &count, &words};
-    if (Status status = check_cuda(cudaLaunchKernel(kernels_->set_frame(), dim3(1),
-                                                    dim3(kCudaFrameWords), parameters, 0, stream),
-                                   "launching");
-        !status) {
-      return status;
-    }
-  }
-  return {};
-}
-
-Status CudaExecutable::run_once_stages(cudaStream_t stream) {
+Status CudaExecutable::run_once_stages(LaunchQueue& queue) {
   for (const Stage& stage : plan_.stages) {
     if (stage.domain != Domain::Once) continue;
-    for (const Launch& once : stage.launches) {
-      if (Status status = launch(once, Domain::Once, 0, {}, Binding::Direct, stream); !status) {
-        return status;
-      }
+    for (const Launch& launch : stage.launches) {
+      if (Status status = launcher_->once(launch, queue); !status) return status;
     }
   }
   return {};
 }
 
-Status CudaExecutable::begin_states(const ForwardArgs& args, cudaStream_t stream) {
-  for (size_t i = 0; i < plan_.states.size(); ++i) {
-    const bool given = i < args.initial_states.size() && args.initial_states[i] != nullptr;
-    const StatePlan& state = plan_.states[i];
-    if (Status status = launch(given ? state.init_given : state.init_declared, plan_.batch, {},
-                               Binding::Direct, stream);
-        !status) {
-      return status;
-    }
+Status CudaExecutable::run_sweep(uint32_t index, const ForwardArgs& args, bool replay,
+                                 LaunchQueue& queue) {
+  const Sweep& sweep = sweeps_[index];
+  const bool has_graphs = std::ranges::any_of(sweep.graphs, &StepGraph::exists);
+  replay = replay && has_graphs && is_worth_replaying(args.steps);
+  if (replay) {
+    if (Status status = launcher_->fill_parameter_block(queue); !status) return status;
   }
-  return {};
-}
-
-Status CudaExecutable::end_states(const ForwardArgs& args, cudaStream_t stream) {
-  for (size_t i = 0; i < args.final_states.size(); ++i) {
-    if (args.final_states[i] == nullptr) continue;
-    if (Status status =
-            launch(plan_.states[i].write_final, plan_.batch, {}, Binding::Direct, stream);
-        !status) {
-      return status;
-    }
-  }
-  return {};
-}
-
-Status CudaExecutable::run_chunk(uint32_t sweep, int64_t start, int64_t steps, bool replay,
-                                 cudaStream_t stream) {
-  for (const Segment& segment : segments_) {
-    if (segment.sweep != sweep) continue;
-    Status status;
-    if (segment.domain == Domain::Sequence) {
-      for (const Launch& sequence : plan_.stages[segment.begin].launches) {
-        status = launch(sequence, Domain::Sequence, steps * plan_.batch, {.chunk_start = start},
-                        Binding::Direct, stream);
-        if (!status) return status;
-      }
-    } else if (replay) {
-      status = segment.graph.replay(stream);
-    } else {
-      status = run_steps(segment, start, steps, Binding::Direct, stream);
-    }
+  Wave wave{.index = 0, .chunk = plan_.chunk, .steps = args.steps};
+  const int64_t waves = (args.steps + plan_.chunk - 1) / plan_.chunk + sweep.last_lag;
+  for (; wave.index < waves; ++wave.index) {
+    const Status status = begin_states(index, wave, args, queue)
+                              .and_then([&] { return run_wave(sweep, wave, replay, queue); })
+                              .and_then([&] { return end_states(index, wave, args, queue); })
+                              .and_then([&]() -> Status {
+                                if (wave.index + 1 == waves) return {};
+                                return launcher_->end_wave(index, replay, queue);
+                              });
     if (!status) return status;
   }
   return {};
 }
 
-Status CudaExecutable::run_steps(const Segment& segment, int64_t start, int64_t steps,
-                                 Binding binding, cudaStream_t stream) {
-  for (size_t stage = segment.begin; stage < segment.end; ++stage) {
+Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool replay,
+                                LaunchQueue& queue) {
+  for (size_t i = 0; i < sweep.rounds.size(); ++i) {
+    const Round& round = sweep.rounds[i];
+    for (const size_t index : round.sequences) {
+      const Stage& stage = plan_.stages[index];
+      const int64_t steps = wave.count(stage.lag);
+      if (steps == 0) continue;
+      for (const Launch& launch : stage.launches) {
+        Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
+        if (!status) return status;
+      }
+    }
+    if (replay && sweep.graphs[i].exists() && is_worth_replaying(most_steps(round, wave))) {
+      if (Status status = sweep.graphs[i].replay(queue.stream); !status) return status;
+      continue;
+    }
+    for (const Branch& branch : round.branches) {
+      if (Status status = run_branch(branch, wave, queue); !status) return status;
+    }
+  }
+  return {};
+}
+
+/// Of a chunk, whose other steps a replay skips.
+bool CudaExecutable::is_worth_replaying(int64_t steps) const {
+  return 2 * steps >= plan_.chunk;
+}
+
+/// Step by step, each launch for all lanes that have such a step.
+Status CudaExecutable::run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue) {
+  const std::vector<size_t>& stages = branch.lanes[0].stages;
+  const int64_t steps = most_steps(branch, wave);
+  for (size_t i = 0; i < stages.size(); ++i) {
     for (int64_t step = 0; step < steps; ++step) {
-      for (const Launch& one : plan_.stages[stage].launches) {
-        if (Status status = launch(one, Domain::Step, plan_.batch,
-                                   {.chunk_start = start, .step = step}, binding, stream);
-            !status) {
-          return status;
+      for (size_t j = 0; j < plan_.stages[stages[i]].launches.size(); ++j) {
+        together_.clear();
+        for (const Lane& lane : branch.lanes) {
+          if (step >= wave.count(lane.lag)) continue;
+          together_.push_back(
+              {&plan_.stages[lane.stages[i]].launches[j], wave.position(lane.lag, step)});
         }
+        if (Status status = launcher_->step(together_, queue); !status) return status;
       }
     }
   }
   return {};
 }
 
-/// Moves the histories, and the parameter block's step if graphs read it.
-Status CudaExecutable::end_chunk(uint32_t sweep, int64_t steps, bool advance, cudaStream_t stream) {
-  constexpr unsigned kThreads = 256;
-  constexpr int64_t kMostBlocks = 1024;
-  int64_t* block = advance ? parameter_block_ : nullptr;
-  auto step_count = static_cast<int>(steps);
-  CudaHistories histories;
-  int count = 0;
-  int64_t blocks = 1;
-  const auto flush = [&]() -> Status {
-    if (count == 0 && block == nullptr) return {};
-    void* parameters[] = {&block, &step_count, &histories};
-    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(std::max(count, 1)));
-    const cudaError_t error =
-        cudaLaunchKernel(kernels_->end_chunk(), grid, dim3(kThreads), parameters, 0, stream);
-    block = nullptr;
-    count = 0;
-    return check_cuda(error, "launching");
-  };
-  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
-    const Buffer& buffer = plan_.buffers[id];
-    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
-    const int64_t units =
-        plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
-    // Row 0 at the greatest delay: the start of the buffer.
-    const char* start = addresses_->pointer({.buffer = id, .delay = buffer.history}, {});
-    histories.history[count++] = {reinterpret_cast<int64_t>(start), units, buffer.history};
-    blocks = std::clamp((units + kThreads - 1) / kThreads, blocks, kMostBlocks);
-    if (count < kCudaHistoriesPerLaunch) continue;
-    if (Status status = flush(); !status) return status;
+Status CudaExecutable::begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
+                                    LaunchQueue& queue) {
+  for (size_t i = 0; i < plan_.states.size(); ++i) {
+    const StatePlan& state = plan_.states[i];
+    if (state.sweep != sweep || wave.start(state.lag) != 0) continue;
+    const bool given = i < args.initial_states.size() && args.initial_states[i] != nullptr;
+    const ElementwiseLaunch& launch = given ? state.init_given : state.init_declared;
+    Status status = launcher_->state(launch, wave.position(state.lag, 0), queue);
+    if (!status) return status;
   }
-  return flush();
+  return {};
 }
 
-// ---- Launches ----
-
-Status CudaExecutable::launch(const Launch& launch_variant, Domain domain, int64_t rows,
-                              Position position, Binding binding, cudaStream_t stream) {
-  if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch_variant)) {
-    return launch(*kernel, domain == Domain::Once ? kernel->once_rows : rows, position, binding,
-                  stream);
+Status CudaExecutable::end_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
+                                  LaunchQueue& queue) {
+  for (size_t i = 0; i < args.final_states.size(); ++i) {
+    const StatePlan& state = plan_.states[i];
+    const int64_t steps = wave.count(state.lag);
+    const bool ends = steps > 0 && wave.start(state.lag) + steps == wave.steps;
+    if (state.sweep != sweep || !ends || args.final_states[i] == nullptr) continue;
+    Status status = launcher_->state(state.write_final, wave.position(state.lag, steps), queue);
+    if (!status) return status;
   }
-  if (const auto* gemm = std::get_if<GemmLaunch>(&launch_variant)) {
-    if (const LoadedKernels::ProductKernel* kernel = kernels_->of_product(*gemm)) {
-      return multiply(*kernel, *gemm, position, stream);
-    }
-    // In a graph of ours, products touch resident memory alone, whose addresses stay.
-    return products_->run(*gemm, domain, domain == Domain::Once ? gemm->once_rows : rows,
-                          *addresses_, position, library_workspace_.data(), stream);
-  }
-  if (const auto* reversal = std::get_if<ReverseLaunch>(&launch_variant)) {
-    return reverse(*reversal, rows, position, stream);
-  }
-  if (const auto* mask = std::get_if<MaskLaunch>(&launch_variant)) {
-    return fill_mask(*mask, rows, position, stream);
-  }
-  return copy(std::get<CopyLaunch>(launch_variant), stream);
-}
-
-Status CudaExecutable::launch(const ElementwiseLaunch& elementwise, int64_t rows, Position position,
-                              Binding binding, cudaStream_t stream) {
-  const LoadedKernels::PlanKernel& kernel = kernels_->of_plan(elementwise.kernel);
-  CudaGrid grid = cuda_grid(kernel.shape, rows);
-  grid.rows.frame = parameter_block_;
-  parameters_[0] = &grid.rows;
-  for (size_t i = 0; i < elementwise.accesses.size(); ++i) {
-    const Access& access = elementwise.accesses[i];
-    accesses_[i] = binding == Binding::Direct ? addresses_->direct(access, position)
-                                              : addresses_->replayed(access, position.step);
-  }
-  return check_cuda(cudaLaunchKernel(kernel.handle, dim3(grid.x, grid.y),
-                                     dim3(static_cast<unsigned>(kernel.shape.threads)),
-                                     parameters_.data(), 0, stream),
-                    "launching");
-}
-
-/// A product of a Step stage by a kernel of the plan's unit; like the library's, it touches
-/// resident memory alone.
-Status CudaExecutable::multiply(const LoadedKernels::ProductKernel& kernel, const GemmLaunch& gemm,
-                                Position position, cudaStream_t stream) {
-  const char* left = addresses_->pointer(gemm.left, position);
-  const char* weight = addresses_->pointer(gemm.weight, position);
-  char* out = addresses_->pointer(gemm.out, position);
-  auto rows = static_cast<int>(plan_.batch);
-  auto n = static_cast<int>(gemm.n);
-  auto k = static_cast<int>(gemm.k);
-  int64_t left_stride = gemm.left.stride;
-  int64_t out_stride = gemm.out.stride;
-  void* parameters[] = {&left, &weight, &out, &rows, &n, &k, &left_stride, &out_stride};
-  const StepProduct& product = kernel.product;
-  const dim3 grid(
-      static_cast<unsigned>((gemm.n + product.block_columns - 1) / product.block_columns),
-      static_cast<unsigned>((plan_.batch + product.block_rows - 1) / product.block_rows),
-      static_cast<unsigned>(gemm.blocks));
-  return check_cuda(
-      cudaLaunchKernel(kernel.handle, grid, dim3(product.threads), parameters, 0, stream),
-      "multiplying");
-}
-
-Status CudaExecutable::copy(const CopyLaunch& launch, cudaStream_t stream) {
-  if (launch.transposed) return transpose(launch, stream);
-  const Buffer& buffer = plan_.buffers[launch.target.buffer];
-  return check_cuda(
-      cudaMemcpyAsync(addresses_->pointer(launch.target, {}),
-                      addresses_->pointer(launch.source, {}),
-                      static_cast<size_t>(launch.rows * launch.columns) * size_of(buffer.dtype),
-                      cudaMemcpyDefault, stream),
-      "packing weights");
-}
-
-Status CudaExecutable::transpose(const CopyLaunch& launch, cudaStream_t stream) {
-  const char* source = addresses_->pointer(launch.source, {});
-  char* target = addresses_->pointer(launch.target, {});
-  int64_t rows = launch.rows;
-  int64_t columns = launch.columns;
-  void* parameters[] = {&source, &target, &rows, &columns};
-  const auto tiles = [](int64_t size) {
-    return (size + kCudaTransposeTile - 1) / kCudaTransposeTile;
-  };
-  return check_cuda(
-      cudaLaunchKernel(kernels_->transpose(plan_.buffers[launch.source.buffer].dtype),
-                       dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
-                       dim3(kCudaTransposeTile, kCudaTransposeThreads), parameters, 0, stream),
-      "transposing weights");
-}
-
-Status CudaExecutable::reverse(const ReverseLaunch& launch, int64_t rows, Position position,
-                               cudaStream_t stream) {
-  constexpr unsigned kThreads = 256;
-  constexpr int64_t kMostBlocks = 4096;
-  // The whole sequence, whose end is read first.
-  const char* source = addresses_->pointer(launch.source, {});
-  char* target = addresses_->pointer(launch.target, position);
-  int64_t start = position.chunk_start;
-  auto batch = static_cast<unsigned>(plan_.batch);
-  int64_t width = launch.width;
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &start, &batch,
-                        &rows,   &width,  &source_stride,      &target_stride};
-  const int64_t blocks = std::min((rows * width + kThreads - 1) / kThreads, kMostBlocks);
-  return check_cuda(
-      cudaLaunchKernel(kernels_->reverse(plan_.buffers[launch.source.buffer].dtype),
-                       dim3(static_cast<unsigned>(blocks)), dim3(kThreads), parameters, 0, stream),
-      "reversing a sequence");
-}
-
-Status CudaExecutable::fill_mask(const MaskLaunch& launch, int64_t rows, Position position,
-                                 cudaStream_t stream) {
-  constexpr unsigned kThreads = 256;
-  char* target = addresses_->pointer(launch.target, position);
-  auto kind = static_cast<int>(launch.kind);
-  int64_t start = position.chunk_start;
-  auto batch = static_cast<unsigned>(plan_.batch);
-  void* parameters[] = {
-      &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &start,
-      &batch,  &rows};
-  const auto blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
-  return check_cuda(
-      cudaLaunchKernel(kernels_->mask(), dim3(blocks), dim3(kThreads), parameters, 0, stream),
-      "filling a mask");
+  return {};
 }
 
 }  // namespace

@@ -3,6 +3,36 @@
 #include "runtime/cuda/cuda_device.h"
 
 namespace rnnc {
+namespace {
+
+/// `stream` waits for what `before` has been given so far.
+Status wait_for(cudaStream_t stream, cudaStream_t before) {
+  cudaEvent_t event = nullptr;
+  const Status status =
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event")
+          .and_then([&] { return check_cuda(cudaEventRecord(event, before), "forking a graph"); })
+          .and_then(
+              [&] { return check_cuda(cudaStreamWaitEvent(stream, event, 0), "forking a graph"); });
+  if (event != nullptr) cudaEventDestroy(event);
+  return status;
+}
+
+/// The first stream is being captured; the others become part of that.
+Status fork(std::span<const OwnStream> streams) {
+  for (const OwnStream& stream : streams.subspan(1)) {
+    if (Status status = wait_for(stream.get(), streams[0].get()); !status) return status;
+  }
+  return {};
+}
+
+Status join(std::span<const OwnStream> streams) {
+  for (const OwnStream& stream : streams.subspan(1)) {
+    if (Status status = wait_for(streams[0].get(), stream.get()); !status) return status;
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<bool> is_capturing(cudaStream_t stream) {
   // The legacy default stream cannot be captured, and may not even be asked during a capture.
@@ -32,14 +62,17 @@ OwnStream::~OwnStream() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-Result<StepGraph> StepGraph::capture(cudaStream_t stream, const std::function<Status()>& work) {
+Result<StepGraph> StepGraph::capture(std::span<const OwnStream> streams,
+                                     const std::function<Status()>& work) {
+  const cudaStream_t stream = streams[0].get();
   // Thread-local: what other threads do meanwhile is no business of this capture.
   if (Status status = check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                                  "capturing a graph");
       !status) {
     return tl::unexpected(status.error());
   }
-  const Status launched = work();
+  const Status launched =
+      fork(streams).and_then(work).and_then([streams] { return join(streams); });
   cudaGraph_t graph = nullptr;
   Status status = check_cuda(cudaStreamEndCapture(stream, &graph), "capturing a graph");
   if (!launched) status = launched;  // the cause

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <span>
 
 #include "ir/status.h"
 
@@ -29,8 +30,10 @@ class OwnStream {
 /// Launches that can be made again with one call.
 class StepGraph {
  public:
-  /// Captures what `work` launches on the stream, and puts it on the device.
-  static Result<StepGraph> capture(cudaStream_t stream, const std::function<Status()>& work);
+  /// Captures what `work` launches on the streams, and puts it on the device. What it launches on
+  /// one stream does not wait for what it launches on another.
+  static Result<StepGraph> capture(std::span<const OwnStream> streams,
+                                   const std::function<Status()>& work);
   StepGraph() = default;
   StepGraph(StepGraph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
   StepGraph& operator=(StepGraph&& other) noexcept {
@@ -39,6 +42,7 @@ class StepGraph {
   }
   ~StepGraph();
 
+  bool exists() const { return executable_ != nullptr; }
   Status replay(cudaStream_t stream) const;
 
  private:

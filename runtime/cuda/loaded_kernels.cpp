@@ -23,28 +23,61 @@ Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
 Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& context) {
   const Result<std::string> cubin = cubin_of(plan, context);
   if (!cubin) return tl::unexpected(cubin.error());
-  LoadedKernels kernels;
-  if (Status status = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->data(), nullptr,
-                                                     nullptr, 0, nullptr, nullptr, 0),
-                                 "loading kernels");
-      !status) {
-    return tl::unexpected(status.error());
-  }
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const Result<cudaKernel_t> handle = kernels.find(cuda_kernel_name(i));
+  LoadedKernels kernels(plan);
+  const Status loaded = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->data(), nullptr,
+                                                       nullptr, 0, nullptr, nullptr, 0),
+                                   "loading kernels")
+                            .and_then([&] { return kernels.find_elementwise(plan); })
+                            .and_then([&] { return kernels.find_fused_and_loops(); })
+                            .and_then([&] { return kernels.find_own(has_sequence_kernels(plan)); });
+  if (!loaded) return tl::unexpected(loaded.error());
+  return kernels;
+}
+
+/// Those of elementwise launches: the others are part of fused and loop kernels.
+Status LoadedKernels::find_elementwise(const Plan& plan) {
+  elementwise_.resize(plan.kernels.size());
+  const auto add = [&](const ElementwiseLaunch& launch) -> Status {
+    Loaded<CudaKernelShape>& kernel = elementwise_[launch.kernel];
+    if (kernel.handle != nullptr) return {};
+    const Result<cudaKernel_t> handle = find(cuda_kernel_name(launch.kernel));
     if (!handle) return tl::unexpected(handle.error());
-    kernels.plan_kernels_.push_back({*handle, cuda_kernel_shape(plan.kernels[i])});
-  }
-  if (Status status = kernels.find_own(has_sequence_kernels(plan)); !status) {
-    return tl::unexpected(status.error());
-  }
-  // With TF32 allowed the library's tensor-core products are the faster ones.
-  if (!context.allow_tf32) {
-    if (Status status = kernels.find_products(plan); !status) {
-      return tl::unexpected(status.error());
+    kernel = {*handle, cuda_kernel_shape(plan.kernels[launch.kernel])};
+    return {};
+  };
+  Status status;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+      if (status && elementwise != nullptr) status = add(*elementwise);
     }
   }
-  return kernels;
+  for (const StatePlan& state : plan.states) {
+    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      if (status) status = add(*launch);
+    }
+  }
+  return status;
+}
+
+Status LoadedKernels::find_fused_and_loops() {
+  for (const CudaFusedShape& shape : fused_.shapes()) {
+    const Result<cudaKernel_t> handle = find(shape.name);
+    if (!handle) return tl::unexpected(handle.error());
+    fused_kernels_.push_back({*handle, shape});
+    // Beyond what every kernel gets, shared memory has to be asked for.
+    const Status allowed =
+        check_cuda(cudaFuncSetAttribute(*handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shape.shared_bytes)),
+                   "loading a kernel");
+    if (!allowed) return allowed;
+  }
+  for (const CudaLoopShape& shape : loops_.shapes()) {
+    const Result<cudaKernel_t> handle = find(shape.name);
+    if (!handle) return tl::unexpected(handle.error());
+    loop_kernels_.push_back({*handle, shape});
+  }
+  return {};
 }
 
 /// Those of the prelude, and of sequence.cuh.
@@ -67,22 +100,6 @@ Status LoadedKernels::find_own(bool sequence_kernels) {
   return {};
 }
 
-Status LoadedKernels::find_products(const Plan& plan) {
-  for (const Stage& stage : plan.stages) {
-    if (stage.domain != Domain::Step) continue;
-    for (const Launch& launch : stage.launches) {
-      const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr) continue;
-      std::optional<StepProduct> product = step_product(plan, *gemm);
-      if (!product) continue;
-      const Result<cudaKernel_t> handle = find(product->name);
-      if (!handle) return tl::unexpected(handle.error());
-      product_kernels_.emplace(gemm, ProductKernel{*handle, std::move(*product)});
-    }
-  }
-  return {};
-}
-
 Result<cudaKernel_t> LoadedKernels::find(const std::string& name) const {
   cudaKernel_t kernel = nullptr;
   // Asking for a kernel's attributes loads it, which would otherwise happen at its first launch.
@@ -98,8 +115,11 @@ Result<cudaKernel_t> LoadedKernels::find(const std::string& name) const {
 
 LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
     : library_(std::exchange(other.library_, nullptr)),
-      plan_kernels_(std::move(other.plan_kernels_)),
-      product_kernels_(std::move(other.product_kernels_)),
+      fused_(std::move(other.fused_)),
+      loops_(std::move(other.loops_)),
+      elementwise_(std::move(other.elementwise_)),
+      fused_kernels_(std::move(other.fused_kernels_)),
+      loop_kernels_(std::move(other.loop_kernels_)),
       set_frame_(other.set_frame_),
       end_chunk_(other.end_chunk_),
       reverse_(other.reverse_),

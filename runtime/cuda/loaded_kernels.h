@@ -4,11 +4,11 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <unordered_map>
 #include <vector>
 
+#include "codegen/cuda/fused_kernels.h"
 #include "codegen/cuda/kernel_abi.h"
-#include "codegen/cuda/step_product.h"
+#include "codegen/cuda/loop_kernels.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace rnnc {
@@ -22,20 +22,19 @@ class LoadedKernels {
   LoadedKernels& operator=(LoadedKernels&&) = delete;
   ~LoadedKernels();
 
-  struct PlanKernel {
+  template <typename Shape>
+  struct Loaded {
     cudaKernel_t handle = nullptr;
-    CudaKernelShape shape;
+    Shape shape;
   };
-  const PlanKernel& of_plan(uint32_t index) const { return plan_kernels_[index]; }
-  /// A product of a Step stage that rnnc has a kernel for, or null: the library does it.
-  struct ProductKernel {
-    cudaKernel_t handle = nullptr;
-    StepProduct product;
-  };
-  const ProductKernel* of_product(const GemmLaunch& launch) const {
-    const auto found = product_kernels_.find(&launch);
-    return found == product_kernels_.end() ? nullptr : &found->second;
-  }
+  /// By the plan's index; no handle where no elementwise launch has the kernel.
+  const std::vector<Loaded<CudaKernelShape>>& elementwise() const { return elementwise_; }
+  /// By the shapes' index in `fused()` and in `loops()`.
+  const std::vector<Loaded<CudaFusedShape>>& fused_kernels() const { return fused_kernels_; }
+  const std::vector<Loaded<CudaLoopShape>>& loop_kernels() const { return loop_kernels_; }
+  const CudaFusedKernels& fused() const { return fused_; }
+  const CudaLoopKernels& loops() const { return loops_; }
+
   cudaKernel_t set_frame() const { return set_frame_; }
   cudaKernel_t end_chunk() const { return end_chunk_; }
   /// Of sequence.cuh, for elements of this size; only where the plan has such launches.
@@ -44,14 +43,18 @@ class LoadedKernels {
   cudaKernel_t mask() const { return mask_; }
 
  private:
-  LoadedKernels() = default;
+  explicit LoadedKernels(const Plan& plan) : fused_(plan), loops_(plan) {}
   Result<cudaKernel_t> find(const std::string& name) const;
+  Status find_elementwise(const Plan& plan);
+  Status find_fused_and_loops();
   Status find_own(bool sequence_kernels);
-  Status find_products(const Plan& plan);
 
   cudaLibrary_t library_ = nullptr;
-  std::vector<PlanKernel> plan_kernels_;
-  std::unordered_map<const GemmLaunch*, ProductKernel> product_kernels_;
+  CudaFusedKernels fused_;
+  CudaLoopKernels loops_;
+  std::vector<Loaded<CudaKernelShape>> elementwise_;
+  std::vector<Loaded<CudaFusedShape>> fused_kernels_;
+  std::vector<Loaded<CudaLoopShape>> loop_kernels_;
   cudaKernel_t set_frame_ = nullptr;
   cudaKernel_t end_chunk_ = nullptr;
   std::array<cudaKernel_t, 2> reverse_ = {};    // of 2-byte elements, of 4-byte ones

@@ -22,7 +22,7 @@ Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const LoadedKernels
   for (const Stage& stage : plan.stages) {
     for (const Launch& launch : stage.launches) {
       const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || kernels.of_product(*gemm) != nullptr) continue;
+      if (gemm == nullptr || kernels.fused().of(*gemm) != nullptr) continue;
       if (Status status = products.add(*gemm, stage.domain, context); !status) {
         return tl::unexpected(status.error());
       }
@@ -44,7 +44,8 @@ Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& c
                            .left_stride = launch.left.stride,
                            .out_stride = launch.out.stride,
                            .dtype = plan_.dtype,
-                           .allow_tf32 = context.allow_tf32};
+                           .tf32 = plan_.tf32,
+                           .accumulate = launch.accumulate};
   std::vector<ProductAlignment> alignments = {alignment(launch, true)};
   if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {
     alignments.push_back(least);
@@ -64,14 +65,14 @@ std::vector<int64_t> PlanProducts::row_counts(const GemmLaunch& launch, Domain d
   return counts;
 }
 
-/// Of every block's row 0; blocks are `block_elements` apart.
-uint32_t PlanProducts::alignment(const Access& access, int64_t block_elements,
+/// Of row 0 of every block and repeat, which are `apart` elements from one another.
+uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
                                  uint32_t caller_alignment) const {
   const Buffer& buffer = plan_.buffers[access.buffer];
   const auto element = static_cast<int64_t>(size_of(buffer.dtype));
   int64_t result = buffer.placement == Placement::Caller ? caller_alignment : kOwnAlignment;
   result = std::gcd(result, access.column * element);
-  result = std::gcd(result, block_elements * element);
+  result = std::gcd(result, apart * element);
   // Row 0 lies some steps into the buffer.
   if (buffer.extent == Extent::Chunk || buffer.extent == Extent::Steps) {
     result = std::gcd(result, plan_.batch * buffer.width * element);
@@ -82,10 +83,11 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t block_elements,
 ProductAlignment PlanProducts::alignment(const GemmLaunch& launch, bool aligned_caller) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
   const uint32_t caller = aligned_caller ? kUsualAlignment : element;
-  const auto apart = [&launch](int64_t elements) { return launch.blocks == 1 ? 0 : elements; };
-  return {.left = alignment(launch.left, apart(launch.k), caller),
-          .weight = alignment(launch.weight, apart(launch.n * launch.k), caller),
-          .out = alignment(launch.out, apart(launch.n),
+  const int64_t blocks = launch.blocks;
+  const int64_t parts = blocks * launch.repeats;
+  return {.left = alignment(launch.left, blocks == 1 ? 0 : launch.k, caller),
+          .weight = alignment(launch.weight, parts == 1 ? 0 : launch.n * launch.k, caller),
+          .out = alignment(launch.out, parts == 1 ? 0 : launch.n,
                            aligned_caller ? kUsualAlignment : sizeof(float))};
 }
 
@@ -129,11 +131,18 @@ Status PlanProducts::run(const GemmLaunch& launch, Domain domain, int64_t rows,
                          const Addresses& addresses, Position position, void* workspace,
                          cudaStream_t stream) const {
   const Product& product = products_.at(&launch);
-  const auto run_at = [&](int64_t count, Position at) {
-    const ProductPointers pointers{.left = addresses.pointer(launch.left, at),
-                                   .weight = addresses.pointer(launch.weight, at),
-                                   .out = addresses.pointer(launch.out, at)};
-    return product.run(count, pointers, workspace, stream);
+  const auto run_at = [&](int64_t count, Position at) -> Status {
+    Access weight = launch.weight;
+    Access out = launch.out;
+    for (int64_t repeat = 0; repeat < launch.repeats; ++repeat) {
+      const ProductPointers pointers{.left = addresses.pointer(launch.left, at),
+                                     .weight = addresses.pointer(weight, at),
+                                     .out = addresses.pointer(out, at)};
+      if (Status status = product.run(count, pointers, workspace, stream); !status) return status;
+      weight.column += launch.blocks * launch.n * launch.k;
+      out.column += launch.blocks * launch.n;
+    }
+    return {};
   };
   if (domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
     return run_at(rows, position);

@@ -28,7 +28,7 @@ class PlanProducts {
  private:
   explicit PlanProducts(const Plan& plan) : plan_(plan) {}
   std::vector<int64_t> row_counts(const GemmLaunch& launch, Domain domain) const;
-  uint32_t alignment(const Access& access, int64_t block_elements, uint32_t caller_alignment) const;
+  uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
   ProductAlignment alignment(const GemmLaunch& launch, bool aligned_caller) const;
   Status add(const GemmLaunch& launch, Domain domain, CudaContext& context);
 

@@ -91,7 +91,7 @@ Result<Product> Product::prepare(const CublasLt& lt, const ProductShape& shape,
 Status Product::describe() {
   const CublasLtLibrary& library = lt_->library();
   const cublasComputeType_t compute =
-      shape_.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+      shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const cublasOperation_t operation = shape_.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
   return library
       .check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
@@ -223,8 +223,9 @@ Status Product::run(const Variant& variant, const ProductPointers& pointers, voi
   const CublasLtLibrary& library = lt_->library();
   const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
   return library.check(library.matmul(lt_->handle(), descriptors.operation, &kOne, pointers.weight,
-                                      descriptors.weight, pointers.left, descriptors.left, &kZero,
-                                      pointers.out, descriptors.out, pointers.out, descriptors.out,
+                                      descriptors.weight, pointers.left, descriptors.left,
+                                      shape_.accumulate ? &kOne : &kZero, pointers.out,
+                                      descriptors.out, pointers.out, descriptors.out,
                                       &variant.algorithm, workspace, workspace_bytes_, stream),
                        "multiplying");
 }

@@ -21,7 +21,8 @@ struct ProductShape {
   int64_t left_stride = 0;  // elements between rows
   int64_t out_stride = 0;
   DType dtype = DType::f32;  // of left and weight; out is f32
-  bool allow_tf32 = false;
+  bool tf32 = false;
+  bool accumulate = false;
 };
 
 struct ProductPointers {

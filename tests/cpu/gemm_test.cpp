@@ -35,31 +35,70 @@ std::vector<T> random_values(int64_t count, uint32_t seed) {
   return values;
 }
 
+/// A weight [n, k], or [k, n] when `transposed`.
+struct Shape {
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;
+};
+
 template <typename T>
 class Gemm : public testing::Test {
  protected:
   static constexpr DType kDType = sizeof(T) == 8 ? DType::f64 : DType::f32;
   static constexpr T kUntouched = T{-12345};
 
-  AlignedMemory pack(const GemmShape& shape, const std::vector<T>& weight) const {
-    auto packed = AlignedMemory::allocate(packed_bytes(module_->gemm(), shape));
+  AlignedMemory pack(const Shape& shape, const std::vector<T>& weight) const {
+    const CpuGemm& gemm = module_->gemm();
+    const int64_t bytes = panel_bytes(gemm, kDType, shape.k);
+    const int64_t panels = ceil_div(shape.n, gemm.panel_columns);
+    auto packed = AlignedMemory::allocate(panels * bytes);
     RNNC_CHECK(packed.has_value(), "no memory");
-    for (int64_t panel = 0; panel < panel_count(module_->gemm(), shape); ++panel) {
-      pack_panel(module_->gemm(), shape, weight.data(), packed->data(), panel);
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const int64_t first = panel * gemm.panel_columns;
+      const int64_t columns = std::min(gemm.panel_columns, shape.n - first);
+      std::byte* target = packed->data() + panel * bytes;
+      const auto* source = reinterpret_cast<const std::byte*>(weight.data());
+      if (shape.transposed) {
+        pack_columns(gemm, kDType, shape.k, source + first * sizeof(T), shape.n, columns, target);
+        continue;
+      }
+      std::vector<const std::byte*> rows;
+      for (int64_t j = 0; j < columns; ++j) {
+        rows.push_back(source + (first + j) * shape.k * sizeof(T));
+      }
+      pack_rows(gemm, kDType, shape.k, rows, target);
     }
     return std::move(*packed);
   }
 
-  /// Computes the units from the last to the first, since any order will do.
-  void multiply(const GemmShape& shape, const GemmOperands& operands) const {
-    for (int64_t unit = multiply_units(module_->gemm(), shape, operands.rows); unit-- > 0;) {
-      multiply_unit(module_->gemm(), shape, operands, unit);
+  struct Operands {
+    const T* left;
+    int64_t left_stride;
+    const std::byte* packed;
+    T* out;
+    int64_t out_stride;
+    int64_t rows;
+  };
+  void multiply(const Shape& shape, const Operands& operands, bool accumulate = false) const {
+    const CpuGemm& gemm = module_->gemm();
+    for (int64_t first = 0; first < shape.n; first += gemm.panel_columns) {
+      multiply_panel(gemm, kDType,
+                     {.left = reinterpret_cast<const std::byte*>(operands.left),
+                      .left_stride = operands.left_stride,
+                      .panel = operands.packed + first * shape.k * sizeof(T),
+                      .out = reinterpret_cast<std::byte*>(operands.out + first),
+                      .out_stride = operands.out_stride,
+                      .rows = operands.rows,
+                      .k = shape.k,
+                      .columns = std::min(gemm.panel_columns, shape.n - first),
+                      .accumulate = accumulate});
     }
   }
 
   void check(int64_t rows, int64_t n, int64_t k, bool transposed) const {
     SCOPED_TRACE(fmt::format("rows {}, n {}, k {}, transposed {}", rows, n, k, transposed));
-    const GemmShape shape{kDType, n, k, transposed};
+    const Shape shape{n, k, transposed};
     const int64_t left_stride = k + 2;
     const int64_t out_stride = n + 3;
     const auto left = random_values<T>(rows * left_stride, 1);
@@ -89,7 +128,7 @@ class Gemm : public testing::Test {
   }
 
   /// A row alone gives the bits that it gives among others.
-  void check_rows_alone(const GemmShape& shape, const std::vector<T>& left, int64_t left_stride,
+  void check_rows_alone(const Shape& shape, const std::vector<T>& left, int64_t left_stride,
                         const AlignedMemory& packed, const std::vector<T>& out, int64_t out_stride,
                         int64_t rows) const {
     std::vector<T> alone(shape.n);
@@ -131,7 +170,7 @@ TYPED_TEST(Gemm, OfEveryLevel) {
 }
 
 TYPED_TEST(Gemm, PassesNanAndInfinityOn) {
-  const GemmShape shape{TestFixture::kDType, 3, 2, false};
+  const Shape shape{3, 2, false};
   const auto inf = std::numeric_limits<TypeParam>::infinity();
   const auto nan = std::numeric_limits<TypeParam>::quiet_NaN();
   const AlignedMemory packed = this->pack(shape, {1, 1, nan, 0, 0, 1});

@@ -74,10 +74,22 @@ std::vector<std::vector<double>> CompiledKernels::run(
   void* aligned = scratch.data();
   size_t space = scratch.size();
   std::align(64, module_->scratch_bytes(), aligned, space);
-  // In two calls, as two threads would.
+  // In parts, as several threads would.
+  const auto run_part = [&](int64_t row_begin, int64_t row_end, int64_t begin, int64_t end) {
+    module_->kernels()[index](arguments.data(), strides.data(), row_begin, row_end, begin, end,
+                              aligned);
+  };
   const int64_t middle = rows / 2;
-  module_->kernels()[index](arguments.data(), strides.data(), 0, middle, aligned);
-  module_->kernels()[index](arguments.data(), strides.data(), middle, rows, aligned);
+  run_part(0, middle, 0, kernel.length);
+  if (std::ranges::any_of(kernel.body, [](const Instruction& instruction) {
+        return instruction.kind == Instruction::Kind::Reduce;
+      })) {
+    run_part(middle, rows, 0, kernel.length);
+  } else {
+    const int64_t column = kernel.length / 3;
+    run_part(middle, rows, column, kernel.length);
+    run_part(middle, rows, 0, column);
+  }
 
   std::vector<std::vector<double>> stored;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {

@@ -29,11 +29,14 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
   const unsigned slice_row = i / 300u;
   const unsigned e = i % 300u;
   const unsigned row = blockIdx.y * rows.per_slice + slice_row;
-  if (slice_row >= rows.per_slice || row >= rows.count) return;
   const rnnc_bf16* const a0 = rnnc_row<const rnnc_bf16>(rows.frame, p0, row);
   const rnnc_bf16* const a1 = rnnc_row<const rnnc_bf16>(rows.frame, p1, row);
   rnnc_bf16* const a2 = rnnc_row<rnnc_bf16>(rows.frame, p2, row);
   rnnc_bf16* const a3 = rnnc_row<rnnc_bf16>(rows.frame, p3, row);
+  const bool due = rnnc_is_due(rows);
+  rnnc_begin();
+  if (!due) return;
+  if (slice_row >= rows.per_slice || row >= rows.count) return;
   const float v0 = rnnc_load(a0 + e);
   const float v1 = rnnc_load(a1);
   const float v2 = (v0 * v1);
@@ -57,10 +60,12 @@ TEST(EmitCuda, ReductionKernelHasOneBlockPerRow) {
             R"(extern "C" __global__ void __launch_bounds__(256)
 k7(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2) {
   const unsigned row = blockIdx.x;
-  if (row >= rows.count) return;
   const float* const a0 = rnnc_row<const float>(rows.frame, p0, row);
   float* const a1 = rnnc_row<float>(rows.frame, p1, row);
   float* const a2 = rnnc_row<float>(rows.frame, p2, row);
+  const bool due = rnnc_is_due(rows);
+  rnnc_begin();
+  if (!due) return;
   float s0[4];
   float r1 = rnnc_sum::identity();
 #pragma unroll 4

@@ -63,9 +63,9 @@ TEST(CudaSequenceKernels, AreInUnitsThatLaunchThem) {
            source.find(kCudaReverseName) != std::string::npos &&
            source.find(kCudaTransposeName) != std::string::npos;
   };
-  EXPECT_FALSE(has(source_of("Slices", {})));
-  EXPECT_TRUE(has(source_of("Slices", {.lengths = true})));
-  EXPECT_TRUE(has(source_of("Slices", {.resets = true})));
+  EXPECT_FALSE(has(source_of("Arrays", {})));
+  EXPECT_TRUE(has(source_of("Arrays", {.lengths = true})));
+  EXPECT_TRUE(has(source_of("Arrays", {.resets = true})));
   EXPECT_TRUE(has(source_of("Bidirectional", {})));  // reverses
   EXPECT_TRUE(has(source_of("Derived", {})));        // transposes
 }

@@ -12,6 +12,7 @@
 
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
+#include "tests/support/networks.h"
 #include "tests/support/sequence_graphs.h"
 #include "tests/support/sequence_oracle.h"
 
@@ -37,12 +38,26 @@ class OwnedStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Plain calls of a cell, or calls with lengths and resets of a network that goes over the sequence
-/// in three sweeps.
+/// Plain calls of a cell or of a stack of layers side by side, or calls with lengths and resets of
+/// a network that goes over the sequence in three sweeps.
+enum class Kind : uint8_t { Cell, Stack, Sweeps };
+
 struct ContractCase {
-  bool network = false;
+  Kind kind = Kind::Cell;
   DType dtype = DType::f32;
 };
+
+Graph contract_graph(Kind kind) {
+  switch (kind) {
+    case Kind::Cell:
+      return lstm_graph(48, 96);
+    case Kind::Stack:
+      return network("Stack", 96);
+    case Kind::Sweeps:
+      break;
+  }
+  return sequence_graph("Bidirectional", {{"I", 24}, {"H", 40}});
+}
 
 struct Call {
   InterpreterArgs args;
@@ -51,11 +66,9 @@ struct Call {
 
 class GpuContract : public testing::TestWithParam<ContractCase> {
  protected:
-  GpuContract()
-      : graph_(GetParam().network ? sequence_graph("Bidirectional", {{"I", 24}, {"H", 40}})
-                                  : lstm_graph(48, 96)) {
+  GpuContract() : graph_(contract_graph(GetParam().kind)) {
     call_.args = arguments_for(graph_, kSteps, kBatch, true);
-    if (GetParam().network) {
+    if (GetParam().kind == Kind::Sweeps) {
       call_.sequences = random_sequences(kSteps, kBatch, {.lengths = true, .resets = true},
                                          /*given_states=*/true, 1);
       call_.args = sequence_arguments(graph_, call_.sequences, 1);
@@ -68,7 +81,7 @@ class GpuContract : public testing::TestWithParam<ContractCase> {
     Call other = call_;
     for (double& value : other.args.inputs[0]) value *= factor;
     other.args = rounded(other.args, GetParam().dtype);
-    if (GetParam().network) {
+    if (GetParam().kind == Kind::Sweeps) {
       other.sequences = random_sequences(kSteps, kBatch, {.lengths = true, .resets = true},
                                          /*given_states=*/true, 2);
     }
@@ -146,7 +159,7 @@ TEST_P(GpuContract, NothingOfOneCallStaysInTheNext) {
   EXPECT_EQ(second.result_bits(), expected_other);
 }
 
-/// Of the cell alone: the network cannot be run in pieces.
+/// Of what runs forward throughout.
 class GpuPieces : public GpuContract {};
 
 TEST_P(GpuPieces, OfWholeChunksGiveTheSameBits) {
@@ -154,8 +167,8 @@ TEST_P(GpuPieces, OfWholeChunksGiveTheSameBits) {
   Program program = make();
   const OwnedStream stream;
   InterpreterArgs piece = call_.args;
-  std::vector<std::vector<std::byte>> bits(3);
-  const int64_t width = 48;
+  std::vector<std::vector<std::byte>> bits(expected.size());
+  const auto width = std::ssize(call_.args.inputs[0]) / (kSteps * kBatch);
   for (int64_t start = 0; start < kSteps; start += 2 * kChunk) {
     piece.steps = std::min(2 * kChunk, kSteps - start);
     const auto begin = call_.args.inputs[0].begin() + start * kBatch * width;
@@ -165,8 +178,7 @@ TEST_P(GpuPieces, OfWholeChunksGiveTheSameBits) {
     stream.wait();
     const auto result = arguments.result_bits();
     bits[0].insert(bits[0].end(), result[0].begin(), result[0].end());
-    bits[1] = result[1];
-    bits[2] = result[2];
+    std::copy(result.begin() + 1, result.end(), bits.begin() + 1);
     piece.initial_states = arguments.results().final_states;
   }
   EXPECT_EQ(bits, expected);
@@ -322,23 +334,25 @@ TEST_P(GpuContract, KernelsComeFromTheCache) {
   std::filesystem::remove_all(directory);
 }
 
-std::vector<ContractCase> contract_cases(const std::vector<bool>& networks) {
+std::vector<ContractCase> contract_cases(const std::vector<Kind>& kinds) {
   std::vector<ContractCase> cases;
-  for (const bool network : networks) {
-    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      cases.push_back({network, dtype});
-    }
+  for (const Kind kind : kinds) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) cases.push_back({kind, dtype});
   }
   return cases;
 }
 
 std::string case_name(const testing::TestParamInfo<ContractCase>& test) {
-  return fmt::format("{}_{}", test.param.network ? "Network" : "Cell", to_string(test.param.dtype));
+  constexpr const char* kNames[] = {"Cell", "Stack", "Sweeps"};
+  return fmt::format("{}_{}", kNames[static_cast<size_t>(test.param.kind)],
+                     to_string(test.param.dtype));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuContract, testing::ValuesIn(contract_cases({false, true})),
+INSTANTIATE_TEST_SUITE_P(All, GpuContract,
+                         testing::ValuesIn(contract_cases({Kind::Cell, Kind::Stack, Kind::Sweeps})),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(All, GpuPieces, testing::ValuesIn(contract_cases({false})), case_name);
+INSTANTIATE_TEST_SUITE_P(All, GpuPieces,
+                         testing::ValuesIn(contract_cases({Kind::Cell, Kind::Stack})), case_name);
 
 TEST(GpuErrors, SayHowMuchMemoryIsNeededAndFree) {
   auto program = Program::compile(lstm_graph(1, 64),

@@ -76,23 +76,33 @@ int64_t count(const Stage& stage) {
                                [](const Launch& l) { return std::holds_alternative<L>(l); });
 }
 
-TEST(BuildPlan, MergesProductsAndFusesTheRest) {
+/// The first recurrence.
+const Stage& recurrence_of(const Plan& plan) {
+  const auto found = std::ranges::find_if(
+      plan.stages, [](const Stage& s) { return s.recurrence != RecurrenceClass::None; });
+  RNNC_CHECK(found != plan.stages.end(), "{} has no recurrence", plan.name);
+  return *found;
+}
+
+TEST(BuildPlan, RecurrencesAreFewLaunches) {
   struct Expected {
     const char* name;
-    int64_t gemms, kernels;  // of the recurrence
+    int64_t fused, loops, gemms, kernels;
   };
-  for (const auto& [name, gemms, kernels] :
-       {Expected{"elman", 1, 1}, Expected{"lstm", 1, 1}, Expected{"gru", 1, 1},
-        Expected{"gru_reset_before", 2, 2}, Expected{"min_gru", 0, 1}, Expected{"min_lstm", 0, 1},
-        Expected{"ind_rnn", 0, 1}, Expected{"layer_norm_lstm", 1, 1},
-        Expected{"projected_lstm", 2, 2}, Expected{"blocks", 2, 1}, Expected{"state_arrays", 3, 2},
-        Expected{"transposed_weights", 1, 1}}) {
+  for (const auto& [name, fused, loops, gemms, kernels] :
+       {Expected{"elman", 1, 0, 0, 0}, Expected{"lstm", 1, 0, 0, 0}, Expected{"gru", 1, 0, 0, 0},
+        Expected{"gru_reset_before", 2, 0, 0, 0}, Expected{"min_gru", 0, 1, 0, 0},
+        Expected{"min_lstm", 0, 1, 0, 0}, Expected{"ind_rnn", 0, 1, 0, 0},
+        Expected{"layer_norm_lstm", 0, 0, 1, 1}, Expected{"projected_lstm", 2, 0, 0, 0},
+        Expected{"blocks", 1, 0, 0, 0}, Expected{"state_arrays", 2, 0, 0, 0},
+        Expected{"transposed_weights", 1, 0, 0, 0}}) {
     SCOPED_TRACE(name);
     const Plan plan = *build_plan(load_case(name), {.batch = 2, .max_steps = 50});
-    const auto step = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
-    ASSERT_NE(step, plan.stages.end());
-    EXPECT_EQ(count<GemmLaunch>(*step), gemms);
-    EXPECT_EQ(count<ElementwiseLaunch>(*step), kernels);
+    const Stage& recurrence = recurrence_of(plan);
+    EXPECT_EQ(count<FusedLaunch>(recurrence), fused);
+    EXPECT_EQ(count<LoopLaunch>(recurrence), loops);
+    EXPECT_EQ(count<GemmLaunch>(recurrence), gemms);
+    EXPECT_EQ(count<ElementwiseLaunch>(recurrence), kernels);
     const auto sequence = std::ranges::find(plan.stages, Domain::Sequence, &Stage::domain);
     EXPECT_EQ(count<GemmLaunch>(*sequence), 1);
   }
@@ -100,10 +110,15 @@ TEST(BuildPlan, MergesProductsAndFusesTheRest) {
 
 TEST(BuildPlan, LengthsAddNoLaunchToARecurrence) {
   const Plan plan = *build_plan(load_case("lstm"), {.batch = 2, .max_steps = 50, .lengths = true});
-  const auto step = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
-  ASSERT_NE(step, plan.stages.end());
-  EXPECT_EQ(count<GemmLaunch>(*step), 1);
-  EXPECT_EQ(count<ElementwiseLaunch>(*step), 1);
+  EXPECT_EQ(recurrence_of(plan).launches.size(), 1u);
+}
+
+TEST(BuildPlan, RecurrencesSayOfWhatClassTheyAreAndWhy) {
+  const Plan plan = *build_plan(load_case("gru_reset_before"), {.batch = 2, .max_steps = 50});
+  const Stage& recurrence = recurrence_of(plan);
+  EXPECT_EQ(recurrence.recurrence, RecurrenceClass::Dense);
+  EXPECT_EQ(recurrence.reason, "the product with R_r [4, 4] mixes its units");
+  EXPECT_EQ(recurrence.phases, 2);
 }
 
 TEST(BuildPlan, EachSweepHasItsStagesAndMasks) {
@@ -131,7 +146,7 @@ TEST(BuildPlan, LayersOfOneSizeShareTheirKernel) {
   std::vector<uint32_t> kernels;
   for (const Stage& stage : plan.stages) {
     if (stage.domain != Domain::Step) continue;
-    kernels.push_back(std::get<ElementwiseLaunch>(stage.launches.back()).kernel);
+    kernels.push_back(std::get<FusedLaunch>(stage.launches.back()).kernel);
   }
   EXPECT_EQ(kernels, (std::vector<uint32_t>{0, 0, 0}));
 }

@@ -80,7 +80,7 @@ const Expectation kExpectations[] = {
     {"blocks", "sequence | step h, c (block, 1) | sequence",
      "its products are block-diagonal, of 2 blocks"},
     {"concat", "sequence | step h (dense, 1) | sequence | step m (elementwise, 0)",
-     "the product with W [4, 7] mixes its units"},
+     "the product with W [4, 4] mixes its units"},
     {"slices", "sequence | step h (dense, 1) | sequence",
      "the product with R [6, 3] mixes its units"},
     {"stacked_bidirectional",

@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/common_subexpressions.h"
 #include "passes/constant_folding.h"
 #include "passes/dead_code.h"
 #include "passes/dot_products.h"
+#include "passes/identities.h"
 #include "passes/pipeline.h"
 #include "passes/structure.h"
 #include "tests/passes/cases.h"
@@ -167,6 +173,49 @@ TEST(CommonSubexpressions, KeepsWhatOperandsDoNotDecideApart) {
   })"));
 }
 
+TEST(CommonSubexpressions, JoinsWhateverTheOrderWhereItDoesNotMatter) {
+  EXPECT_EQ(after(run_common_subexpressions, R"(graph G() {
+    input x: [3]
+    input y: []
+    %0 = input x : [3]
+    %1 = input y : []
+    %2 = add %0, %1 : [3]
+    %3 = add %1, %0 : [3]
+    %4 = mul %0, %1 : [3]
+    %5 = mul %1, %0 : [3]
+    %6 = eq %0, %1 : [3]
+    %7 = eq %1, %0 : [3]
+    %8 = ne %0, %1 : [3]
+    %9 = ne %1, %0 : [3]
+    %10 = max %0, %1 : [3]
+    %11 = max %1, %0 : [3]
+    %12 = min %0, %1 : [3]
+    %13 = min %1, %0 : [3]
+    %14 = concat %3, %5, %7, %9, %10, %11, %12, %13 : [24]
+    output z = %14
+  })"),
+            normal(R"(graph G() {
+    input x: [3]
+    input y: []
+    %0 = input x : [3]
+    %1 = input y : []
+    %2 = add %0, %1 : [3]
+    %3 = add %1, %0 : [3]
+    %4 = mul %0, %1 : [3]
+    %5 = mul %1, %0 : [3]
+    %6 = eq %0, %1 : [3]
+    %7 = eq %1, %0 : [3]
+    %8 = ne %0, %1 : [3]
+    %9 = ne %1, %0 : [3]
+    %10 = max %0, %1 : [3]
+    %11 = max %1, %0 : [3]
+    %12 = min %0, %1 : [3]
+    %13 = min %1, %0 : [3]
+    %14 = concat %2, %4, %6, %8, %10, %11, %12, %13 : [24]
+    output z = %14
+  })"));
+}
+
 TEST(ConstantFolding, FoldsThroughAndKeepsNanAndInfinity) {
   EXPECT_EQ(after(run_constant_folding, R"(graph G() {
     input x: []
@@ -199,6 +248,90 @@ TEST(ConstantFolding, FoldsThroughAndKeepsNanAndInfinity) {
     output undefined = %3
     output six = %6
     output product = %8
+  })"));
+}
+
+/// The constant that `op` on these becomes; nothing if it stays.
+std::optional<double> folded(Op op, std::vector<double> values) {
+  Graph graph;
+  std::vector<NodeId> operands;
+  for (double value : values) operands.push_back(graph.constant(value));
+  graph.outputs.push_back({"y", graph.apply(op, operands), {}});
+  run_constant_folding(graph);
+  const Node& node = graph.nodes.back();
+  return node.op == Op::Constant ? std::optional(node.value) : std::nullopt;
+}
+
+TEST(ConstantFolding, KeepsNanInfinityAndZeroOfEveryOpInEveryType) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double values[] = {std::nan(""), infinity, -infinity, 0.0,      -0.0,  1.0,
+                           -1.0,         0.5,      3.0,       100.0,    1e300, -1e300,
+                           1e38,         1e-300,   -1e-300,   1 - 1e-9, 1e-40};
+  const auto kind = [](float value) {
+    return std::pair(std::fpclassify(value) == FP_SUBNORMAL ? FP_NORMAL : std::fpclassify(value),
+                     std::isinf(value) && value < 0);
+  };
+  size_t kept = 0;
+  const auto check = [&](Op op, const std::vector<double>& operands, double a, double b, double c) {
+    const std::optional<double> value = folded(op, operands);
+    if (!value) return;
+    ++kept;
+    const auto f = [](double x) { return static_cast<double>(static_cast<float>(x)); };
+    const double wide = evaluate(op, a, b, c);
+    EXPECT_TRUE(std::isnan(wide)
+                    ? std::isnan(*value)
+                    : std::bit_cast<uint64_t>(wide) == std::bit_cast<uint64_t>(*value));
+    const auto narrow = static_cast<float>(evaluate(op, f(a), f(b), f(c)));
+    EXPECT_EQ(kind(static_cast<float>(*value)), kind(narrow)) << fmt::format(
+        "{} of {}: {} and {}", info(op).name, fmt::join(operands, ", "), *value, narrow);
+  };
+  for (const OpInfo& op : all_ops()) {
+    if (!op.scalar) continue;
+    kept = 0;
+    for (double a : values) {
+      for (double b : values) {
+        if (op.arity == 1) check(op.op, {a}, a, b, b);
+        if (op.arity == 2) check(op.op, {a, b}, a, b, b);
+        for (double c : values) {
+          if (op.arity == 3) check(op.op, {a, b, c}, a, b, c);
+        }
+      }
+    }
+    EXPECT_GT(kept, 5U) << op.name;
+  }
+}
+
+TEST(ConstantFolding, LeavesWhatTypesDoNotAgreeOn) {
+  EXPECT_EQ(folded(Op::Div, {1e300, 1e200}), std::nullopt);    // inf / inf in f32
+  EXPECT_EQ(folded(Op::Exp, {100}), std::nullopt);             // inf in f32
+  EXPECT_EQ(folded(Op::Log, {1e-300}), std::nullopt);          // log(0) in f32
+  EXPECT_EQ(folded(Op::Log, {0.999999999}), std::nullopt);     // log(1) in f32
+  EXPECT_EQ(folded(Op::Lt, {1e300, 2e300}), std::nullopt);     // inf < inf in f32
+  EXPECT_EQ(folded(Op::Sqrt, {-1e-300}), std::nullopt);        // sqrt(-0) in f32
+  EXPECT_EQ(folded(Op::Sub, {1e10 + 1, 1e10}), std::nullopt);  // 0 in f32
+  EXPECT_EQ(folded(Op::Div, {1, 3}), 1.0 / 3);
+}
+
+TEST(ConstantFolding, FollowsFloat32ThroughChains) {
+  // 2^24 + 1 - 2^24 is 0 in float32, and its inverse infinite.
+  Graph graph = graph_from(R"(graph G() {
+    %0 = const 16777216 : []
+    %1 = const 1 : []
+    %2 = add %0, %1 : []
+    %3 = mul %2, %1 : []
+    %4 = sub %3, %0 : []
+    %5 = div %1, %4 : []
+    output y = %5
+  })");
+  EXPECT_TRUE(run_constant_folding(graph));
+  EXPECT_EQ(to_string(graph), normal(R"(graph G() {
+    %0 = const 16777216 : []
+    %1 = const 1 : []
+    %2 = const 16777217 : []
+    %3 = const 16777217 : []
+    %4 = sub %3, %0 : []
+    %5 = div %1, %4 : []
+    output y = %5
   })"));
 }
 
@@ -238,6 +371,7 @@ TEST(EveryPass, ChangesNothingThatIsComputed) {
                       {"dot_products", run_dot_products},
                       {"constant_folding", run_constant_folding},
                       {"common_subexpressions", run_common_subexpressions},
+                      {"identities", run_identities},
                       {"structure", run_structure}};
   for (const auto& pass : passes) {
     size_t changed = 0;
@@ -308,6 +442,51 @@ TEST(Pipeline, CutsGatesOutOfJoinedProductsWithoutACopy) {
     %10 = mul %8, %9 : [4]
     output y = %10
   })"));
+}
+
+TEST(Pipeline, EverySubsetChangesNothingThatIsComputed) {
+  constexpr Pass kGraphPasses[] = {Pass::Simplify, Pass::Fold, Pass::Cse, Pass::DeadCode};
+  for (uint64_t seed = 0; seed < 160; ++seed) {
+    PassSet passes = PassSet::none();
+    for (size_t i = 0; i < 4; ++i) {
+      if ((seed >> i & 1U) != 0) passes = passes.with(kGraphPasses[i]);
+    }
+    SCOPED_TRACE(fmt::format("seed {}, passes {}", seed, passes.to_string()));
+    const Graph before = any_random_graph(seed);
+    Graph graph = before;
+    const Status status = run_pipeline(graph, {.passes = passes});
+    ASSERT_TRUE(status) << status.error().message;
+    expect_same_results(before, graph, seed);
+  }
+}
+
+TEST(Pipeline, TellsItsObserverOfEachStep) {
+  std::vector<std::string> names;
+  PassObserver observer;
+  observer.after = [&](std::string_view name, double seconds, const Graph* graph,
+                       const Plan* plan) {
+    names.emplace_back(name);
+    EXPECT_GE(seconds, 0);
+    EXPECT_TRUE(graph != nullptr && verify(*graph));
+    EXPECT_EQ(plan, nullptr);
+  };
+  Graph graph = any_random_graph(1);
+  ASSERT_TRUE(run_pipeline(
+      graph, {.passes = PassSet::none(), .lengths = true, .resets = true, .observer = observer}));
+  EXPECT_EQ(fmt::format("{}", fmt::join(names, " ")),
+            "dead-code delays resets lengths dot-products");
+
+  names.clear();
+  graph = graph_from(R"(graph G() {
+    %0 = const 1 : []
+    %1 = add %0, %0 : []
+    output y = %1
+  })");
+  ASSERT_TRUE(
+      run_pipeline(graph, {.passes = PassSet::all().without(Pass::Cse), .observer = observer}));
+  EXPECT_EQ(fmt::format("{}", fmt::join(names, " ")),
+            "dead-code delays dot-products simplify fold dead-code hoist simplify fold dead-code "
+            "hoist");
 }
 
 TEST(Pipeline, IsIdempotent) {

@@ -9,13 +9,18 @@
 namespace rnnc::test {
 namespace {
 
-constexpr char kSweeps[] = "bidirectional";
+/// Products and kernels in launches of their own, and memory of their own.
+constexpr PassSet kApart =
+    PassSet::all().without(Pass::Epilogue).without(Pass::Sum).without(Pass::Reuse);
+
+using Damage = std::function<void(Plan&)>;
 
 /// Of the plan of a case after `damage`.
-std::string complaint(const std::function<void(Plan&)>& damage,
-                      const std::string& name = "gru_reset_before") {
-  Plan plan =
-      *build_plan(load_case(name), {.batch = 2, .max_steps = 8, .lengths = name == kSweeps});
+std::string complaint(const Damage& damage, const std::string& name = "gru_reset_before",
+                      PlanOptions options = {.passes = kApart}) {
+  options.batch = 2;
+  options.max_steps = 8;
+  Plan plan = *build_plan(load_case(name), options);
   damage(plan);
   const Status status = verify(plan);
   return status ? "none" : status.error().message;
@@ -46,9 +51,7 @@ TEST(PlanVerify, Buffers) {
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h").offset += 8; }), "buffer h is not aligned");
   EXPECT_EQ(
       complaint([](Plan& p) { temporary(p, "products of h").offset = temporary(p, "h").offset; }),
-      "buffer products of h overlaps another");
-  EXPECT_EQ(complaint([](Plan& p) { p.resident_bytes -= 256; }),
-            "the resident memory is too small");
+      "buffer h overlaps products of h from wave to wave");
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h").extent = Extent::Steps; }),
             "buffer h: whole sequences are the caller's or in the workspace");
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h").placement = Placement::Caller; }),
@@ -96,23 +99,12 @@ TEST(PlanVerify, Order) {
   EXPECT_EQ(complaint([](Plan& p) { step(p).launches.pop_back(); }),
             "stage 2: h is read before it is written");
   EXPECT_EQ(complaint([](Plan& p) { p.states.clear(); }),
-            "h has no value 1 steps before the first");
-}
-
-TEST(PlanVerify, ProductsOfRecurrencesStayInResidentMemory) {
-  EXPECT_EQ(complaint([](Plan& p) {
-              Buffer& buffer = temporary(p, "products of h");
-              buffer.placement = Placement::Workspace;
-              buffer.offset = p.workspace_bytes;
-              p.workspace_bytes += 256;
-            }),
-            "stage 2: launch 0: a product of a recurrence touches products of h, which is not "
-            "resident");
+            "stage 2: launch 0: h has no value 1 steps before the first");
 }
 
 TEST(PlanVerify, Sweeps) {
-  const auto complaint = [](const std::function<void(Plan&)>& damage) {
-    return test::complaint(damage, kSweeps);
+  const auto complaint = [](const Damage& damage) {
+    return test::complaint(damage, "bidirectional", {.lengths = true, .passes = kApart});
   };
   EXPECT_EQ(complaint([](Plan&) {}), "none");
   EXPECT_EQ(complaint([](Plan& p) { p.sweeps = 1; }), "stage 4: there is no sweep 1");
@@ -123,7 +115,7 @@ TEST(PlanVerify, Sweeps) {
   EXPECT_EQ(complaint([](Plan& p) { temporary(p, "h_back").sweep = 1; }),
             "stage 3: launch 0: h_back belongs to sweep 1");
   EXPECT_EQ(complaint([](Plan& p) { p.workspace_bytes_per_step -= 256; }),
-            "the workspace per step is too small");
+            "buffer tanh.15 is outside the workspace per step");
   EXPECT_EQ(complaint([](Plan& p) { launch<ReverseLaunch>(p.stages.back(), 1).width = 5; }),
             "stage 4: launch 1: columns from 0 are outside tanh.15");
   EXPECT_EQ(
@@ -131,6 +123,98 @@ TEST(PlanVerify, Sweeps) {
       "stage 4: launch 2: valid.19 is read before it is written");
   EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p.stages[1], 0).target.buffer = 0; }),
             "stage 1: launch 0: x has no stride of 1");
+}
+
+TEST(PlanVerify, ProductsWithAnEpilogue) {
+  const auto complaint = [](const std::function<void(Plan&, FusedLaunch&)>& damage) {
+    const auto find = [&](Plan& plan) { damage(plan, launch<FusedLaunch>(step(plan), 0)); };
+    return test::complaint(find, "lstm", {});
+  };
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch&) {}), "none");
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch& l) { l.products[0].members = 3; }),
+            "stage 2: launch 0: a3 has no product");
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch& l) { l.products[0].first_argument = 1; }),
+            "stage 2: launch 0: a4 is no product's result");
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch& l) { l.products[0].blocks = 3; }),
+            "stage 2: launch 0: a product of nothing");
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch& l) { l.products[0].k = 5; }),
+            "stage 2: launch 0: columns from 0 are outside R_i|R_f|R_g|R_o");
+  EXPECT_EQ(complaint([](Plan&, FusedLaunch& l) { l.products[0].left.delay = 0; }),
+            "stage 2: launch 0: h is written while products read it");
+  EXPECT_EQ(complaint([](Plan& p, FusedLaunch& l) {
+              l.products[0].weight = l.products[0].left;
+              p.kernels[l.kernel].arguments[3].product = false;
+            }),
+            "stage 2: launch 0: a3 is no product's result");
+  EXPECT_EQ(complaint([](Plan& p, FusedLaunch& l) {
+              p.kernels[l.kernel].body.push_back(
+                  {.kind = Instruction::Kind::Reduce, .op = Op::Sum, .operands = {0}});
+            }),
+            "stage 2: launch 0: the epilogue of a product has a reduction");
+  EXPECT_EQ(complaint([](Plan& p, FusedLaunch&) { p.stages.back().domain = Domain::Sequence; }),
+            "stage 2: the class of its recurrence does not fit its domain");
+}
+
+TEST(PlanVerify, Loops) {
+  const auto complaint = [](const std::function<void(Plan&, LoopLaunch&)>& damage) {
+    const auto find = [&](Plan& plan) { damage(plan, launch<LoopLaunch>(step(plan), 0)); };
+    return test::complaint(find, "ind_rnn", {});
+  };
+  EXPECT_EQ(complaint([](Plan&, LoopLaunch&) {}), "none");
+  EXPECT_EQ(
+      complaint([](Plan&, LoopLaunch& l) { std::swap(l.carries[0].load, l.carries[0].store); }),
+      "stage 1: launch 0: a carry goes from a0 to a5");
+  EXPECT_EQ(complaint([](Plan&, LoopLaunch& l) { l.carries[0].store = 9; }),
+            "stage 1: launch 0: a carry goes from a9 to a0");
+  EXPECT_EQ(complaint([](Plan&, LoopLaunch& l) { l.accesses[l.carries[0].store].column = 1; }),
+            "stage 1: launch 0: a0 and a5 carry different values");
+  EXPECT_EQ(complaint([](Plan& p, LoopLaunch& l) {
+              std::vector<Instruction>& body = p.kernels[l.kernel].body;
+              std::swap(body[0].argument, body[1].argument);
+            }),
+            "stage 1: launch 0: a loop loads its carries late");
+  EXPECT_EQ(complaint([](Plan& p, LoopLaunch& l) { step(p).launches.push_back(l); }),
+            "stage 1: the class of its recurrence does not fit its domain");
+  EXPECT_EQ(complaint([](Plan& p, LoopLaunch&) { step(p).domain = Domain::Step; }),
+            "stage 1: launch 0: a loop is not alone in its stage");
+}
+
+TEST(PlanVerify, Lags) {
+  const auto complaint = [](const Damage& damage) {
+    return test::complaint(damage, "stacked_lstm", {.chunk = 2});
+  };
+  EXPECT_EQ(complaint([](Plan&) {}), "none");
+  EXPECT_EQ(complaint([](Plan& p) { launch<GemmLaunch>(p.stages[3], 0).left.delay = 1; }),
+            "stage 3: launch 0: LSTM.0.h is read before its wave");
+  EXPECT_EQ(complaint([](Plan& p) { launch<GemmLaunch>(p.stages[3], 0).left.delay = 3; }),
+            "stage 3: launch 0: LSTM.0.h does not reach back 3 steps");
+  EXPECT_EQ(complaint([](Plan& p) { p.stages[3].lag = 0; }),
+            "stage 3: launch 0: LSTM.0.h has no value 2 steps before the first");
+  EXPECT_EQ(complaint([](Plan& p) { temporary(p, "products of mul.39").lag = 0; }),
+            "stage 3: launch 0: products of mul.39 is of lag 0, not 1");
+  EXPECT_EQ(complaint([](Plan& p) { p.states[2].lag = 0; }),
+            "initial value of LSTM.1.h: LSTM.1.h is of lag 1, not 0");
+  EXPECT_EQ(complaint([](Plan& p) {
+              temporary(p, "products of mul.39").offset = temporary(p, "products of x").offset;
+            }),
+            "buffer products of x overlaps products of mul.39, which another lag uses");
+}
+
+TEST(PlanVerify, SharedMemory) {
+  const auto share = [](const char* name, const char* with) {
+    return [=](Plan& p) { temporary(p, name).offset = temporary(p, with).offset; };
+  };
+  const auto complaint = [](const Damage& damage) {
+    return test::complaint(damage, "layer_norm_lstm", {.passes = kApart});
+  };
+  EXPECT_EQ(complaint([](Plan& p) { p.workspace_bytes -= 256; }),
+            "buffer products of x is outside the workspace");
+  EXPECT_EQ(complaint([](Plan& p) { p.resident_bytes -= 256; }),
+            "buffer R_i|R_f|R_g|R_o is outside the resident memory");
+  EXPECT_EQ(complaint(share("products of x", "c")),
+            "buffer c overlaps products of x from wave to wave");
+  EXPECT_EQ(complaint(share("products of h", "R_i|R_f|R_g|R_o")),
+            "buffer products of h overlaps R_i|R_f|R_g|R_o, which outlives the call");
 }
 
 }  // namespace

@@ -78,18 +78,19 @@ TEST(Structure, GatesCutOutOfOneProductAreCutBeforeTheirFunctions) {
                    R"(
     %0 = input x : [8]
     %1 = param W : [8, 8]
-    %2 = matmul %1, %0 : [8]
-    %3 = param b : [8]
-    %4 = slice %2 from 0 to 4 : [4]
-    %5 = slice %3 from 0 to 4 : [4]
-    %6 = add %4, %5 : [4]
-    %7 = slice %2 from 4 to 8 : [4]
-    %8 = slice %3 from 4 to 8 : [4]
-    %9 = add %7, %8 : [4]
-    %10 = sigmoid %6 : [4]
-    %11 = sigmoid %9 : [4]
-    %12 = mul %10, %11 : [4]
-    output y = %12
+    %2 = slice %1 from 0 to 4 : [4, 8]
+    %3 = matmul %2, %0 : [4]
+    %4 = slice %1 from 4 to 8 : [4, 8]
+    %5 = matmul %4, %0 : [4]
+    %6 = param b : [8]
+    %7 = slice %6 from 0 to 4 : [4]
+    %8 = add %3, %7 : [4]
+    %9 = slice %6 from 4 to 8 : [4]
+    %10 = add %5, %9 : [4]
+    %11 = sigmoid %8 : [4]
+    %12 = sigmoid %10 : [4]
+    %13 = mul %11, %12 : [4]
+    output y = %13
   )");
 }
 

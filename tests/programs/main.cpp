@@ -2,8 +2,8 @@
 //
 //     rnnc_test_programs [--device cuda] [--from SEED] [--count N] [--seconds S] [--show SEED]
 //
-// Each seed is one program with its own sizes, precision, chunk, lengths, resets and pieces. Stops
-// with the first seed that fails.
+// Each seed is one program with its own sizes, precision, chunk, lengths, resets and pieces, run
+// with all passes and with some. Stops with the first seed that fails.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,6 +37,7 @@ struct Setting {
   std::vector<int64_t> lengths;  // empty: all of them
   std::vector<uint8_t> resets;   // empty: none
   bool with_states = false;
+  PassSet passes = PassSet::none();  // besides all
 };
 
 Setting choose_setting(uint64_t seed, bool may_stream, const Device& device) {
@@ -58,6 +59,9 @@ Setting choose_setting(uint64_t seed, bool may_stream, const Device& device) {
     for (int64_t i = 0; i < setting.steps * setting.batch; ++i) {
       setting.resets.push_back(below(4) == 0 ? 1 : 0);
     }
+  }
+  for (const PassInfo& info : all_passes()) {
+    if (below(2) == 0) setting.passes = setting.passes.with(info.pass);
   }
   return setting;
 }
@@ -85,9 +89,12 @@ Result<Graph> lower(const WrittenProgram& program) {
 }
 
 Result<RunResult> run_compiled(const Graph& graph, const InterpreterArgs& args,
-                               const Setting& setting, const Device& device) {
-  Result<Program> program = Program::compile(
-      graph, {.dtype = setting.dtype, .device = device, .threads = 1, .chunk = setting.chunk});
+                               const Setting& setting, const Device& device, PassSet passes) {
+  Result<Program> program = Program::compile(graph, {.dtype = setting.dtype,
+                                                     .device = device,
+                                                     .threads = 1,
+                                                     .chunk = setting.chunk,
+                                                     .passes = passes});
   if (!program) return tl::unexpected(program.error());
   Runner runner(*program);
   RunArgs call = named_args(graph, args, setting.lengths, setting.resets);
@@ -138,6 +145,30 @@ Status compare(std::string_view what, const std::vector<double>& expected,
   return {};
 }
 
+/// `tolerance` has a number for each output.
+Status compare_results(const InterpreterResult& expected, const RunResult& got,
+                       const std::vector<double>& tolerance) {
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    const NamedArray& output = got.outputs[i];
+    if (Status status =
+            compare(output.name, expected.outputs[i], output.array.to_doubles(), tolerance[i]);
+        !status) {
+      return status;
+    }
+  }
+  // States feed outputs, so that those of the outputs are fair tolerances for them too.
+  const double state_tolerance = *std::ranges::max_element(tolerance);
+  for (size_t i = 0; i < expected.final_states.size(); ++i) {
+    const NamedArray& state = got.final_states[i];
+    if (Status status = compare(state.name, expected.final_states[i], state.array.to_doubles(),
+                                state_tolerance);
+        !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
 Status check_seed(uint64_t seed, const Device& device) {
   const WrittenProgram program = write_program(seed);
   const Setting setting = choose_setting(seed, !program.reversed, device);
@@ -152,26 +183,12 @@ Status check_seed(uint64_t seed, const Device& device) {
   }
   const InterpreterResult expected =
       interpret_sequences(*graph, args, setting.lengths, setting.resets);
-  const Result<RunResult> got = run_compiled(*graph, args, setting, device);
-  if (!got) return tl::unexpected(got.error());
   const std::vector<double> tolerance = tolerances(*graph, args, setting, expected.outputs);
-  for (size_t i = 0; i < expected.outputs.size(); ++i) {
-    const NamedArray& output = got->outputs[i];
-    if (Status status =
-            compare(output.name, expected.outputs[i], output.array.to_doubles(), tolerance[i]);
-        !status) {
-      return status;
-    }
-  }
-  // States feed outputs, so that those of the outputs are fair tolerances for them too.
-  const double state_tolerance = *std::ranges::max_element(tolerance);
-  for (size_t i = 0; i < expected.final_states.size(); ++i) {
-    const NamedArray& state = got->final_states[i];
-    if (Status status = compare(state.name, expected.final_states[i], state.array.to_doubles(),
-                                state_tolerance);
-        !status) {
-      return status;
-    }
+  for (const PassSet passes : {PassSet::all(), setting.passes}) {
+    const Result<RunResult> got = run_compiled(*graph, args, setting, device, passes);
+    const Status same =
+        got ? compare_results(expected, *got, tolerance) : tl::unexpected(got.error());
+    if (!same) return fail("with passes {}: {}", passes.to_string(), same.error().message);
   }
   return {};
 }

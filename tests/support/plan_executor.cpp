@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 namespace rnnc {
@@ -25,18 +26,7 @@ class Executor {
     for (const Stage& stage : plan_.stages) {
       if (stage.domain == Domain::Once) run_launches(stage, 0, 0, 0);
     }
-    for (size_t i = 0; i < plan_.states.size(); ++i) {
-      const StatePlan& state = plan_.states[i];
-      run_state_launch(given(i) != nullptr ? state.init_given : state.init_declared);
-    }
-    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
-      for (int64_t t0 = 0; t0 < args_.steps; t0 += plan_.chunk) {
-        run_chunk(sweep, t0, std::min(plan_.chunk, args_.steps - t0));
-      }
-    }
-    for (const StatePlan& state : plan_.states) {
-      if (!state.write_final.accesses.empty()) run_state_launch(state.write_final);
-    }
+    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
     return results();
   }
 
@@ -50,23 +40,56 @@ class Executor {
     return delay_of ? given(*delay_of) : nullptr;
   }
 
-  void run_chunk(uint32_t sweep, int64_t t0, int64_t n) {
+  void run_sweep(uint32_t sweep) {
+    const int64_t chunks = (args_.steps + plan_.chunk - 1) / plan_.chunk;
+    int64_t lags = 0;
     for (const Stage& stage : plan_.stages) {
-      if (stage.sweep != sweep) continue;
-      if (stage.domain == Domain::Sequence) run_launches(stage, t0, t0, n);
-      if (stage.domain != Domain::Step) continue;
-      for (int64_t t = t0; t < t0 + n; ++t) run_launches(stage, t0, t, 1);
+      if (stage.sweep == sweep) lags = std::max<int64_t>(lags, stage.lag);
     }
+    for (int64_t wave = 0; wave < chunks + lags; ++wave) {
+      begin_states(sweep, wave);
+      for (const Stage& stage : plan_.stages) {
+        const int64_t chunk = wave - stage.lag;
+        if (stage.sweep == sweep && stage.domain != Domain::Once && 0 <= chunk && chunk < chunks) {
+          run_stage(stage, chunk * plan_.chunk);
+        }
+      }
+      end_states(sweep, wave, chunks);
+      move_histories(sweep);
+    }
+  }
+
+  void begin_states(uint32_t sweep, int64_t wave) {
+    for (size_t i = 0; i < plan_.states.size(); ++i) {
+      const StatePlan& state = plan_.states[i];
+      if (state.sweep != sweep || state.lag != wave) continue;
+      run_launch(given(i) != nullptr ? state.init_given : state.init_declared, 0, 0, plan_.batch);
+    }
+  }
+
+  void end_states(uint32_t sweep, int64_t wave, int64_t chunks) {
+    for (const StatePlan& state : plan_.states) {
+      if (state.sweep != sweep || state.lag + chunks - 1 != wave) continue;
+      if (state.write_final.accesses.empty()) continue;
+      run_launch(state.write_final, (chunks - 1) * plan_.chunk, args_.steps, plan_.batch);
+    }
+  }
+
+  void run_stage(const Stage& stage, int64_t t0) {
+    const int64_t n = std::min(plan_.chunk, args_.steps - t0);
+    if (stage.domain == Domain::Sequence) return run_launches(stage, t0, t0, n);
+    for (int64_t t = t0; t < t0 + n; ++t) run_launches(stage, t0, t, 1);
+  }
+
+  void move_histories(uint32_t sweep) {
     for (const Buffer& buffer : plan_.buffers) {
       if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
       if (buffer.sweep != sweep) continue;
       std::byte* begin = memory(buffer);
       const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
-      std::copy(begin + n * slot, begin + (n + buffer.history) * slot, begin);
+      std::copy(begin + plan_.chunk * slot, begin + (plan_.chunk + buffer.history) * slot, begin);
     }
   }
-
-  void run_state_launch(const ElementwiseLaunch& launch) { run_launch(launch, 0, 0, plan_.batch); }
 
   /// Rows of `steps` steps from `t` on.
   void run_launches(const Stage& stage, int64_t t0, int64_t t, int64_t steps) {
@@ -90,19 +113,74 @@ class Executor {
 
   // ---- Launches; row 0 is (t, 0) ----
 
+  /// A row of each argument that is a product.
+  using ProductRows = std::map<uint32_t, std::vector<double>>;
+
   void run_launch(const ElementwiseLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
-    const Kernel& kernel = plan_.kernels[launch.kernel];
     for (int64_t row = 0; row < rows; ++row) {
-      std::vector<std::vector<double>> values;
-      values.reserve(kernel.body.size());
-      for (const Instruction& instruction : kernel.body) {
-        values.push_back(run_instruction(kernel, instruction, launch, values, t0, t, row));
+      run_kernel(launch.kernel, launch.accesses, {}, t0, t, row);
+    }
+  }
+
+  void run_launch(const LoopLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    for (int64_t step = 0; step < rows / plan_.batch; ++step) {
+      for (int64_t row = 0; row < plan_.batch; ++row) {
+        run_kernel(launch.kernel, launch.accesses, {}, t0, t + step, row);
+      }
+    }
+  }
+
+  /// All products before all kernels: nothing that a kernel writes is for them.
+  void run_launch(const FusedLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    std::vector<ProductRows> products(static_cast<size_t>(rows));
+    for (int64_t row = 0; row < rows; ++row) {
+      for (const FusedLaunch::Product& product : launch.products) {
+        add_product(launch, product, t0, t, row, products[static_cast<size_t>(row)]);
+      }
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      run_kernel(launch.kernel, launch.accesses, products[static_cast<size_t>(row)], t0, t, row);
+    }
+  }
+
+  void add_product(const FusedLaunch& launch, const FusedLaunch::Product& product, int64_t t0,
+                   int64_t t, int64_t row, ProductRows& rows) {
+    const int64_t length = plan_.kernels[launch.kernel].length;
+    const Place left = locate(product.left, t0, t, row);
+    const Place weight = locate(product.weight, t0, t, 0);
+    for (uint32_t member = 0; member < product.members; ++member) {
+      std::vector<double>& results = rows[product.first_argument + member];
+      results.resize(static_cast<size_t>(length));
+      for (int64_t j = 0; j < length; ++j) {
+        const int64_t block = j / (length / product.blocks);
+        double& sum = results[static_cast<size_t>(j)];
+        for (int64_t k = 0; k < product.k; ++k) {
+          sum += load(left, block * product.k + k) *
+                 load(weight, (member * length + j) * product.k + k);
+        }
+      }
+    }
+  }
+
+  void run_kernel(uint32_t id, const std::vector<Access>& accesses, const ProductRows& products,
+                  int64_t t0, int64_t t, int64_t row) {
+    const Kernel& kernel = plan_.kernels[id];
+    std::vector<std::vector<double>> values;
+    values.reserve(kernel.body.size());
+    for (const Instruction& instruction : kernel.body) {
+      const auto product = products.find(instruction.argument);
+      if (instruction.kind == Instruction::Kind::Load && product != products.end()) {
+        std::vector<double> results = product->second;
+        for (double& result : results) result = round_compute(result);
+        values.push_back(std::move(results));
+      } else {
+        values.push_back(run_instruction(kernel, instruction, accesses, values, t0, t, row));
       }
     }
   }
 
   std::vector<double> run_instruction(const Kernel& kernel, const Instruction& instruction,
-                                      const ElementwiseLaunch& launch,
+                                      const std::vector<Access>& accesses,
                                       const std::vector<std::vector<double>>& values, int64_t t0,
                                       int64_t t, int64_t row) {
     std::vector<double> result(static_cast<size_t>(instruction.vector ? kernel.length : 1));
@@ -117,7 +195,7 @@ class Executor {
         break;
       case Instruction::Kind::Load:
       case Instruction::Kind::Store: {
-        const Place place = locate(launch.accesses[instruction.argument], t0, t, row);
+        const Place place = locate(accesses[instruction.argument], t0, t, row);
         for (size_t i = 0; i < result.size(); ++i) {
           if (instruction.kind == Instruction::Kind::Load) {
             result[i] = load(place, static_cast<int64_t>(i));
@@ -167,15 +245,15 @@ class Executor {
     for (int64_t row = 0; row < rows; ++row) {
       const Place left = locate(launch.left, t0, t, row);
       const Place out = locate(launch.out, t0, t, row);
-      for (int64_t block = 0; block < launch.blocks; ++block) {
+      for (int64_t part = 0; part < launch.repeats * launch.blocks; ++part) {
+        const int64_t block = part % launch.blocks;
         for (int64_t i = 0; i < launch.n; ++i) {
-          double sum = 0;
+          double sum = launch.accumulate ? load(out, part * launch.n + i) : 0;
           for (int64_t k = 0; k < launch.k; ++k) {
             const int64_t at = launch.transposed ? k * launch.n + i : i * launch.k + k;
-            sum +=
-                load(left, block * launch.k + k) * load(weight, block * launch.n * launch.k + at);
+            sum += load(left, block * launch.k + k) * load(weight, part * launch.n * launch.k + at);
           }
-          store(out, block * launch.n + i, sum);
+          store(out, part * launch.n + i, sum);
         }
       }
     }

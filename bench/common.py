@@ -1,0 +1,40 @@
+"""What the benchmarks in Python share."""
+
+import datetime
+import json
+import subprocess
+from pathlib import Path
+
+
+def run_bench(rnnc, words, dims, options):
+    """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`; True stands for a mere flag."""
+    command = [rnnc, "bench", *words, "--json", "-"]
+    for name, value in dims.items():
+        command += ["--dim", f"{name}={value}"]
+    for name, value in options.items():
+        command += [f"--{name}"] if value is True else [f"--{name}", value]
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}: {result.stderr.strip()}")
+    return json.loads(result.stdout)
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":")[1].strip()
+    return "CPU"
+
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def add_output_argument(parser, name):
+    help = f"where the results go; default: bench/results/{name}"
+    parser.add_argument("--json", type=Path, default=RESULTS / name, metavar="FILE", help=help)
+
+
+def write_result(path, result):
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"date": date} | result, indent=2) + "\n")

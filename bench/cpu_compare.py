@@ -1,0 +1,149 @@
+"""Time per step of LSTM and GRU on the CPU: rnnc beside PyTorch and ONNX Runtime, in one run.
+
+    python3 bench/cpu_compare.py --rnnc build/default/tools/rnnc
+    python3 bench/cpu_compare.py --rnnc … --hidden 256 --batch 16 --rounds 3        # fewer shapes
+
+The three take turns, `--rounds` times for each shape; what counts is the median of their rounds'
+medians. GRU is torch's, with the reset gate after the recurrent product. f32, forward, the input as
+wide as the hidden state. Needs torch, onnx and onnxruntime; run it from the repository's root.
+"""
+
+import argparse
+import itertools
+import math
+import statistics
+import time
+
+import numpy as np
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+from common import add_output_argument, cpu_name, run_bench, write_result
+
+GATES = {"LSTM": 4, "GRU": 3}
+
+
+def torch_network(cell, layers, hidden, steps, batch):
+    torch.manual_seed(1)
+    network = getattr(nn, cell)(hidden, hidden, layers).eval()
+    x = torch.rand(steps, batch, hidden) * 2 - 1
+    return lambda: network(x)
+
+
+def onnx_network(cell, layers, hidden, steps, batch, threads):
+    """A session for `layers` ONNX operators, one behind the other."""
+    random = np.random.default_rng(1)
+    bound = 1 / math.sqrt(hidden)
+    nodes, weights = [], [numpy_helper.from_array(np.array([1], np.int64), "direction")]
+    attributes = {"hidden_size": hidden} | ({"linear_before_reset": 1} if cell == "GRU" else {})
+    rows = GATES[cell] * hidden
+    for layer in range(layers):
+        shapes = {"W": (1, rows, hidden), "R": (1, rows, hidden), "B": (1, 2 * rows)}
+        for name, shape in shapes.items():
+            values = random.uniform(-bound, bound, shape).astype(np.float32)
+            weights.append(numpy_helper.from_array(values, f"{name}{layer}"))
+        source = [f"x{layer}"] + [f"{name}{layer}" for name in shapes]
+        nodes.append(helper.make_node(cell, source, [f"y{layer}"], **attributes))
+        nodes.append(helper.make_node("Squeeze", [f"y{layer}", "direction"], [f"x{layer + 1}"]))
+    arrays = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [steps, batch, hidden])
+        for name in ("x0", f"x{layers}")
+    ]
+    graph = helper.make_graph(nodes, cell, arrays[:1], arrays[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    x = random.uniform(-1, 1, (steps, batch, hidden)).astype(np.float32)
+    return lambda: session.run(None, {"x0": x})
+
+
+def time_calls(call, seconds):
+    """Median seconds of a call, of as many as fit into `seconds`, after a warm-up."""
+    call()
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def ours(arguments, cell, layers, hidden, batch):
+    """Microseconds per step."""
+    network = f"examples/networks/stacked_{cell.lower()}.rnn"
+    result = run_bench(
+        arguments.rnnc,
+        [network, "--cell", f"Stacked{cell}", "--seconds", arguments.seconds],
+        {"F": hidden, "H": hidden, "L": layers},
+        {"batch": batch, "steps": arguments.steps, "threads": arguments.threads},
+    )
+    return result["microseconds_per_step"]
+
+
+def compare(arguments, cell, layers, hidden, batch):
+    shape = (cell, layers, hidden, arguments.steps, batch)
+    peers = {"torch": torch_network(*shape), "onnx": onnx_network(*shape, arguments.threads)}
+    rounds = {"rnnc": [], **{name: [] for name in peers}}
+    with torch.inference_mode():
+        for _ in range(arguments.rounds):
+            rounds["rnnc"].append(ours(arguments, cell, layers, hidden, batch))
+            for name, call in peers.items():
+                seconds = time_calls(call, arguments.seconds)
+                rounds[name].append(seconds / arguments.steps * 1e6)
+    row = {"cell": cell, "layers": layers, "hidden": hidden, "batch": batch}
+    row |= {f"{name}_us_per_step": statistics.median(times) for name, times in rounds.items()}
+    fastest = min(row["torch_us_per_step"], row["onnx_us_per_step"])
+    return row | {"ratio": fastest / row["rnnc_us_per_step"], "rounds": rounds}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
+    parser.add_argument("--cell", nargs="+", choices=GATES, default=list(GATES))
+    parser.add_argument("--layers", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--hidden", nargs="+", type=int, default=[128, 256, 512, 1024])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 16, 64])
+    parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=2, help="on all sides")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
+    add_output_argument(parser, "cpu_compare.json")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    header = {
+        "device": cpu_name(),
+        "torch": torch.__version__,
+        "onnxruntime": onnxruntime.__version__,
+        "steps": arguments.steps,
+        "threads": arguments.threads,
+    }
+    print(", ".join(f"{name} {value}" for name, value in header.items()))
+    print("µs per step")
+    print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{'rnnc':>10}{'torch':>10}{'onnx':>10}{'ratio':>8}")
+    rows = []
+    for shape in itertools.product(
+        arguments.cell, arguments.layers, arguments.hidden, arguments.batch
+    ):
+        row = compare(arguments, *shape)
+        rows.append(row)
+        times = "".join(f"{row[f'{name}_us_per_step']:10.2f}" for name in ("rnnc", "torch", "onnx"))
+        cell, layers, hidden, batch = shape
+        print(f"{cell:6}{layers:2}{hidden:6}{batch:4}{times}{row['ratio']:8.2f}", flush=True)
+    mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
+    worst = min(row["ratio"] for row in rows)
+    print(f"faster peer / rnnc: geometric mean {mean:.2f}, worst {worst:.2f}")
+    write_result(arguments.json, header | {"geometric_mean": mean, "worst": worst, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

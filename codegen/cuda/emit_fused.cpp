@@ -1,0 +1,279 @@
+// The kernel, in order:
+// 1. Find the block's instance, elements and rows, and where its arrays lie.
+// 2. Begin to copy weights, wait for earlier launches, begin to copy left operands.
+// 3. Load what else the elementwise work reads, so that it arrives while products are made.
+// 4. Make the products; then the elementwise work for each of the thread's elements.
+#include "codegen/cuda/emit_fused.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "codegen/cuda/kernel_text.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+/// Values loaded ahead hold registers while products are made.
+constexpr int64_t kMostValuesAhead = 48;
+
+class FusedEmitter {
+ public:
+  FusedEmitter(const Kernel& kernel, const std::vector<FusedProduct>& products,
+               const FusedWork& work, const FusedTile& tile, const CudaFusedShape& shape)
+      : kernel_(kernel), products_(products), work_(work), tile_(tile), shape_(shape) {
+    uint32_t results = 0;
+    uint32_t arrays = 0;
+    for (const Kernel::Argument& argument : kernel.arguments) {
+      places_.push_back(argument.product ? results++ : arrays++);
+    }
+    arrays_ = arrays;
+    items_ = (tile.units * tile.rows + tile.threads() - 1) / tile.threads();
+    int64_t loads = 0;
+    for (const Instruction& instruction : kernel.body) loads += is_array_load(instruction) ? 1 : 0;
+    ahead_ = loads * items_ <= kMostValuesAhead;
+  }
+
+  std::string emit() {
+    signature();
+    position();
+    operands();
+    copies();
+    begin();
+    if (ahead_) loads_ahead();
+    line("  tile.run(weights, lefts, products);");
+    elementwise();
+    line("}}");
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+
+  bool is_array_load(const Instruction& instruction) const {
+    return instruction.kind == Kind::Load && !kernel_.arguments[instruction.argument].product;
+  }
+
+  void signature() {
+    const std::string& name = shape_.name;
+    line("struct {}_instance {{", name);
+    line("  rnnc_rows rows;");
+    line("  rnnc_access access[{}];", arrays_ + 2 * products_.size());
+    line("}};");
+    line("static_assert(sizeof({}_instance) == {}, \"as the host has it\");", name,
+         shape_.instance_bytes);
+    line("struct {}_instances {{", name);
+    line("  {}_instance instance[{}];", name, shape_.most_instances);
+    line("}};");
+    line("extern \"C\" __global__ void __launch_bounds__({}, {})", tile_.threads(),
+         tile_.blocks_per_multiprocessor(work_.tensor_cores()));
+    line("{}(const __grid_constant__ {}_instances launch) {{", name, name);
+  }
+
+  /// Step 1.
+  void position() {
+    line("  const {}_instance& here = launch.instance[blockIdx.z];", shape_.name);
+    line("  const rnnc_word* const frame = here.rows.frame;");
+    line("  rnnc_let_next_begin();");
+    line("  if (!rnnc_is_due(here.rows)) {{");
+    line("    rnnc_wait_for_previous();");
+    line("    return;");
+    line("  }}");
+    const int64_t across = shape_.tiles / work_.segments;
+    if (work_.segments == 1) {
+      line("  const unsigned unit = blockIdx.x * {}u;", tile_.units);
+      line("  const unsigned unit_end = {}u;", work_.segment_length);
+    } else {
+      line("  const unsigned segment = blockIdx.x / {}u * {}u;", across, work_.segment_length);
+      line("  const unsigned unit = segment + blockIdx.x % {}u * {}u;", across, tile_.units);
+      line("  const unsigned unit_end = segment + {}u;", work_.segment_length);
+    }
+    line("  const unsigned row = blockIdx.y * {}u;", tile_.rows);
+    line("  const unsigned row_end = here.rows.count;");
+  }
+
+  void operands() {
+    const std::string_view type = cuda_element_type(work_.dtype);
+    const auto element = static_cast<int64_t>(size_of(work_.dtype));
+    for (size_t i = 0; i < products_.size(); ++i) {
+      const FusedProduct& product = products_[i];
+      const size_t access = arrays_ + 2 * i;
+      const int64_t block_length = kernel_.length / product.blocks;
+      line("  const rnnc_access& left{} = here.access[{}];", i, access);
+      line(
+          "  const char* const x{} = reinterpret_cast<const char*>("
+          "rnnc_row<const {}>(frame, left{}, 0){});",
+          i, type, i,
+          product.blocks == 1 ? "" : fmt::format(" + unit / {}u * {}u", block_length, product.k));
+      line("  const rnnc_word x{}_row = left{}.stride * {};", i, i, element);
+      line(
+          "  const char* const w{} = reinterpret_cast<const char*>("
+          "rnnc_row<const {}>(frame, here.access[{}], 0));",
+          i, type, access + 1);
+    }
+  }
+
+  std::string_view engine() const {
+    switch (work_.dtype) {
+      case DType::bf16:
+        return "bf16";
+      case DType::f16:
+        return "f16";
+      default:
+        return work_.tf32 ? "tf32" : "f32";
+    }
+  }
+
+  void copies() {
+    line("  rnnc_fused_tile<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> tile;",
+         engine(), tile_.units, tile_.rows, tile_.gates, tile_.warp_gates, tile_.warp_rows,
+         tile_.warp_parts, tile_.slabs, tile_.stages, tile_.weight_stages, tile_.left_stages);
+    by_product("weights", [&](size_t i, int64_t first_stage) {
+      const FusedProduct& product = products_[i];
+      return fmt::format(
+          "tile.copy_weights<{}, {}, {}>(stage, w{}, (stage - {}) * {}, {}, {}u, unit, unit_end);",
+          product.first, product.members, product.weight_copy, i, first_stage, tile_.stage_bytes(),
+          work_.k_bytes(work_.products[i]), kernel_.length);
+    });
+    by_product("lefts", [&](size_t i, int64_t first_stage) {
+      return fmt::format(
+          "tile.copy_lefts<{}>(stage, x{}, (stage - {}) * {}, {}, x{}_row, row, row_end);",
+          products_[i].left_copy, i, first_stage, tile_.stage_bytes(),
+          work_.k_bytes(work_.products[i]), i);
+    });
+    by_product("products", [&](size_t i, int64_t) {
+      return fmt::format("tile.multiply<{}, {}>(stage);", products_[i].first, products_[i].members);
+    });
+  }
+
+  /// A function of the stage that does for each product's stages what `statement` says.
+  template <typename Statement>
+  void by_product(std::string_view name, const Statement& statement) {
+    line("  const auto {} = [&](int stage) {{", name);
+    int64_t first_stage = 0;
+    for (size_t i = 0; i < products_.size(); ++i) {
+      const int64_t bytes = work_.k_bytes(work_.products[i]);
+      const int64_t end = first_stage + (bytes + tile_.stage_bytes() - 1) / tile_.stage_bytes();
+      const std::string text = statement(i, first_stage);
+      if (products_.size() == 1) {
+        line("    {}", text);
+      } else {
+        line("    if (stage >= {} && stage < {}) {}", first_stage, end, text);
+      }
+      first_stage = end;
+    }
+    line("  }};");
+  }
+
+  /// Step 2.
+  void begin() {
+    line("  tile.begin_weights(weights);");
+    line("  rnnc_wait_for_previous();");
+    line("  tile.begin_lefts(lefts);");
+  }
+
+  /// A loop over the thread's elements.
+  void open_items() {
+    const int64_t elements = tile_.units * tile_.rows;
+    line("#pragma unroll");
+    line("  for (int j = 0; j < {}; ++j) {{", items_);
+    line("    const unsigned i = threadIdx.x + j * {}u;", tile_.threads());
+    line("    const unsigned e = unit + i % {}u;", tile_.units);
+    line("    const unsigned r = row + i / {}u;", tile_.units);
+    if (elements % tile_.threads() != 0) line("    if (i >= {}u) break;", elements);
+    line("    if (e >= unit_end || r >= row_end) continue;");
+  }
+
+  /// Found anew each time: addresses would hold registers while products are made.
+  std::string place(uint32_t index) const {
+    const Kernel::Argument& argument = kernel_.arguments[index];
+    return fmt::format("rnnc_row<{}{}>(frame, here.access[{}], r){}",
+                       argument.written ? "" : "const ", cuda_element_type(argument.dtype),
+                       places_[index], argument.vector ? " + e" : "");
+  }
+
+  /// Step 3.
+  void loads_ahead() {
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (is_array_load(kernel_.body[id])) line("  float l{}[{}] = {{}};", id, items_);
+    }
+    open_items();
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      if (is_array_load(instruction)) {
+        line("    l{}[j] = rnnc_load({});", id, place(instruction.argument));
+      }
+    }
+    line("  }}");
+  }
+
+  /// Step 4.
+  void elementwise() {
+    open_items();
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) statement(id);
+    line("  }}");
+  }
+
+  void statement(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    switch (instruction.kind) {
+      case Kind::Load:
+        if (!is_array_load(instruction)) {
+          line("    const float v{} = tile.result({}, i % {}u, i / {}u);", id,
+               places_[instruction.argument], tile_.units, tile_.units);
+        } else if (ahead_) {
+          line("    const float v{} = l{}[j];", id, id);
+        } else {
+          line("    const float v{} = rnnc_load({});", id, place(instruction.argument));
+        }
+        break;
+      case Kind::Scalar:
+        line("    const float v{} = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
+               return value(instruction.operands.at(i));
+             }));
+        break;
+      case Kind::Store:
+        line("    {}rnnc_store({}, {});",
+             kernel_.arguments[instruction.argument].vector ? "" : "if (e == 0) ",
+             place(instruction.argument), value(instruction.operands[0]));
+        break;
+      case Kind::Constant:
+        break;
+      case Kind::Reduce:
+        RNNC_CHECK(false, "a fused launch has no reductions");
+    }
+  }
+
+  std::string value(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
+                                              : fmt::format("v{}", id);
+  }
+
+  const Kernel& kernel_;
+  const std::vector<FusedProduct>& products_;
+  const FusedWork& work_;
+  const FusedTile& tile_;
+  const CudaFusedShape& shape_;
+  /// By argument: index among the results of products, or among the other arrays.
+  std::vector<uint32_t> places_;
+  size_t arrays_ = 0;
+  int64_t items_ = 0;  // elements per thread
+  bool ahead_ = false;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string emit_fused_kernel(const Kernel& kernel, const std::vector<FusedProduct>& products,
+                              const FusedWork& work, const FusedTile& tile,
+                              const CudaFusedShape& shape) {
+  return FusedEmitter(kernel, products, work, tile, shape).emit();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,64 @@
+/// How the blocks of a fused launch share its work; the template arguments of fused.cuh.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// What a fused launch multiplies.
+struct FusedWork {
+  struct Product {
+    int64_t k = 0;
+    int64_t members = 1;
+  };
+  DType dtype = DType::f32;
+  bool tf32 = false;
+  int64_t batch = 1;
+  int64_t segments = 1;        // of a row, which no block crosses
+  int64_t segment_length = 1;  // elements
+  int64_t results = 1;         // of products, per element
+  int64_t instances = 1;       // launches side by side, as expected
+  std::vector<Product> products;
+
+  bool tensor_cores() const { return dtype != DType::f32 || tf32; }
+  int64_t k_bytes(const Product& product) const {
+    return product.k * static_cast<int64_t>(size_of(dtype));
+  }
+};
+
+/// The largest number of results of products that a fused launch may have.
+inline constexpr int64_t kMostFusedResults = 256;
+
+struct FusedTile {
+  int64_t units = 0;  // elements of a row; a power of two
+  int64_t rows = 0;   // of the batch
+  int64_t gates = 0;  // results of the elements, filled up to whole tiles
+  int64_t warp_gates = 1;
+  int64_t warp_rows = 1;
+  int64_t warp_parts = 1;
+  int64_t slabs = 1;
+  int64_t stages = 1;  // of all products together
+  int64_t weight_stages = 1;
+  int64_t left_stages = 1;
+
+  int64_t threads() const { return 32 * warp_gates * warp_rows * warp_parts; }
+  /// Sums in a thread's registers.
+  int64_t thread_sums() const { return gates * rows * warp_parts / threads(); }
+  int64_t shared_bytes(bool tensor_cores) const;
+  /// As many as registers are enough for: with two, the next launch's copies of weights begin while
+  /// this one runs.
+  int64_t blocks_per_multiprocessor(bool tensor_cores) const;
+  /// Along k, in bytes.
+  int64_t stage_bytes() const { return 128 * slabs; }
+  /// Of a row of the batch, of the batch.
+  int64_t tiles(const FusedWork& work) const;
+  int64_t row_tiles(const FusedWork& work) const;
+};
+
+/// The fastest by a small model of a GPU with 132 multiprocessors.
+FusedTile choose_fused_tile(const FusedWork& work);
+
+}  // namespace rnnc

@@ -1,0 +1,47 @@
+#include "codegen/cuda/kernel_text.h"
+
+#include <cmath>
+
+namespace rnnc {
+
+std::string_view cuda_element_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "float";
+    case DType::bf16:
+      return "rnnc_bf16";
+    case DType::f16:
+      return "rnnc_f16";
+    case DType::f64:
+      break;
+  }
+  RNNC_CHECK(false, "f64 has no CUDA code");
+}
+
+std::string cuda_float_literal(double value) {
+  const auto rounded = static_cast<float>(value);
+  if (std::isnan(rounded)) return "__int_as_float(0x7fffffff)";
+  if (std::isinf(rounded)) {
+    return rounded > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
+  }
+  const std::string digits = fmt::format("{}", rounded);
+  const bool whole = digits.find_first_of(".e") == std::string::npos;
+  // The sign in brackets: a literal may stand behind an operator.
+  const std::string literal = digits + (whole ? ".0f" : "f");
+  return std::signbit(rounded) ? "(" + literal + ")" : literal;
+}
+
+std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand) {
+  const std::string_view spelling = info(op).cuda;
+  std::string result;
+  for (size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] == '$') {
+      result += operand(static_cast<size_t>(spelling[++i] - '0'));
+    } else {
+      result += spelling[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace rnnc

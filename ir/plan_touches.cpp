@@ -1,0 +1,78 @@
+#include "ir/plan_touches.h"
+
+#include <algorithm>
+
+namespace rnnc {
+namespace {
+
+/// Of the arguments of a kernel that lie in memory.
+void add_arguments(const Plan& plan, uint32_t kernel_id, const std::vector<Access>& accesses,
+                   std::vector<Touch>& result) {
+  if (accesses.empty()) return;  // a state without this launch
+  const Kernel& kernel = plan.kernels[kernel_id];
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    const Kernel::Argument& argument = kernel.arguments[i];
+    if (argument.product) continue;
+    result.push_back({accesses[i], argument.vector ? kernel.length : 1, argument.written});
+  }
+}
+
+void add(const Plan& plan, const ElementwiseLaunch& launch, std::vector<Touch>& result) {
+  add_arguments(plan, launch.kernel, launch.accesses, result);
+}
+
+void add(const Plan&, const GemmLaunch& launch, std::vector<Touch>& result) {
+  const int64_t columns = launch.n * launch.blocks * launch.repeats;
+  result.push_back({launch.left, launch.k * launch.blocks, false});
+  result.push_back({launch.weight, columns * launch.k, false});
+  if (launch.accumulate) result.push_back({launch.out, columns, false});
+  result.push_back({launch.out, columns, true});
+}
+
+void add(const Plan&, const CopyLaunch& launch, std::vector<Touch>& result) {
+  const int64_t count = launch.rows * launch.columns;
+  result.push_back({launch.source, count, false});
+  result.push_back({launch.target, count, true});
+}
+
+void add(const Plan&, const ReverseLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.source, launch.width, false});
+  result.push_back({launch.target, launch.width, true});
+}
+
+void add(const Plan&, const MaskLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.target, 1, true});
+}
+
+void add(const Plan& plan, const FusedLaunch& launch, std::vector<Touch>& result) {
+  const int64_t length = plan.kernels[launch.kernel].length;
+  for (const FusedLaunch::Product& product : launch.products) {
+    result.push_back({product.left, product.k * product.blocks, false});
+    result.push_back({product.weight, product.members * length * product.k, false});
+  }
+  add_arguments(plan, launch.kernel, launch.accesses, result);
+}
+
+void add(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& result) {
+  add_arguments(plan, launch.kernel, launch.accesses, result);
+}
+
+template <typename L>
+std::vector<Touch> in_order(const Plan& plan, const L& launch) {
+  std::vector<Touch> result;
+  add(plan, launch, result);
+  std::ranges::stable_partition(result, [](const Touch& touch) { return !touch.write; });
+  return result;
+}
+
+}  // namespace
+
+std::vector<Touch> touches(const Plan& plan, const Launch& launch) {
+  return std::visit([&](const auto& one) { return in_order(plan, one); }, launch);
+}
+
+std::vector<Touch> touches(const Plan& plan, const ElementwiseLaunch& launch) {
+  return in_order(plan, launch);
+}
+
+}  // namespace rnnc

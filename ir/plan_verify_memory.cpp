@@ -1,0 +1,229 @@
+// 1. Every buffer of the workspace or of resident memory is aligned and inside its piece of memory.
+// 2. Find where each is touched: by Once stages, and in which lags of which sweeps.
+// 3. Of two that share memory:
+//    a. Neither may live on between waves while the other is touched: a history, a carry, what Once
+//       stages left for others, what is kept for a later sweep.
+//    b. All launches of one sweep that touch either are of one lag, and so in order.
+//    c. A launch that writes one touches the other only to write in place: element by element, each
+//       load before the store.
+// That nothing is read after another was written over it is seen by the order of launches
+// (plan_verify.cpp).
+#include <algorithm>
+#include <set>
+
+#include "ir/plan_touches.h"
+#include "ir/plan_verify_parts.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+/// The pieces of memory that offsets are relative to.
+enum class Arena : uint8_t { None, Workspace, PerStep, Resident };
+
+Arena arena_of(const Buffer& buffer) {
+  switch (buffer.placement) {
+    case Placement::Workspace:
+      return buffer.extent == Extent::Steps ? Arena::PerStep : Arena::Workspace;
+    case Placement::Resident:
+      return Arena::Resident;
+    case Placement::Caller:
+      break;
+  }
+  return Arena::None;
+}
+
+class MemoryVerifier {
+ public:
+  explicit MemoryVerifier(const Plan& plan) : plan_(plan), uses_(plan.buffers.size()) {}
+
+  Status run() {
+    if (Status status = check_sizes(); !status) return status;
+    find_uses();
+    const std::vector<std::vector<BufferId>> shared = find_shared_memory(plan_);
+    for (BufferId a = 0; a < shared.size(); ++a) {
+      for (const BufferId b : shared[a]) {
+        if (b < a) continue;
+        if (Status status = check_pair(a, b); !status) return status;
+      }
+    }
+    for (const Stage& stage : plan_.stages) {
+      for (const Launch& launch : stage.launches) {
+        if (Status status = check_in_place(launch, shared); !status) return status;
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Uses {
+    bool once = false;
+    std::set<std::pair<uint32_t, uint32_t>> places;  // sweep, lag
+    bool kept = false;    // from wave to wave of the sweeps it is used in
+    bool always = false;  // from Once stages on
+  };
+
+  Status check_sizes() const {
+    if (plan_.workspace_bytes_per_step % kAlignment != 0 ||
+        (plan_.workspace_bytes_per_step > 0 && plan_.workspace_bytes % kAlignment != 0)) {
+      return fail("the workspace per step is not aligned");
+    }
+    for (const Buffer& buffer : plan_.buffers) {
+      const Arena arena = arena_of(buffer);
+      if (arena == Arena::None) continue;
+      if (buffer.offset % kAlignment != 0) return fail("buffer {} is not aligned", buffer.name);
+      const int64_t end = buffer.offset + byte_size(plan_, buffer);
+      if (buffer.offset < 0 || end > size_of_arena(arena)) {
+        return fail("buffer {} is outside the {}", buffer.name, name_of(arena));
+      }
+    }
+    return {};
+  }
+
+  int64_t size_of_arena(Arena arena) const {
+    if (arena == Arena::Resident) return plan_.resident_bytes;
+    return arena == Arena::PerStep ? plan_.workspace_bytes_per_step : plan_.workspace_bytes;
+  }
+
+  static std::string_view name_of(Arena arena) {
+    if (arena == Arena::Resident) return "resident memory";
+    return arena == Arena::PerStep ? "workspace per step" : "workspace";
+  }
+
+  void find_uses() {
+    for (const Stage& stage : plan_.stages) {
+      for (const Launch& launch : stage.launches) {
+        for (const Touch& touch : touches(plan_, launch)) {
+          Uses& uses = uses_[touch.access.buffer];
+          if (stage.domain == Domain::Once) {
+            uses.once = true;
+          } else {
+            uses.places.emplace(stage.sweep, stage.lag);
+          }
+        }
+      }
+    }
+    for (const StatePlan& state : plan_.states) {
+      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+        for (const Touch& touch : touches(plan_, *launch)) {
+          Uses& uses = uses_[touch.access.buffer];
+          uses.places.emplace(state.sweep, state.lag);
+          uses.kept = true;
+        }
+      }
+    }
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      Uses& uses = uses_[i];
+      uses.always = uses.once && !uses.places.empty();
+      const Buffer& buffer = plan_.buffers[i];
+      if (buffer.history > 0 || buffer.extent == Extent::Steps) uses.kept = true;
+    }
+  }
+
+  Status check_pair(BufferId a, BufferId b) const {
+    const Uses& first = uses_[a];
+    const Uses& second = uses_[b];
+    const std::string& name = plan_.buffers[a].name;
+    const std::string& other = plan_.buffers[b].name;
+    if (first.always || second.always) {
+      return fail("buffer {} overlaps {}, which outlives the call", name, other);
+    }
+    std::set<std::pair<uint32_t, uint32_t>> places = first.places;
+    places.insert(second.places.begin(), second.places.end());
+    for (const auto& [sweep, lag] : places) {
+      if ((first.kept || second.kept) && lives_in(first, sweep) && lives_in(second, sweep)) {
+        return fail("buffer {} overlaps {} from wave to wave", name, other);
+      }
+      const bool several =
+          places.contains({sweep, lag}) && std::ranges::any_of(places, [&](const auto& place) {
+            return place.first == sweep && place.second != lag;
+          });
+      if (several && lives_in(first, sweep) && lives_in(second, sweep)) {
+        return fail("buffer {} overlaps {}, which another lag uses", name, other);
+      }
+    }
+    return {};
+  }
+
+  /// Kept ones from the first sweep that uses them to the last.
+  static bool lives_in(const Uses& uses, uint32_t sweep) {
+    if (uses.places.empty()) return false;
+    return uses.places.begin()->first <= sweep && sweep <= uses.places.rbegin()->first;
+  }
+
+  Status check_in_place(const Launch& launch,
+                        const std::vector<std::vector<BufferId>>& shared) const {
+    const std::vector<Touch> all = touches(plan_, launch);
+    for (const Touch& write : all) {
+      if (!write.write) continue;
+      for (const Touch& other : all) {
+        const std::vector<BufferId>& overlapping = shared[write.access.buffer];
+        if (!std::ranges::count(overlapping, other.access.buffer)) continue;
+        const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+        if (elementwise == nullptr || !is_in_place(*elementwise, write, other)) {
+          return fail("{} is written over {}, which the same launch touches",
+                      plan_.buffers[write.access.buffer].name,
+                      plan_.buffers[other.access.buffer].name);
+        }
+      }
+    }
+    return {};
+  }
+
+  bool is_in_place(const ElementwiseLaunch& launch, const Touch& write, const Touch& read) const {
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    const Buffer& from = plan_.buffers[read.access.buffer];
+    const Buffer& to = plan_.buffers[write.access.buffer];
+    const bool same_place = from.offset == to.offset && from.extent == to.extent &&
+                            from.width == to.width && size_of(from.dtype) == size_of(to.dtype) &&
+                            read.access.column == write.access.column &&
+                            read.access.stride == write.access.stride &&
+                            read.count == write.count && from.history == 0 && to.history == 0;
+    return same_place && !read.write && !has_reductions(kernel) &&
+           position(launch, read, Instruction::Kind::Load) <
+               position(launch, write, Instruction::Kind::Store);
+  }
+
+  /// Of the instruction that touches the buffer.
+  size_t position(const ElementwiseLaunch& launch, const Touch& touch,
+                  Instruction::Kind kind) const {
+    const std::vector<Instruction>& body = plan_.kernels[launch.kernel].body;
+    for (size_t i = 0; i < body.size(); ++i) {
+      const bool moves = body[i].kind == kind;
+      if (moves && launch.accesses[body[i].argument].buffer == touch.access.buffer) return i;
+    }
+    return body.size();
+  }
+
+  const Plan& plan_;
+  std::vector<Uses> uses_;
+};
+
+}  // namespace
+
+std::vector<std::vector<BufferId>> find_shared_memory(const Plan& plan) {
+  const size_t count = plan.buffers.size();
+  std::vector<std::vector<BufferId>> shared(count);
+  std::vector<BufferId> order;
+  for (BufferId id = 0; id < count; ++id) {
+    if (arena_of(plan.buffers[id]) != Arena::None) order.push_back(id);
+  }
+  const auto begin = [&](BufferId id) { return plan.buffers[id].offset; };
+  const auto end = [&](BufferId id) { return begin(id) + byte_size(plan, plan.buffers[id]); };
+  std::ranges::sort(order, {}, begin);
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = i + 1; j < order.size() && begin(order[j]) < end(order[i]); ++j) {
+      if (arena_of(plan.buffers[order[i]]) != arena_of(plan.buffers[order[j]])) continue;
+      shared[order[i]].push_back(order[j]);
+      shared[order[j]].push_back(order[i]);
+    }
+  }
+  return shared;
+}
+
+Status verify_memory(const Plan& plan) {
+  return MemoryVerifier(plan).run();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,22 @@
+/// The parts of `verify(const Plan&)` that stand by themselves.
+#pragma once
+
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// Operands come earlier, arguments are in range and used once and one way.
+Status verify_kernel(const Kernel& kernel);
+bool has_reductions(const Kernel& kernel);
+
+/// Per buffer, the others whose memory overlaps its own.
+std::vector<std::vector<BufferId>> find_shared_memory(const Plan& plan);
+
+/// Offsets are aligned and inside the plan's sizes. No two buffers share memory of which one lives
+/// on between waves, or which launches that may run side by side touch, or one launch, unless it
+/// writes each element in place of what it has read.
+Status verify_memory(const Plan& plan);
+
+}  // namespace rnnc

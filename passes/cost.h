@@ -1,0 +1,27 @@
+/// What launches cost by the roofline: the greater of arithmetic at the machine's rate and bytes at
+/// its bandwidth, and the latency of a launch.
+#pragma once
+
+#include "ir/plan.h"
+#include "passes/machine.h"
+
+namespace rnnc {
+
+struct Cost {
+  double flops = 0;    // a multiply-add is two; a transcendental function counts as 10
+  double bytes = 0;    // read and written, each array once per launch
+  double seconds = 0;  // predicted
+  /// Arithmetic and memory alone, with data that stay in cache at its rate.
+  double floor_seconds = 0;
+  double arithmetic_seconds =
+      0;  // the part of arithmetic in it: equal, or less where memory is the limit
+};
+
+/// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.
+Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine);
+
+/// A call of `steps` steps without its Once stages. On a GPU, stages side by side in a wave
+/// overlap, but have one machine together.
+Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine);
+
+}  // namespace rnnc

@@ -1,0 +1,57 @@
+#include "passes/machine.h"
+
+#include <algorithm>
+
+namespace rnnc {
+
+Machine cpu_machine(int threads) {
+  // Of one thread: two 256-bit multiply-adds a cycle at about 3 GHz, and its share of the cache.
+  constexpr double kFlops = 1e11;
+  constexpr double kCacheBandwidth = 6e10;
+  Machine machine;
+  machine.kind = Machine::Kind::Cpu;
+  machine.name = "CPU";
+  machine.units = std::max(threads, 1);
+  machine.exact_flops = kFlops * machine.units;
+  machine.tensor_flops = machine.exact_flops;  // products are computed in f32
+  machine.tf32_flops = machine.exact_flops;
+  machine.memory_bandwidth = 2e10;
+  machine.cache_bandwidth = kCacheBandwidth * machine.units;
+  machine.cache_bytes = int64_t{32} << 20;
+  machine.launch_seconds = 5e-8;  // a call of a compiled function
+  machine.exchange_seconds = 2e-7;
+  machine.wave_seconds = 1e-6;
+  return machine;
+}
+
+Machine h200_machine() {
+  Machine machine;
+  machine.kind = Machine::Kind::Cuda;
+  machine.name = "NVIDIA H200";
+  machine.units = 132;
+  machine.exact_flops = 6e13;  // 132 SMs of 128 lanes at 1.755 GHz
+  machine.tensor_flops = 7.9e14;
+  machine.tf32_flops = 3.95e14;
+  machine.memory_bandwidth = 4.3e12;  // a measured copy
+  machine.cache_bandwidth = 5.5e12;
+  machine.cache_bytes = int64_t{50} << 20;
+  machine.launch_seconds = 1.3e-6;  // of a node in a graph
+  machine.exchange_seconds = 1e-6;
+  machine.wave_seconds = 4e-6;  // a graph's start and histories' moves
+  return machine;
+}
+
+double product_flops(const Machine& machine, DType dtype, bool tf32) {
+  switch (dtype) {
+    case DType::f64:
+      return machine.exact_flops / 2;
+    case DType::f32:
+      return tf32 ? machine.tf32_flops : machine.exact_flops;
+    case DType::bf16:
+    case DType::f16:
+      break;
+  }
+  return machine.tensor_flops;
+}
+
+}  // namespace rnnc

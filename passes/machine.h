@@ -1,0 +1,36 @@
+/// What the cost model knows of a machine: rates and latencies, in SI units, as measured or as its
+/// maker gives them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/dtype.h"
+
+namespace rnnc {
+
+struct Machine {
+  enum class Kind : uint8_t { Cpu, Cuda };
+  Kind kind = Kind::Cpu;
+  std::string name = "CPU";
+  int units = 1;                   // threads, or streaming multiprocessors
+  double exact_flops = 1e11;       // per second, all units: f32 (f64: half)
+  double tensor_flops = 1e11;      // bf16 and f16 products
+  double tf32_flops = 1e11;        // f32 products that may round to TF32
+  double memory_bandwidth = 2e10;  // bytes per second, reads and writes together
+  double cache_bandwidth = 1e11;   // of the largest cache that all units share
+  int64_t cache_bytes = 32 << 20;  // of that cache
+  double launch_seconds = 1e-6;    // of a launch that waits for the one before it
+  double exchange_seconds = 1e-6;  // from a unit's store to the load of all others
+  double wave_seconds = 1e-6;      // from the end of a wave to the start of the next
+};
+
+/// A CPU of so many threads, one unit each.
+Machine cpu_machine(int threads);
+/// An NVIDIA H200 (132 SMs), for plans that are made where no GPU is.
+Machine h200_machine();
+
+/// Rate of products of storage type `dtype`.
+double product_flops(const Machine& machine, DType dtype, bool tf32);
+
+}  // namespace rnnc

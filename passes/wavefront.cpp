@@ -1,0 +1,272 @@
+// 1. On a copy of the plan: give each sweep a buffer of its own where several use one, each for
+//    itself, because a history belongs to one sweep.
+// 2. Find which stages of a sweep read what which others write, and mark those that are or lead to
+// a
+//    recurrence of domain Step.
+// 3. In order, give each stage the least lag that its dependences allow, and stages that write one
+//    buffer the greatest of theirs, until nothing changes. Where that does not end, or a buffer
+//    that holds one step only would be read across lags, there is no wavefront.
+// 4. If recurrences come to lie in different lags, give buffers the lags of their writers, reads
+//    across lags the delay, buffers the history that these need, and states the lags of their
+//    buffers.
+// 5. The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost.h) holds
+//    for the fastest. On a CPU: enough rows for products to
+//    run at full rate, and no more, because what a chunk leaves should still be in the cache.
+#include "passes/wavefront.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/plan_touches.h"
+#include "passes/cost.h"
+
+namespace rnnc {
+namespace {
+
+bool is_step_recurrence(const Stage& stage) {
+  return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
+}
+
+/// Calls `visit(Access&)` for each place in memory of a launch.
+template <typename Visit>
+void for_each_access(Launch& launch, Visit visit) {
+  const auto visit_all = [&](std::vector<Access>& accesses) {
+    for (Access& access : accesses) {
+      if (access.buffer != kNoBuffer) visit(access);
+    }
+  };
+  const auto visit_launch = [&](auto& l) {
+    if constexpr (requires { l.accesses; }) visit_all(l.accesses);
+    if constexpr (requires { l.products; }) {
+      for (FusedLaunch::Product& product : l.products) {
+        visit(product.left);
+        visit(product.weight);
+      }
+    }
+    if constexpr (requires { l.left; }) {
+      visit(l.left);
+      visit(l.weight);
+      visit(l.out);
+    }
+    if constexpr (requires { l.source; }) visit(l.source);
+    if constexpr (requires { l.target; }) visit(l.target);
+  };
+  std::visit(visit_launch, launch);
+}
+
+constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
+constexpr int64_t kLeastChunk = 32;
+constexpr int64_t kMostChunk = 256;
+constexpr int64_t kMostParts = 32;
+constexpr double kAlike = 1.01;  // a shorter chunk that takes so much longer is better for memory
+
+/// On a CPU.
+int64_t usual_chunk(int64_t batch) {
+  return std::clamp((kRowsPerChunk + batch - 1) / batch, kLeastChunk, kMostChunk);
+}
+
+bool is_chunk(const Buffer& buffer) {
+  return buffer.extent == Extent::Chunk;
+}
+
+/// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
+/// sequences powers of two.
+std::set<int64_t> candidates(int64_t steps) {
+  std::set<int64_t> result;
+  const int64_t most = std::min(steps, kMostChunk);
+  for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
+  for (int64_t count = 1; count <= kMostParts; ++count) {
+    result.insert(std::min(most, (steps + count - 1) / count));
+  }
+  return result;
+}
+
+/// A buffer that several sweeps use, each for itself, becomes one per sweep.
+void split_by_sweep(Plan& plan) {
+  std::map<BufferId, uint32_t> home;  // the first sweep that uses it
+  std::map<std::pair<BufferId, uint32_t>, BufferId> others;
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      for_each_access(launch, [&](Access& access) {
+        if (plan.buffers[access.buffer].extent != Extent::Chunk) return;
+        if (home.emplace(access.buffer, stage.sweep).first->second == stage.sweep) return;
+        const auto next = static_cast<BufferId>(plan.buffers.size());
+        const auto [other, fresh] = others.emplace(std::pair(access.buffer, stage.sweep), next);
+        if (fresh) plan.buffers.push_back(Buffer(plan.buffers[access.buffer]));
+        access.buffer = other->second;
+      });
+    }
+  }
+}
+
+class Wavefront {
+ public:
+  explicit Wavefront(Plan& plan)
+      : plan_(plan),
+        producers_(plan.stages.size()),
+        writers_(plan.buffers.size()),
+        leads_on_(plan.stages.size(), false),
+        lags_(plan.stages.size(), 0) {}
+
+  bool run() {
+    find_dependences();
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (is_step_recurrence(plan_.stages[i])) mark(i);
+    }
+    if (!find_lags() || !is_worth_it()) return false;
+    apply();
+    return true;
+  }
+
+ private:
+  void find_dependences() {
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      if (touch.write) writers_[touch.access.buffer].insert(stage);
+    });
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      if (touch.write) return;
+      for (const size_t writer : writers_[touch.access.buffer]) {
+        if (writer != stage && plan_.stages[writer].sweep == plan_.stages[stage].sweep) {
+          producers_[stage].insert(writer);
+        }
+      }
+    });
+  }
+
+  /// Of stages that run chunk by chunk, what they write for each other.
+  template <typename Visit>
+  void for_each_touch(Visit visit) const {
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (plan_.stages[i].domain == Domain::Once) continue;
+      for (const Launch& launch : plan_.stages[i].launches) {
+        for (const Touch& touch : touches(plan_, launch)) {
+          const Buffer& buffer = plan_.buffers[touch.access.buffer];
+          if (buffer.placement == Placement::Caller || buffer.extent == Extent::Invariant) continue;
+          visit(i, touch);
+        }
+      }
+    }
+  }
+
+  void mark(size_t stage) {
+    if (leads_on_[stage]) return;
+    leads_on_[stage] = true;
+    for (const size_t producer : producers_[stage]) mark(producer);
+  }
+
+  bool find_lags() {
+    for (size_t round = 0; round <= plan_.stages.size(); ++round) {
+      if (!raise_lags()) return true;
+    }
+    return false;
+  }
+
+  bool raise_lags() {
+    bool changed = false;
+    const auto raise = [&](size_t stage, uint32_t lag) {
+      changed = changed || lag > lags_[stage];
+      lags_[stage] = std::max(lags_[stage], lag);
+    };
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      for (const size_t producer : producers_[i]) {
+        const bool apart = leads_on_[i] && is_step_recurrence(plan_.stages[producer]);
+        raise(i, lags_[producer] + (apart ? 1 : 0));
+      }
+    }
+    for (size_t id = 0; id < writers_.size(); ++id) {
+      if (plan_.buffers[id].extent != Extent::Chunk) continue;
+      const uint32_t lag = lag_of(static_cast<BufferId>(id));
+      for (const size_t writer : writers_[id]) raise(writer, lag);
+    }
+    return changed;
+  }
+
+  /// The greatest of its writers'.
+  uint32_t lag_of(BufferId id) const {
+    uint32_t lag = 0;
+    for (const size_t writer : writers_[id]) lag = std::max(lag, lags_[writer]);
+    return lag;
+  }
+
+  /// Whether recurrences have different lags, and no step's values cross lags.
+  bool is_worth_it() const {
+    bool apart = false;
+    std::vector<std::set<uint32_t>> lags(plan_.sweeps);
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (!is_step_recurrence(plan_.stages[i])) continue;
+      std::set<uint32_t>& of_sweep = lags[plan_.stages[i].sweep];
+      of_sweep.insert(lags_[i]);
+      apart = apart || of_sweep.size() > 1;
+    }
+    bool crosses = false;
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      const BufferId id = touch.access.buffer;
+      const bool one_step = plan_.buffers[id].extent == Extent::Batch;
+      crosses = crosses || (one_step && lag_of(id) != lags_[stage]);
+    });
+    return apart && !crosses;
+  }
+
+  void apply() {
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+      Buffer& buffer = plan_.buffers[id];
+      if (buffer.extent != Extent::Chunk || writers_[id].empty()) continue;
+      buffer.lag = lag_of(id);
+      buffer.sweep = plan_.stages[*writers_[id].begin()].sweep;
+    }
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      Stage& stage = plan_.stages[i];
+      stage.lag = lags_[i];
+      for (Launch& launch : stage.launches) {
+        for_each_access(launch, [&](Access& access) { reach_back(stage, access); });
+      }
+    }
+    for (StatePlan& state : plan_.states) {
+      for (const Touch& touch : touches(plan_, state.init_declared)) {
+        if (touch.write) state.lag = lag_of(touch.access.buffer);
+      }
+    }
+  }
+
+  void reach_back(const Stage& stage, Access& access) {
+    Buffer& buffer = plan_.buffers[access.buffer];
+    if (buffer.extent != Extent::Chunk) return;
+    access.delay += (stage.lag - buffer.lag) * static_cast<uint32_t>(plan_.chunk);
+    buffer.history = std::max(buffer.history, access.delay);
+  }
+
+  Plan& plan_;
+  std::vector<std::set<size_t>> producers_;  // per stage
+  std::vector<std::set<size_t>> writers_;    // per buffer
+  std::vector<bool> leads_on_;               // per stage: is or leads to a recurrence
+  std::vector<uint32_t> lags_;               // per stage
+};
+
+}  // namespace
+
+bool run_wavefront(Plan& plan) {
+  Plan changed = plan;
+  split_by_sweep(changed);
+  if (!Wavefront(changed).run()) return false;
+  plan = std::move(changed);
+  return true;
+}
+
+int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
+  if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
+  if (machine.kind == Machine::Kind::Cpu) return std::min(max_steps, usual_chunk(plan.batch));
+  std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
+  for (const int64_t chunk : candidates(max_steps)) {
+    Plan trial = plan;
+    trial.chunk = chunk;
+    if (wavefront) run_wavefront(trial);
+    trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
+  }
+  const double least =
+      std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
+  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
+  return std::ranges::find_if(trials, good)->first;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,306 @@
+// Products of a step with the elementwise work on their results.
+//
+// The columns of a launch are taken in tiles of as many units (columns of the kernel) as fill whole
+// panels. In a panel the members of a product are interleaved vector by vector:
+//
+//     i0…i15 f0…f15 o0…o15 c0…c15 | i16…i31 …          (four members, vectors of 16 units)
+//
+// so that the results of a tile lie in scratch, small enough for the first level cache, with all
+// that a unit needs close together. The kernel reads argument m of unit vector q at q * members +
+// m.
+//
+// Products that add to the same arguments form a group. Where products add to some of another's
+// arguments only, all of these are groups of one: nothing may be added to the others, not even zero
+// times infinity.
+// Blocks: the columns are cut where any product's block ends, and tiles begin anew there.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "codegen/cpu/kernel_cost.h"
+#include "runtime/cpu/gemm.h"
+#include "runtime/cpu/prepared_launch.h"
+
+namespace rnnc {
+namespace {
+
+/// Bytes of products' results at a time.
+constexpr int64_t kResultBytes = 16 << 10;
+constexpr int64_t kRowsAtOnce = 64;
+
+class FusedWork : public PreparedLaunch {
+ public:
+  FusedWork(const Plan& plan, const CpuModule& module, const FusedLaunch& launch)
+      : gemm_(module.gemm()),
+        dtype_(plan.dtype),
+        element_(static_cast<int64_t>(size_of(plan.dtype))),
+        function_(module.kernels()[launch.kernel]) {
+    const Kernel& kernel = plan.kernels[launch.kernel];
+    columns = kernel.length;
+    accesses = launch.accesses;
+    operations_per_row = static_cast<double>(operations_per_vector(kernel) * kernel.length);
+    find_groups(launch);
+    find_tiles(launch);
+    for (size_t i = 0; i < launch.products.size(); ++i) add_product(launch.products[i], i);
+    find_strides(launch);
+  }
+
+  void run(void* const* addresses, const Part& part, std::byte* scratch) const override {
+    if (segments_ == 1) {
+      run_segment(0, part.tile_begin, part.tile_end, addresses, part, scratch);
+      return;
+    }
+    for (int64_t segment = part.tile_begin; segment < part.tile_end; ++segment) {
+      run_segment(segment, 0, segment_tiles_, addresses, part, scratch);
+    }
+  }
+
+  void pack(void* const* addresses, int64_t tile) const override {
+    const int64_t first = segments_ == 1 ? tile : tile * segment_tiles_;
+    const int64_t count = segments_ == 1 ? 1 : segment_tiles_;
+    for (const Product& product : products_) {
+      const auto* weight = static_cast<const std::byte*>(addresses[product.operand]);
+      for (int64_t i = first; i < first + count; ++i) pack_tile(product, weight, i);
+    }
+  }
+
+ private:
+  /// Arguments [first, first + members), results of the same products.
+  struct Group {
+    uint32_t first = 0;
+    uint32_t members = 0;
+    int64_t panels = 0;    // of a tile
+    int64_t offset = 0;    // bytes into a row's results of a tile, if those of groups were together
+    bool written = false;  // while products are added: by an earlier one
+  };
+  /// A product's part of a group.
+  struct Product {
+    size_t group = 0;
+    size_t operand = 0;         // of the launch's products
+    uint32_t first_member = 0;  // of the weight's
+    bool accumulate = false;
+    int64_t k = 0;
+    int64_t left_stride = 0;
+    int64_t segments_per_block = 1;
+    int64_t panel_bytes = 0;
+    int64_t packed_offset = 0;
+  };
+  /// Rows and tiles whose results are in scratch at a time; all rows of one group before the next.
+  struct Block {
+    int64_t row_begin = 0, row_end = 0;
+    int64_t rows = 0, tiles = 0;  // at most
+    std::byte* scratch = nullptr;
+  };
+
+  void find_groups(const FusedLaunch& launch);
+  void find_tiles(const FusedLaunch& launch);
+  void add_product(const FusedLaunch::Product& source, size_t operand);
+  void find_strides(const FusedLaunch& launch);
+  void pack_tile(const Product& product, const std::byte* weight, int64_t tile) const;
+  void run_segment(int64_t segment, int64_t tile_begin, int64_t tile_end, void* const* addresses,
+                   const Part& part, std::byte* scratch) const;
+  void multiply(const Product& product, const std::byte* left, int64_t tile, int64_t place,
+                const Block& block) const;
+  void apply_kernel(const Block& block, int64_t begin, int64_t end, void* const* addresses) const;
+
+  /// Columns of a group's results in a tile.
+  int64_t tile_width(const Group& group) const { return group.panels * gemm_.panel_columns; }
+  std::byte* results(const Group& group, const Block& block) const {
+    return block.scratch + group.offset * block.rows * block.tiles;
+  }
+  /// Where the kernel's pointers and strides are put together, behind the results.
+  int64_t pointers_offset(const Block& block) const {
+    return result_bytes_ * block.rows * block.tiles;
+  }
+
+  const CpuGemm& gemm_;
+  DType dtype_;
+  int64_t element_;
+  CpuKernel function_;
+  std::vector<Group> groups_;
+  std::vector<Product> products_;
+  int64_t units_ = 0;             // of a tile
+  int64_t segments_ = 1;          // parts of the columns that no block's end cuts
+  int64_t segment_tiles_ = 0;     // of a segment
+  int64_t result_bytes_ = 0;      // of a row of a tile, all groups
+  std::vector<int64_t> strides_;  // of the kernel; products' by row: of one tile
+};
+
+/// Merges the ranges of arguments of the products that overlap.
+void FusedWork::find_groups(const FusedLaunch& launch) {
+  std::vector<std::pair<uint32_t, uint32_t>> ranges;
+  for (const auto& product : launch.products) {
+    ranges.emplace_back(product.first_argument, product.first_argument + product.members);
+  }
+  std::ranges::sort(ranges);
+  for (size_t i = 0; i < ranges.size();) {
+    const uint32_t begin = ranges[i].first;
+    uint32_t end = ranges[i].second;
+    bool alike = true;
+    for (; i < ranges.size() && ranges[i].first < end; ++i) {
+      alike = alike && ranges[i] == std::pair(begin, end);
+      end = std::max(end, ranges[i].second);
+    }
+    const uint32_t members = alike ? end - begin : 1;
+    for (uint32_t first = begin; first < end; first += members) {
+      groups_.push_back({.first = first, .members = members});
+    }
+  }
+}
+
+void FusedWork::find_tiles(const FusedLaunch& launch) {
+  const int64_t vectors = gemm_.panel_columns / gemm_.lanes;
+  int64_t unit_vectors = 1;
+  for (const Group& group : groups_) {
+    unit_vectors = std::lcm(unit_vectors, vectors / std::gcd(vectors, int64_t{group.members}));
+  }
+  units_ = unit_vectors * gemm_.lanes;
+  for (const auto& product : launch.products) segments_ = std::lcm(segments_, product.blocks);
+  const int64_t segment_columns = columns / segments_;
+  segment_tiles_ = ceil_div(segment_columns, units_);
+  tiles = segments_ == 1 ? segment_tiles_ : segments_;
+  tile_columns = segments_ == 1 ? units_ : segment_columns;
+  for (Group& group : groups_) {
+    group.panels = unit_vectors * group.members / vectors;
+    group.offset = result_bytes_;
+    result_bytes_ += tile_width(group) * element_;
+  }
+}
+
+void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) {
+  accesses.push_back(source.left);
+  weights.push_back(source.weight);
+  operations_per_row += static_cast<double>(source.members * columns * source.k);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    if (group.first < source.first_argument) continue;
+    if (group.first >= source.first_argument + source.members) break;
+    Product product;
+    product.group = i;
+    product.operand = operand;
+    product.first_member = group.first - source.first_argument;
+    product.accumulate = group.written;
+    group.written = true;
+    product.k = source.k;
+    product.left_stride = source.left.stride;
+    product.segments_per_block = segments_ / source.blocks;
+    product.panel_bytes = panel_bytes(gemm_, dtype_, source.k);
+    product.packed_offset = packed_bytes;
+    packed_bytes += segments_ * segment_tiles_ * group.panels * product.panel_bytes;
+    products_.push_back(product);
+  }
+}
+
+void FusedWork::find_strides(const FusedLaunch& launch) {
+  const size_t arguments = launch.accesses.size();
+  for (const Access& access : launch.accesses) strides_.push_back(access.stride);
+  strides_.resize(2 * arguments);
+  for (const Group& group : groups_) {
+    for (uint32_t m = 0; m < group.members; ++m) {
+      strides_[group.first + m] = tile_width(group);
+      strides_[arguments + group.first + m] = group.members;
+    }
+  }
+  scratch_bytes =
+      std::max(kRowsAtOnce * result_bytes_, kResultBytes) +
+      static_cast<int64_t>(strides_.size() * sizeof(int64_t) + arguments * sizeof(void*));
+}
+
+void FusedWork::pack_tile(const Product& product, const std::byte* weight, int64_t tile) const {
+  const Group& group = groups_[product.group];
+  const int64_t segment = tile / segment_tiles_;
+  const int64_t segment_columns = columns / segments_;
+  const int64_t first_unit = tile % segment_tiles_ * units_;
+  std::array<const std::byte*, kMostPanelColumns> rows = {};
+  for (int64_t panel = 0; panel < group.panels; ++panel) {
+    for (int64_t j = 0; j < gemm_.panel_columns; ++j) {
+      const int64_t vector = (panel * gemm_.panel_columns + j) / gemm_.lanes;
+      const int64_t unit = first_unit + vector / group.members * gemm_.lanes + j % gemm_.lanes;
+      const int64_t member = product.first_member + vector % group.members;
+      const int64_t row = member * columns + segment * segment_columns + unit;
+      rows[j] = unit < segment_columns ? weight + row * product.k * element_ : nullptr;
+    }
+    pack_rows(gemm_, dtype_, product.k, {rows.data(), static_cast<size_t>(gemm_.panel_columns)},
+              packed + product.packed_offset + (tile * group.panels + panel) * product.panel_bytes);
+  }
+}
+
+/// Tiles [tile_begin, tile_end) of a segment: as many at once as have room for their results.
+void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_end,
+                            void* const* addresses, const Part& part, std::byte* scratch) const {
+  Block block;
+  block.scratch = scratch;
+  block.rows = std::min(kRowsAtOnce, part.row_end - part.row_begin);
+  block.tiles =
+      std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
+  const int64_t segment_columns = columns / segments_;
+  for (int64_t tile = tile_begin; tile < tile_end; tile += block.tiles) {
+    const int64_t count = std::min(block.tiles, tile_end - tile);
+    const int64_t begin = segment * segment_columns + tile * units_;
+    const int64_t end = std::min(begin + count * units_, (segment + 1) * segment_columns);
+    for (int64_t row = part.row_begin; row < part.row_end; row += block.rows) {
+      block.row_begin = row;
+      block.row_end = std::min(row + block.rows, part.row_end);
+      for (const Product& product : products_) {
+        const void* operand = addresses[strides_.size() / 2 + product.operand];
+        const auto* left = static_cast<const std::byte*>(operand) +
+                           segment / product.segments_per_block * product.k * element_;
+        for (int64_t place = 0; place < count; ++place) {
+          multiply(product, left, segment * segment_tiles_ + tile + place, place, block);
+        }
+      }
+      apply_kernel(block, begin, end, addresses);
+    }
+  }
+}
+
+/// The results of a product in a tile, which is number `place` of those computed at once.
+void FusedWork::multiply(const Product& product, const std::byte* left, int64_t tile, int64_t place,
+                         const Block& block) const {
+  const Group& group = groups_[product.group];
+  const int64_t width = tile_width(group);
+  const std::byte* panels =
+      packed + product.packed_offset + tile * group.panels * product.panel_bytes;
+  for (int64_t panel = 0; panel < group.panels; ++panel) {
+    const int64_t column = place * width + panel * gemm_.panel_columns;
+    multiply_panel(gemm_, dtype_,
+                   {.left = left + block.row_begin * product.left_stride * element_,
+                    .left_stride = product.left_stride,
+                    .panel = panels + panel * product.panel_bytes,
+                    .out = results(group, block) + column * element_,
+                    .out_stride = width * block.tiles,
+                    .rows = block.row_end - block.row_begin,
+                    .k = product.k,
+                    .columns = gemm_.panel_columns,
+                    .accumulate = product.accumulate});
+  }
+}
+
+/// Columns [begin, end), of which the first is the first in scratch.
+void FusedWork::apply_kernel(const Block& block, int64_t begin, int64_t end,
+                             void* const* addresses) const {
+  const size_t arguments = strides_.size() / 2;
+  auto* const strides = reinterpret_cast<int64_t*>(block.scratch + pointers_offset(block));
+  auto* const pointers = reinterpret_cast<void**>(strides + strides_.size());
+  std::ranges::copy(strides_, strides);
+  std::copy_n(addresses, arguments, pointers);
+  for (const Group& group : groups_) {
+    for (uint32_t m = 0; m < group.members; ++m) {
+      const size_t argument = group.first + m;
+      strides[argument] *= block.tiles;
+      // The kernel counts rows and columns from 0.
+      const int64_t before = block.row_begin * strides[argument] + begin * group.members;
+      pointers[argument] = results(group, block) + (m * gemm_.lanes - before) * element_;
+    }
+  }
+  function_(pointers, strides, block.row_begin, block.row_end, begin, end, nullptr);
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule& module,
+                                              const FusedLaunch& launch) {
+  return std::make_unique<FusedWork>(plan, module, launch);
+}
+
+}  // namespace rnnc

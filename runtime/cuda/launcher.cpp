@@ -1,0 +1,333 @@
+#include "runtime/cuda/launcher.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rnnc {
+namespace {
+
+constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 threads;
+  size_t shared_bytes = 0;
+};
+
+/// A kernel of the plan's unit.
+Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
+             const char* what) {
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.threads;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = queue.stream;
+  config.attrs = &overlap;
+  config.numAttrs = queue.overlap && queue.after_kernel ? 1 : 0;
+  queue.after_kernel = true;
+  return check_cuda(cudaLaunchKernelExC(&config, kernel, parameters), what);
+}
+
+unsigned blocks_for(int64_t elements, int64_t most) {
+  return static_cast<unsigned>(std::min((elements + kThreads - 1) / kThreads, most));
+}
+
+size_t most_arguments(const Plan& plan) {
+  size_t most = 0;
+  for (const Kernel& kernel : plan.kernels) most = std::max(most, kernel.arguments.size());
+  return most;
+}
+
+size_t most_instance_bytes(const CudaFusedKernels& fused) {
+  size_t most = 0;
+  for (const CudaFusedShape& shape : fused.shapes()) {
+    most = std::max<size_t>(most, shape.most_instances * shape.instance_bytes);
+  }
+  return most;
+}
+
+}  // namespace
+
+Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanProducts& products,
+                   char* resident, int64_t* parameter_block)
+    : plan_(plan),
+      kernels_(kernels),
+      products_(products),
+      addresses_(plan, resident),
+      parameter_block_(parameter_block),
+      accesses_(most_arguments(plan)),
+      parameters_(accesses_.size() + 2),
+      instances_(most_instance_bytes(kernels.fused())) {}
+
+void Launcher::bind(const ForwardArgs& args) {
+  addresses_.bind(args);
+  sequences_ = {args.lengths, args.reset, args.steps};
+}
+
+// ---- By domain ----
+
+Status Launcher::once(const Launch& launch, LaunchQueue& queue) {
+  if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
+    return this->launch(*kernel, kernel->once_rows, {}, queue);
+  }
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+    return products_.run(*gemm, Domain::Once, gemm->once_rows, addresses_, {},
+                         queue.library_workspace, queue.stream);
+  }
+  return copy(std::get<CopyLaunch>(launch), queue);
+}
+
+Status Launcher::state(const ElementwiseLaunch& launch, Position position, LaunchQueue& queue) {
+  return this->launch(launch, plan_.batch, position, queue);
+}
+
+Status Launcher::sequence(const Launch& launch, int64_t steps, Position position,
+                          LaunchQueue& queue) {
+  const int64_t rows = steps * plan_.batch;
+  if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
+    return this->launch(*kernel, rows, position, queue);
+  }
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+    return products_.run(*gemm, Domain::Sequence, rows, addresses_, position,
+                         queue.library_workspace, queue.stream);
+  }
+  if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
+    return this->launch(*loop, steps, position, queue);
+  }
+  if (const auto* reversal = std::get_if<ReverseLaunch>(&launch)) {
+    return reverse(*reversal, rows, position, queue);
+  }
+  return fill_mask(std::get<MaskLaunch>(launch), rows, position, queue);
+}
+
+Status Launcher::step(std::span<const StepLaunch> launches, LaunchQueue& queue) {
+  const StepLaunch& first = launches[0];
+  if (fused_parameters(*first.launch) != nullptr) return launch_fused(launches, queue);
+  if (const auto* kernel = std::get_if<ElementwiseLaunch>(first.launch)) {
+    return launch(*kernel, plan_.batch, first.position, queue);
+  }
+  queue.after_kernel = false;
+  return products_.run(std::get<GemmLaunch>(*first.launch), Domain::Step, plan_.batch, addresses_,
+                       first.position, queue.library_workspace, queue.stream);
+}
+
+// ---- Generated kernels ----
+
+const CudaFusedKernels::Parameters* Launcher::fused_parameters(const Launch& launch) const {
+  if (const auto* fused = std::get_if<FusedLaunch>(&launch)) return &kernels_.fused().of(*fused);
+  const auto* gemm = std::get_if<GemmLaunch>(&launch);
+  return gemm == nullptr ? nullptr : kernels_.fused().of(*gemm);
+}
+
+CudaRows Launcher::at(CudaRows rows, Position position) const {
+  rows.frame = parameter_block_;
+  rows.step = static_cast<int32_t>(position.chunk_start + position.step);
+  rows.predicated = position.replayed ? 1 : 0;
+  return rows;
+}
+
+/// The last parameters of the launch that is being made.
+void Launcher::set_accesses(const std::vector<Access>& accesses, Position position) {
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    accesses_[i] = addresses_.at(accesses[i], position);
+    parameters_[2 + i] = &accesses_[i];
+  }
+}
+
+Status Launcher::launch(const ElementwiseLaunch& launch, int64_t rows, Position position,
+                        LaunchQueue& queue) {
+  const auto& kernel = kernels_.elementwise()[launch.kernel];
+  CudaGrid grid = cuda_grid(kernel.shape, rows);
+  grid.rows = at(grid.rows, position);
+  parameters_[1] = &grid.rows;
+  set_accesses(launch.accesses, position);
+  const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.shape.threads))};
+  return start(kernel.handle, shape, &parameters_[1], queue, "launching");
+}
+
+Status Launcher::launch(const LoopLaunch& launch, int64_t steps, Position position,
+                        LaunchQueue& queue) {
+  const auto& kernel = kernels_.loop_kernels()[kernels_.loops().of(launch)];
+  CudaGrid grid = cuda_grid(kernel.shape.shape, plan_.batch);
+  grid.rows = at(grid.rows, position);
+  auto count = static_cast<int32_t>(steps);
+  parameters_[0] = &grid.rows;
+  parameters_[1] = &count;
+  set_accesses(launch.accesses, position);
+  const LaunchShape shape{dim3(grid.x, grid.y),
+                          dim3(static_cast<unsigned>(kernel.shape.shape.threads))};
+  return start(kernel.handle, shape, parameters_.data(), queue, "launching");
+}
+
+Status Launcher::launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
+  const uint32_t index = fused_parameters(*launches[0].launch)->shape;
+  const auto& kernel = kernels_.fused_kernels()[index];
+  std::byte* to = instances_.data();
+  const auto append = [&to](const auto& value) {
+    std::memcpy(to, &value, sizeof(value));
+    to += sizeof(value);
+  };
+  for (const StepLaunch& instance : launches) {
+    append(at({.count = static_cast<uint32_t>(plan_.batch)}, instance.position));
+    for (const Access& access : fused_parameters(*instance.launch)->accesses) {
+      append(addresses_.at(access, instance.position));
+    }
+  }
+  const LaunchShape shape{
+      dim3(kernel.shape.tiles, kernel.shape.row_tiles, static_cast<unsigned>(launches.size())),
+      dim3(kernel.shape.threads), kernel.shape.shared_bytes};
+  void* parameters[] = {instances_.data()};
+  return start(kernel.handle, shape, parameters, queue, "multiplying");
+}
+
+Status Launcher::warm_up(LaunchQueue& queue) {
+  const auto once = [&queue, this](cudaKernel_t kernel, uint32_t threads, size_t shared_bytes,
+                                   void** parameters) {
+    const LaunchShape shape{dim3(1), dim3(threads), shared_bytes};
+    return start(kernel, shape, parameters, queue, "launching");
+  };
+  CudaRows no_rows;
+  int32_t no_steps = 0;
+  parameters_[0] = &no_rows;
+  parameters_[1] = &no_steps;
+  std::ranges::fill(instances_, std::byte{});
+  void* no_instances[] = {instances_.data()};
+  for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
+  Status status;
+  for (const auto& [kernel, shape] : kernels_.loop_kernels()) {
+    if (!status) return status;
+    status = once(kernel, static_cast<uint32_t>(shape.shape.threads), 0, parameters_.data());
+  }
+  parameters_[1] = &no_rows;
+  for (const auto& [kernel, shape] : kernels_.elementwise()) {
+    if (!status) return status;
+    if (kernel == nullptr) continue;
+    status = once(kernel, static_cast<uint32_t>(shape.threads), 0, &parameters_[1]);
+  }
+  for (const auto& [kernel, shape] : kernels_.fused_kernels()) {
+    if (!status) return status;
+    status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
+  }
+  return status;
+}
+
+// ---- Between the waves ----
+
+size_t parameter_words(const Plan& plan) {
+  const auto moves = [](const Buffer& buffer) { return buffer.placement != Placement::Resident; };
+  return kCudaFirstSlot + static_cast<size_t>(std::ranges::count_if(plan.buffers, moves));
+}
+
+Status Launcher::fill_parameter_block(LaunchQueue& queue) {
+  const std::vector<int64_t>& block = addresses_.parameter_block();
+  int64_t* frame = parameter_block_;
+  CudaFrameWords words;
+  for (size_t first = 0; first < block.size(); first += kCudaFrameWords) {
+    auto begin = static_cast<int>(first);
+    auto count = static_cast<int>(std::min<size_t>(kCudaFrameWords, block.size() - first));
+    std::copy_n(block.begin() + begin, count, std::begin(words.word));
+    void* parameters[] = {&frame, &begin, &count, &words};
+    const LaunchShape shape{dim3(1), dim3(kCudaFrameWords)};
+    if (Status status = start(kernels_.set_frame(), shape, parameters, queue, "setting addresses");
+        !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status Launcher::end_wave(uint32_t sweep, bool advance, LaunchQueue& queue) {
+  constexpr int64_t kMostBlocks = 1024;
+  constexpr int64_t kUnitsPerMove = 8;  // of most histories
+  int64_t* block = advance ? parameter_block_ : nullptr;
+  auto steps = static_cast<int>(plan_.chunk);
+  CudaHistories histories;
+  unsigned count = 0;
+  unsigned blocks = 1;
+  const auto flush = [&]() -> Status {
+    if (count == 0 && block == nullptr) return {};
+    void* parameters[] = {&block, &steps, &histories};
+    const LaunchShape shape{dim3(blocks, std::max(count, 1U)), dim3(kThreads)};
+    const Status moved = start(kernels_.end_chunk(), shape, parameters, queue, "moving histories");
+    block = nullptr;
+    count = 0;
+    return moved;
+  };
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    const Buffer& buffer = plan_.buffers[id];
+    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
+    const int64_t units =
+        plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
+    // Row 0 at the greatest delay: the start of the buffer.
+    const char* slots = addresses_.pointer({.buffer = id, .delay = buffer.history}, {});
+    histories.history[count++] = {reinterpret_cast<int64_t>(slots), units, buffer.history};
+    const int64_t moves = units * std::min<int64_t>(buffer.history, plan_.chunk);
+    blocks = std::max(blocks, blocks_for(moves / kUnitsPerMove, kMostBlocks));
+    if (count < kCudaHistoriesPerLaunch) continue;
+    if (Status status = flush(); !status) return status;
+  }
+  return flush();
+}
+
+// ---- Kernels of sequence.cuh ----
+
+Status Launcher::copy(const CopyLaunch& launch, LaunchQueue& queue) {
+  if (launch.transposed) return transpose(launch, queue);
+  const Buffer& buffer = plan_.buffers[launch.target.buffer];
+  return check_cuda(
+      cudaMemcpyAsync(addresses_.pointer(launch.target, {}), addresses_.pointer(launch.source, {}),
+                      static_cast<size_t>(launch.rows * launch.columns) * size_of(buffer.dtype),
+                      cudaMemcpyDefault, queue.stream),
+      "packing weights");
+}
+
+Status Launcher::transpose(const CopyLaunch& launch, LaunchQueue& queue) {
+  const char* source = addresses_.pointer(launch.source, {});
+  char* target = addresses_.pointer(launch.target, {});
+  int64_t rows = launch.rows;
+  int64_t columns = launch.columns;
+  void* parameters[] = {&source, &target, &rows, &columns};
+  const auto tiles = [](int64_t size) {
+    return (size + kCudaTransposeTile - 1) / kCudaTransposeTile;
+  };
+  const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
+                          dim3(kCudaTransposeTile, kCudaTransposeThreads)};
+  const DType dtype = plan_.buffers[launch.source.buffer].dtype;
+  return start(kernels_.transpose(dtype), shape, parameters, queue, "transposing weights");
+}
+
+Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, Position position,
+                         LaunchQueue& queue) {
+  constexpr int64_t kMostBlocks = 4096;
+  // The whole sequence, whose end is read first.
+  const char* source = addresses_.pointer(launch.source, {});
+  char* target = addresses_.pointer(launch.target, position);
+  int64_t first = position.chunk_start;
+  auto batch = static_cast<unsigned>(plan_.batch);
+  int64_t width = launch.width;
+  int64_t source_stride = launch.source.stride;
+  int64_t target_stride = launch.target.stride;
+  void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &first, &batch,
+                        &rows,   &width,  &source_stride,      &target_stride};
+  const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
+  const DType dtype = plan_.buffers[launch.source.buffer].dtype;
+  return start(kernels_.reverse(dtype), shape, parameters, queue, "reversing a sequence");
+}
+
+Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, Position position,
+                           LaunchQueue& queue) {
+  char* target = addresses_.pointer(launch.target, position);
+  auto kind = static_cast<int>(launch.kind);
+  int64_t first = position.chunk_start;
+  auto batch = static_cast<unsigned>(plan_.batch);
+  void* parameters[] = {
+      &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &first,
+      &batch,  &rows};
+  const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
+  return start(kernels_.mask(), shape, parameters, queue, "filling a mask");
+}
+
+}  // namespace rnnc

@@ -1,0 +1,97 @@
+/// A plan's launches, each by one or a few calls of the CUDA runtime that neither allocate nor
+/// wait.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/addresses.h"
+#include "runtime/cuda/loaded_kernels.h"
+#include "runtime/cuda/plan_products.h"
+
+namespace rnnc {
+
+/// A stream on which launches follow one another.
+struct LaunchQueue {
+  cudaStream_t stream = nullptr;
+  char* library_workspace = nullptr;  // for these launches alone
+  /// Kernels of rnnc's may begin while one before them ends (kernel_abi.h says when that may be).
+  /// For Step stages in graphs.
+  bool overlap = false;
+  bool after_kernel = false;  // the last launch was a kernel of rnnc's
+};
+
+/// One of the launches of Step stages that go together, at one step.
+struct StepLaunch {
+  const Launch* launch = nullptr;
+  Position position = {};
+};
+
+class Launcher {
+ public:
+  /// `plan`, `kernels`, `products` and what they refer to outlive this. `resident` is the base of
+  /// the plan's resident memory; `parameter_block` has `parameter_words(plan)`.
+  Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanProducts& products,
+           char* resident, int64_t* parameter_block);
+  Launcher(const Launcher&) = delete;  // parameters point to members
+  Launcher& operator=(const Launcher&) = delete;
+
+  /// The call that the launches that follow belong to.
+  void bind(const ForwardArgs& args);
+
+  Status once(const Launch& launch, LaunchQueue& queue);
+  Status state(const ElementwiseLaunch& launch, Position position, LaunchQueue& queue);
+  /// Of a Sequence stage, over `steps` steps.
+  Status sequence(const Launch& launch, int64_t steps, Position position, LaunchQueue& queue);
+  /// Launches of Step stages that are alike (rounds.h), at least one.
+  Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);
+
+  /// Writes the parameter block, as at the start of a sweep.
+  Status fill_parameter_block(LaunchQueue& queue);
+  /// Moves the histories of a sweep, and the parameter block on to the next wave.
+  Status end_wave(uint32_t sweep, bool advance, LaunchQueue& queue);
+
+  /// Launches each generated kernel over no rows: the first launch of one that needs more stack
+  /// than any before it allocates and waits.
+  Status warm_up(LaunchQueue& queue);
+
+ private:
+  Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position,
+                LaunchQueue& queue);
+  Status launch(const LoopLaunch& launch, int64_t steps, Position position, LaunchQueue& queue);
+  Status launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
+  Status copy(const CopyLaunch& launch, LaunchQueue& queue);
+  Status transpose(const CopyLaunch& launch, LaunchQueue& queue);
+  Status reverse(const ReverseLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
+  Status fill_mask(const MaskLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
+
+  const CudaFusedKernels::Parameters* fused_parameters(const Launch& launch) const;
+  void set_accesses(const std::vector<Access>& accesses, Position position);
+  /// Where and when a launch runs, for the parameters of generated kernels.
+  CudaRows at(CudaRows rows, Position position) const;
+
+  const Plan& plan_;
+  const LoadedKernels& kernels_;
+  const PlanProducts& products_;
+  Addresses addresses_;
+  int64_t* const parameter_block_;
+  /// Of the call that is running.
+  struct Sequences {
+    const int32_t* lengths = nullptr;
+    const uint8_t* reset = nullptr;
+    int64_t steps = 0;
+  };
+  Sequences sequences_;
+  // Parameters of the launch that is being made: launches allocate nothing.
+  std::vector<CudaAccess> accesses_;
+  std::vector<void*> parameters_;     // two of the launch's own, then the accesses
+  std::vector<std::byte> instances_;  // of a fused launch
+};
+
+/// Words of a plan's parameter block.
+size_t parameter_words(const Plan& plan);
+
+}  // namespace rnnc

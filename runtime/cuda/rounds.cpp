@@ -1,0 +1,184 @@
+// 1. Find which stages of a lag depend on one another: one writes what the other reads or writes,
+// or
+//    memory that they share.
+// 2. Give each stage the first round in which it can run: that of the last stage before it that it
+//    depends on, or the one after where a Sequence stage depends on a Step stage.
+// 3. Join the Step stages of a round and a lag that depend on one another to lanes.
+// 4. Join lanes of a round whose launches are alike to branches.
+#include "runtime/cuda/rounds.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "ir/plan_touches.h"
+
+namespace rnnc {
+namespace {
+
+/// Columns of a buffer that a stage reads or writes.
+struct Region {
+  BufferId buffer = kNoBuffer;
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool write = false;
+  friend auto operator<=>(const Region&, const Region&) = default;
+};
+
+std::vector<Region> regions_of(const Plan& plan, const Stage& stage) {
+  std::vector<Region> regions;
+  for (const Launch& launch : stage.launches) {
+    for (const Touch& touch : touches(plan, launch)) {
+      const Access& access = touch.access;
+      regions.push_back({access.buffer, access.column, access.column + touch.count, touch.write});
+    }
+  }
+  std::ranges::sort(regions);
+  const auto repeated = std::ranges::unique(regions);
+  regions.erase(repeated.begin(), repeated.end());
+  return regions;
+}
+
+bool ranges_meet(int64_t begin, int64_t end, int64_t other_begin, int64_t other_end) {
+  return begin < other_end && other_begin < end;
+}
+
+bool share_memory(const Plan& plan, const Region& a, const Region& b) {
+  if (a.buffer == b.buffer) return ranges_meet(a.begin, a.end, b.begin, b.end);
+  const Buffer& left = plan.buffers[a.buffer];
+  const Buffer& right = plan.buffers[b.buffer];
+  // Buffers of extent Steps have places of their own, whose sizes are per step.
+  const bool apart = (left.extent == Extent::Steps) != (right.extent == Extent::Steps);
+  if (left.placement == Placement::Caller || left.placement != right.placement || apart) {
+    return false;
+  }
+  return ranges_meet(left.offset, left.offset + byte_size(plan, left), right.offset,
+                     right.offset + byte_size(plan, right));
+}
+
+bool depend(const Plan& plan, const std::vector<Region>& a, const std::vector<Region>& b) {
+  return std::ranges::any_of(a, [&](const Region& left) {
+    return std::ranges::any_of(b, [&](const Region& right) {
+      return (left.write || right.write) && share_memory(plan, left, right);
+    });
+  });
+}
+
+class RoundFinder {
+ public:
+  RoundFinder(const Plan& plan, const CudaFusedKernels& fused) : plan_(plan), fused_(fused) {}
+
+  std::vector<Round> run(uint32_t sweep) {
+    for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+      const Stage& added = plan_.stages[stage];
+      if (added.domain != Domain::Once && added.sweep == sweep) place(stage);
+    }
+    for (Round& round : rounds_) join_branches(round);
+    return std::move(rounds_);
+  }
+
+ private:
+  struct Placed {
+    size_t stage = 0;
+    size_t round = 0;
+    std::vector<Region> regions;
+  };
+
+  const Stage& stage_of(const Placed& placed) const { return plan_.stages[placed.stage]; }
+
+  /// Steps 1 and 2.
+  void place(size_t index) {
+    const Stage& stage = plan_.stages[index];
+    Placed placed{.stage = index, .round = 0, .regions = regions_of(plan_, stage)};
+    std::vector<size_t> before;  // it depends on, in the same round
+    for (const Placed& earlier : placed_) {
+      const Stage& other = stage_of(earlier);
+      if (other.lag != stage.lag || !depend(plan_, earlier.regions, placed.regions)) continue;
+      const bool next = other.domain == Domain::Step && stage.domain == Domain::Sequence;
+      placed.round = std::max(placed.round, earlier.round + (next ? 1 : 0));
+      before.push_back(earlier.stage);
+    }
+    if (rounds_.size() <= placed.round) rounds_.resize(placed.round + 1);
+    Round& round = rounds_[placed.round];
+    if (stage.domain == Domain::Sequence) {
+      round.sequences.push_back(index);
+    } else {
+      join_lane(round, index, before);
+    }
+    placed_.push_back(std::move(placed));
+  }
+
+  /// Step 3: the lanes of what the stage depends on become one, whose last stage it is. As long as
+  /// rounds are being filled, each branch is one lane.
+  void join_lane(Round& round, size_t stage, const std::vector<size_t>& before) {
+    Lane joined{.lag = plan_.stages[stage].lag, .stages = {}};
+    std::erase_if(round.branches, [&](const Branch& branch) {
+      const std::vector<size_t>& stages = branch.lanes[0].stages;
+      if (std::ranges::find_first_of(stages, before) == stages.end()) return false;
+      joined.stages.insert(joined.stages.end(), stages.begin(), stages.end());
+      return true;
+    });
+    std::ranges::sort(joined.stages);
+    joined.stages.push_back(stage);
+    round.branches.push_back({{std::move(joined)}});
+  }
+
+  /// Step 4.
+  void join_branches(Round& round) const {
+    std::vector<Branch> joined;
+    for (Branch& branch : round.branches) {
+      Lane& lane = branch.lanes[0];
+      const auto fits = std::ranges::find_if(joined, [&](const Branch& other) {
+        return alike(other.lanes[0], lane) && other.lanes.size() < most_lanes(lane);
+      });
+      if (fits == joined.end()) {
+        joined.push_back(std::move(branch));
+      } else {
+        fits->lanes.push_back(std::move(lane));
+      }
+    }
+    round.branches = std::move(joined);
+  }
+
+  bool alike(const Lane& a, const Lane& b) const {
+    return std::ranges::equal(a.stages, b.stages, [this](size_t left, size_t right) {
+      return std::ranges::equal(plan_.stages[left].launches, plan_.stages[right].launches,
+                                [this](const Launch& one, const Launch& other) {
+                                  const auto* shape = shape_of(one);
+                                  return shape != nullptr && shape == shape_of(other);
+                                });
+    });
+  }
+
+  /// Of a lane whose launches all have a shape.
+  size_t most_lanes(const Lane& lane) const {
+    size_t most = std::numeric_limits<size_t>::max();
+    for (const size_t stage : lane.stages) {
+      for (const Launch& launch : plan_.stages[stage].launches) {
+        most = std::min<size_t>(most, shape_of(launch)->most_instances);
+      }
+    }
+    return most;
+  }
+
+  /// Null: the launch goes alone.
+  const CudaFusedShape* shape_of(const Launch& launch) const {
+    const CudaFusedKernels::Parameters* parameters = nullptr;
+    if (const auto* one = std::get_if<FusedLaunch>(&launch)) parameters = &fused_.of(*one);
+    if (const auto* one = std::get_if<GemmLaunch>(&launch)) parameters = fused_.of(*one);
+    return parameters == nullptr ? nullptr : &fused_.shapes()[parameters->shape];
+  }
+
+  const Plan& plan_;
+  const CudaFusedKernels& fused_;
+  std::vector<Placed> placed_;
+  std::vector<Round> rounds_;
+};
+
+}  // namespace
+
+std::vector<Round> find_rounds(const Plan& plan, const CudaFusedKernels& fused, uint32_t sweep) {
+  return RoundFinder(plan, fused).run(sweep);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,41 @@
+/// In which order the stages of a sweep are launched in a wave, and which of them side by side.
+///
+/// A wave is run in rounds. Sequence stages of a round come first, one after the other, as each
+/// fills the GPU by itself. Its Step stages follow as lanes, which do not depend on one another:
+/// those of other lags, and within a lag those that touch nothing that the other writes. Two
+/// layers, lag 0 and 1, one round:
+///
+///     products of x    products of h0    │  h0[t]  │  h0[t + 1]  …     one branch of two lanes:
+///     each
+///                                        │  h1[t]  │  h1[t + 1]  …     launch is one for both
+///
+#pragma once
+
+#include <vector>
+
+#include "codegen/cuda/fused_kernels.h"
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// Step stages of one lag, each over all steps of its chunk, one after the other.
+struct Lane {
+  uint32_t lag = 0;
+  std::vector<size_t> stages;  // of the plan
+};
+
+/// Lanes that go step by step together. If there are several, all of their launches are alike one
+/// by one, and go as one.
+struct Branch {
+  std::vector<Lane> lanes;
+};
+
+struct Round {
+  std::vector<size_t> sequences;  // stages of the plan, in order
+  std::vector<Branch> branches;
+};
+
+/// Of one sweep. `fused` is that of the plan.
+std::vector<Round> find_rounds(const Plan& plan, const CudaFusedKernels& fused, uint32_t sweep);
+
+}  // namespace rnnc

@@ -1,0 +1,88 @@
+#include "tests/cpu/plan_maker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "runtime/cpu/cpu_executable.h"
+
+namespace rnnc::test {
+namespace {
+
+template <typename T>
+std::vector<T> as(const Values& values) {
+  return {values.begin(), values.end()};
+}
+
+template <typename T>
+T value_of(Result<T> result) {
+  RNNC_CHECK(result.has_value(), "{}", result.error().message);
+  return std::move(*result);
+}
+
+std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level) {
+  const std::string object = value_of(compile_object(plan, level));
+  const std::string tiles = value_of(compile_gemm_object(plan.dtype, level));
+  return value_of(CpuModule::load(plan, object, tiles, level));
+}
+
+template <typename T>
+std::vector<Values> run_typed(const Plan& plan, const Call& call, CpuLevel level) {
+  ThreadPools pools(call.threads);
+  const auto executable = value_of(CpuExecutable::create(plan, compile(plan, level), pools));
+  const auto bytes = static_cast<size_t>(workspace_bytes(plan, call.steps));
+  const AlignedMemory workspace = value_of(AlignedMemory::allocate(bytes));
+  std::fill_n(workspace.data(), bytes, std::byte{0xff});  // NaN
+
+  std::vector<std::vector<T>> outputs;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.role == Role::Output) {
+      outputs.emplace_back(buffer.width * call.steps * plan.batch, T{-9});
+    }
+  }
+  const std::vector<T> input = as<T>(call.input);
+  const std::vector<T> param = as<T>(call.param);
+  const std::vector<const void*> inputs = {input.data()};
+  const std::vector<const void*> params = {param.data()};
+  std::vector<void*> output_pointers;
+  for (auto& output : outputs) output_pointers.push_back(output.data());
+  ForwardArgs args;
+  args.steps = call.steps;
+  args.batch = plan.batch;
+  args.inputs = inputs;
+  args.params = params;
+  args.outputs = output_pointers;
+  const std::vector<const void*> initial_states(plan.states.size());
+  const std::vector<void*> final_states(plan.states.size());
+  args.initial_states = initial_states;
+  args.final_states = final_states;
+  args.workspace = workspace.data();
+  args.workspace_bytes = bytes;
+  if (!call.lengths.empty()) args.lengths = call.lengths.data();
+  if (!call.reset.empty()) args.reset = call.reset.data();
+  const Status status = executable->forward(args, true);
+  RNNC_CHECK(status.has_value(), "{}", status.error().message);
+  std::vector<Values> results;
+  for (const auto& output : outputs) results.emplace_back(output.begin(), output.end());
+  return results;
+}
+
+}  // namespace
+
+Values random_values(int64_t count) {
+  std::mt19937 generator(1);
+  std::uniform_int_distribution<int> uniform(-64, 64);
+  Values values(count);
+  for (double& value : values) value = uniform(generator) / 64.0;
+  return values;
+}
+
+std::vector<Values> run(const Plan& plan, const Call& call, CpuLevel level) {
+  const Status verified = verify(plan);
+  EXPECT_TRUE(verified) << verified.error().message;
+  return plan.dtype == DType::f64 ? run_typed<double>(plan, call, level)
+                                  : run_typed<float>(plan, call, level);
+}
+
+}  // namespace rnnc::test

@@ -1,0 +1,208 @@
+// Kernels of fused launches: how launches share them, their tiles, and that they compile without a
+// GPU. What they compute is tested in tests/gpu.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/fused_kernels.h"
+#include "codegen/cuda/fused_tile.h"
+#include "tests/cuda/fused_plans.h"
+
+namespace rnnc::test {
+namespace {
+
+class CudaFused : public testing::TestWithParam<FusedCase> {};
+
+// The architectures take turns.
+TEST_P(CudaFused, Compiles) {
+  static size_t turn = 0;
+  const std::string arch = supported_cuda_archs()[turn++ % supported_cuda_archs().size()];
+  const Plan plan = fused_plan(GetParam());
+  const CudaFusedKernels fused(plan);
+  ASSERT_EQ(fused.shapes().size(), 1u);
+  EXPECT_EQ(fused.shapes()[0].most_instances, GetParam().lags);
+  for (const Stage& stage : plan.stages) {
+    const auto& launch = std::get<FusedLaunch>(stage.launches[0]);
+    EXPECT_EQ(fused.of(launch).shape, 0u);
+    EXPECT_EQ(sizeof(CudaRows) + fused.of(launch).accesses.size() * sizeof(CudaAccess),
+              fused.shapes()[0].instance_bytes);
+  }
+  const Result<std::string> source = emit_cuda(plan);
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  const Result<std::string> cubin = compile_cubin(*source, arch);
+  EXPECT_TRUE(cubin.has_value()) << arch << "\n" << cubin.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaFused, testing::ValuesIn(fused_cases()),
+                         [](const auto& made) { return made.param.name; });
+
+FusedCase recurrent(DType dtype, int64_t batch, int64_t length) {
+  return {.name = "Recurrent",
+          .dtype = dtype,
+          .batch = batch,
+          .length = length,
+          .products = {{.k = length}}};
+}
+
+TEST(CudaFusedKernels, CopyAsMuchAtOnceAsAddressesAllow) {
+  const auto copies = [](DType dtype, int64_t length, Placement placement) {
+    FusedCase made = recurrent(dtype, 4, length);
+    made.operands = placement;
+    const Plan plan = fused_plan(made);
+    const std::string code = CudaFusedKernels(plan).code();
+    const size_t at = code.find("tile.copy_lefts<");
+    return code.substr(at + 16, code.find('>', at) - at - 16);
+  };
+  EXPECT_EQ(copies(DType::bf16, 64, Placement::Resident), "16");
+  EXPECT_EQ(copies(DType::bf16, 4, Placement::Resident), "8");
+  EXPECT_EQ(copies(DType::bf16, 6, Placement::Workspace), "4");
+  EXPECT_EQ(copies(DType::bf16, 7, Placement::Resident), "2");
+  EXPECT_EQ(copies(DType::f32, 7, Placement::Resident), "4");
+  // The caller's arrays may lie anywhere.
+  EXPECT_EQ(copies(DType::bf16, 64, Placement::Caller), "2");
+  EXPECT_EQ(copies(DType::f32, 64, Placement::Caller), "4");
+}
+
+TEST(CudaFusedKernels, DifferentSizesDoNotShareAKernel) {
+  Plan plan =
+      fused_plan({.name = "Two", .batch = 2, .length = 8, .products = {{.k = 8}}, .lags = 3});
+  EXPECT_EQ(CudaFusedKernels(plan).shapes().size(), 1u);
+  std::get<FusedLaunch>(plan.stages[1].launches[0]).products[0].k = 4;
+  const CudaFusedKernels fused(plan);
+  ASSERT_EQ(fused.shapes().size(), 2u);
+  EXPECT_EQ(fused.shapes()[0].most_instances, 2u);
+  EXPECT_EQ(fused.shapes()[1].most_instances, 1u);
+}
+
+struct ProductSizes {
+  int64_t n = 8;
+  int64_t k = 8;
+  bool transposed = false;
+  int64_t blocks = 1;
+  int64_t repeats = 1;
+  bool accumulate = false;
+};
+
+/// A Step stage with one product.
+Plan product_plan(int64_t batch, const ProductSizes& sizes) {
+  Plan plan = empty_plan(DType::f32, batch, 4);
+  GemmLaunch gemm;
+  gemm.n = sizes.n;
+  gemm.k = sizes.k;
+  gemm.transposed = sizes.transposed;
+  gemm.blocks = sizes.blocks;
+  gemm.repeats = sizes.repeats;
+  gemm.accumulate = sizes.accumulate;
+  gemm.left = add_buffer(plan, Extent::Batch, DType::f32, gemm.k * gemm.blocks);
+  gemm.weight =
+      add_buffer(plan, Extent::Invariant, DType::f32, gemm.k * gemm.n * gemm.blocks * gemm.repeats);
+  gemm.out = add_buffer(plan, Extent::Batch, DType::f32, gemm.n * gemm.blocks * gemm.repeats);
+  Stage stage;
+  stage.domain = Domain::Step;
+  stage.launches.emplace_back(gemm);
+  plan.stages.push_back(std::move(stage));
+  return plan;
+}
+
+TEST(CudaFusedKernels, DoProductsOfFewRows) {
+  for (const bool accumulate : {false, true}) {
+    const Plan plan =
+        product_plan(5, {.n = 24, .k = 40, .blocks = 2, .repeats = 3, .accumulate = accumulate});
+    const CudaFusedKernels fused(plan);
+    const auto& gemm = std::get<GemmLaunch>(plan.stages[0].launches[0]);
+    const CudaFusedKernels::Parameters* parameters = fused.of(gemm);
+    ASSERT_NE(parameters, nullptr);
+    const size_t of_repeat = accumulate ? 2 : 1;
+    ASSERT_EQ(parameters->accesses.size(), 3 * of_repeat + 2);
+    for (size_t i = 0; i < 3 * of_repeat; ++i) {
+      EXPECT_EQ(parameters->accesses[i].column, static_cast<int64_t>(i / of_repeat) * 48);
+      EXPECT_EQ(parameters->accesses[i].buffer, gemm.out.buffer);
+    }
+    EXPECT_EQ(parameters->accesses[3 * of_repeat].buffer, gemm.left.buffer);
+    const Result<std::string> cubin = compile_cubin(*emit_cuda(plan), "sm_90");
+    EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+  }
+}
+
+TEST(CudaFusedKernels, LeaveOtherProductsToTheLibrary) {
+  const auto is_ours = [](const Plan& plan) {
+    const CudaFusedKernels fused(plan);
+    return fused.of(std::get<GemmLaunch>(plan.stages[0].launches[0])) != nullptr;
+  };
+  EXPECT_TRUE(is_ours(product_plan(32, {})));
+  EXPECT_FALSE(is_ours(product_plan(33, {})));
+  EXPECT_FALSE(is_ours(product_plan(8, {.transposed = true})));
+  Plan sequence = product_plan(8, {});
+  sequence.stages[0].domain = Domain::Sequence;
+  EXPECT_FALSE(is_ours(sequence));
+}
+
+TEST(CudaFusedKernels, RefuseWhatNoBlockHolds) {
+  const Plan plan = fused_plan(
+      {.name = "Huge", .length = 2, .products = {{.k = 2, .members = 300}}, .results = 300});
+  const Result<std::string> source = emit_cuda(plan);
+  ASSERT_FALSE(source.has_value());
+  EXPECT_EQ(source.error().message,
+            "one step makes 300 products and touches 307 arrays at once; on a GPU at most 256 and "
+            "1000 work");
+}
+
+TEST(FusedTile, FitsEveryGpuAndCoversEverything) {
+  for (const auto& [dtype, tf32] : std::vector<std::pair<DType, bool>>{
+           {DType::f32, false}, {DType::f32, true}, {DType::bf16, false}}) {
+    for (const int64_t results : {1, 2, 3, 4, 5, 7, 17, 64, 256}) {
+      for (const int64_t length : {1, 3, 8, 100, 512, 2048}) {
+        for (const int64_t k : {1, 33, 64, 500, 1024, 20000}) {
+          for (const int64_t batch : {1, 7, 16, 33, 64, 1000}) {
+            FusedWork work;
+            work.dtype = dtype;
+            work.tf32 = tf32;
+            work.batch = batch;
+            work.segment_length = length;
+            work.results = results;
+            work.products = {{.k = k, .members = results}};
+            const FusedTile tile = choose_fused_tile(work);
+            const bool tensor_cores = work.tensor_cores();
+            EXPECT_LE(tile.shared_bytes(tensor_cores), 99 * 1024);
+            EXPECT_LE(tile.threads(), 256);
+            EXPECT_GE(tile.gates, results * tile.units);
+            EXPECT_GE(tile.tiles(work) * tile.units, length);
+            EXPECT_GE(tile.row_tiles(work) * tile.rows, batch);
+            // What fused.cuh asserts.
+            EXPECT_EQ(tile.gates % ((tensor_cores ? 16 : 8) * tile.warp_gates), 0);
+            EXPECT_EQ(tile.rows % ((tensor_cores ? 8 : 4) * tile.warp_rows), 0);
+            EXPECT_EQ(tile.slabs * (tensor_cores ? 2 : 8) % tile.warp_parts, 0);
+            EXPECT_LE(tile.left_stages, tile.weight_stages);
+            EXPECT_LE(tile.weight_stages, tile.stages);
+            EXPECT_GE(tile.left_stages, std::min<int64_t>(2, tile.stages));
+            EXPECT_GE(tile.stages * tile.stage_bytes(), work.k_bytes(work.products[0]));
+            EXPECT_LE(tile.thread_sums(), 64);
+          }
+        }
+      }
+    }
+  }
+}
+
+// One block per multiprocessor or nearly so, where the work allows.
+TEST(FusedTile, FillsTheGpu) {
+  FusedWork work;
+  work.dtype = DType::bf16;
+  work.batch = 16;
+  work.segment_length = 1024;
+  work.results = 4;
+  work.products = {{.k = 1024, .members = 4}};
+  EXPECT_EQ(choose_fused_tile(work).tiles(work), 128);
+  work.batch = 64;
+  work.segment_length = 512;
+  work.products = {{.k = 512, .members = 4}};
+  work.instances = 4;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    work.dtype = dtype;
+    const FusedTile tile = choose_fused_tile(work);
+    EXPECT_EQ(tile.tiles(work) * tile.row_tiles(work) * work.instances, 128);
+    EXPECT_EQ(tile.units, 16);
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,70 @@
+// Kernels of loop launches: their text, and that they compile without a GPU. What they compute is
+// tested in tests/gpu.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/loop_kernels.h"
+#include "tests/cuda/fused_plans.h"
+
+namespace rnnc::test {
+namespace {
+
+class CudaLoops : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaLoops, Compile) {
+  for (const auto& [dtype, batch, length] : std::vector<std::tuple<DType, int64_t, int64_t>>{
+           {DType::f32, 3, 7}, {DType::bf16, 64, 1024}, {DType::f16, 5, 33}}) {
+    const Result<std::string> source = emit_cuda(loop_plan(dtype, batch, length));
+    ASSERT_TRUE(source.has_value()) << source.error().message;
+    const Result<std::string> cubin = compile_cubin(*source, GetParam());
+    EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaLoops, testing::ValuesIn(supported_cuda_archs()),
+                         [](const auto& arch) { return arch.param; });
+
+TEST(CudaLoopKernels, TakePairsOfHalvesWhereThereAreEnough) {
+  const auto shape_of = [](DType dtype, int64_t batch, int64_t length) {
+    const Plan plan = loop_plan(dtype, batch, length);
+    return CudaLoopKernels(plan).shapes().at(0).shape;
+  };
+  EXPECT_EQ(shape_of(DType::bf16, 64, 1024).length, 512);
+  EXPECT_EQ(shape_of(DType::bf16, 8, 1024).length, 1024);
+  EXPECT_EQ(shape_of(DType::bf16, 128, 1023).length, 1023);
+  EXPECT_EQ(shape_of(DType::f32, 64, 1024).length, 1024);
+}
+
+TEST(CudaLoopKernels, StepInRegistersWithLoadsAhead) {
+  const Plan plan = loop_plan(DType::f32, 2, 40);
+  const std::string code = CudaLoopKernels(plan).code();
+  const auto has = [&code](const std::string& text) {
+    EXPECT_NE(code.find(text), std::string::npos) << text << "\n" << code;
+  };
+  has("t0 n0 = t0::load(a0);");        // a carry
+  has("const t3 i3 = t3::load(a3);");  // the same at every step
+  has("t2 q2[16];");                   // 8 bytes per step, 128 on their way
+  has("q2[d] = t2::load(a2 + later * d2);");
+  has("n0 = o5;");
+  has("n0.store(a5);");
+  has("if (e == 0) n1.store(a6);");  // a carry per row
+  // The kernel stands in the unit once: in its loop.
+  const Result<std::string> source = emit_cuda(plan);
+  ASSERT_TRUE(source.has_value());
+  EXPECT_EQ(source->find("k0("), std::string::npos);
+}
+
+TEST(CudaLoopKernels, LaunchesThatDifferInPlacesShareOne) {
+  Plan plan = loop_plan(DType::f32, 2, 40);
+  plan.stages.push_back(plan.stages[0]);
+  auto& second = std::get<LoopLaunch>(plan.stages[1].launches[0]);
+  second.accesses[2] = add_sequence(plan, Role::Input, 1, 80);
+  EXPECT_EQ(CudaLoopKernels(plan).shapes().size(), 1u);
+  second.accesses[2] = add_buffer(plan, Extent::Invariant, DType::f32, 40);
+  const CudaLoopKernels loops(plan);
+  EXPECT_EQ(loops.shapes().size(), 2u);
+  EXPECT_EQ(loops.of(second), 1u);
+}
+
+}  // namespace
+}  // namespace rnnc::test

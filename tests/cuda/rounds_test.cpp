@@ -1,0 +1,209 @@
+// Which stages of a wave run in which round, and which of them side by side.
+#include "runtime/cuda/rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/ranges.h>
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kWidth = 32;
+constexpr int64_t kBatch = 4;
+constexpr int64_t kChunk = 8;
+
+/// Layers h' = tanh(p + R @ h): a Sequence stage that makes p from the layer's input, and a Step
+/// stage.
+class RoundsTest : public testing::Test {
+ protected:
+  RoundsTest() {
+    plan_.batch = kBatch;
+    plan_.chunk = kChunk;
+    x_ = add_buffer(Placement::Caller, Extent::Steps, kWidth);
+    Kernel kernel;
+    kernel.length = kWidth;
+    kernel.arguments = {
+        {.vector = true}, {.vector = true, .product = true}, {.vector = true, .written = true}};
+    using Kind = Instruction::Kind;
+    const auto add = [&kernel](Kind kind, Op op, uint32_t argument,
+                               std::vector<uint32_t> operands) {
+      kernel.body.push_back({.kind = kind,
+                             .op = op,
+                             .vector = true,
+                             .argument = argument,
+                             .operands = std::move(operands)});
+    };
+    add(Kind::Load, {}, 0, {});
+    add(Kind::Load, {}, 1, {});
+    add(Kind::Scalar, Op::Add, 0, {0, 1});
+    add(Kind::Scalar, Op::Tanh, 0, {2});
+    add(Kind::Store, {}, 2, {3});
+    plan_.kernels = {kernel};
+  }
+
+  BufferId add_buffer(Placement placement, Extent extent, int64_t width, uint32_t history = 0) {
+    Buffer buffer;
+    buffer.placement = placement;
+    buffer.extent = extent;
+    buffer.width = width;
+    buffer.history = history;
+    buffer.offset = end_;
+    plan_.buffers.push_back(buffer);
+    end_ += byte_size(plan_, buffer);
+    return static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+
+  Access access(BufferId buffer, uint32_t delay = 0) const {
+    const Buffer& of = plan_.buffers[buffer];
+    return {buffer, delay, 0, of.extent == Extent::Invariant ? 0 : of.width};
+  }
+
+  struct Layer {
+    BufferId p = kNoBuffer;
+    BufferId h = kNoBuffer;
+  };
+  struct LayerOptions {
+    uint32_t lag = 0;
+    BufferId p = kNoBuffer;  // an own one
+  };
+
+  /// Of what `from` holds a wave before, if it lies behind.
+  Layer add_layer(BufferId from, LayerOptions options) {
+    Layer layer;
+    layer.p = options.p != kNoBuffer ? options.p
+                                     : add_buffer(Placement::Workspace, Extent::Chunk, kWidth);
+    layer.h = add_buffer(Placement::Resident, Extent::Chunk, kWidth, 1 + kChunk);
+    const auto weight = [this] {
+      return access(add_buffer(Placement::Resident, Extent::Invariant, kWidth * kWidth));
+    };
+    add_stage(Domain::Sequence, options.lag,
+              GemmLaunch{.left = access(from),
+                         .weight = weight(),
+                         .out = access(layer.p),
+                         .n = kWidth,
+                         .k = kWidth});
+    FusedLaunch fused;
+    fused.accesses = {access(layer.p), {}, access(layer.h)};
+    fused.products = {
+        {.left = access(layer.h, 1), .weight = weight(), .k = kWidth, .first_argument = 1}};
+    add_stage(Domain::Step, options.lag, fused);
+    return layer;
+  }
+
+  void add_stage(Domain domain, uint32_t lag, Launch launch) {
+    Stage stage;
+    stage.domain = domain;
+    stage.lag = lag;
+    stage.launches.push_back(std::move(launch));
+    plan_.stages.push_back(std::move(stage));
+  }
+
+  /// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the lanes 1 and 3; lanes of several
+  /// stages "(1 3)".
+  std::string rounds() const {
+    const CudaFusedKernels fused(plan_);
+    std::string text;
+    for (const Round& round : find_rounds(plan_, fused, 0)) {
+      text += text.empty() ? "" : "; ";
+      text += fmt::format("{} |", fmt::join(round.sequences, " "));
+      for (const Branch& branch : round.branches) {
+        std::string lanes;
+        for (const Lane& lane : branch.lanes) {
+          const bool several = lane.stages.size() > 1;
+          lanes += fmt::format("{}{}{}{}", lanes.empty() ? "" : "+", several ? "(" : "",
+                               fmt::join(lane.stages, " "), several ? ")" : "");
+        }
+        text += " " + lanes;
+      }
+    }
+    return text;
+  }
+
+  Plan plan_;
+  int64_t end_ = 0;
+  BufferId x_ = kNoBuffer;
+};
+
+TEST_F(RoundsTest, LayersOfOneShapeGoTogether) {
+  const Layer first = add_layer(x_, {.lag = 0});
+  const Layer second = add_layer(first.h, {.lag = 1});
+  add_layer(second.h, {.lag = 2});
+  EXPECT_EQ(rounds(), "0 2 4 | 1+3+5");
+}
+
+TEST_F(RoundsTest, WithoutLagsALayerWaitsForTheOneBelow) {
+  const Layer first = add_layer(x_, {});
+  add_layer(first.h, {});
+  EXPECT_EQ(rounds(), "0 | 1; 2 | 3");
+}
+
+TEST_F(RoundsTest, IndependentStagesOfOneLagGoTogether) {
+  add_layer(x_, {});
+  add_layer(x_, {});
+  EXPECT_EQ(rounds(), "0 2 | 1+3");
+}
+
+TEST_F(RoundsTest, NotIfTheyShareMemory) {
+  const Layer first = add_layer(x_, {});
+  const BufferId shared = add_buffer(Placement::Workspace, Extent::Chunk, kWidth);
+  plan_.buffers[shared].offset = plan_.buffers[first.p].offset;
+  add_layer(x_, {.p = shared});
+  EXPECT_EQ(rounds(), "0 | 1; 2 | 3");
+}
+
+TEST_F(RoundsTest, ResidentAndWorkspaceOffsetsAreNotCompared) {
+  const Layer first = add_layer(x_, {});
+  const BufferId elsewhere = add_buffer(Placement::Resident, Extent::Chunk, kWidth);
+  plan_.buffers[elsewhere].offset = plan_.buffers[first.p].offset;
+  add_layer(x_, {.p = elsewhere});
+  EXPECT_EQ(rounds(), "0 2 | 1+3");
+}
+
+// One writes the left half of an output's rows, the other the right half.
+TEST_F(RoundsTest, ColumnsOfOneBufferAreTwoPlaces) {
+  const BufferId both = add_buffer(Placement::Caller, Extent::Steps, 2 * kWidth);
+  add_layer(x_, {});
+  add_layer(x_, {});
+  for (const size_t stage : {1, 3}) {
+    auto& fused = std::get<FusedLaunch>(plan_.stages[stage].launches[0]);
+    fused.accesses[2] = access(both);
+    fused.accesses[2].column = stage == 1 ? 0 : kWidth;
+  }
+  EXPECT_EQ(rounds(), "0 2 | 1+3");
+  std::get<FusedLaunch>(plan_.stages[3].launches[0]).accesses[2].column = kWidth - 1;
+  EXPECT_EQ(rounds(), "0 2 | (1 3)");
+}
+
+// Step stages that depend on one another are one lane, each over its whole chunk.
+TEST_F(RoundsTest, DependentStepStagesAreOneLane) {
+  const Layer first = add_layer(x_, {});
+  add_layer(first.h, {});
+  plan_.stages.erase(plan_.stages.begin() + 2);
+  std::get<FusedLaunch>(plan_.stages[2].launches[0]).accesses[0] = access(first.h);
+  EXPECT_EQ(rounds(), "0 | (1 2)");
+}
+
+TEST_F(RoundsTest, OtherLaunchesAreBranchesOfTheirOwn) {
+  const Layer first = add_layer(x_, {.lag = 0});
+  add_layer(first.h, {.lag = 1});
+  ElementwiseLaunch copy;
+  copy.kernel = 1;
+  copy.accesses = {access(first.h, kChunk),
+                   access(add_buffer(Placement::Workspace, Extent::Chunk, kWidth))};
+  Kernel kernel;
+  kernel.length = kWidth;
+  kernel.arguments = {{.vector = true}, {.vector = true, .written = true}};
+  plan_.kernels.push_back(kernel);
+  add_stage(Domain::Step, 2, copy);
+  EXPECT_EQ(rounds(), "0 2 | 1+3 4");
+}
+
+TEST_F(RoundsTest, OfOtherSweepsAreNotTheirs) {
+  add_layer(x_, {});
+  add_layer(x_, {});
+  plan_.stages[2].sweep = plan_.stages[3].sweep = 1;
+  EXPECT_EQ(rounds(), "0 | 1");
+}
+
+}  // namespace
+}  // namespace rnnc

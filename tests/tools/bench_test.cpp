@@ -1,0 +1,172 @@
+/// `rnnc bench` and `rnnc bench ladder`: what they print and refuse; times are not looked at.
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "passes/pass_set.h"
+#include "tests/tools/tools_test.h"
+
+namespace rnnc::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Bench : public Tools {
+ protected:
+  Bench() {
+    directory_.write("lstm.rnn", R"(
+cell Cell[H](x: [H]) -> h {
+  state h, c: [H]
+  param W, U, R, V: [H, H]
+  param b: [H]
+  f = sigmoid(W @ x[t] + R @ h[t-1] + b)
+  g = tanh(U @ x[t] + V @ h[t-1])
+  c[t] = f * c[t-1] + (1 - f) * g
+  h[t] = tanh(c[t])
+}
+network Net[H, L](x: [H]) -> y {
+  y = x
+  for l in 0..L { y = Cell[H = H](y) }
+}
+)");
+  }
+
+  static std::string without_numbers(const std::string& text) {
+    return std::regex_replace(text, std::regex("[0-9.]+"), "#");
+  }
+
+  /// `rnnc bench … Net` with few steps and runs.
+  static std::vector<std::string> net(std::vector<std::string> words,
+                                      const std::vector<std::string>& more) {
+    const std::vector<std::string> shape = {"lstm.rnn", "--cell",    "Net",     "--dim",  "H=4",
+                                            "--dim",    "L=2",       "--batch", "3",      "--steps",
+                                            "5",        "--threads", "1",       "--runs", "1"};
+    words.insert(words.end(), shape.begin(), shape.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(Bench, HelpHasExamples) {
+  EXPECT_NE(good({"--help"}).find("\n  bench"), std::string::npos);
+  EXPECT_NE(good({"bench", "--help"}).find("\n  rnnc bench "), std::string::npos);
+  const std::string help = good({"bench", "ladder", "--help"});
+  EXPECT_NE(help.find("\n  rnnc bench ladder "), std::string::npos) << help;
+}
+
+TEST_F(Bench, UsageErrorsExitWith2) {
+  const std::string of_bench = "\nRun `rnnc bench --help` for more information.\n";
+  EXPECT_EQ(bad(2, {"bench"}), "FILE is required, or `ladder`" + of_bench);
+  EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--tf32"}),
+            "--tf32 is for f32 on a GPU, not for f32 on cpu" + of_bench);
+  const std::string of_ladder = "\nRun `rnnc bench ladder --help` for more information.\n";
+  EXPECT_EQ(bad(2, {"bench", "ladder", "--tf32"}),
+            "--tf32 is for f32 on a GPU, not for f32 on cpu" + of_ladder);
+  EXPECT_EQ(bad(2, {"bench", "ladder", "--devise", "cpu"}),
+            "unknown option `--devise` (did you mean `--device`?)" + of_ladder);
+  const std::vector<std::vector<std::string>> wrong = {
+      {"bench", "toy.rnn", "--dtype", "f8"},
+      {"bench", "toy.rnn", "--device", "gpu"},
+      {"bench", "toy.rnn", "--runs", "-1"},
+      {"bench", "toy.rnn", "--seconds", "x"},
+      {"bench", "toy.rnn", "--steps", "0"},
+      {"bench", "toy.rnn", "--passes", "hoist,sink"},
+      {"bench", "--device", "cpu", "ladder"},  // would go unheard
+      {"bench", "ladder", "--network", "tiny"},
+      {"bench", "ladder", "--batch", "8"},  // of what?
+      {"bench", "ladder", "--dim", "H=8"},
+      {"bench", "ladder", "toy.rnn", "--network", "small"},
+  };
+  for (const std::vector<std::string>& arguments : wrong) {
+    const std::string text = bad(2, arguments);
+    EXPECT_NE(text.find("--help"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Bench, ErrorsOfFilesExitWith1) {
+  EXPECT_EQ(bad(1, {"bench", "missing.rnn"}),
+            "rnnc: error: cannot read `missing.rnn`: No such file or directory\n");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"bench"}, {"bench", "ladder"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"toy.rnn", "--dim", "I=3"});
+    EXPECT_EQ(bad(1, arguments),
+              "rnnc: error: Toy: no value for dim `H`\n  give each with --dim NAME=NUMBER\n");
+  }
+}
+
+#ifdef RNNC_WITH_CPU
+TEST_F(Bench, TellsTheTimePerStep) {
+  EXPECT_EQ(without_numbers(good(net({"bench"}, {}))),
+            "time per step  # us (median of # runs of # steps)\n"
+            "predicted      # us\n"
+            "floor          # us\n"
+            "launches       # per run\n");
+
+  const Json json = Json::parse(good(net({"bench"}, {"--json", "-", "--passes", "none"})));
+  EXPECT_EQ(json["name"], "Net");
+  EXPECT_EQ(json["passes"], "none");
+  EXPECT_EQ(json["batch"], 3);
+  EXPECT_EQ(json["steps"], 5);
+  EXPECT_EQ(json["runs"], 1);
+  EXPECT_GT(json["microseconds_per_step"], 0);
+  EXPECT_GT(json["predicted_microseconds_per_step"], 0);
+  EXPECT_GT(json["floor_microseconds_per_step"], 0);
+  // Two layers, each with four products and at least as many other operations in every step.
+  EXPECT_GE(json["launches_per_call"], 5 * 2 * (4 + 4));
+}
+
+TEST_F(Bench, TellsTheTimeToCompile) {
+  const std::string text = good(net({"bench"}, {"--compile"}));
+  EXPECT_TRUE(text.starts_with("compile  ")) << text;
+  EXPECT_TRUE(text.ends_with(" ms from the kernel cache\n")) << text;
+  EXPECT_EQ(good(net({"bench"}, {"--compile", "--json", "c.json"})), "");
+  const Json json = Json::parse(TemporaryDirectory::read(directory_ / "c.json"));
+  EXPECT_GT(json["cold_seconds"], 0);
+  EXPECT_GT(json["cached_seconds"], 0);
+}
+
+TEST_F(Bench, LadderGoesFromNoPassToAll) {
+  const std::string text = good(net({"bench", "ladder"}, {"--json", "l.json", "--svg", "l.svg"}));
+  EXPECT_TRUE(text.starts_with("Net: B 3, T 5\n")) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("\nf32 on .*; floor [0-9.]+ us per step\n")))
+      << text;
+  const Json json = Json::parse(TemporaryDirectory::read(directory_ / "l.json"));
+  EXPECT_EQ(json["device"], "cpu");
+  ASSERT_EQ(json["networks"].size(), 1u);
+  const Json& rungs = json["networks"][0]["rungs"];
+  EXPECT_EQ(rungs.front()["passes"], "none");
+  EXPECT_EQ(rungs.back()["passes"], "all");
+  EXPECT_EQ(rungs.front()["speedup"], 1);
+  EXPECT_LT(rungs.back()["launches_per_call"], rungs.front()["launches_per_call"]);
+  const std::string svg = TemporaryDirectory::read(directory_ / "l.svg");
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n")) << svg;
+  EXPECT_NE(without_numbers(svg).find(">#x, # us</text>"), std::string::npos) << svg;
+  for (size_t i = 0; i < rungs.size(); ++i) {
+    const std::string name = rungs[i]["name"];
+    EXPECT_NE(text.find("\n" + name + " "), std::string::npos) << text;
+    EXPECT_LE(rungs[i]["difference"], json["networks"][0]["allowed_difference"]);
+    const bool same_plan = rungs[i]["same_plan"];
+    EXPECT_EQ(svg.find(">" + name + "<") == std::string::npos, same_plan) << svg;
+    if (i == 0) continue;
+    // Each rung keeps what the ones before it had.
+    const PassSet before = *PassSet::parse(std::string(rungs[i - 1]["passes"]));
+    const PassSet now = *PassSet::parse(std::string(rungs[i]["passes"]));
+    EXPECT_NE(before, now) << name;
+    for (const PassInfo& info : all_passes()) {
+      EXPECT_TRUE(!before.has(info.pass) || now.has(info.pass)) << name << " lost " << info.name;
+    }
+    if (!same_plan) continue;
+    EXPECT_EQ(rungs[i]["microseconds_per_step"], rungs[i - 1]["microseconds_per_step"]);
+  }
+}
+
+TEST_F(Bench, WritesWhereItCan) {
+  EXPECT_EQ(bad(1, net({"bench"}, {"--json", "no/place.json"})),
+            "rnnc: error: cannot write `no/place.json`: `no`: No such file or directory\n");
+  EXPECT_EQ(bad(1, net({"bench", "ladder"}, {"--svg", "no/place.svg"})),
+            "rnnc: error: cannot write `no/place.svg`: `no`: No such file or directory\n");
+}
+#endif
+
+}  // namespace
+}  // namespace rnnc::test

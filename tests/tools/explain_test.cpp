@@ -1,0 +1,253 @@
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/tools/explain_support.h"
+
+namespace rnnc::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Explain : public Tools {
+ protected:
+  /// Of two layers of a tanh cell, so that there is a wavefront.
+  Json network(std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(),
+                     {"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch", "4"});
+    return explain(arguments);
+  }
+  Json explain(std::vector<std::string> arguments) const {
+    arguments.emplace_back("--json");
+    return Json::parse(good(arguments));
+  }
+  Explain() { directory_.write("net.rnn", kNetwork); }
+};
+
+/// Launches that do not belong to a Once stage.
+std::vector<Json> launches_of_steps(const Json& explanation) {
+  std::vector<Json> launches;
+  for (const Json& stage : explanation["stages"]) {
+    if (stage["domain"] == "once") continue;
+    for (const Json& launch : stage["launches"]) launches.push_back(launch);
+  }
+  return launches;
+}
+
+TEST_F(Explain, TextSaysStagesWithReasonsAndLaunches) {
+  const std::string text = good({"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4", "--batch",
+                                 "2", "--steps", "10", "--device", "cuda"});
+  for (const char* part : {
+           "Toy: f32, batch 2, 10 steps in chunks of 10, passes all\n",
+           "  inputs  x [3]\n  params  2 arrays, 16 elements\n  states  h [4]\n  outputs h [4]\n",
+           "the step graph: 1 product, 3 elementwise operations, 0 reductions\n",
+           "time-parallel (sequence)\n  no recurrence passes through it: 10 steps of a chunk at "
+           "once\n",
+           "W @ x[t]\n      library GEMM, 20 rows x 4 x 3\n",
+           ": h, elementwise (sequence)\n  tanh makes it nonlinear; no product or reduction inside",
+           "a loop over the steps of a chunk, one thread per sequence and channel",
+           "\nWaves: 1 chunk of 10 steps, 1 wave\n",
+           "\nMemory\n  workspace",
+       }) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+  }
+}
+
+TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
+  const std::string text = good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch",
+                                 "4", "--steps", "64", "--chunk", "16"});
+  for (const char* part : {
+           "Stage 1: once a call (once)\n  depends on params and constants alone\n",
+           "Cell.0.{R, S} @ Cell.0.h[t-1]",
+           "merged: 2 products in one, of ",
+           "fused: the elementwise work follows each product where it is: no result in memory",
+           "the product with Cell.0.R [8, 8] mixes its units",
+           ", dense, 1 phase",
+           "stages of 2 lags side by side, the last 1 chunk behind the first",
+           "without passes: ",
+       }) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+  }
+}
+
+TEST_F(Explain, CountsArithmeticExactly) {
+  const Json launch = launches_of_steps(explain(
+      {"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4", "--batch", "2", "--steps", "10"}))[0];
+  EXPECT_EQ(launch["kind"], "product");
+  EXPECT_EQ(launch["weights"], Json({"W"}));
+  EXPECT_EQ(launch["cost"]["flops"], 2 * 10 * 2 * 4 * 3);
+  EXPECT_EQ(launch["cost"]["bytes"], 4 * (10 * 2 * 3 + 4 * 3 + 10 * 2 * 4));
+  EXPECT_EQ(launch["runs"], 1);
+}
+
+TEST_F(Explain, TotalsAreThoseOfTheLaunches) {
+  const Json all = network({"--steps", "64", "--chunk", "16"});
+  double launches = 0;
+  double flops = 0;
+  for (const Json& launch : launches_of_steps(all)) {
+    const double runs = launch["runs"];
+    launches += runs * launch["count"].get<double>();
+    flops += runs * launch["cost"]["flops"].get<double>();
+    EXPECT_GE(launch["cost"]["seconds"], launch["cost"]["floor_seconds"]);
+  }
+  EXPECT_EQ(all["totals"]["launches"], launches);
+  EXPECT_NEAR(all["totals"]["flops"], flops, 1e-9 * flops);
+  EXPECT_GT(all["totals"]["seconds"], 0.0);
+  EXPECT_GT(all["naive"]["launches"], 2 * launches);
+  EXPECT_TRUE(network({"--passes", "none"})["naive"].is_null());
+}
+
+TEST_F(Explain, WavesRunEveryStageOnEveryChunkInTurn) {
+  const Json all = network({"--steps", "60", "--chunk", "16"});
+  const Json& waves = all["waves"];
+  EXPECT_EQ(waves["chunks"], 4);
+  EXPECT_EQ(waves["lags"], 1);
+  EXPECT_EQ(waves["total"], 5);
+  std::map<int, std::set<int>> chunks;  // by stage
+  std::map<std::pair<int, int>, double> ends;
+  for (const Json& bar : waves["bars"]) {
+    const Json& stage = all["stages"][bar["stage"].get<size_t>()];
+    EXPECT_EQ(bar["wave"].get<int>(), bar["chunk"].get<int>() + stage["lag"].get<int>());
+    EXPECT_TRUE(chunks[bar["stage"]].insert(bar["chunk"].get<int>()).second);
+    double& end = ends[{bar["wave"], stage["lag"]}];
+    EXPECT_GE(bar["start"], end * (1 - 1e-9)) << "of one lag, one after the other";
+    end = bar["start"].get<double>() + bar["seconds"].get<double>();
+  }
+  for (size_t i = 0; i < all["stages"].size(); ++i) {
+    const bool once = all["stages"][i]["domain"] == "once";
+    EXPECT_EQ(chunks[static_cast<int>(i)].size(), once ? 0U : 4U);
+  }
+}
+
+TEST_F(Explain, TheTimelineEndsWithThePredictedCall) {
+  for (const auto& [steps, device] : {std::pair("16", "cuda"), std::pair("60", "cuda"),
+                                      std::pair("64", "cpu"), std::pair("60", "cpu")}) {
+    const Json all = network({"--steps", steps, "--chunk", "16", "--device", device});
+    double end = 0;
+    for (const Json& bar : all["waves"]["bars"]) {
+      end = std::max(end, bar["start"].get<double>() + bar["seconds"].get<double>());
+    }
+    const double seconds = all["totals"]["seconds"];
+    EXPECT_LE(end, seconds * (1 + 1e-9)) << "after the last wave values still move";
+    EXPECT_GE(end, 0.9 * seconds);
+  }
+}
+
+TEST_F(Explain, LongCallsShowTheirFirstWaves) {
+  const Json all = network({"--steps", "16000", "--chunk", "16"});
+  EXPECT_EQ(all["waves"]["total"], 1001);
+  EXPECT_EQ(all["waves"]["cut"], true);
+  EXPECT_LE(all["waves"]["bars"].size(), 2000U);
+  EXPECT_EQ(network()["waves"]["cut"], false);
+}
+
+TEST_F(Explain, MemoryAddsUp) {
+  const Json all = network({"--steps", "64", "--chunk", "16"});
+  const Json& memory = all["memory"];
+  EXPECT_LE(memory["live_bytes"], memory["workspace_bytes_fixed"]);
+  EXPECT_LE(memory["workspace_bytes_fixed"], memory["fixed_bytes_without_reuse"]);
+  EXPECT_EQ(memory["workspace_bytes"].get<int64_t>(),
+            memory["workspace_bytes_fixed"].get<int64_t>() +
+                64 * memory["workspace_bytes_per_step"].get<int64_t>());
+  const int64_t arrays = 2 * 64 * 4 * 8 + 2 * 2 * 4 * 8 + 2 * (4 * 8 * 8 + 8);  // elements
+  EXPECT_EQ(memory["caller_bytes"], 4 * arrays);
+  int64_t end = 0;
+  for (const Json& block : memory["blocks"]) {
+    EXPECT_LE(block["first"], block["last"]);
+    EXPECT_LT(block["last"], memory["launches"]);
+    EXPECT_LT(block["stage"].get<size_t>(), all["stages"].size());
+    if (block["place"] != "workspace") continue;
+    end = std::max(end, block["offset"].get<int64_t>() + block["bytes"].get<int64_t>());
+  }
+  EXPECT_EQ(end, memory["workspace_bytes_fixed"]);
+}
+
+TEST_F(Explain, GraphsBeforeAndAfter) {
+  const Json graphs = explain({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8"})["graphs"];
+  std::map<std::string, int> before;
+  std::set<std::string> stages;
+  for (const Json& node : graphs["before"]["nodes"]) {
+    ++before[node["kind"]];
+    stages.insert(node["stage"]);
+  }
+  const std::map<std::string, int> expected = {{"input", 1},   {"param", 10},       {"state", 2},
+                                               {"product", 8}, {"elementwise", 18}, {"constant", 1},
+                                               {"output", 1}};
+  EXPECT_EQ(before, expected);
+  EXPECT_EQ(stages, std::set<std::string>({"once", "parallel", "Cell.0.h", "Cell.1.h"}));
+  int through_time = 0;
+  for (const Json& edge : graphs["before"]["edges"]) through_time += edge["through_time"] ? 1 : 0;
+  EXPECT_EQ(through_time, 2);
+
+  // What comes before a node is listed before it; launches are as many as the plan's.
+  for (const char* name : {"before", "simplified", "after"}) {
+    for (const Json& edge : graphs[name]["edges"]) {
+      if (!edge["through_time"].get<bool>()) {
+        EXPECT_LT(edge["from"], edge["to"]) << name;
+      }
+    }
+  }
+  int products = 0;
+  for (const Json& node : graphs["after"]["nodes"]) products += node["kind"] == "product" ? 1 : 0;
+  EXPECT_EQ(products, 4);
+}
+
+TEST_F(Explain, TakesDeviceTypeAndPasses) {
+  const Json cuda = network({"--device", "cuda", "--dtype", "bf16", "--passes", "-merge"});
+  EXPECT_EQ(cuda["machine"]["kind"], "cuda");
+  EXPECT_EQ(cuda["dtype"], "bf16");
+  EXPECT_EQ(cuda["passes"].get<std::string>().find("merge"), std::string::npos);
+  EXPECT_EQ(network({"--threads", "3"})["machine"]["kind"], "cpu");
+  EXPECT_EQ(network({"--device", "cuda", "--tf32"})["tf32"], true);
+  const Json features = network({"--lengths", "--resets"});
+  EXPECT_GT(features["graphs"]["simplified"]["nodes"].size(),
+            features["graphs"]["before"]["nodes"].size());
+}
+
+TEST_F(Explain, ReversedLayersHaveSweeps) {
+  const std::string file =
+      std::string(RNNC_SOURCE_DIR) + "/examples/networks/bidirectional_gru.rnn";
+  const Json all = explain({"explain", file, "--dim", "F=8", "--dim", "H=8", "--dim", "L=2"});
+  uint32_t sweeps = 0;
+  for (const Json& stage : all["stages"]) {
+    sweeps = std::max(sweeps, stage["sweep"].get<uint32_t>() + 1);
+  }
+  EXPECT_GT(sweeps, 1U);
+  EXPECT_EQ(all["waves"]["total"].get<uint32_t>(), sweeps * all["waves"]["chunks"].get<uint32_t>());
+}
+
+TEST_F(Explain, WritesWholeFilesOrNone) {
+  const std::vector<std::string> toy = {"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), toy.begin(), toy.end());
+    return more;
+  };
+  EXPECT_EQ(good(with({"-o", "toy.txt"})), "");
+  EXPECT_EQ(TemporaryDirectory::read(directory_ / "toy.txt"), good(toy));
+  const std::vector<std::string> before = directory_.list();
+  EXPECT_EQ(bad(1, with({"--html", "-o", "no/place"})),
+            "rnnc: error: cannot write `no/place`: `no`: No such file or directory\n");
+  EXPECT_EQ(bad(1, {"explain", "toy.rnn", "--dim", "I=3", "--html", "-o", "page.html"}),
+            "rnnc: error: Toy: no value for dim `H`\n  give each with --dim NAME=NUMBER\n");
+  EXPECT_EQ(directory_.list(), before);
+}
+
+TEST_F(Explain, RefusesWhatDoesNotGoTogether) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4"});
+    return more;
+  };
+  const std::string help = "\nRun `rnnc explain --help` for more information.\n";
+  EXPECT_EQ(bad(2, with({"--tf32"})), "--tf32 is for f32 on a GPU, not for f32 on cpu" + help);
+  EXPECT_EQ(bad(2, with({"--threads", "2", "--device", "cuda"})),
+            "--threads is for the CPU, not for cuda" + help);
+  EXPECT_NE(bad(2, with({"--json", "--html"})).find("--json excludes --html"), std::string::npos);
+  EXPECT_EQ(bad(1, with({"--dtype", "bf16"})),
+            "rnnc: error: the CPU has no code for dtype bf16; it takes f32 and f64\n");
+  EXPECT_EQ(bad(1, with({"--dtype", "f64", "--device", "cuda"})),
+            "rnnc: error: CUDA has no code for dtype f64; it takes f32, bf16 and f16\n");
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cmath>
+
+#include "passes/build_plan.h"
+#include "passes/cost.h"
+#include "runtime/backend.h"
+#include "runtime/files.h"
+#include "tools/bench.h"
+#include "tools/command.h"
+#include "tools/random_weights.h"
+
+namespace rnnc::tools {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+std::string check_device(const std::string& text) {
+  const Result<Device> device = Device::parse(text);
+  return device ? "" : device.error().message;
+}
+
+/// Weights and, in [-1, 1], inputs.
+Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape) {
+  RunArgs args;
+  Result<std::vector<NamedArray>> params = random_weights(signature.params, kSeed);
+  if (!params) return tl::unexpected(params.error());
+  args.params = std::move(*params);
+  for (ArrayInfo input : signature.inputs) {
+    input.shape.insert(input.shape.begin(), {shape.steps, shape.batch});
+    args.inputs.push_back({input.name, random_array(input, 1, kSeed)});
+  }
+  return args;
+}
+
+int64_t count_launches(const Plan& plan, int64_t steps) {
+  int64_t count = 0;
+  for (const Stage& stage : plan.stages) {
+    const int64_t chunks = (steps + plan.chunk - 1) / plan.chunk;
+    const int64_t times = stage.domain == Domain::Step       ? steps
+                          : stage.domain == Domain::Sequence ? chunks
+                                                             : 0;
+    count += times * std::ssize(stage.launches);
+  }
+  return count;
+}
+
+/// How many calls of `step_seconds` a step are timed.
+int choose_runs(const BenchOptions& options, const BenchShape& shape, double step_seconds) {
+  if (options.runs > 0) return options.runs;
+  const double call_seconds = std::max(step_seconds * static_cast<double>(shape.steps), 1e-9);
+  return static_cast<int>(std::clamp(options.seconds / call_seconds, 5.0, 1000.0));
+}
+
+Status time_runs(Runner& runner, const BenchOptions& options, const BenchShape& shape,
+                 Measurement& measured) {
+  // Clocks rise and caches fill before what counts.
+  const Result<double> first = runner.time_per_step(1);
+  if (!first) return tl::unexpected(first.error());
+  measured.runs = choose_runs(options, shape, *first);
+  const Result<double> warm = runner.time_per_step((measured.runs + 3) / 4);
+  if (!warm) return tl::unexpected(warm.error());
+  measured.runs = choose_runs(options, shape, *warm);
+  const Result<double> median = runner.time_per_step(measured.runs);
+  if (!median) return tl::unexpected(median.error());
+  measured.seconds_per_step = *median;
+  return {};
+}
+
+}  // namespace
+
+void add_bench_options(CLI::App& command, BenchOptions& options) {
+  command.add_option("--device", options.device, "cpu, cuda or cuda:1")
+      ->type_name("DEVICE")
+      ->check(check_device)
+      ->capture_default_str();
+  add_dtype(command, options.dtype, "Element type to run in");
+  command.add_flag("--tf32", options.tf32, "Let products of f32 on a GPU round to TF32");
+  command.add_option("--threads", options.threads, "CPU threads; 0: one per hardware thread")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command.add_option("--runs", options.runs, "Calls to time; 0: as many as fit into --seconds")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--seconds", options.seconds, "Time for each measurement")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command.add_option("--json", options.json, "Write JSON to this file, or to the terminal for -")
+      ->type_name("FILE");
+}
+
+std::string check_usage(const BenchOptions& options) {
+  if (!options.tf32 || (options.dtype == "f32" && options.device != "cpu")) return "";
+  return fmt::format("--tf32 is for f32 on a GPU, not for {} on {}", options.dtype, options.device);
+}
+
+CompileOptions compile_options(const BenchOptions& options) {
+  CompileOptions compile;
+  compile.device = Device::parse(options.device).value();
+  compile.dtype = dtype_of(options.dtype);
+  compile.allow_tf32 = options.tf32;
+  compile.threads = options.threads;
+  compile.cache_directory = cache_directory();
+  return compile;
+}
+
+Status check_json(const BenchOptions& options) {
+  if (options.json.empty() || options.json == "-") return {};
+  return check_writable(options.json);
+}
+
+Status write_json(const BenchOptions& options, const nlohmann::json& json) {
+  const std::string text = json.dump(2) + "\n";
+  return options.json == "-" ? print(text) : write_file(options.json, text);
+}
+
+void add_bench_shape(CLI::App& command, BenchShape& shape) {
+  const auto add = [&command](const std::string& flag, int64_t& value, const std::string& help) {
+    command.add_option(flag, value, help)
+        ->type_name("NUMBER")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->capture_default_str();
+  };
+  add("--batch", shape.batch, "Batch size");
+  add("--steps", shape.steps, "Steps of a call");
+}
+
+Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,
+                                   const BenchShape& shape) {
+  Result<Program> program = Program::compile(graph, options);
+  if (!program) return tl::unexpected(program.error());
+  Machine machine = program->backend().machine();
+  Result<Plan> plan = build_plan(graph, {.dtype = options.dtype,
+                                         .batch = shape.batch,
+                                         .max_steps = shape.steps,
+                                         .tf32 = options.allow_tf32,
+                                         .passes = options.passes,
+                                         .machine = machine});
+  if (!plan) return tl::unexpected(plan.error());
+  return BenchProgram{std::move(*program), std::move(*plan), std::move(machine)};
+}
+
+Prediction predict(const BenchProgram& bench, int64_t steps) {
+  const Cost cost = cost_of(bench.plan, steps, bench.machine);
+  return {.seconds_per_step = cost.seconds / static_cast<double>(steps),
+          .floor_seconds_per_step = cost.floor_seconds / static_cast<double>(steps),
+          .launches = count_launches(bench.plan, steps)};
+}
+
+Result<Measurement> measure(Program& program, const BenchShape& shape,
+                            const BenchOptions& options) {
+  const Result<RunArgs> args = random_args(program.signature(), shape);
+  if (!args) return tl::unexpected(args.error());
+  Runner runner(program);
+  Result<RunResult> result = runner.run(*args);
+  if (!result) return tl::unexpected(result.error());
+  Measurement measured{.result = std::move(*result)};
+  if (Status status = time_runs(runner, options, shape, measured); !status) {
+    return tl::unexpected(status.error());
+  }
+  return measured;
+}
+
+}  // namespace rnnc::tools

@@ -1,0 +1,292 @@
+#include "tools/explain/describe_launch.h"
+
+#include <algorithm>
+
+#include "ir/plan_touches.h"
+
+namespace rnnc::tools {
+namespace {
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
+
+/// Scalar ops and reductions of a kernel with how many of each, in order of appearance.
+std::vector<std::pair<std::string, int>> operations_of(const Kernel& kernel) {
+  std::vector<std::pair<std::string, int>> operations;
+  for (const Instruction& instruction : kernel.body) {
+    if (instruction.kind != Instruction::Kind::Scalar &&
+        instruction.kind != Instruction::Kind::Reduce) {
+      continue;
+    }
+    const std::string name(info(instruction.op).name);
+    const auto found = std::ranges::find(operations, name, &std::pair<std::string, int>::first);
+    if (found == operations.end()) {
+      operations.emplace_back(name, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  return operations;
+}
+
+int operation_count(const LaunchInfo& info) {
+  int count = 0;
+  for (const auto& [name, times] : info.operations) count += times;
+  return count;
+}
+
+/// Elements of a row that an argument has.
+int64_t length_of(const Kernel& kernel, size_t argument) {
+  return kernel.arguments[argument].vector ? kernel.length : 1;
+}
+
+/// Most kernels read a few arrays; of those that read many some will do.
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  if (names.size() <= kMost + 1) return join_names(names);
+  return fmt::format("{} and {} more", join_names({names.begin(), names.begin() + kMost}),
+                     names.size() - kMost);
+}
+
+bool has_reduction(const Kernel& kernel) {
+  return std::ranges::any_of(
+      kernel.body, [](const Instruction& i) { return i.kind == Instruction::Kind::Reduce; });
+}
+
+}  // namespace
+
+std::string plural(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  if (names.size() < 2) return names.empty() ? "" : names.front();
+  size_t common = names.front().rfind('.') + 1;  // 0 where there is no dot
+  while (common > 0 && !std::ranges::all_of(names, [&](const std::string& name) {
+           return name.starts_with(names.front().substr(0, common));
+         })) {
+    common = common < 2 ? 0 : names.front().rfind('.', common - 2) + 1;
+  }
+  const bool numbers = std::ranges::any_of(names, [&](const std::string& name) {
+    return common < name.size() && name[common] >= '0' && name[common] <= '9';
+  });
+  if (common == 0 || numbers) return fmt::format("{}", fmt::join(names, ", "));
+  std::vector<std::string> rest;
+  for (const std::string& name : names) rest.push_back(name.substr(common));
+  return fmt::format("{}{{{}}}", names.front().substr(0, common), fmt::join(rest, ", "));
+}
+
+LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
+    : plan_(plan), machine_(machine) {
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain != Domain::Once) continue;
+    for (const Launch& launch : stage.launches) {
+      const auto* copy = std::get_if<CopyLaunch>(&launch);
+      if (copy == nullptr) continue;
+      const int64_t begin = copy->target.column;
+      std::string name = join_names(weights_in(copy->source, copy->rows * copy->columns));
+      if (copy->transposed) name += "^T";
+      parts_[copy->target.buffer].push_back({begin, begin + copy->rows * copy->columns, name});
+    }
+  }
+}
+
+LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) const {
+  LaunchInfo info = std::visit([&](const auto& one) { return describe_as(stage, one); }, launch);
+  for (const Touch& touch : touches(plan_, launch)) {
+    add_once(touch.write ? info.writes : info.reads, value(stage, touch.access, touch.count));
+  }
+  if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+    info.writes = {array(copy->target.buffer)};
+  } else {
+    add_hoisted(stage, info);
+  }
+  return info;
+}
+
+std::vector<std::string> LaunchDescriber::weights_in(const Access& weight, int64_t count) const {
+  std::vector<std::string> names;
+  if (const auto found = parts_.find(weight.buffer); found != parts_.end()) {
+    for (const Part& part : found->second) {
+      const bool inside = part.begin < weight.column + count && part.end > weight.column;
+      if (inside) add_once(names, part.name);
+    }
+  }
+  if (names.empty()) names.push_back(plan_.buffers[weight.buffer].name);
+  return names;
+}
+
+std::string LaunchDescriber::value(const Stage& stage, const Access& access, int64_t count) const {
+  const Buffer& buffer = plan_.buffers[access.buffer];
+  if (buffer.extent == Extent::Invariant) return join_names(weights_in(access, count));
+  if (buffer.extent == Extent::Batch) return buffer.name;
+  const int64_t steps = delay(stage, access);
+  return steps == 0 ? buffer.name + "[t]" : fmt::format("{}[t-{}]", buffer.name, steps);
+}
+
+std::string LaunchDescriber::array(BufferId id) const {
+  return join_names(weights_in({.buffer = id}, plan_.buffers[id].width));
+}
+
+int64_t LaunchDescriber::delay(const Stage& stage, const Access& access) const {
+  const Buffer& buffer = plan_.buffers[access.buffer];
+  // What stages of other lags wrote lies chunks back.
+  const int64_t chunks =
+      buffer.extent == Extent::Chunk ? int64_t{stage.lag} - int64_t{buffer.lag} : 0;
+  return access.delay - chunks * plan_.chunk;
+}
+
+std::string LaunchDescriber::rows(const Stage& stage, int64_t once_rows) const {
+  switch (stage.domain) {
+    case Domain::Once:
+      return plural(once_rows, "row");
+    case Domain::Sequence:
+      return plural(plan_.chunk * plan_.batch, "row");
+    case Domain::Step:
+      break;
+  }
+  return plural(plan_.batch, "row");
+}
+
+void LaunchDescriber::add_kernel(uint32_t kernel, LaunchInfo& info) const {
+  info.operations = operations_of(plan_.kernels[kernel]);
+  const int count = operation_count(info);
+  if (count > 1) info.notes.push_back({"fused", fmt::format("{} operations in one kernel", count)});
+}
+
+void LaunchDescriber::add_hoisted(const Stage& stage, LaunchInfo& info) const {
+  if (stage.domain == Domain::Once) {
+    info.notes.push_back({"hoisted", "of params alone: once a call, and kept while they stay"});
+  } else if (stage.domain == Domain::Sequence && stage.recurrence == RecurrenceClass::None &&
+             plan_.chunk > 1) {
+    info.notes.push_back(
+        {"hoisted",
+         fmt::format("waits for no step: all {} steps of a chunk at once", plan_.chunk)});
+  }
+}
+
+// ---- One kind of launch each ----
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ElementwiseLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = "elementwise";
+  const Kernel& kernel = plan_.kernels[launch.kernel];
+  info.strategy =
+      has_reduction(kernel) ? "a kernel of rows, with reductions" : "elementwise kernel";
+  add_kernel(launch.kernel, info);
+  std::vector<std::string> written;
+  std::vector<std::string> read;
+  for (size_t i = 0; i < launch.accesses.size(); ++i) {
+    add_once(kernel.arguments[i].written ? written : read,
+             value(stage, launch.accesses[i], length_of(kernel, i)));
+  }
+  info.what = join_names(written);
+  if (!read.empty()) info.what += " from " + first_names(read);
+  if (info.operations.empty()) info.strategy = "elementwise kernel that moves values";
+  info.summary = fmt::format("kernel of {}", plural(operation_count(info), "operation"));
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const GemmLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = "product";
+  const int64_t columns = launch.n * launch.blocks * launch.repeats;
+  info.weights = weights_in(launch.weight, columns * launch.k);
+  const bool library = machine_ == Machine::Kind::Cuda;
+  info.strategy = fmt::format("{}, {} x {} x {}{}{}{}",
+                              stage.domain == Domain::Step ? "GEMM in each step"
+                              : library                    ? "library GEMM"
+                                                           : "packed GEMM",
+                              rows(stage, launch.once_rows), launch.n, launch.k,
+                              launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "",
+                              launch.repeats > 1 ? fmt::format(", {} of them", launch.repeats) : "",
+                              launch.accumulate ? ", added to what is there" : "");
+  info.summary = plural(static_cast<int64_t>(info.weights.size()), "product");
+  info.what = fmt::format("{} @ {}", join_names(info.weights),
+                          value(stage, launch.left, launch.k * launch.blocks));
+  if (info.weights.size() > 1) {
+    info.notes.push_back(
+        {"merged", fmt::format("{} in one, of {} stacked", plural(info.weights.size(), "product"),
+                               join_names(info.weights))});
+  }
+  if (launch.accumulate) info.notes.push_back({"merged", "adds to a sum in its place"});
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const FusedLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = "fused";
+  const Kernel& kernel = plan_.kernels[launch.kernel];
+  std::vector<std::string> terms;
+  std::vector<std::string> sizes;
+  int64_t products = 0;
+  for (const FusedLaunch::Product& product : launch.products) {
+    const std::vector<std::string> weights =
+        weights_in(product.weight, product.members * kernel.length * product.k);
+    for (const std::string& name : weights) add_once(info.weights, name);
+    terms.push_back(fmt::format("{} @ {}", join_names(weights),
+                                value(stage, product.left, product.k * product.blocks)));
+    sizes.push_back(
+        fmt::format("{} x {}{}", product.members * kernel.length, product.k,
+                    product.blocks > 1 ? fmt::format(", {} blocks", product.blocks) : ""));
+    products += product.members;
+  }
+  info.strategy =
+      fmt::format("fused step product, {} x {}", rows(stage, 1), fmt::join(sizes, " and "));
+  add_kernel(launch.kernel, info);
+  std::vector<std::string> written;
+  for (size_t i = 0; i < launch.accesses.size(); ++i) {
+    if (kernel.arguments[i].written)
+      add_once(written, value(stage, launch.accesses[i], length_of(kernel, i)));
+  }
+  info.what = fmt::format("{} from {}", join_names(written), fmt::join(terms, " and "));
+  info.summary = fmt::format("{} + {}", plural(products, "product"),
+                             plural(operation_count(info), "operation"));
+  if (products > 1) {
+    info.notes.push_back({"merged", fmt::format("{} in one, of {}", plural(products, "product"),
+                                                join_names(info.weights))});
+  }
+  info.notes.push_back(
+      {"fused", "the elementwise work follows each product where it is: no result in memory"});
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const LoopLaunch& launch) const {
+  LaunchInfo info = describe_as(stage, ElementwiseLaunch{launch.kernel, launch.accesses});
+  info.kind = "loop";
+  info.summary = fmt::format("loop of {}", plural(operation_count(info), "operation"));
+  info.strategy = "a loop over the steps of a chunk, one thread per sequence and channel";
+  info.notes.push_back(
+      {"fused", fmt::format("{} steps in one launch, {} carried in registers", plan_.chunk,
+                            plural(static_cast<int64_t>(launch.carries.size()), "state"))});
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage&, const CopyLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "copy";
+  info.strategy = launch.transposed ? "transposing copy" : "copy";
+  info.weights = weights_in(launch.source, launch.rows * launch.columns);
+  info.what = "a copy of " + join_names(info.weights);
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ReverseLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "reverse";
+  info.strategy = "copy, each sequence from its last step to its first";
+  info.what = value(stage, launch.source, launch.width) + " backwards";
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage&, const MaskLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "mask";
+  info.strategy = "mask";
+  info.what = launch.kind == MaskLaunch::Kind::Valid ? "1 for steps that a sequence has, else 0"
+                                                     : "1 where a sequence begins anew, else 0";
+  return info;
+}
+
+}  // namespace rnnc::tools

@@ -1,0 +1,79 @@
+// Stages as cards, launches as rows of their tables.
+
+const PER_RUN = { once: 'a call', sequence: 'a chunk', step: 'a step' };
+const CLASS_TEXT = {
+  linear: 'every update is affine in its states',
+  elementwise: 'no product or reduction inside: each channel on its own',
+  block: 'block-diagonal products: each block on its own',
+  dense: 'every unit of a step needs others of the step before',
+};
+
+function operationsText(operations) {
+  return Object.entries(operations).map(([name, n]) => n === 1 ? name : `${n} ${name}`).join(', ');
+}
+
+function launchNotes(launch) {
+  const notes = launch.notes.map((note) => html('li', {}, [
+    html('b', {}, note.kind), ` ${note.text}`,
+  ]));
+  const operations = operationsText(launch.operations);
+  if (operations) notes.push(html('li', {}, [html('b', {}, 'operations'), ` ${operations}`]));
+  return notes.length ? html('ul', {}, notes) : '';
+}
+
+function launchRow(launch, callSeconds) {
+  const { cost } = launch;
+  const share = callSeconds > 0 ? cost.seconds * launch.runs / callSeconds : 0;
+  const percent = `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const number = (text) => html('td', { class: 'number' }, text);
+  return html('tr', { class: 'launch', 'data-id': launch.id }, [
+    html('td', { class: 'mono' }, launch.id),
+    html('td', {}, [
+      html('div', { class: 'what' }, launch.what),
+      html('div', { class: 'strategy' }, launch.strategy),
+      launchNotes(launch),
+    ]),
+    number(flopText(cost.flops)),
+    number(bytesText(cost.bytes)),
+    html('td', { class: 'number' }, [
+      timeText(cost.seconds),
+      html('div', { class: 'share', title: `${percent} of a call` },
+           html('i', { style: `width: ${Math.min(100, 100 * share)}%` })),
+    ]),
+    number(timeText(cost.floor_seconds)),
+    html('td', {}, html('span', { class: 'bound' }, launch.bound)),
+    number(countText(launch.runs)),
+  ]);
+}
+
+function stageCard(stage, callSeconds) {
+  const badges = [html('span', { class: 'badge' }, stage.domain)];
+  if (stage.recurrence !== 'none') {
+    badges.unshift(html('span', { class: 'badge class', title: CLASS_TEXT[stage.recurrence] },
+                        stage.recurrence));
+  }
+  const badge = (text) => badges.push(html('span', { class: 'badge' }, text));
+  if (stage.phases > 0) badge(plural(stage.phases, 'phase'));
+  if (stage.lag > 0) badge(`lag ${stage.lag}`);
+  if (stage.sweep > 0) badge(`sweep ${stage.sweep}`);
+  const columns = ['', 'computes', 'arithmetic', 'bytes', `time ${PER_RUN[stage.domain]}`, 'floor',
+    'bound', 'runs a call'];
+  const isNumber = (name) => !['', 'computes', 'bound'].includes(name);
+  const rows = stage.launches.map((launch) => launchRow(launch, callSeconds));
+  return html('article', { class: 'card', style: stageStyle(stageKey(stage)) }, [
+    html('div', { class: 'head' }, [
+      html('h3', {}, [`${stage.id}  ${stage.title}`, ...badges]),
+      html('p', {}, stage.reason),
+    ]),
+    html('div', { class: 'scroll' }, html('table', {}, [
+      html('thead', {}, html('tr', {}, columns.map((name) => (
+        html('th', { scope: 'col', class: isNumber(name) ? 'number' : '' }, name))))),
+      html('tbody', {}, rows),
+    ])),
+  ]);
+}
+
+function drawSchedule(data) {
+  byId('stages').append(...data.stages.map((stage) => stageCard(
+      stage, stage.domain === 'once' ? data.once.seconds : data.totals.seconds)));
+}
