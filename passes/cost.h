@@ -13,8 +13,8 @@ struct Cost {
   double seconds = 0;  // predicted
   /// Arithmetic and memory alone, with data that stay in cache at its rate.
   double floor_seconds = 0;
-  double arithmetic_seconds =
-      0;  // the part of arithmetic in it: equal, or less where memory is the limit
+  /// Arithmetic alone: the floor, or less where memory is the limit.
+  double arithmetic_seconds = 0;
 };
 
 /// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.

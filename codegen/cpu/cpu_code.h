@@ -27,8 +27,10 @@ using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64
 /// out[r * out_stride + j] = (add_to_out ? itself : 0) + sum over i < k of
 /// left[r * left_stride + i] * panel[i * panel_columns + j]. The sum runs over i in order, fused
 /// multiply-adds where the host has them, so an element's bits depend on its row and column alone.
+/// Cache line i from `next` on is asked for meanwhile; any address will do.
 using CpuGemmTile = void (*)(const void* left, int64_t left_stride, const void* panel, void* out,
-                             int64_t out_stride, int64_t k, int64_t columns, int64_t add_to_out);
+                             int64_t out_stride, int64_t k, int64_t columns, int64_t add_to_out,
+                             const void* next);
 
 /// The matrix product kernels of a module. Weights are packed in panels of `panel_columns` columns.
 struct CpuGemm {

@@ -1,6 +1,7 @@
 // A tile keeps rows x vectors sums in registers. For every k it loads the panel's vectors once and
 // multiplies them with one broadcast element of each row. Panels are contiguous in that order, so
-// the weights stream through once per tile whatever their shape.
+// the weights stream through once per tile whatever their shape. What comes next is prefetched on
+// the way, a line for every k: a few tiles bring a panel nearer while they compute.
 //
 // Why not a library: on one core of an AMD EPYC (Zen 4, AVX-512), f32, weights packed once,
 // microseconds, tiles / OpenBLAS 0.3.21 / oneDNN 2.6.3 (which pack at every call):
@@ -29,6 +30,7 @@ namespace {
 using llvm::Value;
 
 constexpr int kVectorsPerPanel = 4;
+constexpr int kCacheLine = 64;
 
 class TileEmitter {
  public:
@@ -70,7 +72,7 @@ void TileEmitter::emit() {
   llvm::Type* integer = builder_.getInt64Ty();
   auto* type = llvm::FunctionType::get(
       builder_.getVoidTy(),
-      {pointer, integer, pointer, pointer, integer, integer, integer, integer}, false);
+      {pointer, integer, pointer, pointer, integer, integer, integer, integer, pointer}, false);
   function_ =
       llvm::Function::Create(type, llvm::Function::ExternalLinkage, gemm_tile_name(rows_), module_);
   function_->setDoesNotThrow();
@@ -111,6 +113,11 @@ void TileEmitter::emit_sums() {
         builder_.CreateAlignedLoad(element_, builder_.CreateInBoundsGEP(element_, row, i), align_);
     elements.push_back(builder_.CreateVectorSplat(lanes_, element));
   }
+  Value* line = builder_.CreateInBoundsGEP(builder_.getInt8Ty(), function_->getArg(8),
+                                           builder_.CreateMul(i, builder_.getInt64(kCacheLine)));
+  builder_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {line->getType()},
+      {line, builder_.getInt32(0), builder_.getInt32(2), builder_.getInt32(1)});
   Value* panel_row = builder_.CreateInBoundsGEP(
       element_, panel, builder_.CreateMul(i, builder_.getInt64(kVectorsPerPanel * lanes_)));
   totals_.resize(sums_.size());

@@ -5,6 +5,7 @@
 // expm1, and tanh through it, stay accurate near zero. The degree is the least at which the first
 // term left out is below a tenth of a unit in the last place.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "codegen/cpu/vector_math.h"
 
@@ -40,7 +41,7 @@ VectorMath::ExpParts VectorMath::split_exp(Value* x) {
     factorial /= k + 1;
     q = multiply_add(q, r, constant(1 / factorial));
   }
-  return {n, multiply_add(builder_.CreateFMul(r, r), q, r)};
+  return {rounded, n, multiply_add(builder_.CreateFMul(r, r), q, r)};
 }
 
 Value* VectorMath::power_of_two(Value* n) {
@@ -54,6 +55,15 @@ Value* VectorMath::power_of_two(Value* n) {
 Value* VectorMath::exp(Value* x) {
   // Beyond these bounds the result is 0 or infinity, and the scaling below gives that.
   const ExpParts parts = split_exp(single_ ? clamp(x, -104, 89) : clamp(x, -746, 710));
+  if (host_.vector_bits == 512) {
+    Value* all = llvm::ConstantInt::get(builder_.getIntNTy(type_->getNumElements()), -1, true);
+    Value* sum = builder_.CreateFAdd(parts.p, constant(1));
+    const auto scale = single_ ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
+                               : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512;
+    constexpr int kCurrentRounding = 4;
+    return builder_.CreateIntrinsic(
+        scale, {}, {sum, parts.rounded, sum, all, builder_.getInt32(kCurrentRounding)});
+  }
   // Two steps, since 2^n may be subnormal or beyond the largest number where the result is not.
   Value* half = builder_.CreateAShr(parts.n, llvm::ConstantInt::get(integers_, 1));
   Value* rest = builder_.CreateSub(parts.n, half);

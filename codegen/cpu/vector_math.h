@@ -34,7 +34,8 @@ class VectorMath {
  private:
   /// exp(x) = 2^n * (1 + p).
   struct ExpParts {
-    llvm::Value* n;  // vector of integers as wide as the elements
+    llvm::Value* rounded;  // n
+    llvm::Value* n;        // as integers as wide as the elements
     llvm::Value* p;
   };
   ExpParts split_exp(llvm::Value* x);

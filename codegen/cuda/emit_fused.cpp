@@ -20,18 +20,23 @@ constexpr int64_t kMostValuesAhead = 48;
 
 class FusedEmitter {
  public:
-  FusedEmitter(const Kernel& kernel, const std::vector<FusedProduct>& products,
-               const FusedWork& work, const FusedTile& tile, const CudaFusedShape& shape)
-      : kernel_(kernel), products_(products), work_(work), tile_(tile), shape_(shape) {
+  FusedEmitter(const FusedKernel& fused, const FusedWork& work, const FusedTile& tile,
+               const CudaFusedShape& shape)
+      : kernel_(fused.kernel),
+        products_(fused.products),
+        optional_(fused.optional),
+        work_(work),
+        tile_(tile),
+        shape_(shape) {
     uint32_t results = 0;
     uint32_t arrays = 0;
-    for (const Kernel::Argument& argument : kernel.arguments) {
+    for (const Kernel::Argument& argument : kernel_.arguments) {
       places_.push_back(argument.product ? results++ : arrays++);
     }
     arrays_ = arrays;
     items_ = (tile.units * tile.rows + tile.threads() - 1) / tile.threads();
     int64_t loads = 0;
-    for (const Instruction& instruction : kernel.body) loads += is_array_load(instruction) ? 1 : 0;
+    for (const Instruction& instruction : kernel_.body) loads += is_array_load(instruction) ? 1 : 0;
     ahead_ = loads * items_ <= kMostValuesAhead;
   }
 
@@ -238,6 +243,9 @@ class FusedEmitter {
              }));
         break;
       case Kind::Store:
+        if (optional_.contains(instruction.argument)) {
+          line("    if (rnnc_is_array(here.access[{}]))", places_[instruction.argument]);
+        }
         line("    {}rnnc_store({}, {});",
              kernel_.arguments[instruction.argument].vector ? "" : "if (e == 0) ",
              place(instruction.argument), value(instruction.operands[0]));
@@ -257,6 +265,7 @@ class FusedEmitter {
 
   const Kernel& kernel_;
   const std::vector<FusedProduct>& products_;
+  const std::set<uint32_t>& optional_;
   const FusedWork& work_;
   const FusedTile& tile_;
   const CudaFusedShape& shape_;
@@ -270,10 +279,9 @@ class FusedEmitter {
 
 }  // namespace
 
-std::string emit_fused_kernel(const Kernel& kernel, const std::vector<FusedProduct>& products,
-                              const FusedWork& work, const FusedTile& tile,
-                              const CudaFusedShape& shape) {
-  return FusedEmitter(kernel, products, work, tile, shape).emit();
+std::string emit_fused_kernel(const FusedKernel& fused, const FusedWork& work,
+                              const FusedTile& tile, const CudaFusedShape& shape) {
+  return FusedEmitter(fused, work, tile, shape).emit();
 }
 
 }  // namespace rnnc

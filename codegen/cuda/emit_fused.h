@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 
 namespace rnnc {
 
-/// What launches that share a kernel have in common, beside the elementwise kernel.
+/// A product of launches that share a kernel.
 struct FusedProduct {
   int64_t k = 0;
   int64_t blocks = 1;
@@ -22,9 +23,14 @@ struct FusedProduct {
   friend auto operator<=>(const FusedProduct&, const FusedProduct&) = default;
 };
 
+struct FusedKernel {
+  Kernel kernel;
+  std::vector<FusedProduct> products;
+  std::set<uint32_t> optional;  // written arguments that some launches have no array for
+};
+
 /// The function `shape.name`, to stand behind fused.cuh.
-std::string emit_fused_kernel(const Kernel& kernel, const std::vector<FusedProduct>& products,
-                              const FusedWork& work, const FusedTile& tile,
-                              const CudaFusedShape& shape);
+std::string emit_fused_kernel(const FusedKernel& fused, const FusedWork& work,
+                              const FusedTile& tile, const CudaFusedShape& shape);
 
 }  // namespace rnnc

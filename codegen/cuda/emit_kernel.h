@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "codegen/cuda/kernel_traits.h"
 #include "ir/plan.h"
 
 namespace rnnc {
 
 /// The function named `cuda_kernel_name(index)`. Only numbers of the plan go into the text: names
 /// come from users and may be anything.
-std::string emit_cuda_kernel(const Kernel& kernel, size_t index);
+std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits);
 
 }  // namespace rnnc

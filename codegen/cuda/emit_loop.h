@@ -17,7 +17,7 @@ struct LoopTraits {
   bool aligned = true;          // items of every array are surely aligned to their size together
 };
 
-/// The function `shape.name`, to stand behind loop.cuh.
+/// The function `shape.name`, to stand behind the prelude.
 std::string emit_loop_kernel(const Kernel& kernel, const LoopTraits& traits,
                              const CudaLoopShape& shape);
 

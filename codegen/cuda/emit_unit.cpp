@@ -6,29 +6,6 @@
 #include "codegen/cuda/prelude.h"
 
 namespace rnnc {
-namespace {
-
-/// By kernel: whether a launch runs it as it stands. The kernels of fused and loop launches are
-/// parts of others.
-std::vector<bool> launched_kernels(const Plan& plan) {
-  std::vector<bool> launched(plan.kernels.size(), false);
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
-        launched[kernel->kernel] = true;
-      }
-    }
-  }
-  for (const StatePlan& state : plan.states) {
-    for (const ElementwiseLaunch* launch :
-         {&state.init_given, &state.init_declared, &state.write_final}) {
-      launched[launch->kernel] = true;
-    }
-  }
-  return launched;
-}
-
-}  // namespace
 
 Result<std::string> emit_cuda(const Plan& plan) {
   if (plan.dtype == DType::f64) {
@@ -46,11 +23,11 @@ Result<std::string> emit_cuda(const Plan& plan) {
   unit += fused.code();
   unit += CudaLoopKernels(plan).code();
   if (has_sequence_kernels(plan)) unit += kCudaSequence;
-  const std::vector<bool> launched = launched_kernels(plan);
+  const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    if (!launched[i]) continue;
+    if (!traits[i]) continue;
     unit += '\n';
-    unit += emit_cuda_kernel(plan.kernels[i], i);
+    unit += emit_cuda_kernel(plan.kernels[i], i, *traits[i]);
   }
   return unit;
 }

@@ -152,8 +152,8 @@ class rnnc_fused_tile {
   template <int First, int Members, int Copy>
   __device__ __forceinline__ void copy_weights(int stage, const char* base, int start, int k_bytes,
                                                unsigned length, unsigned unit, unsigned unit_end) {
-    constexpr int kLow = low(First);
-    constexpr int kHigh = high(First + Members);
+    constexpr int kLow = whole_tiles_before(First * Units);
+    constexpr int kHigh = whole_tiles_before((First + Members) * Units + kTileGates - 1);
     copy_stage<kHigh - kLow, Copy>(
         weights_at(stage), kLow, base, start, k_bytes, [&](int gate) -> rnnc_word {
           const int member = gate / Units - First;
@@ -176,9 +176,9 @@ class rnnc_fused_tile {
   template <int First, int Members>
   __device__ __forceinline__ void multiply(int stage) {
     if constexpr (kTensorCores) {
-      multiply_on_tensor_cores<low(First), high(First + Members)>(stage);
+      multiply_on_tensor_cores<First * Units, (First + Members) * Units>(stage);
     } else {
-      multiply_exactly<low(First), high(First + Members)>(stage);
+      multiply_exactly<First * Units, (First + Members) * Units>(stage);
     }
   }
 
@@ -210,10 +210,20 @@ class rnnc_fused_tile {
   static_assert(LeftStages <= WeightStages && WeightStages <= Stages, "rings");
   static_assert(LeftStages >= 2 || LeftStages == Stages, "rings that turn have two places");
 
-  // The gates of some results, in whole tiles.
-  static constexpr __device__ int low(int first) { return first * Units / kTileGates * kTileGates; }
-  static constexpr __device__ int high(int end) {
-    return (end * Units + kTileGates - 1) / kTileGates * kTileGates;
+  static constexpr __device__ int whole_tiles_before(int gate) {
+    return gate / kTileGates * kTileGates;
+  }
+
+  // Whether the tile that begins at `gate` has some of [Begin, End), or others beside them. A
+  // product adds nothing to what is not its own: not even zero times a left operand, which may be
+  // infinite.
+  template <int Begin, int End>
+  static constexpr __device__ bool has_some(int gate) {
+    return gate + kTileGates > Begin && gate < End;
+  }
+  template <int Begin, int End>
+  static constexpr __device__ bool has_others(int gate) {
+    return gate < Begin || gate + kTileGates > End;
   }
 
   // Where byte `byte` of a row of a stage lies. The 16-byte runs of a slab change places from row
@@ -249,7 +259,7 @@ class rnnc_fused_tile {
   }
 
   // Lane 4 * i + j reads 16 bytes of rows i of each tile, the j-th of 64 along k.
-  template <int Low, int High>
+  template <int Begin, int End>
   __device__ __forceinline__ void multiply_on_tensor_cores(int stage) {
     const unsigned char* weights = rnnc_shared + weights_at(stage);
     const unsigned char* lefts = rnnc_shared + lefts_at(stage);
@@ -264,18 +274,33 @@ class rnnc_fused_tile {
 #pragma unroll
       for (int g = 0; g < kGateTiles; ++g) {
         const int gate = (warp_gate() * kGateTiles + g) * 16;
-        if (gate < Low || gate >= High) continue;
+        if (!has_some<Begin, End>(gate)) continue;
         unsigned low_rows[4];
         unsigned high_rows[4];
         read(low_rows, weights + place(gate + lane() / 4, byte));
         read(high_rows, weights + place(gate + lane() / 4 + 8, byte));
+        const auto add_to = [&](float (&sums)[kRowTiles][kTileSums]) {
 #pragma unroll
-        for (int r = 0; r < kRowTiles; ++r) {
-          rnnc_multiply_tile<Engine>(sums_[g][r], low_rows, high_rows, left[r]);
-        }
+          for (int r = 0; r < kRowTiles; ++r) {
+            rnnc_multiply_tile<Engine>(sums[r], low_rows, high_rows, left[r]);
+          }
 #pragma unroll
-        for (int r = 0; r < kRowTiles; ++r) {
-          rnnc_multiply_tile<Engine>(sums_[g][r], low_rows + 2, high_rows + 2, left[r] + 2);
+          for (int r = 0; r < kRowTiles; ++r) {
+            rnnc_multiply_tile<Engine>(sums[r], low_rows + 2, high_rows + 2, left[r] + 2);
+          }
+        };
+        if (!has_others<Begin, End>(gate)) {
+          add_to(sums_[g]);
+        } else {
+          float sums[kRowTiles][kTileSums] = {};
+          add_to(sums);
+#pragma unroll
+          for (int s = 0; s < kTileSums; ++s) {
+            const int own = gate + lane() / 4 + s / 2 * 8;
+            if (own < Begin || own >= End) continue;
+#pragma unroll
+            for (int r = 0; r < kRowTiles; ++r) sums_[g][r][s] += sums[r][s];
+          }
         }
       }
     }
@@ -296,7 +321,7 @@ class rnnc_fused_tile {
   }
 
   // Each lane reads 4 elements of one row per tile.
-  template <int Low, int High>
+  template <int Begin, int End>
   __device__ __forceinline__ void multiply_exactly(int stage) {
     static_assert(WarpGates == 1 || kTensorCores, "every warp has all gates");
     const unsigned char* weights = rnnc_shared + weights_at(stage);
@@ -308,7 +333,7 @@ class rnnc_fused_tile {
       float left[kRowTiles][4];
 #pragma unroll
       for (int g = 0; g < kGateTiles; ++g) {
-        if (g * 8 >= Low && g * 8 < High) {
+        if (has_some<Begin, End>(g * 8)) {
           read(weight[g], weights + place(g * 8 + lane_gate(), byte));
         }
       }
@@ -320,7 +345,9 @@ class rnnc_fused_tile {
       for (int e = 0; e < 4; ++e) {
 #pragma unroll
         for (int g = 0; g < kGateTiles; ++g) {
-          if (g * 8 < Low || g * 8 >= High) continue;
+          if (!has_some<Begin, End>(g * 8)) continue;
+          const int own = g * 8 + lane_gate();
+          if (has_others<Begin, End>(g * 8) && (own < Begin || own >= End)) continue;
 #pragma unroll
           for (int r = 0; r < kRowTiles; ++r) {
             sums_[g][r][0] = fmaf(weight[g][e], left[r][e], sums_[g][r][0]);

@@ -23,8 +23,9 @@ class CudaFusedKernels {
   /// What a launch's parameters are made of.
   struct Parameters {
     uint32_t shape = 0;  // index; launches with the same one may be instances of one launch
-    /// Of each kernel argument that is no product's result, then `left` and `weight` of each
-    /// product. `CudaAccess::per_step` of weights is 0.
+    /// Of each array that the shape's kernel loads, of each that it stores, and then `left` and
+    /// `weight` of each product. Without a buffer where other launches of the shape store something
+    /// that this one does not. `CudaAccess::per_step` of weights is 0.
     std::vector<Access> accesses;
   };
   const Parameters& of(const FusedLaunch& launch) const { return parameters_.at(&launch); }

@@ -16,6 +16,7 @@ inline constexpr int kCudaFirstSlot = 2;
 
 /// Where an array lies; `rnnc_access`. `slot` < 0: `address` is row 0's. Else row 0 lies `address`
 /// bytes, and `per_step` bytes times word 0 of the parameter block, from the address in that slot.
+/// As it is made: no array, which a launch may have in the place of one that others store to.
 struct CudaAccess {
   int64_t address = 0;
   int64_t per_step = 0;

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "codegen/cuda/emit_loop.h"
-#include "codegen/cuda/prelude.h"
 
 namespace rnnc {
 namespace {
@@ -65,7 +64,6 @@ CudaLoopKernels::CudaLoopKernels(const Plan& plan) {
       if (!is_new) continue;
       shapes_.push_back({.name = fmt::format("l{}", shapes_.size()),
                          .shape = {.length = kernel.length / traits.items, .threads = kThreads}});
-      if (code_.empty()) code_ += kCudaLoop;
       code_ += '\n';
       code_ += emit_loop_kernel(kernel, traits, shapes_.back());
     }

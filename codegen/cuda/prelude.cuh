@@ -90,9 +90,16 @@ static __device__ __forceinline__ float rnnc_sin(float a) {
 static __device__ __forceinline__ float rnnc_cos(float a) {
   return cosf(a);
 }
+// Within an ulp, and without the branch that a division has: in chains of dependent work the paths
+// of a warp would take turns.
+static __device__ __forceinline__ float rnnc_reciprocal(float a) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+  return result;
+}
 // exp(-a) overflows to infinity below -88, where the true result is below 1e-38: it becomes 0.
 static __device__ __forceinline__ float rnnc_sigmoid(float a) {
-  return 1.0f / (1.0f + expf(-a));
+  return rnnc_reciprocal(1.0f + expf(-a));
 }
 static __device__ __forceinline__ float rnnc_silu(float a) {
   return a * rnnc_sigmoid(a);
@@ -168,6 +175,11 @@ struct rnnc_access {
   int slot;
 };
 
+// Whether there is an array at all: an instance of a fused launch may lack what others store.
+static __device__ __forceinline__ bool rnnc_is_array(const rnnc_access& access) {
+  return access.address != 0 || access.slot >= 0;
+}
+
 // Rows of a launch; blocks of one blockIdx.y take `per_slice` of them.
 struct rnnc_rows {
   const rnnc_word* frame;
@@ -182,7 +194,9 @@ static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc
                                               unsigned row) {
   rnnc_word address = access.address;
   if (access.slot >= 0) address += frame[2 + access.slot] + frame[0] * access.per_step;
-  return reinterpret_cast<T*>(address) + row * access.stride;
+  T* const place = reinterpret_cast<T*>(address) + row * access.stride;
+  __builtin_assume(__isGlobal(place));  // loads and stores need not find out
+  return place;
 }
 
 // Whether the launch has anything to do.
@@ -192,6 +206,110 @@ static __device__ __forceinline__ bool rnnc_is_due(const rnnc_rows& rows) {
   const rnnc_word step = rows.frame[0] + rows.step;
   return step >= 0 && step < rows.frame[1];
 }
+
+// ---- Packets: neighbouring elements of a row as they lie in memory. ----
+
+template <int Bytes>
+struct rnnc_bits;
+template <>
+struct rnnc_bits<2> {
+  typedef unsigned short type;
+};
+template <>
+struct rnnc_bits<4> {
+  typedef unsigned type;
+};
+template <>
+struct rnnc_bits<8> {
+  typedef uint2 type;
+};
+template <>
+struct rnnc_bits<16> {
+  typedef uint4 type;
+};
+
+static __device__ __forceinline__ void rnnc_to_words(unsigned bits, unsigned* words) {
+  words[0] = bits;
+}
+static __device__ __forceinline__ void rnnc_to_words(uint2 bits, unsigned* words) {
+  words[0] = bits.x;
+  words[1] = bits.y;
+}
+static __device__ __forceinline__ void rnnc_to_words(uint4 bits, unsigned* words) {
+  words[0] = bits.x;
+  words[1] = bits.y;
+  words[2] = bits.z;
+  words[3] = bits.w;
+}
+static __device__ __forceinline__ void rnnc_to_bits(const unsigned* words, unsigned short* bits) {
+  *bits = static_cast<unsigned short>(words[0]);
+}
+static __device__ __forceinline__ void rnnc_to_bits(const unsigned* words, unsigned* bits) {
+  *bits = words[0];
+}
+static __device__ __forceinline__ void rnnc_to_bits(const unsigned* words, uint2* bits) {
+  *bits = make_uint2(words[0], words[1]);
+}
+static __device__ __forceinline__ void rnnc_to_bits(const unsigned* words, uint4* bits) {
+  *bits = make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// Loaded and stored at once where they are Aligned to their size. Before `set` all are zero.
+template <typename T, int Items, bool Aligned>
+struct rnnc_packet {
+  typedef typename rnnc_bits<sizeof(T) * Items>::type bits_type;
+  typedef typename rnnc_bits<sizeof(T)>::type element_bits;
+  static constexpr int kPerWord = 4 / sizeof(T);
+  unsigned words[(Items + kPerWord - 1) / kPerWord];
+
+  static __device__ __forceinline__ rnnc_packet load(const T* from) {
+    rnnc_packet result = {};
+    if constexpr (Aligned) {
+      rnnc_to_words(*reinterpret_cast<const bits_type*>(from), result.words);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Items; ++i) {
+        result.set_bits(i, reinterpret_cast<const element_bits*>(from)[i]);
+      }
+    }
+    return result;
+  }
+  __device__ __forceinline__ void store(T* to) const {
+    if constexpr (Aligned) {
+      rnnc_to_bits(words, reinterpret_cast<bits_type*>(to));
+    } else {
+#pragma unroll
+      for (int i = 0; i < Items; ++i) {
+        reinterpret_cast<element_bits*>(to)[i] = static_cast<element_bits>(get_bits(i));
+      }
+    }
+  }
+  __device__ __forceinline__ float get(int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return __uint_as_float(words[i]);
+    } else {
+      const T value = {static_cast<unsigned short>(get_bits(i))};
+      return rnnc_load(&value);
+    }
+  }
+  __device__ __forceinline__ void set(int i, float value) {
+    if constexpr (sizeof(T) == 4) {
+      words[i] = __float_as_uint(value);
+    } else {
+      T rounded;
+      rnnc_store(&rounded, value);
+      set_bits(i, rounded.bits);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ unsigned get_bits(int i) const {
+    return words[i / kPerWord] >> (8 * sizeof(T) * (i % kPerWord));
+  }
+  __device__ __forceinline__ void set_bits(int i, unsigned bits) {
+    words[i / kPerWord] |= bits << (8 * sizeof(T) * (i % kPerWord));
+  }
+};
 
 // ---- Programmatic dependent launch. ----
 

@@ -7,7 +7,6 @@ namespace rnnc {
 
 extern const std::string_view kCudaPrelude;   // prelude.cuh: every unit
 extern const std::string_view kCudaFused;     // fused.cuh: units with fused launches
-extern const std::string_view kCudaLoop;      // loop.cuh: units with loop launches
 extern const std::string_view kCudaSequence;  // sequence.cuh: units with such launches
 
 }  // namespace rnnc

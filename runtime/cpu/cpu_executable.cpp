@@ -8,9 +8,6 @@
 namespace rnnc {
 namespace {
 
-/// Fewer operations than this (some microseconds) are not worth a hand-over.
-constexpr double kWorthSharing = 65536;
-
 template <typename T>
 void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t columns) {
   const T* from = reinterpret_cast<const T*>(source);

@@ -9,6 +9,12 @@ namespace {
 /// level cache, and long sums lose less to rounding.
 constexpr int64_t kBlockK = 256;
 
+/// A tile asks for a cache line ahead for each term of its sums; so many tiles ask for all that the
+/// panel's next block has.
+constexpr int64_t kTilesToPrefetch = 3;
+template <typename T>
+constexpr int64_t kLine = 64 / sizeof(T);
+
 template <typename T>
 void pack_rows_of(int64_t width, int64_t k, std::span<const std::byte* const> rows, T* panel) {
   const auto columns = static_cast<int64_t>(rows.size());
@@ -48,12 +54,16 @@ void multiply(const CpuGemm& gemm, const PanelProduct& product) {
   const int64_t tiles = ceil_div(product.rows, static_cast<int64_t>(gemm.tiles.size()));
   for (int64_t k = 0; k < product.k; k += kBlockK) {
     const int64_t terms = std::min(kBlockK, product.k - k);
+    const T* block = panel + k * gemm.panel_columns;
+    const T* next = block + terms * gemm.panel_columns;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = part_begin(product.rows, tiles, tile);
       const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
-      gemm.tiles[rows - 1](left + row * product.left_stride + k, product.left_stride,
-                           panel + k * gemm.panel_columns, out + row * product.out_stride,
-                           product.out_stride, terms, product.columns, product.accumulate || k > 0);
+      // With few tiles the block itself is what memory is busy with.
+      const T* soon = tiles < kTilesToPrefetch ? block : next + tile * terms * kLine<T>;
+      gemm.tiles[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
+                           out + row * product.out_stride, product.out_stride, terms,
+                           product.columns, product.accumulate || k > 0, soon);
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "codegen/cpu/kernel_cost.h"
-#include "codegen/cpu/kernel_schedule.h"
 #include "runtime/cpu/gemm.h"
 
 namespace rnnc {

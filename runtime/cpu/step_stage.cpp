@@ -9,7 +9,10 @@ Slices slices_of(const Plan& plan, const Stage& stage,
                  const std::vector<std::unique_ptr<PreparedLaunch>>& launches, int64_t lanes,
                  int threads) {
   if (stage.domain == Domain::Step) return choose_slices(plan, stage, launches, lanes, threads);
-  // A loop: a row at a time stays in the first level cache, and slices need nothing of each other.
+  // A loop: a row at a time, whose carried values stay in the first level cache.
+  const double operations =
+      launches[0]->operations_per_row * static_cast<double>(plan.batch * plan.chunk);
+  if (operations < kWorthSharing) return make_slices(plan, stage, launches, false, 1);
   const bool by_columns = plan.batch < threads;
   const int64_t count = by_columns ? threads : plan.batch;
   Slices slices = make_slices(plan, stage, launches, by_columns, count);

@@ -10,6 +10,9 @@
 
 namespace rnnc {
 
+/// Fewer operations than this (some microseconds) are not worth a hand-over.
+inline constexpr double kWorthSharing = 65536;
+
 /// Every thread starts with its own range of the units, the same one for the same number of units,
 /// so that its cache keeps what it reads again and again; then it helps the others. The caller
 /// waits for units that a worker has begun, never for a worker to show up: on a busy machine it

@@ -76,6 +76,7 @@ char* Addresses::pointer(const Access& access, Position position) const {
 }
 
 CudaAccess Addresses::at(const Access& access, Position position) const {
+  if (access.buffer == kNoBuffer) return {};
   CudaAccess result{.address = 0, .per_step = 0, .stride = access.stride, .slot = -1};
   if (!position.replayed || is_resident(access)) {
     result.address = reinterpret_cast<int64_t>(pointer(access, position));

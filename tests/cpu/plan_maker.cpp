@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "runtime/cpu/cpu_executable.h"
@@ -19,12 +20,6 @@ template <typename T>
 T value_of(Result<T> result) {
   RNNC_CHECK(result.has_value(), "{}", result.error().message);
   return std::move(*result);
-}
-
-std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level) {
-  const std::string object = value_of(compile_object(plan, level));
-  const std::string tiles = value_of(compile_gemm_object(plan.dtype, level));
-  return value_of(CpuModule::load(plan, object, tiles, level));
 }
 
 template <typename T>
@@ -69,6 +64,14 @@ std::vector<Values> run_typed(const Plan& plan, const Call& call, CpuLevel level
 }
 
 }  // namespace
+
+std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level) {
+  static std::map<std::pair<DType, CpuLevel>, std::string> all_tiles;
+  const std::string object = value_of(compile_object(plan, level));
+  std::string& tiles = all_tiles[{plan.dtype, level}];
+  if (tiles.empty()) tiles = value_of(compile_gemm_object(plan.dtype, level));
+  return value_of(CpuModule::load(plan, object, tiles, level));
+}
 
 Values random_values(int64_t count) {
   std::mt19937 generator(1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,10 @@ struct Call {
   std::vector<uint8_t> reset;
   int threads = 1;
 };
+
+/// The plan's code for this host, or a part of its instructions. Tiles of products are compiled
+/// once in a process.
+std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level = CpuLevel::Host);
 
 /// Verifies the plan and gives its outputs. Its memory is filled with NaN first.
 std::vector<Values> run(const Plan& plan, const Call& call, CpuLevel level = CpuLevel::Host);

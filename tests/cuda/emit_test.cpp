@@ -7,10 +7,24 @@
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/emit_kernel.h"
 #include "codegen/cuda/kernel_abi.h"
-#include "tests/cuda/kernel_plans.h"
+#include "tests/cuda/fused_plans.h"
 
 namespace rnnc::test {
 namespace {
+
+/// Of a launch in a Step stage.
+std::string kernel_text(Plan& plan, ElementwiseLaunch launch) {
+  const uint32_t kernel = launch.kernel;
+  Stage stage;
+  stage.domain = Domain::Step;
+  stage.launches.emplace_back(std::move(launch));
+  plan.stages.push_back(std::move(stage));
+  return emit_cuda_kernel(plan.kernels[kernel], kernel, kernel_traits(plan)[kernel].value());
+}
+
+void expect_text(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
 
 TEST(EmitCuda, ElementwiseKernelHasOneThreadPerElement) {
   Plan plan = empty_plan(DType::bf16);
@@ -21,8 +35,7 @@ TEST(EmitCuda, ElementwiseKernelHasOneThreadPerElement) {
   const uint32_t y = builder.scalar(Op::Relu, {product});
   builder.store(add_sequence(plan, Role::Output, 0, 300), true, y);
   builder.store(add_sequence(plan, Role::Output, 1, 1), false, gate);
-  builder.finish();
-  EXPECT_EQ(emit_cuda_kernel(plan.kernels[0], 0),
+  EXPECT_EQ(kernel_text(plan, builder.finish()),
             R"(extern "C" __global__ void __launch_bounds__(128)
 k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2, const rnnc_access p3) {
   const unsigned i = blockIdx.x * 128u + threadIdx.x;
@@ -35,8 +48,7 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
   rnnc_bf16* const a3 = rnnc_row<rnnc_bf16>(rows.frame, p3, row);
   const bool due = rnnc_is_due(rows);
   rnnc_begin();
-  if (!due) return;
-  if (slice_row >= rows.per_slice || row >= rows.count) return;
+  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;
   const float v0 = rnnc_load(a0 + e);
   const float v1 = rnnc_load(a1);
   const float v2 = (v0 * v1);
@@ -53,59 +65,118 @@ TEST(EmitCuda, ReductionKernelHasOneBlockPerRow) {
   const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 1000), true);
   const uint32_t mean = builder.reduce(Op::Mean, x);
   const uint32_t centred = builder.scalar(Op::Sub, {x, mean});
-  builder.store(add_sequence(plan, Role::Output, 0, 1000), true, centred);
-  builder.store(add_sequence(plan, Role::Output, 1, 1), false, mean);
-  builder.finish();
-  EXPECT_EQ(emit_cuda_kernel(plan.kernels[0], 7),
-            R"(extern "C" __global__ void __launch_bounds__(256)
-k7(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2) {
-  const unsigned row = blockIdx.x;
-  const float* const a0 = rnnc_row<const float>(rows.frame, p0, row);
-  float* const a1 = rnnc_row<float>(rows.frame, p1, row);
-  float* const a2 = rnnc_row<float>(rows.frame, p2, row);
-  const bool due = rnnc_is_due(rows);
-  rnnc_begin();
-  if (!due) return;
-  float s0[4];
-  float r1 = rnnc_sum::identity();
-#pragma unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const unsigned e = threadIdx.x + j * 256u;
+  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, 1000), true, centred);
+  builder.store(add_sequence(plan, Role::Output, 0, 1), false, mean);
+  EXPECT_EQ(kernel_text(plan, builder.finish()),
+            R"(template <bool Aligned>
+static __device__ __forceinline__ void k0_row(const float* const a0, float* const a1, float* const a2) {
+  typedef rnnc_packet<float, 4, Aligned> t0;
+  t0 x0[1];
+  typedef rnnc_packet<float, 4, true> t1;
+#pragma unroll 1
+  for (int j = 0; j < 1; ++j) {
+    const unsigned e = (threadIdx.x + j * 256u) * 4u;
     if (e >= 1000u) break;
-    const float v0 = rnnc_load(a0 + e);
-    s0[j] = v0;
-    r1 = rnnc_sum::join(r1, v0);
+    x0[j] = t0::load(a0 + e);
   }
-  __shared__ float w1[8];
+  rnnc_wait_for_previous();
+  float r1 = rnnc_sum::identity();
+#pragma unroll 1
+  for (int j = 0; j < 1; ++j) {
+    const unsigned e = (threadIdx.x + j * 256u) * 4u;
+    if (e >= 1000u) break;
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      r1 = rnnc_sum::join(r1, x0[j].get(x));
+    }
+  }
+  __shared__ __align__(16) float w1[8];
   rnnc_reduce_warps<rnnc_sum>(r1, w1);
   __syncthreads();
   const float v1 = rnnc_join_warps<rnnc_sum, 8>(w1) / 1000.0f;
   if (threadIdx.x == 0) rnnc_store(a2, v1);
-#pragma unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const unsigned e = threadIdx.x + j * 256u;
+#pragma unroll 1
+  for (int j = 0; j < 1; ++j) {
+    const unsigned e = (threadIdx.x + j * 256u) * 4u;
     if (e >= 1000u) break;
-    const float v2 = (s0[j] - v1);
-    rnnc_store(a1 + e, v2);
+    t1 o1 = {};
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const float v2 = (x0[j].get(x) - v1);
+      o1.set(x, v2);
+    }
+    o1.store(a1 + e);
+  }
+}
+extern "C" __global__ void __launch_bounds__(256)
+k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2) {
+  rnnc_let_next_begin();
+  if (!rnnc_is_due(rows)) {
+    rnnc_wait_for_previous();
+    return;
+  }
+  const float* const a0 = rnnc_row<const float>(rows.frame, p0, blockIdx.x);
+  float* const a1 = rnnc_row<float>(rows.frame, p1, blockIdx.x);
+  float* const a2 = rnnc_row<float>(rows.frame, p2, blockIdx.x);
+  if (((reinterpret_cast<rnnc_word>(a0) & 15)) == 0) {
+    k0_row<true>(a0, a1, a2);
+  } else {
+    k0_row<false>(a0, a1, a2);
   }
 }
 )");
+}
+
+TEST(EmitCuda, RowsLoadAheadOfEarlierLaunchesWhatTheseDoNotWrite) {
+  Plan plan = empty_plan(DType::bf16);
+  const Access old = add_buffer(plan, Extent::Chunk, DType::f32, 512);
+  const Access gain = add_buffer(plan, Extent::Invariant, DType::bf16, 512);
+  const Access made = add_buffer(plan, Extent::Batch, DType::f32, 512);
+  const Access other = add_buffer(plan, Extent::Batch, DType::f32, 512);
+  {
+    KernelBuilder first(plan, 512);
+    first.store(made, true, first.load(old, true));
+    kernel_text(plan, first.finish());
+  }
+  KernelBuilder builder(plan, 512);
+  const uint32_t sum = builder.scalar(Op::Add, {builder.load(made, true), builder.load(old, true)});
+  const uint32_t scaled = builder.scalar(Op::Mul, {sum, builder.load(gain, true)});
+  builder.store(other, true, builder.scalar(Op::Sub, {scaled, builder.reduce(Op::Mean, scaled)}));
+  const std::string text = kernel_text(plan, builder.finish());
+  const size_t wait = text.find("  rnnc_wait_for_previous();\n");
+  expect_text(text, "typedef rnnc_packet<rnnc_bf16, 2, true> t2;");
+  EXPECT_GT(text.find("x0[j] = t0::load"), wait) << text;
+  EXPECT_LT(text.find("x1[j] = t1::load"), wait) << text;
+  EXPECT_LT(text.find("x2[j] = t2::load"), wait) << text;
+}
+
+TEST(EmitCuda, LongRowsAreNotLoadedAhead) {
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 100'000);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 100'000), true);
+  builder.store(add_sequence(plan, Role::Output, 0, 100'000), true,
+                builder.scalar(Op::Sub, {x, builder.reduce(Op::Mean, x)}));
+  const std::string text = kernel_text(plan, builder.finish());
+  expect_text(text, "const t0 x0 = t0::load(a0 + e);");
+  expect_text(text, "s0[j * 4 + x] = v0;");
+  expect_text(text, "const float v2 = (s0[j * 4 + x] - v1);");
 }
 
 TEST(EmitCuda, VarianceTakesTwoPasses) {
   Plan plan = empty_plan(DType::f32);
   KernelBuilder builder(plan, 64);
   const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 64), true);
+  const uint32_t mean = builder.reduce(Op::Mean, x);
   const uint32_t variance = builder.reduce(Op::Var, x);
-  builder.store(add_sequence(plan, Role::Output, 0, 1), false, variance);
-  builder.finish();
-  const std::string text = emit_cuda_kernel(plan.kernels[0], 0);
-  EXPECT_NE(text.find("const float v1 = rnnc_join_warps<rnnc_sum, 2>(w1) / 64.0f;"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("const float v2 = (s0[j] - v1);"), std::string::npos) << text;
-  EXPECT_NE(text.find("const float v3 = (v2 * v2);"), std::string::npos) << text;
-  EXPECT_NE(text.find("rnnc_store(a1, v4);"), std::string::npos) << text;
+  builder.store(add_sequence(plan, Role::Output, 0, 1), false,
+                builder.scalar(Op::Add, {mean, variance}));
+  const std::string text = kernel_text(plan, builder.finish());
+  // One mean for both.
+  expect_text(text, "const float v1 = rnnc_join_warps<rnnc_sum, 2>(w1) / 64.0f;");
+  expect_text(text, "const float v2 = (x0[j].get(x) - v1);");
+  expect_text(text, "const float v3 = (v2 * v2);");
+  expect_text(text, "const float v4 = rnnc_join_warps<rnnc_sum, 2>(w4) / 64.0f;");
+  expect_text(text, "rnnc_store(a1, v5);");
 }
 
 TEST(EmitCuda, LiteralsAreExactFloats) {
@@ -129,8 +200,7 @@ TEST(EmitCuda, LiteralsAreExactFloats) {
     const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 1), true);
     const uint32_t sum = builder.scalar(Op::Add, {x, builder.constant(value)});
     builder.store(add_sequence(plan, Role::Output, 0, 1), true, sum);
-    builder.finish();
-    const std::string text = emit_cuda_kernel(plan.kernels[0], 0);
+    const std::string text = kernel_text(plan, builder.finish());
     EXPECT_NE(text.find("(v0 + " + literal + ");"), std::string::npos) << literal << "\n" << text;
   }
 }

@@ -2,6 +2,8 @@
 // GPU. What they compute is tested in tests/gpu.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/fused_kernels.h"
 #include "codegen/cuda/fused_tile.h"
@@ -73,6 +75,38 @@ TEST(CudaFusedKernels, DifferentSizesDoNotShareAKernel) {
   EXPECT_EQ(fused.shapes()[1].most_instances, 1u);
 }
 
+// The second launch lacks the last array that the first one stores.
+TEST(CudaFusedKernels, LaunchesThatDifferInStoresShareAKernel) {
+  Plan plan =
+      fused_plan({.name = "Two", .batch = 2, .length = 8, .products = {{.k = 8}}, .lags = 2});
+  auto& second = std::get<FusedLaunch>(plan.stages[1].launches[0]);
+  Kernel fewer = plan.kernels[0];
+  const auto last = static_cast<uint32_t>(fewer.arguments.size() - 1);
+  ASSERT_TRUE(fewer.arguments[last].written);
+  fewer.arguments.pop_back();
+  std::erase_if(fewer.body, [last](const Instruction& instruction) {
+    return instruction.kind == Instruction::Kind::Store && instruction.argument == last;
+  });
+  plan.kernels.push_back(fewer);
+  second.kernel = 1;
+  second.accesses.pop_back();
+  const CudaFusedKernels fused(plan);
+  ASSERT_EQ(fused.shapes().size(), 1u);
+  EXPECT_EQ(fused.shapes()[0].most_instances, 2u);
+  const auto& first = std::get<FusedLaunch>(plan.stages[0].launches[0]);
+  const auto missing = [&fused](const FusedLaunch& launch) {
+    return std::ranges::count(fused.of(launch).accesses, kNoBuffer, &Access::buffer);
+  };
+  EXPECT_EQ(missing(first), 0);
+  EXPECT_EQ(missing(second), 1);
+  EXPECT_EQ(fused.of(first).accesses.size(), fused.of(second).accesses.size());
+  const size_t skipped = fused.code().find("if (rnnc_is_array(");
+  ASSERT_NE(skipped, std::string::npos);
+  EXPECT_EQ(fused.code().find("if (rnnc_is_array(", skipped + 1), std::string::npos);
+  const Result<std::string> cubin = compile_cubin(*emit_cuda(plan), "sm_90");
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
 struct ProductSizes {
   int64_t n = 8;
   int64_t k = 8;
@@ -113,8 +147,9 @@ TEST(CudaFusedKernels, DoProductsOfFewRows) {
     ASSERT_NE(parameters, nullptr);
     const size_t of_repeat = accumulate ? 2 : 1;
     ASSERT_EQ(parameters->accesses.size(), 3 * of_repeat + 2);
+    // Loads come first, if it adds to what is there, then stores.
     for (size_t i = 0; i < 3 * of_repeat; ++i) {
-      EXPECT_EQ(parameters->accesses[i].column, static_cast<int64_t>(i / of_repeat) * 48);
+      EXPECT_EQ(parameters->accesses[i].column, static_cast<int64_t>(i % 3) * 48);
       EXPECT_EQ(parameters->accesses[i].buffer, gemm.out.buffer);
     }
     EXPECT_EQ(parameters->accesses[3 * of_repeat].buffer, gemm.left.buffer);

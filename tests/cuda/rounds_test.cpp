@@ -5,12 +5,39 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "passes/build_plan.h"
+#include "passes/pipeline.h"
+#include "tests/support/networks.h"
+
 namespace rnnc {
 namespace {
 
 constexpr int64_t kWidth = 32;
 constexpr int64_t kBatch = 4;
 constexpr int64_t kChunk = 8;
+
+/// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the lanes 1 and 3; lanes of several
+/// stages "(1 3)".
+std::string rounds_text(const Plan& plan) {
+  const CudaFusedKernels fused(plan);
+  std::string text;
+  for (const Round& round : find_rounds(plan, fused, 0)) {
+    text += text.empty() ? "" : "; ";
+    text += fmt::format("{} |", fmt::join(round.sequences, " "));
+    for (const Branch& branch : round.branches) {
+      std::string lanes;
+      for (const Lane& lane : branch.lanes) {
+        const bool several = lane.stages.size() > 1;
+        lanes += fmt::format("{}{}{}{}", lanes.empty() ? "" : "+", several ? "(" : "",
+                             fmt::join(lane.stages, " "), several ? ")" : "");
+      }
+      text += " " + lanes;
+    }
+  }
+  return text;
+}
 
 /// Layers h' = tanh(p + R @ h): a Sequence stage that makes p from the layer's input, and a Step
 /// stage.
@@ -98,26 +125,7 @@ class RoundsTest : public testing::Test {
     plan_.stages.push_back(std::move(stage));
   }
 
-  /// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the lanes 1 and 3; lanes of several
-  /// stages "(1 3)".
-  std::string rounds() const {
-    const CudaFusedKernels fused(plan_);
-    std::string text;
-    for (const Round& round : find_rounds(plan_, fused, 0)) {
-      text += text.empty() ? "" : "; ";
-      text += fmt::format("{} |", fmt::join(round.sequences, " "));
-      for (const Branch& branch : round.branches) {
-        std::string lanes;
-        for (const Lane& lane : branch.lanes) {
-          const bool several = lane.stages.size() > 1;
-          lanes += fmt::format("{}{}{}{}", lanes.empty() ? "" : "+", several ? "(" : "",
-                               fmt::join(lane.stages, " "), several ? ")" : "");
-        }
-        text += " " + lanes;
-      }
-    }
-    return text;
-  }
+  std::string rounds() const { return rounds_text(plan_); }
 
   Plan plan_;
   int64_t end_ = 0;
@@ -181,6 +189,45 @@ TEST_F(RoundsTest, DependentStepStagesAreOneLane) {
   plan_.stages.erase(plan_.stages.begin() + 2);
   std::get<FusedLaunch>(plan_.stages[2].launches[0]).accesses[0] = access(first.h);
   EXPECT_EQ(rounds(), "0 | (1 2)");
+}
+
+// The last layer stores the network's output, too.
+TEST_F(RoundsTest, LayersThatDifferInStoresGoTogether) {
+  const Layer first = add_layer(x_, {.lag = 0});
+  add_layer(first.h, {.lag = 1});
+  Kernel kernel = plan_.kernels[0];
+  kernel.arguments.push_back({.dtype = DType::bf16, .vector = true, .written = true});
+  kernel.body.push_back(
+      {.kind = Instruction::Kind::Store, .vector = true, .argument = 3, .operands = {3}});
+  plan_.kernels.push_back(kernel);
+  auto& last = std::get<FusedLaunch>(plan_.stages[3].launches[0]);
+  last.kernel = 1;
+  last.accesses.push_back(access(add_buffer(Placement::Caller, Extent::Steps, kWidth)));
+  EXPECT_EQ(rounds(), "0 2 | 1+3");
+  // Not if they compute something else.
+  plan_.kernels[1].body[3].op = Op::Relu;
+  EXPECT_EQ(rounds(), "0 2 | 1 3");
+}
+
+TEST(RoundsOfNetworks, LayersAreInstancesOfOneLaunch) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Graph graph = test::network("Stack", 32);
+    ASSERT_TRUE(run_pipeline(graph, {}).has_value());
+    const Result<Plan> plan =
+        build_plan(graph, {.dtype = dtype, .batch = 4, .max_steps = 40, .chunk = 8});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const CudaFusedKernels fused(*plan);
+    ASSERT_EQ(fused.shapes().size(), 1u);
+    EXPECT_EQ(fused.shapes()[0].most_instances, 3u);
+    const std::vector<Round> rounds = find_rounds(*plan, fused, 0);
+    ASSERT_EQ(rounds.size(), 1u) << rounds_text(*plan);
+    ASSERT_EQ(rounds[0].branches.size(), 1u) << rounds_text(*plan);
+    ASSERT_EQ(rounds[0].branches[0].lanes.size(), 3u) << rounds_text(*plan);
+    for (const Lane& lane : rounds[0].branches[0].lanes) {
+      ASSERT_EQ(lane.stages.size(), 1u);
+      EXPECT_EQ(plan->stages[lane.stages[0]].launches.size(), 1u);
+    }
+  }
 }
 
 TEST_F(RoundsTest, OtherLaunchesAreBranchesOfTheirOwn) {

@@ -20,7 +20,7 @@ namespace rnnc::tools {
 enum class Bound : uint8_t { Arithmetic, Memory, Latency };
 
 struct LaunchInfo {
-  /// What a pass has done for this launch: "merged", "fused", "hoisted", "kept"; and in words.
+  /// What a pass has done for this launch: "merged", "fused" or "hoisted", and in words.
   struct Note {
     std::string kind;
     std::string text;

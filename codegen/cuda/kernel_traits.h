@@ -1,0 +1,26 @@
+/// What the elementwise launches of a kernel have in common.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+struct KernelTraits {
+  /// Elements, at most `kMostPacket`: rows of all vector arguments begin at multiples of it.
+  int packet = 1;
+  /// By argument: may be aligned to its elements only, as the caller's arrays are.
+  std::vector<bool> unaligned;
+  /// By argument: lies where no launch of a Step stage writes. So a launch in a graph of Step
+  /// stages may load it before the launches before it have ended.
+  std::vector<bool> fixed;
+};
+inline constexpr int kMostPacket = 4;
+
+/// By kernel; none where no launch runs it as it stands: the kernels of fused and loop launches are
+/// parts of others.
+std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan);
+
+}  // namespace rnnc
