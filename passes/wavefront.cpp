@@ -59,15 +59,26 @@ constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to
 constexpr int64_t kLeastChunk = 32;
 constexpr int64_t kMostChunk = 256;
 constexpr int64_t kMostParts = 32;
+constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
+constexpr int64_t kRowsInCache = 256;
+constexpr int64_t kShortChunk = 4;
 constexpr double kAlike = 1.01;  // a shorter chunk that takes so much longer is better for memory
-
-/// On a CPU.
-int64_t usual_chunk(int64_t batch) {
-  return std::clamp((kRowsPerChunk + batch - 1) / batch, kLeastChunk, kMostChunk);
-}
 
 bool is_chunk(const Buffer& buffer) {
   return buffer.extent == Extent::Chunk;
+}
+
+/// On a CPU: what a chunk's products leave for its steps stays in a core's own cache, unless rows
+/// are so wide that its products would be too small for that.
+int64_t chunk_for_cores(const Plan& plan) {
+  int64_t widest = 1;  // bytes of a row
+  for (const Buffer& buffer : plan.buffers) {
+    if (!is_chunk(buffer)) continue;
+    widest = std::max(widest, buffer.width * static_cast<int64_t>(size_of(buffer.dtype)));
+  }
+  const int64_t rows = kCoreCacheBytes / widest;
+  if (rows >= kRowsInCache) return std::clamp<int64_t>(rows / plan.batch, kShortChunk, kMostChunk);
+  return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
 }
 
 /// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
@@ -255,7 +266,7 @@ bool run_wavefront(Plan& plan) {
 
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
-  if (machine.kind == Machine::Kind::Cpu) return std::min(max_steps, usual_chunk(plan.batch));
+  if (machine.kind == Machine::Kind::Cpu) return std::min(max_steps, chunk_for_cores(plan));
   std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
   for (const int64_t chunk : candidates(max_steps)) {
     Plan trial = plan;

@@ -54,7 +54,7 @@ Result<std::string> emit_cuda_form([[maybe_unused]] const Plan& plan, [[maybe_un
   if (Status status = check_storage(plan.dtype, Device::Kind::cuda); !status) {
     return tl::unexpected(status.error());
   }
-  Result<std::string> source = emit_cuda(plan);
+  Result<std::string> source = emit_cuda(plan, arch);
   if (!source || form == Form::cuda) return source;
   return form == Form::ptx ? compile_ptx(*source, arch) : compile_cubin(*source, arch);
 #else

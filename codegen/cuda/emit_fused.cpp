@@ -1,6 +1,7 @@
 // The kernel, in order:
 // 1. Find the block's instance, elements and rows, and where its arrays lie.
-// 2. Begin to copy weights, wait for earlier launches, begin to copy left operands.
+// 2. Begin to copy weights, and load what the elementwise work reads and no launch of a Step stage
+//    writes; wait for earlier launches, begin to copy left operands.
 // 3. Load what else the elementwise work reads, so that it arrives while products are made.
 // 4. Make the products; then the elementwise work for each of the thread's elements.
 #include "codegen/cuda/emit_fused.h"
@@ -24,6 +25,7 @@ class FusedEmitter {
                const CudaFusedShape& shape)
       : kernel_(fused.kernel),
         products_(fused.products),
+        fixed_(fused.fixed),
         optional_(fused.optional),
         work_(work),
         tile_(tile),
@@ -46,7 +48,7 @@ class FusedEmitter {
     operands();
     copies();
     begin();
-    if (ahead_) loads_ahead();
+    if (ahead_) loads_ahead(false);
     line("  tile.run(weights, lefts, products);");
     elementwise();
     line("}}");
@@ -76,7 +78,7 @@ class FusedEmitter {
     line("  {}_instance instance[{}];", name, shape_.most_instances);
     line("}};");
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", tile_.threads(),
-         tile_.blocks_per_multiprocessor(work_.tensor_cores()));
+         tile_.blocks_per_multiprocessor);
     line("{}(const __grid_constant__ {}_instances launch) {{", name, name);
   }
 
@@ -134,21 +136,31 @@ class FusedEmitter {
     }
   }
 
+  /// Whether every stage is whole and lies as bulk copies need it.
+  bool copies_in_bulk() const {
+    for (size_t i = 0; i < products_.size(); ++i) {
+      const bool aligned = products_[i].left_copy == 16 && products_[i].weight_copy == 16;
+      if (!aligned || work_.k_bytes(work_.products[i]) % tile_.stage_bytes != 0) return false;
+    }
+    return true;
+  }
+
   void copies() {
-    line("  rnnc_fused_tile<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> tile;",
+    line("  rnnc_fused_tile<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> tile;",
          engine(), tile_.units, tile_.rows, tile_.gates, tile_.warp_gates, tile_.warp_rows,
-         tile_.warp_parts, tile_.slabs, tile_.stages, tile_.weight_stages, tile_.left_stages);
+         tile_.warp_parts, tile_.lane_parts, tile_.stage_bytes, tile_.stages, tile_.weight_stages,
+         tile_.left_stages, copies_in_bulk());
     by_product("weights", [&](size_t i, int64_t first_stage) {
       const FusedProduct& product = products_[i];
       return fmt::format(
           "tile.copy_weights<{}, {}, {}>(stage, w{}, (stage - {}) * {}, {}, {}u, unit, unit_end);",
-          product.first, product.members, product.weight_copy, i, first_stage, tile_.stage_bytes(),
+          product.first, product.members, product.weight_copy, i, first_stage, tile_.stage_bytes,
           work_.k_bytes(work_.products[i]), kernel_.length);
     });
     by_product("lefts", [&](size_t i, int64_t first_stage) {
       return fmt::format(
           "tile.copy_lefts<{}>(stage, x{}, (stage - {}) * {}, {}, x{}_row, row, row_end);",
-          products_[i].left_copy, i, first_stage, tile_.stage_bytes(),
+          products_[i].left_copy, i, first_stage, tile_.stage_bytes,
           work_.k_bytes(work_.products[i]), i);
     });
     by_product("products", [&](size_t i, int64_t) {
@@ -163,7 +175,7 @@ class FusedEmitter {
     int64_t first_stage = 0;
     for (size_t i = 0; i < products_.size(); ++i) {
       const int64_t bytes = work_.k_bytes(work_.products[i]);
-      const int64_t end = first_stage + (bytes + tile_.stage_bytes() - 1) / tile_.stage_bytes();
+      const int64_t end = first_stage + (bytes + tile_.stage_bytes - 1) / tile_.stage_bytes;
       const std::string text = statement(i, first_stage);
       if (products_.size() == 1) {
         line("    {}", text);
@@ -178,6 +190,7 @@ class FusedEmitter {
   /// Step 2.
   void begin() {
     line("  tile.begin_weights(weights);");
+    if (ahead_) loads_ahead(true);
     line("  rnnc_wait_for_previous();");
     line("  tile.begin_lefts(lefts);");
   }
@@ -202,17 +215,20 @@ class FusedEmitter {
                        places_[index], argument.vector ? " + e" : "");
   }
 
-  /// Step 3.
-  void loads_ahead() {
-    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
-      if (is_array_load(kernel_.body[id])) line("  float l{}[{}] = {{}};", id, items_);
-    }
-    open_items();
+  /// Of what is fixed, or of what is not.
+  void loads_ahead(bool fixed) {
+    std::vector<uint32_t> loads;
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
       const Instruction& instruction = kernel_.body[id];
-      if (is_array_load(instruction)) {
-        line("    l{}[j] = rnnc_load({});", id, place(instruction.argument));
+      if (is_array_load(instruction) && fixed_.contains(instruction.argument) == fixed) {
+        loads.push_back(id);
       }
+    }
+    if (loads.empty()) return;
+    for (const uint32_t id : loads) line("  float l{}[{}] = {{}};", id, items_);
+    open_items();
+    for (const uint32_t id : loads) {
+      line("    l{}[j] = rnnc_load({});", id, place(kernel_.body[id].argument));
     }
     line("  }}");
   }
@@ -265,6 +281,7 @@ class FusedEmitter {
 
   const Kernel& kernel_;
   const std::vector<FusedProduct>& products_;
+  const std::set<uint32_t>& fixed_;
   const std::set<uint32_t>& optional_;
   const FusedWork& work_;
   const FusedTile& tile_;

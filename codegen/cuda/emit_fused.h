@@ -26,6 +26,7 @@ struct FusedProduct {
 struct FusedKernel {
   Kernel kernel;
   std::vector<FusedProduct> products;
+  std::set<uint32_t> fixed;     // loaded arguments that no launch of a Step stage writes
   std::set<uint32_t> optional;  // written arguments that some launches have no array for
 };
 

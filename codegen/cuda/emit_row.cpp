@@ -178,7 +178,7 @@ class RowEmitter {
   }
 
   void open_packets() {
-    line("#pragma unroll {}", packets_ <= kMostUnrolledPackets ? packets_ : 1);
+    line("#pragma unroll{}", packets_ <= kMostUnrolledPackets ? "" : " 1");
     line("  for (int j = 0; j < {}; ++j) {{", packets_);
     if (packet_ == 1) {
       line("    const unsigned e = threadIdx.x + j * {}u;", shape_.threads);

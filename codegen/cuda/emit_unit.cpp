@@ -7,7 +7,7 @@
 
 namespace rnnc {
 
-Result<std::string> emit_cuda(const Plan& plan) {
+Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
   if (plan.dtype == DType::f64) {
     return fail("f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
@@ -17,7 +17,7 @@ Result<std::string> emit_cuda(const Plan& plan) {
                   kernel.arguments.size(), kCudaMaxArguments);
     }
   }
-  const CudaFusedKernels fused(plan);
+  const CudaFusedKernels fused(plan, arch);
   if (!fused.status()) return tl::unexpected(fused.status().error());
   std::string unit(kCudaPrelude);
   unit += fused.code();

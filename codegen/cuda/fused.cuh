@@ -2,14 +2,17 @@
 //
 // A thread block makes the results of `Units` neighbouring elements of a row for `Rows` rows of the
 // batch. Its part of the weights has `Gates` rows: those of the block's elements for one result
-// after the other, filled up with zeros.
+// after the other.
 //
-// 1. Weights and left operands come in stages of Slabs * 128 bytes along k, copied to shared memory
+// 1. Weights and left operands come in stages of StageBytes along k, copied to shared memory
 //    asynchronously. Each operand has a ring of stages; all that it holds is on its way before the
-//    first product. Weights do not wait for earlier launches.
-// 2. The warps split a stage's gates (WarpGates), its rows (WarpRows), and its pieces along k
-//    (WarpParts), each a cache sector or two; sums stay in registers.
+//    first product. Weights do not wait for earlier launches. Where the GPU can and sizes allow
+//    (Bulk), one instruction copies a row's part of a stage.
+// 2. The warps split the gates (WarpGates), the rows (WarpRows), and each stage along k
+//    (WarpParts); sums stay in registers.
 // 3. The parts' sums go to shared memory, where the elementwise work adds them up in order.
+//
+// Rows and gates past the end are not copied: what is made of them nobody reads.
 
 enum class rnnc_engine {
   f32,   // exact, on the ordinary units
@@ -42,7 +45,7 @@ static __device__ __forceinline__ void rnnc_copy(unsigned to, const char* from, 
 static __device__ __forceinline__ void rnnc_end_copies() {
   asm volatile("cp.async.commit_group;" : : : "memory");
 }
-// Waits until at most `pending` groups are on their way, or fewer. A constant after unrolling.
+// Waits until at most `pending` groups are on their way, or fewer.
 static __device__ __forceinline__ void rnnc_wait_copies(int pending) {
   switch (pending) {
     case 0:
@@ -66,17 +69,58 @@ static __device__ __forceinline__ void rnnc_wait_copies(int pending) {
   }
 }
 
-// sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high` are
-// two words of rows i and i + 8 of `a`, `b` is of row i of `b`, all of the same k, which are no
+#if __CUDA_ARCH__ >= 900
+// A barrier that a stage's copies complete once `rnnc_expect` says how many bytes they are, which
+// may be after they began.
+static __device__ __forceinline__ void rnnc_begin_barrier(unsigned barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(barrier) : "memory");
+}
+// Makes new barriers known to copies.
+static __device__ __forceinline__ void rnnc_publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+static __device__ __forceinline__ void rnnc_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+               :
+               : "r"(barrier), "r"(bytes)
+               : "memory");
+}
+static __device__ __forceinline__ void rnnc_await(unsigned barrier, unsigned parity) {
+  unsigned there;
+  do {
+    asm volatile(
+        "{\n"
+        ".reg .pred there;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 there, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, there;\n"
+        "}"
+        : "=r"(there)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (there == 0);
+}
+static __device__ __forceinline__ void rnnc_copy_bulk(unsigned to, const char* from, int bytes,
+                                                      unsigned barrier) {
+  const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(from));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+      :
+      : "r"(to), "l"(global), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+#endif
+
+// sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high`
+// are two words of rows i and i + 8 of `a`, `b` is of row i of `b`, all of the same k, which are no
 // other lane's of that i. `sum` holds rows i and i + 8, columns 2j and 2j + 1.
 template <rnnc_engine Engine>
 static __device__ __forceinline__ void rnnc_multiply_tile(float* sum, const unsigned* low,
-                                                          const unsigned* high,
-                                                          const unsigned* b) {
-#define RNNC_MMA(kind)                                                                     \
-  asm("mma.sync.aligned." kind " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "           \
-      "{%0, %1, %2, %3};"                                                                  \
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                             \
+                                                          const unsigned* high, const unsigned* b) {
+#define RNNC_MMA(kind)                                         \
+  asm("mma.sync.aligned." kind                                 \
+      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "        \
+      "{%0, %1, %2, %3};"                                      \
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) \
       : "r"(low[0]), "r"(high[0]), "r"(low[1]), "r"(high[1]), "r"(b[0]), "r"(b[1]))
   if constexpr (Engine == rnnc_engine::bf16) {
     RNNC_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
@@ -88,10 +132,11 @@ static __device__ __forceinline__ void rnnc_multiply_tile(float* sum, const unsi
 #undef RNNC_MMA
 }
 
-extern __shared__ __align__(16) unsigned char rnnc_shared[];
+extern __shared__ __align__(128) unsigned char rnnc_shared[];
 
 template <rnnc_engine Engine, int Units, int Rows, int Gates, int WarpGates, int WarpRows,
-          int WarpParts, int Slabs, int Stages, int WeightStages, int LeftStages>
+          int WarpParts, int LaneParts, int StageBytes, int Stages, int WeightStages,
+          int LeftStages, bool Bulk>
 class rnnc_fused_tile {
  public:
   static constexpr int kThreads = 32 * WarpGates * WarpRows * WarpParts;
@@ -99,6 +144,7 @@ class rnnc_fused_tile {
   // Copies the first stages of the weights. `weights(stage)` copies one.
   template <typename Weights>
   __device__ __forceinline__ void begin_weights(const Weights& weights) {
+    begin_barriers();
 #pragma unroll 1
     for (int stage = 0; stage < WeightStages; ++stage) weights(stage);
     rnnc_end_copies();
@@ -119,27 +165,19 @@ class rnnc_fused_tile {
   template <typename Weights, typename Lefts, typename Products>
   __device__ __forceinline__ void run(const Weights& weights, const Lefts& lefts,
                                       const Products& products) {
-    if constexpr (WeightStages == Stages && LeftStages == Stages) {
-#pragma unroll(Stages <= 8 ? Stages : 1)
-      for (int stage = 0; stage < Stages; ++stage) {
-        rnnc_wait_copies(Stages - 1 - stage);
-        __syncthreads();
-        products(stage);
-      }
-    } else {
-      // One group is begun at each stage but the first, in the places of the stage before it. So
-      // stage s of `left`, and what was begun earlier, is there once LeftStages - 2 are pending.
 #pragma unroll 1
-      for (int stage = 0; stage < Stages; ++stage) {
-        rnnc_wait_copies(LeftStages - 2);
+    for (int stage = 0; stage < Stages; ++stage) {
+      await(stage);
+      if constexpr (kTurns) {
         __syncthreads();
+        // Into the places of the stage before this one, which all warps have read.
         if (stage > 0) {
           if (stage - 1 + WeightStages < Stages) weights(stage - 1 + WeightStages);
           if (stage - 1 + LeftStages < Stages) lefts(stage - 1 + LeftStages);
           rnnc_end_copies();
         }
-        products(stage);
       }
+      products(stage);
     }
     rnnc_wait_copies(0);
     __syncthreads();
@@ -152,14 +190,14 @@ class rnnc_fused_tile {
   template <int First, int Members, int Copy>
   __device__ __forceinline__ void copy_weights(int stage, const char* base, int start, int k_bytes,
                                                unsigned length, unsigned unit, unsigned unit_end) {
-    constexpr int kLow = whole_tiles_before(First * Units);
-    constexpr int kHigh = whole_tiles_before((First + Members) * Units + kTileGates - 1);
-    copy_stage<kHigh - kLow, Copy>(
-        weights_at(stage), kLow, base, start, k_bytes, [&](int gate) -> rnnc_word {
-          const int member = gate / Units - First;
-          const unsigned element = unit + gate % Units;
-          if (member < 0 || member >= Members || element >= unit_end) return -1;
-          return (static_cast<rnnc_word>(member) * length + element) * k_bytes;
+    const unsigned units = min(unit_end - unit, static_cast<unsigned>(Units));
+    base += static_cast<rnnc_word>(unit) * k_bytes + start;
+    copy_stage<Members * Units, Copy>(
+        weights_at(stage) + First * Units * kPitch, weight_barrier(stage), Members * units,
+        k_bytes - start, [&](unsigned gate) -> const char* {
+          const unsigned element = gate % Units;
+          if (element >= units) return nullptr;
+          return base + static_cast<rnnc_word>(gate / Units * length + element) * k_bytes;
         });
   }
 
@@ -167,12 +205,15 @@ class rnnc_fused_tile {
   template <int Copy>
   __device__ __forceinline__ void copy_lefts(int stage, const char* base, int start, int k_bytes,
                                              rnnc_word row_bytes, unsigned row, unsigned row_end) {
-    copy_stage<Rows, Copy>(lefts_at(stage), 0, base, start, k_bytes, [&](int i) -> rnnc_word {
-      return row + i < row_end ? (row + i) * row_bytes : -1;
-    });
+    const unsigned rows = min(row_end - row, static_cast<unsigned>(Rows));
+    base += row * row_bytes + start;
+    copy_stage<Rows, Copy>(
+        lefts_at(stage), left_barrier(stage), rows, k_bytes - start,
+        [&](unsigned i) -> const char* { return i < rows ? base + i * row_bytes : nullptr; });
   }
 
-  // Adds the products of a stage for results [First, First + Members).
+  // Adds the products of a stage for results [First, First + Members), and nothing to others: not
+  // even zero times a left operand, which may be infinite.
   template <int First, int Members>
   __device__ __forceinline__ void multiply(int stage) {
     if constexpr (kTensorCores) {
@@ -184,8 +225,8 @@ class rnnc_fused_tile {
 
   // Of the block's elements and rows.
   __device__ __forceinline__ float result(int index, int unit, int row) const {
-    const float* sum = reinterpret_cast<const float*>(rnnc_shared) + row * kSumStride +
-                       index * Units + unit;
+    const float* sum =
+        reinterpret_cast<const float*>(rnnc_shared) + row * kSumStride + index * Units + unit;
     float total = sum[0];
 #pragma unroll
     for (int part = 1; part < WarpParts; ++part) total += sum[part * Rows * kSumStride];
@@ -194,29 +235,119 @@ class rnnc_fused_tile {
 
  private:
   static constexpr bool kTensorCores = Engine != rnnc_engine::f32;
-  static constexpr int kRowBytes = 128 * Slabs;  // of a stage
-  // A warp's sums: tiles of 16 gates by 8 rows on tensor cores, else of 8 by 4 with one per lane.
-  static constexpr int kTileGates = kTensorCores ? 16 : 8;
+#if __CUDA_ARCH__ >= 900
+  static constexpr bool kBulk = Bulk;
+#else
+  static constexpr bool kBulk = false;
+#endif
+  // Whether a place holds more than one stage.
+  static constexpr bool kTurns = WeightStages < Stages || LeftStages < Stages;
+  // A warp's sums: tiles of 16 gates by 8 rows on tensor cores. Else its lanes are 8 by 4, or
+  // 4 by 4 twice for two parts of k, with one sum of a tile each.
+  static constexpr int kTileGates = kTensorCores ? 16 : 8 / LaneParts;
   static constexpr int kTileRows = kTensorCores ? 8 : 4;
   static constexpr int kGateTiles = Gates / (kTileGates * WarpGates);
   static constexpr int kRowTiles = Rows / (kTileRows * WarpRows);
   static constexpr int kTileSums = kTensorCores ? 4 : 1;
-  // In shared memory, from a row of the batch to the next: no two lanes store to the same bank.
-  static constexpr int kSumStride =
-      kTensorCores ? Gates + 4 : Gates + (40 - Gates % 32) % 32;
+  // In shared memory, from a row of a stage to the next. Lanes that read the same k of neighbouring
+  // rows meet no bank twice: on tensor cores 4 runs of 16 bytes of 2 rows at a time, else one run
+  // of up to 8 rows, or of 4 rows and two parts of k 64 bytes apart.
+  static constexpr int kPitch = StageBytes + (kTensorCores ? 64 : 16);
+  // From a row of the batch to the next: no two lanes store sums to the same bank.
+  static constexpr int kSumStride = kTensorCores ? Gates + 4 : Gates + (40 - Gates % 32) % 32;
+  // What a lane reads at once, and a warp.
+  static constexpr int kPiece = kTensorCores ? 64 : 16 * LaneParts;
+  static constexpr int kPieces = StageBytes / (kPiece * WarpParts);  // of a stage, for a warp
   static_assert(kGateTiles * kTileGates * WarpGates == Gates, "gates in whole tiles");
   static_assert(kRowTiles * kTileRows * WarpRows == Rows, "rows in whole tiles");
-  static_assert(Slabs * (kTensorCores ? 2 : 8) % WarpParts == 0, "parts of one size");
+  static_assert(kPieces * kPiece * WarpParts == StageBytes, "parts of one size");
+  static_assert(LaneParts == 1 || StageBytes % 128 == 0, "parts of lanes alternate by 64 bytes");
   static_assert(LeftStages <= WeightStages && WeightStages <= Stages, "rings");
-  static_assert(LeftStages >= 2 || LeftStages == Stages, "rings that turn have two places");
+  static_assert(LeftStages >= 2 || !kTurns, "rings that turn have two places");
 
-  static constexpr __device__ int whole_tiles_before(int gate) {
-    return gate / kTileGates * kTileGates;
+  static __device__ __forceinline__ int weights_at(int stage) {
+    return stage % WeightStages * (Gates * kPitch);
+  }
+  static __device__ __forceinline__ int lefts_at(int stage) {
+    return WeightStages * Gates * kPitch + stage % LeftStages * (Rows * kPitch);
   }
 
-  // Whether the tile that begins at `gate` has some of [Begin, End), or others beside them. A
-  // product adds nothing to what is not its own: not even zero times a left operand, which may be
-  // infinite.
+  // ---- Copies. ----
+
+  static __device__ __forceinline__ unsigned barrier(int place) {
+    __shared__ unsigned long long barriers[kBulk ? WeightStages + LeftStages : 1];
+    return static_cast<unsigned>(__cvta_generic_to_shared(barriers + place));
+  }
+  static __device__ __forceinline__ unsigned weight_barrier(int stage) {
+    return barrier(stage % WeightStages);
+  }
+  static __device__ __forceinline__ unsigned left_barrier(int stage) {
+    return barrier(WeightStages + stage % LeftStages);
+  }
+
+  static __device__ __forceinline__ void begin_barriers() {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kBulk) {
+      if (threadIdx.x == 0) {
+        for (int i = 0; i < WeightStages + LeftStages; ++i) rnnc_begin_barrier(barrier(i));
+        rnnc_publish_barriers();
+      }
+      __syncthreads();
+    }
+#endif
+  }
+
+  // Until a stage is there for every thread of the block.
+  static __device__ __forceinline__ void await(int stage) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kBulk) {
+      rnnc_await(weight_barrier(stage), stage / WeightStages % 2);
+      rnnc_await(left_barrier(stage), stage / LeftStages % 2);
+      return;
+    }
+#endif
+    // A group per stage of `left` is begun ahead, and one at each later stage: the stage, and what
+    // was begun earlier, is there once those after it are all that is pending.
+    rnnc_wait_copies(kTurns ? LeftStages - 2 : Stages - 1 - stage);
+    if constexpr (!kTurns) __syncthreads();
+  }
+
+  // Copies rows [0, Count) of a stage, of which `there` are not null, with zeros for what is after
+  // `bytes`. `from(row)` is where the row's part begins.
+  template <unsigned Count, int Copy, typename From>
+  static __device__ __forceinline__ void copy_stage(int to, unsigned barrier, unsigned there,
+                                                    int bytes, const From& from) {
+    const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared + to));
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kBulk) {
+      if (threadIdx.x == 0) rnnc_expect(barrier, there * StageBytes);
+      if (lane() != 0) return;  // copies of a warp's lanes would follow one another all the same
+#pragma unroll 1
+      for (unsigned row = threadIdx.x / 32; row < Count; row += kThreads / 32) {
+        const char* const part = from(row);
+        if (part != nullptr) rnnc_copy_bulk(shared + row * kPitch, part, StageBytes, barrier);
+      }
+      return;
+    }
+#endif
+    constexpr unsigned kCopies = StageBytes / Copy;
+    constexpr unsigned kAcross = kCopies < kThreads ? kCopies : kThreads;
+#pragma unroll 4
+    for (unsigned row = threadIdx.x / kAcross; row < Count; row += kThreads / kAcross) {
+      const char* const part = from(row);
+      if (part == nullptr) continue;
+#pragma unroll
+      for (unsigned i = 0; i < kCopies / kAcross; ++i) {
+        const int byte = (threadIdx.x % kAcross + i * kAcross) * Copy;
+        const bool inside = byte < bytes;
+        rnnc_copy<Copy>(shared + row * kPitch + byte, inside ? part + byte : part, inside);
+      }
+    }
+  }
+
+  // ---- Products. ----
+
+  // Whether the tile that begins at `gate` has some of [Begin, End), or others beside them.
   template <int Begin, int End>
   static constexpr __device__ bool has_some(int gate) {
     return gate + kTileGates > Begin && gate < End;
@@ -226,60 +357,27 @@ class rnnc_fused_tile {
     return gate < Begin || gate + kTileGates > End;
   }
 
-  // Where byte `byte` of a row of a stage lies. The 16-byte runs of a slab change places from row
-  // to row, so that lanes that read the same k of neighbouring rows meet no bank twice: on tensor
-  // cores 4 runs of 2 rows at a time, else one run of up to 8 rows.
-  static __device__ __forceinline__ int place(int row, int byte) {
-    const int change = kTensorCores ? (row & 1) << 2 : row & 7;
-    return row * kRowBytes + (byte & ~127) + (((byte >> 4 & 7) ^ change) << 4) + (byte & 15);
-  }
-  static __device__ __forceinline__ int weights_at(int stage) {
-    return stage % WeightStages * (Gates * kRowBytes);
-  }
-  static __device__ __forceinline__ int lefts_at(int stage) {
-    return WeightStages * Gates * kRowBytes + stage % LeftStages * (Rows * kRowBytes);
-  }
-
-  // Copies rows [first, first + Count) of a stage. `offset_of(row)` is the row's offset from
-  // `base`, or negative for zeros.
-  template <int Count, int Copy, typename OffsetOf>
-  static __device__ __forceinline__ void copy_stage(int to, int first, const char* base, int start,
-                                                    int k_bytes, const OffsetOf& offset_of) {
-    constexpr int kCopies = kRowBytes / Copy;
-    const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared + to));
-#pragma unroll 4
-    for (int i = threadIdx.x; i < Count * kCopies; i += kThreads) {
-      const int row = first + i / kCopies;
-      const int byte = i % kCopies * Copy;
-      const rnnc_word offset = offset_of(row);
-      const bool inside = offset >= 0 && start + byte < k_bytes;
-      rnnc_copy<Copy>(shared + place(row, byte), inside ? base + offset + start + byte : base,
-                      inside);
-    }
-  }
-
   // Lane 4 * i + j reads 16 bytes of rows i of each tile, the j-th of 64 along k.
   template <int Begin, int End>
   __device__ __forceinline__ void multiply_on_tensor_cores(int stage) {
-    const unsigned char* weights = rnnc_shared + weights_at(stage);
-    const unsigned char* lefts = rnnc_shared + lefts_at(stage);
-#pragma unroll
-    for (int i = 0; i < 2 * Slabs / WarpParts; ++i) {
-      const int byte = (part() + i * WarpParts) * 64 + lane() % 4 * 16;
+    const int byte = part() * kPieces * kPiece + lane() % 4 * 16;
+    const unsigned char* weights = rnnc_shared + weights_at(stage) + lane() / 4 * kPitch + byte;
+    const unsigned char* lefts =
+        rnnc_shared + lefts_at(stage) + (warp_row() * kRowTiles * 8 + lane() / 4) * kPitch + byte;
+#pragma unroll(kPieces < 4 ? kPieces : 4)
+    for (int i = 0; i < kPieces; ++i) {
       unsigned left[kRowTiles][4];
 #pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-        read(left[r], lefts + place((warp_row() * kRowTiles + r) * 8 + lane() / 4, byte));
-      }
+      for (int r = 0; r < kRowTiles; ++r) read(left[r], lefts + r * 8 * kPitch + i * kPiece);
 #pragma unroll
       for (int g = 0; g < kGateTiles; ++g) {
         const int gate = (warp_gate() * kGateTiles + g) * 16;
         if (!has_some<Begin, End>(gate)) continue;
         unsigned low_rows[4];
         unsigned high_rows[4];
-        read(low_rows, weights + place(gate + lane() / 4, byte));
-        read(high_rows, weights + place(gate + lane() / 4 + 8, byte));
-        const auto add_to = [&](float (&sums)[kRowTiles][kTileSums]) {
+        read(low_rows, weights + gate * kPitch + i * kPiece);
+        read(high_rows, weights + (gate + 8) * kPitch + i * kPiece);
+        const auto add_to = [&](float(&sums)[kRowTiles][kTileSums]) {
 #pragma unroll
           for (int r = 0; r < kRowTiles; ++r) {
             rnnc_multiply_tile<Engine>(sums[r], low_rows, high_rows, left[r]);
@@ -320,49 +418,73 @@ class rnnc_fused_tile {
     }
   }
 
-  // Each lane reads 4 elements of one row per tile.
-  template <int Begin, int End>
-  __device__ __forceinline__ void multiply_exactly(int stage) {
-    static_assert(WarpGates == 1 || kTensorCores, "every warp has all gates");
-    const unsigned char* weights = rnnc_shared + weights_at(stage);
-    const unsigned char* lefts = rnnc_shared + lefts_at(stage);
-#pragma unroll
-    for (int i = 0; i < 8 * Slabs / WarpParts; ++i) {
-      const int byte = (part() + i * WarpParts) * 16;
-      float weight[kGateTiles][4];
-      float left[kRowTiles][4];
+  // What a lane multiplies: 4 elements along k of a row of each tile.
+  struct rnnc_pieces {
+    float4 weight[kGateTiles];
+    float4 left[kRowTiles];
+
+    __device__ __forceinline__ void read(const unsigned char* weights, const unsigned char* lefts) {
 #pragma unroll
       for (int g = 0; g < kGateTiles; ++g) {
-        if (has_some<Begin, End>(g * 8)) {
-          read(weight[g], weights + place(g * 8 + lane_gate(), byte));
-        }
+        weight[g] = *reinterpret_cast<const float4*>(weights + g * kTileGates * kPitch);
       }
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
-        read(left[r], lefts + place((warp_row() * kRowTiles + r) * 4 + lane_row(), byte));
+        left[r] = *reinterpret_cast<const float4*>(lefts + r * kTileRows * kPitch);
       }
+    }
+  };
+
+  // Pieces come in runs of 64 bytes, which alternate between the lanes' parts. The next piece is
+  // read while one is multiplied.
+  template <int Begin, int End>
+  __device__ __forceinline__ void multiply_exactly(int stage) {
+    constexpr int kRun = kPieces < 4 ? kPieces : 4;
+    const int first = part() * kPieces;
+    const int byte = first / 4 * (64 * LaneParts) + first % 4 * 16 + lane_part() * 64;
+    const unsigned char* weights = rnnc_shared + weights_at(stage) +
+                                   (warp_gate() * kGateTiles * kTileGates + lane_gate()) * kPitch +
+                                   byte;
+    const unsigned char* lefts = rnnc_shared + lefts_at(stage) +
+                                 (warp_row() * kRowTiles * kTileRows + lane_row()) * kPitch + byte;
+    rnnc_pieces now;
+    now.read(weights, lefts);
+#pragma unroll 1
+    for (int run = 0; run < kPieces; run += kRun) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      for (int i = 0; i < kRun; ++i) {
+        rnnc_pieces next = now;
+        const int ahead = i + 1 < kRun ? (i + 1) * 16 : 64 * LaneParts;
+        if (i + 1 < kRun || run + kRun < kPieces) next.read(weights + ahead, lefts + ahead);
+        add_products<Begin, End>(now);
+        now = next;
+      }
+      weights += 64 * LaneParts;
+      lefts += 64 * LaneParts;
+    }
+  }
+
+  template <int Begin, int End>
+  __device__ __forceinline__ void add_products(const rnnc_pieces& pieces) {
 #pragma unroll
-        for (int g = 0; g < kGateTiles; ++g) {
-          if (!has_some<Begin, End>(g * 8)) continue;
-          const int own = g * 8 + lane_gate();
-          if (has_others<Begin, End>(g * 8) && (own < Begin || own >= End)) continue;
+    for (int e = 0; e < 4; ++e) {
 #pragma unroll
-          for (int r = 0; r < kRowTiles; ++r) {
-            sums_[g][r][0] = fmaf(weight[g][e], left[r][e], sums_[g][r][0]);
-          }
+      for (int g = 0; g < kGateTiles; ++g) {
+        const int gate = (warp_gate() * kGateTiles + g) * kTileGates;
+        const int own = gate + lane_gate();
+        if (!has_some<Begin, End>(gate)) continue;
+        if (has_others<Begin, End>(gate) && (own < Begin || own >= End)) continue;
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
+          sums_[g][r][0] =
+              fmaf(element(pieces.weight[g], e), element(pieces.left[r], e), sums_[g][r][0]);
         }
       }
     }
   }
 
-  static __device__ __forceinline__ void read(float* elements, const unsigned char* from) {
-    const float4 all = *reinterpret_cast<const float4*>(from);
-    elements[0] = all.x;
-    elements[1] = all.y;
-    elements[2] = all.z;
-    elements[3] = all.w;
+  static __device__ __forceinline__ float element(const float4& all, int index) {
+    return index == 0 ? all.x : index == 1 ? all.y : index == 2 ? all.z : all.w;
   }
 
   __device__ __forceinline__ void store_sums() const {
@@ -377,7 +499,9 @@ class rnnc_fused_tile {
           int row = (warp_row() * kRowTiles + r) * kTileRows;
           gate += kTensorCores ? lane() / 4 + i / 2 * 8 : lane_gate();
           row += kTensorCores ? lane() % 4 * 2 + i % 2 : lane_row();
-          sums[row * kSumStride + gate] = sums_[g][r][i];
+          float sum = sums_[g][r][i];
+          if constexpr (LaneParts == 2) sum += __shfl_xor_sync(0xffffffffu, sum, 16);
+          if (lane_part() == 0) sums[row * kSumStride + gate] = sum;
         }
       }
     }
@@ -389,10 +513,13 @@ class rnnc_fused_tile {
     return threadIdx.x / 32 / WarpGates % WarpRows;
   }
   static __device__ __forceinline__ int part() { return threadIdx.x / 32 / (WarpGates * WarpRows); }
-  // Exact products: 8 by 4 lanes. Lanes that differ in bit 0 read the same weights and those that
-  // differ in bit 1 the same left operands, which lets shared memory serve half a warp at a time.
-  static __device__ __forceinline__ int lane_gate() { return (lane() >> 1 & 1) | (lane() >> 2 & 6); }
+  // Exact products. Lanes that differ in bit 0 read the same weights and those that differ in bit 1
+  // the same left operands, which lets shared memory serve half a warp at a time.
+  static __device__ __forceinline__ int lane_gate() {
+    return ((lane() >> 1 & 1) | (lane() >> 2 & 6)) % (8 / LaneParts);
+  }
   static __device__ __forceinline__ int lane_row() { return (lane() & 1) | (lane() >> 1 & 2); }
+  static __device__ __forceinline__ int lane_part() { return LaneParts == 1 ? 0 : lane() >> 4; }
 
   float sums_[kGateTiles][kRowTiles][kTileSums] = {};
 };

@@ -14,6 +14,7 @@
 
 #include "codegen/cuda/emit_fused.h"
 #include "codegen/cuda/fused_tile.h"
+#include "codegen/cuda/kernel_traits.h"
 #include "codegen/cuda/prelude.h"
 
 namespace rnnc {
@@ -153,6 +154,19 @@ std::vector<uint64_t> key_of(const Kernel& kernel) {
   return key;
 }
 
+/// Finds what is `fixed` of a kernel that has no stores yet.
+void find_fixed(Group& group, const std::vector<bool>& written) {
+  size_t load = 0;
+  for (uint32_t i = 0; i < group.kernel.kernel.arguments.size(); ++i) {
+    if (group.kernel.kernel.arguments[i].product) continue;
+    const bool is_fixed = std::ranges::none_of(group.candidates, [&](const Candidate& candidate) {
+      return written[candidate.loads[load].buffer];
+    });
+    if (is_fixed) group.kernel.fixed.insert(i);
+    ++load;
+  }
+}
+
 class Collector {
  public:
   explicit Collector(const Plan& plan) : plan_(plan) {}
@@ -285,8 +299,10 @@ FusedWork work_of(const Plan& plan, const Group& group) {
 
 }  // namespace
 
-CudaFusedKernels::CudaFusedKernels(const Plan& plan) {
+CudaFusedKernels::CudaFusedKernels(const Plan& plan, std::string_view arch) {
+  const std::vector<bool> written = written_by_steps(plan);
   for (Group& group : Collector(plan).run()) {
+    find_fixed(group, written);
     std::vector<std::vector<Access>> accesses = join_stores(group);
     for (size_t i = 0; i < accesses.size(); ++i) {
       parameters_[group.candidates[i].address] = {static_cast<uint32_t>(shapes_.size()),
@@ -306,7 +322,7 @@ CudaFusedKernels::CudaFusedKernels(const Plan& plan) {
           work.results, arrays, kMostFusedResults, kCudaMaxArguments);
       return;
     }
-    const FusedTile tile = choose_fused_tile(work);
+    const FusedTile tile = choose_fused_tile(work, most_shared_bytes(arch));
     const int64_t instances = std::min(
         {most_in_a_sweep(group, &Candidate::stage), kMostInstances, kMostParameterBytes / bytes});
     const CudaFusedShape shape = {

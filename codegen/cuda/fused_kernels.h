@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/kernel_abi.h"
 #include "ir/plan.h"
 
@@ -13,9 +15,9 @@ namespace rnnc {
 
 class CudaFusedKernels {
  public:
-  /// Of all fused launches and products of Step stages. Knows launches by their addresses: `plan`
-  /// stays where it is as long as this is asked.
-  explicit CudaFusedKernels(const Plan& plan);
+  /// Of all fused launches and products of Step stages, for GPUs of an architecture. Knows launches
+  /// by their addresses: `plan` stays where it is as long as this is asked.
+  explicit CudaFusedKernels(const Plan& plan, std::string_view arch = kDefaultCudaArch);
 
   /// Whether the plan's launches fit a kernel; if not, nothing else may be asked.
   const Status& status() const { return status_; }

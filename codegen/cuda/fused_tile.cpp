@@ -1,5 +1,6 @@
-// 1. Try every number of elements (powers of two) and of rows of a tile whose sums fit a block.
-// 2. Split the tile over 8 warps: rows and gates as far as each warp still reads little for its
+// 1. Try every number of elements (powers of two) and of rows of a tile whose sums fit a block, for
+//    one and for two blocks per multiprocessor.
+// 2. Split the tile over 8 warps: gates and rows as far as each warp still reads little for its
 //    sums, then k. Fewer warps where k is too short for all.
 // 3. Take as many stages of the operands as fit: all of both, all weights and a ring for the rest,
 //    or two rings.
@@ -8,7 +9,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <map>
 #include <optional>
 
 namespace rnnc {
@@ -17,18 +18,26 @@ namespace {
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kMostWarps = 8;
-constexpr int64_t kSharedBytes = 99 * 1024;  // what every GPU from sm_80 on gives a block
-constexpr int64_t kFewestLeftStages = 3;     // of a ring beside resident weights
+constexpr int64_t kFewestLeftStages = 3;   // of a ring beside resident weights
+constexpr int64_t kReservedBytes = 1024;   // of shared memory, of every block
+constexpr int64_t kBarrierBytes = 8;       // of a stage of an operand
+constexpr int64_t kShortestStage = 128;    // bytes along k
+constexpr int64_t kStages = 4;             // enough to work on some while others come
+constexpr int64_t kFewestPieces = 4;       // of a stage, per warp, in exact products
+constexpr int64_t kRegisters = 64 * 1024;  // of a multiprocessor
+constexpr int64_t kOtherRegisters = 28;    // of a thread, beside sums and operands
 
 // The model: an H200, in nanoseconds.
-constexpr double kMultiprocessors = 132;
+constexpr int64_t kMultiprocessors = 132;
 constexpr double kBytes = 40;           // per multiprocessor from the second-level cache
 constexpr double kExactProducts = 190;  // multiply-adds per multiprocessor
 constexpr double kTf32Products = 450;
 constexpr double kHalfProducts = 900;
 constexpr double kSharedMemory = 220;  // bytes per multiprocessor
 constexpr double kUnhidden = 0.3;      // of the lesser of arithmetic and reads of shared memory
-constexpr double kBlock = 150;         // a block's start and end, beside others
+constexpr double kAhead = 0.7;         // of weights, that arrive while the launch before runs
+constexpr double kStage = 80;          // a wait
+constexpr double kBlocks = 1500;       // the start and end of blocks that run side by side
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -54,60 +63,109 @@ int64_t stages_of(const FusedWork& work, int64_t stage_bytes) {
   return stages;
 }
 
+/// The largest power of two up to `value`, which is at least 1.
+int64_t power_of_two_below(int64_t value) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(value)));
+}
+
+int64_t power_of_two_from(int64_t value) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
+}
+
+/// Along k, what the lanes of a warp read at once.
+int64_t piece_bytes(const FusedWork& work, const FusedTile& tile) {
+  return work.tensor_cores() ? 64 : 16 * tile.lane_parts;
+}
+
+/// Splits k over the warps that are left, and into stages.
+bool split_over_parts(const FusedWork& work, FusedTile& tile) {
+  const int64_t piece = piece_bytes(work, tile);
+  const int64_t most = kMostWarps / (tile.warp_gates * tile.warp_rows);
+  if (most < 1) return false;
+  const int64_t longest = longest_k_bytes(work);
+  tile.warp_parts = power_of_two_below(std::min(most, ceil_div(longest, piece)));
+  const int64_t least = tile.warp_parts * piece * (work.tensor_cores() ? 1 : kFewestPieces);
+  const int64_t all = power_of_two_from(longest);
+  tile.stage_bytes = std::max(kShortestStage, std::min(std::max(least, all / kStages), all));
+  return true;
+}
+
 /// Step 2. Whether the tile is one that warps can share.
-bool split_over_warps(const FusedWork& work, FusedTile& tile) {
-  const bool tensor_cores = work.tensor_cores();
-  if (tensor_cores) {
-    tile.warp_rows = std::max<int64_t>(1, tile.rows / 32);
-    if (tile.rows >= 32) {
-      tile.warp_gates = tile.gates % 64 == 0 && tile.gates >= 128 ? 4
-                        : tile.gates % 32 == 0                    ? 2
-                                                                  : 1;
-    }
-  } else {
-    tile.warp_rows = std::max<int64_t>(1, tile.rows / 16);
+bool split_on_tensor_cores(const FusedWork& work, FusedTile& tile) {
+  tile.warp_rows = std::max<int64_t>(1, tile.rows / 32);
+  if (tile.rows >= 32) {
+    tile.warp_gates = tile.gates % 64 == 0 && tile.gates >= 128 ? 4 : tile.gates % 32 == 0 ? 2 : 1;
   }
-  // A part takes pieces of 64 bytes on tensor cores, else of 16.
-  const int64_t piece = tensor_cores ? 64 : 16;
-  const int64_t pieces = ceil_div(longest_k_bytes(work), piece);
-  const int64_t most_parts = kMostWarps / (tile.warp_gates * tile.warp_rows);
-  if (most_parts < 1) return false;
-  tile.warp_parts =
-      std::min(most_parts, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pieces))));
-  // Each part has at least a piece per stage; exact products two, between barriers.
-  const int64_t least = tile.warp_parts * piece * (tensor_cores ? 1 : 2);
-  tile.slabs = std::max<int64_t>(1, std::min(least, round_up(longest_k_bytes(work), 128)) / 128);
-  return tile.thread_sums() <= (tensor_cores ? 64 : 32);
+  return split_over_parts(work, tile) && tile.thread_sums() <= 64;
+}
+
+/// Likewise of exact products: of all ways the one in which a lane reads least for a product.
+bool split_exactly(const FusedWork& work, FusedTile& tile) {
+  std::optional<FusedTile> best;
+  double best_reads = 0;
+  for (const int64_t lane_parts : {1, 2}) {
+    for (int64_t warp_gates = 1; warp_gates <= kMostWarps; warp_gates *= 2) {
+      for (int64_t warp_rows = 1; warp_rows <= kMostWarps / warp_gates; warp_rows *= 2) {
+        FusedTile tried = tile;
+        tried.lane_parts = lane_parts;
+        tried.warp_gates = warp_gates;
+        tried.warp_rows = warp_rows;
+        if (tile.gates % (8 / lane_parts * warp_gates) != 0 || tile.rows % (4 * warp_rows) != 0) {
+          continue;
+        }
+        if (tried.lane_tiles() > 16 || !split_over_parts(work, tried)) continue;
+        // Idle warps cost as much as reads do.
+        const double reads = static_cast<double>(tried.lane_tiles() * kMostWarps) /
+                             static_cast<double>(tried.thread_sums() * tried.threads() / 32);
+        if (best && reads >= best_reads) continue;
+        best = tried;
+        best_reads = reads;
+      }
+    }
+  }
+  if (best) tile = *best;
+  return best.has_value();
 }
 
 /// Step 3. Whether there is room.
-bool fit_stages(const FusedWork& work, FusedTile& tile) {
-  const int64_t bytes = tile.stage_bytes();
-  tile.stages = stages_of(work, bytes);
-  const int64_t all_weights = tile.stages * tile.gates * bytes;
-  const int64_t left = tile.rows * bytes;
-  const int64_t beside_weights = (kSharedBytes - all_weights) / left;
+bool fit_stages(const FusedWork& work, FusedTile& tile, int64_t room) {
+  const bool tensor_cores = work.tensor_cores();
+  tile.stages = stages_of(work, tile.stage_bytes);
+  const int64_t weight = tile.gates * tile.pitch(tensor_cores) + kBarrierBytes;
+  const int64_t left = tile.rows * tile.pitch(tensor_cores) + kBarrierBytes;
+  const int64_t beside_weights = (room - tile.stages * weight) / left;
   if (beside_weights >= std::min(tile.stages, kFewestLeftStages)) {
     tile.weight_stages = tile.stages;
     tile.left_stages = std::min(tile.stages, beside_weights);
   } else {
-    tile.weight_stages = std::min(tile.stages, kSharedBytes / ((tile.gates + tile.rows) * bytes));
+    tile.weight_stages = std::min(tile.stages, room / (weight + left));
     tile.left_stages = tile.weight_stages;
   }
   // A ring needs two places to turn, three to copy while it is read; shorter stages give more.
-  const int64_t fewest = tile.slabs == 1 ? 2 : 3;
+  const int64_t fewest = tile.stage_bytes == kShortestStage ? 2 : 3;
   return tile.left_stages >= std::min(tile.stages, fewest) &&
-         tile.shared_bytes(work.tensor_cores()) <= kSharedBytes;
+         tile.shared_bytes(tensor_cores) <= room;
 }
 
-std::optional<FusedTile> make_tile(const FusedWork& work, int64_t units, int64_t rows) {
-  FusedTile tile = {.units = units, .rows = rows};
-  tile.gates = round_up(work.results * units, work.tensor_cores() ? 16 : 8);
-  if (!split_over_warps(work, tile)) return std::nullopt;
-  while (!fit_stages(work, tile)) {
-    if (tile.slabs == 1) return std::nullopt;
-    tile.slabs /= 2;
-    tile.warp_parts = std::min(tile.warp_parts, tile.slabs * (work.tensor_cores() ? 2 : 8));
+/// A tile of which `blocks` fit a multiprocessor.
+std::optional<FusedTile> make_tile(const FusedWork& work, int64_t most_shared_bytes, int64_t units,
+                                   int64_t rows, int64_t blocks) {
+  const bool tensor_cores = work.tensor_cores();
+  FusedTile tile = {.units = units, .rows = rows, .blocks_per_multiprocessor = blocks};
+  const int64_t gates = work.results * units;
+  // Many are split over warps as well.
+  tile.gates = round_up(gates, tensor_cores ? 16 : gates > 64 ? 64 : 8);
+  if (!(tensor_cores ? split_on_tensor_cores(work, tile) : split_exactly(work, tile))) {
+    return std::nullopt;
+  }
+  const int64_t registers =
+      tile.thread_sums() + (tensor_cores ? 48 : 8 * tile.lane_tiles()) + kOtherRegisters;
+  if (blocks * kMostWarps * 32 * registers > kRegisters && blocks > 1) return std::nullopt;
+  const int64_t room = (most_shared_bytes + kReservedBytes) / blocks - kReservedBytes;
+  while (!fit_stages(work, tile, room)) {
+    if (tile.stage_bytes == kShortestStage) return std::nullopt;
+    tile.stage_bytes /= 2;
+    tile.warp_parts = std::min(tile.warp_parts, tile.stage_bytes / piece_bytes(work, tile));
   }
   return tile;
 }
@@ -119,41 +177,51 @@ double predicted_time(const FusedWork& work, const FusedTile& tile) {
                                                : kExactProducts;
   const int64_t rows = std::min(tile.rows, work.batch);
   // What warps read of shared memory for a byte along k; without tensor cores each of its cycles
-  // serves half a warp (fused.cuh).
-  const int64_t reads = work.tensor_cores()
-                            ? tile.gates * tile.warp_rows + tile.rows * tile.warp_gates
-                            : 2 * tile.gates * tile.warp_rows + 4 * tile.rows;
+  // serves half a warp, of which pairs of lanes read the same (fused.cuh).
+  const int64_t reads =
+      work.tensor_cores()
+          ? tile.gates * tile.warp_rows + tile.rows * tile.warp_gates
+          : 16 * tile.lane_tiles() * tile.warp_gates * tile.warp_rows / tile.lane_parts;
   // The elementwise work touches about as many arrays, by sectors of 32 bytes.
   int64_t bytes = (work.results + 4) * rows * std::max<int64_t>(tile.units * 4, 32);
+  int64_t weight_bytes = 0;
   int64_t shared = tile.warp_parts * tile.gates * tile.rows * 8;  // partial sums, both ways
   int64_t products = 0;
   for (const FusedWork::Product& product : work.products) {
-    bytes += (product.members * tile.units + rows) * work.k_bytes(product);
+    weight_bytes += product.members * tile.units * work.k_bytes(product);
+    bytes += rows * work.k_bytes(product);
     shared += reads * work.k_bytes(product);
     products += tile.gates * tile.rows * product.k;
   }
   const double arithmetic = static_cast<double>(products) / rate;
-  const double reading = static_cast<double>(shared) / kSharedMemory;
+  const double reading = static_cast<double>(shared + weight_bytes + bytes) / kSharedMemory;
   // They hide one another in part.
   const double inside = std::max(arithmetic, reading) + kUnhidden * std::min(arithmetic, reading);
-  const auto blocks = static_cast<double>(tile.tiles(work) * tile.row_tiles(work) * work.instances);
-  return std::ceil(blocks / kMultiprocessors) *
-         (std::max(static_cast<double>(bytes) / kBytes, inside) + kBlock);
+  const int64_t blocks = tile.tiles(work) * tile.row_tiles(work) * work.instances;
+  const int64_t turns = ceil_div(blocks, kMultiprocessors);
+  // Blocks of the next launch begin where there is room beside all of this one's.
+  const double now = turns < tile.blocks_per_multiprocessor ? 1 - kAhead : 1;
+  const double copies =
+      (static_cast<double>(bytes) + now * static_cast<double>(weight_bytes)) / kBytes;
+  return static_cast<double>(ceil_div(turns, tile.blocks_per_multiprocessor)) * kBlocks +
+         static_cast<double>(turns) *
+             (std::max(copies, inside) + static_cast<double>(tile.stages) * kStage);
 }
 
 }  // namespace
 
-int64_t FusedTile::shared_bytes(bool tensor_cores) const {
-  const int64_t rings = (weight_stages * gates + left_stages * rows) * stage_bytes();
-  const int64_t sum_stride = tensor_cores ? gates + 4 : gates + (40 - gates % 32) % 32;
-  return std::max(rings, warp_parts * rows * sum_stride * 4);
+int64_t FusedTile::lane_tiles() const {
+  return gates * lane_parts / (8 * warp_gates) + rows / (4 * warp_rows);
 }
 
-int64_t FusedTile::blocks_per_multiprocessor(bool tensor_cores) const {
-  if (tensor_cores) return thread_sums() <= 48 ? 2 : 1;
-  const int64_t gate_tiles = gates / 8;
-  const int64_t row_tiles = rows / (4 * warp_rows);
-  return thread_sums() + 4 * (gate_tiles + row_tiles) <= 72 ? 2 : 1;
+int64_t FusedTile::pitch(bool tensor_cores) const {
+  return stage_bytes + (tensor_cores ? 64 : 16);
+}
+
+int64_t FusedTile::shared_bytes(bool tensor_cores) const {
+  const int64_t rings = (weight_stages * gates + left_stages * rows) * pitch(tensor_cores);
+  const int64_t sum_stride = tensor_cores ? gates + 4 : gates + (40 - gates % 32) % 32;
+  return std::max(rings, warp_parts * rows * sum_stride * 4);
 }
 
 int64_t FusedTile::tiles(const FusedWork& work) const {
@@ -164,21 +232,32 @@ int64_t FusedTile::row_tiles(const FusedWork& work) const {
   return ceil_div(work.batch, rows);
 }
 
-FusedTile choose_fused_tile(const FusedWork& work) {
+int64_t most_shared_bytes(std::string_view arch) {
+  // Newer ones have at least what the smallest have.
+  constexpr int64_t kLeast = 99;
+  static const std::map<std::string_view, int64_t> kilobytes = {
+      {"sm_80", 163}, {"sm_87", 163}, {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}};
+  const auto found = kilobytes.find(arch);
+  return (found == kilobytes.end() ? kLeast : found->second) * 1024;
+}
+
+FusedTile choose_fused_tile(const FusedWork& work, int64_t most_shared_bytes) {
   std::optional<FusedTile> best;
   double best_time = 0;
+  const auto consider = [&](int64_t units, int64_t rows, int64_t blocks) {
+    const std::optional<FusedTile> tile = make_tile(work, most_shared_bytes, units, rows, blocks);
+    if (!tile) return;
+    const double time = predicted_time(work, *tile);
+    if (best && time >= best_time) return;
+    best = tile;
+    best_time = time;
+  };
   const int64_t fewest_rows = work.tensor_cores() ? 8 : 4;
   for (int64_t rows = fewest_rows; rows <= kMostRows; rows *= 2) {
     if (rows > fewest_rows && rows / 2 >= work.batch) break;
     for (int64_t units = 1; units <= kMostUnits; units *= 2) {
       if (units > 1 && units / 2 >= work.segment_length) break;
-      const std::optional<FusedTile> tile = make_tile(work, units, rows);
-      if (!tile) continue;
-      const double time = predicted_time(work, *tile);
-      if (!best || time < best_time) {
-        best = tile;
-        best_time = time;
-      }
+      for (const int64_t blocks : {2, 1}) consider(units, rows, blocks);
     }
   }
   RNNC_CHECK(best, "no tile for {} results of products", work.results);

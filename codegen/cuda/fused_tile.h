@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ir/plan.h"
@@ -39,26 +40,31 @@ struct FusedTile {
   int64_t warp_gates = 1;
   int64_t warp_rows = 1;
   int64_t warp_parts = 1;
-  int64_t slabs = 1;
-  int64_t stages = 1;  // of all products together
+  int64_t lane_parts = 1;     // of a warp; 2 in exact products only
+  int64_t stage_bytes = 128;  // along k; a power of two
+  int64_t stages = 1;         // of all products together
   int64_t weight_stages = 1;
   int64_t left_stages = 1;
+  /// With two, the next launch's copies of weights begin while this one runs.
+  int64_t blocks_per_multiprocessor = 1;
 
   int64_t threads() const { return 32 * warp_gates * warp_rows * warp_parts; }
   /// Sums in a thread's registers.
-  int64_t thread_sums() const { return gates * rows * warp_parts / threads(); }
+  int64_t thread_sums() const { return gates * rows * warp_parts * lane_parts / threads(); }
+  /// Tiles of a warp's gates, and of its rows, in exact products: a lane reads one row of each.
+  int64_t lane_tiles() const;
+  /// Bytes from a row of a stage to the next.
+  int64_t pitch(bool tensor_cores) const;
   int64_t shared_bytes(bool tensor_cores) const;
-  /// As many as registers are enough for: with two, the next launch's copies of weights begin while
-  /// this one runs.
-  int64_t blocks_per_multiprocessor(bool tensor_cores) const;
-  /// Along k, in bytes.
-  int64_t stage_bytes() const { return 128 * slabs; }
   /// Of a row of the batch, of the batch.
   int64_t tiles(const FusedWork& work) const;
   int64_t row_tiles(const FusedWork& work) const;
 };
 
-/// The fastest by a small model of a GPU with 132 multiprocessors.
-FusedTile choose_fused_tile(const FusedWork& work);
+/// What a block may have on GPUs of an architecture, such as "sm_90".
+int64_t most_shared_bytes(std::string_view arch);
+
+/// The fastest by a small model of an H200, with as much shared memory as there is.
+FusedTile choose_fused_tile(const FusedWork& work, int64_t most_shared_bytes);
 
 }  // namespace rnnc

@@ -6,9 +6,7 @@
 #include "ir/plan_verify_parts.h"
 
 namespace rnnc {
-namespace {
 
-/// By buffer: whether a launch of a Step stage writes it, or memory that it shares with another.
 std::vector<bool> written_by_steps(const Plan& plan) {
   std::vector<bool> written(plan.buffers.size(), false);
   const std::vector<std::vector<BufferId>> shared = find_shared_memory(plan);
@@ -24,8 +22,6 @@ std::vector<bool> written_by_steps(const Plan& plan) {
   }
   return written;
 }
-
-}  // namespace
 
 std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
   std::vector<std::optional<KernelTraits>> traits(plan.kernels.size());

@@ -19,6 +19,9 @@ struct KernelTraits {
 };
 inline constexpr int kMostPacket = 4;
 
+/// By buffer: whether a launch of a Step stage writes it, or memory that it shares with another.
+std::vector<bool> written_by_steps(const Plan& plan);
+
 /// By kernel; none where no launch runs it as it stands: the kernels of fused and loop launches are
 /// parts of others.
 std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan);

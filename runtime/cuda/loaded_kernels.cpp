@@ -6,7 +6,7 @@ namespace rnnc {
 namespace {
 
 Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
-  Result<std::string> source = emit_cuda(plan);
+  Result<std::string> source = emit_cuda(plan, context.arch);
   if (!source) return source;
   Result<std::string> compiler = nvrtc_version();
   if (!compiler) return compiler;
@@ -23,7 +23,7 @@ Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
 Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& context) {
   const Result<std::string> cubin = cubin_of(plan, context);
   if (!cubin) return tl::unexpected(cubin.error());
-  LoadedKernels kernels(plan);
+  LoadedKernels kernels(plan, context.arch);
   const Status loaded = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->data(), nullptr,
                                                        nullptr, 0, nullptr, nullptr, 0),
                                    "loading kernels")

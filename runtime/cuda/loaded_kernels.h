@@ -43,7 +43,7 @@ class LoadedKernels {
   cudaKernel_t mask() const { return mask_; }
 
  private:
-  explicit LoadedKernels(const Plan& plan) : fused_(plan), loops_(plan) {}
+  LoadedKernels(const Plan& plan, std::string_view arch) : fused_(plan, arch), loops_(plan) {}
   Result<cudaKernel_t> find(const std::string& name) const;
   Status find_elementwise(const Plan& plan);
   Status find_fused_and_loops();

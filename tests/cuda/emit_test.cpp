@@ -73,7 +73,7 @@ static __device__ __forceinline__ void k0_row(const float* const a0, float* cons
   typedef rnnc_packet<float, 4, Aligned> t0;
   t0 x0[1];
   typedef rnnc_packet<float, 4, true> t1;
-#pragma unroll 1
+#pragma unroll
   for (int j = 0; j < 1; ++j) {
     const unsigned e = (threadIdx.x + j * 256u) * 4u;
     if (e >= 1000u) break;
@@ -81,7 +81,7 @@ static __device__ __forceinline__ void k0_row(const float* const a0, float* cons
   }
   rnnc_wait_for_previous();
   float r1 = rnnc_sum::identity();
-#pragma unroll 1
+#pragma unroll
   for (int j = 0; j < 1; ++j) {
     const unsigned e = (threadIdx.x + j * 256u) * 4u;
     if (e >= 1000u) break;
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void k0_row(const float* const a0, float* cons
   __syncthreads();
   const float v1 = rnnc_join_warps<rnnc_sum, 8>(w1) / 1000.0f;
   if (threadIdx.x == 0) rnnc_store(a2, v1);
-#pragma unroll 1
+#pragma unroll
   for (int j = 0; j < 1; ++j) {
     const unsigned e = (threadIdx.x + j * 256u) * 4u;
     if (e >= 1000u) break;

@@ -28,7 +28,7 @@ TEST_P(CudaFused, Compiles) {
     EXPECT_EQ(sizeof(CudaRows) + fused.of(launch).accesses.size() * sizeof(CudaAccess),
               fused.shapes()[0].instance_bytes);
   }
-  const Result<std::string> source = emit_cuda(plan);
+  const Result<std::string> source = emit_cuda(plan, arch);
   ASSERT_TRUE(source.has_value()) << source.error().message;
   const Result<std::string> cubin = compile_cubin(*source, arch);
   EXPECT_TRUE(cubin.has_value()) << arch << "\n" << cubin.error().message;
@@ -181,36 +181,47 @@ TEST(CudaFusedKernels, RefuseWhatNoBlockHolds) {
             "1000 work");
 }
 
+/// What fused.cuh asserts, and that everything is covered.
+void expect_valid(const FusedTile& tile, const FusedWork& work) {
+  const bool tensor_cores = work.tensor_cores();
+  EXPECT_LE(tile.threads(), 256);
+  EXPECT_GE(tile.gates, work.results * tile.units);
+  EXPECT_GE(tile.tiles(work) * tile.units, work.segment_length);
+  EXPECT_GE(tile.row_tiles(work) * tile.rows, work.batch);
+  const int64_t lane_gates = 8 / tile.lane_parts;
+  EXPECT_EQ(tile.gates % ((tensor_cores ? 16 : lane_gates) * tile.warp_gates), 0);
+  EXPECT_EQ(tile.rows % ((tensor_cores ? 8 : 4) * tile.warp_rows), 0);
+  const int64_t piece = tensor_cores ? 64 : 16 * tile.lane_parts;
+  EXPECT_EQ(tile.stage_bytes % (piece * tile.warp_parts), 0);
+  EXPECT_EQ(tile.stage_bytes & (tile.stage_bytes - 1), 0);
+  EXPECT_LE(tile.left_stages, tile.weight_stages);
+  EXPECT_LE(tile.weight_stages, tile.stages);
+  EXPECT_GE(tile.left_stages, std::min<int64_t>(2, tile.stages));
+  EXPECT_GE(tile.stages * tile.stage_bytes, work.k_bytes(work.products[0]));
+  EXPECT_LE(tile.thread_sums(), 64);
+}
+
 TEST(FusedTile, FitsEveryGpuAndCoversEverything) {
-  for (const auto& [dtype, tf32] : std::vector<std::pair<DType, bool>>{
-           {DType::f32, false}, {DType::f32, true}, {DType::bf16, false}}) {
-    for (const int64_t results : {1, 2, 3, 4, 5, 7, 17, 64, 256}) {
-      for (const int64_t length : {1, 3, 8, 100, 512, 2048}) {
-        for (const int64_t k : {1, 33, 64, 500, 1024, 20000}) {
-          for (const int64_t batch : {1, 7, 16, 33, 64, 1000}) {
-            FusedWork work;
-            work.dtype = dtype;
-            work.tf32 = tf32;
-            work.batch = batch;
-            work.segment_length = length;
-            work.results = results;
-            work.products = {{.k = k, .members = results}};
-            const FusedTile tile = choose_fused_tile(work);
-            const bool tensor_cores = work.tensor_cores();
-            EXPECT_LE(tile.shared_bytes(tensor_cores), 99 * 1024);
-            EXPECT_LE(tile.threads(), 256);
-            EXPECT_GE(tile.gates, results * tile.units);
-            EXPECT_GE(tile.tiles(work) * tile.units, length);
-            EXPECT_GE(tile.row_tiles(work) * tile.rows, batch);
-            // What fused.cuh asserts.
-            EXPECT_EQ(tile.gates % ((tensor_cores ? 16 : 8) * tile.warp_gates), 0);
-            EXPECT_EQ(tile.rows % ((tensor_cores ? 8 : 4) * tile.warp_rows), 0);
-            EXPECT_EQ(tile.slabs * (tensor_cores ? 2 : 8) % tile.warp_parts, 0);
-            EXPECT_LE(tile.left_stages, tile.weight_stages);
-            EXPECT_LE(tile.weight_stages, tile.stages);
-            EXPECT_GE(tile.left_stages, std::min<int64_t>(2, tile.stages));
-            EXPECT_GE(tile.stages * tile.stage_bytes(), work.k_bytes(work.products[0]));
-            EXPECT_LE(tile.thread_sums(), 64);
+  for (const std::string arch : {"sm_80", "sm_86", "sm_90", "sm_999"}) {
+    for (const auto& [dtype, tf32] : std::vector<std::pair<DType, bool>>{
+             {DType::f32, false}, {DType::f32, true}, {DType::bf16, false}}) {
+      for (const int64_t results : {1, 2, 3, 5, 7, 17, 64, 250, 256}) {
+        for (const int64_t length : {1, 3, 100, 512, 2048}) {
+          for (const int64_t k : {1, 33, 64, 500, 1024, 20000}) {
+            for (const int64_t batch : {1, 7, 33, 64, 1000}) {
+              FusedWork work;
+              work.dtype = dtype;
+              work.tf32 = tf32;
+              work.batch = batch;
+              work.segment_length = length;
+              work.results = results;
+              work.products = {{.k = k, .members = results}};
+              const FusedTile tile = choose_fused_tile(work, most_shared_bytes(arch));
+              expect_valid(tile, work);
+              const int64_t blocks = tile.blocks_per_multiprocessor;
+              EXPECT_LE(tile.shared_bytes(work.tensor_cores()),
+                        (most_shared_bytes(arch) + 1024) / blocks - 1024);
+            }
           }
         }
       }
@@ -226,14 +237,15 @@ TEST(FusedTile, FillsTheGpu) {
   work.segment_length = 1024;
   work.results = 4;
   work.products = {{.k = 1024, .members = 4}};
-  EXPECT_EQ(choose_fused_tile(work).tiles(work), 128);
+  const int64_t room = most_shared_bytes("sm_90");
+  EXPECT_EQ(choose_fused_tile(work, room).tiles(work), 128);
   work.batch = 64;
   work.segment_length = 512;
   work.products = {{.k = 512, .members = 4}};
   work.instances = 4;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     work.dtype = dtype;
-    const FusedTile tile = choose_fused_tile(work);
+    const FusedTile tile = choose_fused_tile(work, room);
     EXPECT_EQ(tile.tiles(work) * tile.row_tiles(work) * work.instances, 128);
     EXPECT_EQ(tile.units, 16);
   }

@@ -325,10 +325,20 @@ Plan plan_for(const Graph& graph, int64_t batch, const Machine& machine, bool wa
                      {.batch = batch, .max_steps = 64, .passes = passes, .machine = machine});
 }
 
-TEST(ChooseChunk, OnACpuFollowsTheRows) {
-  const Plan plan = plan_for(network("Stack"), 16, cpu_machine(1), false);
-  EXPECT_EQ(choose_chunk(plan, 1000, true, cpu_machine(1)), 64);
-  EXPECT_EQ(choose_chunk(plan, 40, true, cpu_machine(1)), 40);
+TEST(ChooseChunk, OnACpuFitsItsCacheUnlessRowsAreWide) {
+  Plan plan = plan_for(network("Stack"), 16, cpu_machine(1), false);
+  const auto chunk_of_width = [&](int64_t width, int64_t steps) {
+    for (Buffer& buffer : plan.buffers) {
+      if (buffer.extent == Extent::Chunk) buffer.width = width;
+    }
+    return choose_chunk(plan, steps, true, cpu_machine(1));
+  };
+  const int64_t elements = (1 << 20) / static_cast<int64_t>(size_of(DType::f32));
+  EXPECT_EQ(chunk_of_width(elements / 1024, 1000), 1024 / 16);
+  EXPECT_EQ(chunk_of_width(elements / 1024, 40), 40);
+  EXPECT_EQ(chunk_of_width(elements / 256, 1000), 256 / 16);
+  EXPECT_EQ(chunk_of_width(elements / 255, 1000), 1024 / 16);  // as many rows as products want
+  EXPECT_EQ(chunk_of_width(1, 1000), 256);
 }
 
 TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
