@@ -131,15 +131,16 @@ class MemoryVerifier {
     }
     std::set<std::pair<uint32_t, uint32_t>> places = first.places;
     places.insert(second.places.begin(), second.places.end());
-    for (const auto& [sweep, lag] : places) {
-      if ((first.kept || second.kept) && lives_in(first, sweep) && lives_in(second, sweep)) {
+    for (const auto& place : places) {
+      const uint32_t sweep = place.first;
+      if (!lives_in(first, sweep) || !lives_in(second, sweep)) continue;
+      if (first.kept || second.kept) {
         return fail("buffer {} overlaps {} from wave to wave", name, other);
       }
-      const bool several =
-          places.contains({sweep, lag}) && std::ranges::any_of(places, [&](const auto& place) {
-            return place.first == sweep && place.second != lag;
-          });
-      if (several && lives_in(first, sweep) && lives_in(second, sweep)) {
+      const auto of_another_lag = [&place](const auto& third) {
+        return third.first == place.first && third.second != place.second;
+      };
+      if (std::ranges::any_of(places, of_another_lag)) {
         return fail("buffer {} overlaps {}, which another lag uses", name, other);
       }
     }

@@ -56,8 +56,7 @@ int report_unexpected(const CLI::App& command) {
     for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
   }
   const char* problem = option == rest.end() ? "unexpected" : "unknown option";
-  return report_word(fmt::format("{} {}", problem, quote(word)), word, names,
-                     full_name(command));
+  return report_word(fmt::format("{} {}", problem, quote(word)), word, names, full_name(command));
 }
 
 /// That which the words after the program's name lead to.

@@ -22,7 +22,7 @@ using Kind = Instruction::Kind;
 /// Bytes per thread that are on their way: 32768 threads then keep an H200's memory busy.
 constexpr uint64_t kBytesAhead = 128;
 constexpr uint64_t kLeastDepth = 4;
-constexpr uint64_t kGreatestDepth = 32;
+constexpr uint64_t kGreatestDepth = 64;
 
 class LoopEmitter {
  public:

@@ -9,6 +9,7 @@
 #include "codegen/cuda/emit_row.h"
 
 #include <algorithm>
+#include <climits>
 #include <iterator>
 #include <map>
 
@@ -21,8 +22,9 @@ using Kind = Instruction::Kind;
 
 constexpr int kMostUnrolledPackets = 16;
 /// Registers of a block that may hold what it loads.
-constexpr int64_t kRegistersForLoads = 32768;
+constexpr int64_t kRegistersForLoads = 40960;
 constexpr int64_t kMostWordsAhead = 160;  // of a thread
+constexpr int kThreadsBesideOneAnother = 512;
 
 std::string_view reduction_type(Op op) {
   switch (op) {
@@ -198,19 +200,36 @@ class RowEmitter {
   }
 
   void find_phases() {
-    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+    for (const Instruction& instruction : kernel_.body) {
       int phase = 0;
-      for (const uint32_t operand : kernel_.body[id].operands) {
+      for (const uint32_t operand : instruction.operands) {
         const bool reduced = kernel_.body[operand].kind == Kind::Reduce;
         phase = std::max(phase, phases_[operand] + (reduced ? 1 : 0));
       }
       phases_.push_back(phase);
-      saved_.push_back(false);
+    }
+    if (!ahead_) postpone();
+    saved_.resize(kernel_.body.size(), false);
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
       for (const uint32_t operand : kernel_.body[id].operands) {
         const Instruction& read = kernel_.body[operand];
         const bool is_at_hand =
             !read.vector || read.kind == Kind::Constant || (ahead_ && is_vector_load(operand));
-        if (!is_at_hand && phases_[operand] < phase) saved_[operand] = true;
+        if (!is_at_hand && phases_[operand] < phases_[id]) saved_[operand] = true;
+      }
+    }
+  }
+
+  /// Loads and scalars of elements wait for the phase that reads them first: there are not enough
+  /// registers to keep everything.
+  void postpone() {
+    std::vector<int> first_use(kernel_.body.size(), INT_MAX);
+    for (size_t id = kernel_.body.size(); id-- > 0;) {
+      const Instruction& instruction = kernel_.body[id];
+      const bool moves = instruction.kind == Kind::Load || instruction.kind == Kind::Scalar;
+      if (moves && instruction.vector && first_use[id] != INT_MAX) phases_[id] = first_use[id];
+      for (const uint32_t operand : instruction.operands) {
+        first_use[operand] = std::min(first_use[operand], phases_[id]);
       }
     }
   }
@@ -340,7 +359,9 @@ class RowEmitter {
   // ---- The kernel itself ----
 
   void entry() {
-    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    // So that blocks of a launch before or after it can run beside it.
+    const int blocks = std::max(1, kThreadsBesideOneAnother / shape_.threads);
+    line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, blocks);
     text_ += fmt::format("{}(const rnnc_rows rows", name_);
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
       text_ += fmt::format(", const rnnc_access p{}", i);

@@ -132,7 +132,7 @@ static __device__ __forceinline__ void rnnc_multiply_tile(float* sum, const unsi
 #undef RNNC_MMA
 }
 
-extern __shared__ __align__(128) unsigned char rnnc_shared[];
+extern __shared__ __align__(16) unsigned char rnnc_shared[];
 
 template <rnnc_engine Engine, int Units, int Rows, int Gates, int WarpGates, int WarpRows,
           int WarpParts, int LaneParts, int StageBytes, int Stages, int WeightStages,
@@ -147,7 +147,7 @@ class rnnc_fused_tile {
     begin_barriers();
 #pragma unroll 1
     for (int stage = 0; stage < WeightStages; ++stage) weights(stage);
-    rnnc_end_copies();
+    end_copies();
   }
 
   // Likewise, after the wait for earlier launches.
@@ -156,7 +156,7 @@ class rnnc_fused_tile {
 #pragma unroll 1
     for (int stage = 0; stage < LeftStages; ++stage) {
       lefts(stage);
-      rnnc_end_copies();
+      end_copies();
     }
   }
 
@@ -174,7 +174,7 @@ class rnnc_fused_tile {
         if (stage > 0) {
           if (stage - 1 + WeightStages < Stages) weights(stage - 1 + WeightStages);
           if (stage - 1 + LeftStages < Stages) lefts(stage - 1 + LeftStages);
-          rnnc_end_copies();
+          end_copies();
         }
       }
       products(stage);
@@ -252,7 +252,7 @@ class rnnc_fused_tile {
   // In shared memory, from a row of a stage to the next. Lanes that read the same k of neighbouring
   // rows meet no bank twice: on tensor cores 4 runs of 16 bytes of 2 rows at a time, else one run
   // of up to 8 rows, or of 4 rows and two parts of k 64 bytes apart.
-  static constexpr int kPitch = StageBytes + (kTensorCores ? 64 : 16);
+  static constexpr int kPitch = StageBytes + (!kTensorCores ? 16 : StageBytes % 128 == 0 ? 64 : 0);
   // From a row of the batch to the next: no two lanes store sums to the same bank.
   static constexpr int kSumStride = kTensorCores ? Gates + 4 : Gates + (40 - Gates % 32) % 32;
   // What a lane reads at once, and a warp.
@@ -295,6 +295,11 @@ class rnnc_fused_tile {
       __syncthreads();
     }
 #endif
+  }
+
+  // What was copied since the last call is one group; barriers count bulk copies.
+  static __device__ __forceinline__ void end_copies() {
+    if constexpr (!kBulk) rnnc_end_copies();
   }
 
   // Until a stage is there for every thread of the block.
@@ -419,7 +424,7 @@ class rnnc_fused_tile {
   }
 
   // What a lane multiplies: 4 elements along k of a row of each tile.
-  struct rnnc_pieces {
+  struct Pieces {
     float4 weight[kGateTiles];
     float4 left[kRowTiles];
 
@@ -447,13 +452,13 @@ class rnnc_fused_tile {
                                    byte;
     const unsigned char* lefts = rnnc_shared + lefts_at(stage) +
                                  (warp_row() * kRowTiles * kTileRows + lane_row()) * kPitch + byte;
-    rnnc_pieces now;
+    Pieces now;
     now.read(weights, lefts);
 #pragma unroll 1
     for (int run = 0; run < kPieces; run += kRun) {
 #pragma unroll
       for (int i = 0; i < kRun; ++i) {
-        rnnc_pieces next = now;
+        Pieces next = now;
         const int ahead = i + 1 < kRun ? (i + 1) * 16 : 64 * LaneParts;
         if (i + 1 < kRun || run + kRun < kPieces) next.read(weights + ahead, lefts + ahead);
         add_products<Begin, End>(now);
@@ -465,7 +470,7 @@ class rnnc_fused_tile {
   }
 
   template <int Begin, int End>
-  __device__ __forceinline__ void add_products(const rnnc_pieces& pieces) {
+  __device__ __forceinline__ void add_products(const Pieces& pieces) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
 #pragma unroll

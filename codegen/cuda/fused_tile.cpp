@@ -1,9 +1,9 @@
 // 1. Try every number of elements (powers of two) and of rows of a tile whose sums fit a block, for
 //    one and for two blocks per multiprocessor.
 // 2. Split the tile over 8 warps: gates and rows as far as each warp still reads little for its
-//    sums, then k. Fewer warps where k is too short for all.
+//    sums, then k. Fewer warps where k is too short for all. Then k into stages.
 // 3. Take as many stages of the operands as fit: all of both, all weights and a ring for the rest,
-//    or two rings.
+//    or two rings. Halve the stages until enough of them do.
 // 4. Of all tiles take the one with the least predicted time.
 #include "codegen/cuda/fused_tile.h"
 
@@ -20,8 +20,7 @@ constexpr int64_t kMostRows = 64;
 constexpr int64_t kMostWarps = 8;
 constexpr int64_t kFewestLeftStages = 3;   // of a ring beside resident weights
 constexpr int64_t kReservedBytes = 1024;   // of shared memory, of every block
-constexpr int64_t kBarrierBytes = 8;       // of a stage of an operand
-constexpr int64_t kShortestStage = 128;    // bytes along k
+constexpr int64_t kBarrierBytes = 16;      // of a stage of an operand
 constexpr int64_t kStages = 4;             // enough to work on some while others come
 constexpr int64_t kFewestPieces = 4;       // of a stage, per warp, in exact products
 constexpr int64_t kRegisters = 64 * 1024;  // of a multiprocessor
@@ -77,6 +76,11 @@ int64_t piece_bytes(const FusedWork& work, const FusedTile& tile) {
   return work.tensor_cores() ? 64 : 16 * tile.lane_parts;
 }
 
+/// Along k; two parts of lanes alternate by 64 bytes.
+int64_t shortest_stage(const FusedTile& tile) {
+  return 64 * tile.lane_parts;
+}
+
 /// Splits k over the warps that are left, and into stages.
 bool split_over_parts(const FusedWork& work, FusedTile& tile) {
   const int64_t piece = piece_bytes(work, tile);
@@ -86,7 +90,7 @@ bool split_over_parts(const FusedWork& work, FusedTile& tile) {
   tile.warp_parts = power_of_two_below(std::min(most, ceil_div(longest, piece)));
   const int64_t least = tile.warp_parts * piece * (work.tensor_cores() ? 1 : kFewestPieces);
   const int64_t all = power_of_two_from(longest);
-  tile.stage_bytes = std::max(kShortestStage, std::min(std::max(least, all / kStages), all));
+  tile.stage_bytes = std::max(shortest_stage(tile), std::min(std::max(least, all / kStages), all));
   return true;
 }
 
@@ -142,9 +146,11 @@ bool fit_stages(const FusedWork& work, FusedTile& tile, int64_t room) {
     tile.left_stages = tile.weight_stages;
   }
   // A ring needs two places to turn, three to copy while it is read; shorter stages give more.
-  const int64_t fewest = tile.stage_bytes == kShortestStage ? 2 : 3;
+  const int64_t fewest = tile.stage_bytes == shortest_stage(tile) ? 2 : 3;
   return tile.left_stages >= std::min(tile.stages, fewest) &&
-         tile.shared_bytes(tensor_cores) <= room;
+         tile.shared_bytes(tensor_cores) +
+                 (tile.weight_stages + tile.left_stages) * kBarrierBytes <=
+             room;
 }
 
 /// A tile of which `blocks` fit a multiprocessor.
@@ -163,7 +169,7 @@ std::optional<FusedTile> make_tile(const FusedWork& work, int64_t most_shared_by
   if (blocks * kMostWarps * 32 * registers > kRegisters && blocks > 1) return std::nullopt;
   const int64_t room = (most_shared_bytes + kReservedBytes) / blocks - kReservedBytes;
   while (!fit_stages(work, tile, room)) {
-    if (tile.stage_bytes == kShortestStage) return std::nullopt;
+    if (tile.stage_bytes == shortest_stage(tile)) return std::nullopt;
     tile.stage_bytes /= 2;
     tile.warp_parts = std::min(tile.warp_parts, tile.stage_bytes / piece_bytes(work, tile));
   }
@@ -215,7 +221,8 @@ int64_t FusedTile::lane_tiles() const {
 }
 
 int64_t FusedTile::pitch(bool tensor_cores) const {
-  return stage_bytes + (tensor_cores ? 64 : 16);
+  if (!tensor_cores) return stage_bytes + 16;
+  return stage_bytes % 128 == 0 ? stage_bytes + 64 : stage_bytes;
 }
 
 int64_t FusedTile::shared_bytes(bool tensor_cores) const {

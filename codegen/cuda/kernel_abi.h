@@ -10,9 +10,10 @@
 namespace rnnc {
 
 /// The parameter block, which launches in graphs of ours read: word 0 is the first step of the
-/// chunk that stages of lag 0 are at, word 1 the steps of the call, word kCudaFirstSlot + s the
-/// address in slot s. A lag's steps are part of `CudaAccess::address` and `CudaRows::step`.
-inline constexpr int kCudaFirstSlot = 2;
+/// chunk that stages of lag 0 are at, word 1 the steps of the call, word 2 zero, word
+/// kCudaFirstSlot + s the address in slot s. A lag's steps are part of `CudaAccess::address` and
+/// `CudaRows::step`.
+inline constexpr int kCudaFirstSlot = 3;
 
 /// Where an array lies; `rnnc_access`. `slot` < 0: `address` is row 0's. Else row 0 lies `address`
 /// bytes, and `per_step` bytes times word 0 of the parameter block, from the address in that slot.
@@ -36,11 +37,11 @@ struct CudaRows {
 static_assert(sizeof(CudaRows) == 24);
 
 // Programmatic dependent launch: every kernel of a unit lets the next launch begin at once, and
-// waits for the end of all launches before it before it touches anything but the parameter block
-// and weights of fused launches. So each may be launched with the attribute after another of the
-// unit's, if the last launch without it began after the parameter block and weights were written,
-// as an ordinary first launch of a graph does. What writes the parameter block itself, and the
-// launch after it, go without.
+// waits for the end of all launches before it before it touches anything but the parameter block,
+// weights, and other arrays that no launch of a Step stage writes. So each may be launched with the
+// attribute after another of the unit's, if the last launch without it began after all of those
+// were written, as an ordinary first launch of a graph of Step stages does. A launch after one that
+// writes the parameter block goes without.
 
 /// Sets words of the parameter block: one block of kCudaFrameWords threads. Parameters: int64_t*
 /// frame, int first, int count, CudaFrameWords.
@@ -50,8 +51,9 @@ struct CudaFrameWords {
   int64_t word[kCudaFrameWords] = {};
 };
 
-/// Ends a chunk; gridDim.y is the number of histories. Parameters: int64_t* frame (null: its step
-/// stays), int steps, CudaHistories.
+/// Ends a wave; gridDim.y is the number of histories. Parameters: int64_t* frame, int steps, int
+/// advance (whether word 0 moves on), int before_ends (not 0: nothing happens in the wave in which
+/// the chunk of lag 0 is the last one, and after it), CudaHistories.
 inline constexpr const char* kCudaEndChunkName = "rnnc_end_chunk";
 inline constexpr int kCudaHistoriesPerLaunch = 64;
 struct CudaHistory {

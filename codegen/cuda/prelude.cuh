@@ -162,8 +162,8 @@ static __device__ __forceinline__ float rnnc_join_warps(const float* partial) {
 // ---- Where arrays lie. ----
 
 // The parameter block that graphs of ours read. Word 0 is the first step of the current chunk, word
-// 1 the steps of the call, the words after them are the addresses of buffers that may lie elsewhere
-// at every call.
+// 1 the steps of the call, word 2 counts blocks of `rnnc_end_chunk`, the words after them are the
+// addresses of buffers that may lie elsewhere at every call.
 typedef long long rnnc_word;
 
 // Row 0 of an array. With slot < 0 it lies at `address`; else `address` bytes and `per_step` bytes
@@ -193,7 +193,7 @@ template <typename T>
 static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc_access& access,
                                               unsigned row) {
   rnnc_word address = access.address;
-  if (access.slot >= 0) address += frame[2 + access.slot] + frame[0] * access.per_step;
+  if (access.slot >= 0) address += frame[3 + access.slot] + frame[0] * access.per_step;
   T* const place = reinterpret_cast<T*>(address) + row * access.stride;
   __builtin_assume(__isGlobal(place));  // loads and stores need not find out
   return place;
@@ -369,10 +369,12 @@ static __device__ __forceinline__ void rnnc_move_history(Unit* slots, rnnc_word 
 }
 
 // The end of a wave of chunks of `steps` steps. blockIdx.y takes one history, whose address is a
-// multiple of 16. A `frame` moves on by the steps.
-extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps,
+// multiple of 16. `advance`: moves the frame on by the steps, once all blocks have read it.
+// `before_ends`: does nothing where a sequence may end in the wave.
+extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps, int advance, int before_ends,
                                           const __grid_constant__ rnnc_histories histories) {
   rnnc_begin();
+  if (before_ends && frame[0] + steps >= frame[1]) return;
   const rnnc_history& history = histories.history[blockIdx.y];
   if (history.units % 8 == 0) {
     rnnc_move_history(reinterpret_cast<uint4*>(history.slots), history.units / 8, history.depth,
@@ -380,7 +382,10 @@ extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps,
   } else {
     rnnc_move_history(history.slots, history.units, history.depth, steps);
   }
-  if (frame != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+  if (!advance) return;
+  __syncthreads();
+  const unsigned last = gridDim.x * gridDim.y - 1;
+  if (threadIdx.x == 0 && atomicInc(reinterpret_cast<unsigned*>(frame + 2), last) == last) {
     frame[0] += steps;
   }
 }

@@ -29,8 +29,8 @@ class Addresses {
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, Position position) const;
-  /// Row 0 of an access, or no array if it has no buffer; in a graph, nothing that `bind` sets is in
-  /// it.
+  /// Row 0 of an access, or no array if it has no buffer; in a graph, nothing that `bind` sets is
+  /// in it.
   CudaAccess at(const Access& access, Position position) const;
 
   /// The parameter block at the start of a sweep.

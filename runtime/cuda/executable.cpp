@@ -10,9 +10,11 @@
 // Step stages are a replay of the graph, for waves at either end of the sequence too: what the
 // graph reads and writes outside resident memory it finds through the parameter block, which a
 // kernel at the start of each sweep fills in the stream's order, and whose step moves on at the end
-// of each wave. By that step its kernels do nothing for a lag that has no chunk, or behind the
-// sequence's end; products of the library then compute what nobody reads. Where few steps are left,
-// and on a stream that is being captured, Step stages are launched directly, too.
+// of each wave: that is the last launch of the last round's graph, but for the waves in which
+// states end, whose final values are written before their histories move. By that step its kernels
+// do nothing for a lag that has no chunk, or behind the sequence's end; products of the library
+// then compute what nobody reads. Where few steps are left, and on a stream that is being captured,
+// Step stages are launched directly, too.
 #include <algorithm>
 #include <optional>
 
@@ -46,6 +48,8 @@ struct Wave {
   bool replayed = false;
 
   int64_t start(uint32_t lag) const { return (index - lag) * chunk; }
+  /// Whether a lag may be at its last chunk.
+  bool may_end() const { return start(0) + chunk >= steps; }
   /// Steps of the lag's chunk, 0 if it has none in this wave.
   int64_t count(uint32_t lag) const {
     if (replayed) return chunk;
@@ -78,6 +82,7 @@ class CudaExecutable : public Executable {
     uint32_t last_lag = 0;
     std::vector<Round> rounds;
     std::vector<StepGraph> graphs;  // of the Step stages of each round; some may be empty
+    bool graph_ends_wave = false;   // the last of them, but where states may end
   };
 
   CudaExecutable(Plan plan, const CudaContext& context)
@@ -89,13 +94,17 @@ class CudaExecutable : public Executable {
   Status prepare_products(CudaContext& context);
   void find_sweeps();
   Status warm_up_and_capture(const CudaContext& context);
-  Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams);
+  Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams,
+                            std::optional<uint32_t> ended_sweep);
   bool can_replay(const Round& round) const;
+  bool can_end_wave(uint32_t sweep, const Round& round) const;
   size_t most_streams() const;
 
   Status run_once_stages(LaunchQueue& queue);
   Status run_sweep(uint32_t index, const ForwardArgs& args, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const Wave& wave, bool replay, LaunchQueue& queue);
+  Status end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue);
+  bool replays(const Sweep& sweep, size_t round, const Wave& wave) const;
   Status run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
   Status begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
@@ -223,17 +232,30 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
           .and_then([&] { return launcher_->warm_up(queue); })
           .and_then([&] { return check_cuda(cudaStreamSynchronize(queue.stream), "launching"); });
   if (!warm) return warm;
-  for (Sweep& sweep : sweeps_) {
+  for (uint32_t index = 0; index < sweeps_.size(); ++index) {
+    Sweep& sweep = sweeps_[index];
     sweep.graphs.resize(sweep.rounds.size());
     for (size_t i = 0; i < sweep.rounds.size() && context.graphs; ++i) {
       const Round& round = sweep.rounds[i];
       if (round.branches.empty() || !can_replay(round)) continue;
-      Result<StepGraph> graph = capture(round, streams);
+      sweep.graph_ends_wave = i + 1 == sweep.rounds.size() && can_end_wave(index, round);
+      Result<StepGraph> graph = capture(
+          round, streams, sweep.graph_ends_wave ? std::optional<uint32_t>(index) : std::nullopt);
       if (!graph) return tl::unexpected(graph.error());
       sweep.graphs[i] = std::move(*graph);
     }
   }
   return {};
+}
+
+/// What is launched on one stream only ends with its last launch, and in a graph only resident
+/// memory has an address.
+bool CudaExecutable::can_end_wave(uint32_t sweep, const Round& round) const {
+  return round.branches.size() == 1 &&
+         std::ranges::all_of(plan_.buffers, [sweep](const Buffer& buffer) {
+           return buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep ||
+                  buffer.placement == Placement::Resident;
+         });
 }
 
 /// Products of the library have no addresses but resident ones in a graph, and are not kept from
@@ -264,7 +286,8 @@ bool CudaExecutable::can_replay(const Round& round) const {
   });
 }
 
-Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const OwnStream> streams) {
+Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const OwnStream> streams,
+                                          std::optional<uint32_t> ended_sweep) {
   const Wave any_wave{.index = 0, .chunk = plan_.chunk, .steps = plan_.chunk, .replayed = true};
   const size_t used = std::min(streams.size(), round.branches.size());
   return StepGraph::capture(streams.first(used), [&]() -> Status {
@@ -279,7 +302,7 @@ Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const Ow
       Status status = run_branch(round.branches[i], any_wave, queues[i % used]);
       if (!status) return status;
     }
-    return {};
+    return ended_sweep ? launcher_->end_wave(*ended_sweep, true, true, queues[0]) : Status();
   });
 }
 
@@ -328,7 +351,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const ForwardArgs& args, bool r
                               .and_then([&] { return end_states(index, wave, args, queue); })
                               .and_then([&]() -> Status {
                                 if (wave.index + 1 == waves) return {};
-                                return launcher_->end_wave(index, replay, queue);
+                                return end_wave(index, wave, replay, queue);
                               });
     if (!status) return status;
   }
@@ -348,7 +371,7 @@ Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool repla
         if (!status) return status;
       }
     }
-    if (replay && sweep.graphs[i].exists() && is_worth_replaying(most_steps(round, wave))) {
+    if (replay && replays(sweep, i, wave)) {
       if (Status status = sweep.graphs[i].replay(queue.stream); !status) return status;
       continue;
     }
@@ -357,6 +380,18 @@ Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool repla
     }
   }
   return {};
+}
+
+/// Unless the last graph has done that.
+Status CudaExecutable::end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue) {
+  const Sweep& sweep = sweeps_[index];
+  const bool is_done = replay && sweep.graph_ends_wave && !wave.may_end() &&
+                       replays(sweep, sweep.rounds.size() - 1, wave);
+  return is_done ? Status() : launcher_->end_wave(index, replay, false, queue);
+}
+
+bool CudaExecutable::replays(const Sweep& sweep, size_t round, const Wave& wave) const {
+  return sweep.graphs[round].exists() && is_worth_replaying(most_steps(sweep.rounds[round], wave));
 }
 
 /// Of a chunk, whose other steps a replay skips.

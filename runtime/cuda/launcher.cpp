@@ -239,20 +239,22 @@ Status Launcher::fill_parameter_block(LaunchQueue& queue) {
   return {};
 }
 
-Status Launcher::end_wave(uint32_t sweep, bool advance, LaunchQueue& queue) {
+Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, LaunchQueue& queue) {
   constexpr int64_t kMostBlocks = 1024;
   constexpr int64_t kUnitsPerMove = 8;  // of most histories
-  int64_t* block = advance ? parameter_block_ : nullptr;
   auto steps = static_cast<int>(plan_.chunk);
   CudaHistories histories;
   unsigned count = 0;
   unsigned blocks = 1;
-  const auto flush = [&]() -> Status {
-    if (count == 0 && block == nullptr) return {};
-    void* parameters[] = {&block, &steps, &histories};
+  const auto flush = [&](bool last) -> Status {
+    int64_t* frame = parameter_block_;
+    int advances = last && advance ? 1 : 0;
+    int unless_ending = before_ends ? 1 : 0;
+    if (count == 0 && advances == 0) return {};
+    void* parameters[] = {&frame, &steps, &advances, &unless_ending, &histories};
     const LaunchShape shape{dim3(blocks, std::max(count, 1U)), dim3(kThreads)};
     const Status moved = start(kernels_.end_chunk(), shape, parameters, queue, "moving histories");
-    block = nullptr;
+    histories = {};
     count = 0;
     return moved;
   };
@@ -267,9 +269,9 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, LaunchQueue& queue) {
     const int64_t moves = units * std::min<int64_t>(buffer.history, plan_.chunk);
     blocks = std::max(blocks, blocks_for(moves / kUnitsPerMove, kMostBlocks));
     if (count < kCudaHistoriesPerLaunch) continue;
-    if (Status status = flush(); !status) return status;
+    if (Status status = flush(false); !status) return status;
   }
-  return flush();
+  return flush(true);
 }
 
 // ---- Kernels of sequence.cuh ----
