@@ -207,15 +207,23 @@ class FusedEmitter {
     line("    if (e >= unit_end || r >= row_end) continue;");
   }
 
-  /// Found anew each time: addresses would hold registers while products are made.
+  /// Where row 0 of arrays lies, for a loop over the thread's elements. Found anew for each: it
+  /// would hold registers while products are made.
+  void bases(const std::set<uint32_t>& arguments) {
+    for (const uint32_t index : arguments) {
+      const Kernel::Argument& argument = kernel_.arguments[index];
+      const std::string type =
+          fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
+      line("  {}* const b{} = rnnc_row<{}>(frame, here.access[{}], 0);", type, index, type,
+           places_[index]);
+    }
+  }
   std::string place(uint32_t index) const {
-    const Kernel::Argument& argument = kernel_.arguments[index];
-    return fmt::format("rnnc_row<{}{}>(frame, here.access[{}], r){}",
-                       argument.written ? "" : "const ", cuda_element_type(argument.dtype),
-                       places_[index], argument.vector ? " + e" : "");
+    return fmt::format("rnnc_row(b{}, here.access[{}], r){}", index, places_[index],
+                       kernel_.arguments[index].vector ? " + e" : "");
   }
 
-  /// Of what is fixed, or of what is not.
+  /// Of what is fixed, or of what is not. As it lies in memory: a conversion would wait for it.
   void loads_ahead(bool fixed) {
     std::vector<uint32_t> loads;
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
@@ -225,16 +233,31 @@ class FusedEmitter {
       }
     }
     if (loads.empty()) return;
-    for (const uint32_t id : loads) line("  float l{}[{}] = {{}};", id, items_);
+    std::set<uint32_t> arguments;
+    for (const uint32_t id : loads) {
+      arguments.insert(kernel_.body[id].argument);
+      const uint32_t argument = kernel_.body[id].argument;
+      line("  typedef rnnc_packet<{}, 1, true> t{};",
+           cuda_element_type(kernel_.arguments[argument].dtype), id);
+      line("  t{} l{}[{}] = {{}};", id, id, items_);
+    }
+    line("  {{");
+    bases(arguments);
     open_items();
     for (const uint32_t id : loads) {
-      line("    l{}[j] = rnnc_load({});", id, place(kernel_.body[id].argument));
+      line("    l{}[j] = t{}::load({});", id, id, place(kernel_.body[id].argument));
     }
-    line("  }}");
+    line("  }}}}");
   }
 
   /// Step 4.
   void elementwise() {
+    std::set<uint32_t> arguments;
+    for (const Instruction& instruction : kernel_.body) {
+      const bool is_load = is_array_load(instruction) && !ahead_;
+      if (is_load || instruction.kind == Kind::Store) arguments.insert(instruction.argument);
+    }
+    bases(arguments);
     open_items();
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) statement(id);
     line("  }}");
@@ -248,7 +271,7 @@ class FusedEmitter {
           line("    const float v{} = tile.result({}, i % {}u, i / {}u);", id,
                places_[instruction.argument], tile_.units, tile_.units);
         } else if (ahead_) {
-          line("    const float v{} = l{}[j];", id, id);
+          line("    const float v{} = l{}[j].get(0);", id, id);
         } else {
           line("    const float v{} = rnnc_load({});", id, place(instruction.argument));
         }

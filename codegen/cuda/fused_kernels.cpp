@@ -154,19 +154,6 @@ std::vector<uint64_t> key_of(const Kernel& kernel) {
   return key;
 }
 
-/// Finds what is `fixed` of a kernel that has no stores yet.
-void find_fixed(Group& group, const std::vector<bool>& written) {
-  size_t load = 0;
-  for (uint32_t i = 0; i < group.kernel.kernel.arguments.size(); ++i) {
-    if (group.kernel.kernel.arguments[i].product) continue;
-    const bool is_fixed = std::ranges::none_of(group.candidates, [&](const Candidate& candidate) {
-      return written[candidate.loads[load].buffer];
-    });
-    if (is_fixed) group.kernel.fixed.insert(i);
-    ++load;
-  }
-}
-
 class Collector {
  public:
   explicit Collector(const Plan& plan) : plan_(plan) {}
@@ -283,6 +270,22 @@ int64_t most_in_a_sweep(const Group& group, Member Candidate::* member) {
   return static_cast<int64_t>(most);
 }
 
+/// Finds what is `fixed` in all launches.
+void find_fixed(const std::vector<std::vector<Access>>& launches, const std::vector<bool>& written,
+                FusedKernel& fused) {
+  size_t array = 0;
+  for (uint32_t i = 0; i < fused.kernel.arguments.size(); ++i) {
+    const Kernel::Argument& argument = fused.kernel.arguments[i];
+    if (argument.product) continue;
+    const bool is_fixed =
+        !argument.written && std::ranges::none_of(launches, [&](const auto& accesses) {
+          return written[accesses[array].buffer];
+        });
+    if (is_fixed) fused.fixed.insert(i);
+    ++array;
+  }
+}
+
 FusedWork work_of(const Plan& plan, const Group& group) {
   const Kernel& kernel = group.kernel.kernel;
   FusedWork work = {.dtype = plan.dtype, .tf32 = plan.tf32, .batch = plan.batch, .products = {}};
@@ -302,8 +305,8 @@ FusedWork work_of(const Plan& plan, const Group& group) {
 CudaFusedKernels::CudaFusedKernels(const Plan& plan, std::string_view arch) {
   const std::vector<bool> written = written_by_steps(plan);
   for (Group& group : Collector(plan).run()) {
-    find_fixed(group, written);
     std::vector<std::vector<Access>> accesses = join_stores(group);
+    find_fixed(accesses, written, group.kernel);
     for (size_t i = 0; i < accesses.size(); ++i) {
       parameters_[group.candidates[i].address] = {static_cast<uint32_t>(shapes_.size()),
                                                   std::move(accesses[i])};

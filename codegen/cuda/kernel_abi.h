@@ -57,10 +57,12 @@ struct CudaFrameWords {
 inline constexpr const char* kCudaEndChunkName = "rnnc_end_chunk";
 inline constexpr int kCudaHistoriesPerLaunch = 64;
 struct CudaHistory {
-  int64_t address = 0;  // of slot 0
+  int64_t address = 0;  // of its first slot, as in CudaAccess
   int64_t units = 0;    // 16-bit words in a slot
-  int64_t depth = 0;    // slots
+  int32_t depth = 0;    // slots
+  int32_t slot = -1;    // of the parameter block, as in CudaAccess
 };
+static_assert(sizeof(CudaHistory) == 24);
 struct CudaHistories {
   CudaHistory history[kCudaHistoriesPerLaunch] = {};
 };

@@ -94,7 +94,7 @@ static __device__ __forceinline__ float rnnc_cos(float a) {
 // of a warp would take turns.
 static __device__ __forceinline__ float rnnc_reciprocal(float a) {
   float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(a));
   return result;
 }
 // exp(-a) overflows to infinity below -88, where the true result is below 1e-38: it becomes 0.
@@ -189,14 +189,19 @@ struct rnnc_rows {
   int predicated;  // whether it does nothing at other steps than the call's
 };
 
+// From row 0.
+template <typename T>
+static __device__ __forceinline__ T* rnnc_row(T* first, const rnnc_access& access, unsigned row) {
+  T* const place = first + row * access.stride;
+  __builtin_assume(__isGlobal(place));  // loads and stores need not find out
+  return place;
+}
 template <typename T>
 static __device__ __forceinline__ T* rnnc_row(const rnnc_word* frame, const rnnc_access& access,
                                               unsigned row) {
   rnnc_word address = access.address;
   if (access.slot >= 0) address += frame[3 + access.slot] + frame[0] * access.per_step;
-  T* const place = reinterpret_cast<T*>(address) + row * access.stride;
-  __builtin_assume(__isGlobal(place));  // loads and stores need not find out
-  return place;
+  return rnnc_row(reinterpret_cast<T*>(address), access, row);
 }
 
 // Whether the launch has anything to do.
@@ -344,11 +349,12 @@ extern "C" __global__ void rnnc_set_frame(rnnc_word* frame, int first, int count
   if (threadIdx.x < count) frame[first + threadIdx.x] = words.word[threadIdx.x];
 }
 
-// A history to move: `depth` slots of `units` 16-bit words each.
+// A history to move: `depth` slots of `units` 16-bit words each. Where it lies is as in rnnc_access.
 struct rnnc_history {
-  unsigned short* slots;
+  rnnc_word address;
   rnnc_word units;
-  rnnc_word depth;
+  int depth;
+  int slot;
 };
 struct rnnc_histories {
   rnnc_history history[64];
@@ -376,11 +382,13 @@ extern "C" __global__ void rnnc_end_chunk(rnnc_word* frame, int steps, int advan
   rnnc_begin();
   if (before_ends && frame[0] + steps >= frame[1]) return;
   const rnnc_history& history = histories.history[blockIdx.y];
+  rnnc_word address = history.address;
+  if (history.slot >= 0) address += frame[3 + history.slot];
   if (history.units % 8 == 0) {
-    rnnc_move_history(reinterpret_cast<uint4*>(history.slots), history.units / 8, history.depth,
-                      steps);
+    rnnc_move_history(reinterpret_cast<uint4*>(address), history.units / 8, history.depth, steps);
   } else {
-    rnnc_move_history(history.slots, history.units, history.depth, steps);
+    rnnc_move_history(reinterpret_cast<unsigned short*>(address), history.units, history.depth,
+                      steps);
   }
   if (!advance) return;
   __syncthreads();

@@ -97,7 +97,6 @@ class CudaExecutable : public Executable {
   Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams,
                             std::optional<uint32_t> ended_sweep);
   bool can_replay(const Round& round) const;
-  bool can_end_wave(uint32_t sweep, const Round& round) const;
   size_t most_streams() const;
 
   Status run_once_stages(LaunchQueue& queue);
@@ -238,7 +237,8 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
     for (size_t i = 0; i < sweep.rounds.size() && context.graphs; ++i) {
       const Round& round = sweep.rounds[i];
       if (round.branches.empty() || !can_replay(round)) continue;
-      sweep.graph_ends_wave = i + 1 == sweep.rounds.size() && can_end_wave(index, round);
+      // Several branches would have to be joined first.
+      sweep.graph_ends_wave = i + 1 == sweep.rounds.size() && round.branches.size() == 1;
       Result<StepGraph> graph = capture(
           round, streams, sweep.graph_ends_wave ? std::optional<uint32_t>(index) : std::nullopt);
       if (!graph) return tl::unexpected(graph.error());
@@ -246,16 +246,6 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
     }
   }
   return {};
-}
-
-/// What is launched on one stream only ends with its last launch, and in a graph only resident
-/// memory has an address.
-bool CudaExecutable::can_end_wave(uint32_t sweep, const Round& round) const {
-  return round.branches.size() == 1 &&
-         std::ranges::all_of(plan_.buffers, [sweep](const Buffer& buffer) {
-           return buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep ||
-                  buffer.placement == Placement::Resident;
-         });
 }
 
 /// Products of the library have no addresses but resident ones in a graph, and are not kept from

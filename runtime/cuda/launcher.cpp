@@ -264,8 +264,10 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
     const int64_t units =
         plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
     // Row 0 at the greatest delay: the start of the buffer.
-    const char* slots = addresses_.pointer({.buffer = id, .delay = buffer.history}, {});
-    histories.history[count++] = {reinterpret_cast<int64_t>(slots), units, buffer.history};
+    const CudaAccess slots =
+        addresses_.at({.buffer = id, .delay = buffer.history}, {.replayed = before_ends});
+    histories.history[count++] = {slots.address, units, static_cast<int32_t>(buffer.history),
+                                  slots.slot};
     const int64_t moves = units * std::min<int64_t>(buffer.history, plan_.chunk);
     blocks = std::max(blocks, blocks_for(moves / kUnitsPerMove, kMostBlocks));
     if (count < kCudaHistoriesPerLaunch) continue;

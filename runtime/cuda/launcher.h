@@ -52,7 +52,7 @@ class Launcher {
   /// Writes the parameter block, as at the start of a sweep.
   Status fill_parameter_block(LaunchQueue& queue);
   /// Moves the histories of a sweep, and if `advance` the parameter block on to the next wave.
-  /// `before_ends`: but nothing where a sequence's last chunk has come to lag 0.
+  /// `before_ends`: in a graph, and does nothing where a sequence's last chunk has come to lag 0.
   Status end_wave(uint32_t sweep, bool advance, bool before_ends, LaunchQueue& queue);
 
   /// Launches each generated kernel over no rows: the first launch of one that needs more stack
