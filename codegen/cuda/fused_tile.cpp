@@ -36,6 +36,7 @@ constexpr double kSharedMemory = 220;  // bytes per multiprocessor
 constexpr double kUnhidden = 0.3;      // of the lesser of arithmetic and reads of shared memory
 constexpr double kAhead = 0.7;         // of weights, that arrive while the launch before runs
 constexpr double kStage = 120;         // a wait
+constexpr double kTurn = 700;          // a stage whose copy begins only where another was
 constexpr double kBlocks = 1500;       // the start and end of blocks that run side by side
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -211,7 +212,8 @@ double predicted_time(const FusedWork& work, const FusedTile& tile) {
       (static_cast<double>(bytes) + now * static_cast<double>(weight_bytes)) / kBytes;
   return static_cast<double>(ceil_div(turns, tile.blocks_per_multiprocessor)) * kBlocks +
          static_cast<double>(turns) *
-             (std::max(copies, inside) + static_cast<double>(tile.stages) * kStage);
+             (std::max(copies, inside) + static_cast<double>(tile.stages) * kStage +
+              static_cast<double>(tile.stages - tile.left_stages) * kTurn);
 }
 
 }  // namespace
