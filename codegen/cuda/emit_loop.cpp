@@ -20,7 +20,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 /// Bytes per thread that are on their way: 32768 threads then keep an H200's memory busy.
-constexpr uint64_t kBytesAhead = 128;
+constexpr uint64_t kBytesAhead = 256;
 constexpr uint64_t kLeastDepth = 4;
 constexpr uint64_t kGreatestDepth = 64;
 

@@ -36,7 +36,7 @@ constexpr double kSharedMemory = 220;  // bytes per multiprocessor
 constexpr double kUnhidden = 0.3;      // of the lesser of arithmetic and reads of shared memory
 constexpr double kAhead = 0.7;         // of weights, that arrive while the launch before runs
 constexpr double kStage = 120;         // a wait
-constexpr double kTurn = 700;          // a stage whose copy begins only where another was
+constexpr double kTurn = 300;          // a stage whose copy begins only where another was
 constexpr double kBlocks = 1500;       // the start and end of blocks that run side by side
 
 int64_t ceil_div(int64_t a, int64_t b) {

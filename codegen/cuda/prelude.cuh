@@ -349,7 +349,8 @@ extern "C" __global__ void rnnc_set_frame(rnnc_word* frame, int first, int count
   if (threadIdx.x < count) frame[first + threadIdx.x] = words.word[threadIdx.x];
 }
 
-// A history to move: `depth` slots of `units` 16-bit words each. Where it lies is as in rnnc_access.
+// A history to move: `depth` slots of `units` 16-bit words each. Where it lies is as in
+// rnnc_access.
 struct rnnc_history {
   rnnc_word address;
   rnnc_word units;
