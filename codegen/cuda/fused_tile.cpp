@@ -120,8 +120,9 @@ bool split_exactly(const FusedWork& work, FusedTile& tile) {
         }
         if (tried.lane_tiles() > 16 || !split_over_parts(work, tried)) continue;
         // Idle warps cost as much as reads do.
-        const double reads = static_cast<double>(tried.lane_tiles() * kMostWarps) /
-                             static_cast<double>(tried.thread_sums() * tried.threads() / 32);
+        const int64_t sums = tried.thread_sums() * (tried.threads() / 32);
+        const double reads =
+            static_cast<double>(tried.lane_tiles() * kMostWarps) / static_cast<double>(sums);
         if (best && reads >= best_reads) continue;
         best = tried;
         best_reads = reads;

@@ -226,7 +226,7 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
     streams.push_back(std::move(*stream));
   }
   LaunchQueue queue = {.stream = streams[0].get(), .library_workspace = library_workspace_.data()};
-  const Status warm =
+  Status warm =
       products_->warm_up(device_, queue.library_workspace, queue.stream)
           .and_then([&] { return launcher_->warm_up(queue); })
           .and_then([&] { return check_cuda(cudaStreamSynchronize(queue.stream), "launching"); });
@@ -288,9 +288,10 @@ Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const Ow
            .library_workspace = library_workspace_.data() + i * stream_workspace_bytes_,
            .overlap = kOverlapLaunches && device_.major >= kOverlapArchitecture});
     }
-    for (size_t i = 0; i < round.branches.size(); ++i) {
-      Status status = run_branch(round.branches[i], any_wave, queues[i % used]);
-      if (!status) return status;
+    size_t turn = 0;
+    for (const Branch& branch : round.branches) {
+      if (Status status = run_branch(branch, any_wave, queues[turn]); !status) return status;
+      if (++turn == used) turn = 0;
     }
     return ended_sweep ? launcher_->end_wave(*ended_sweep, true, true, queues[0]) : Status();
   });
