@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/kernel_facts.h"
 #include "ir/plan_verify_parts.h"
 
 namespace rnnc {

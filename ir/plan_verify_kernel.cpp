@@ -54,12 +54,6 @@ Status verify_operation(const Kernel& kernel, size_t i) {
 
 }  // namespace
 
-bool has_reductions(const Kernel& kernel) {
-  return std::ranges::any_of(kernel.body, [](const Instruction& instruction) {
-    return instruction.kind == Instruction::Kind::Reduce;
-  });
-}
-
 Status verify_kernel(const Kernel& kernel) {
   if (kernel.length < 1) return fail("rows of {} elements", kernel.length);
   std::vector<int> uses(kernel.arguments.size(), 0);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 

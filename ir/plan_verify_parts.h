@@ -9,7 +9,6 @@ namespace rnnc {
 
 /// Operands come earlier, arguments are in range and used once and one way.
 Status verify_kernel(const Kernel& kernel);
-bool has_reductions(const Kernel& kernel);
 
 /// Per buffer, the others whose memory overlaps its own.
 std::vector<std::vector<BufferId>> find_shared_memory(const Plan& plan);

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "passes/side_by_side.h"
 
@@ -152,14 +153,10 @@ class LifetimeFinder {
     const Kernel& kernel = plan_.kernels[launch.kernel];
     const Access& from = launch.accesses[read];
     const Access& to = launch.accesses[write];
-    const auto is_reduction = [](const Instruction& i) {
-      return i.kind == Instruction::Kind::Reduce;
-    };
     return kernel.arguments[write].written && !kernel.arguments[read].written &&
            is_whole(launch, read) && is_whole(launch, write) && ends(from.buffer, now) &&
            begins(to.buffer, now) && is_alike(from, to) &&
-           position(kernel, read) < position(kernel, write) &&
-           std::ranges::none_of(kernel.body, is_reduction);
+           position(kernel, read) < position(kernel, write) && !has_reductions(kernel);
   }
 
   /// A vector, and the launch touches nothing else of its buffer.

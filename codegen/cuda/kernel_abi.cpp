@@ -2,18 +2,14 @@
 
 #include <algorithm>
 
+#include "ir/kernel_facts.h"
+
 namespace rnnc {
 namespace {
 
 constexpr int kElementwiseThreads = 128;
 constexpr int64_t kMostElementsPerSlice = int64_t{1} << 30;  // indices are 32-bit within a slice
 constexpr int64_t kMostSlices = 65535;
-
-bool has_reduction(const Kernel& kernel) {
-  return std::ranges::any_of(kernel.body, [](const Instruction& instruction) {
-    return instruction.kind == Instruction::Kind::Reduce;
-  });
-}
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -40,7 +36,7 @@ std::string cuda_kernel_name(size_t index) {
 }
 
 CudaKernelShape cuda_kernel_shape(const Kernel& kernel) {
-  if (!has_reduction(kernel)) return {.length = kernel.length, .threads = kElementwiseThreads};
+  if (!has_reductions(kernel)) return {.length = kernel.length, .threads = kElementwiseThreads};
   // Up to four elements per thread: joining few warps costs less than joining many.
   const int64_t wanted =
       std::max<int64_t>(std::min<int64_t>(kernel.length, 256), kernel.length / 4);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 
 namespace rnnc::tools {
@@ -47,11 +48,6 @@ std::string first_names(const std::vector<std::string>& names) {
   if (names.size() <= kMost + 1) return join_names(names);
   return fmt::format("{} and {} more", join_names({names.begin(), names.begin() + kMost}),
                      names.size() - kMost);
-}
-
-bool has_reduction(const Kernel& kernel) {
-  return std::ranges::any_of(
-      kernel.body, [](const Instruction& i) { return i.kind == Instruction::Kind::Reduce; });
 }
 
 }  // namespace
@@ -173,7 +169,7 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ElementwiseLau
   info.kind = "elementwise";
   const Kernel& kernel = plan_.kernels[launch.kernel];
   info.strategy =
-      has_reduction(kernel) ? "a kernel of rows, with reductions" : "elementwise kernel";
+      has_reductions(kernel) ? "a kernel of rows, with reductions" : "elementwise kernel";
   add_kernel(launch.kernel, info);
   std::vector<std::string> written;
   std::vector<std::string> read;
