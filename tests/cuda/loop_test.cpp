@@ -43,7 +43,7 @@ TEST(CudaLoopKernels, StepInRegistersWithLoadsAhead) {
   };
   has("t0 n0 = t0::load(a0);");        // a carry
   has("const t3 i3 = t3::load(a3);");  // the same at every step
-  has("t2 q2[16];");                   // 8 bytes per step, 128 on their way
+  has("t2 q2[32];");                   // 8 bytes per step, 256 on their way
   has("q2[d] = t2::load(a2 + later * d2);");
   has("n0 = o5;");
   has("n0.store(a5);");
