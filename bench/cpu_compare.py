@@ -2,15 +2,20 @@
 
     python3 bench/cpu_compare.py --rnnc build/default/tools/rnnc
     python3 bench/cpu_compare.py --rnnc … --hidden 256 --batch 16 --rounds 3        # fewer shapes
+    python3 bench/cpu_compare.py --rnnc … --layers 4 --update              # the table, part by part
 
-The three take turns, `--rounds` times for each shape; what counts is the median of their rounds'
-medians. GRU is torch's, with the reset gate after the recurrent product. f32, forward, the input as
-wide as the hidden state. Needs torch, onnx and onnxruntime; run it from the repository's root.
+The three take turns, `--rounds` times for each shape; what counts is the least of their rounds'
+medians, since whatever else runs on the machine only adds to a time. The load average behind a row
+says how much that was: those compared make `--threads` of it. GRU is torch's, with the reset gate
+after the recurrent product. f32, forward, the input as wide as the hidden state. Needs torch, onnx
+and onnxruntime; run it from the repository's root.
 """
 
 import argparse
 import itertools
+import json
 import math
+import os
 import statistics
 import time
 
@@ -97,9 +102,28 @@ def compare(arguments, cell, layers, hidden, batch):
                 seconds = time_calls(call, arguments.seconds)
                 rounds[name].append(seconds / arguments.steps * 1e6)
     row = {"cell": cell, "layers": layers, "hidden": hidden, "batch": batch}
-    row |= {f"{name}_us_per_step": statistics.median(times) for name, times in rounds.items()}
+    row |= {f"{name}_us_per_step": min(times) for name, times in rounds.items()}
     fastest = min(row["torch_us_per_step"], row["onnx_us_per_step"])
-    return row | {"ratio": fastest / row["rnnc_us_per_step"], "rounds": rounds}
+    load = round(os.getloadavg()[0], 1)
+    return row | {"ratio": fastest / row["rnnc_us_per_step"], "load": load, "rounds": rounds}
+
+
+def shape_of(row):
+    return row["cell"], row["layers"], row["hidden"], row["batch"]
+
+
+def rows_before(arguments):
+    """By shape: those of the file that this run adds to."""
+    if not arguments.update or not arguments.json.exists():
+        return {}
+    return {shape_of(row): row for row in json.loads(arguments.json.read_text())["rows"]}
+
+
+def print_row(row):
+    cell, layers, hidden, batch = shape_of(row)
+    times = "".join(f"{row[f'{name}_us_per_step']:10.2f}" for name in ("rnnc", "torch", "onnx"))
+    ratio_and_load = f"{row['ratio']:8.2f}{row['load']:7.1f}"
+    print(f"{cell:6}{layers:2}{hidden:6}{batch:4}{times}{ratio_and_load}", flush=True)
 
 
 def parse_arguments():
@@ -113,6 +137,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=2, help="on all sides")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
+    parser.add_argument("--update", action="store_true", help="keep other shapes' rows in the file")
     add_output_argument(parser, "cpu_compare.json")
     return parser.parse_args()
 
@@ -129,19 +154,18 @@ def main():
     }
     print(", ".join(f"{name} {value}" for name, value in header.items()))
     print("µs per step")
-    print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{'rnnc':>10}{'torch':>10}{'onnx':>10}{'ratio':>8}")
-    rows = []
+    columns = "".join(f"{name:>10}" for name in ("rnnc", "torch", "onnx"))
+    print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{columns}{'ratio':>8}{'load':>7}")
+    measured = rows_before(arguments)
     for shape in itertools.product(
         arguments.cell, arguments.layers, arguments.hidden, arguments.batch
     ):
-        row = compare(arguments, *shape)
-        rows.append(row)
-        times = "".join(f"{row[f'{name}_us_per_step']:10.2f}" for name in ("rnnc", "torch", "onnx"))
-        cell, layers, hidden, batch = shape
-        print(f"{cell:6}{layers:2}{hidden:6}{batch:4}{times}{row['ratio']:8.2f}", flush=True)
+        measured[shape] = compare(arguments, *shape)
+        print_row(measured[shape])
+    rows = [measured[shape] for shape in sorted(measured)]
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
     worst = min(row["ratio"] for row in rows)
-    print(f"faster peer / rnnc: geometric mean {mean:.2f}, worst {worst:.2f}")
+    print(f"faster peer / rnnc, {len(rows)} shapes: geometric mean {mean:.2f}, worst {worst:.2f}")
     write_result(arguments.json, header | {"geometric_mean": mean, "worst": worst, "rows": rows})
 
 

@@ -10,4 +10,26 @@ bool has_reductions(const Kernel& kernel) {
   });
 }
 
+std::vector<int> reduction_levels(const Kernel& kernel) {
+  std::vector<int> levels;
+  for (const Instruction& instruction : kernel.body) {
+    int level = 0;
+    for (const uint32_t operand : instruction.operands) {
+      const bool reduced = kernel.body[operand].kind == Instruction::Kind::Reduce;
+      level = std::max(level, levels[operand] + (reduced ? 1 : 0));
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch) {
+  int64_t count = 0;
+  for (const FusedLaunch& phase : launch.phases) {
+    count += std::ranges::count(plan.kernels[phase.kernel].body, Instruction::Kind::Reduce,
+                                &Instruction::kind);
+  }
+  return count;
+}
+
 }  // namespace rnnc

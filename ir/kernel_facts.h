@@ -1,11 +1,20 @@
 /// Facts about a kernel of a Plan that decide what may be done with it.
 #pragma once
 
+#include <vector>
+
 #include "ir/plan.h"
 
 namespace rnnc {
 
 /// Whether any value of a row depends on all its elements; if not, each element stands by itself.
 bool has_reductions(const Kernel& kernel);
+
+/// By instruction: how many reductions, each needing the one before it, come before it. What a
+/// reduction reduces is of the same level as itself, who uses it of the next.
+std::vector<int> reduction_levels(const Kernel& kernel);
+
+/// Reduce instructions of all phases.
+int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch);
 
 }  // namespace rnnc

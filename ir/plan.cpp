@@ -1,5 +1,7 @@
 #include "ir/plan.h"
 
+#include "ir/alignment.h"
+
 namespace rnnc {
 
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {
@@ -7,7 +9,6 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps) {
 }
 
 int64_t byte_size(const Plan& plan, const Buffer& buffer) {
-  constexpr int64_t kAlignment = 256;
   int64_t rows = 1;
   switch (buffer.extent) {
     case Extent::Invariant:
@@ -21,8 +22,7 @@ int64_t byte_size(const Plan& plan, const Buffer& buffer) {
       break;
   }
   const int64_t bytes = rows * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));
-  if (buffer.extent != Extent::Steps) return bytes;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return buffer.extent == Extent::Steps ? aligned_size(bytes) : bytes;
 }
 
 }  // namespace rnnc

@@ -60,7 +60,8 @@ enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temp
 /// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
 enum class Extent : uint8_t {
   Invariant,  // 1 row, the same for every t and b
-  Batch,      // B rows: row b. Used by Step launches, carries of loops and state launches only
+  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences and state
+              // launches only
   Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
   Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
 };
@@ -147,9 +148,10 @@ struct GemmLaunch {
   bool accumulate = false;  // adds to `out`, which an earlier launch wrote
 };
 
-/// Products and the elementwise work on their results as one launch (Step stages only): the results
-/// are arguments of the kernel and never in memory. The kernel has no reductions, so that each
-/// element of each row stands by itself. What it writes no product of the launch reads.
+/// Products and the elementwise work on their results as one launch (Step stages, and phases of
+/// recurrences): the results are arguments of the kernel and never in memory. The kernel has no
+/// reductions, so that each element of each row stands by itself. What it writes no product of the
+/// launch reads.
 struct FusedLaunch {
   /// Adds to kernel arguments `first_argument + m`, m < `members`, in their column j:
   ///
@@ -185,6 +187,41 @@ struct LoopLaunch {
   std::vector<Carry> carries;
 };
 
+/// How the thread blocks of a RecurrenceLaunch share its work (passes/recurrence_tiles.h).
+struct RecurrenceTile {
+  /// Parts of the batch, of ceil(B / groups) rows each. Each part has its own blocks, with a copy
+  /// of all weights.
+  int64_t groups = 1;
+  int64_t blocks = 1;  // of a group
+  int64_t warps = 8;   // of a block
+  int64_t rows = 8;    // of the batch, that a block multiplies at once
+  /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
+  /// weight are never a block's together.
+  std::vector<int64_t> units;
+  /// 32-bit words of weights that a thread keeps in registers; the others are in shared memory.
+  int64_t weight_registers = 0;
+};
+
+/// Runs phases, one after the other, for each step of the chunk in order: a whole recurrence of
+/// class Block or Dense in one launch, whose weights stay on the chip (Sequence stages, alone in
+/// theirs). Each phase is a fused launch, as in a Step stage.
+///
+/// What a phase writes reaches others in two ways only. Products read it as `left`, from a Chunk
+/// buffer that this launch alone writes and at a column that only one phase stores to; or a kernel
+/// loads what a kernel stores: the same elements of the same row (the same column, and phases of
+/// one length), at most as many steps later as the buffer has history, or, for an argument that is
+/// not a vector, at most one step. Where the buffer is Batch, that is the same step or the next.
+///
+/// Unlike other fused launches, a phase may have no products, and its kernel reductions over the
+/// row. The blocks of a group exchange their parts of these through `partials`: a Chunk buffer of
+/// f32 without history that nothing else touches, of width 2 * tile.blocks * (Reduce instructions
+/// of all phases).
+struct RecurrenceLaunch {
+  std::vector<FusedLaunch> phases;
+  RecurrenceTile tile;
+  BufferId partials = kNoBuffer;
+};
+
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
 /// `transposed`: source is a matrix [rows, columns], target [columns, rows].
 struct CopyLaunch {
@@ -218,7 +255,7 @@ struct MaskLaunch {
 };
 
 using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
-                            FusedLaunch, LoopLaunch>;
+                            FusedLaunch, LoopLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan_touches.h.)
@@ -232,7 +269,7 @@ struct Stage {
   /// None in time-parallel stages. Those are of domain Step too where hoisting is off.
   RecurrenceClass recurrence = RecurrenceClass::None;
   std::string name = {};    // the states of a recurrence, for people
-  std::string reason = {};  // why it is of its class, for people
+  std::string reason = {};  // why it is of its class and runs as it does, for people
   int phases = 0;           // of a recurrence: cross-unit dependencies within a step
   std::vector<Launch> launches = {};
   uint32_t sweep = 0;  // Once stages: 0

@@ -230,16 +230,17 @@ class Printer {
   }
 
   /// The products on lines of their own: `a0..3 += b5[t-1] @ b9^T, k 512`.
-  std::string launch_text(const FusedLaunch& launch) const {
+  std::string launch_text(const FusedLaunch& launch, int indent = 4) const {
     std::string text = "fused " + call_text(launch.kernel, launch.accesses);
     const int64_t length = plan_.kernels[launch.kernel].length;
     for (const FusedLaunch::Product& product : launch.products) {
       const uint32_t last = product.first_argument + product.members - 1;
-      text += fmt::format("\n      a{}{} += {} @ {}^T, k {}{}", product.first_argument,
-                          product.members == 1 ? "" : fmt::format("..{}", last),
-                          access_text(product.left, product.k * product.blocks),
-                          access_text(product.weight, product.members * length * product.k),
-                          product.k, count_text(product.blocks, "blocks"));
+      text +=
+          fmt::format("\n{:{}}a{}{} += {} @ {}^T, k {}{}", "", indent + 2, product.first_argument,
+                      product.members == 1 ? "" : fmt::format("..{}", last),
+                      access_text(product.left, product.k * product.blocks),
+                      access_text(product.weight, product.members * length * product.k), product.k,
+                      count_text(product.blocks, "blocks"));
     }
     return text;
   }
@@ -250,6 +251,17 @@ class Printer {
       carries += fmt::format("{}a{} = a{}", carries.empty() ? "" : ", ", carry.load, carry.store);
     }
     return fmt::format("loop {} carrying {}", call_text(launch.kernel, launch.accesses), carries);
+  }
+
+  std::string launch_text(const RecurrenceLaunch& launch) const {
+    const RecurrenceTile& tile = launch.tile;
+    std::string text = fmt::format(
+        "resident on {} x {} blocks of {} warps, {} rows at once, units {}, weights in {} "
+        "registers",
+        tile.groups, tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "),
+        tile.weight_registers);
+    for (const FusedLaunch& phase : launch.phases) text += "\n      " + launch_text(phase, 6);
+    return text;
   }
 
   std::string launch_text(const CopyLaunch& launch) const {

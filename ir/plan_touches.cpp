@@ -65,6 +65,19 @@ std::vector<Touch> in_order(const Plan& plan, const L& launch) {
   return result;
 }
 
+std::vector<Touch> in_order(const Plan& plan, const RecurrenceLaunch& launch) {
+  std::vector<Touch> result;
+  for (const FusedLaunch& phase : launch.phases) {
+    const std::vector<Touch> more = in_order(plan, phase);
+    result.insert(result.end(), more.begin(), more.end());
+  }
+  if (launch.partials != kNoBuffer) {
+    const int64_t width = plan.buffers[launch.partials].width;
+    result.push_back({{.buffer = launch.partials, .stride = width}, width, true});
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<Touch> touches(const Plan& plan, const Launch& launch) {

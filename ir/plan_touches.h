@@ -15,7 +15,8 @@ struct Touch {
   bool write = false;
 };
 
-/// Reads first. A product that accumulates reads what it writes, and a loop its carries.
+/// Reads first; of a recurrence, phase by phase. A product that accumulates reads what it writes,
+/// and a loop its carries.
 std::vector<Touch> touches(const Plan& plan, const Launch& launch);
 std::vector<Touch> touches(const Plan& plan, const ElementwiseLaunch& launch);
 

@@ -2,11 +2,12 @@
 // 2. Kernels (plan_verify_kernel.cpp): operands come earlier, arguments are used one way.
 // 3. Memory (plan_verify_memory.cpp): offsets are aligned; what shares memory is never in use at
 //    the same time.
-// 4. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
+// 4. Recurrences (plan_verify_recurrence.cpp): phases reach each other in ways that they can.
+// 5. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
 //    extent, and read what an earlier launch wrote. What is written is kept per buffer and slot as
 //    column intervals; of what one sweep writes, the next finds whole sequences. A write takes what
 //    shares its memory away.
-// 5. Earlier steps that are read start with a value; every output and final state is written.
+// 6. Earlier steps that are read start with a value; every output and final state is written.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -47,8 +48,8 @@ struct TypedTouch {
   bool write = false;
 };
 
-/// Loop: a Sequence stage of one LoopLaunch.
-enum class Where : uint8_t { Once, Sequence, Step, Loop, State };
+/// Loop, Recurrence: a Sequence stage of one such launch.
+enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State };
 
 class Verifier {
  public:
@@ -173,19 +174,20 @@ class Verifier {
   }
 
   Status check_stage(const Stage& stage) {
-    const bool loop =
-        stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
+    const Where where = where_in(stage);
     const bool recurrence = stage.recurrence != RecurrenceClass::None;
-    if (recurrence && stage.domain != Domain::Step && !(loop && stage.domain == Domain::Sequence)) {
+    const bool one_by_one =
+        where == Where::Step || where == Where::Loop || where == Where::Recurrence;
+    if (recurrence && !one_by_one) {
       return fail("the class of its recurrence does not fit its domain");
+    }
+    if (where == Where::Recurrence && stage.recurrence != RecurrenceClass::Block &&
+        stage.recurrence != RecurrenceClass::Dense) {
+      return fail("a resident recurrence is neither of class block nor dense");
     }
     lag_ = stage.lag;
     forget([](const Buffer& buffer) { return buffer.extent == Extent::Batch; });
     late_reads_.clear();
-    const Where where = stage.domain == Domain::Once   ? Where::Once
-                        : stage.domain == Domain::Step ? Where::Step
-                        : loop                         ? Where::Loop
-                                                       : Where::Sequence;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       const Status status = std::visit(
           [&](const auto& launch) { return check_launch(launch, where); }, stage.launches[i]);
@@ -195,6 +197,15 @@ class Verifier {
       if (Status status = check_written(read, 0); !status) return status;
     }
     return {};
+  }
+
+  static Where where_in(const Stage& stage) {
+    if (stage.domain == Domain::Once) return Where::Once;
+    if (stage.domain == Domain::Step) return Where::Step;
+    if (stage.launches.size() != 1) return Where::Sequence;
+    if (std::holds_alternative<LoopLaunch>(stage.launches[0])) return Where::Loop;
+    const bool resident = std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+    return resident ? Where::Recurrence : Where::Sequence;
   }
 
   /// What buffers of the program's own hold is no value any more: a step's end with it, but for
@@ -209,7 +220,6 @@ class Verifier {
   }
 
   Status check_launch(const ElementwiseLaunch& launch, Where where) {
-    if (where == Where::Loop) return fail("a loop is not alone in its stage");
     if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
     for (const Kernel::Argument& argument : plan_.kernels[launch.kernel].arguments) {
       if (argument.product) return fail("a product's result is taken from memory");
@@ -266,10 +276,15 @@ class Verifier {
   }
 
   Status check_launch(const FusedLaunch& launch, Where where) {
-    if (where != Where::Step) return fail("products with an epilogue are for Step stages");
+    if (where != Where::Step && where != Where::Recurrence) {
+      return fail("products with an epilogue are for steps");
+    }
     if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
     const Kernel& kernel = plan_.kernels[launch.kernel];
-    if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
+    if (where == Where::Step) {
+      if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
+      if (launch.products.empty()) return fail("an epilogue has no product");
+    }
     std::vector<TypedTouch> touches = arguments(launch.kernel, launch.accesses);
     std::vector<bool> given(kernel.arguments.size(), false);
     for (const FusedLaunch::Product& product : launch.products) {
@@ -326,6 +341,16 @@ class Verifier {
       if (!first) return fail("a loop loads its carries late");
     }
     return check_touches(arguments(launch.kernel, launch.accesses), 1, where);
+  }
+
+  Status check_launch(const RecurrenceLaunch& launch, Where where) {
+    if (where != Where::Recurrence) return fail("a recurrence is not alone in its stage");
+    for (size_t i = 0; i < launch.phases.size(); ++i) {
+      if (Status status = check_launch(launch.phases[i], where); !status) {
+        return fail("phase {}: {}", i, status.error().message);
+      }
+    }
+    return verify_recurrence(plan_, launch);
   }
 
   Status check_launch(const CopyLaunch& launch, Where where) {
@@ -456,9 +481,9 @@ class Verifier {
       case Extent::Invariant:
         return true;
       case Extent::Batch:
-        return where == Where::Step || where == Where::Loop || where == Where::State;
+        return where != Where::Once && where != Where::Sequence;
       case Extent::Steps:
-        return where == Where::Sequence || where == Where::Step || where == Where::Loop;
+        return where != Where::Once && where != Where::State;
       case Extent::Chunk:
         break;
     }
@@ -477,7 +502,7 @@ class Verifier {
         return fail("{} has no value {} steps before the first", buffer.name, before);
       }
     }
-    if (where == Where::Step && delay > 0) {
+    if ((where == Where::Step || where == Where::Recurrence) && delay > 0) {
       late_reads_.push_back(whole);  // an earlier step's value: written by the end of the stage
       return {};
     }

@@ -11,14 +11,13 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/alignment.h"
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignment = 256;
 
 /// The pieces of memory that offsets are relative to.
 enum class Arena : uint8_t { None, Workspace, PerStep, Resident };
@@ -66,14 +65,15 @@ class MemoryVerifier {
   };
 
   Status check_sizes() const {
-    if (plan_.workspace_bytes_per_step % kAlignment != 0 ||
-        (plan_.workspace_bytes_per_step > 0 && plan_.workspace_bytes % kAlignment != 0)) {
+    if (plan_.workspace_bytes_per_step % kBufferAlignment != 0 ||
+        (plan_.workspace_bytes_per_step > 0 && plan_.workspace_bytes % kBufferAlignment != 0)) {
       return fail("the workspace per step is not aligned");
     }
     for (const Buffer& buffer : plan_.buffers) {
       const Arena arena = arena_of(buffer);
       if (arena == Arena::None) continue;
-      if (buffer.offset % kAlignment != 0) return fail("buffer {} is not aligned", buffer.name);
+      if (buffer.offset % kBufferAlignment != 0)
+        return fail("buffer {} is not aligned", buffer.name);
       const int64_t end = buffer.offset + byte_size(plan_, buffer);
       if (buffer.offset < 0 || end > size_of_arena(arena)) {
         return fail("buffer {} is outside the {}", buffer.name, name_of(arena));

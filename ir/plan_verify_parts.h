@@ -10,6 +10,10 @@ namespace rnnc {
 /// Operands come earlier, arguments are in range and used once and one way.
 Status verify_kernel(const Kernel& kernel);
 
+/// The tile fits the phases, which hand values to each other only as ir/plan.h says. Each of them
+/// is a good fused launch.
+Status verify_recurrence(const Plan& plan, const RecurrenceLaunch& launch);
+
 /// Per buffer, the others whose memory overlaps its own.
 std::vector<std::vector<BufferId>> find_shared_memory(const Plan& plan);
 

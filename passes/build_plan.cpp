@@ -1,8 +1,9 @@
 // 1. Lower and simplify a copy of the Graph (passes/pipeline.h); refuse what cannot be planned yet.
 // 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
 //    buffers (passes/layout.h) and write the launches (passes/launches.h).
-// 3. Choose the chunk by what the plan would cost.
-// 4. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
+// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h).
+// 4. Choose the chunk by what the plan would cost.
+// 5. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
 #include "passes/build_plan.h"
 
@@ -13,6 +14,7 @@
 #include "passes/layout.h"
 #include "passes/memory.h"
 #include "passes/pipeline.h"
+#include "passes/resident.h"
 #include "passes/schedule.h"
 #include "passes/wavefront.h"
 
@@ -91,6 +93,9 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
     return {};
   });
   if (!made) return tl::unexpected(made.error());
+  if (passes.has(Pass::Resident)) {
+    run("resident", [&] { return run_resident(plan, options.machine); });
+  }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) run("wavefront", [&] { return run_wavefront(plan); });
   const bool reuse = passes.has(Pass::Reuse);

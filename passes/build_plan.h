@@ -17,7 +17,7 @@ struct PlanOptions {
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
   bool tf32 = false;     // f32: products may round their operands to TF32
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   Machine machine = {};
   PassObserver observer = {};
 };

@@ -1,7 +1,8 @@
 // 1. What can stay in the cache: the weights that steps multiply with, if they all fit, and if they
 //    fit too, the chunks that launches hand to each other.
 // 2. A launch: arithmetic from its shape, bytes from what it touches. Products that are too small
-//    to occupy all units of the machine take longer, and a loop has a latency per step.
+//    to occupy all units of the machine take longer, and a loop has a latency per step. A resident
+//    recurrence takes what its tile does (passes/recurrence_tiles.h).
 // 3. A call: for each sweep the time of each lag's stages for a chunk, one after the other but for
 //    recurrences that run side by side; for each wave the greatest among the lags at work in it,
 //    but no less than what all of them need of the machine together. A CPU has all its threads at
@@ -13,6 +14,7 @@
 #include <tuple>
 
 #include "ir/plan_touches.h"
+#include "passes/recurrence_tiles.h"
 #include "passes/side_by_side.h"
 
 namespace rnnc {
@@ -117,6 +119,11 @@ class CostModel {
       const double latency = kLoopStepSeconds * static_cast<double>(plan_.chunk);
       cost.seconds = machine_.launch_seconds + std::max(work, latency);
     }
+    if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
+      const RecurrenceTime time = time_of(plan_, *recurrence, machine_);
+      const double steps = time.start + time.step * static_cast<double>(plan_.chunk);
+      cost.seconds = machine_.launch_seconds + std::max(cost.floor_seconds, steps);
+    }
     return cost;
   }
 
@@ -206,6 +213,14 @@ class CostModel {
         const int64_t width = product.members * length;
         result.products += 2 * count * static_cast<double>(width * product.k);
         result.width += width;
+      }
+    }
+    if constexpr (std::is_same_v<L, RecurrenceLaunch>) {
+      for (const FusedLaunch& phase : launch.phases) {
+        const Arithmetic one = arithmetic(phase, rows);
+        result.products += one.products;
+        result.elementwise += one.elementwise;
+        result.width += one.width;
       }
     }
     if constexpr (std::is_same_v<L, GemmLaunch>) {

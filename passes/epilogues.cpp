@@ -1,8 +1,8 @@
 // 1. Find who reads each product's result: kernels that take it as a whole, and launches that read
 //    it from memory, as an operand of a product or as another value's part.
 // 2. The first that reads it takes the product in, if it is a kernel without reductions over rows
-//    of the result's length that reads it as a whole. All others come later, and what they read
-//    that kernel stores: it also stores what other kernels would have copied.
+//    of the result's length that reads it as a whole, and has room. All others come later, and what
+//    they read that kernel stores: it also stores what other kernels would have copied.
 // 3. Drop the groups that this leaves empty.
 #include "passes/epilogues.h"
 
@@ -17,7 +17,7 @@ namespace {
 class Epilogues {
  public:
   Epilogues(const Graph& graph, const Values& values, ScheduledStage& stage)
-      : graph_(graph), values_(values), stage_(stage) {}
+      : graph_(graph), values_(values), users_(users_of(graph)), stage_(stage) {}
 
   void run() {
     find_readers();
@@ -26,10 +26,10 @@ class Epilogues {
       if (product == nullptr) continue;
       for (const ProductGroup::Member& member : std::exchange(product->members, {})) {
         FusedGroup* kernel = find_kernel(member.node);
-        if (kernel == nullptr) {
-          product->members.push_back(member);
-        } else {
+        if (kernel != nullptr && reserve(*kernel, member.node)) {
           take_in(*product, member, *kernel);
+        } else {
+          product->members.push_back(member);
         }
       }
     }
@@ -41,6 +41,12 @@ class Epilogues {
   struct Readers {
     std::set<size_t> whole;   // kernels that load or copy the value
     std::set<size_t> memory;  // launches that read some of it where it lies
+  };
+
+  /// Of a kernel, as far as launches have room for so many only.
+  struct Contents {
+    int64_t results = 0;
+    int64_t arrays = 0;  // at the most
   };
 
   void find_readers() {
@@ -75,6 +81,42 @@ class Epilogues {
     return fits ? &kernel : nullptr;
   }
 
+  /// Whether the kernel has room for the product; takes it.
+  bool reserve(const FusedGroup& kernel, NodeId product) {
+    const auto [found, is_new] = contents_.try_emplace(&kernel);
+    Contents& contents = found->second;
+    if (is_new) contents.arrays = arrays_of(kernel);
+    // Two operands, if the kernel has no product with the left one yet, for the result.
+    const int64_t arrays = contents.arrays + places_of(product, kernel) + 1;
+    if (contents.results == kMostEpilogueResults || arrays > kMostEpilogueArrays) return false;
+    ++contents.results;
+    contents.arrays = arrays;
+    return true;
+  }
+
+  /// What the kernel reads, and where it stores, at the most.
+  int64_t arrays_of(const FusedGroup& kernel) const {
+    std::set<NodeId> reads(kernel.copies.begin(), kernel.copies.end());
+    int64_t places = 0;
+    for (NodeId id : kernel.nodes) {
+      for (NodeId operand : graph_[id].operands) {
+        const NodeId read = values_.read[operand];
+        if (!std::ranges::binary_search(kernel.nodes, read)) reads.insert(read);
+      }
+      places += places_of(id, kernel);
+    }
+    for (NodeId id : kernel.copies) places += places_of(id, kernel);
+    return std::ssize(reads) + places;
+  }
+
+  /// Where a value is stored for its users outside the kernel, at the most: for each of them as
+  /// computed, and in the plan's type.
+  int64_t places_of(NodeId id, const FusedGroup& kernel) const {
+    return 2 * std::ranges::count_if(users_[id], [&](NodeId user) {
+             return user == kNoNode || !std::ranges::binary_search(kernel.nodes, user);
+           });
+  }
+
   void take_in(const ProductGroup& from, const ProductGroup::Member& member, FusedGroup& kernel) {
     const auto same = [&](const ProductGroup& group) {
       return group.left == from.left && group.blocks == from.blocks;
@@ -101,8 +143,10 @@ class Epilogues {
 
   const Graph& graph_;
   const Values& values_;
+  const std::vector<std::vector<NodeId>> users_;
   ScheduledStage& stage_;
   std::map<NodeId, Readers> readers_;
+  std::map<const FusedGroup*, Contents> contents_;
 };
 
 }  // namespace

@@ -6,7 +6,8 @@
 ///     product u = T s                            →    kernel { z = …; h' = … } of u = T s, q = S h
 ///     kernel { z = sigmoid(b + q); h' = z + u }
 ///
-/// A merged product whose results go to different kernels comes apart.
+/// A merged product whose results go to different kernels comes apart, and one of which a kernel
+/// has no room for all.
 #pragma once
 
 #include "passes/schedule.h"
@@ -16,6 +17,11 @@ namespace rnnc {
 /// With more rows than this a library's product is faster: it cuts the result into tiles of rows
 /// and columns, a product with its epilogue goes through all rows beside each tile of its weights.
 inline constexpr int64_t kMostEpilogueRows = 256;
+
+/// What a launch has room for on a GPU: results of products in a block's registers, and places of
+/// arrays among its parameters.
+inline constexpr int64_t kMostEpilogueResults = 256;
+inline constexpr int64_t kMostEpilogueArrays = 1000;
 
 void fuse_epilogues(const Graph& graph, const Values& values, ScheduledStage& stage);
 

@@ -12,14 +12,13 @@
 #include <map>
 #include <set>
 
+#include "ir/alignment.h"
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "passes/side_by_side.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignment = 256;
 
 struct Span {
   uint32_t begin = UINT32_MAX;
@@ -235,7 +234,7 @@ bool is_in(const Buffer& buffer, Arena arena) {
 }
 
 int64_t aligned_size(const Plan& plan, const Buffer& buffer) {
-  return (byte_size(plan, buffer) + kAlignment - 1) / kAlignment * kAlignment;
+  return aligned_size(byte_size(plan, buffer));
 }
 
 bool overlap(const Lifetime& a, const Lifetime& b) {

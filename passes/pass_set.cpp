@@ -17,6 +17,7 @@ constexpr PassInfo kPasses[kPassCount] = {
     {Pass::Fuse, "fuse", "run elementwise work and reductions in few kernels"},
     {Pass::Epilogue, "epilogue", "run elementwise work in the launch of the products before it"},
     {Pass::Loop, "loop", "run a recurrence without products in one launch per chunk"},
+    {Pass::Resident, "resident", "keep a recurrence's weights on the GPU's chip, in one launch"},
     {Pass::Wavefront, "wavefront", "run recurrences of a network side by side, chunks apart"},
     {Pass::Reuse, "reuse", "share memory between values that are never needed together"},
 };
@@ -41,13 +42,14 @@ std::vector<std::string_view> split(std::string_view text) {
 Result<Pass> find_pass(std::string_view name) {
   const auto* found = std::ranges::find(kPasses, name, &PassInfo::name);
   if (found != std::end(kPasses)) return found->pass;
-  if (name == "all" || name == "none") return fail("{} stands alone", quote(name));
+  const bool whole = name == "all" || name == "standard" || name == "none";
+  if (whole) return fail("{} stands alone", quote(name));
   std::string names;
   for (const PassInfo& info : kPasses) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", info.name);
   }
-  return fail("no pass is called {}: there are {}, and `all` and `none` of them", quote(name),
-              names);
+  return fail("no pass is called {}: there are {}, and `all`, `standard` and `none` of them",
+              quote(name), names);
 }
 
 }  // namespace
@@ -58,10 +60,11 @@ std::span<const PassInfo> all_passes() {
 
 Result<PassSet> PassSet::parse(std::string_view text) {
   if (text == "all") return all();
+  if (text == "standard") return standard();
   if (text == "none") return none();
   const std::vector<std::string_view> words = split(text);
   const bool leaves_out = words.front().starts_with('-');
-  PassSet set = leaves_out ? all() : none();
+  PassSet set = leaves_out ? standard() : none();
   for (std::string_view word : words) {
     if (word.starts_with('-') != leaves_out) {
       return fail(
@@ -78,6 +81,7 @@ Result<PassSet> PassSet::parse(std::string_view text) {
 
 std::string PassSet::to_string() const {
   if (*this == all()) return "all";
+  if (*this == standard()) return "standard";
   if (*this == none()) return "none";
   std::string text;
   for (const PassInfo& info : kPasses) {

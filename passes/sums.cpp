@@ -16,13 +16,7 @@ namespace {
 class Sums {
  public:
   Sums(const Graph& graph, ScheduledStage& stage)
-      : graph_(graph), stage_(stage), users_(graph.nodes.size()) {
-    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-      for (NodeId operand : graph[id].operands) users_[operand].push_back(id);
-    }
-    for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
-    for (const OutputDecl& output : graph.outputs) users_[output.value].push_back(kNoNode);
-  }
+      : graph_(graph), stage_(stage), users_(users_of(graph)) {}
 
   void run() {
     for (Group& group : stage_.groups) {

@@ -61,4 +61,14 @@ Values find_values(const Graph& graph, const Dependence& dependence) {
   return values;
 }
 
+std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
+  std::vector<std::vector<NodeId>> users(graph.nodes.size());
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    for (NodeId operand : graph[id].operands) users[operand].push_back(id);
+  }
+  for (const StateDecl& state : graph.states) users[state.next].push_back(kNoNode);
+  for (const OutputDecl& output : graph.outputs) users[output.value].push_back(kNoNode);
+  return users;
+}
+
 }  // namespace rnnc

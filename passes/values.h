@@ -38,4 +38,8 @@ inline bool is_mask(Op op) {
 
 Values find_values(const Graph& graph, const Dependence& dependence);
 
+/// Per node: which nodes have it as an operand, and kNoNode for each state whose next value it is
+/// and each output.
+std::vector<std::vector<NodeId>> users_of(const Graph& graph);
+
 }  // namespace rnnc

@@ -1,8 +1,7 @@
 // 1. On a copy of the plan: give each sweep a buffer of its own where several use one, each for
 //    itself, because a history belongs to one sweep.
 // 2. Find which stages of a sweep read what which others write, and mark those that are or lead to
-// a
-//    recurrence of domain Step.
+//    a recurrence of domain Step.
 // 3. In order, give each stage the least lag that its dependences allow, and stages that write one
 //    buffer the greatest of theirs, until nothing changes. Where that does not end, or a buffer
 //    that holds one step only would be read across lags, there is no wavefront.
@@ -10,8 +9,9 @@
 //    across lags the delay, buffers the history that these need, and states the lags of their
 //    buffers.
 // 5. The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost.h) holds
-//    for the fastest. On a CPU: enough rows for products to
-//    run at full rate, and no more, because what a chunk leaves should still be in the cache.
+//    for the fastest. On a CPU: enough rows for products to run at full rate, and no more, because
+//    what a chunk leaves should still be in the cache; fewer where recurrences that run side by
+//    side on its threads would else be alone in most waves.
 #include "passes/wavefront.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void for_each_access(Launch& launch, Visit visit) {
       if (access.buffer != kNoBuffer) visit(access);
     }
   };
-  const auto visit_launch = [&](auto& l) {
+  const auto visit_one = [&](auto& l) {
     if constexpr (requires { l.accesses; }) visit_all(l.accesses);
     if constexpr (requires { l.products; }) {
       for (FusedLaunch::Product& product : l.products) {
@@ -52,15 +52,23 @@ void for_each_access(Launch& launch, Visit visit) {
     if constexpr (requires { l.source; }) visit(l.source);
     if constexpr (requires { l.target; }) visit(l.target);
   };
+  const auto visit_launch = [&](auto& l) {
+    visit_one(l);
+    if constexpr (requires { l.phases; }) std::ranges::for_each(l.phases, visit_one);
+  };
   std::visit(visit_launch, launch);
 }
 
 constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
 constexpr int64_t kLeastChunk = 32;
 constexpr int64_t kMostChunk = 256;
+constexpr int64_t kMostResidentChunk = 512;
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
+constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
 constexpr int64_t kRowsInCache = 256;
+constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
+constexpr int64_t kWaves = 8;
 constexpr int64_t kShortChunk = 4;
 constexpr double kAlike = 1.01;  // a shorter chunk that takes so much longer is better for memory
 
@@ -81,11 +89,48 @@ int64_t chunk_for_cores(const Plan& plan) {
   return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
 }
 
+/// Whether recurrences run on the chip, and none step by step. Such launches are few and take long
+/// to begin, so that chunks may be long.
+bool is_resident(const Plan& plan) {
+  const auto runs_on_chip = [](const Stage& stage) {
+    return !stage.launches.empty() && std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+  };
+  return std::ranges::any_of(plan.stages, runs_on_chip) &&
+         std::ranges::none_of(plan.stages, is_step_recurrence);
+}
+
+/// Whether the weights of each stage of steps stay in a core's own cache.
+bool fits_cores(const Plan& plan) {
+  return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
+    if (stage.domain != Domain::Step) return true;
+    int64_t bytes = 0;
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan, launch)) {
+        const Buffer& buffer = plan.buffers[touch.access.buffer];
+        if (buffer.extent != Extent::Invariant) continue;
+        bytes += touch.count * static_cast<int64_t>(size_of(buffer.dtype));
+      }
+    }
+    return bytes <= kCoreWeightBytes;
+  });
+}
+
+/// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
+/// sequence has enough waves for most to have several of them.
+int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
+  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan));
+  const int64_t shorter =
+      std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
+  Plan trial = plan;
+  trial.chunk = chunk;
+  return shorter < chunk && fits_cores(plan) && run_wavefront(trial) ? shorter : chunk;
+}
+
 /// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
 /// sequences powers of two.
-std::set<int64_t> candidates(int64_t steps) {
+std::set<int64_t> candidates(const Plan& plan, int64_t steps) {
   std::set<int64_t> result;
-  const int64_t most = std::min(steps, kMostChunk);
+  const int64_t most = std::min(steps, is_resident(plan) ? kMostResidentChunk : kMostChunk);
   for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
   for (int64_t count = 1; count <= kMostParts; ++count) {
     result.insert(std::min(most, (steps + count - 1) / count));
@@ -266,9 +311,12 @@ bool run_wavefront(Plan& plan) {
 
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
-  if (machine.kind == Machine::Kind::Cpu) return std::min(max_steps, chunk_for_cores(plan));
+  if (machine.kind == Machine::Kind::Cpu) {
+    return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
+                                          : std::min(max_steps, chunk_for_cores(plan));
+  }
   std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
-  for (const int64_t chunk : candidates(max_steps)) {
+  for (const int64_t chunk : candidates(plan, max_steps)) {
     Plan trial = plan;
     trial.chunk = chunk;
     if (wavefront) run_wavefront(trial);

@@ -16,7 +16,7 @@
 namespace rnnc {
 
 /// `plan` has its chunk and no lags. True if it has some now. Only recurrences that run step by
-/// step count: one that is a single launch per chunk (LoopLaunch) is not worth a lag.
+/// step count: one that is a single launch per chunk (a loop, or resident) is not worth a lag.
 bool run_wavefront(Plan& plan);
 
 /// The chunk length for calls of up to `max_steps`: long enough that time-parallel launches run at

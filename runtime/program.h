@@ -42,7 +42,7 @@ struct CompileOptions {
   int64_t chunk = 0;
   /// Run from each sequence's last step to its first. The graph must run forward throughout.
   bool reverse = false;
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   /// GPU: launches of a chunk are captured once and replayed. Off for comparison.
   bool graphs = true;
 };

@@ -14,7 +14,7 @@ struct Options {
   Source source;
   BenchShape shape;
   BenchOptions bench;
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   bool no_graphs = false;
   bool compile = false;
 };

@@ -157,9 +157,10 @@ void add_passes(CLI::App& command, PassSet& passes) {
     passes = *set;
   };
   command
-      .add_option_function<std::string>(
-          "--passes", accept,
-          "Optimising passes: all, none, those named (hoist,merge) or all but those (-fuse,-reuse)")
+      .add_option_function<std::string>("--passes", accept,
+                                        "Optimising passes: standard, all (resident too), none, "
+                                        "those named (hoist,merge), or the "
+                                        "standard ones but those (-fuse,-reuse)")
       ->type_name("LIST");
 }
 

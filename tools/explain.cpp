@@ -19,7 +19,7 @@ struct Options {
   bool tf32 = false;
   bool lengths = false;
   bool resets = false;
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   PassLog log;
   bool json = false;
   bool html = false;

@@ -21,7 +21,7 @@ struct Options {
   bool reverse = false;
   bool tf32 = false;
   int threads = 0;
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   bool no_graphs = false;
   bool time = false;
 };

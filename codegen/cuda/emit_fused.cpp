@@ -7,9 +7,9 @@
 #include "codegen/cuda/emit_fused.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "codegen/cuda/kernel_text.h"
+#include "ir/text_writer.h"
 
 namespace rnnc {
 namespace {
@@ -19,7 +19,7 @@ using Kind = Instruction::Kind;
 /// Values loaded ahead hold registers while products are made.
 constexpr int64_t kMostValuesAhead = 48;
 
-class FusedEmitter {
+class FusedEmitter : TextWriter {
  public:
   FusedEmitter(const FusedKernel& fused, const FusedWork& work, const FusedTile& tile,
                const CudaFusedShape& shape)
@@ -52,16 +52,10 @@ class FusedEmitter {
     line("  tile.run(weights, lefts, products);");
     elementwise();
     line("}}");
-    return std::move(text_);
+    return take_text();
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
   bool is_array_load(const Instruction& instruction) const {
     return instruction.kind == Kind::Load && !kernel_.arguments[instruction.argument].product;
   }
@@ -216,9 +210,7 @@ class FusedEmitter {
   /// would hold registers while products are made.
   void bases(const std::set<uint32_t>& arguments) {
     for (const uint32_t index : arguments) {
-      const Kernel::Argument& argument = kernel_.arguments[index];
-      const std::string type =
-          fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
+      const std::string type = cuda_array_type(kernel_.arguments[index]);
       line("  {}* const b{} = rnnc_row<{}>(frame, here.access[{}], 0);", type, index, type,
            places_[index]);
     }
@@ -282,9 +274,7 @@ class FusedEmitter {
         }
         break;
       case Kind::Scalar:
-        line("    const float v{} = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
-               return value(instruction.operands.at(i));
-             }));
+        line("    const float v{} = {};", id, cuda_scalar_text(kernel_, id));
         break;
       case Kind::Store:
         if (optional_.contains(instruction.argument)) {
@@ -292,19 +282,13 @@ class FusedEmitter {
         }
         line("    {}rnnc_store({}, {});",
              kernel_.arguments[instruction.argument].vector ? "" : "if (e == 0) ",
-             place(instruction.argument), value(instruction.operands[0]));
+             place(instruction.argument), cuda_value(kernel_, instruction.operands[0]));
         break;
       case Kind::Constant:
         break;
       case Kind::Reduce:
         RNNC_CHECK(false, "a fused launch has no reductions");
     }
-  }
-
-  std::string value(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
-                                              : fmt::format("v{}", id);
   }
 
   const Kernel& kernel_;
@@ -319,7 +303,6 @@ class FusedEmitter {
   size_t arrays_ = 0;
   int64_t items_ = 0;  // elements per thread
   bool ahead_ = false;
-  std::string text_;
 };
 
 }  // namespace

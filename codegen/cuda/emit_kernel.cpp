@@ -2,12 +2,12 @@
 #include "codegen/cuda/emit_kernel.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include "codegen/cuda/emit_row.h"
 #include "codegen/cuda/kernel_abi.h"
 #include "codegen/cuda/kernel_text.h"
+#include "ir/text_writer.h"
 
 namespace rnnc {
 namespace {
@@ -16,7 +16,7 @@ using Kind = Instruction::Kind;
 
 constexpr int kMostLoadsAtOnce = 64;  // each holds a register
 
-class ElementEmitter {
+class ElementEmitter : TextWriter {
  public:
   ElementEmitter(const Kernel& kernel, size_t index)
       : kernel_(kernel), shape_(cuda_kernel_shape(kernel)), index_(index) {}
@@ -36,38 +36,21 @@ class ElementEmitter {
     loads_first(ids);
     for (const uint32_t id : ids) statement(id);
     line("}}");
-    return std::move(text_);
+    return take_text();
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
   void signature() {
     line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
-    text_ += fmt::format("{}(const rnnc_rows rows", cuda_kernel_name(index_));
-    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
-      text_ += fmt::format(", const rnnc_access p{}", i);
-    }
-    line(") {{");
+    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
+         cuda_access_parameters(kernel_.arguments.size()));
   }
 
   void row_pointers() {
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
-      const Kernel::Argument& argument = kernel_.arguments[i];
-      const std::string type =
-          fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
+      const std::string type = cuda_array_type(kernel_.arguments[i]);
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row);", type, i, type, i);
     }
-  }
-
-  std::string value(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
-                                              : fmt::format("v{}", id);
   }
 
   void statement(uint32_t id) {
@@ -79,14 +62,12 @@ class ElementEmitter {
              is_vector() ? " + e" : "");
         break;
       case Kind::Scalar:
-        line("  const float v{} = {};", id, cuda_scalar_text(instruction.op, [&](size_t operand) {
-               return value(instruction.operands.at(operand));
-             }));
+        line("  const float v{} = {};", id, cuda_scalar_text(kernel_, id));
         break;
       case Kind::Store:
         // One thread stores a per-row value.
         line("  {}rnnc_store(a{}{}, {});", is_vector() ? "" : "if (e == 0) ", instruction.argument,
-             is_vector() ? " + e" : "", value(instruction.operands[0]));
+             is_vector() ? " + e" : "", cuda_value(kernel_, instruction.operands[0]));
         break;
       case Kind::Constant:
         break;
@@ -107,7 +88,6 @@ class ElementEmitter {
   const Kernel& kernel_;
   const CudaKernelShape shape_;
   const size_t index_;
-  std::string text_;
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 
 #include "codegen/cuda/kernel_text.h"
+#include "ir/text_writer.h"
 
 namespace rnnc {
 namespace {
@@ -24,7 +24,7 @@ constexpr uint64_t kBytesAhead = 256;
 constexpr uint64_t kLeastDepth = 4;
 constexpr uint64_t kGreatestDepth = 64;
 
-class LoopEmitter {
+class LoopEmitter : TextWriter {
  public:
   LoopEmitter(const Kernel& kernel, const LoopTraits& traits, const CudaLoopShape& shape)
       : kernel_(kernel), traits_(traits), shape_(shape), carried_(kernel.arguments.size(), false) {
@@ -51,16 +51,10 @@ class LoopEmitter {
     loop();
     line("}}");
     entry();
-    return std::move(text_);
+    return take_text();
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
   const Kernel::Argument& argument(uint32_t index) const { return kernel_.arguments[index]; }
   bool is_queued(uint32_t index) const {
     return !argument(index).written && !carried_[index] && !traits_.invariant[index];
@@ -68,11 +62,8 @@ class LoopEmitter {
   int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
 
   std::string parameters(std::string_view reference) const {
-    std::string text = fmt::format("const rnnc_rows{} rows, int steps", reference);
-    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
-      text += fmt::format(", const rnnc_access{} p{}", reference, i);
-    }
-    return text;
+    return fmt::format("const rnnc_rows{} rows, int steps{}", reference,
+                       cuda_access_parameters(kernel_.arguments.size(), reference));
   }
 
   /// Step 1, and what every argument needs: its packet type `t`, address `a` and distance `d` from
@@ -80,11 +71,11 @@ class LoopEmitter {
   void arrays() {
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       const bool written = argument(i).written;
-      const std::string_view type = cuda_element_type(argument(i).dtype);
-      line("  typedef rnnc_packet<{}, {}, {}> t{};", type, items(i),
+      const std::string type = cuda_array_type(argument(i));
+      line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument(i).dtype), items(i),
            items(i) == 1 || traits_.aligned ? "true" : "Aligned", i);
-      line("  {}{}* const a{} = rnnc_row<{}{}>(rows.frame, p{}, row){};", written ? "" : "const ",
-           type, i, written ? "" : "const ", type, i, argument(i).vector ? " + e" : "");
+      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row){};", type, i, type, i,
+           argument(i).vector ? " + e" : "");
       if (is_queued(i) || (written && !carried_[i])) {
         line("  const rnnc_word d{} = rows.count * p{}.stride;", i, i);
       } else if (!written) {
@@ -133,26 +124,17 @@ class LoopEmitter {
              i, items(i) == 1 ? "0" : "x");
         break;
       case Kind::Scalar:
-        line("      const float v{} = {};", id,
-             cuda_scalar_text(instruction.op, [&](size_t operand) {
-               return value(instruction.operands.at(operand));
-             }));
+        line("      const float v{} = {};", id, cuda_scalar_text(kernel_, id));
         break;
       case Kind::Store:
         line("      {}o{}.set({}, {});", items(i) < traits_.items ? "if (x == 0) " : "", i,
-             items(i) == 1 ? "0" : "x", value(instruction.operands[0]));
+             items(i) == 1 ? "0" : "x", cuda_value(kernel_, instruction.operands[0]));
         break;
       case Kind::Constant:
         break;
       case Kind::Reduce:
         RNNC_CHECK(false, "a loop launch has no reductions");
     }
-  }
-
-  std::string value(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
-                                              : fmt::format("v{}", id);
   }
 
   /// Steps 2 to 4.
@@ -231,7 +213,6 @@ class LoopEmitter {
   std::vector<bool> carried_;     // by argument
   std::vector<uint32_t> queued_;  // arguments whose packets come through queues
   uint64_t depth_ = 1;
-  std::string text_;
 };
 
 }  // namespace

@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <map>
 
 #include "codegen/cuda/kernel_text.h"
+#include "ir/text_writer.h"
 
 namespace rnnc {
 namespace {
@@ -84,7 +84,7 @@ class PlainReductions {
   std::map<std::pair<Op, uint32_t>, uint32_t> known_;
 };
 
-class RowEmitter {
+class RowEmitter : TextWriter {
  public:
   RowEmitter(const Kernel& kernel, size_t index, const KernelTraits& traits)
       : kernel_(PlainReductions(kernel).take()),
@@ -112,9 +112,9 @@ class RowEmitter {
   std::string emit() {
     find_phases();
     if (!checked_.empty()) line("template <bool Aligned>");
-    text_ += fmt::format("static __device__ __forceinline__ void {}_row(", name_);
+    part("static __device__ __forceinline__ void {}_row(", name_);
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      text_ += fmt::format("{}{}* const a{}", i == 0 ? "" : ", ", element_type(i), i);
+      part("{}{}* const a{}", i == 0 ? "" : ", ", array_type(i), i);
     }
     line(") {{");
     arrays();
@@ -131,22 +131,15 @@ class RowEmitter {
     }
     line("}}");
     entry();
-    return std::move(text_);
+    return take_text();
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
   static int bytes(const Kernel::Argument& argument) {
     return static_cast<int>(size_of(argument.dtype));
   }
-  std::string element_type(uint32_t argument) const {
-    return fmt::format("{}{}", kernel_.arguments[argument].written ? "" : "const ",
-                       cuda_element_type(kernel_.arguments[argument].dtype));
+  std::string array_type(uint32_t argument) const {
+    return cuda_array_type(kernel_.arguments[argument]);
   }
 
   // ---- Step 2 ----
@@ -362,11 +355,7 @@ class RowEmitter {
     // So that blocks of a launch before or after it can run beside it.
     const int blocks = std::max(1, kThreadsBesideOneAnother / shape_.threads);
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, blocks);
-    text_ += fmt::format("{}(const rnnc_rows rows", name_);
-    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
-      text_ += fmt::format(", const rnnc_access p{}", i);
-    }
-    line(") {{");
+    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
     line("  rnnc_let_next_begin();");
     line("  if (!rnnc_is_due(rows)) {{");
     line("    rnnc_wait_for_previous();");
@@ -374,8 +363,8 @@ class RowEmitter {
     line("  }}");
     std::string arrays;
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", element_type(i), i,
-           element_type(i), i);
+      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, blockIdx.x);", array_type(i), i,
+           array_type(i), i);
       arrays += fmt::format("{}a{}", i == 0 ? "" : ", ", i);
     }
     if (checked_.empty()) {
@@ -411,7 +400,6 @@ class RowEmitter {
   bool ahead_ = false;             // all vectors are loaded before anything else happens
   std::vector<int> phases_;  // by instruction: when it runs; a reduction's value comes one later
   std::vector<bool> saved_;  // by instruction: a later phase reads it
-  std::string text_;
 };
 
 }  // namespace

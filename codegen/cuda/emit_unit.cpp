@@ -4,6 +4,7 @@
 #include "codegen/cuda/kernel_abi.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/prelude.h"
+#include "codegen/cuda/recurrence_kernels.h"
 
 namespace rnnc {
 
@@ -22,6 +23,7 @@ Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
   std::string unit(kCudaPrelude);
   unit += fused.code();
   unit += CudaLoopKernels(plan).code();
+  unit += CudaRecurrenceKernels(plan).code();
   if (has_sequence_kernels(plan)) unit += kCudaSequence;
   const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {

@@ -14,124 +14,6 @@
 //
 // Rows and gates past the end are not copied: what is made of them nobody reads.
 
-enum class rnnc_engine {
-  f32,   // exact, on the ordinary units
-  tf32,  // the others on tensor cores
-  bf16,
-  f16,
-};
-
-// Copies Bytes to shared memory at address `to`, or zeros if nothing is `inside`.
-template <int Bytes>
-static __device__ __forceinline__ void rnnc_copy(unsigned to, const char* from, bool inside) {
-  const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(from));
-  if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :
-                 : "r"(to), "l"(global), "r"(inside ? 16 : 0)
-                 : "memory");
-  } else if constexpr (Bytes >= 4) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(to), "l"(global), "n"(Bytes), "r"(inside ? Bytes : 0)
-                 : "memory");
-  } else {
-    unsigned short bits = 0;
-    if (inside) bits = *reinterpret_cast<const unsigned short*>(from);
-    asm volatile("st.shared.u16 [%0], %1;" : : "r"(to), "h"(bits) : "memory");
-  }
-}
-// What was copied since the last call is one group.
-static __device__ __forceinline__ void rnnc_end_copies() {
-  asm volatile("cp.async.commit_group;" : : : "memory");
-}
-// Waits until at most `pending` groups are on their way, or fewer.
-static __device__ __forceinline__ void rnnc_wait_copies(int pending) {
-  switch (pending) {
-    case 0:
-      asm volatile("cp.async.wait_group 0;" : : : "memory");
-      break;
-    case 1:
-      asm volatile("cp.async.wait_group 1;" : : : "memory");
-      break;
-    case 2:
-      asm volatile("cp.async.wait_group 2;" : : : "memory");
-      break;
-    case 3:
-      asm volatile("cp.async.wait_group 3;" : : : "memory");
-      break;
-    case 4:
-      asm volatile("cp.async.wait_group 4;" : : : "memory");
-      break;
-    default:
-      asm volatile("cp.async.wait_group 5;" : : : "memory");
-      break;
-  }
-}
-
-#if __CUDA_ARCH__ >= 900
-// A barrier that a stage's copies complete once `rnnc_expect` says how many bytes they are, which
-// may be after they began.
-static __device__ __forceinline__ void rnnc_begin_barrier(unsigned barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(barrier) : "memory");
-}
-// Makes new barriers known to copies.
-static __device__ __forceinline__ void rnnc_publish_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
-}
-static __device__ __forceinline__ void rnnc_expect(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-               :
-               : "r"(barrier), "r"(bytes)
-               : "memory");
-}
-static __device__ __forceinline__ void rnnc_await(unsigned barrier, unsigned parity) {
-  unsigned there;
-  do {
-    asm volatile(
-        "{\n"
-        ".reg .pred there;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 there, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, there;\n"
-        "}"
-        : "=r"(there)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  } while (there == 0);
-}
-static __device__ __forceinline__ void rnnc_copy_bulk(unsigned to, const char* from, int bytes,
-                                                      unsigned barrier) {
-  const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(from));
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-      :
-      : "r"(to), "l"(global), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-#endif
-
-// sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high`
-// are two words of rows i and i + 8 of `a`, `b` is of row i of `b`, all of the same k, which are no
-// other lane's of that i. `sum` holds rows i and i + 8, columns 2j and 2j + 1.
-template <rnnc_engine Engine>
-static __device__ __forceinline__ void rnnc_multiply_tile(float* sum, const unsigned* low,
-                                                          const unsigned* high, const unsigned* b) {
-#define RNNC_MMA(kind)                                         \
-  asm("mma.sync.aligned." kind                                 \
-      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "        \
-      "{%0, %1, %2, %3};"                                      \
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) \
-      : "r"(low[0]), "r"(high[0]), "r"(low[1]), "r"(high[1]), "r"(b[0]), "r"(b[1]))
-  if constexpr (Engine == rnnc_engine::bf16) {
-    RNNC_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
-  } else if constexpr (Engine == rnnc_engine::f16) {
-    RNNC_MMA("m16n8k16.row.col.f32.f16.f16.f32");
-  } else {
-    RNNC_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
-  }
-#undef RNNC_MMA
-}
-
 extern __shared__ __align__(16) unsigned char rnnc_shared[];
 
 template <rnnc_engine Engine, int Units, int Rows, int Gates, int WarpGates, int WarpRows,
@@ -417,9 +299,7 @@ class rnnc_fused_tile {
     words[3] = all.w;
     if constexpr (Engine == rnnc_engine::tf32) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(words[i]) : "f"(__uint_as_float(words[i])));
-      }
+      for (int i = 0; i < 4; ++i) words[i] = rnnc_to_tf32(__uint_as_float(words[i]));
     }
   }
 

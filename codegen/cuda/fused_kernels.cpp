@@ -52,16 +52,6 @@ struct Group {
   std::vector<Candidate> candidates;
 };
 
-/// The largest power of two up to 16 by which bytes at multiples of all of these are aligned.
-int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements) {
-  const auto element = static_cast<int64_t>(size_of(buffer.dtype));
-  // The caller's arrays are aligned to their elements only, others to more than 16 bytes.
-  if (buffer.placement == Placement::Caller) return static_cast<int>(element);
-  int64_t bits = 16;
-  for (const int64_t count : elements) bits |= count * element;
-  return static_cast<int>(bits & -bits);
-}
-
 /// The kernel of a product whose results are stored as they are, or added to what is there.
 Kernel storing_kernel(const GemmLaunch& gemm, DType dtype) {
   Kernel kernel;

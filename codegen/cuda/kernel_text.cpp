@@ -18,6 +18,16 @@ std::string_view cuda_element_type(DType dtype) {
   RNNC_CHECK(false, "f64 has no CUDA code");
 }
 
+std::string cuda_array_type(const Kernel::Argument& argument) {
+  return fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
+}
+
+std::string cuda_access_parameters(size_t count, std::string_view reference) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += fmt::format(", const rnnc_access{} p{}", reference, i);
+  return text;
+}
+
 std::string cuda_float_literal(double value) {
   const auto rounded = static_cast<float>(value);
   if (std::isnan(rounded)) return "__int_as_float(0x7fffffff)";
@@ -42,6 +52,19 @@ std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& op
     }
   }
   return result;
+}
+
+std::string cuda_value(const Kernel& kernel, uint32_t id) {
+  const Instruction& instruction = kernel.body[id];
+  return instruction.kind == Instruction::Kind::Constant ? cuda_float_literal(instruction.value)
+                                                         : fmt::format("v{}", id);
+}
+
+std::string cuda_scalar_text(const Kernel& kernel, uint32_t id) {
+  const Instruction& instruction = kernel.body[id];
+  return cuda_scalar_text(instruction.op, [&](size_t operand) {
+    return cuda_value(kernel, instruction.operands.at(operand));
+  });
 }
 
 }  // namespace rnnc

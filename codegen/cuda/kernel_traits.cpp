@@ -7,6 +7,15 @@
 
 namespace rnnc {
 
+int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements) {
+  const auto element = static_cast<int64_t>(size_of(buffer.dtype));
+  // The caller's arrays are aligned to their elements only, others to more than 16 bytes.
+  if (buffer.placement == Placement::Caller) return static_cast<int>(element);
+  int64_t bits = 16;
+  for (const int64_t count : elements) bits |= count * element;
+  return static_cast<int>(bits & -bits);
+}
+
 std::vector<bool> written_by_steps(const Plan& plan) {
   std::vector<bool> written(plan.buffers.size(), false);
   const std::vector<std::vector<BufferId>> shared = find_shared_memory(plan);

@@ -1,6 +1,7 @@
 /// What the elementwise launches of a kernel have in common.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct KernelTraits {
   std::vector<bool> fixed;
 };
 inline constexpr int kMostPacket = 4;
+
+/// How many bytes, up to 16, may be copied at once at multiples of all of these counts of elements.
+int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements);
 
 /// By buffer: whether a launch of a Step stage writes it, or memory that it shares with another.
 std::vector<bool> written_by_steps(const Plan& plan);

@@ -1,6 +1,6 @@
-// What every generated translation unit starts with. It includes nothing: NVRTC knows CUDA's math
-// functions and intrinsics by itself. Needs sm_80. The host's side of the structs below is
-// codegen/cuda/kernel_abi.h.
+// What every generated translation unit starts with, after ptx.cuh. It includes nothing: NVRTC
+// knows CUDA's math functions and intrinsics by itself. Needs sm_80. The host's side of the structs
+// below is codegen/cuda/kernel_abi.h.
 
 // ---- Element types: storage converts to and from float, in which all arithmetic happens. ----
 
@@ -18,36 +18,20 @@ static __device__ __forceinline__ float rnnc_load(const rnnc_bf16* from) {
   return __uint_as_float(static_cast<unsigned>(from->bits) << 16);
 }
 static __device__ __forceinline__ float rnnc_load(const rnnc_f16* from) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(from->bits));
-  return value;
+  return rnnc_from_f16(from->bits);
 }
 static __device__ __forceinline__ void rnnc_store(float* to, float value) {
   *to = value;
 }
 static __device__ __forceinline__ void rnnc_store(rnnc_bf16* to, float value) {
-  unsigned short bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  to->bits = bits;
+  to->bits = rnnc_to_bf16(value);
 }
 static __device__ __forceinline__ void rnnc_store(rnnc_f16* to, float value) {
-  unsigned short bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  to->bits = bits;
+  to->bits = rnnc_to_f16(value);
 }
 
 // ---- Scalar functions, named in ir/ops.def. NaN passes through every one of them. ----
 
-static __device__ __forceinline__ float rnnc_max(float a, float b) {
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-static __device__ __forceinline__ float rnnc_min(float a, float b) {
-  float result;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
 static __device__ __forceinline__ float rnnc_bool(bool condition) {
   return condition ? 1.0f : 0.0f;
 }
@@ -89,13 +73,6 @@ static __device__ __forceinline__ float rnnc_sin(float a) {
 }
 static __device__ __forceinline__ float rnnc_cos(float a) {
   return cosf(a);
-}
-// Within an ulp, and without the branch that a division has: in chains of dependent work the paths
-// of a warp would take turns.
-static __device__ __forceinline__ float rnnc_reciprocal(float a) {
-  float result;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(a));
-  return result;
 }
 // exp(-a) overflows to infinity below -88, where the true result is below 1e-38: it becomes 0.
 static __device__ __forceinline__ float rnnc_sigmoid(float a) {
@@ -318,19 +295,7 @@ struct rnnc_packet {
 
 // ---- Programmatic dependent launch. ----
 
-// The next launch may begin, which then waits for this one's end.
-static __device__ __forceinline__ void rnnc_let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-// The launches before this one have ended, and what they wrote can be read. Every thread calls it,
-// those with nothing to do too, so that the end of a launch means that of all before it.
-static __device__ __forceinline__ void rnnc_wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
+// What most kernels begin with.
 static __device__ __forceinline__ void rnnc_begin() {
   rnnc_let_next_begin();
   rnnc_wait_for_previous();

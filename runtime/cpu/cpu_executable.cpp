@@ -19,6 +19,16 @@ void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t
   }
 }
 
+/// Calls work(unit, thread) for every unit: the whole crew, if the operations are worth it.
+template <typename Work>
+void share_out(const Crew& crew, int64_t units, double operations, const Work& work) {
+  if (crew.pool == nullptr || units < 2 || operations < kWorthSharing) {
+    for (int64_t unit = 0; unit < units; ++unit) work(unit, crew.thread);
+  } else {
+    crew.pool->run(units, work);
+  }
+}
+
 bool is_loop(const Stage& stage) {
   return stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
 }
@@ -41,13 +51,14 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::create(Plan plan,
 Status CpuExecutable::prepare(ThreadPools& pools) {
   prepare_stages(pools.most_threads());
   prepare_states();
+  estimate_tracks(pools.most_threads());
   const int threads = useful_threads(pools.most_threads());
   if (threads > 1) pool_ = &pools.of(threads);
   size_t most_accesses = 0;
   for (const PreparedLaunch* launch : prepared_launches()) {
     most_accesses = std::max({most_accesses, launch->accesses.size(), launch->weights.size()});
   }
-  pointers_.resize(most_accesses);
+  pointers_.assign(threads, std::vector<void*>(most_accesses));
   return allocate(threads);
 }
 
@@ -140,9 +151,42 @@ int64_t CpuExecutable::rows_of(const Stage& stage, const Launch& launch, int64_t
   return gemm != nullptr ? gemm->once_rows : 0;
 }
 
-/// As many as some stage can use.
+void CpuExecutable::estimate_tracks(int threads) {
+  tracks_ = find_tracks(plan_);
+  const auto estimate_stage = [&](size_t i, Track& track) {
+    const auto steps = static_cast<double>(plan_.chunk);
+    if (const StepStage* stage = stages_[i].steps.get()) {
+      track.alone += steps * stage->step_alone();
+      track.shared += steps * stage->step_shared() + (stage->threads() > 1 ? kHandOver : 0);
+      return;
+    }
+    const Stage& stage = plan_.stages[i];
+    for (size_t j = 0; j < stage.launches.size(); ++j) {
+      const PreparedLaunch* launch = stages_[i].launches[j].get();
+      if (launch == nullptr) continue;
+      const auto rows = static_cast<double>(rows_of(stage, stage.launches[j], plan_.chunk));
+      const double operations = rows * launch->operations_per_row;
+      const double alone = nanoseconds(operations, module_->gemm().lanes);
+      track.alone += alone;
+      track.shared += operations < kWorthSharing ? alone : alone / threads + kHandOver;
+    }
+  };
+  for (std::vector<Track>& tracks : tracks_) {
+    for (Track& track : tracks) {
+      for (const size_t stage : track.stages) estimate_stage(stage, track);
+    }
+  }
+}
+
+/// As many as some stage, or the tracks of a wave, can use.
 int CpuExecutable::useful_threads(int most_threads) const {
   int threads = 1;
+  for (const std::span<const Track> tracks : tracks_) {
+    const auto together = std::min<size_t>(tracks.size(), most_threads);
+    if (worth_side_by_side(tracks.first(together))) {
+      threads = std::max(threads, static_cast<int>(together));
+    }
+  }
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
     if (stages_[i].steps != nullptr) threads = std::max(threads, stages_[i].steps->threads());
@@ -180,7 +224,7 @@ void CpuExecutable::run_once_stages() {
       const Launch& launch = stage.launches[j];
       const PreparedLaunch* prepared = stages_[i].launches[j].get();
       if (prepared != nullptr) pack(*prepared);
-      run_launch(launch, prepared, rows_of(stage, launch, 0), {});
+      run_launch(launch, prepared, rows_of(stage, launch, 0), {}, everyone());
     }
   }
   // What these stages made are weights of the others.
@@ -193,11 +237,8 @@ void CpuExecutable::run_once_stages() {
 }
 
 void CpuExecutable::run_sweep(uint32_t sweep) {
-  uint32_t lags = 0;
-  for (const Stage& stage : plan_.stages) {
-    if (stage.sweep == sweep) lags = std::max(lags, stage.lag);
-  }
-  const int64_t waves = ceil_div(steps_, plan_.chunk) + lags;
+  const std::vector<Track>& tracks = tracks_[sweep];
+  const int64_t waves = ceil_div(steps_, plan_.chunk) + (tracks.empty() ? 0 : tracks.back().lag);
   for (int64_t wave = 0; wave < waves; ++wave) {
     begin_states(sweep, wave);
     run_wave(sweep, wave);
@@ -212,7 +253,7 @@ void CpuExecutable::begin_states(uint32_t sweep, int64_t wave) {
     if (state.sweep != sweep || state.lag != wave) continue;
     const bool given = initial_states_[i] != nullptr;
     const auto& launch = given ? states_[i].init_given : states_[i].init_declared;
-    if (launch != nullptr) run_parts(*launch, plan_.batch, {});
+    if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
   }
 }
 
@@ -222,24 +263,42 @@ void CpuExecutable::end_states(uint32_t sweep, int64_t wave) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || state.lag + last != wave || final_states_[i] == nullptr) continue;
     if (states_[i].write_final == nullptr) continue;
-    run_parts(*states_[i].write_final, plan_.batch, {steps_, last * plan_.chunk});
+    run_parts(*states_[i].write_final, plan_.batch, {steps_, last * plan_.chunk}, everyone());
   }
 }
 
+/// As many tracks at a time as there are threads, so that most of a long wave's tracks are always
+/// on the same one, whose cache has their weights.
 void CpuExecutable::run_wave(uint32_t sweep, int64_t wave) {
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    const Stage& stage = plan_.stages[i];
-    if (stage.domain == Domain::Once || stage.sweep != sweep) continue;
-    const int64_t t0 = (wave - stage.lag) * plan_.chunk;
-    if (t0 < 0 || t0 >= steps_) continue;
-    const int64_t steps = std::min(plan_.chunk, steps_ - t0);
+  std::span<const Track> tracks =
+      tracks_of_wave(tracks_[sweep], wave, ceil_div(steps_, plan_.chunk));
+  while (!tracks.empty()) {
+    const auto threads = static_cast<size_t>(everyone().threads());
+    const std::span<const Track> some = tracks.first(std::min(tracks.size(), threads));
+    tracks = tracks.subspan(some.size());
+    if (some.size() > 1 && worth_side_by_side(some)) {
+      pool_->run(static_cast<int64_t>(some.size()), [&](int64_t track, int thread) {
+        run_track(some[track], wave, {.thread = thread});
+      });
+    } else {
+      for (const Track& track : some) run_track(track, wave, everyone());
+    }
+  }
+}
+
+void CpuExecutable::run_track(const Track& track, int64_t wave, const Crew& crew) {
+  const int64_t t0 = (wave - track.lag) * plan_.chunk;
+  const int64_t steps = std::min(plan_.chunk, steps_ - t0);
+  for (const size_t i : track.stages) {
     if (stages_[i].steps != nullptr) {
-      stages_[i].steps->run(pool_, addresses_, scratch_, t0, steps);
+      stages_[i].steps->run(crew, addresses_, scratch_, t0, steps);
       continue;
     }
+    const Stage& stage = plan_.stages[i];
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
-      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), {t0, t0});
+      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), {t0, t0},
+                 crew);
     }
   }
 }
@@ -256,35 +315,23 @@ void CpuExecutable::keep_history(uint32_t sweep) {
 
 // --- Launches ----------------------------------------------------------------------------------
 
-template <typename Work>
-void CpuExecutable::share_out(int64_t units, double operations, const Work& work) {
-  if (pool_ == nullptr || units < 2 || operations < kWorthSharing) {
-    for (int64_t unit = 0; unit < units; ++unit) work(unit, 0);
-    return;
-  }
-  pool_->run(
-      units,
-      [](const void* context, int64_t unit, int thread) {
-        (*static_cast<const Work*>(context))(unit, thread);
-      },
-      &work);
-}
-
-void* const* CpuExecutable::locate(const std::vector<Access>& accesses, Position position) {
+void* const* CpuExecutable::locate(const std::vector<Access>& accesses, Position position,
+                                   int thread) {
+  std::vector<void*>& pointers = pointers_[thread];
   for (size_t i = 0; i < accesses.size(); ++i) {
-    pointers_[i] = addresses_.locate(accesses[i], position);
+    pointers[i] = addresses_.locate(accesses[i], position);
   }
-  return pointers_.data();
+  return pointers.data();
 }
 
 void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
-                               Position position) {
+                               Position position, const Crew& crew) {
   if (prepared != nullptr) {
-    run_parts(*prepared, rows, position);
+    run_parts(*prepared, rows, position, crew);
   } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
     run(*copy);
   } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
-    run(*reverse, rows, position);
+    run(*reverse, rows, position, crew);
   } else if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
     run(*mask, rows, position);
   }
@@ -292,14 +339,15 @@ void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepa
 
 /// Products in units of a tile of some rows, others by rows alone: a few units per thread, so that
 /// a thread that is late leaves some to the others.
-void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Position position) {
-  void* const* addresses = locate(launch.accesses, position);
+void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Position position,
+                              const Crew& crew) {
+  void* const* addresses = locate(launch.accesses, position, crew.thread);
   const double operations = launch.operations_per_row * static_cast<double>(rows);
   const bool product = !launch.weights.empty();
   const int64_t tiles = product ? launch.tiles : 1;
-  const int64_t threads = pool_ == nullptr ? 1 : pool_->threads();
-  const int64_t blocks = product ? ceil_div(rows, kRowsPerBlock) : std::min(rows, 4 * threads);
-  share_out(blocks * tiles, operations, [&](int64_t unit, int thread) {
+  const int64_t blocks =
+      product ? ceil_div(rows, kRowsPerBlock) : std::min<int64_t>(rows, 4 * crew.threads());
+  share_out(crew, blocks * tiles, operations, [&](int64_t unit, int thread) {
     const int64_t block = unit / tiles;
     const int64_t tile = unit % tiles;
     const Part part = {part_begin(rows, blocks, block), part_begin(rows, blocks, block + 1),
@@ -310,8 +358,8 @@ void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Positi
 
 void CpuExecutable::pack(const PreparedLaunch& launch) {
   if (launch.weights.empty()) return;
-  void* const* addresses = locate(launch.weights, {});
-  share_out(launch.tiles, launch.operations_per_row,
+  void* const* addresses = locate(launch.weights, {}, 0);
+  share_out(everyone(), launch.tiles, launch.operations_per_row,
             [&](int64_t tile, int) { launch.pack(addresses, tile); });
 }
 
@@ -328,13 +376,14 @@ void CpuExecutable::run(const CopyLaunch& launch) {
   }
 }
 
-void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position position) {
+void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position position,
+                        const Crew& crew) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const size_t bytes = launch.width * element;
   const std::byte* source = addresses_.locate(launch.source, {});
   std::byte* target = addresses_.locate(launch.target, position);
-  const int64_t units = pool_ == nullptr ? 1 : std::min<int64_t>(rows, 4 * pool_->threads());
-  share_out(units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
+  const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());
+  share_out(crew, units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
     for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
          ++row) {
       const int64_t sequence = row % plan_.batch;

@@ -12,12 +12,13 @@
 #include "runtime/cpu/prepared_launch.h"
 #include "runtime/cpu/step_stage.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cpu/tracks.h"
 
 namespace rnnc {
 
 /// The caller walks through the plan. Launches over a whole chunk are shared out one by one if they
-/// are worth it, stages of steps as a whole. How follows from sizes alone, and no element's value
-/// depends on who computes it.
+/// are worth it, stages of steps as a whole; or the tracks of a wave run side by side, a thread
+/// each. Which follows from sizes alone, and no element's value depends on who computes it.
 class CpuExecutable : public Executable {
  public:
   static Result<std::unique_ptr<CpuExecutable>> create(Plan plan, std::unique_ptr<CpuModule> module,
@@ -39,6 +40,7 @@ class CpuExecutable : public Executable {
   std::unique_ptr<PreparedLaunch> prepare_launch(const Launch& launch) const;
   void prepare_stages(int most_threads);
   void prepare_states();
+  void estimate_tracks(int threads);
   Status allocate(int threads);
   /// All launches, those of states too.
   std::vector<PreparedLaunch*> prepared_launches() const;
@@ -49,32 +51,32 @@ class CpuExecutable : public Executable {
   void run_sweep(uint32_t sweep);
   void begin_states(uint32_t sweep, int64_t wave);
   void run_wave(uint32_t sweep, int64_t wave);
+  void run_track(const Track& track, int64_t wave, const Crew& crew);
   void end_states(uint32_t sweep, int64_t wave);
   void keep_history(uint32_t sweep);
 
   void run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
-                  Position position);
-  void run_parts(const PreparedLaunch& launch, int64_t rows, Position position);
+                  Position position, const Crew& crew);
+  void run_parts(const PreparedLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void pack(const PreparedLaunch& launch);
   // `rows` rows from (position.t, 0) on.
   void run(const CopyLaunch& launch);
-  void run(const ReverseLaunch& launch, int64_t rows, Position position);
+  void run(const ReverseLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void run(const MaskLaunch& launch, int64_t rows, Position position);
   int64_t length_of(int64_t sequence) const;
   bool mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const;
-  /// Calls work(unit, thread) for every unit, on several threads if the operations are worth it.
-  template <typename Work>
-  void share_out(int64_t units, double operations, const Work& work);
-  /// The addresses of accesses, in `pointers_`.
-  void* const* locate(const std::vector<Access>& accesses, Position position);
+  Crew everyone() const { return {.pool = pool_}; }
+  /// The addresses of accesses, in the thread's `pointers_`.
+  void* const* locate(const std::vector<Access>& accesses, Position position, int thread);
 
   Plan plan_;
   std::unique_ptr<CpuModule> module_;
   ThreadPool* pool_ = nullptr;  // null: one thread
   AlignedMemory resident_, packed_, scratch_memory_;
   ThreadScratch scratch_;
-  std::vector<PreparedStage> stages_;  // as Plan::stages
-  std::vector<PreparedState> states_;  // as Plan::states
+  std::vector<PreparedStage> stages_;       // as Plan::stages
+  std::vector<PreparedState> states_;       // as Plan::states
+  std::vector<std::vector<Track>> tracks_;  // per sweep
 
   // Of the call that is running.
   Addresses addresses_;
@@ -83,7 +85,7 @@ class CpuExecutable : public Executable {
   const uint8_t* reset_ = nullptr;
   std::span<const void* const> initial_states_;
   std::span<void* const> final_states_;
-  std::vector<void*> pointers_;  // of the launch that runs now
+  std::vector<std::vector<void*>> pointers_;  // per thread: of the launch that it runs now
 };
 
 }  // namespace rnnc

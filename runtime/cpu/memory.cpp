@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 
+#include "ir/alignment.h"
+
 namespace rnnc {
 
 Result<void*> allocate_aligned(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t alignment = bytes >= kHugePage ? kHugePage : 256;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kBufferAlignment;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
   if (rounded > 0 && memory == nullptr) return fail("not enough memory for {} bytes", bytes);

@@ -14,6 +14,7 @@
 
 #include "ir/plan_touches.h"
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/thread_pool.h"
 
 namespace rnnc {
 namespace {
@@ -142,7 +143,17 @@ double share_of_tiles(const PreparedLaunch& launch, const Part& part) {
   return static_cast<double>(part.tile_end - part.tile_begin) / static_cast<double>(launch.tiles);
 }
 
-/// Nanoseconds of a step. The rates are those of a current core; only their ratios matter.
+}  // namespace
+
+bool Slices::any_barrier() const {
+  return std::ranges::count(barriers, true) > 0;
+}
+
+double nanoseconds(double operations, int64_t lanes) {
+  return operations / (3 * static_cast<double>(lanes));
+}
+
+/// The rates are those of a current core; only their ratios matter.
 double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
   // What a core's caches and its share of the last one can serve, in bytes per nanosecond.
   const auto speed = [](double bytes) { return bytes <= 768e3 ? 80 : bytes <= 8e6 ? 30 : 12; };
@@ -159,8 +170,7 @@ double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
       const auto rows = static_cast<double>(parts[j].row_end - parts[j].row_begin);
       const double share = share_of_tiles(*launches[j], parts[j]);
       if (rows == 0 || share == 0) continue;
-      const double arithmetic =
-          rows * share * launches[j]->operations_per_row / (3 * static_cast<double>(lanes));
+      const double arithmetic = nanoseconds(rows * share * launches[j]->operations_per_row, lanes);
       const double traffic = share * static_cast<double>(launches[j]->packed_bytes) / bytes_per_ns;
       total += std::max(arithmetic, traffic);
     }
@@ -169,12 +179,6 @@ double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
   const auto barriers = static_cast<double>(std::ranges::count(slices.barriers, true));
   const auto threads = static_cast<double>(slices.parts.size());
   return slowest + barriers * (150 + 40 * threads);
-}
-
-}  // namespace
-
-bool Slices::any_barrier() const {
-  return std::ranges::count(barriers, true) > 0;
 }
 
 Slices make_slices(const Plan& plan, const Stage& stage, const Launches& launches, bool by_columns,
@@ -202,7 +206,7 @@ Slices choose_slices(const Plan& plan, const Stage& stage, const Launches& launc
   Slices best = make_slices(plan, stage, launches, false, 1);
   double least = estimate(best, launches, lanes);
   // To share out a chunk costs a hand-over, which its steps have together.
-  const double hand_over = 2000 / static_cast<double>(plan.chunk);
+  const double hand_over = kHandOver / static_cast<double>(plan.chunk);
   const auto consider = [&](bool by_columns, int64_t count) {
     Slices slices = make_slices(plan, stage, launches, by_columns, count);
     const double time = estimate(slices, launches, lanes) + hand_over;

@@ -18,6 +18,13 @@ struct Slices {
   bool any_barrier() const;
 };
 
+/// Nanoseconds of a thread, roughly, for so many operations on data in its cache.
+double nanoseconds(double operations, int64_t lanes);
+
+/// Nanoseconds of a step, roughly: of the slice that takes longest, with its barriers.
+double estimate(const Slices& slices, const std::vector<std::unique_ptr<PreparedLaunch>>& launches,
+                int64_t lanes);
+
 /// The division for at most `threads` threads that a rough estimate of arithmetic, weights' way
 /// through the caches and barriers finds fastest. Rows are independent, so slices of them mostly
 /// need no barrier, but every slice reads all weights; slices of columns read their own.

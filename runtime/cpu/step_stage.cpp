@@ -24,7 +24,11 @@ Slices slices_of(const Plan& plan, const Stage& stage,
 StepStage::StepStage(const Plan& plan, const Stage& stage,
                      const std::vector<std::unique_ptr<PreparedLaunch>>& launches, int64_t lanes,
                      int threads)
-    : launches_(launches), slices_(slices_of(plan, stage, launches, lanes, threads)) {
+    : launches_(launches),
+      slices_(slices_of(plan, stage, launches, lanes, threads)),
+      whole_(make_slices(plan, stage, launches, false, 1)),
+      step_alone_(estimate(whole_, launches, lanes)),
+      step_shared_(estimate(slices_, launches, lanes)) {
   if (slices_.any_barrier()) barrier_.emplace(static_cast<int>(slices_.parts.size()));
   for (const auto& launch : launches) {
     first_access_.push_back(accesses_.size());
@@ -42,44 +46,30 @@ int StepStage::threads() const {
   return static_cast<int>(std::min(slices_.parts.size(), pointers_.size()));
 }
 
-void StepStage::run(ThreadPool* pool, const Addresses& addresses, const ThreadScratch& scratch,
+void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
                     int64_t t0, int64_t steps) {
-  struct Work {
-    StepStage& stage;
-    Call call;
-  };
-  const Work work = {*this, {addresses, scratch, t0, steps}};
-  const auto slices = static_cast<int64_t>(slices_.parts.size());
-  if (pool == nullptr || slices == 1 || (barrier_ && pool->started() < slices)) {
-    run_slices(work.call, 0, slices, 0);
+  const Call call = {addresses, scratch, t0, steps};
+  const auto count = static_cast<int64_t>(slices_.parts.size());
+  if (crew.pool == nullptr || count == 1 || (barrier_ && crew.pool->started() < count)) {
+    run_slice(whole_, call, 0, crew.thread);
     return;
   }
-  pool->run(
-      slices,
-      [](const void* context, int64_t slice, int thread) {
-        const Work& shared = *static_cast<const Work*>(context);
-        shared.stage.run_slices(shared.call, slice, slice + 1, thread);
-      },
-      &work);
+  crew.pool->run(count,
+                 [&](int64_t slice, int thread) { run_slice(slices_, call, slice, thread); });
 }
 
-/// Slices [begin, end): one, with the others on other threads, or all.
-void StepStage::run_slices(const Call& call, int64_t begin, int64_t end, int thread) {
+void StepStage::run_slice(const Slices& slices, const Call& call, int64_t slice, int thread) {
   void** const pointers = pointers_[thread].data();
   for (size_t i = 0; i < accesses_.size(); ++i) {
     pointers[i] = call.addresses.locate(accesses_[i], {call.t0, call.t0});
   }
   std::byte* const scratch = call.scratch.of(thread);
-  const bool alone = end - begin == static_cast<int64_t>(slices_.parts.size());
   for (int64_t step = 0; step < call.steps; ++step) {
     for (size_t j = 0; j < launches_.size(); ++j) {
-      const bool wait = slices_.barriers[j] && !alone && (step > 0 || j > 0);
-      if (wait) barrier_->wait(static_cast<int>(begin));
-      for (int64_t slice = begin; slice < end; ++slice) {
-        const Part& part = slices_.parts[slice][j];
-        if (part.row_begin == part.row_end || part.tile_begin == part.tile_end) continue;
-        launches_[j]->run(pointers + first_access_[j], part, scratch);
-      }
+      if (slices.barriers[j] && (step > 0 || j > 0)) barrier_->wait(static_cast<int>(slice));
+      const Part& part = slices.parts[slice][j];
+      if (part.row_begin == part.row_end || part.tile_begin == part.tile_end) continue;
+      launches_[j]->run(pointers + first_access_[j], part, scratch);
     }
     for (size_t i = 0; i < accesses_.size(); ++i) {
       pointers[i] = static_cast<std::byte*>(pointers[i]) + bytes_per_step_[i];

@@ -28,9 +28,13 @@ class StepStage {
 
   /// Threads that it can use.
   int threads() const;
-  /// Steps [t0, t0 + steps), those of one chunk. `pool` is null or has at least `threads()`.
-  void run(ThreadPool* pool, const Addresses& addresses, const ThreadScratch& scratch, int64_t t0,
+  /// Steps [t0, t0 + steps), those of one chunk. A pool has at least `threads()`; without one
+  /// several stages may run at a time, each on a thread of its own.
+  void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch, int64_t t0,
            int64_t steps);
+  /// Estimated nanoseconds of a step: on one thread, and on all that it can use.
+  double step_alone() const { return step_alone_; }
+  double step_shared() const { return step_shared_; }
 
  private:
   struct Call {
@@ -39,10 +43,13 @@ class StepStage {
     int64_t t0;
     int64_t steps;
   };
-  void run_slices(const Call& call, int64_t begin, int64_t end, int thread);
+  void run_slice(const Slices& slices, const Call& call, int64_t slice, int thread);
 
   const std::vector<std::unique_ptr<PreparedLaunch>>& launches_;
   Slices slices_;
+  Slices whole_;  // one slice
+  double step_alone_ = 0;
+  double step_shared_ = 0;
   std::optional<SpinBarrier> barrier_;
   std::vector<Access> accesses_;              // of all launches
   std::vector<size_t> first_access_;          // per launch

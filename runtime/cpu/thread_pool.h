@@ -12,6 +12,8 @@ namespace rnnc {
 
 /// Fewer operations than this (some microseconds) are not worth a hand-over.
 inline constexpr double kWorthSharing = 65536;
+/// Nanoseconds until all threads have their share, and then until its caller knows they are done.
+inline constexpr double kHandOver = 2000;
 
 /// Every thread starts with its own range of the units, the same one for the same number of units,
 /// so that its cache keeps what it reads again and again; then it helps the others. The caller
@@ -40,6 +42,16 @@ class ThreadPool {
   /// Calls work(context, unit, thread) once for every unit below `units` (and 2^31). Returns when
   /// all are done and their writes are seen. Allocates nothing.
   void run(int64_t units, Work work, const void* context);
+  /// The same for anything that can be called.
+  template <typename Function>
+  void run(int64_t units, const Function& function) {
+    run(
+        units,
+        [](const void* context, int64_t unit, int thread) {
+          (*static_cast<const Function*>(context))(unit, thread);
+        },
+        &function);
+  }
 
  private:
   /// The next unit of a thread's range, under the number of the job that it belongs to.
@@ -60,6 +72,13 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> job_ = 0;
   alignas(64) std::atomic<int64_t> done_by_workers_ = 0;
   std::vector<std::thread> workers_;
+};
+
+/// Who does a piece of work: a pool's threads together, or one thread alone.
+struct Crew {
+  ThreadPool* pool = nullptr;  // null: `thread` alone
+  int thread = 0;
+  int threads() const { return pool == nullptr ? 1 : pool->threads(); }
 };
 
 /// Pools of the sizes that are in use.

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/alignment.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/graph.h"
 #include "runtime/cuda/launcher.h"
@@ -28,17 +29,12 @@
 namespace rnnc {
 namespace {
 
-constexpr size_t kAlignment = 256;
 /// Of a graph; more branches than these share them.
 constexpr size_t kMostStreams = 8;
 /// Whether kernels in graphs begin while those before them end, and since which architecture (its
 /// major version) they can.
 constexpr bool kOverlapLaunches = true;
 constexpr int kOverlapArchitecture = 9;
-
-size_t round_up(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 /// Where the stages of each lag are in the sequence.
 struct Wave {
@@ -161,7 +157,7 @@ Status CudaExecutable::check_sizes() const {
 }
 
 Status CudaExecutable::allocate() {
-  const size_t resident = round_up(static_cast<size_t>(plan_.resident_bytes));
+  const size_t resident = aligned_size(static_cast<size_t>(plan_.resident_bytes));
   const size_t block = parameter_words(plan_) * sizeof(int64_t);
   Result<DeviceMemory> memory = DeviceMemory::allocate(device_, resident + block);
   if (!memory) return tl::unexpected(memory.error());
@@ -183,7 +179,7 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
   products_.emplace(std::move(*products));
   launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
   find_sweeps();
-  stream_workspace_bytes_ = round_up(products_->workspace_bytes());
+  stream_workspace_bytes_ = aligned_size(products_->workspace_bytes());
   Result<DeviceMemory> workspace =
       DeviceMemory::allocate(device_, most_streams() * stream_workspace_bytes_);
   if (!workspace) return tl::unexpected(workspace.error());

@@ -12,21 +12,27 @@ struct LaunchShape {
   dim3 grid;
   dim3 threads;
   size_t shared_bytes = 0;
+  bool cooperative = false;  // all blocks at once, or an error
 };
 
 /// A kernel of the plan's unit.
 Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
              const char* what) {
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attribute = {};
+  if (shape.cooperative) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = shape.threads;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = queue.stream;
-  config.attrs = &overlap;
-  config.numAttrs = queue.overlap && queue.after_kernel ? 1 : 0;
+  config.attrs = &attribute;
+  config.numAttrs = shape.cooperative || (queue.overlap && queue.after_kernel) ? 1 : 0;
   queue.after_kernel = true;
   return check_cuda(cudaLaunchKernelExC(&config, kernel, parameters), what);
 }
@@ -41,13 +47,31 @@ size_t most_arguments(const Plan& plan) {
   return most;
 }
 
-size_t most_instance_bytes(const CudaFusedKernels& fused) {
-  size_t most = 0;
-  for (const CudaFusedShape& shape : fused.shapes()) {
+constexpr size_t recurrence_bytes(size_t accesses) {
+  return sizeof(CudaRows) + 2 * sizeof(int32_t) + accesses * sizeof(CudaAccess);
+}
+
+size_t most_instance_bytes(const LoadedKernels& kernels) {
+  size_t most = recurrence_bytes(kernels.recurrences().most_accesses());
+  for (const CudaFusedShape& shape : kernels.fused().shapes()) {
     most = std::max<size_t>(most, shape.most_instances * shape.instance_bytes);
   }
   return most;
 }
+
+/// Puts values behind one another.
+class Writer {
+ public:
+  explicit Writer(std::byte* to) : to_(to) {}
+  template <typename T>
+  void append(const T& value) {
+    std::memcpy(to_, &value, sizeof(value));
+    to_ += sizeof(value);
+  }
+
+ private:
+  std::byte* to_;
+};
 
 }  // namespace
 
@@ -60,7 +84,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan)),
       parameters_(accesses_.size() + 2),
-      instances_(most_instance_bytes(kernels.fused())) {}
+      instances_(most_instance_bytes(kernels)) {}
 
 void Launcher::bind(const ForwardArgs& args) {
   addresses_.bind(args);
@@ -96,6 +120,9 @@ Status Launcher::sequence(const Launch& launch, int64_t steps, Position position
   }
   if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
     return this->launch(*loop, steps, position, queue);
+  }
+  if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
+    return this->launch(*recurrence, steps, position, queue);
   }
   if (const auto* reversal = std::get_if<ReverseLaunch>(&launch)) {
     return reverse(*reversal, rows, position, queue);
@@ -162,18 +189,39 @@ Status Launcher::launch(const LoopLaunch& launch, int64_t steps, Position positi
   return start(kernel.handle, shape, parameters_.data(), queue, "launching");
 }
 
+Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, Position position,
+                        LaunchQueue& queue) {
+  const CudaRecurrenceKernels::Parameters& of = kernels_.recurrences().of(launch);
+  const auto& kernel = kernels_.recurrence_kernels()[of.shape];
+  for (const BufferId id : of.exchanged) {
+    const Buffer& buffer = plan_.buffers[id];
+    const int64_t step_bytes =
+        plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));
+    const Status filled =
+        check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = id}, position), 0xFF,
+                                   static_cast<size_t>(steps * step_bytes), queue.stream),
+                   "clearing what blocks exchange");
+    if (!filled) return filled;
+  }
+  Writer writer(instances_.data());
+  writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
+  writer.append(static_cast<int32_t>(steps));
+  writer.append(int32_t{0});
+  for (const Access& access : of.accesses) writer.append(addresses_.at(access, position));
+  const LaunchShape shape{dim3(kernel.shape.blocks), dim3(kernel.shape.threads),
+                          kernel.shape.shared_bytes, true};
+  void* parameters[] = {instances_.data()};
+  return start(kernel.handle, shape, parameters, queue, "running a recurrence");
+}
+
 Status Launcher::launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
   const uint32_t index = fused_parameters(*launches[0].launch)->shape;
   const auto& kernel = kernels_.fused_kernels()[index];
-  std::byte* to = instances_.data();
-  const auto append = [&to](const auto& value) {
-    std::memcpy(to, &value, sizeof(value));
-    to += sizeof(value);
-  };
+  Writer writer(instances_.data());
   for (const StepLaunch& instance : launches) {
-    append(at({.count = static_cast<uint32_t>(plan_.batch)}, instance.position));
+    writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, instance.position));
     for (const Access& access : fused_parameters(*instance.launch)->accesses) {
-      append(addresses_.at(access, instance.position));
+      writer.append(addresses_.at(access, instance.position));
     }
   }
   const LaunchShape shape{
@@ -208,6 +256,10 @@ Status Launcher::warm_up(LaunchQueue& queue) {
     status = once(kernel, static_cast<uint32_t>(shape.threads), 0, &parameters_[1]);
   }
   for (const auto& [kernel, shape] : kernels_.fused_kernels()) {
+    if (!status) return status;
+    status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
+  }
+  for (const auto& [kernel, shape] : kernels_.recurrence_kernels()) {
     if (!status) return status;
     status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
   }

@@ -63,6 +63,8 @@ class Launcher {
   Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position,
                 LaunchQueue& queue);
   Status launch(const LoopLaunch& launch, int64_t steps, Position position, LaunchQueue& queue);
+  Status launch(const RecurrenceLaunch& launch, int64_t steps, Position position,
+                LaunchQueue& queue);
   Status launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
   Status copy(const CopyLaunch& launch, LaunchQueue& queue);
   Status transpose(const CopyLaunch& launch, LaunchQueue& queue);
@@ -89,7 +91,7 @@ class Launcher {
   // Parameters of the launch that is being made: launches allocate nothing.
   std::vector<CudaAccess> accesses_;
   std::vector<void*> parameters_;     // two of the launch's own, then the accesses
-  std::vector<std::byte> instances_;  // of a fused launch
+  std::vector<std::byte> instances_;  // of a fused or a recurrence launch
 };
 
 /// Words of a plan's parameter block.

@@ -5,6 +5,13 @@
 namespace rnnc {
 namespace {
 
+/// Beyond what every kernel gets, shared memory has to be asked for.
+Status allow_shared_memory(cudaKernel_t kernel, uint32_t bytes) {
+  return check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(bytes)),
+                    "loading a kernel");
+}
+
 Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
   Result<std::string> source = emit_cuda(plan, context.arch);
   if (!source) return source;
@@ -29,6 +36,7 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
                                    "loading kernels")
                             .and_then([&] { return kernels.find_elementwise(plan); })
                             .and_then([&] { return kernels.find_fused_and_loops(); })
+                            .and_then([&] { return kernels.find_recurrences(context.device); })
                             .and_then([&] { return kernels.find_own(has_sequence_kernels(plan)); });
   if (!loaded) return tl::unexpected(loaded.error());
   return kernels;
@@ -65,17 +73,37 @@ Status LoadedKernels::find_fused_and_loops() {
     const Result<cudaKernel_t> handle = find(shape.name);
     if (!handle) return tl::unexpected(handle.error());
     fused_kernels_.push_back({*handle, shape});
-    // Beyond what every kernel gets, shared memory has to be asked for.
-    const Status allowed =
-        check_cuda(cudaFuncSetAttribute(*handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        static_cast<int>(shape.shared_bytes)),
-                   "loading a kernel");
-    if (!allowed) return allowed;
+    if (Status allowed = allow_shared_memory(*handle, shape.shared_bytes); !allowed) return allowed;
   }
   for (const CudaLoopShape& shape : loops_.shapes()) {
     const Result<cudaKernel_t> handle = find(shape.name);
     if (!handle) return tl::unexpected(handle.error());
     loop_kernels_.push_back({*handle, shape});
+  }
+  return {};
+}
+
+/// Blocks of a recurrence wait for one another: the device must have room for all of them at once.
+Status LoadedKernels::find_recurrences(const CudaDevice& device) {
+  for (const CudaRecurrenceShape& shape : recurrences_.shapes()) {
+    const Result<cudaKernel_t> handle = find(shape.name);
+    if (!handle) return tl::unexpected(handle.error());
+    recurrence_kernels_.push_back({*handle, shape});
+    int resident = 0;  // blocks of a multiprocessor
+    const Status asked = allow_shared_memory(*handle, shape.shared_bytes).and_then([&] {
+      return check_cuda(
+          cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+              &resident, *handle, static_cast<int>(shape.threads), shape.shared_bytes),
+          "asking how many blocks fit");
+    });
+    if (!asked) return asked;
+    const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
+    if (room < shape.blocks) {
+      return fail(
+          "a resident kernel needs {} blocks at once, and cuda:{} ({}) has room for {}; "
+          "`--passes -resident` does without",
+          shape.blocks, device.index, device.name, room);
+    }
   }
   return {};
 }
@@ -117,9 +145,11 @@ LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
     : library_(std::exchange(other.library_, nullptr)),
       fused_(std::move(other.fused_)),
       loops_(std::move(other.loops_)),
+      recurrences_(std::move(other.recurrences_)),
       elementwise_(std::move(other.elementwise_)),
       fused_kernels_(std::move(other.fused_kernels_)),
       loop_kernels_(std::move(other.loop_kernels_)),
+      recurrence_kernels_(std::move(other.recurrence_kernels_)),
       set_frame_(other.set_frame_),
       end_chunk_(other.end_chunk_),
       reverse_(other.reverse_),

@@ -9,6 +9,7 @@
 #include "codegen/cuda/fused_kernels.h"
 #include "codegen/cuda/kernel_abi.h"
 #include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/recurrence_kernels.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace rnnc {
@@ -29,11 +30,15 @@ class LoadedKernels {
   };
   /// By the plan's index; no handle where no elementwise launch has the kernel.
   const std::vector<Loaded<CudaKernelShape>>& elementwise() const { return elementwise_; }
-  /// By the shapes' index in `fused()` and in `loops()`.
+  /// By the shapes' index in `fused()`, `loops()` and `recurrences()`.
   const std::vector<Loaded<CudaFusedShape>>& fused_kernels() const { return fused_kernels_; }
   const std::vector<Loaded<CudaLoopShape>>& loop_kernels() const { return loop_kernels_; }
+  const std::vector<Loaded<CudaRecurrenceShape>>& recurrence_kernels() const {
+    return recurrence_kernels_;
+  }
   const CudaFusedKernels& fused() const { return fused_; }
   const CudaLoopKernels& loops() const { return loops_; }
+  const CudaRecurrenceKernels& recurrences() const { return recurrences_; }
 
   cudaKernel_t set_frame() const { return set_frame_; }
   cudaKernel_t end_chunk() const { return end_chunk_; }
@@ -43,18 +48,22 @@ class LoadedKernels {
   cudaKernel_t mask() const { return mask_; }
 
  private:
-  LoadedKernels(const Plan& plan, std::string_view arch) : fused_(plan, arch), loops_(plan) {}
+  LoadedKernels(const Plan& plan, std::string_view arch)
+      : fused_(plan, arch), loops_(plan), recurrences_(plan) {}
   Result<cudaKernel_t> find(const std::string& name) const;
   Status find_elementwise(const Plan& plan);
   Status find_fused_and_loops();
+  Status find_recurrences(const CudaDevice& device);
   Status find_own(bool sequence_kernels);
 
   cudaLibrary_t library_ = nullptr;
   CudaFusedKernels fused_;
   CudaLoopKernels loops_;
+  CudaRecurrenceKernels recurrences_;
   std::vector<Loaded<CudaKernelShape>> elementwise_;
   std::vector<Loaded<CudaFusedShape>> fused_kernels_;
   std::vector<Loaded<CudaLoopShape>> loop_kernels_;
+  std::vector<Loaded<CudaRecurrenceShape>> recurrence_kernels_;
   cudaKernel_t set_frame_ = nullptr;
   cudaKernel_t end_chunk_ = nullptr;
   std::array<cudaKernel_t, 2> reverse_ = {};    // of 2-byte elements, of 4-byte ones

@@ -7,11 +7,12 @@
 #include <bit>
 #include <numeric>
 
+#include "ir/alignment.h"
+
 namespace rnnc {
 namespace {
 
-/// What buffers of our own are aligned to, and what the caller's usually are.
-constexpr uint32_t kOwnAlignment = 256;
+/// What the caller's buffers are usually aligned to.
 constexpr uint32_t kUsualAlignment = 16;
 
 }  // namespace
@@ -70,7 +71,7 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
                                  uint32_t caller_alignment) const {
   const Buffer& buffer = plan_.buffers[access.buffer];
   const auto element = static_cast<int64_t>(size_of(buffer.dtype));
-  int64_t result = buffer.placement == Placement::Caller ? caller_alignment : kOwnAlignment;
+  int64_t result = buffer.placement == Placement::Caller ? caller_alignment : kBufferAlignment;
   result = std::gcd(result, access.column * element);
   result = std::gcd(result, apart * element);
   // Row 0 lies some steps into the buffer.
@@ -101,17 +102,17 @@ size_t PlanProducts::workspace_bytes() const {
 
 Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) const {
   if (products_.empty()) return {};
-  constexpr auto round_up = [](int64_t bytes) {
-    return (static_cast<size_t>(bytes) + kOwnAlignment - 1) / kOwnAlignment * kOwnAlignment;
+  constexpr auto bytes_of = [](int64_t count, size_t element) {
+    return aligned_size(static_cast<size_t>(count) * element);
   };
-  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  const size_t element = size_of(plan_.dtype);
   size_t left = 0;
   size_t weight = 0;
   size_t out = 0;
   for (const auto& [launch, product] : products_) {
-    left = std::max(left, round_up(product.left_elements() * element));
-    weight = std::max(weight, round_up(product.weight_elements() * element));
-    out = std::max(out, round_up(product.out_elements() * static_cast<int64_t>(sizeof(float))));
+    left = std::max(left, bytes_of(product.left_elements(), element));
+    weight = std::max(weight, bytes_of(product.weight_elements(), element));
+    out = std::max(out, bytes_of(product.out_elements(), sizeof(float)));
   }
   const Result<DeviceMemory> memory = DeviceMemory::allocate(device, left + weight + out);
   if (!memory) return tl::unexpected(memory.error());

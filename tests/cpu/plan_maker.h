@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
+#include "ir/alignment.h"
 #include "ir/plan.h"
 
 namespace rnnc::test {
@@ -45,7 +46,7 @@ class PlanMaker {
                                                     : plan.workspace_bytes;
     if (placement != Placement::Caller) {
       buffer.offset = end;
-      end += (byte_size(plan, buffer) + 255) / 256 * 256;
+      end += aligned_size(byte_size(plan, buffer));
     }
     plan.buffers.push_back(buffer);
     return static_cast<BufferId>(plan.buffers.size() - 1);

@@ -1,6 +1,7 @@
 /// Plans with fused and loop launches made by hand.
 #pragma once
 
+#include "ir/alignment.h"
 #include "tests/cuda/kernel_plans.h"
 
 namespace rnnc::test {
@@ -19,7 +20,7 @@ inline Access add_buffer(Plan& plan, Extent extent, DType dtype, int64_t width,
   for (const Buffer& other : plan.buffers) {
     if (other.placement == placement) buffer.offset += byte_size(plan, other) + 512;
   }
-  buffer.offset = (buffer.offset + 255) / 256 * 256;
+  buffer.offset = aligned_size(buffer.offset);
   plan.buffers.push_back(buffer);
   return {.buffer = static_cast<BufferId>(plan.buffers.size() - 1),
           .stride = invariant ? 0 : width};

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "passes/build_plan.h"
+#include "passes/recurrence_tiles.h"
+#include "tests/passes/cases.h"
 #include "tests/passes/small_plan.h"
 
 namespace rnnc::test {
@@ -127,6 +130,26 @@ TEST(Cost, OfALoopIsNoLessThanItsStepsOneByOne) {
   EXPECT_EQ(cost.flops, 1000.0 * 2 * 8 * 12);
   EXPECT_EQ(cost.bytes, 4.0 * 2 * 8 * (1000 + 1 + 1));  // the state is loaded and stored once
   EXPECT_DOUBLE_EQ(cost.seconds, 1e-6 + 1000 * 20e-9);
+}
+
+TEST(Cost, OfAResidentRecurrenceIsItsStepsAndTheLoadingOfWeights) {
+  const auto seconds = [](int64_t chunk) {
+    const Plan plan = *build_plan(load_case("lstm"), {.dtype = DType::bf16,
+                                                      .batch = 2,
+                                                      .max_steps = 100,
+                                                      .chunk = chunk,
+                                                      .passes = PassSet::all(),
+                                                      .machine = h200_machine()});
+    const Stage& stage = plan.stages.back();
+    const auto& launch = std::get<RecurrenceLaunch>(stage.launches[0]);
+    const RecurrenceTime time = time_of(plan, launch, h200_machine());
+    const Cost cost = cost_of(plan, stage, stage.launches[0], h200_machine());
+    EXPECT_DOUBLE_EQ(cost.seconds, h200_machine().launch_seconds + time.start +
+                                       time.step * static_cast<double>(chunk));
+    EXPECT_GT(cost.flops, 2.0 * 2 * static_cast<double>(chunk) * 4 * 4 * 4);
+    return cost.seconds;
+  };
+  EXPECT_GT(seconds(100), 5 * seconds(10));
 }
 
 /// Two recurrences of one launch of 1 µs each, and no work to speak of.

@@ -6,16 +6,6 @@
 namespace rnnc::test {
 namespace {
 
-constexpr char kElman[] = R"(
-    %12 = matmul %1, %0 : [4]
-    %13 = matmul %3, %9 : [4]
-    %14 = add %12, %13 : [4]
-    %15 = tanh %14 : [4]
-    next h = %15
-    next c = %0
-    output y = %10
-)";
-
 // ---- Epilogue ----
 
 TEST(Epilogue, ProductsOfDifferentOperandsGoInOneLaunch) {

@@ -31,13 +31,15 @@ double tolerance(DType dtype) {
 }
 
 Plan plan_of(const Graph& graph, DType dtype, int64_t batch, int64_t chunk,
-             const SequenceArgs& sequences = {}) {
+             const SequenceArgs& sequences = {}, bool resident = false) {
   Result<Plan> plan = build_plan(graph, {.dtype = dtype,
                                          .batch = batch,
                                          .max_steps = 1000,
                                          .chunk = chunk,
                                          .lengths = !sequences.lengths.empty(),
-                                         .resets = !sequences.resets.empty()});
+                                         .resets = !sequences.resets.empty(),
+                                         .passes = resident ? PassSet::all() : PassSet::standard(),
+                                         .machine = resident ? h200_machine() : Machine{}});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   return *std::move(plan);
 }
@@ -69,14 +71,15 @@ double greatest_error(const std::vector<std::vector<double>>& actual,
 }
 
 void compare(const Graph& graph, const InterpreterArgs& args, DType dtype, int64_t chunk,
-             const SequenceArgs& sequences = {}) {
-  SCOPED_TRACE(fmt::format("{}, T {}, B {}, chunk {}, lengths [{}], resets [{}]", to_string(dtype),
-                           args.steps, args.batch, chunk, fmt::join(sequences.lengths, ", "),
-                           fmt::join(sequences.resets, ", ")));
+             const SequenceArgs& sequences = {}, bool resident = false) {
+  SCOPED_TRACE(fmt::format("{}, T {}, B {}, chunk {}, lengths [{}], resets [{}]{}",
+                           to_string(dtype), args.steps, args.batch, chunk,
+                           fmt::join(sequences.lengths, ", "), fmt::join(sequences.resets, ", "),
+                           resident ? ", resident" : ""));
   const InterpreterResult expected =
       interpret_sequences(graph, args, sequences.lengths, sequences.resets);
   const InterpreterResult actual =
-      execute_plan(plan_of(graph, dtype, args.batch, chunk, sequences), args, sequences);
+      execute_plan(plan_of(graph, dtype, args.batch, chunk, sequences, resident), args, sequences);
   EXPECT_LE(greatest_error(actual.outputs, expected.outputs), tolerance(dtype));
   EXPECT_LE(greatest_error(actual.final_states, expected.final_states), tolerance(dtype));
 }
@@ -118,6 +121,45 @@ TEST(PlanExecution, CasesAgreeWithLengthsAndResets) {
               random_sequences(args, seed, seed % 3 != 1, seed % 3 != 2));
     }
   }
+}
+
+TEST(PlanExecution, CasesAgreeOnTheChip) {
+  for (const std::string& name : case_names()) {
+    SCOPED_TRACE(name);
+    const Graph graph = load_case(name);
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      const auto steps = static_cast<int64_t>(4 + seed);
+      const InterpreterArgs args = random_args(graph, steps, 3, seed, seed % 2 == 0);
+      compare(graph, args, seed < 3 ? DType::f32 : DType::bf16, 3,
+              random_sequences(args, seed, seed % 3 == 1, seed % 3 == 2), /*resident=*/true);
+    }
+  }
+}
+
+bool has_resident_recurrence(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::any_of(stage.launches, [](const Launch& launch) {
+      return std::holds_alternative<RecurrenceLaunch>(launch);
+    });
+  });
+}
+
+TEST(PlanExecution, RandomGraphsAgreeOnTheChip) {
+  int compared = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph = random_graph(seed, {.operations = 10 + static_cast<int>(seed % 50),
+                                            .structure = seed % 4 > 0,
+                                            .reversals = seed % 8 > 3});
+    const DType dtype = seed % 2 == 0 ? DType::bf16 : DType::f32;
+    if (!has_resident_recurrence(plan_of(graph, dtype, 3, 2, {}, /*resident=*/true))) continue;
+    ++compared;
+    const auto steps = static_cast<int64_t>(1 + seed % 11);
+    const InterpreterArgs args = random_args(graph, steps, 3, seed, seed % 3 == 0);
+    const SequenceArgs sequences = random_sequences(args, seed, seed % 5 > 2, seed % 5 % 2 == 1);
+    compare(graph, args, dtype, 1 + static_cast<int64_t>(seed % 4), sequences, /*resident=*/true);
+  }
+  EXPECT_GT(compared, 15);
 }
 
 TEST(PlanExecution, RandomGraphsAgree) {

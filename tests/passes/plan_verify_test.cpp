@@ -4,7 +4,9 @@
 #include <functional>
 
 #include "passes/build_plan.h"
+#include "passes/memory.h"
 #include "tests/passes/cases.h"
+#include "tests/passes/small_plan.h"
 
 namespace rnnc::test {
 namespace {
@@ -177,6 +179,145 @@ TEST(PlanVerify, Loops) {
             "stage 1: the class of its recurrence does not fit its domain");
   EXPECT_EQ(complaint([](Plan& p, LoopLaunch&) { step(p).domain = Domain::Step; }),
             "stage 1: launch 0: a loop is not alone in its stage");
+}
+
+TEST(PlanVerify, Recurrences) {
+  const auto complaint = [](const std::function<void(Plan&, RecurrenceLaunch&)>& damage) {
+    const auto find = [&](Plan& plan) { damage(plan, launch<RecurrenceLaunch>(step(plan), 0)); };
+    PassSet passes = PassSet::all().without(Pass::Reuse);
+    return test::complaint(find, "gru_reset_before",
+                           {.dtype = DType::bf16, .passes = passes, .machine = h200_machine()});
+  };
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch&) {}), "none");
+
+  // Where it may be.
+  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch&) { step(p).domain = Domain::Step; }),
+            "stage 2: launch 0: a recurrence is not alone in its stage");
+  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { step(p).launches.emplace_back(l); }),
+            "stage 2: the class of its recurrence does not fit its domain");
+  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch&) {
+              step(p).recurrence = RecurrenceClass::Elementwise;
+            }),
+            "stage 2: a resident recurrence is neither of class block nor dense");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { std::swap(l.phases[0], l.phases[1]); }),
+            "stage 2: launch 0: phase 0: mul.17 is read before it is written");
+
+  // The tile.
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.phases.clear(); }),
+            "stage 2: launch 0: a recurrence of no phases");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units.pop_back(); }),
+            "stage 2: launch 0: 2 phases, units of 1");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.groups = 3; }),
+            "stage 2: launch 0: a tile of nothing");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units = {4, 2}; }),
+            "stage 2: launch 0: phases of 4 have different units");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.units = {1, 1};
+              l.tile.blocks = 3;
+            }),
+            "stage 2: launch 0: 3 blocks of 1 units do not make 4 elements");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.phases[1].products[0].blocks = 2;
+              l.phases[1].products[0].k = 2;
+              l.tile.units = {4, 4};
+              l.tile.blocks = 1;
+            }),
+            "stage 2: launch 0: 1 blocks of 4 units do not make 4 elements");
+}
+
+/// A recurrence whose phases are put together by hand: `h` is a state, `s` a value of one step.
+struct Phases : SmallPlan {
+  BufferId h = buffer("h", Extent::Chunk, 8, 1);
+  BufferId s = buffer("s", Extent::Batch, 8);
+  BufferId half = buffer("half", Extent::Chunk, 4);
+  BufferId weight = caller("W", Role::Param, Extent::Invariant, 8 * 8);
+  std::vector<FusedLaunch> phases;
+
+  Phases() { state(h); }
+
+  /// Rows of the width of what is written first.
+  void phase(const std::vector<Access>& reads, const std::vector<Access>& writes) {
+    ElementwiseLaunch launch = tanh(reads, writes);
+    phases.push_back({launch.kernel, std::move(launch.accesses), {}});
+  }
+  /// The same of a product with `left`.
+  void product(const Access& left, const std::vector<Access>& writes) {
+    phase({left}, writes);
+    phases.back().accesses[0] = {};
+    phases.back().products.push_back({left, {weight, 0, 0, 0}, 8, 1, 0, 1});
+    plan.kernels[phases.back().kernel].arguments[0].product = true;
+  }
+
+  std::string complaint() {
+    RecurrenceLaunch launch{phases, {}};
+    for (const FusedLaunch& phase : phases) {
+      launch.tile.units.push_back(plan.kernels[phase.kernel].length);
+    }
+    stage(Domain::Sequence, {launch}).recurrence = RecurrenceClass::Dense;
+    RNNC_CHECK(assign_memory(plan, /*reuse=*/false));
+    const Status status = verify(plan);
+    return status ? "none" : status.error().message;
+  }
+};
+
+TEST(PlanVerify, PhasesHandOnWhatTheyStore) {
+  Phases good;
+  good.phase({good.row(good.h, 1)}, {good.row(good.s)});
+  good.phase({good.row(good.s)}, {good.row(good.h)});
+  EXPECT_EQ(good.complaint(), "none");
+
+  Phases moved;
+  moved.phase({moved.row(moved.h, 1)}, {moved.row(moved.s)});
+  moved.phase({{moved.s, 0, 2, 8}}, {moved.row(moved.half)});
+  moved.phase({moved.row(moved.s)}, {moved.row(moved.h)});
+  EXPECT_EQ(moved.complaint(), "stage 0: launch 0: other elements of s are loaded than are stored");
+
+  Phases lengths;
+  lengths.phase({}, {lengths.row(lengths.half), {lengths.s, 0, 0, 8}});
+  lengths.phase({}, {lengths.row(lengths.half), {lengths.s, 0, 4, 8}});
+  lengths.phase({lengths.row(lengths.s)}, {lengths.row(lengths.h)});
+  EXPECT_EQ(lengths.complaint(),
+            "stage 0: launch 0: other elements of s are loaded than are stored");
+}
+
+TEST(PlanVerify, OneValueOfARowIsHandedOnForAStep) {
+  for (const uint32_t delay : {1, 2}) {
+    Phases phases;
+    const BufferId one = phases.buffer("one", Extent::Chunk, 1, 2);
+    phases.state(one);
+    phases.plan.states.back().init_declared =
+        phases.tanh({}, {phases.row(one, 1), phases.row(one, 2)});
+    phases.phase({phases.row(one, delay)}, {phases.row(one)});
+    Kernel& kernel = phases.plan.kernels[phases.phases[0].kernel];
+    for (Kernel::Argument& argument : kernel.arguments) argument.vector = false;
+    for (Instruction& instruction : kernel.body) instruction.vector = false;
+    phases.phase({phases.row(phases.h, 1)}, {phases.row(phases.h)});
+    EXPECT_EQ(phases.complaint(),
+              delay == 1 ? "none" : "stage 0: launch 0: one is loaded 2 steps later");
+  }
+}
+
+TEST(PlanVerify, ProductsReadWhatOnePhaseStoresForEachStep) {
+  Phases good;
+  good.product(good.row(good.h, 1), {good.row(good.h)});
+  EXPECT_EQ(good.complaint(), "none");
+
+  Phases one_step;
+  one_step.phase({one_step.row(one_step.h, 1)}, {one_step.row(one_step.s)});
+  one_step.product(one_step.row(one_step.s), {one_step.row(one_step.h)});
+  EXPECT_EQ(one_step.complaint(),
+            "stage 0: launch 0: products read s, which has no place for each step");
+
+  Phases twice;
+  twice.phase({twice.row(twice.h, 1)}, {twice.row(twice.h)});
+  twice.product(twice.row(twice.h, 1), {twice.row(twice.s), twice.row(twice.h)});
+  EXPECT_EQ(twice.complaint(), "stage 0: launch 0: h is stored twice where products read it");
+
+  Phases elsewhere;
+  elsewhere.stage(Domain::Sequence, {elsewhere.tanh({}, {elsewhere.row(elsewhere.h)})});
+  elsewhere.product(elsewhere.row(elsewhere.h, 1), {elsewhere.row(elsewhere.h)});
+  EXPECT_EQ(elsewhere.complaint(),
+            "stage 1: launch 0: products read h, which another launch writes");
 }
 
 TEST(PlanVerify, Lags) {

@@ -23,4 +23,15 @@ std::string lines(const std::string& text);
 void expect_stages(const std::string& nodes, std::string_view passes, const std::string& expected,
                    int64_t batch = 2);
 
+/// For `expect_stages`: the next h is tanh(W x + R h), the next c is x, the output what c was.
+inline constexpr char kElman[] = R"(
+    %12 = matmul %1, %0 : [4]
+    %13 = matmul %3, %9 : [4]
+    %14 = add %12, %13 : [4]
+    %15 = tanh %14 : [4]
+    next h = %15
+    next c = %0
+    output y = %10
+)";
+
 }  // namespace rnnc::test

@@ -319,7 +319,7 @@ TEST(Wavefront, ChangesNoBit) {
 // ---- Chunks ----
 
 Plan plan_for(const Graph& graph, int64_t batch, const Machine& machine, bool wavefront) {
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   if (!wavefront) passes = passes.without(Pass::Wavefront);
   return *build_plan(graph,
                      {.batch = batch, .max_steps = 64, .passes = passes, .machine = machine});
@@ -354,6 +354,17 @@ TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
   ASSERT_TRUE(run_wavefront(plan));
   const double after = cost_of(plan, 256, machine).seconds;
   EXPECT_LT(after, before / 2);
+}
+
+TEST(ChooseChunk, ResidentRecurrencesHaveLongerChunksAndNoLags) {
+  const Machine machine = h200_machine();
+  const Graph graph = network("Stack");
+  const PlanOptions options{
+      .batch = 16, .max_steps = 5000, .passes = PassSet::all(), .machine = machine};
+  const Plan plan = *build_plan(graph, options);
+  EXPECT_GT(plan.chunk, 256);
+  EXPECT_LE(plan.chunk, 512);
+  for (const Stage& stage : plan.stages) EXPECT_EQ(stage.lag, 0U);
 }
 
 TEST(ChooseChunk, WithoutChunksInMemoryThereIsOne) {

@@ -130,6 +130,14 @@ class Executor {
     }
   }
 
+  void run_launch(const RecurrenceLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    for (int64_t step = 0; step < rows / plan_.batch; ++step) {
+      for (const FusedLaunch& phase : launch.phases) {
+        run_launch(phase, t0, t + step, plan_.batch);
+      }
+    }
+  }
+
   /// All products before all kernels: nothing that a kernel writes is for them.
   void run_launch(const FusedLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
     std::vector<ProductRows> products(static_cast<size_t>(rows));

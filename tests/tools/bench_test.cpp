@@ -135,7 +135,7 @@ TEST_F(Bench, LadderGoesFromNoPassToAll) {
   ASSERT_EQ(json["networks"].size(), 1u);
   const Json& rungs = json["networks"][0]["rungs"];
   EXPECT_EQ(rungs.front()["passes"], "none");
-  EXPECT_EQ(rungs.back()["passes"], "all");
+  EXPECT_EQ(rungs.back()["passes"], "standard");
   EXPECT_EQ(rungs.front()["speedup"], 1);
   EXPECT_LT(rungs.back()["launches_per_call"], rungs.front()["launches_per_call"]);
   const std::string svg = TemporaryDirectory::read(directory_ / "l.svg");

@@ -39,7 +39,7 @@ TEST_F(Explain, TextSaysStagesWithReasonsAndLaunches) {
   const std::string text = good({"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4", "--batch",
                                  "2", "--steps", "10", "--device", "cuda"});
   for (const char* part : {
-           "Toy: f32, batch 2, 10 steps in chunks of 10, passes all\n",
+           "Toy: f32, batch 2, 10 steps in chunks of 10, passes standard\n",
            "  inputs  x [3]\n  params  2 arrays, 16 elements\n  states  h [4]\n  outputs h [4]\n",
            "the step graph: 1 product, 3 elementwise operations, 0 reductions\n",
            "time-parallel (sequence)\n  no recurrence passes through it: 10 steps of a chunk at "
@@ -69,6 +69,32 @@ TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
        }) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
   }
+}
+
+TEST_F(Explain, SaysHowARecurrenceLiesOnTheChip) {
+  const std::vector<std::string> arguments = {"explain",  "net.rnn", "--cell",   "Net",     "--dim",
+                                              "H=8",      "--batch", "4",        "--steps", "64",
+                                              "--device", "cuda",    "--passes", "all"};
+  const std::string text = good(arguments);
+  for (const char* part : {
+           ", dense, 1 phase (sequence)\n  the product with Cell.0.R [8, 8] mixes its units\n",
+           "resident: grid of ",
+           " per block\n",
+           "steps in one launch, weights on the chip",
+       }) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+  }
+  int recurrences = 0;
+  const Json json = explain(arguments);
+  for (const Json& stage : json["stages"]) {
+    if (stage["recurrence"] != "dense") continue;
+    ++recurrences;
+    const Json& launch = stage["launches"][0];
+    EXPECT_EQ(launch["kind"], "recurrence");
+    EXPECT_EQ(launch["strategy"].get<std::string>().substr(0, 9), "resident:");
+    EXPECT_EQ(launch["weights"].size(), 2U);
+  }
+  EXPECT_EQ(recurrences, 2);
 }
 
 TEST_F(Explain, CountsArithmeticExactly) {

@@ -1,9 +1,9 @@
 #include "tools/explain/describe_launch.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/kernel_facts.h"
-#include "ir/plan_touches.h"
 
 namespace rnnc::tools {
 namespace {
@@ -12,21 +12,26 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
+using Operations = std::vector<std::pair<std::string, int>>;
+
+void add_operations(Operations& operations, const std::string& name, int times) {
+  const auto found = std::ranges::find(operations, name, &Operations::value_type::first);
+  if (found == operations.end()) {
+    operations.emplace_back(name, times);
+  } else {
+    found->second += times;
+  }
+}
+
 /// Scalar ops and reductions of a kernel with how many of each, in order of appearance.
-std::vector<std::pair<std::string, int>> operations_of(const Kernel& kernel) {
-  std::vector<std::pair<std::string, int>> operations;
+Operations operations_of(const Kernel& kernel) {
+  Operations operations;
   for (const Instruction& instruction : kernel.body) {
     if (instruction.kind != Instruction::Kind::Scalar &&
         instruction.kind != Instruction::Kind::Reduce) {
       continue;
     }
-    const std::string name(info(instruction.op).name);
-    const auto found = std::ranges::find(operations, name, &std::pair<std::string, int>::first);
-    if (found == operations.end()) {
-      operations.emplace_back(name, 1);
-    } else {
-      ++found->second;
-    }
+    add_operations(operations, std::string(info(instruction.op).name), 1);
   }
   return operations;
 }
@@ -35,6 +40,12 @@ int operation_count(const LaunchInfo& info) {
   int count = 0;
   for (const auto& [name, times] : info.operations) count += times;
   return count;
+}
+
+/// "16 units", or where phases differ "16 and 8 units".
+std::string join_units(const std::vector<int64_t>& units) {
+  const bool same = std::ranges::count(units, units[0]) == std::ssize(units);
+  return same ? plural(units[0], "unit") : fmt::format("{} units", fmt::join(units, " and "));
 }
 
 /// Elements of a row that an argument has.
@@ -90,7 +101,7 @@ LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
 
 LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) const {
   LaunchInfo info = std::visit([&](const auto& one) { return describe_as(stage, one); }, launch);
-  for (const Touch& touch : touches(plan_, launch)) {
+  for (const Touch& touch : outer_touches(stage, launch)) {
     add_once(touch.write ? info.writes : info.reads, value(stage, touch.access, touch.count));
   }
   if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
@@ -99,6 +110,19 @@ LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) c
     add_hoisted(stage, info);
   }
   return info;
+}
+
+std::vector<Touch> LaunchDescriber::outer_touches(const Stage& stage, const Launch& launch) const {
+  std::vector<Touch> all = touches(plan_, launch);
+  if (!std::holds_alternative<RecurrenceLaunch>(launch)) return all;
+  std::set<BufferId> written;
+  for (const Touch& touch : all) {
+    if (touch.write) written.insert(touch.access.buffer);
+  }
+  std::erase_if(all, [&](const Touch& touch) {
+    return !touch.write && written.contains(touch.access.buffer) && delay(stage, touch.access) == 0;
+  });
+  return all;
 }
 
 std::vector<std::string> LaunchDescriber::weights_in(const Access& weight, int64_t count) const {
@@ -256,6 +280,33 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const LoopLaunch& la
   info.notes.push_back(
       {"fused", fmt::format("{} steps in one launch, {} carried in registers", plan_.chunk,
                             plural(static_cast<int64_t>(launch.carries.size()), "state"))});
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = "recurrence";
+  std::vector<std::string> phases;
+  int products = 0;
+  for (const FusedLaunch& phase : launch.phases) {
+    LaunchInfo one = describe_as(stage, phase);
+    for (const std::string& name : one.weights) add_once(info.weights, name);
+    for (const auto& [name, times] : one.operations) add_operations(info.operations, name, times);
+    for (const FusedLaunch::Product& product : phase.products) {
+      products += static_cast<int>(product.members);
+    }
+    phases.push_back(std::move(one.what));
+  }
+  info.summary = fmt::format("{} + {}, {}", plural(products, "product"),
+                             plural(operation_count(info), "operation"),
+                             plural(static_cast<int64_t>(phases.size()), "phase"));
+  const RecurrenceTile& tile = launch.tile;
+  info.strategy = fmt::format("resident: grid of {} x {} of {} warps, {} at once, {} per block",
+                              plural(tile.groups, "group"), plural(tile.blocks, "block"),
+                              tile.warps, plural(tile.rows, "row"), join_units(tile.units));
+  info.what = fmt::format("{}", fmt::join(phases, ", then "));
+  info.notes.push_back(
+      {"fused", fmt::format("{} steps in one launch, weights on the chip", plan_.chunk)});
   return info;
 }
 

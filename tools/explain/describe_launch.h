@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan_touches.h"
 #include "passes/machine.h"
 #include "tools/explain/explanation.h"
 
@@ -17,6 +17,9 @@ class LaunchDescriber {
 
   /// All of a LaunchInfo that the plan alone tells.
   LaunchInfo describe(const Stage& stage, const Launch& launch) const;
+
+  /// Without what phases of a recurrence hand to each other within a step.
+  std::vector<Touch> outer_touches(const Stage& stage, const Launch& launch) const;
 
   /// "h[t-1]": the buffer and the step that the stage reads or writes `count` elements of a row at.
   std::string value(const Stage& stage, const Access& access, int64_t count) const;
@@ -35,6 +38,7 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const GemmLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const FusedLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const LoopLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const RecurrenceLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const CopyLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const MaskLaunch& launch) const;

@@ -26,7 +26,7 @@ struct LaunchInfo {
     std::string text;
   };
   std::string id;        // "3.1": the first launch of stage 3; "3.1-4" the first four
-  std::string kind;      // "product", "fused", "loop", "elementwise", "copy", "reverse", "mask"
+  std::string kind;      // as docs/explain.md lists them: "product", "fused", "loop", …
   std::string summary;   // "4 products + 17 operations"
   std::string strategy;  // how it runs, in words
   std::string what;      // what it computes, in words
@@ -74,7 +74,7 @@ struct Explanation {
   int64_t batch = 0;
   int64_t steps = 0;
   int64_t chunk = 0;
-  PassSet passes = PassSet::all();
+  PassSet passes = PassSet::standard();
   Machine machine;
   double product_rate = 0;      // FLOP per second of products
   double elementwise_rate = 0;  // and of everything else

@@ -9,15 +9,14 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/plan_touches.h"
-
 namespace rnnc::tools {
 namespace {
 
 using Kind = GraphPicture::Kind;
 
 Kind kind_of(const Launch& launch) {
-  if (std::holds_alternative<GemmLaunch>(launch) || std::holds_alternative<FusedLaunch>(launch)) {
+  if (std::holds_alternative<GemmLaunch>(launch) || std::holds_alternative<FusedLaunch>(launch) ||
+      std::holds_alternative<RecurrenceLaunch>(launch)) {
     return Kind::Product;
   }
   const bool kernel = std::holds_alternative<ElementwiseLaunch>(launch) ||
@@ -33,12 +32,17 @@ std::string key_of(const Stage& stage) {
 /// "[2048, 512]" for the weights of a product, else "[512]".
 std::string shape_of(const Launch& launch, const Touch& touch) {
   int64_t k = 1;
+  const auto look_at = [&](const FusedLaunch& fused) {
+    for (const FusedLaunch::Product& product : fused.products) {
+      if (product.weight.buffer == touch.access.buffer) k = product.k;
+    }
+  };
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
     if (gemm->weight.buffer == touch.access.buffer) k = gemm->k;
   } else if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
-    for (const FusedLaunch::Product& product : fused->products) {
-      if (product.weight.buffer == touch.access.buffer) k = product.k;
-    }
+    look_at(*fused);
+  } else if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
+    std::ranges::for_each(recurrence->phases, look_at);
   }
   return k == 1 ? fmt::format("[{}]", touch.count) : fmt::format("[{}, {}]", touch.count / k, k);
 }
@@ -85,7 +89,7 @@ class LaunchPicture {
     const LaunchInfo info = describer_.describe(stage, launch);
     const std::string key = key_of(stage);
     const uint32_t node = add_node(kind_of(launch), join_names(info.writes), info.summary, key);
-    const std::vector<Touch> all = touches(plan_, launch);
+    const std::vector<Touch> all = describer_.outer_touches(stage, launch);
     for (const Touch& touch : all) {
       if (!touch.write) add_read(stage, touch, shape_of(launch, touch), node);
     }

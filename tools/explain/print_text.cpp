@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "ir/plan_text.h"
+#include "ir/text_writer.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/print.h"
 
@@ -61,7 +61,7 @@ std::string per_domain(Domain domain) {
   return "per step";
 }
 
-class TextPrinter {
+class TextPrinter : TextWriter {
  public:
   explicit TextPrinter(const Explanation& explanation) : it_(explanation) {}
 
@@ -71,16 +71,10 @@ class TextPrinter {
     for (const StageInfo& stage : it_.stages) print_stage(stage);
     print_waves();
     print_memory();
-    return std::move(text_);
+    return take_text();
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
   void print_head() {
     line("{}: {}{}, batch {}, {} steps in chunks of {}, passes {}", it_.name, to_string(it_.dtype),
          it_.tf32 ? " (products may round to TF32)" : "", it_.batch, it_.steps, it_.chunk,
@@ -195,7 +189,6 @@ class TextPrinter {
   }
 
   const Explanation& it_;
-  std::string text_;
 };
 
 }  // namespace

@@ -1,0 +1,41 @@
+// Launches whose code is the same but for the name share a shape.
+#include "codegen/cuda/recurrence_kernels.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/cuda/emit_recurrence.h"
+#include "codegen/cuda/prelude.h"
+
+namespace rnnc {
+
+CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
+  std::map<std::string, uint32_t> known;  // code of a kernel without a name
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& one : stage.launches) {
+      const auto* launch = std::get_if<RecurrenceLaunch>(&one);
+      if (launch == nullptr) continue;
+      const RecurrenceTile& tile = launch->tile;
+      const RecurrenceLayout layout(plan, *launch);
+      const auto [found, is_new] = known.try_emplace(emit_recurrence_kernel(plan, tile, layout, ""),
+                                                     static_cast<uint32_t>(shapes_.size()));
+      Parameters& parameters = parameters_[launch];
+      parameters = {.shape = found->second,
+                    .accesses = layout.accesses(),
+                    .exchanged = {layout.exchanged().begin(), layout.exchanged().end()}};
+      if (launch->partials != kNoBuffer) parameters.exchanged.push_back(launch->partials);
+      most_accesses_ = std::max(most_accesses_, parameters.accesses.size());
+      if (!is_new) continue;
+      const std::string name = fmt::format("r{}", shapes_.size());
+      shapes_.push_back({.name = name,
+                         .threads = static_cast<uint32_t>(32 * tile.warps),
+                         .shared_bytes = static_cast<uint32_t>(layout.shared_bytes()),
+                         .blocks = static_cast<uint32_t>(tile.groups * tile.blocks)});
+      if (code_.empty()) code_ += kCudaRecurrence;
+      code_ += '\n';
+      code_ += emit_recurrence_kernel(plan, tile, layout, name);
+    }
+  }
+}
+
+}  // namespace rnnc

@@ -1,0 +1,201 @@
+#include "codegen/cuda/recurrence_layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/kernel_facts.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr int64_t kPieceBytes = 64;  // recurrence.cuh
+constexpr int64_t kTileGates = 16;
+constexpr int64_t kStatisticBytes = 8;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+RecurrencePartial::Kind partial_kind(Op op) {
+  switch (op) {
+    case Op::ReduceMin:
+      return RecurrencePartial::Kind::Least;
+    case Op::ReduceMax:
+      return RecurrencePartial::Kind::Greatest;
+    default:
+      return RecurrencePartial::Kind::Moments;
+  }
+}
+
+/// Whether a phase that loads finds what was stored in the same step.
+bool is_made_before(size_t loads, size_t stores, const Access& access) {
+  return stores < loads && access.delay == 0;
+}
+
+}  // namespace
+
+int64_t RecurrenceProduct::tiles() const {
+  return ceil_div(gates, kTileGates);
+}
+
+int64_t RecurrencePhase::blocks() const {
+  return segments * ceil_div(segment_length(), units);
+}
+
+int RecurrencePhase::last_level() const {
+  return levels.empty() ? 0 : *std::ranges::max_element(levels);
+}
+
+size_t RecurrencePhase::partial_of(uint32_t reduction) const {
+  const Instruction& instruction = kernel->body[reduction];
+  const uint32_t value = instruction.operands[0];
+  const RecurrencePartial wanted = {partial_kind(instruction.op), value, levels[reduction]};
+  return static_cast<size_t>(std::ranges::find(partials, wanted) - partials.begin());
+}
+
+RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch)
+    : plan_(plan), tile_(launch.tile) {
+  group_rows_ = ceil_div(plan.batch, tile_.groups);
+  passes_ = ceil_div(group_rows_, tile_.rows);
+  find_phases(launch);
+  find_sources();
+  if (launch.partials != kNoBuffer) {
+    add_access({.buffer = launch.partials, .stride = plan.buffers[launch.partials].width});
+  }
+  place_in_shared_memory();
+}
+
+int64_t RecurrenceLayout::items(const RecurrencePhase& phase) const {
+  return std::max<int64_t>(1, phase.units * tile_.rows / threads());
+}
+
+bool RecurrenceLayout::is_exact() const {
+  return plan_.dtype == DType::f32 && !plan_.tf32;
+}
+
+size_t RecurrenceLayout::add_access(const Access& access) {
+  accesses_.push_back(access);
+  return accesses_.size() - 1;
+}
+
+void RecurrenceLayout::find_phases(const RecurrenceLaunch& launch) {
+  size_t partials = 0;
+  for (size_t i = 0; i < launch.phases.size(); ++i) {
+    const FusedLaunch& fused = launch.phases[i];
+    RecurrencePhase& phase = phases_.emplace_back();
+    phase.launch = &fused;
+    phase.kernel = &plan_.kernels[fused.kernel];
+    phase.units = tile_.units.at(i);
+    uint32_t results = 0;
+    for (const Kernel::Argument& argument : phase.kernel->arguments) {
+      phase.results.push_back(argument.product ? results++ : 0);
+    }
+    for (const FusedLaunch::Product& product : fused.products) {
+      phase.segments = std::lcm(phase.segments, product.blocks);
+      RecurrenceProduct& made = phase.products.emplace_back();
+      made.product = &product;
+      made.gates = product.members * phase.units;
+      made.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
+      made.pieces = ceil_div(ceil_div(made.k_bytes, kPieceBytes), tile_.warps);
+      made.column = phase.columns;
+      made.first = phase.results[product.first_argument];
+      phase.columns += kTileGates * made.tiles();
+    }
+    find_reductions(phase);
+    phase.first_partial = partials;
+    partials += phase.partials.size();
+  }
+}
+
+void RecurrenceLayout::find_reductions(RecurrencePhase& phase) {
+  phase.levels = reduction_levels(*phase.kernel);
+  const std::vector<Instruction>& body = phase.kernel->body;
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (body[i].kind != Kind::Reduce) continue;
+    const RecurrencePartial partial = {partial_kind(body[i].op), body[i].operands[0],
+                                       phase.levels[i]};
+    if (std::ranges::find(phase.partials, partial) == phase.partials.end()) {
+      phase.partials.push_back(partial);
+    }
+  }
+}
+
+void RecurrenceLayout::find_sources() {
+  std::map<RecurrencePlace, size_t> stored;  // by which phase
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    const std::vector<Kernel::Argument>& arguments = phases_[p].kernel->arguments;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Access& access = phases_[p].launch->accesses[i];
+      if (arguments[i].written) stored.emplace(RecurrencePlace(access.buffer, access.column), p);
+    }
+  }
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    RecurrencePhase& phase = phases_[p];
+    for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) find_source(p, i, stored);
+    for (RecurrenceProduct& product : phase.products) {
+      const BufferId left = product.product->left.buffer;
+      product.access = add_access(product.product->left);
+      add_access(product.product->weight);
+      product.exchanged = std::ranges::any_of(
+          stored, [left](const auto& entry) { return entry.first.first == left; });
+      if (product.exchanged) exchanged_.insert(left);
+    }
+  }
+}
+
+void RecurrenceLayout::find_source(size_t p, uint32_t argument,
+                                   const std::map<RecurrencePlace, size_t>& stored) {
+  RecurrencePhase& phase = phases_[p];
+  const Kernel::Argument& of = phase.kernel->arguments[argument];
+  const Access& access = phase.launch->accesses[argument];
+  phase.sources.push_back(RecurrenceSource::Product);
+  phase.accesses.push_back(of.product ? SIZE_MAX : add_access(access));
+  if (of.product) return;
+  RecurrenceSource& source = phase.sources.back();
+  const RecurrencePlace place(access.buffer, access.column);
+  const auto found = stored.find(place);
+  if (of.written || found == stored.end() || access.delay > 1) {
+    const bool is_fixed = plan_.buffers[access.buffer].extent == Extent::Invariant;
+    source = is_fixed ? RecurrenceSource::Invariant : RecurrenceSource::Memory;
+    return;
+  }
+  const bool before = access.delay == 1 && found->second < p;
+  source = before ? RecurrenceSource::Before : RecurrenceSource::Last;
+  RecurrenceCarry& carry = carries_[place];
+  carry.phase = found->second;
+  carry.before = carry.before || before;
+  if (is_made_before(p, found->second, access)) return;
+  carry.initial = true;
+  carry.initial_phase = p;
+  carry.initial_argument = argument;
+}
+
+void RecurrenceLayout::place_in_shared_memory() {
+  int64_t columns = 0;
+  int64_t pieces = 0;
+  size_t partials = 0;
+  int64_t room = tile_.weight_registers;
+  for (RecurrencePhase& phase : phases_) {
+    columns = std::max(columns, phase.columns);
+    partials = std::max(partials, phase.partials.size());
+    for (RecurrenceProduct& product : phase.products) {
+      const int64_t words = 8 * product.tiles();
+      product.held = std::min(product.pieces, room / words);
+      room -= product.held * words;
+      pieces = std::max(pieces, product.pieces);
+    }
+  }
+  sums_bytes_ = tile_.warps * tile_.rows * (columns + 4) * 4;
+  statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kPieceBytes : 0);
+  shared_bytes_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
+  for (RecurrencePhase& phase : phases_) {
+    for (RecurrenceProduct& product : phase.products) {
+      product.spill = shared_bytes_;
+      shared_bytes_ += (product.pieces - product.held) * 8 * product.tiles() * 4 * threads();
+    }
+  }
+}
+
+}  // namespace rnnc

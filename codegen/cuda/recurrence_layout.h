@@ -1,0 +1,129 @@
+/// What the kernel of a recurrence launch is made of: where each value comes from, what stays in
+/// registers, what lies where in shared memory.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+/// Where the value of a loaded argument of a phase's kernel comes from. Kernels share values
+/// through registers where they can: each thread has the same elements in all phases of one length.
+enum class RecurrenceSource : uint8_t {
+  Product,    // the block's products
+  Invariant,  // memory: one value for all steps
+  Memory,     // memory, at each step: of other launches, or stored here more than a step before
+  Last,       // what a kernel stored last
+  Before,     // what it stored before that
+};
+
+/// Elements that kernels store: a buffer and a column.
+using RecurrencePlace = std::pair<BufferId, int64_t>;
+
+/// A place whose values stay in registers.
+struct RecurrenceCarry {
+  size_t phase = 0;          // which stores it
+  bool before = false;       // two steps are needed at once
+  bool initial = false;      // the first step needs what was stored before the launch…
+  size_t initial_phase = 0;  // …as this phase loads it
+  uint32_t initial_argument = 0;
+};
+
+/// What blocks exchange for reductions of one vector: the sum and the squared deviations from the
+/// mean, or an extremum.
+struct RecurrencePartial {
+  enum class Kind : uint8_t { Moments, Least, Greatest };
+  Kind kind = Kind::Moments;
+  uint32_t value = 0;  // instruction
+  int level = 0;       // of the reduction
+  friend bool operator==(const RecurrencePartial&, const RecurrencePartial&) = default;
+};
+
+struct RecurrenceProduct {
+  const FusedLaunch::Product* product = nullptr;
+  int64_t gates = 0;  // of a block
+  int64_t k_bytes = 0;
+  int64_t pieces = 0;      // along k, of a warp
+  int64_t held = 0;        // of these, whose weights are in registers
+  int64_t spill = 0;       // where the others' weights are in shared memory
+  int64_t column = 0;      // of its first gate among the phase's sums
+  uint32_t first = 0;      // among the phase's results
+  size_t access = 0;       // of `left`; `weight` follows
+  bool exchanged = false;  // the launch writes `left`
+
+  int64_t tiles() const;  // of 16 gates
+};
+
+struct RecurrencePhase {
+  const FusedLaunch* launch = nullptr;
+  const Kernel* kernel = nullptr;
+  int64_t units = 0;     // of a block
+  int64_t segments = 1;  // of a row, which no block crosses
+  int64_t columns = 0;   // of products' sums
+  std::vector<RecurrenceProduct> products;
+  std::vector<RecurrenceSource> sources;  // by argument
+  std::vector<size_t> accesses;           // by argument; SIZE_MAX: a product
+  std::vector<uint32_t> results;          // by argument: index among the products' results
+  std::vector<int> levels;                // by instruction: reductions that it waits for in a row
+  std::vector<RecurrencePartial> partials;
+  size_t first_partial = 0;  // among those of the launch
+
+  int64_t segment_length() const { return kernel->length / segments; }
+  int64_t blocks() const;  // of a group, that have elements
+  int last_level() const;
+  /// Index among `partials` of what a reduction needs.
+  size_t partial_of(uint32_t reduction) const;
+};
+
+class RecurrenceLayout {
+ public:
+  /// `plan` and `launch` outlive this.
+  RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch);
+
+  const std::vector<RecurrencePhase>& phases() const { return phases_; }
+  const std::map<RecurrencePlace, RecurrenceCarry>& carries() const { return carries_; }
+  /// Buffers that the launch writes and its products read.
+  const std::set<BufferId>& exchanged() const { return exchanged_; }
+  /// Every array, as at the chunk's first step. The last is that of the partials, if there are any.
+  const std::vector<Access>& accesses() const { return accesses_; }
+
+  int64_t group_rows() const { return group_rows_; }
+  int64_t passes() const { return passes_; }  // of a tile's rows
+  /// Of a thread in a pass.
+  int64_t items(const RecurrencePhase& phase) const;
+  bool is_exact() const;
+
+  // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
+  // reductions, weights.
+  int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
+  int64_t lefts() const { return 2 * sums_bytes_; }
+  int64_t statistics() const { return statistics_; }
+  int64_t shared_bytes() const { return shared_bytes_; }
+
+ private:
+  void find_phases(const RecurrenceLaunch& launch);
+  static void find_reductions(RecurrencePhase& phase);
+  void find_sources();
+  void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
+  void place_in_shared_memory();
+  size_t add_access(const Access& access);
+  int64_t threads() const { return 32 * tile_.warps; }
+
+  const Plan& plan_;
+  const RecurrenceTile& tile_;
+  int64_t group_rows_ = 0;
+  int64_t passes_ = 0;
+  std::vector<RecurrencePhase> phases_;
+  std::map<RecurrencePlace, RecurrenceCarry> carries_;
+  std::set<BufferId> exchanged_;
+  std::vector<Access> accesses_;
+  int64_t sums_bytes_ = 0;
+  int64_t statistics_ = 0;
+  int64_t shared_bytes_ = 0;
+};
+
+}  // namespace rnnc

@@ -1,0 +1,358 @@
+// 1. Reduce the phases to what tiles depend on: lengths, products, how much is carried.
+// 2. State the problem: variables are the batch groups, warps, rows at once, and for each length
+//    that phases have the elements that a block makes. Blocks follow from these. Registers and
+//    shared memory are limited; weights fill the registers that are left, then shared memory.
+// 3. Solve it (passes/integer_problem.h) for the least time of a step.
+//
+// All quantities are expressions over the variables, the time included, so that the search can
+// bound it.
+#include "passes/recurrence_tiles.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "ir/kernel_facts.h"
+#include "ir/plan_touches.h"
+#include "passes/integer_problem.h"
+
+namespace rnnc {
+namespace {
+
+// ---- The kernel ----
+
+constexpr int64_t kGatesOfTile = 16;
+constexpr int64_t kBytesOfTile = 64;  // of k
+constexpr int64_t kWordsOfTile = 8;   // per thread of a warp
+constexpr int64_t kRowsOfTile = 8;
+constexpr int64_t kThreadsOfWarp = 32;
+constexpr int64_t kBytesOfWord = 4;
+constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
+constexpr int64_t kMostRegisters = 255;  // of a thread
+constexpr int64_t kOtherRegisters = 60;  // addresses, counters, one element's arithmetic
+constexpr int64_t kMostUnits = 64;
+constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
+constexpr int64_t kValuesInWaiting = 16;   // of an element, for a reduction
+constexpr int64_t kBytesOfPart = 8;        // of a reduction
+
+// ---- The model of time ----
+
+constexpr double kTensorShare = 0.3;         // of the machine's rate of products, with tensor cores
+constexpr double kExactShare = 0.84;         // and without
+constexpr double kLeastExchange = 0.55;      // of the time in which all units exchange: that of two
+constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
+constexpr double kElementwiseSeconds = 1.5e-7;  // of the rows at once
+constexpr double kTicks = 1e15;                 // of a second: time is counted in whole ones
+
+int64_t ticks(double seconds) {
+  return std::llround(seconds * kTicks);
+}
+
+enum class Engine : uint8_t { Exact, Tf32, Half };
+
+Engine engine_of(const Plan& plan) {
+  if (plan.dtype != DType::f32) return Engine::Half;
+  return plan.tf32 ? Engine::Tf32 : Engine::Exact;
+}
+
+// ---- What tiles depend on ----
+
+struct ProductShape {
+  int64_t members = 1;
+  int64_t k_bytes = 0;
+  int64_t blocks = 1;
+  bool exchanged = false;  // `left` is what the recurrence writes
+};
+
+struct PhaseShape {
+  int64_t length = 0;
+  int64_t segments = 1;  // parts of the length of which no block has elements of two
+  int64_t carried = 0;   // values of an element that an earlier phase or step has made, or that
+                         // wait for a reduction
+  int64_t reductions = 0;
+  int64_t levels = 0;  // of them: exchanges
+  std::vector<ProductShape> products;
+};
+
+bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId buffer) {
+  return std::ranges::any_of(phases, [&](const FusedLaunch& phase) {
+    return std::ranges::any_of(touches(plan, phase), [buffer](const Touch& touch) {
+      return touch.write && touch.access.buffer == buffer;
+    });
+  });
+}
+
+std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases) {
+  std::vector<PhaseShape> shapes;
+  for (const FusedLaunch& launch : phases) {
+    const Kernel& kernel = plan.kernels[launch.kernel];
+    PhaseShape& phase = shapes.emplace_back();
+    phase.length = kernel.length;
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      const bool loaded = !argument.written && !argument.product;
+      if (loaded && is_written(plan, phases, launch.accesses[i].buffer)) ++phase.carried;
+    }
+    for (size_t i = 0; i < kernel.body.size(); ++i) {
+      if (kernel.body[i].kind == Instruction::Kind::Reduce) ++phase.reductions;
+    }
+    phase.levels = std::ranges::max(reduction_levels(kernel));
+    if (phase.levels > 0) phase.carried += kValuesInWaiting;
+    for (const FusedLaunch::Product& product : launch.products) {
+      phase.segments = std::lcm(phase.segments, product.blocks);
+      phase.products.push_back({product.members,
+                                product.k * static_cast<int64_t>(size_of(plan.dtype)),
+                                product.blocks, is_written(plan, phases, product.left.buffer)});
+    }
+  }
+  return shapes;
+}
+
+/// The fewest groups for each number of rows that groups can have.
+std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
+  std::vector<int64_t> counts;
+  for (int64_t count = 1; count <= std::min(batch, units); ++count) {
+    const int64_t rows = (batch + count - 1) / count;
+    if ((batch + rows - 1) / rows == count) counts.push_back(count);
+  }
+  return counts;
+}
+
+// ---- The problem ----
+
+class TileProblem {
+ public:
+  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine)
+      : machine_(machine),
+        engine_(engine_of(plan)),
+        element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
+        phases_(shapes_of(plan, phases)),
+        groups_(problem_.variable("groups", one_of(group_counts(plan.batch, machine.units)))),
+        warps_(problem_.variable("warps", powers_of_two(4, 16))),
+        rows_(problem_.variable("rows", powers_of_two(8, engine_ == Engine::Exact ? 8 : 32))),
+        threads_(kThreadsOfWarp * IntegerExpression(warps_)),
+        group_rows_(ceil_div(plan.batch, groups_)),
+        passes_(ceil_div(group_rows_, rows_)) {
+    add_units();
+    add_memory();
+    add_time();
+    require();
+  }
+
+  Result<RecurrenceTile> solve() const {
+    const Result<Ranking> ranking = problem_.solve(
+        {.cost = [this](const Solution& s) { return static_cast<double>(s.value(time_)); },
+         .lower_bound =
+             [this](const Box& box) { return static_cast<double>(box.value(time_).least); }});
+    if (!ranking) return tl::unexpected(ranking.error());
+    const Solution& best = ranking->best.front();
+    RecurrenceTile tile;
+    tile.groups = best[groups_];
+    tile.blocks = best.value(blocks_);
+    tile.warps = best[warps_];
+    tile.rows = best[rows_];
+    for (const IntegerVariable units : units_) tile.units.push_back(best[units]);
+    tile.weight_registers = best.value(weight_registers_);
+    return tile;
+  }
+
+  TileNeeds needs(const RecurrenceTile& tile) const {
+    const Solution solution = solution_of(tile);
+    const int64_t weights = solution.value(weights_in_shared_);
+    return {.registers = solution.value(registers_) + tile.weight_registers,
+            .shared_bytes = solution.value(shared_bytes_) + weights,
+            .weights_in_shared = weights};
+  }
+
+  RecurrenceTime time(const RecurrenceTile& tile) const {
+    const Solution solution = solution_of(tile);
+    const auto weights = static_cast<double>(solution.value(weight_bytes_));
+    return {.start = weights * machine_.units / machine_.cache_bandwidth,
+            .step = static_cast<double>(solution.value(time_)) / kTicks};
+  }
+
+ private:
+  /// Phases of one length have them together.
+  void add_units() {
+    std::map<int64_t, IntegerVariable> of_length;
+    for (const PhaseShape& phase : phases_) {
+      const auto length = static_cast<uint64_t>(phase.length);
+      const auto [units, fresh] = of_length.try_emplace(phase.length);
+      if (fresh) {
+        const bool reduces = std::ranges::any_of(phases_, [&](const PhaseShape& other) {
+          return other.length == phase.length && other.reductions > 0;
+        });
+        const auto most = std::min(reduces ? kMostReducedUnits : kMostUnits,
+                                   static_cast<int64_t>(std::bit_ceil(length)));
+        units->second =
+            problem_.variable(fmt::format("units of {}", length), powers_of_two(1, most));
+      }
+      units_.push_back(units->second);
+      blocks_ = max(blocks_, blocks_of(units_.size() - 1));
+    }
+  }
+
+  IntegerExpression blocks_of(size_t i) const {
+    const PhaseShape& phase = phases_[i];
+    return phase.segments * ceil_div(phase.length / phase.segments, units_[i]);
+  }
+
+  /// Of the weights of a product, across and along k for one warp.
+  IntegerExpression tiles(size_t i, const ProductShape& product) const {
+    return ceil_div(product.members * IntegerExpression(units_[i]), kGatesOfTile);
+  }
+  IntegerExpression pieces(const ProductShape& product) const {
+    const int64_t all = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
+    return ceil_div(all, warps_);
+  }
+
+  void add_memory() {
+    const bool exact = engine_ == Engine::Exact;
+    const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
+    IntegerExpression sums = 0;  // registers of a product's results
+    IntegerExpression left = 0;  // and of what it reads
+    IntegerExpression carried = 0;
+    IntegerExpression partial_sums = 0;  // columns, of the products of a phase
+    IntegerExpression most_pieces = 0;
+    int64_t most_reductions = 0;
+    for (size_t i = 0; i < phases_.size(); ++i) {
+      IntegerExpression columns = 0;
+      for (const ProductShape& product : phases_[i].products) {
+        const IntegerExpression across = tiles(i, product);
+        const IntegerExpression along = pieces(product);
+        weight_words_ = weight_words_ + kWordsOfTile * across * along;
+        sums = max(sums, exact ? 2 * across * rows_ : 4 * across * row_tiles);
+        left = max(left, exact ? 4 * row_tiles * min(along, 8) : min(4 * row_tiles * along, 64));
+        columns = columns + kGatesOfTile * across + kPadding;
+        most_pieces = max(most_pieces, along);
+      }
+      partial_sums = max(partial_sums, columns);
+      most_reductions = std::max(most_reductions, phases_[i].reductions);
+      carried = carried + phases_[i].carried * passes_ * ceil_div(units_[i] * rows_, threads_);
+    }
+    registers_ = sums + left + carried + kOtherRegisters;
+    shared_bytes_ =
+        2 * warps_ * rows_ * partial_sums * kBytesOfWord + most_reductions * kBytesOfPart * rows_;
+    if (exact) {
+      shared_bytes_ = shared_bytes_ + warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
+    }
+    // As many whole tiles as there is room for.
+    const IntegerExpression free = max(most_registers() - registers_, 0);
+    const IntegerExpression room = kWordsOfTile * ceil_div(free - (kWordsOfTile - 1), kWordsOfTile);
+    const IntegerExpression bytes = threads_ * kBytesOfWord;  // of a word of each thread
+    weight_registers_ = min(weight_words_, room);
+    weights_in_shared_ = (weight_words_ - weight_registers_) * bytes;
+    weight_bytes_ = weight_words_ * bytes;
+    room_for_weights_ = room * bytes + machine_.shared_bytes - shared_bytes_;
+  }
+
+  IntegerExpression most_registers() const {
+    return min(kMostRegisters, ceil_div(machine_.registers - threads_ + 1, threads_));
+  }
+
+  void add_time() {
+    const double unit = machine_.units;
+    const int64_t read = ticks(unit / machine_.cache_bandwidth);  // of a byte
+    const int64_t shared = ticks(1 / kSharedBandwidth);           // likewise
+    const int64_t multiply = ticks(2 * unit / product_rate());    // and add
+    const int64_t least = ticks(machine_.exchange_seconds * kLeastExchange);
+    const int64_t peer = ticks(machine_.exchange_seconds * (1 - kLeastExchange) / unit);
+    for (size_t i = 0; i < phases_.size(); ++i) {
+      IntegerExpression peers = 0;  // blocks that a block waits for
+      bool exchanged = false;
+      for (const ProductShape& product : phases_[i].products) {
+        const IntegerExpression gates = kGatesOfTile * tiles(i, product);
+        const IntegerExpression k = pieces(product) * warps_ * (kBytesOfTile / element_bytes_);
+        if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
+        exchanged = exchanged || product.exchanged;
+        time_ = time_ + group_rows_ * (product.k_bytes * read) +
+                gates * passes_ * rows_ * k * multiply +
+                group_rows_ * gates * warps_ * (8 * shared);
+      }
+      time_ = time_ + passes_ * ticks(kElementwiseSeconds);
+      if (exchanged) time_ = time_ + least + min(peers, machine_.units) * peer;
+      if (phases_[i].levels == 0) continue;
+      time_ = time_ + phases_[i].levels * (least + blocks_of(i) * peer) +
+              group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+    }
+    time_ = time_ + passes_ * weights_in_shared_ * shared;
+  }
+
+  double product_rate() const {
+    switch (engine_) {
+      case Engine::Exact:
+        return machine_.exact_flops * kExactShare;
+      case Engine::Tf32:
+        return machine_.tf32_flops * kTensorShare;
+      case Engine::Half:
+        break;
+    }
+    return machine_.tensor_flops * kTensorShare;
+  }
+
+  void require() {
+    // No more rows at once than there are.
+    problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
+    problem_.require(
+        blocks_ * groups_ <= machine_.units,
+        fmt::format("it needs {{value}} blocks of threads at the same time, and {} has "
+                    "room for {{limit}}",
+                    machine_.name));
+    problem_.require(registers_ <= most_registers(),
+                     "a thread needs {value} registers beside its weights, and has {limit}");
+    problem_.require(shared_bytes_ <= machine_.shared_bytes,
+                     "sums need {value:KB} KB of shared memory on each unit, which has {limit:KB}");
+    problem_.require(weight_bytes_ <= room_for_weights_,
+                     "it needs {value:KB} KB of weights on each unit, which has room for "
+                     "{limit:KB}");
+  }
+
+  Solution solution_of(const RecurrenceTile& tile) const {
+    Solution solution;
+    solution.values.resize(3 + units_.size());
+    solution.values[groups_.index] = tile.groups;
+    solution.values[warps_.index] = tile.warps;
+    solution.values[rows_.index] = tile.rows;
+    for (size_t i = 0; i < units_.size(); ++i) solution.values[units_[i].index] = tile.units[i];
+    return solution;
+  }
+
+  const Machine& machine_;
+  Engine engine_;
+  int64_t element_bytes_;
+  std::vector<PhaseShape> phases_;
+  IntegerProblem problem_;
+  IntegerVariable groups_, warps_, rows_;
+  std::vector<IntegerVariable> units_;  // per phase
+  IntegerExpression threads_;           // of a block
+  IntegerExpression group_rows_, passes_;
+  IntegerExpression blocks_ = 1;
+  IntegerExpression registers_ = 0;  // of a thread, without weights
+  IntegerExpression shared_bytes_ = 0;
+  IntegerExpression weight_words_ = 0;  // of a thread
+  IntegerExpression weight_registers_ = 0;
+  IntegerExpression weight_bytes_ = 0;       // of a block
+  IntegerExpression weights_in_shared_ = 0;  // bytes
+  IntegerExpression room_for_weights_ = 0;   // bytes
+  IntegerExpression time_ = 0;               // of a step, in ticks
+};
+
+}  // namespace
+
+Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
+                                              const Machine& machine) {
+  if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
+  return TileProblem(plan, phases, machine).solve();
+}
+
+TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
+  return TileProblem(plan, launch.phases, machine).needs(launch.tile);
+}
+
+RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
+  return TileProblem(plan, launch.phases, machine).time(launch.tile);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,37 @@
+/// How a recurrence lies on a GPU: how many blocks of threads, what each makes, and where its
+/// weights are. What is known of the kernel, as far as tiles depend on it:
+///
+/// - One block is on each unit of the machine, and all run at the same time.
+/// - A product takes its weights in tiles of 16 gates (a member's element each) by 64 bytes of k;
+///   the warps of a block share each product's k.
+/// - Rows of the batch are taken `rows` at a time.
+#pragma once
+
+#include <span>
+
+#include "ir/plan.h"
+#include "passes/machine.h"
+
+namespace rnnc {
+
+/// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
+/// words what is needed and what there is.
+Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
+                                              const Machine& machine);
+
+/// What a tile takes of each unit of the machine that has a block.
+struct TileNeeds {
+  int64_t registers = 0;     // of a thread
+  int64_t shared_bytes = 0;  // of them, weights:
+  int64_t weights_in_shared = 0;
+};
+TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+
+/// By a model that is not calibrated yet, in seconds.
+struct RecurrenceTime {
+  double start = 0;  // until all weights are where they stay
+  double step = 0;
+};
+RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+
+}  // namespace rnnc

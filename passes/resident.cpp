@@ -1,0 +1,112 @@
+// For each stage that runs a recurrence of class Block or Dense step by step, on a copy of the
+// plan:
+// 1. Its launches become phases (passes/recurrence_phases.h).
+// 2. Values of one step that products read become chunks: each step of them gets a fresh address.
+// 3. Choose a tile (passes/recurrence_tiles.h), and check that what the phases hand to each other
+//    can go the ways that a RecurrenceLaunch has.
+// 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
+//    it was, and its reason says so.
+#include "passes/resident.h"
+
+#include <set>
+#include <utility>
+
+#include "ir/kernel_facts.h"
+#include "ir/plan_touches.h"
+#include "ir/plan_verify_parts.h"
+#include "passes/cost.h"
+#include "passes/recurrence_phases.h"
+#include "passes/recurrence_tiles.h"
+
+namespace rnnc {
+namespace {
+
+/// A recurrence that looks so many times as slow as its launches would be surely is slower. The
+/// models of both are rough.
+constexpr double kMuchSlower = 3;
+
+class Resident {
+ public:
+  Resident(Plan& plan, const Machine& machine, size_t stage)
+      : plan_(plan), machine_(machine), stage_(plan.stages[stage]) {}
+
+  Status run() {
+    RecurrenceLaunch recurrence;
+    double launches = 0;  // seconds of a step
+    for (const Launch& launch : stage_.launches) {
+      launches += cost_of(plan_, stage_, launch, machine_).seconds;
+    }
+    Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, stage_);
+    if (!phases) return tl::unexpected(phases.error());
+    recurrence.phases = *std::move(phases);
+    give_addresses(recurrence);
+    Result<RecurrenceTile> tile = choose_recurrence_tile(plan_, recurrence.phases, machine_);
+    if (!tile) return tl::unexpected(tile.error());
+    recurrence.tile = *std::move(tile);
+    add_partials(recurrence);
+    const double step = time_of(plan_, recurrence, machine_).step;
+    if (step > kMuchSlower * launches) {
+      return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
+                  step * 1e6, launches * 1e6);
+    }
+    stage_.launches = {std::move(recurrence)};
+    stage_.domain = Domain::Sequence;
+    return verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
+  }
+
+ private:
+  void give_addresses(const RecurrenceLaunch& recurrence) {
+    std::set<BufferId> written;
+    for (const Touch& touch : touches(plan_, recurrence)) {
+      if (touch.write) written.insert(touch.access.buffer);
+    }
+    for (const FusedLaunch& phase : recurrence.phases) {
+      for (const FusedLaunch::Product& product : phase.products) {
+        Buffer& left = plan_.buffers[product.left.buffer];
+        if (left.extent != Extent::Batch || !written.contains(product.left.buffer)) continue;
+        left.extent = Extent::Chunk;
+        left.placement = Placement::Workspace;
+      }
+    }
+  }
+
+  /// Where blocks exchange their parts of reductions.
+  void add_partials(RecurrenceLaunch& recurrence) {
+    const int64_t reductions = count_reductions(plan_, recurrence);
+    if (reductions == 0) return;
+    recurrence.partials = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back({.name = "parts of reductions",
+                             .dtype = DType::f32,
+                             .extent = Extent::Chunk,
+                             .width = 2 * recurrence.tile.blocks * reductions});
+  }
+
+  Plan& plan_;
+  const Machine& machine_;
+  Stage& stage_;
+};
+
+bool is_candidate(const Stage& stage) {
+  return stage.domain == Domain::Step &&
+         (stage.recurrence == RecurrenceClass::Block || stage.recurrence == RecurrenceClass::Dense);
+}
+
+}  // namespace
+
+bool run_resident(Plan& plan, const Machine& machine) {
+  if (machine.kind != Machine::Kind::Cuda) return false;
+  bool changed = false;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (!is_candidate(plan.stages[i])) continue;
+    Plan trial = plan;
+    if (Status status = Resident(trial, machine, i).run(); !status) {
+      plan.stages[i].reason += "; not resident: " + status.error().message;
+      continue;
+    }
+    plan = std::move(trial);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace rnnc

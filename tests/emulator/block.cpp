@@ -1,0 +1,162 @@
+#include "tests/emulator/block.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "ir/dtype.h"
+
+namespace rnnc::emulator {
+namespace {
+
+std::vector<std::unique_ptr<Block>>& idle_blocks() {
+  static std::vector<std::unique_ptr<Block>> blocks;
+  return blocks;
+}
+std::vector<std::unique_ptr<Thread>>& idle_threads() {
+  static std::vector<std::unique_ptr<Thread>> threads;
+  return threads;
+}
+
+std::string text(const Index& index) {
+  return fmt::format("({}, {}, {})", index.x, index.y, index.z);
+}
+
+std::string reason(const Thread& thread) {
+  switch (thread.waiting) {
+    case Waiting::Block:
+      return fmt::format("wait for their block at barrier {}", thread.barrier);
+    case Waiting::Warp:
+      return fmt::format("wait for lanes {:08x} of their warp", thread.work->lanes);
+    case Waiting::Pause:
+      return "go round in a loop that waits";
+    case Waiting::Bytes:
+      return fmt::format("wait for bytes at the barrier at {}", thread.barrier);
+    case Waiting::Previous:
+      return "wait for earlier launches";
+    case Waiting::Nothing:
+      return "run";
+    case Waiting::Ended:
+      break;
+  }
+  return "have ended";
+}
+
+/// Element `half` of a word.
+float element(WarpWork work, unsigned word, unsigned half) {
+  if (work == WarpWork::MultiplyTf32)
+    return std::bit_cast<float>(word & 0xffffe000U);  // what hardware reads
+  const auto bits = static_cast<uint16_t>(word >> (16 * half));
+  return work == WarpWork::MultiplyBf16 ? float_from_bf16(bits) : float_from_f16(bits);
+}
+
+/// mma.sync m16n8k16 of 16-bit elements or m16n8k8 of tf32: lane 4 * i + j has rows i and i + 8 of
+/// a, row i of b transposed, and of the sums columns 2j and 2j + 1. Its words along k are j and
+/// j + 4.
+void multiply(const Warp& warp, WarpWork work) {
+  const unsigned per_word = work == WarpWork::MultiplyTf32 ? 1 : 2;
+  float a[16][16];
+  float b[8][16];
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const LaneWork& own = *warp.lanes[lane]->work;
+    const unsigned i = lane / 4;
+    for (unsigned half = 0; half < per_word; ++half) {
+      const unsigned low = lane % 4 * per_word + half;
+      const unsigned high = low + 4 * per_word;
+      a[i][low] = element(work, *own.a[0], half);
+      a[i + 8][low] = element(work, *own.a[1], half);
+      a[i][high] = element(work, *own.a[2], half);
+      a[i + 8][high] = element(work, *own.a[3], half);
+      b[i][low] = element(work, *own.b[0], half);
+      b[i][high] = element(work, *own.b[1], half);
+    }
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    float* const sums = warp.lanes[lane]->work->sum;
+    for (unsigned s = 0; s < 4; ++s) {
+      const float* const left = a[lane / 4 + s / 2 * 8];
+      const float* const right = b[lane % 4 * 2 + s % 2];
+      float sum = 0;
+      for (unsigned k = 0; k < 8 * per_word; ++k) sum += left[k] * right[k];
+      sums[s] += sum;
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Block> take_block() {
+  auto& idle = idle_blocks();
+  if (idle.empty()) {
+    auto block = std::make_unique<Block>();
+    block->shared.assign(kDynamicShared + kStaticShared, 0xff);
+    return block;
+  }
+  std::unique_ptr<Block> block = std::move(idle.back());
+  idle.pop_back();
+  return block;
+}
+
+void give_back(std::unique_ptr<Block> block) {
+  for (std::unique_ptr<Thread>& thread : block->threads)
+    idle_threads().push_back(std::move(thread));
+  block->threads.clear();
+  block->warps.clear();
+  block->byte_barriers.clear();
+  for (BlockBarrier& barrier : block->barriers) barrier.waiting.clear();
+  idle_blocks().push_back(std::move(block));
+}
+
+std::unique_ptr<Thread> take_thread() {
+  auto& idle = idle_threads();
+  if (idle.empty()) return std::make_unique<Thread>();
+  std::unique_ptr<Thread> thread = std::move(idle.back());
+  idle.pop_back();
+  thread->waiting = Waiting::Nothing;
+  thread->copies.clear();
+  thread->group = 0;
+  return thread;
+}
+
+std::string describe_waiting(const std::vector<std::unique_ptr<Block>>& blocks) {
+  struct Group {
+    unsigned count = 0;
+    const Thread* first = nullptr;
+  };
+  std::map<std::string, Group> groups;
+  for (const auto& block : blocks) {
+    for (const auto& thread : block->threads) {
+      if (thread->waiting == Waiting::Ended) continue;
+      Group& group = groups[reason(*thread)];
+      if (group.count++ == 0) group.first = thread.get();
+    }
+  }
+  std::string result;
+  for (const auto& [why, group] : groups) {
+    result += fmt::format("\n  {} threads {}, such as {} of block {}", group.count, why,
+                          text(group.first->place.thread), text(group.first->place.block));
+  }
+  return result;
+}
+
+void do_warp_work(Warp& warp, unsigned lanes) {
+  const WarpWork work = warp.lanes[static_cast<unsigned>(std::countr_zero(lanes))]->work->work;
+  unsigned ballot = 0;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    LaneWork& own = *warp.lanes[lane]->work;
+    if (work == WarpWork::Ballot && own.word != 0) ballot |= 1U << lane;
+    if (work != WarpWork::Shuffle) continue;
+    // What a lane gets from one that does not take part is not defined.
+    const bool there = (lanes >> own.source & 1) != 0;
+    own.result = there ? warp.lanes[own.source]->work->word : 0xffffffffU;
+  }
+  if (work == WarpWork::Ballot) {
+    for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+      warp.lanes[static_cast<unsigned>(std::countr_zero(rest))]->work->result = ballot;
+    }
+  }
+  if (work >= WarpWork::MultiplyBf16) multiply(warp, work);
+}
+
+}  // namespace rnnc::emulator

@@ -1,0 +1,180 @@
+// cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b + beta c
+// in f32, with a transposed or not, of one type each for inputs and results, in blocks.
+#include <cublasLt.h>
+
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "tests/emulator/queue.h"
+
+namespace rnnc::emulator {
+cudaError_t submit(cudaStream_t stream, Work work);
+}
+
+namespace {
+
+struct Operation {
+  cublasComputeType_t compute;
+  int32_t transposed;
+};
+struct Layout {
+  int32_t type, blocks;
+  uint64_t rows, columns;
+  int64_t stride, block_offset;
+};
+static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
+static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
+
+template <typename Plain, typename Opaque>
+Plain read(const Opaque* opaque) {
+  Plain plain;
+  std::memcpy(&plain, opaque, sizeof(plain));
+  return plain;
+}
+template <typename Plain, typename Opaque>
+cublasStatus_t write(Opaque* opaque, const Plain& plain) {
+  std::memcpy(opaque, &plain, sizeof(plain));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+float load(const void* array, int32_t type, int64_t index, bool tf32) {
+  if (type == CUDA_R_32F) {
+    const float value = static_cast<const float*>(array)[index];
+    return tf32 ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffffe000U) : value;
+  }
+  const uint16_t bits = static_cast<const uint16_t*>(array)[index];
+  return type == CUDA_R_16BF ? rnnc::float_from_bf16(bits) : rnnc::float_from_f16(bits);
+}
+
+struct Product {
+  Operation operation;
+  Layout a, b, d;
+  const void* left;
+  const void* right;
+  float* result;
+  float alpha, beta;
+
+  void run() const {
+    const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    const auto depth = static_cast<int64_t>(b.rows);
+    // Along k one after the other, in f32.
+    std::vector<float> columns(b.rows * b.columns);
+    std::vector<float> row(b.rows);
+    for (int64_t block = 0; block < d.blocks; ++block) {
+      for (int64_t j = 0; j < static_cast<int64_t>(b.columns); ++j) {
+        for (int64_t k = 0; k < depth; ++k) {
+          columns[static_cast<size_t>(j * depth + k)] =
+              load(right, b.type, block * b.block_offset + k + j * b.stride, tf32);
+        }
+      }
+      for (int64_t i = 0; i < static_cast<int64_t>(d.rows); ++i) {
+        for (int64_t k = 0; k < depth; ++k) {
+          const int64_t at = operation.transposed != 0 ? k + i * a.stride : i + k * a.stride;
+          row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32);
+        }
+        for (int64_t j = 0; j < static_cast<int64_t>(d.columns); ++j) {
+          const float sum =
+              std::inner_product(row.begin(), row.end(), columns.begin() + j * depth, 0.0F);
+          float& to = result[block * d.block_offset + i + j * d.stride];
+          to = alpha * sum + (beta != 0 ? beta * to : 0);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "no error" : "error of the emulated cuBLASLt";
+}
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t operation, size_t,
+                                               cublasComputeType_t compute, cudaDataType_t) {
+  return write(operation, Operation{compute, 0});
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t) {
+  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA) return CUBLAS_STATUS_NOT_SUPPORTED;
+  auto changed = read<Operation>(operation);
+  std::memcpy(&changed.transposed, value, sizeof(changed.transposed));
+  return write(operation, changed);
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t,
+                                                 cudaDataType type, uint64_t rows, uint64_t columns,
+                                                 int64_t stride) {
+  if (stride < static_cast<int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  return write(layout, Layout{type, 1, rows, columns, stride, 0});
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t) {
+  auto changed = read<Layout>(layout);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) {
+    std::memcpy(&changed.blocks, value, sizeof(changed.blocks));
+  } else if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) {
+    std::memcpy(&changed.block_offset, value, sizeof(changed.block_offset));
+  } else {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return write(layout, changed);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* count) {
+  results[0] = {};
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t*,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  *result = {};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
+                              const void* left, cublasLtMatrixLayout_t a, const void* right,
+                              cublasLtMatrixLayout_t b, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+  const Product product = {read<Operation>(operation),
+                           read<Layout>(a),
+                           read<Layout>(b),
+                           read<Layout>(d_layout),
+                           left,
+                           right,
+                           static_cast<float*>(d),
+                           *static_cast<const float*>(alpha),
+                           *static_cast<const float*>(beta)};
+  if (c != d || product.d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const cudaError_t error = rnnc::emulator::submit(stream, [product] { product.run(); });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}

@@ -1,0 +1,56 @@
+#include "tests/emulator/fiber.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+namespace rnnc::emulator {
+namespace {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+constexpr size_t kGuardBytes = 4096;
+constexpr size_t kStackBytes = 128 << 10;
+/// Stacks that all began at the same place of a page would share few places of the caches.
+constexpr size_t kShifts = 61;
+constexpr size_t kShiftBytes = 832;
+
+}  // namespace
+
+Fiber::Fiber() {
+  static size_t count = 0;
+  shift_ = count++ % kShifts * kShiftBytes / 16 * 16;
+  stack_ = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack_ == MAP_FAILED || mprotect(stack_, kGuardBytes, PROT_NONE) != 0) std::abort();
+}
+
+Fiber::~Fiber() {
+  munmap(stack_, kGuardBytes + kStackBytes);
+}
+
+void Fiber::start(void (*function)(void*), void* argument) {
+  function_ = function;
+  argument_ = argument;
+  char* const top = static_cast<char*>(stack_) + kGuardBytes + kStackBytes - shift_;
+  inside_ = make_fcontext(top, kStackBytes - shift_, enter);
+}
+
+void Fiber::resume() {
+  inside_ = jump_fcontext(inside_, this).fctx;
+}
+
+void Fiber::wait() {
+  outside_ = jump_fcontext(outside_, nullptr).fctx;
+}
+
+void Fiber::enter(transfer_t from) {
+  auto* const self = static_cast<Fiber*>(from.data);
+  self->outside_ = from.fctx;
+  self->function_(self->argument_);
+  for (;;) self->wait();
+}
+
+}  // namespace rnnc::emulator

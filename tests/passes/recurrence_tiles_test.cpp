@@ -1,0 +1,294 @@
+#include "passes/recurrence_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <random>
+
+#include "ir/plan_touches.h"
+
+namespace rnnc::test {
+namespace {
+
+/// A phase of one product, of `members` matrices of `length` rows.
+struct PhaseSize {
+  int64_t length = 1;
+  int64_t members = 1;
+  int64_t k = 1;
+  int64_t blocks = 1;
+};
+
+struct Subject {
+  Plan plan;
+  RecurrenceLaunch launch;
+};
+
+Access row_of(Subject& subject, int64_t width, DType dtype) {
+  Buffer buffer;
+  buffer.dtype = dtype;
+  buffer.extent = Extent::Chunk;
+  buffer.width = width;
+  subject.plan.buffers.push_back(buffer);
+  return {static_cast<BufferId>(subject.plan.buffers.size() - 1), 0, 0, width};
+}
+
+/// Each phase reads what the one before it stores, and keeps a value of its own from step to step.
+Subject recurrence(DType dtype, int64_t batch, const std::vector<PhaseSize>& sizes,
+                   bool tf32 = false) {
+  Subject subject;
+  subject.plan.dtype = dtype;
+  subject.plan.tf32 = tf32;
+  subject.plan.batch = batch;
+  std::vector<Access> results;
+  for (const PhaseSize& size : sizes) results.push_back(row_of(subject, size.length, dtype));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto members = static_cast<uint32_t>(sizes[i].members);
+    const Access kept = row_of(subject, sizes[i].length, DType::f32);
+    FusedLaunch phase;
+    phase.kernel = static_cast<uint32_t>(i);
+    phase.accesses.resize(members);
+    phase.accesses.insert(phase.accesses.end(), {kept, kept, results[i]});
+    phase.products.push_back({results[(i + sizes.size() - 1) % sizes.size()],
+                              {},
+                              sizes[i].k,
+                              sizes[i].blocks,
+                              0,
+                              members});
+    Kernel kernel;
+    kernel.length = sizes[i].length;
+    kernel.arguments.assign(members, {.vector = true, .product = true});
+    kernel.arguments.push_back({.vector = true});
+    kernel.arguments.push_back({.vector = true, .written = true});
+    kernel.arguments.push_back({.dtype = dtype, .vector = true, .written = true});
+    subject.plan.kernels.push_back(std::move(kernel));
+    subject.launch.phases.push_back(std::move(phase));
+  }
+  return subject;
+}
+
+Subject lstm(DType dtype, int64_t batch, int64_t hidden, bool tf32 = false) {
+  return recurrence(dtype, batch, {{hidden, 4, hidden}}, tf32);
+}
+
+/// The tile, which the subject's launch then has; or why there is none.
+Result<RecurrenceTile> choose(Subject& subject, const Machine& machine = h200_machine()) {
+  Result<RecurrenceTile> tile =
+      choose_recurrence_tile(subject.plan, subject.launch.phases, machine);
+  if (tile) subject.launch.tile = *tile;
+  return tile;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t blocks_of(const Subject& subject, const RecurrenceTile& tile) {
+  int64_t blocks = 0;
+  for (size_t i = 0; i < subject.launch.phases.size(); ++i) {
+    const FusedLaunch& phase = subject.launch.phases[i];
+    const int64_t segments = phase.products[0].blocks;
+    const int64_t segment = subject.plan.kernels[phase.kernel].length / segments;
+    blocks = std::max(blocks, segments * ceil_div(segment, tile.units[i]));
+  }
+  return blocks;
+}
+
+/// Registers and bytes as the kernel counts them, in plain arithmetic; what is wrong with them.
+std::string misfit(const Subject& subject, const RecurrenceTile& tile, const Machine& machine) {
+  const bool exact = subject.plan.dtype == DType::f32 && !subject.plan.tf32;
+  const auto size = static_cast<int64_t>(size_of(subject.plan.dtype));
+  const int64_t threads = 32 * tile.warps;
+  const int64_t passes = ceil_div(ceil_div(subject.plan.batch, tile.groups), tile.rows);
+  int64_t words = 0, sums = 0, left = 0, carried = 0, columns = 0, most_pieces = 0;
+  for (size_t i = 0; i < subject.launch.phases.size(); ++i) {
+    const FusedLaunch::Product& product = subject.launch.phases[i].products[0];
+    const int64_t tiles = ceil_div(product.members * tile.units[i], 16);
+    const int64_t pieces = ceil_div(ceil_div(product.k * size, 64), tile.warps);
+    words += 8 * tiles * pieces;
+    sums = std::max(sums, exact ? 2 * tiles * tile.rows : tiles * tile.rows / 8 * 4);
+    left = std::max(left, exact ? tile.rows / 8 * 4 * std::min<int64_t>(pieces, 8)
+                                : std::min<int64_t>(pieces * tile.rows / 8 * 4, 64));
+    carried += ceil_div(tile.units[i] * tile.rows, threads) * passes;
+    columns = std::max(columns, 16 * tiles + 4);
+    most_pieces = std::max(most_pieces, pieces);
+  }
+  const int64_t registers = tile.weight_registers + sums + left + carried + 60;
+  const int64_t spilled = (words - tile.weight_registers) * 4 * threads;
+  const int64_t shared = 2 * tile.warps * tile.rows * columns * 4 + spilled +
+                         (exact ? tile.warps * 8 * 64 * most_pieces : 0);
+  if (tile.groups < 1 || tile.groups > subject.plan.batch) return "groups";
+  if (tile.blocks != blocks_of(subject, tile)) return "blocks";
+  if (tile.blocks * tile.groups > machine.units) return "units of the machine";
+  if (tile.weight_registers % 8 != 0 || spilled < 0) return "weights in registers";
+  if (registers > std::min<int64_t>(255, machine.registers / threads)) return "registers";
+  if (shared > machine.shared_bytes) return "shared memory";
+  if (exact && tile.rows != 8) return "rows";
+  return "";
+}
+
+/// Calls `visit` for every tile there could be, with as many weights in registers as fit.
+void for_each_tile(const Subject& subject, const Machine& machine,
+                   const std::function<void(const RecurrenceTile&)>& visit) {
+  std::function<void(RecurrenceTile)> with_units = [&](RecurrenceTile tile) {
+    const size_t next = tile.units.size();
+    if (next == subject.launch.phases.size()) {
+      tile.blocks = blocks_of(subject, tile);
+      for (int64_t registers = 0; registers <= 248; registers += 8) {
+        tile.weight_registers = registers;
+        if (misfit(subject, tile, machine).empty()) return visit(tile);
+      }
+      return;
+    }
+    const int64_t length = subject.plan.kernels[next].length;
+    for (int64_t units = 1; units <= 64; units *= 2) {
+      bool same = true;
+      for (size_t i = 0; i < next; ++i) {
+        same = same && (subject.plan.kernels[i].length != length || tile.units[i] == units);
+      }
+      if (!same) continue;
+      RecurrenceTile longer = tile;
+      longer.units.push_back(units);
+      with_units(std::move(longer));
+    }
+  };
+  for (int64_t groups = 1; groups <= std::min<int64_t>(subject.plan.batch, machine.units);
+       ++groups) {
+    for (const int64_t warps : {4, 8, 16}) {
+      for (const int64_t rows : {8, 16, 32}) {
+        with_units({.groups = groups, .warps = warps, .rows = rows, .units = {}});
+      }
+    }
+  }
+}
+
+TEST(RecurrenceTiles, WeightsGoToRegistersFirst) {
+  Subject subject = lstm(DType::bf16, 16, 1024);
+  ASSERT_TRUE(choose(subject));
+  EXPECT_EQ(misfit(subject, subject.launch.tile, h200_machine()), "");
+  EXPECT_EQ(needs_of(subject.plan, subject.launch, h200_machine()).weights_in_shared, 0);
+
+  Subject large = lstm(DType::bf16, 16, 2048);
+  ASSERT_TRUE(choose(large));
+  EXPECT_EQ(misfit(large, large.launch.tile, h200_machine()), "");
+  EXPECT_GT(large.launch.tile.weight_registers, 0);
+  EXPECT_GT(needs_of(large.plan, large.launch, h200_machine()).weights_in_shared, 0);
+}
+
+TEST(RecurrenceTiles, NeedsAreAllThatABlockHas) {
+  Subject subject = lstm(DType::bf16, 16, 2048);
+  ASSERT_TRUE(choose(subject));
+  const TileNeeds needs = needs_of(subject.plan, subject.launch, h200_machine());
+  EXPECT_LE(needs.registers, 255);
+  EXPECT_LE(needs.shared_bytes, h200_machine().shared_bytes);
+  EXPECT_LT(needs.weights_in_shared, needs.shared_bytes);
+}
+
+TEST(RecurrenceTiles, WhatDoesNotFitSaysWhatItNeeds) {
+  const auto reason = [](Subject subject, const Machine& machine = h200_machine()) {
+    const Result<RecurrenceTile> tile = choose(subject, machine);
+    return tile ? "" : tile.error().message;
+  };
+  EXPECT_EQ(reason(lstm(DType::f32, 1, 4096)),
+            "it needs 2048 KB of weights on each unit, which has room for 82");
+  EXPECT_NE(reason(lstm(DType::bf16, 1, 20000)).find("and NVIDIA H200 has room for 132"),
+            std::string::npos);
+  EXPECT_EQ(reason(lstm(DType::f64, 1, 4)), "f64 has no kernel for it");
+}
+
+TEST(RecurrenceTiles, TheBatchIsSplitOnlyWhereThatIsFaster) {
+  Subject one = lstm(DType::bf16, 1, 256);
+  ASSERT_TRUE(choose(one));
+  EXPECT_EQ(one.launch.tile.groups, 1);
+  Subject many = lstm(DType::bf16, 64, 256);
+  ASSERT_TRUE(choose(many));
+  EXPECT_GT(many.launch.tile.groups, 1);
+}
+
+TEST(RecurrenceTiles, NoBlockHasElementsOfTwoBlocksOfAWeight) {
+  Subject subject = recurrence(DType::bf16, 16, {{12 * 64, 4, 64, 12}});
+  ASSERT_TRUE(choose(subject));
+  EXPECT_LE(subject.launch.tile.units[0], 64);
+  EXPECT_EQ(subject.launch.tile.blocks % 12, 0);
+}
+
+TEST(RecurrenceTiles, OddSizesFit) {
+  for (const int64_t hidden : {1, 3, 7, 33, 300, 1000}) {
+    for (const int64_t batch : {1, 3, 16}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", to_string(dtype), batch, hidden));
+        Subject subject = lstm(dtype, batch, hidden);
+        ASSERT_TRUE(choose(subject));
+        EXPECT_EQ(misfit(subject, subject.launch.tile, h200_machine()), "");
+      }
+    }
+  }
+}
+
+TEST(RecurrenceTiles, AMachineOfFewUnitsTakesSmallRecurrences) {
+  Machine machine = h200_machine();
+  machine.units = 4;
+  Subject subject = lstm(DType::bf16, 16, 128);
+  ASSERT_TRUE(choose(subject, machine));
+  EXPECT_EQ(misfit(subject, subject.launch.tile, machine), "");
+  Subject large = lstm(DType::bf16, 16, 1024);
+  EXPECT_FALSE(choose(large, machine));
+}
+
+TEST(RecurrenceTiles, LargerRecurrencesTakeLonger) {
+  const auto step = [](int64_t batch, int64_t hidden) {
+    Subject subject = lstm(DType::bf16, batch, hidden);
+    RNNC_CHECK(choose(subject));
+    return time_of(subject.plan, subject.launch, h200_machine()).step;
+  };
+  EXPECT_LT(step(16, 256), step(16, 512));
+  EXPECT_LT(step(16, 512), step(16, 2048));
+  EXPECT_LT(step(16, 1024), step(64, 1024));
+  EXPECT_GT(step(1, 8), 0.3e-6);
+  EXPECT_LT(step(16, 1024), 4e-6);
+}
+
+/// Against every tile there is: one is found if there is one, and none is faster.
+TEST(RecurrenceTiles, TheBestOfAllThatFit) {
+  std::mt19937_64 random(7);
+  const auto up_to = [&](int64_t most) {
+    return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
+  };
+  int found = 0;
+  constexpr int kTrials = 40;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Machine machine = h200_machine();
+    machine.units = static_cast<int>(up_to(trial % 2 == 0 ? 132 : 16));
+    machine.shared_bytes = up_to(227) << 10;
+    const bool half = random() % 2 == 0;
+    std::vector<PhaseSize> phases;
+    const int64_t count = up_to(2);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t blocks = up_to(3);
+      phases.push_back({blocks * up_to(trial % 3 == 0 ? 1000 : 100), up_to(4),
+                        up_to(trial % 3 == 0 ? 1000 : 100), blocks});
+    }
+    Subject subject = recurrence(half ? DType::bf16 : DType::f32, up_to(20), phases,
+                                 /*tf32=*/random() % 2 == 0);
+    SCOPED_TRACE(fmt::format("trial {}", trial));
+    const Result<RecurrenceTile> chosen = choose(subject, machine);
+    if (chosen) {
+      ASSERT_EQ(misfit(subject, *chosen, machine), "");
+    }
+    const double seconds = chosen ? time_of(subject.plan, subject.launch, machine).step : 0;
+    int others = 0;
+    for_each_tile(subject, machine, [&](const RecurrenceTile& tile) {
+      ++others;
+      if (!chosen || others % 7 != 0) return;
+      const RecurrenceLaunch other{subject.launch.phases, tile};
+      EXPECT_LE(seconds, time_of(subject.plan, other, machine).step);
+    });
+    EXPECT_EQ(chosen.has_value(), others > 0) << (chosen ? "" : chosen.error().message);
+    found += chosen ? 1 : 0;
+  }
+  EXPECT_GT(found, kTrials / 4);
+  EXPECT_LT(found, kTrials);
+}
+
+}  // namespace
+}  // namespace rnnc::test

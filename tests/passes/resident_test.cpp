@@ -1,0 +1,141 @@
+#include "passes/resident.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/plan_touches.h"
+#include "passes/build_plan.h"
+#include "tests/passes/cases.h"
+
+namespace rnnc::test {
+namespace {
+
+Plan plan_of(const Graph& graph, PlanOptions options = {}) {
+  options.batch = 3;
+  options.max_steps = 50;
+  options.passes = PassSet::all();
+  options.machine = h200_machine();
+  Result<Plan> plan = build_plan(graph, options);
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+/// The first recurrence.
+const Stage& recurrence_of(const Plan& plan) {
+  const auto found = std::ranges::find_if(
+      plan.stages, [](const Stage& s) { return s.recurrence != RecurrenceClass::None; });
+  RNNC_CHECK(found != plan.stages.end(), "{} has no recurrence", plan.name);
+  return *found;
+}
+
+const RecurrenceLaunch* resident(const Plan& plan) {
+  return std::get_if<RecurrenceLaunch>(recurrence_of(plan).launches.data());
+}
+
+TEST(Resident, RecurrencesWithProductsAreOneLaunch) {
+  struct Expected {
+    const char* name;
+    size_t phases;
+  };
+  for (const auto& [name, phases] : {Expected{"elman", 1}, Expected{"lstm", 1}, Expected{"gru", 1},
+                                     Expected{"gru_reset_before", 2}, Expected{"projected_lstm", 2},
+                                     Expected{"blocks", 1}, Expected{"transposed_weights", 1}}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(name);
+      const Plan plan = plan_of(load_case(name), {.dtype = dtype});
+      ASSERT_NE(resident(plan), nullptr) << recurrence_of(plan).reason;
+      EXPECT_EQ(resident(plan)->phases.size(), phases);
+      EXPECT_EQ(recurrence_of(plan).domain, Domain::Sequence);
+      EXPECT_NE(recurrence_of(plan).recurrence, RecurrenceClass::None);
+      EXPECT_EQ(recurrence_of(plan).reason.find("not resident"), std::string::npos);
+    }
+  }
+}
+
+TEST(Resident, EveryStepOfWhatProductsReadHasAnAddress) {
+  const Plan plan = plan_of(load_case("gru_reset_before"), {.dtype = DType::bf16});
+  const RecurrenceLaunch& launch = *resident(plan);
+  const Buffer& between = plan.buffers[launch.phases[1].products[1].left.buffer];
+  EXPECT_EQ(between.extent, Extent::Chunk);
+  EXPECT_EQ(between.history, 0u);
+  EXPECT_EQ(between.placement, Placement::Workspace);
+}
+
+TEST(Resident, LengthsAndResetsChangeNothing) {
+  const Plan plan = plan_of(load_case("lstm"), {.lengths = true, .resets = true});
+  EXPECT_NE(resident(plan), nullptr) << recurrence_of(plan).reason;
+}
+
+TEST(Resident, WhatCannotBeSaysWhy) {
+  const auto reason = [](const char* name, const PlanOptions& options = {}) {
+    const Plan plan = plan_of(load_case(name), options);
+    EXPECT_EQ(resident(plan), nullptr);
+    EXPECT_EQ(recurrence_of(plan).domain, Domain::Step);
+    const std::string& text = recurrence_of(plan).reason;
+    const size_t begin = text.find("; not resident: ");
+    return begin == std::string::npos ? "none" : text.substr(begin + 16);
+  };
+  EXPECT_EQ(reason("layer_norm_lstm"), "it reduces over rows in each step");
+  EXPECT_EQ(reason("lstm", {.dtype = DType::f64}), "f64 has no kernel for it");
+}
+
+TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
+  Machine machine = h200_machine();
+  machine.shared_bytes = 0;
+  Plan plan = *build_plan(load_case("gru_reset_before"), {.dtype = DType::bf16, .batch = 2});
+  const size_t buffers = plan.buffers.size();
+  const std::string before = to_string(plan);
+  EXPECT_FALSE(run_resident(plan, machine));
+  EXPECT_EQ(to_string(plan), before);
+  EXPECT_EQ(plan.buffers.size(), buffers);
+  EXPECT_NE(recurrence_of(plan).reason.find("shared memory"), std::string::npos)
+      << recurrence_of(plan).reason;
+}
+
+TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
+  Machine machine = h200_machine();
+  machine.exchange_seconds = 1e-3;
+  Plan plan = *build_plan(load_case("lstm"), {.dtype = DType::bf16, .batch = 2});
+  EXPECT_FALSE(run_resident(plan, machine));
+  EXPECT_NE(recurrence_of(plan).reason.find(" us on the chip, and takes "), std::string::npos)
+      << recurrence_of(plan).reason;
+}
+
+TEST(Resident, IsForGpusAndNotStandard) {
+  const Graph graph = load_case("lstm");
+  const auto text = [&](PassSet passes, const Machine& machine) {
+    return to_string(*build_plan(graph, {.batch = 2, .passes = passes, .machine = machine}));
+  };
+  EXPECT_EQ(text(PassSet::all(), cpu_machine(2)), text(PassSet::standard(), cpu_machine(2)));
+  EXPECT_EQ(text(PassSet::standard(), h200_machine()).find("resident on"), std::string::npos);
+  EXPECT_NE(text(PassSet::all(), h200_machine()).find("resident on"), std::string::npos);
+}
+
+/// A state that kernels load as another phase stored it at another place.
+TEST(Resident, ElementsThatMoveWithinARowAreNotExchanged) {
+  const Plan plan = plan_of(graph_from(R"(graph G() {
+    input x: [4]
+    param R: [4, 4]
+    state h: [4]
+    %0 = input x : [4]
+    %1 = param R : [4, 4]
+    %2 = state h @ 1 : [4]
+    %3 = const 0 : []
+    %4 = slice %2 from 0 to 2 : [2]
+    %5 = slice %2 from 2 to 4 : [2]
+    %6 = concat %5, %4 : [4]
+    %7 = matmul %1, %2 : [4]
+    %8 = add %0, %7 : [4]
+    %9 = add %8, %6 : [4]
+    %10 = tanh %9 : [4]
+    init h = %3
+    next h = %10
+    output y = %10
+  })"));
+  EXPECT_EQ(resident(plan), nullptr);
+  EXPECT_NE(recurrence_of(plan).reason.find("not resident: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rnnc::test
