@@ -8,10 +8,12 @@
 //    it was, and its reason says so.
 #include "passes/resident.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "ir/kernel_facts.h"
+#include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "passes/cost.h"
@@ -86,6 +88,35 @@ class Resident {
   Stage& stage_;
 };
 
+/// Results of products that phases have absorbed lie nowhere any more.
+void remove_unused_temporaries(Plan& plan) {
+  std::vector<bool> used(plan.buffers.size(), false);
+  const auto for_all = [&plan](const auto& visit) {
+    const auto visit_access = [&visit](Access& access) { visit(access.buffer); };
+    for (Stage& stage : plan.stages) {
+      for (Launch& launch : stage.launches) {
+        for_each_access(launch, visit_access);
+        auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
+        if (recurrence != nullptr && recurrence->partials != kNoBuffer) visit(recurrence->partials);
+      }
+    }
+    for (StatePlan& state : plan.states) {
+      for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+        std::ranges::for_each(launch->accesses, visit_access);
+      }
+    }
+  };
+  for_all([&used](BufferId id) { used[id] = true; });
+  std::vector<BufferId> ids;  // old → new
+  std::vector<Buffer> kept;
+  for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+    ids.push_back(static_cast<BufferId>(kept.size()));
+    if (used[id] || plan.buffers[id].role != Role::Temporary) kept.push_back(plan.buffers[id]);
+  }
+  plan.buffers = std::move(kept);
+  for_all([&ids](BufferId& id) { id = ids[id]; });
+}
+
 bool is_candidate(const Stage& stage) {
   return stage.domain == Domain::Step &&
          (stage.recurrence == RecurrenceClass::Block || stage.recurrence == RecurrenceClass::Dense);
@@ -103,6 +134,7 @@ bool run_resident(Plan& plan, const Machine& machine) {
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }
+    remove_unused_temporaries(trial);
     plan = std::move(trial);
     changed = true;
   }

@@ -18,6 +18,7 @@
 #include <map>
 #include <set>
 
+#include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
 #include "passes/cost.h"
 
@@ -26,37 +27,6 @@ namespace {
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
-}
-
-/// Calls `visit(Access&)` for each place in memory of a launch.
-template <typename Visit>
-void for_each_access(Launch& launch, Visit visit) {
-  const auto visit_all = [&](std::vector<Access>& accesses) {
-    for (Access& access : accesses) {
-      if (access.buffer != kNoBuffer) visit(access);
-    }
-  };
-  const auto visit_one = [&](auto& l) {
-    if constexpr (requires { l.accesses; }) visit_all(l.accesses);
-    if constexpr (requires { l.products; }) {
-      for (FusedLaunch::Product& product : l.products) {
-        visit(product.left);
-        visit(product.weight);
-      }
-    }
-    if constexpr (requires { l.left; }) {
-      visit(l.left);
-      visit(l.weight);
-      visit(l.out);
-    }
-    if constexpr (requires { l.source; }) visit(l.source);
-    if constexpr (requires { l.target; }) visit(l.target);
-  };
-  const auto visit_launch = [&](auto& l) {
-    visit_one(l);
-    if constexpr (requires { l.phases; }) std::ranges::for_each(l.phases, visit_one);
-  };
-  std::visit(visit_launch, launch);
 }
 
 constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate

@@ -225,6 +225,25 @@ TEST(PlanVerify, Recurrences) {
             "stage 2: launch 0: 1 blocks of 4 units do not make 4 elements");
 }
 
+TEST(PlanVerify, PartsOfReductions) {
+  const auto complaint = [](const std::function<void(Plan&, RecurrenceLaunch&)>& damage) {
+    const auto find = [&](Plan& plan) {
+      for (Stage& stage : plan.stages) {
+        auto* const found = std::get_if<RecurrenceLaunch>(&stage.launches[0]);
+        if (found != nullptr) damage(plan, *found);
+      }
+    };
+    return test::complaint(
+        find, "layer_norm_lstm",
+        {.passes = PassSet::all().without(Pass::Reuse), .machine = h200_machine()});
+  };
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch&) {}), "none");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.partials = kNoBuffer; }),
+            "stage 2: launch 0: no place for parts of reductions");
+  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { --p.buffers[l.partials].width; }),
+            "stage 2: launch 0: parts of reductions cannot hold the parts of 10 reductions");
+}
+
 /// A recurrence whose phases are put together by hand: `h` is a state, `s` a value of one step.
 struct Phases : SmallPlan {
   BufferId h = buffer("h", Extent::Chunk, 8, 1);
