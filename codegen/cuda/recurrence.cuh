@@ -113,10 +113,10 @@ struct rnnc_partial_sums {
 };
 
 // A product's weights, for the life of the block.
-// KBytes: along k. Gates: rows of the block's weights. Held: how many of a warp's pieces have their
-// weights in registers; those of the others lie in shared memory from `Spill` on. Lefts: where
-// exact products put left operands there. Granule: bytes by which the left operand may be loaded at
-// once. Exchanged: other blocks write it while the launch runs.
+// KBytes: along k. Gates: rows of the block's weights. Held: how many of a warp's tiles of 16
+// gates, of one piece after the other, are in registers; the others lie in shared memory from
+// `Spill` on. Lefts: where exact products put left operands there. Granule: bytes by which the left
+// operand may be loaded at once. Exchanged: other blocks write it while the launch runs.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Spill,
           int Lefts, int Granule, bool Exchanged>
 class rnnc_resident_product {
@@ -141,9 +141,9 @@ class rnnc_resident_product {
               base + (static_cast<rnnc_word>(gate / Units) * length + element) * KBytes;
           rnnc_poll_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
         }
-        if (piece < Held) {
+        if (tile(piece, half) < Held) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) held_[piece][half][i] = words[i];
+          for (int i = 0; i < 4; ++i) held_[tile(piece, half)][half % 2][i] = words[i];
         } else {
           *spilled(piece, half) = make_uint4(words[0], words[1], words[2], words[3]);
         }
@@ -178,16 +178,20 @@ class rnnc_resident_product {
   static __device__ __forceinline__ int byte(int piece) {
     return (warp() * kPieces + piece) * 64 + lane() % 4 * 16;
   }
+  // Of the warp's, in the order of pieces.
+  static __device__ __forceinline__ int tile(int piece, int half) {
+    return piece * kTiles + half / 2;
+  }
   static __device__ __forceinline__ uint4* spilled(int piece, int half) {
     return reinterpret_cast<uint4*>(rnnc_shared + Spill) +
-           ((piece - Held) * 2 * kTiles + half) * (32 * Warps) + threadIdx.x;
+           ((tile(piece, half) - Held) * 2 + half % 2) * (32 * Warps) + threadIdx.x;
   }
 
   // Weights of gates i and i + 8 of a tile, by `half`.
   __device__ __forceinline__ void weights(unsigned* words, int piece, int half) const {
-    if (piece < Held) {
+    if (tile(piece, half) < Held) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = held_[piece][half][i];
+      for (int i = 0; i < 4; ++i) words[i] = held_[tile(piece, half)][half % 2][i];
     } else {
       rnnc_to_words(*spilled(piece, half), words);
     }
@@ -339,7 +343,7 @@ class rnnc_resident_product {
     }
   }
 
-  unsigned held_[Held > 0 ? Held : 1][2 * kTiles][4];
+  unsigned held_[Held > 0 ? Held : 1][2][4];
 };
 
 // ---- Reductions over a row, of which each block has a part. ----

@@ -12,6 +12,7 @@ using Kind = Instruction::Kind;
 
 constexpr int64_t kPieceBytes = 64;  // recurrence.cuh
 constexpr int64_t kTileGates = 16;
+constexpr int64_t kTileWords = 8;  // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -181,9 +182,8 @@ void RecurrenceLayout::place_in_shared_memory() {
     columns = std::max(columns, phase.columns);
     partials = std::max(partials, phase.partials.size());
     for (RecurrenceProduct& product : phase.products) {
-      const int64_t words = 8 * product.tiles();
-      product.held = std::min(product.pieces, room / words);
-      room -= product.held * words;
+      product.held = std::min(product.pieces * product.tiles(), room / kTileWords);
+      room -= product.held * kTileWords;
       pieces = std::max(pieces, product.pieces);
     }
   }
@@ -193,7 +193,8 @@ void RecurrenceLayout::place_in_shared_memory() {
   for (RecurrencePhase& phase : phases_) {
     for (RecurrenceProduct& product : phase.products) {
       product.spill = shared_bytes_;
-      shared_bytes_ += (product.pieces - product.held) * 8 * product.tiles() * 4 * threads();
+      shared_bytes_ +=
+          (product.pieces * product.tiles() - product.held) * kTileWords * 4 * threads();
     }
   }
 }

@@ -48,7 +48,7 @@ struct RecurrenceProduct {
   int64_t gates = 0;  // of a block
   int64_t k_bytes = 0;
   int64_t pieces = 0;      // along k, of a warp
-  int64_t held = 0;        // of these, whose weights are in registers
+  int64_t held = 0;        // tiles of weights of a warp's pieces that are in registers
   int64_t spill = 0;       // where the others' weights are in shared memory
   int64_t column = 0;      // of its first gate among the phase's sums
   uint32_t first = 0;      // among the phase's results

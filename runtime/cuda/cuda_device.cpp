@@ -85,7 +85,9 @@ Result<CudaDevice> describe_cuda_device(int index) {
       .multiprocessors = properties.multiProcessorCount,
       .clock = clock * 1e3,
       .memory_bandwidth = memory_clock * 1e3 * kTransfersPerClock * properties.memoryBusWidth / 8,
-      .cache_bytes = properties.l2CacheSize};
+      .cache_bytes = properties.l2CacheSize,
+      .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
+      .registers = properties.regsPerMultiprocessor};
 }
 
 Machine cuda_machine(const CudaDevice& device) {
@@ -103,6 +105,8 @@ Machine cuda_machine(const CudaDevice& device) {
   machine.tf32_flops *= speed;
   machine.cache_bandwidth *= speed;
   machine.cache_bytes = device.cache_bytes;
+  machine.shared_bytes = device.shared_bytes;
+  machine.registers = device.registers;
   if (device.memory_bandwidth > 0) {
     machine.memory_bandwidth *= device.memory_bandwidth / kMemoryBandwidth;
   }

@@ -20,6 +20,8 @@ struct CudaDevice {
   double clock = 0;             // of multiprocessors at most, per second
   double memory_bandwidth = 0;  // of the interface, bytes per second; 0: unknown
   int64_t cache_bytes = 0;      // of the L2 cache
+  int64_t shared_bytes = 0;     // that one block may have
+  int64_t registers = 0;        // of a multiprocessor
 };
 
 /// For the cost model: an H200's measured figures, scaled.

@@ -15,7 +15,9 @@ CudaDevice h200() {
           .multiprocessors = 132,
           .clock = 1.98e9,
           .memory_bandwidth = 4.917e12,
-          .cache_bytes = int64_t{50} << 20};
+          .cache_bytes = int64_t{50} << 20,
+          .shared_bytes = int64_t{227} << 10,
+          .registers = int64_t{64} << 10};
 }
 
 TEST(CudaMachine, OfAnH200IsTheMeasuredOne) {
@@ -26,6 +28,8 @@ TEST(CudaMachine, OfAnH200IsTheMeasuredOne) {
   EXPECT_DOUBLE_EQ(machine.exact_flops, measured.exact_flops);
   EXPECT_DOUBLE_EQ(machine.tensor_flops, measured.tensor_flops);
   EXPECT_NEAR(machine.memory_bandwidth, measured.memory_bandwidth, 1e10);
+  EXPECT_EQ(machine.shared_bytes, measured.shared_bytes);
+  EXPECT_EQ(machine.registers, measured.registers);
 }
 
 TEST(CudaMachine, OfOthersIsScaled) {

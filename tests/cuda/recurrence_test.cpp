@@ -1,0 +1,89 @@
+// Kernels of recurrences with resident weights: a fixed sample compiles for every architecture,
+// without a GPU. What they compute is tested in tests/gpu.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/recurrence_kernels.h"
+#include "passes/build_plan.h"
+#include "tests/support/golden_cases.h"
+
+namespace rnnc::test {
+namespace {
+
+struct Sample {
+  const char* cell;
+  DType dtype;
+  bool tf32;
+  int64_t hidden, batch;
+};
+
+/// For an H200.
+Plan plan_of(const Sample& sample) {
+  GoldenCase golden_case = golden_cases(sample.cell, {DType::f32}).back();
+  golden_case.size.dims["H"] = sample.hidden;
+  const Result<Graph> graph = golden_graph(golden_case);
+  RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  Result<Plan> plan = build_plan(*graph, {.dtype = sample.dtype,
+                                          .batch = sample.batch,
+                                          .max_steps = 64,
+                                          .tf32 = sample.tf32,
+                                          .passes = PassSet::all(),
+                                          .machine = h200_machine()});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+class CudaRecurrences : public testing::TestWithParam<std::tuple<std::string, Sample>> {};
+
+TEST_P(CudaRecurrences, Compile) {
+  const auto& [arch, sample] = GetParam();
+  const Plan plan = plan_of(sample);
+  const CudaRecurrenceKernels kernels(plan);
+  ASSERT_EQ(kernels.shapes().size(), 1u);
+  EXPECT_LE(kernels.shapes()[0].shared_bytes, h200_machine().shared_bytes);
+  EXPECT_LE(kernels.shapes()[0].blocks, h200_machine().units);
+  const Result<std::string> source = emit_cuda(plan, arch);
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  const Result<std::string> cubin = compile_cubin(*source, arch);
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
+// One of each engine; one and two phases; reductions; an odd size; weights in shared memory.
+constexpr Sample kSamples[] = {
+    {"LSTM", DType::bf16, false, 1024, 16},
+    {"LSTM", DType::f32, false, 512, 16},
+    {"LSTM", DType::f32, true, 33, 3},
+    {"GRUResetBefore", DType::f16, false, 300, 33},
+    {"LayerNormLSTM", DType::bf16, false, 256, 16},
+    {"LSTM", DType::bf16, false, 2048, 16},
+};
+std::string case_name(const testing::TestParamInfo<std::tuple<std::string, Sample>>& test) {
+  const auto& [arch, sample] = test.param;
+  return fmt::format("{}_{}_{}{}_{}", arch, sample.cell, to_string(sample.dtype),
+                     sample.tf32 ? "_tf32" : "", sample.hidden);
+}
+INSTANTIATE_TEST_SUITE_P(All, CudaRecurrences,
+                         testing::Combine(testing::ValuesIn(supported_cuda_archs()),
+                                          testing::ValuesIn(kSamples)),
+                         case_name);
+
+TEST(CudaRecurrenceKernels, LayersShareOne) {
+  Plan plan = plan_of({"LSTM", DType::bf16, false, 64, 4});
+  const auto resident = std::ranges::find_if(plan.stages, [](const Stage& stage) {
+    return std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+  });
+  ASSERT_NE(resident, plan.stages.end());
+  plan.stages.push_back(Stage(*resident));
+  auto& second = std::get<RecurrenceLaunch>(plan.stages.back().launches[0]);
+  EXPECT_EQ(CudaRecurrenceKernels(plan).shapes().size(), 1u);
+  second.tile.warps *= 2;
+  const CudaRecurrenceKernels kernels(plan);
+  EXPECT_EQ(kernels.shapes().size(), 2u);
+  EXPECT_EQ(kernels.of(second).shape, 1u);
+}
+
+}  // namespace
+}  // namespace rnnc::test
