@@ -238,6 +238,11 @@ static __device__ __forceinline__ void rnnc_sync_warp() {
 static __device__ __forceinline__ void rnnc_bar_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
+// Ends the launch, and the context with it.
+static __device__ __forceinline__ void rnnc_give_up() {
+  printf("rnnc: block %u, thread %u waited for others in vain\n", blockIdx.x, threadIdx.x);
+  asm volatile("trap;");
+}
 // Nanoseconds.
 static __device__ __forceinline__ unsigned long long rnnc_globaltimer() {
   unsigned long long time;

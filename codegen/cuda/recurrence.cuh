@@ -40,6 +40,24 @@ struct rnnc_units {
   }
 };
 
+// What loops that wait for other blocks call. With a watchdog, they do not wait forever.
+class rnnc_patience {
+ public:
+  __device__ __forceinline__ void wait() {
+    if constexpr (kWatchdogSeconds != 0) {
+      const unsigned long long now = rnnc_globaltimer();
+      if (since_ == 0) since_ = now;
+      if (now - since_ > kWatchdogSeconds * 1000000000ull) {
+        rnnc_give_up();
+      }
+    }
+    rnnc_spin_pause();
+  }
+
+ private:
+  unsigned long long since_ = 0;
+};
+
 // Whether some value in the word is still what memory was filled with: a NaN that nothing computed
 // is stored as (rnnc_exchange).
 template <int ValueBytes>
@@ -220,6 +238,7 @@ class rnnc_resident_product {
     }
     if (Exchanged && fresh) {
       bool waits;
+      rnnc_patience patience;
       do {
         waits = false;
 #pragma unroll
@@ -236,7 +255,7 @@ class rnnc_resident_product {
             }
           }
         }
-        if (waits) rnnc_spin_pause();
+        if (waits) patience.wait();
       } while (waits);
     }
     rnnc_sync_warp();
@@ -466,6 +485,7 @@ struct rnnc_part {
       parts[i][0] = parts[i][1] = 0;
       if (inside && block < Blocks) rnnc_poll<8>(from + block * 2, parts[i]);
     }
+    rnnc_patience patience;
     do {
       waits = false;
 #pragma unroll
@@ -474,7 +494,7 @@ struct rnnc_part {
         rnnc_poll<8>(from + (first + i * Lanes) * 2, parts[i]);
         waits = true;
       }
-      if (waits) rnnc_spin_pause();
+      if (waits) patience.wait();
     } while (waits);
   }
 };

@@ -31,7 +31,11 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
                          .threads = static_cast<uint32_t>(32 * tile.warps),
                          .shared_bytes = static_cast<uint32_t>(layout.shared_bytes()),
                          .blocks = static_cast<uint32_t>(tile.groups * tile.blocks)});
-      if (code_.empty()) code_ += kCudaRecurrence;
+      if (code_.empty()) {
+        code_ += fmt::format("\nconstexpr unsigned long long kWatchdogSeconds = {};\n",
+                             RNNC_WATCHDOG_SECONDS);
+        code_ += kCudaRecurrence;
+      }
       code_ += '\n';
       code_ += emit_recurrence_kernel(plan, tile, layout, name);
     }

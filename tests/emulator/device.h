@@ -286,6 +286,9 @@ static inline void rnnc_sync_warp() {
 static inline void rnnc_bar_sync(int id, int threads) {
   rnnc::emulator::machine->sync_block(static_cast<unsigned>(id), static_cast<unsigned>(threads));
 }
+[[noreturn]] static inline void rnnc_give_up() {
+  __builtin_trap();
+}
 static inline unsigned long long rnnc_globaltimer() {
   return rnnc::emulator::machine->nanoseconds();
 }
