@@ -28,7 +28,7 @@ measure() {
 measure_ladder() { # DTYPE
   local options=(--device cuda --dtype "${1/tf32/f32}" --seconds 0.3)
   [ "$1" = tf32 ] && options+=(--tf32)
-  measure "$bin/rnnc" bench ladder "${options[@]}" --json "$scratch/ladder_$1.json" \
+  measure "$bin/rnnc" bench ladder --resident "${options[@]}" --json "$scratch/ladder_$1.json" \
     --svg "$out/ladder_$1.svg"
   measure "$bin/cudnn_rnn" "LSTM:4:512:64:100:$1" "LSTM:4:256:64:50:$1" >"$scratch/cudnn_$1.jsonl"
 }

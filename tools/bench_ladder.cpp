@@ -40,8 +40,8 @@ struct Rung {
   bool graphs = false;  // GPU: replayed as graphs from here on
 };
 
-std::vector<Rung> rungs() {
-  return {
+std::vector<Rung> rungs(bool resident) {
+  std::vector<Rung> result = {
       {"naive", {}},
       {"clean up", {Pass::Simplify, Pass::Fold, Pass::Cse, Pass::DeadCode}},
       {"hoist", {Pass::Hoist}},
@@ -54,6 +54,8 @@ std::vector<Rung> rungs() {
       {"wavefront", {Pass::Wavefront}},
       {"reuse", {Pass::Reuse}},
   };
+  if (resident) result.push_back({"resident", {Pass::Resident}});
+  return result;
 }
 
 struct Network {
@@ -69,6 +71,7 @@ struct Options {
   std::string network = "both";
   BenchOptions bench;
   std::string svg;
+  bool resident = false;
 };
 
 /// Of the table: a rung, measured.
@@ -159,13 +162,14 @@ Status measure_row(const Network& network, const BenchOptions& options,
   return {};
 }
 
-Result<Ladder> climb(const Network& network, const BenchOptions& options, Progress& progress) {
+Result<Ladder> climb(const Network& network, const Options& of, Progress& progress) {
+  const BenchOptions& options = of.bench;
   CompileOptions compile = compile_options(options);
   compile.passes = PassSet::none();
   compile.graphs = false;
   std::vector<Row> rows;
   std::optional<Reference> reference;
-  for (const Rung& rung : rungs()) {
+  for (const Rung& rung : rungs(of.resident)) {
     if (rung.graphs && compile.device.kind == Device::Kind::cpu) continue;
     progress.phase(fmt::format("{}: {}", network.title, rung.name));
     for (const Pass pass : rung.passes) compile.passes = compile.passes.with(pass);
@@ -275,7 +279,7 @@ Status run_ladders(const std::vector<Network>& networks, const Options& options)
   std::vector<Ladder> ladders;
   for (const Network& network : networks) {
     Progress progress;
-    Result<Ladder> ladder = climb(network, options.bench, progress);
+    Result<Ladder> ladder = climb(network, options, progress);
     progress.stop();
     if (!ladder) return tl::unexpected(ladder.error());
     if (options.bench.json != "-") {
@@ -374,6 +378,8 @@ void add_ladder(CLI::App& bench, int& exit_code) {
   add_bench_options(*command, options->bench);
   command->add_option("--svg", options->svg, "Draw the ladder as bars into this file")
       ->type_name("FILE");
+  command->add_flag("--resident", options->resident,
+                    "One more rung: weights of recurrences stay on the chip (GPUs)");
   command->footer(
       "The naive plan has one product per gate and step, one kernel per operation, one stream, no\n"
       "graph, and nothing waits for the host. Speedups are over it; gains over the rung before.\n"
