@@ -298,7 +298,7 @@ def time_rnnc(arguments, cell):
         [f"examples/cells/{cell.file}", "--cell", cell.name],
         {"I": arguments.hidden, "H": arguments.hidden},
         {"device": "cuda", "dtype": "bf16", "batch": arguments.batch, "steps": arguments.steps}
-        | {"runs": arguments.runs},
+        | {"runs": arguments.runs, "passes": arguments.passes},
     )
     return result["microseconds_per_step"]
 
@@ -364,6 +364,7 @@ def check(arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
+    parser.add_argument("--passes", default="standard", help="rnnc's; all: resident weights too")
     parser.add_argument("--cell", nargs="+", choices=CELLS, default=list(CELLS))
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--hidden", type=int, default=1024)
@@ -392,6 +393,7 @@ def main():
         "hidden": arguments.hidden,
         "steps": arguments.steps,
         "dtype": "bf16",
+        "passes": arguments.passes,
     }
     print(", ".join(f"{name} {value}" for name, value in header.items()))
     rows = []
