@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # All measures on a GPU in one go: the ladders, cuDNN on the same networks, cells beside torch.compile
-# and JAX, and bandwidth; the CPU comparison only if it is named. Needs built programs, `rnnc` and
+# and JAX, and bandwidth; resident recurrences and the CPU comparison only if they are named. Needs built programs, `rnnc` and
 # `cudnn_rnn`, in BIN_DIR, NVRTC, cuBLASLt and cuDNN on the library path, and python3 with torch and
 # jax (onnxruntime for the CPU).
 set -uo pipefail
 if [ $# -lt 2 ]; then
-  echo "usage: bench/gpu_measures.sh BIN_DIR OUT_DIR [PART...]   (parts: ladder cells bandwidth cpu)" >&2
+  echo "usage: bench/gpu_measures.sh BIN_DIR OUT_DIR [PART...]   (parts: ladder cells bandwidth resident cpu)" >&2
   exit 2
 fi
 mkdir -p "$2" || exit 1
@@ -44,6 +44,11 @@ measure_ladder() { # DTYPE
   if [[ $parts == *" bandwidth "* ]]; then
     measure python3 bench/elementwise_bandwidth.py --rnnc "$bin/rnnc" \
       --json "$scratch/elementwise_bandwidth.json"
+  fi
+  if [[ $parts == *" resident "* ]]; then
+    measure python3 bench/tiles.py --rnnc "$bin/rnnc" --json "$out/tiles.json"
+    measure python3 bench/cells_peers.py --rnnc "$bin/rnnc" --passes all \
+      --json "$out/cells_peers_resident.json"
   fi
   if [[ $parts == *" cpu "* ]]; then # on two processors of a machine that does nothing else
     measure taskset -c 0,1 python3 bench/cpu_compare.py --rnnc "$bin/rnnc" --rounds 3 \

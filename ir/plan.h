@@ -310,6 +310,9 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps);
 /// bytes per step.
 int64_t byte_size(const Plan& plan, const Buffer& buffer);
 
+/// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers".
+std::string to_string(const RecurrenceTile& tile);
+
 /// The plan as text, for `rnnc emit --as plan` and tests.
 std::string to_string(const Plan& plan);
 

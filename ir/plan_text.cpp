@@ -254,12 +254,7 @@ class Printer {
   }
 
   std::string launch_text(const RecurrenceLaunch& launch) const {
-    const RecurrenceTile& tile = launch.tile;
-    std::string text = fmt::format(
-        "resident on {} x {} blocks of {} warps, {} rows at once, units {}, weights in {} "
-        "registers",
-        tile.groups, tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "),
-        tile.weight_registers);
+    std::string text = "resident on " + to_string(launch.tile);
     for (const FusedLaunch& phase : launch.phases) text += "\n      " + launch_text(phase, 6);
     return text;
   }
@@ -305,6 +300,12 @@ class Printer {
 };
 
 }  // namespace
+
+std::string to_string(const RecurrenceTile& tile) {
+  return fmt::format(
+      "{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers", tile.groups,
+      tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "), tile.weight_registers);
+}
 
 std::string to_string(const Plan& plan) {
   return Printer(plan).print();

@@ -94,7 +94,7 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   });
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
-    run("resident", [&] { return run_resident(plan, options.machine); });
+    run("resident", [&] { return run_resident(plan, options.machine, options.tile_rank); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) run("wavefront", [&] { return run_wavefront(plan); });

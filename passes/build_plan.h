@@ -9,6 +9,8 @@
 
 namespace rnnc {
 
+inline constexpr int64_t kMostTileRank = 99;
+
 struct PlanOptions {
   DType dtype = DType::f32;
   int64_t batch = 1;
@@ -19,6 +21,7 @@ struct PlanOptions {
   bool tf32 = false;     // f32: products may round their operands to TF32
   PassSet passes = PassSet::standard();
   Machine machine = {};
+  int64_t tile_rank = 0;  // of resident recurrences: passes/recurrence_tiles.h
   PassObserver observer = {};
 };
 

@@ -95,10 +95,11 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
       const bool loaded = !argument.written && !argument.product;
       if (loaded && is_written(plan, phases, launch.accesses[i].buffer)) ++phase.carried;
     }
-    for (size_t i = 0; i < kernel.body.size(); ++i) {
-      if (kernel.body[i].kind == Instruction::Kind::Reduce) ++phase.reductions;
+    phase.reductions =
+        std::ranges::count(kernel.body, Instruction::Kind::Reduce, &Instruction::kind);
+    for (const int level : reduction_levels(kernel)) {
+      phase.levels = std::max<int64_t>(phase.levels, level);
     }
-    phase.levels = std::ranges::max(reduction_levels(kernel));
     if (phase.levels > 0) phase.carried += kValuesInWaiting;
     for (const FusedLaunch::Product& product : launch.products) {
       phase.segments = std::lcm(phase.segments, product.blocks);
@@ -141,13 +142,14 @@ class TileProblem {
     require();
   }
 
-  Result<RecurrenceTile> solve() const {
+  Result<RecurrenceTile> solve(int64_t rank) const {
     const Result<Ranking> ranking = problem_.solve(
         {.cost = [this](const Solution& s) { return static_cast<double>(s.value(time_)); },
          .lower_bound =
-             [this](const Box& box) { return static_cast<double>(box.value(time_).least); }});
+             [this](const Box& box) { return static_cast<double>(box.value(time_).least); },
+         .most = static_cast<size_t>(rank) + 1});
     if (!ranking) return tl::unexpected(ranking.error());
-    const Solution& best = ranking->best.front();
+    const Solution& best = ranking->best.back();
     RecurrenceTile tile;
     tile.groups = best[groups_];
     tile.blocks = best.value(blocks_);
@@ -342,9 +344,9 @@ class TileProblem {
 }  // namespace
 
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine) {
+                                              const Machine& machine, int64_t rank) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
-  return TileProblem(plan, phases, machine).solve();
+  return TileProblem(plan, phases, machine).solve(rank);
 }
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {

@@ -29,8 +29,8 @@ constexpr double kMuchSlower = 3;
 
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, size_t stage)
-      : plan_(plan), machine_(machine), stage_(plan.stages[stage]) {}
+  Resident(Plan& plan, const Machine& machine, int64_t tile_rank, size_t stage)
+      : plan_(plan), machine_(machine), tile_rank_(tile_rank), stage_(plan.stages[stage]) {}
 
   Status run() {
     RecurrenceLaunch recurrence;
@@ -42,7 +42,8 @@ class Resident {
     if (!phases) return tl::unexpected(phases.error());
     recurrence.phases = *std::move(phases);
     give_addresses(recurrence);
-    Result<RecurrenceTile> tile = choose_recurrence_tile(plan_, recurrence.phases, machine_);
+    Result<RecurrenceTile> tile =
+        choose_recurrence_tile(plan_, recurrence.phases, machine_, tile_rank_);
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
     add_partials(recurrence);
@@ -85,6 +86,7 @@ class Resident {
 
   Plan& plan_;
   const Machine& machine_;
+  int64_t tile_rank_;
   Stage& stage_;
 };
 
@@ -124,13 +126,13 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine) {
+bool run_resident(Plan& plan, const Machine& machine, int64_t tile_rank) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
     Plan trial = plan;
-    if (Status status = Resident(trial, machine, i).run(); !status) {
+    if (Status status = Resident(trial, machine, tile_rank, i).run(); !status) {
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }

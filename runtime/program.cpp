@@ -37,6 +37,9 @@ Status check_options(const CompileOptions& options) {
   }
   if (options.threads < 0) return fail("threads must be 0 or more, got {}", options.threads);
   if (options.chunk < 0) return fail("chunk must be 0 or more, got {}", options.chunk);
+  if (options.tile_rank < 0 || options.tile_rank > kMostTileRank) {
+    return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);
+  }
   return {};
 }
 
@@ -294,7 +297,8 @@ Result<Plan> Program::Impl::make_plan(int64_t batch, int64_t max_steps,
                                          .resets = features.resets,
                                          .tf32 = options.allow_tf32,
                                          .passes = options.passes,
-                                         .machine = backend->machine()});
+                                         .machine = backend->machine(),
+                                         .tile_rank = options.tile_rank});
   if (!plan || options.device.kind != Device::Kind::cpu) return plan;
   const Status fits =
       check_host_memory(fmt::format("{} at batch {} needs", quote(signature.name), batch),

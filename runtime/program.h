@@ -45,6 +45,9 @@ struct CompileOptions {
   PassSet passes = PassSet::standard();
   /// GPU: launches of a chunk are captured once and replayed. Off for comparison.
   bool graphs = true;
+  /// GPU, resident recurrences: how their work lies on the GPU. 0: as the cost model likes best;
+  /// more: so many places behind that, for comparison.
+  int64_t tile_rank = 0;
 };
 
 /// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "passes/build_plan.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -17,6 +18,7 @@ struct Options {
   PassSet passes = PassSet::standard();
   bool no_graphs = false;
   bool compile = false;
+  int64_t tile_rank = 0;
 };
 
 nlohmann::json header(const Options& options, const Graph& graph) {
@@ -29,6 +31,18 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"steps", options.shape.steps},
           {"passes", options.passes.to_string()},
           {"graphs", !options.no_graphs}};
+}
+
+/// Of resident recurrences, in words.
+std::vector<std::string> tiles_of(const Plan& plan) {
+  std::vector<std::string> tiles;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
+      if (recurrence != nullptr) tiles.push_back(to_string(recurrence->tile));
+    }
+  }
+  return tiles;
 }
 
 Status report_steps(const Options& options, const Graph& graph, const BenchProgram& bench,
@@ -51,7 +65,8 @@ Status report_steps(const Options& options, const Graph& graph, const BenchProgr
                {"runs", measured.runs},
                {"predicted_microseconds_per_step", predicted},
                {"floor_microseconds_per_step", floor},
-               {"launches_per_call", prediction.launches}});
+               {"launches_per_call", prediction.launches},
+               {"tiles", tiles_of(bench.plan)}});
   return write_json(options.bench, json);
 }
 
@@ -91,6 +106,7 @@ Status bench_graph(const Options& options, const Graph& graph) {
   CompileOptions compile = compile_options(options.bench);
   compile.passes = options.passes;
   compile.graphs = !options.no_graphs;
+  compile.tile_rank = options.tile_rank;
   if (options.compile) return bench_compile(options, graph, compile);
   Progress progress;
   progress.phase("measuring");
@@ -128,6 +144,12 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_shape(*command, options->shape);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
+  command
+      ->add_option("--tile-rank", options->tile_rank,
+                   "Resident recurrences: not the best tile by the cost model, but one so many "
+                   "places behind it")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(int64_t{0}, kMostTileRank));
   command->add_flag("--no-graphs", options->no_graphs, "Launch kernels one by one on a GPU");
   command->add_flag("--compile", options->compile,
                     "Measure compiling instead, cold and from the kernel cache");

@@ -137,7 +137,8 @@ Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& opt
                                          .max_steps = shape.steps,
                                          .tf32 = options.allow_tf32,
                                          .passes = options.passes,
-                                         .machine = machine});
+                                         .machine = machine,
+                                         .tile_rank = options.tile_rank});
   if (!plan) return tl::unexpected(plan.error());
   return BenchProgram{std::move(*program), std::move(*plan), std::move(machine)};
 }

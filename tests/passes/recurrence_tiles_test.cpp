@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "ir/plan_touches.h"
 
@@ -288,6 +289,20 @@ TEST(RecurrenceTiles, TheBestOfAllThatFit) {
   }
   EXPECT_GT(found, kTrials / 4);
   EXPECT_LT(found, kTrials);
+}
+
+TEST(RecurrenceTiles, BehindTheBestAreOthersAndNoFaster) {
+  const Subject subject = lstm(DType::bf16, 16, 1024);
+  double last = 0;
+  std::set<std::string> seen;
+  for (const int64_t rank : {0, 1, 2, 3}) {
+    RecurrenceLaunch launch = subject.launch;
+    launch.tile = *choose_recurrence_tile(subject.plan, launch.phases, h200_machine(), rank);
+    EXPECT_TRUE(seen.insert(to_string(launch.tile)).second) << to_string(launch.tile);
+    const double step = time_of(subject.plan, launch, h200_machine()).step;
+    EXPECT_GE(step, last);
+    last = step;
+  }
 }
 
 }  // namespace
