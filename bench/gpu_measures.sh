@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # All measures on a GPU in one go: the ladders, cuDNN on the same networks, cells beside torch.compile
-# and JAX, and bandwidth; resident recurrences and the CPU comparison only if they are named. Needs built programs, `rnnc` and
-# `cudnn_rnn`, in BIN_DIR, NVRTC, cuBLASLt and cuDNN on the library path, and python3 with torch and
-# jax (onnxruntime for the CPU).
+# and JAX, and bandwidth; resident recurrences and the CPU comparison only if they are named. Needs
+# built programs, `rnnc` and `cudnn_rnn`, in BIN_DIR, NVRTC, cuBLASLt and cuDNN on the library path,
+# and python3 with torch and jax (onnxruntime for the CPU).
 set -uo pipefail
 if [ $# -lt 2 ]; then
   echo "usage: bench/gpu_measures.sh BIN_DIR OUT_DIR [PART...]   (parts: ladder cells bandwidth resident cpu)" >&2
