@@ -101,6 +101,9 @@ TEST(Program, RefusesWhatCannotBeCompiled) {
   bad = options();
   bad.chunk = -1;
   EXPECT_EQ(compile_problem(bad), "chunk must be 0 or more, got -1");
+  bad = options();
+  bad.tile_rank = 100;
+  EXPECT_EQ(compile_problem(bad), "tile_rank must be 0 to 99, got 100");
 }
 
 TEST(Program, RefusesShapesThatAreNotPrepared) {
