@@ -90,7 +90,7 @@ Status LoadedKernels::find_recurrences(const CudaDevice& device) {
     if (!handle) return tl::unexpected(handle.error());
     recurrence_kernels_.push_back({*handle, shape});
     int resident = 0;  // blocks of a multiprocessor
-    const Status asked = allow_shared_memory(*handle, shape.shared_bytes).and_then([&] {
+    Status asked = allow_shared_memory(*handle, shape.shared_bytes).and_then([&] {
       return check_cuda(
           cudaOccupancyMaxActiveBlocksPerMultiprocessor(
               &resident, *handle, static_cast<int>(shape.threads), shape.shared_bytes),
