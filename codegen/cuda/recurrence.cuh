@@ -158,6 +158,7 @@ class rnnc_resident_product {
           const char* const row =
               base + (static_cast<rnnc_word>(gate / Units) * length + element) * KBytes;
           rnnc_poll_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
+          round(words);
         }
         if (tile(piece, half) < Held) {
 #pragma unroll
@@ -203,6 +204,14 @@ class rnnc_resident_product {
   static __device__ __forceinline__ uint4* spilled(int piece, int half) {
     return reinterpret_cast<uint4*>(rnnc_shared + Spill) +
            ((tile(piece, half) - Held) * 2 + half % 2) * (32 * Warps) + threadIdx.x;
+  }
+
+  // As tensor cores take them: of other bits of f32 they would just cut off the end.
+  static __device__ __forceinline__ void round(unsigned* words) {
+    if constexpr (Engine == rnnc_engine::tf32) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = rnnc_to_tf32(__uint_as_float(words[i]));
+    }
   }
 
   // Weights of gates i and i + 8 of a tile, by `half`.
@@ -269,6 +278,8 @@ class rnnc_resident_product {
       constexpr int kCount = kPieces - First < kAtOnce ? kPieces - First : kAtOnce;
       unsigned left[kCount][kRowTiles][4];
       fetch<RowBytes>(left, First, from, rows, fresh);
+#pragma unroll
+      for (int i = 0; i < kCount * kRowTiles; ++i) round(left[i / kRowTiles][i % kRowTiles]);
 #pragma unroll
       for (int piece = 0; piece < kCount; ++piece) work(First + piece, left[piece]);
       by_pieces<First + kCount, RowBytes>(from, rows, fresh, work);
