@@ -6,16 +6,22 @@ import subprocess
 from pathlib import Path
 
 
-def run_bench(rnnc, words, dims, options):
-    """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`; True stands for a mere flag."""
-    command = [rnnc, "bench", *words, "--json", "-"]
+def rnnc_command(rnnc, words, dims, options):
+    """`rnnc WORDS --dim … --OPTION VALUE …` as a list; True stands for a mere flag."""
+    command = [rnnc, *words]
     for name, value in dims.items():
         command += ["--dim", f"{name}={value}"]
     for name, value in options.items():
         command += [f"--{name}"] if value is True else [f"--{name}", value]
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    return [str(word) for word in command]
+
+
+def run_bench(rnnc, words, dims, options):
+    """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`."""
+    command = rnnc_command(rnnc, ["bench", *words], dims, options | {"json": "-"})
+    result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))}: {result.stderr.strip()}")
+        raise SystemExit(f"{' '.join(command)}: {result.stderr.strip()}")
     return json.loads(result.stdout)
 
 

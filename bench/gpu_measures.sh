@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # All measures on a GPU in one go: the ladders, cuDNN on the same networks, cells beside torch.compile
-# and JAX, and bandwidth; resident recurrences and the CPU comparison only if they are named. Needs
+# and JAX, and bandwidth; recurrences, tiles (resident) and the CPU comparison only if named. Needs
 # built programs, `rnnc` and `cudnn_rnn`, in BIN_DIR, NVRTC, cuBLASLt and cuDNN on the library path,
 # and python3 with torch and jax (onnxruntime for the CPU).
 set -uo pipefail
 if [ $# -lt 2 ]; then
-  echo "usage: bench/gpu_measures.sh BIN_DIR OUT_DIR [PART...]   (parts: ladder cells bandwidth resident cpu)" >&2
+  echo "usage: bench/gpu_measures.sh BIN_DIR OUT_DIR [PART...]   (parts: ladder cells bandwidth recurrences resident cpu)" >&2
   exit 2
 fi
 mkdir -p "$2" || exit 1
@@ -28,7 +28,7 @@ measure() {
 measure_ladder() { # DTYPE
   local options=(--device cuda --dtype "${1/tf32/f32}" --seconds 0.3)
   [ "$1" = tf32 ] && options+=(--tf32)
-  measure "$bin/rnnc" bench ladder --resident "${options[@]}" --json "$scratch/ladder_$1.json" \
+  measure "$bin/rnnc" bench ladder "${options[@]}" --json "$scratch/ladder_$1.json" \
     --svg "$out/ladder_$1.svg"
   measure "$bin/cudnn_rnn" "LSTM:4:512:64:100:$1" "LSTM:4:256:64:50:$1" >"$scratch/cudnn_$1.jsonl"
 }
@@ -45,10 +45,13 @@ measure_ladder() { # DTYPE
     measure python3 bench/elementwise_bandwidth.py --rnnc "$bin/rnnc" \
       --json "$scratch/elementwise_bandwidth.json"
   fi
+  if [[ $parts == *" recurrences "* ]]; then
+    measure python3 bench/recurrences.py --rnnc "$bin/rnnc" --cudnn "$bin/cudnn_rnn" \
+      --json "$out/recurrences.json"
+    measure python3 bench/plot_recurrences.py "$out/recurrences.json"
+  fi
   if [[ $parts == *" resident "* ]]; then
     measure python3 bench/tiles.py --rnnc "$bin/rnnc" --json "$out/tiles.json"
-    measure python3 bench/cells_peers.py --rnnc "$bin/rnnc" --passes all \
-      --json "$out/cells_peers_resident.json"
   fi
   if [[ $parts == *" cpu "* ]]; then # on two processors of a machine that does nothing else
     measure taskset -c 0,1 python3 bench/cpu_compare.py --rnnc "$bin/rnnc" --rounds 3 \

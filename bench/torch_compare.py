@@ -27,25 +27,25 @@ SHAPES = {
 }
 
 
-def time_torch(device, dtype, steps, batch, hidden, repeats):
+def time_torch(device, dtype, steps, batch, hidden, repeats, cell="LSTM", layers=1):
     """Median microseconds per step."""
     torch.manual_seed(1)
-    lstm = nn.LSTM(hidden, hidden).to(device, DTYPES[dtype])
+    module = getattr(nn, cell)(hidden, hidden, layers).to(device, DTYPES[dtype])
     x = torch.rand(steps, batch, hidden, device=device, dtype=DTYPES[dtype]) * 2 - 1
     times = []
     with torch.no_grad():
         for _ in range(5):
-            lstm(x)
+            module(x)
         for _ in range(repeats):
             if device == "cpu":
                 begin = time.perf_counter()
-                lstm(x)
+                module(x)
                 times.append(time.perf_counter() - begin)
             else:
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 torch.cuda.synchronize()
                 begin.record()
-                lstm(x)
+                module(x)
                 end.record()
                 end.synchronize()
                 times.append(begin.elapsed_time(end) / 1e3)

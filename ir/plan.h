@@ -213,13 +213,13 @@ struct RecurrenceTile {
 /// not a vector, at most one step. Where the buffer is Batch, that is the same step or the next.
 ///
 /// Unlike other fused launches, a phase may have no products, and its kernel reductions over the
-/// row. The blocks of a group exchange their parts of these through `partials`: a Chunk buffer of
-/// f32 without history that nothing else touches, of width 2 * tile.blocks * (Reduce instructions
-/// of all phases).
+/// row. What products read of the same launch, and their parts of reductions, the blocks hand to
+/// each other through `exchange` (ir/recurrence_exchange.h): a Chunk buffer of f32 without history
+/// that nothing else touches. At its first steps a product reads the history of its buffer instead.
 struct RecurrenceLaunch {
   std::vector<FusedLaunch> phases;
   RecurrenceTile tile;
-  BufferId partials = kNoBuffer;
+  BufferId exchange = kNoBuffer;
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).

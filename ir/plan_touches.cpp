@@ -71,9 +71,9 @@ std::vector<Touch> in_order(const Plan& plan, const RecurrenceLaunch& launch) {
     const std::vector<Touch> more = in_order(plan, phase);
     result.insert(result.end(), more.begin(), more.end());
   }
-  if (launch.partials != kNoBuffer) {
-    const int64_t width = plan.buffers[launch.partials].width;
-    result.push_back({{.buffer = launch.partials, .stride = width}, width, true});
+  if (launch.exchange != kNoBuffer) {
+    const int64_t width = plan.buffers[launch.exchange].width;
+    result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
   }
   return result;
 }

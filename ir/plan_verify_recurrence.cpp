@@ -1,16 +1,16 @@
 // 1. The tile: sizes that make sense, and blocks enough for all elements of each phase.
-// 2. Room for the parts of reductions, which are of vectors.
+// 2. Room for what blocks exchange; reductions are of vectors.
 // 3. Find what the phases store, in buffers of the program's own.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
 // 5. What kernels load of it are the same elements of the same row.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
+#include "ir/recurrence_exchange.h"
 
 namespace rnnc {
 namespace {
@@ -22,7 +22,7 @@ class RecurrenceVerifier {
 
   Status run() {
     if (Status status = check_tile(); !status) return status;
-    if (Status status = check_partials(); !status) return status;
+    if (Status status = check_exchange(); !status) return status;
     for (const FusedLaunch& phase : launch_.phases) find_stores(phase);
     for (const FusedLaunch& phase : launch_.phases) {
       for (const FusedLaunch::Product& product : phase.products) {
@@ -58,6 +58,7 @@ class RecurrenceVerifier {
         tile.weight_registers < 0) {
       return fail("a tile of nothing");
     }
+    const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
     std::map<int64_t, int64_t> units_of_length;
     for (size_t i = 0; i < launch_.phases.size(); ++i) {
       const int64_t length = kernel_of(launch_.phases[i]).length;
@@ -65,7 +66,7 @@ class RecurrenceVerifier {
       if (units_of_length.emplace(length, units).first->second != units) {
         return fail("phases of {} have different units", length);
       }
-      if (units < 1 || tile.blocks < blocks_for(launch_.phases[i], units)) {
+      if (units < 1 || tile.blocks < blocks_for(length, segments[i], units)) {
         return fail("{} blocks of {} units do not make {} elements", tile.blocks, units, length);
       }
     }
@@ -73,29 +74,24 @@ class RecurrenceVerifier {
   }
 
   /// No block of the launch has elements of two blocks of a weight.
-  int64_t blocks_for(const FusedLaunch& phase, int64_t units) const {
-    int64_t segments = 1;
-    for (const FusedLaunch::Product& product : phase.products) {
-      segments = std::lcm(segments, product.blocks);
-    }
-    const int64_t segment = kernel_of(phase).length / segments;
-    return segments * ((segment + units - 1) / units);
+  static int64_t blocks_for(int64_t length, int64_t segments, int64_t units) {
+    return segments * ((length / segments + units - 1) / units);
   }
 
-  // ---- Reductions ----
+  // ---- The exchange ----
 
-  Status check_partials() const {
-    const int64_t reductions = count_reductions(plan_, launch_);
-    if (reductions == 0) {
-      if (launch_.partials == kNoBuffer) return {};
-      return fail("parts of reductions, and no reduction");
+  Status check_exchange() const {
+    const int64_t width = exchange_width(plan_, launch_);
+    if (width == 0) {
+      if (launch_.exchange == kNoBuffer) return {};
+      return fail("an exchange of nothing");
     }
-    if (launch_.partials >= plan_.buffers.size()) return fail("no place for parts of reductions");
-    const Buffer& partials = plan_.buffers[launch_.partials];
-    if (partials.extent != Extent::Chunk || partials.history != 0 || partials.dtype != DType::f32 ||
-        partials.placement == Placement::Caller ||
-        partials.width != 2 * launch_.tile.blocks * reductions) {
-      return fail("{} cannot hold the parts of {} reductions", partials.name, reductions);
+    if (launch_.exchange >= plan_.buffers.size()) return fail("no place for what blocks exchange");
+    const Buffer& exchange = plan_.buffers[launch_.exchange];
+    if (exchange.extent != Extent::Chunk || exchange.history != 0 || exchange.dtype != DType::f32 ||
+        exchange.placement == Placement::Caller || exchange.width != width) {
+      return fail("{} cannot hold the {} words of a row that blocks exchange", exchange.name,
+                  width);
     }
     for (const FusedLaunch& phase : launch_.phases) {
       const Kernel& kernel = kernel_of(phase);
@@ -106,8 +102,8 @@ class RecurrenceVerifier {
         }
       }
       for (const Touch& touch : touches(plan_, phase)) {
-        if (touch.access.buffer == launch_.partials) {
-          return fail("{} is for parts of reductions alone", partials.name);
+        if (touch.access.buffer == launch_.exchange) {
+          return fail("{} is for what blocks exchange alone", exchange.name);
         }
       }
     }
@@ -151,10 +147,16 @@ class RecurrenceVerifier {
     }
     const auto column = [](const Store& store) { return store.access.column; };
     std::ranges::sort(stores, {}, column);
-    for (size_t i = 1; i < stores.size(); ++i) {
-      if (column(stores[i - 1]) + stores[i - 1].count > column(stores[i])) {
+    int64_t end = left.column;
+    for (const Store& store : stores) {
+      if (column(store) < end && &store != stores.data()) {
         return fail("{} is stored twice where products read it", name_of(left));
       }
+      if (column(store) > end) break;
+      end = column(store) + store.count;
+    }
+    if (end < left.column + product.k * product.blocks) {
+      return fail("products read more of {} than is stored", name_of(left));
     }
     return {};
   }

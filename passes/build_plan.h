@@ -19,7 +19,7 @@ struct PlanOptions {
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
   bool tf32 = false;     // f32: products may round their operands to TF32
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   Machine machine = {};
   int64_t tile_rank = 0;  // of resident recurrences: passes/recurrence_tiles.h
   PassObserver observer = {};

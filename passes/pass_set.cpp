@@ -42,13 +42,13 @@ std::vector<std::string_view> split(std::string_view text) {
 Result<Pass> find_pass(std::string_view name) {
   const auto* found = std::ranges::find(kPasses, name, &PassInfo::name);
   if (found != std::end(kPasses)) return found->pass;
-  const bool whole = name == "all" || name == "standard" || name == "none";
+  const bool whole = name == "all" || name == "none";
   if (whole) return fail("{} stands alone", quote(name));
   std::string names;
   for (const PassInfo& info : kPasses) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", info.name);
   }
-  return fail("no pass is called {}: there are {}, and `all`, `standard` and `none` of them",
+  return fail("no pass is called {}: there are {}, and `all` and `none` of them",
               quote(name), names);
 }
 
@@ -60,11 +60,10 @@ std::span<const PassInfo> all_passes() {
 
 Result<PassSet> PassSet::parse(std::string_view text) {
   if (text == "all") return all();
-  if (text == "standard") return standard();
   if (text == "none") return none();
   const std::vector<std::string_view> words = split(text);
   const bool leaves_out = words.front().starts_with('-');
-  PassSet set = leaves_out ? standard() : none();
+  PassSet set = leaves_out ? all() : none();
   for (std::string_view word : words) {
     if (word.starts_with('-') != leaves_out) {
       return fail(
@@ -81,7 +80,6 @@ Result<PassSet> PassSet::parse(std::string_view text) {
 
 std::string PassSet::to_string() const {
   if (*this == all()) return "all";
-  if (*this == standard()) return "standard";
   if (*this == none()) return "none";
   std::string text;
   for (const PassInfo& info : kPasses) {

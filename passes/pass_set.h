@@ -38,19 +38,18 @@ std::span<const PassInfo> all_passes();
 
 class PassSet {
  public:
+  /// What is on unless said otherwise.
   static constexpr PassSet all() { return PassSet((1U << kPassCount) - 1); }
-  /// What is on unless said otherwise: all but Resident.
-  static constexpr PassSet standard() { return all().without(Pass::Resident); }
   static constexpr PassSet none() { return PassSet(0); }
-  /// "all", "standard", "none", or names with commas between: "hoist,merge" is just these,
-  /// "-merge,-fuse" the standard ones but these. The error names the word that is no pass and lists
+  /// "all", "none", or names with commas between: "hoist,merge" is just these, "-merge,-fuse" all but
+  /// these. The error names the word that is no pass and lists
   /// those there are.
   static Result<PassSet> parse(std::string_view text);
 
   constexpr bool has(Pass pass) const { return (bits_ >> static_cast<unsigned>(pass) & 1U) != 0; }
   constexpr PassSet with(Pass pass) const { return PassSet(bits_ | bit(pass)); }
   constexpr PassSet without(Pass pass) const { return PassSet(bits_ & ~bit(pass)); }
-  /// Names with commas between, "all", "standard" or "none"; `parse` takes it back.
+  /// Names with commas between, "all" or "none"; `parse` takes it back.
   std::string to_string() const;
   friend constexpr auto operator<=>(const PassSet&, const PassSet&) = default;
 

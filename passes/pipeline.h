@@ -8,7 +8,7 @@
 namespace rnnc {
 
 struct PipelineOptions {
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
   PassObserver observer = {};

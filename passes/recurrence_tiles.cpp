@@ -12,10 +12,10 @@
 #include <bit>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
+#include "ir/recurrence_exchange.h"
 #include "passes/integer_problem.h"
 
 namespace rnnc {
@@ -31,20 +31,25 @@ constexpr int64_t kThreadsOfWarp = 32;
 constexpr int64_t kBytesOfWord = 4;
 constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
 constexpr int64_t kMostRegisters = 255;  // of a thread
-constexpr int64_t kOtherRegisters = 60;  // addresses, counters, one element's arithmetic
+constexpr int64_t kOtherRegisters = 52;  // addresses, counters, one element's arithmetic
+constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
+constexpr int64_t kMostInvariants = 8;   // of an element, in registers
+constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
-constexpr int64_t kValuesInWaiting = 16;   // of an element, for a reduction
+constexpr int64_t kValuesInWaiting = 18;   // of an element, for a reduction
 constexpr int64_t kBytesOfPart = 8;        // of a reduction
 
 // ---- The model of time ----
 
-constexpr double kTensorShare = 0.3;         // of the machine's rate of products, with tensor cores
+constexpr double kTensorShare = 0.8;         // of the machine's rate of products, with tensor cores
 constexpr double kExactShare = 0.84;         // and without
 constexpr double kLeastExchange = 0.55;      // of the time in which all units exchange: that of two
 constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
-constexpr double kElementwiseSeconds = 1.5e-7;  // of the rows at once
-constexpr double kTicks = 1e15;                 // of a second: time is counted in whole ones
+constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
+constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
+constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
+constexpr double kTicks = 1e15;               // of a second: time is counted in whole ones
 
 int64_t ticks(double seconds) {
   return std::llround(seconds * kTicks);
@@ -69,8 +74,9 @@ struct ProductShape {
 struct PhaseShape {
   int64_t length = 0;
   int64_t segments = 1;  // parts of the length of which no block has elements of two
-  int64_t carried = 0;   // values of an element that an earlier phase or step has made, or that
-                         // wait for a reduction
+  int64_t fixed = 0;     // values of an element that are the same at every step
+  int64_t kept = 0;      // values of an element from step to step
+  int64_t loaded = 0;    // a pass before they are needed
   int64_t reductions = 0;
   int64_t levels = 0;  // of them: exchanges
   std::vector<ProductShape> products;
@@ -86,23 +92,27 @@ bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId 
 
 std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases) {
   std::vector<PhaseShape> shapes;
+  const std::vector<int64_t> segments = phase_segments(plan, phases);
   for (const FusedLaunch& launch : phases) {
     const Kernel& kernel = plan.kernels[launch.kernel];
     PhaseShape& phase = shapes.emplace_back();
     phase.length = kernel.length;
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
-      const bool loaded = !argument.written && !argument.product;
-      if (loaded && is_written(plan, phases, launch.accesses[i].buffer)) ++phase.carried;
+      if (argument.written || argument.product) continue;
+      const BufferId buffer = launch.accesses[i].buffer;
+      const bool is_fixed = plan.buffers[buffer].extent == Extent::Invariant;
+      ++(is_fixed ? phase.fixed : is_written(plan, phases, buffer) ? phase.kept : phase.loaded);
     }
     phase.reductions =
         std::ranges::count(kernel.body, Instruction::Kind::Reduce, &Instruction::kind);
     for (const int level : reduction_levels(kernel)) {
       phase.levels = std::max<int64_t>(phase.levels, level);
     }
-    if (phase.levels > 0) phase.carried += kValuesInWaiting;
+    if (phase.fixed > kMostInvariants) phase.fixed = 0;
+    if (phase.levels > 0) phase.kept += kValuesInWaiting;
+    phase.segments = segments[shapes.size() - 1];
     for (const FusedLaunch::Product& product : launch.products) {
-      phase.segments = std::lcm(phase.segments, product.blocks);
       phase.products.push_back({product.members,
                                 product.k * static_cast<int64_t>(size_of(plan.dtype)),
                                 product.blocks, is_written(plan, phases, product.left.buffer)});
@@ -213,9 +223,9 @@ class TileProblem {
   void add_memory() {
     const bool exact = engine_ == Engine::Exact;
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
-    IntegerExpression sums = 0;  // registers of a product's results
-    IntegerExpression left = 0;  // and of what it reads
-    IntegerExpression carried = 0;
+    IntegerExpression sums = 0;          // registers of a product's results
+    IntegerExpression left = 0;          // and of what it reads
+    IntegerExpression values = 0;        // of elements
     IntegerExpression partial_sums = 0;  // columns, of the products of a phase
     IntegerExpression most_pieces = 0;
     int64_t most_reductions = 0;
@@ -225,16 +235,19 @@ class TileProblem {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
         weight_words_ = weight_words_ + kWordsOfTile * across * along;
-        sums = max(sums, exact ? 2 * across * rows_ : 4 * across * row_tiles);
-        left = max(left, exact ? 4 * row_tiles * min(along, 8) : min(4 * row_tiles * along, 64));
+        sums = max(sums, exact ? 2 * kRowsAdded * across : 4 * across * row_tiles);
+        left = max(left, min(4 * row_tiles * along, 64));
         columns = columns + kGatesOfTile * across + kPadding;
         most_pieces = max(most_pieces, along);
       }
       partial_sums = max(partial_sums, columns);
       most_reductions = std::max(most_reductions, phases_[i].reductions);
-      carried = carried + phases_[i].carried * passes_ * ceil_div(units_[i] * rows_, threads_);
+      const IntegerExpression span = min(units_[i], kMostSpan);
+      const IntegerExpression elements = span * ceil_div(units_[i] * rows_, span * threads_);
+      const IntegerExpression loaded = 2 * phases_[i].loaded;
+      values = values + phases_[i].fixed * span + (phases_[i].kept * passes_ + loaded) * elements;
     }
-    registers_ = sums + left + carried + kOtherRegisters;
+    registers_ = sums + left + values + kOtherRegisters;
     shared_bytes_ =
         2 * warps_ * rows_ * partial_sums * kBytesOfWord + most_reductions * kBytesOfPart * rows_;
     if (exact) {
@@ -269,8 +282,11 @@ class TileProblem {
         const IntegerExpression k = pieces(product) * warps_ * (kBytesOfTile / element_bytes_);
         if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
         exchanged = exchanged || product.exchanged;
+        const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
+        const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
         time_ = time_ + group_rows_ * (product.k_bytes * read) +
-                gates * passes_ * rows_ * k * multiply +
+                row_tiles * pieces(product) * ticks(kPieceSeconds) +
+                passes_ * warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
                 group_rows_ * gates * warps_ * (8 * shared);
       }
       time_ = time_ + passes_ * ticks(kElementwiseSeconds);

@@ -1,7 +1,8 @@
 // For each stage that runs a recurrence of class Block or Dense step by step, on a copy of the
 // plan:
 // 1. Its launches become phases (passes/recurrence_phases.h).
-// 2. Values of one step that products read become chunks: each step of them gets a fresh address.
+// 2. Values of one step that products read become chunks: no step's are stored where others are
+// read.
 // 3. Choose a tile (passes/recurrence_tiles.h), and check that what the phases hand to each other
 //    can go the ways that a RecurrenceLaunch has.
 // 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
@@ -12,10 +13,10 @@
 #include <set>
 #include <utility>
 
-#include "ir/kernel_facts.h"
 #include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
+#include "ir/recurrence_exchange.h"
 #include "passes/cost.h"
 #include "passes/recurrence_phases.h"
 #include "passes/recurrence_tiles.h"
@@ -46,7 +47,7 @@ class Resident {
         choose_recurrence_tile(plan_, recurrence.phases, machine_, tile_rank_);
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
-    add_partials(recurrence);
+    add_exchange(recurrence);
     const double step = time_of(plan_, recurrence, machine_).step;
     if (step > kMuchSlower * launches) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
@@ -73,15 +74,12 @@ class Resident {
     }
   }
 
-  /// Where blocks exchange their parts of reductions.
-  void add_partials(RecurrenceLaunch& recurrence) {
-    const int64_t reductions = count_reductions(plan_, recurrence);
-    if (reductions == 0) return;
-    recurrence.partials = static_cast<BufferId>(plan_.buffers.size());
-    plan_.buffers.push_back({.name = "parts of reductions",
-                             .dtype = DType::f32,
-                             .extent = Extent::Chunk,
-                             .width = 2 * recurrence.tile.blocks * reductions});
+  void add_exchange(RecurrenceLaunch& recurrence) {
+    const int64_t width = exchange_width(plan_, recurrence);
+    if (width == 0) return;
+    recurrence.exchange = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back(
+        {.name = "exchange", .dtype = DType::f32, .extent = Extent::Chunk, .width = width});
   }
 
   Plan& plan_;
@@ -99,7 +97,7 @@ void remove_unused_temporaries(Plan& plan) {
       for (Launch& launch : stage.launches) {
         for_each_access(launch, visit_access);
         auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence != nullptr && recurrence->partials != kNoBuffer) visit(recurrence->partials);
+        if (recurrence != nullptr && recurrence->exchange != kNoBuffer) visit(recurrence->exchange);
       }
     }
     for (StatePlan& state : plan.states) {

@@ -23,6 +23,9 @@ class Executable {
   /// as instead is settled already); `workspace` is aligned to 256 bytes and holds
   /// `workspace_bytes(plan, steps)`. `run_once`: run the Once stages first.
   virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
+  /// Why the device cannot run the plan's resident recurrences, for people; then nothing else may
+  /// be asked of this. Empty: it can.
+  virtual std::string refusal() const { return ""; }
 };
 
 class Backend {
@@ -31,6 +34,8 @@ class Backend {
   virtual Result<std::unique_ptr<Executable>> prepare(Plan plan) = 0;
   /// For the cost model of the plans made for it.
   virtual Machine machine() const = 0;
+  /// All of device, driver and compiler that decides how fast a plan is.
+  virtual std::string identity() const { return machine().name; }
 
   /// Memory of the device, for the convenience calls and tests (not used by `forward`).
   virtual Result<void*> allocate(size_t bytes) = 0;

@@ -112,7 +112,12 @@ std::optional<std::string> KernelCache::get(std::string_view key) const {
 }
 
 void KernelCache::put(std::string_view key, std::string_view value) const {
-  if (directory_.empty()) return;
+  // A cache that cannot be written is no error: it is only speed.
+  static_cast<void>(store(key, value));
+}
+
+Status KernelCache::store(std::string_view key, std::string_view value) const {
+  if (directory_.empty()) return fail("there is no cache directory");
   std::error_code error;
   if (fs::create_directories(directory_, error)) {
     // What is kept here is loaded as code: only its owner may write it.
@@ -128,8 +133,7 @@ void KernelCache::put(std::string_view key, std::string_view value) const {
   head.checksum = checksum(head.key_size, head.value_size, body);
   std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
   bytes += body;
-  // A cache that cannot be written is no error: it is only speed.
-  static_cast<void>(write_file(entry_path(directory_, kept_key), bytes));
+  return write_file(entry_path(directory_, kept_key), bytes);
 }
 
 Result<KernelCache::Usage> KernelCache::usage() const {

@@ -23,6 +23,8 @@ class KernelCache {
   /// options, target.
   std::optional<std::string> get(std::string_view key) const;
   void put(std::string_view key, std::string_view value) const;
+  /// Likewise, for those who want to know why it is not kept.
+  Status store(std::string_view key, std::string_view value) const;
 
   struct Usage {
     int64_t entries = 0;

@@ -3,115 +3,17 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/verify.h"
-#include "passes/build_plan.h"
-#include "passes/dead_code.h"
-#include "passes/delays.h"
-#include "passes/pipeline.h"
-#include "passes/sequence_features.h"
 #include "runtime/backend.h"
+#include "runtime/choose_plan.h"
 #include "runtime/describe.h"
-#include "runtime/host_memory.h"
 #include "runtime/kernel_cache.h"
+#include "runtime/planner.h"
+#include "runtime/tune_tile.h"
 
 namespace rnnc {
 namespace {
 
 constexpr size_t kWorkspaceAlignment = 256;
-/// Steps x batch x elements of any array: far beyond any memory, far below any overflow.
-constexpr int64_t kMostElements = int64_t{1} << 40;
-
-Status check_options(const CompileOptions& options) {
-  const bool cpu = options.device.kind == Device::Kind::cpu;
-  const std::string_view dtype = to_string(options.dtype);
-  if (cpu && (options.dtype == DType::bf16 || options.dtype == DType::f16)) {
-    return fail("dtype {} runs on a GPU only; the CPU takes f32 and f64", dtype);
-  }
-  if (!cpu && options.dtype == DType::f64) {
-    return fail("dtype f64 runs on the CPU only; {} takes f32, bf16 and f16",
-                options.device.to_string());
-  }
-  if (options.allow_tf32 && (cpu || options.dtype != DType::f32)) {
-    return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
-                options.device.to_string());
-  }
-  if (options.threads < 0) return fail("threads must be 0 or more, got {}", options.threads);
-  if (options.chunk < 0) return fail("chunk must be 0 or more, got {}", options.chunk);
-  if (options.tile_rank < 0 || options.tile_rank > kMostTileRank) {
-    return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);
-  }
-  return {};
-}
-
-/// What runs in reverse, for errors: "layer `GRU.1`", "it" (all of a bare cell). Empty: nothing.
-std::string find_reverse(const Graph& graph) {
-  const auto state = std::ranges::find_if(graph.states, &StateDecl::reversed);
-  if (state != graph.states.end()) {
-    const size_t end_of_layer = state->name.rfind('.');
-    if (end_of_layer == std::string::npos) return "it";
-    return fmt::format("layer {}", quote(state->name.substr(0, end_of_layer)));
-  }
-  const bool reads_backwards =
-      std::ranges::find(graph.nodes, Op::Reverse, &Node::op) != graph.nodes.end();
-  return reads_backwards ? "a layer" : "";
-}
-
-/// Makes all that a call carries from step to step a state, so that the Signature has it.
-Status make_states_explicit(Graph& graph, bool reverse) {
-  run_dead_code(graph);  // unused delays are no one's business
-  run_delays(graph);
-  if (!reverse) return {};
-  if (const std::string in_reverse = find_reverse(graph); !in_reverse.empty()) {
-    return fail("{} cannot be reversed: {} runs in reverse already", quote(graph.name), in_reverse);
-  }
-  run_in_reverse(graph);
-  return {};
-}
-
-/// Of a bound graph, whose shapes are numbers.
-int64_t number(const Dim& dim) {
-  const std::optional<int64_t> value = dim.constant();
-  RNNC_CHECK(value, "`{}` is not bound", dim.to_string());
-  return *value;
-}
-
-ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
-  ArrayInfo array{.name = name, .shape = {}, .dtype = dtype};
-  for (const Dim& dim : type.shape) array.shape.push_back(number(dim));
-  return array;
-}
-
-Signature make_signature(const Graph& graph, DType dtype) {
-  Signature signature;
-  signature.name = graph.name;
-  for (const InputDecl& input : graph.inputs) {
-    signature.inputs.push_back(describe(input.name, input.type, dtype));
-  }
-  for (const ParamDecl& param : graph.params) {
-    signature.params.push_back(describe(param.name, param.type, dtype));
-  }
-  for (const StateDecl& state : graph.states) {
-    signature.states.push_back(describe(state.name, state.type, compute_type(dtype)));
-  }
-  for (const OutputDecl& output : graph.outputs) {
-    signature.outputs.push_back(describe(output.name, graph[output.value].type, dtype));
-  }
-  signature.in_reverse = find_reverse(graph);
-  signature.streams = signature.in_reverse.empty();
-  return signature;
-}
-
-/// Elements of the largest value of a bound graph.
-int64_t largest_value(const Graph& graph) {
-  int64_t largest = 1;
-  for (const Node& node : graph.nodes) {
-    int64_t elements = 1;
-    for (const Dim& dim : node.type.shape) elements *= number(dim);
-    largest = std::max(largest, elements);
-  }
-  return largest;
-}
-
 /// One pointer per array, none null.
 template <typename Pointer>
 Status check_pointers(std::string_view kind, std::span<Pointer const> pointers,
@@ -186,7 +88,8 @@ struct Program::Impl {
   /// chunk alone, so that a longer sequence needs another one only if its chunk differs.
   struct Prepared {
     int64_t max_steps = 0;
-    Plan plan;
+    int64_t chunk = 0;  // of the plan that was asked for
+    ChosenPlan chosen;
     std::unique_ptr<Executable> executable;
     uint64_t loaded_params = 0;  // the Batch's `params` that the Once stages ran on
     // One each.
@@ -194,7 +97,7 @@ struct Program::Impl {
     std::vector<void*> no_final_states;
 
     size_t workspace_bytes(int64_t steps) const {
-      const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(plan, steps));
+      const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(chosen.plan, steps));
       return bytes == 0 ? 0 : bytes + kWorkspaceAlignment - 1;
     }
   };
@@ -203,43 +106,29 @@ struct Program::Impl {
     std::map<SequenceFeatures, Prepared> prepared;
   };
 
-  Graph graph;  // bound, after the passes
-  CompileOptions options;
-  Signature signature;
-  int64_t largest_value = 1;
+  Planner planner;
+  const Signature& signature;
   KernelCache cache;
   std::unique_ptr<Backend> backend;  // before what it made, so that it goes last
   std::map<int64_t, Batch> batches;
 
-  Impl(Graph bound, CompileOptions compile_options, Signature made)
-      : graph(std::move(bound)),
-        options(std::move(compile_options)),
-        signature(std::move(made)),
-        largest_value(rnnc::largest_value(graph)),
-        cache(options.cache_directory) {}
+  explicit Impl(Planner made)
+      : planner(std::move(made)),
+        signature(planner.signature()),
+        cache(planner.options().cache_directory) {}
 
-  Status check_size(int64_t batch, int64_t steps) const;
   Result<const Prepared*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
   Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
-  Result<Plan> make_plan(int64_t batch, int64_t max_steps, SequenceFeatures features) const;
+  Result<Prepared> prepare(const PlanShape& shape, Plan plan);
   void choose_initial_states(std::span<const void* const> given,
                              std::vector<const void*>& chosen) const;
 };
 
-Status Program::Impl::check_size(int64_t batch, int64_t steps) const {
-  if (steps < 1) return fail("steps must be at least 1, got {}", steps);
-  if (batch < 1) return fail("batch must be at least 1, got {}", batch);
-  int64_t elements = 0;
-  if (__builtin_mul_overflow(steps, batch, &elements) ||
-      __builtin_mul_overflow(elements, largest_value, &elements) || elements > kMostElements) {
-    return fail("{} steps x batch {} x {} elements are too large", steps, batch, largest_value);
-  }
-  return {};
-}
-
 Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_t steps,
                                                            SequenceFeatures features) const {
-  if (Status status = check_size(batch, steps); !status) return tl::unexpected(status.error());
+  if (Status status = planner.check_size(batch, steps); !status) {
+    return tl::unexpected(status.error());
+  }
   const auto missing = [&](std::string_view reason) {
     return fail("batch {}{} is {}: call prepare({}, {}{}) first", batch, to_text(features), reason,
                 batch, steps, to_argument(features));
@@ -286,25 +175,34 @@ Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes
   return {};
 }
 
-Result<Plan> Program::Impl::make_plan(int64_t batch, int64_t max_steps,
-                                      SequenceFeatures features) const {
-  // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
-  Result<Plan> plan = build_plan(graph, {.dtype = options.dtype,
-                                         .batch = batch,
-                                         .max_steps = std::max(max_steps, options.chunk),
-                                         .chunk = options.chunk,
-                                         .lengths = features.lengths,
-                                         .resets = features.resets,
-                                         .tf32 = options.allow_tf32,
-                                         .passes = options.passes,
-                                         .machine = backend->machine(),
-                                         .tile_rank = options.tile_rank});
-  if (!plan || options.device.kind != Device::Kind::cpu) return plan;
-  const Status fits =
-      check_host_memory(fmt::format("{} at batch {} needs", quote(signature.name), batch),
-                        rnnc::workspace_bytes(*plan, max_steps) + plan->resident_bytes);
-  if (!fits) return tl::unexpected(fits.error());
-  return plan;
+Result<Program::Impl::Prepared> Program::Impl::prepare(const PlanShape& shape, Plan plan) {
+  Prepared prepared;
+  prepared.max_steps = shape.max_steps;
+  prepared.chunk = plan.chunk;
+  prepared.initial_states.resize(plan.states.size());
+  prepared.no_final_states.resize(plan.states.size());
+  PlanChoice choice = planner.choice();
+  TunedTile tuned;
+  if (planner.options().tune) tuned = tune_tile(planner, shape, plan, *backend, cache);
+  if (tuned.rank > 0) {
+    choice.tile_rank = tuned.rank;
+    Result<Plan> fastest = planner.plan(shape, backend->machine(), choice);
+    if (!fastest) return tl::unexpected(fastest.error());
+    plan = *std::move(fastest);
+  }
+  Result<ChosenPlan> chosen = choose_plan(planner, shape, backend->machine(), std::move(plan),
+                                          choice, [&](const Plan& given) -> Result<std::string> {
+                                            Result<std::unique_ptr<Executable>> executable =
+                                                backend->prepare(given);
+                                            if (!executable)
+                                              return tl::unexpected(executable.error());
+                                            prepared.executable = *std::move(executable);
+                                            return prepared.executable->refusal();
+                                          });
+  if (!chosen) return tl::unexpected(chosen.error());
+  prepared.chosen = *std::move(chosen);
+  if (prepared.chosen.note.empty()) prepared.chosen.note = tuned.note;
+  return prepared;
 }
 
 /// A delay of a state that is given starts as that state does, unless it is given too.
@@ -312,8 +210,8 @@ void Program::Impl::choose_initial_states(std::span<const void* const> given,
                                           std::vector<const void*>& chosen) const {
   std::ranges::fill(chosen, nullptr);
   std::ranges::copy(given, chosen.begin());
-  for (size_t i = 0; i < graph.states.size() && !given.empty(); ++i) {
-    const std::optional<uint32_t>& base = graph.states[i].delay_of;
+  for (size_t i = 0; i < planner.graph().states.size() && !given.empty(); ++i) {
+    const std::optional<uint32_t>& base = planner.graph().states[i].delay_of;
     if (chosen[i] == nullptr && base) chosen[i] = given[*base];
   }
 }
@@ -324,27 +222,10 @@ Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 
 Result<Program> Program::compile(const Graph& graph, const CompileOptions& options) {
-  if (Status status = check_options(options); !status) return tl::unexpected(status.error());
-  const Result<DimBindings> dims = complete_bindings(graph, options.dims);
-  if (!dims) return tl::unexpected(dims.error());
-  Graph bound = graph;
-  bound.bind(*dims);
-  if (Status status = verify(bound); !status) {
-    return fail("this is a bug in rnnc: the graph of {}: {}", quote(graph.name),
-                status.error().message);
-  }
-  if (Status status = make_states_explicit(bound, options.reverse); !status) {
-    return tl::unexpected(status.error());
-  }
-  Signature signature = make_signature(bound, options.dtype);
-  if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
-    return tl::unexpected(status.error());
-  }
-
-  CompileOptions completed = options;
-  completed.dims = *dims;
-  auto impl = std::make_unique<Impl>(std::move(bound), std::move(completed), std::move(signature));
-  Result<std::unique_ptr<Backend>> backend = make_backend(impl->options, impl->cache);
+  Result<Planner> planner = Planner::make(graph, options);
+  if (!planner) return tl::unexpected(planner.error());
+  auto impl = std::make_unique<Impl>(*std::move(planner));
+  Result<std::unique_ptr<Backend>> backend = make_backend(impl->planner.options(), impl->cache);
   if (!backend) return tl::unexpected(backend.error());
   impl->backend = std::move(*backend);
   return Program(std::move(impl));
@@ -354,34 +235,49 @@ const Signature& Program::signature() const {
   return impl_->signature;
 }
 const CompileOptions& Program::options() const {
-  return impl_->options;
+  return impl_->planner.options();
 }
 Backend& Program::backend() {
   return *impl_->backend;
 }
 
 Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures features) {
-  if (Status status = impl_->check_size(batch, max_steps); !status) return status;
+  const Planner& planner = impl_->planner;
+  if (Status status = planner.check_size(batch, max_steps); !status) return status;
   if (impl_->find(batch, max_steps, features)) return {};
 
-  Result<Plan> plan = impl_->make_plan(batch, max_steps, features);
+  const PlanShape shape{batch, max_steps, features};
+  Result<Plan> plan = planner.plan(shape, impl_->backend->machine(), planner.choice());
   if (!plan) return tl::unexpected(plan.error());
   auto& variants = impl_->batches[batch].prepared;
   const auto known = variants.find(features);
-  if (known != variants.end() && known->second.plan.chunk == plan->chunk) {
+  if (known != variants.end() && known->second.chunk == plan->chunk) {
     known->second.max_steps = max_steps;
     return {};
   }
-  Result<std::unique_ptr<Executable>> executable = impl_->backend->prepare(*plan);
-  if (!executable) return tl::unexpected(executable.error());
-  Impl::Prepared prepared;
-  prepared.max_steps = max_steps;
-  prepared.initial_states.resize(plan->states.size());
-  prepared.no_final_states.resize(plan->states.size());
-  prepared.plan = std::move(*plan);
-  prepared.executable = std::move(*executable);
-  variants.insert_or_assign(features, std::move(prepared));
+  Result<Impl::Prepared> prepared = impl_->prepare(shape, *std::move(plan));
+  if (!prepared) return tl::unexpected(prepared.error());
+  variants.insert_or_assign(features, *std::move(prepared));
   return {};
+}
+
+std::vector<std::string> Program::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [batch, of_batch] : impl_->batches) {
+    for (const auto& [features, prepared] : of_batch.prepared) {
+      const std::string& note = prepared.chosen.note;
+      if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
+    }
+  }
+  return notes;
+}
+
+Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
+                                       SequenceFeatures features) const {
+  const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const ChosenPlan& chosen = (*prepared)->chosen;
+  return PreparedPlan{&chosen.plan, chosen.choice.passes, chosen.choice.tile_rank};
 }
 
 Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,

@@ -26,6 +26,7 @@
 namespace rnnc {
 
 class Backend;
+struct Plan;
 
 struct CompileOptions {
   DimBindings dims = {};  // values of the Graph's symbols; defaults fill the rest
@@ -42,12 +43,17 @@ struct CompileOptions {
   int64_t chunk = 0;
   /// Run from each sequence's last step to its first. The graph must run forward throughout.
   bool reverse = false;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   /// GPU: launches of a chunk are captured once and replayed. Off for comparison.
   bool graphs = true;
   /// GPU, resident recurrences: how their work lies on the GPU. 0: as the cost model likes best;
   /// more: so many places behind that, for comparison.
   int64_t tile_rank = 0;
+  /// GPU, resident recurrences: preparing measures the best few of these and keeps the fastest,
+  /// which `cache_directory` remembers for this device, driver and compiler. Another tile may give
+  /// other bits, so that what is remembered counts for programs with this option only. Preparing
+  /// then runs calls on the default stream: not while a thread captures a CUDA graph.
+  bool tune = false;
 };
 
 /// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without
@@ -80,6 +86,13 @@ struct Signature {
   /// the sequence's last.
   bool streams = true;
   std::string in_reverse = {};  // what runs in reverse, for errors: "layer `GRU.1`"
+};
+
+/// What a prepared shape runs, for those who explain or measure it.
+struct PreparedPlan {
+  const Plan* plan = nullptr;            // until the shape is prepared for more steps
+  PassSet passes = PassSet::all();  // the options', but Resident where the GPU refused it
+  int64_t tile_rank = 0;
 };
 
 /// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.
@@ -136,8 +149,15 @@ class Program {
 
   /// Makes any T <= max_steps at this batch size runnable with exactly these features: plan,
   /// kernels, resident memory. May be slow, allocate and use the disk. Both at least 1. Preparing
-  /// again what is prepared is free.
+  /// again what is prepared is free. Where a GPU has no room for a resident recurrence, or its code
+  /// would be slow, the shape runs without: `notes` says so.
   Status prepare(int64_t batch, int64_t max_steps, SequenceFeatures features = {});
+
+  /// For people, a sentence each: what of the shapes prepared so far runs otherwise than asked for,
+  /// and why. `rnnc` prints them as notes.
+  std::vector<std::string> notes() const;
+  /// An error if the shape is not prepared.
+  Result<PreparedPlan> prepared(int64_t batch, int64_t steps, SequenceFeatures features = {}) const;
 
   /// Bytes of workspace for a prepared shape, room to align it included, more for more steps if a
   /// layer runs in reverse; an error if it is not prepared.

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "passes/build_plan.h"
+#include "runtime/choose_plan.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -15,7 +16,7 @@ struct Options {
   Source source;
   BenchShape shape;
   BenchOptions bench;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   bool no_graphs = false;
   bool compile = false;
   int64_t tile_rank = 0;
@@ -31,18 +32,6 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"steps", options.shape.steps},
           {"passes", options.passes.to_string()},
           {"graphs", !options.no_graphs}};
-}
-
-/// Of resident recurrences, in words.
-std::vector<std::string> tiles_of(const Plan& plan) {
-  std::vector<std::string> tiles;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
-      if (recurrence != nullptr) tiles.push_back(to_string(recurrence->tile));
-    }
-  }
-  return tiles;
 }
 
 Status report_steps(const Options& options, const Graph& graph, const BenchProgram& bench,
@@ -66,7 +55,8 @@ Status report_steps(const Options& options, const Graph& graph, const BenchProgr
                {"predicted_microseconds_per_step", predicted},
                {"floor_microseconds_per_step", floor},
                {"launches_per_call", prediction.launches},
-               {"tiles", tiles_of(bench.plan)}});
+               {"tiles", tiles_of(bench.plan)},
+               {"tile_rank", bench.tile_rank}});
   return write_json(options.bench, json);
 }
 
@@ -108,10 +98,10 @@ Status bench_graph(const Options& options, const Graph& graph) {
   compile.graphs = !options.no_graphs;
   compile.tile_rank = options.tile_rank;
   if (options.compile) return bench_compile(options, graph, compile);
-  Progress progress;
-  progress.phase("measuring");
   Result<BenchProgram> bench = compile_bench(graph, compile, options.shape);
   if (!bench) return tl::unexpected(bench.error());
+  Progress progress;
+  progress.phase("measuring");
   const Result<Measurement> measured = measure(bench->program, options.shape, options.bench);
   progress.stop();
   if (!measured) return tl::unexpected(measured.error());
@@ -149,7 +139,8 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "Resident recurrences: not the best tile by the cost model, but one so many "
                    "places behind it")
       ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{0}, kMostTileRank));
+      ->check(CLI::Range(int64_t{0}, kMostTileRank))
+      ->excludes("--tune");
   command->add_flag("--no-graphs", options->no_graphs, "Launch kernels one by one on a GPU");
   command->add_flag("--compile", options->compile,
                     "Measure compiling instead, cold and from the kernel cache");

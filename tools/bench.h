@@ -16,6 +16,7 @@ struct BenchOptions {
   std::string device = "cpu";
   std::string dtype = "f32";
   bool tf32 = false;
+  bool tune = false;
   int threads = 0;
   int runs = 0;        // 0: as many as fit into `seconds`
   double seconds = 1;  // of each measurement
@@ -40,9 +41,10 @@ void add_bench_shape(CLI::App& command, BenchShape& shape);
 struct BenchProgram {
   Program program;
   Plan plan;
+  int64_t tile_rank = 0;
   Machine machine;
 };
-/// `graph` is bound.
+/// `graph` is bound. Prints what runs otherwise than asked for.
 Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,
                                    const BenchShape& shape);
 

@@ -40,8 +40,8 @@ struct Rung {
   bool graphs = false;  // GPU: replayed as graphs from here on
 };
 
-std::vector<Rung> rungs(bool resident) {
-  std::vector<Rung> result = {
+std::vector<Rung> rungs() {
+  return {
       {"naive", {}},
       {"clean up", {Pass::Simplify, Pass::Fold, Pass::Cse, Pass::DeadCode}},
       {"hoist", {Pass::Hoist}},
@@ -53,9 +53,8 @@ std::vector<Rung> rungs(bool resident) {
       {"graphs", {}, true},
       {"wavefront", {Pass::Wavefront}},
       {"reuse", {Pass::Reuse}},
+      {"resident", {Pass::Resident}},
   };
-  if (resident) result.push_back({"resident", {Pass::Resident}});
-  return result;
 }
 
 struct Network {
@@ -71,7 +70,6 @@ struct Options {
   std::string network = "both";
   BenchOptions bench;
   std::string svg;
-  bool resident = false;
 };
 
 /// Of the table: a rung, measured.
@@ -169,7 +167,7 @@ Result<Ladder> climb(const Network& network, const Options& of, Progress& progre
   compile.graphs = false;
   std::vector<Row> rows;
   std::optional<Reference> reference;
-  for (const Rung& rung : rungs(of.resident)) {
+  for (const Rung& rung : rungs()) {
     if (rung.graphs && compile.device.kind == Device::Kind::cpu) continue;
     progress.phase(fmt::format("{}: {}", network.title, rung.name));
     for (const Pass pass : rung.passes) compile.passes = compile.passes.with(pass);
@@ -378,8 +376,6 @@ void add_ladder(CLI::App& bench, int& exit_code) {
   add_bench_options(*command, options->bench);
   command->add_option("--svg", options->svg, "Draw the ladder as bars into this file")
       ->type_name("FILE");
-  command->add_flag("--resident", options->resident,
-                    "One more rung: weights of recurrences stay on the chip (GPUs)");
   command->footer(
       "The naive plan has one product per gate and step, one kernel per operation, one stream, no\n"
       "graph, and nothing waits for the host. Speedups are over it; gains over the rung before.\n"

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "passes/build_plan.h"
 #include "passes/cost.h"
 #include "runtime/backend.h"
 #include "runtime/files.h"
+#include "runtime/random_arrays.h"
 #include "tools/bench.h"
 #include "tools/command.h"
-#include "tools/random_weights.h"
 
 namespace rnnc::tools {
 namespace {
@@ -74,6 +73,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
       ->check(check_device)
       ->capture_default_str();
   add_dtype(command, options.dtype, "Element type to run in");
+  add_tune(command, options.tune);
   command.add_flag("--tf32", options.tf32, "Let products of f32 on a GPU round to TF32");
   command.add_option("--threads", options.threads, "CPU threads; 0: one per hardware thread")
       ->type_name("NUMBER")
@@ -92,8 +92,8 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 }
 
 std::string check_usage(const BenchOptions& options) {
-  if (!options.tf32 || (options.dtype == "f32" && options.device != "cpu")) return "";
-  return fmt::format("--tf32 is for f32 on a GPU, not for {} on {}", options.dtype, options.device);
+  const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  return problem.empty() ? check_tune(options.tune, options.device) : problem;
 }
 
 CompileOptions compile_options(const BenchOptions& options) {
@@ -102,6 +102,7 @@ CompileOptions compile_options(const BenchOptions& options) {
   compile.dtype = dtype_of(options.dtype);
   compile.allow_tf32 = options.tf32;
   compile.threads = options.threads;
+  compile.tune = options.tune;
   compile.cache_directory = cache_directory();
   return compile;
 }
@@ -131,16 +132,18 @@ Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& opt
                                    const BenchShape& shape) {
   Result<Program> program = Program::compile(graph, options);
   if (!program) return tl::unexpected(program.error());
-  Machine machine = program->backend().machine();
-  Result<Plan> plan = build_plan(graph, {.dtype = options.dtype,
-                                         .batch = shape.batch,
-                                         .max_steps = shape.steps,
-                                         .tf32 = options.allow_tf32,
-                                         .passes = options.passes,
-                                         .machine = machine,
-                                         .tile_rank = options.tile_rank});
-  if (!plan) return tl::unexpected(plan.error());
-  return BenchProgram{std::move(*program), std::move(*plan), std::move(machine)};
+  if (Status status = program->prepare(shape.batch, shape.steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  report_notes(*program);
+  const Result<PreparedPlan> prepared = program->prepared(shape.batch, shape.steps);
+  if (!prepared) return tl::unexpected(prepared.error());
+  BenchProgram bench{.program = std::move(*program),
+                     .plan = *prepared->plan,
+                     .tile_rank = prepared->tile_rank,
+                     .machine = {}};
+  bench.machine = bench.program.backend().machine();
+  return bench;
 }
 
 Prediction predict(const BenchProgram& bench, int64_t steps) {

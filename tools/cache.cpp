@@ -5,15 +5,13 @@ namespace rnnc::tools {
 namespace {
 
 int run_cache(bool clear) {
-  const KernelCache cache(cache_directory());
-  if (cache.directory().empty()) {
-    return report({"there is no cache directory: set RNNC_CACHE_DIR or HOME"});
-  }
-  const Result<KernelCache::Usage> usage = clear ? cache.clear() : cache.usage();
+  const Result<KernelCache> cache = find_cache();
+  if (!cache) return report(cache.error());
+  const Result<KernelCache::Usage> usage = clear ? cache->clear() : cache->usage();
   if (!usage) return report(usage.error());
   const std::string text =
       clear ? fmt::format("removed {} entries, {} bytes\n", usage->entries, usage->bytes)
-            : fmt::format("directory {}\nentries   {}\nbytes     {}\n", cache.directory().string(),
+            : fmt::format("directory {}\nentries   {}\nbytes     {}\n", cache->directory().string(),
                           usage->entries, usage->bytes);
   const Status status = print(text);
   return status ? kOk : report(status.error());

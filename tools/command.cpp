@@ -60,6 +60,14 @@ int report_usage(const CLI::App& command, std::string_view message) {
   return kUsage;
 }
 
+void report_note(std::string_view note) {
+  fmt::print(stderr, "rnnc: note: {}\n", note);
+}
+
+void report_notes(const Program& program) {
+  for (const std::string& note : program.notes()) report_note(note);
+}
+
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
@@ -80,6 +88,12 @@ std::filesystem::path cache_directory() {
     return path / "rnnc";
   if (const auto home = environment_path("HOME"); !home.empty()) return home / ".cache" / "rnnc";
   return {};
+}
+
+Result<KernelCache> find_cache() {
+  KernelCache cache(cache_directory());
+  if (!cache.directory().empty()) return cache;
+  return fail("there is no cache directory: set RNNC_CACHE_DIR or HOME");
 }
 
 void add_named_files(CLI::App& command, const std::string& flag, std::vector<NamedFile>& files,
@@ -150,6 +164,16 @@ Status check_storage(DType dtype, Device::Kind device) {
               to_string(dtype), cpu ? "f32 and f64" : "f32, bf16 and f16");
 }
 
+void add_tune(CLI::App& command, bool& tune) {
+  command.add_flag("--tune", tune,
+                   "GPU, resident recurrences: measure the best few tiles first and take the "
+                   "fastest, which the kernel cache remembers");
+}
+
+std::string check_tune(bool tune, const std::string& device) {
+  return tune && device == "cpu" ? "--tune is for a GPU, not for cpu" : "";
+}
+
 void add_passes(CLI::App& command, PassSet& passes) {
   const auto accept = [&passes](const std::string& text) {
     const Result<PassSet> set = PassSet::parse(text);
@@ -158,9 +182,8 @@ void add_passes(CLI::App& command, PassSet& passes) {
   };
   command
       .add_option_function<std::string>("--passes", accept,
-                                        "Optimising passes: standard, all (resident too), none, "
-                                        "those named (hoist,merge), or the "
-                                        "standard ones but those (-fuse,-reuse)")
+                                        "Optimising passes: all, none, those named (hoist,merge), "
+                                        "or all but those (-fuse,-reuse)")
       ->type_name("LIST");
 }
 

@@ -16,6 +16,8 @@
 #include "passes/machine.h"
 #include "passes/pass_set.h"
 #include "runtime/device.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/program.h"
 
 namespace rnnc::tools {
 
@@ -27,6 +29,7 @@ void add_emit(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_compile(CLI::App& app, int& exit_code);
 void add_weights(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
@@ -34,6 +37,9 @@ void add_cache(CLI::App& app, int& exit_code);
 /// Prints an error as people see it and returns the exit code.
 int report(const Error& error);
 int report_usage(const CLI::App& command, std::string_view message);
+/// On standard error too: what goes otherwise than asked for.
+void report_note(std::string_view note);
+void report_notes(const Program& program);
 
 /// As it is typed: "rnnc bench ladder".
 std::string full_name(const CLI::App& command);
@@ -43,6 +49,8 @@ Status print(std::string_view text);
 
 /// $RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc; empty if there is none of these.
 std::filesystem::path cache_directory();
+/// The cache there; an error if there is none.
+Result<KernelCache> find_cache();
 
 /// One NAME=FILE of the command line.
 struct NamedFile {
@@ -85,6 +93,11 @@ DType dtype_of(const std::string& text);
 std::string check_tf32(bool tf32, const std::string& dtype, const std::string& device);
 /// Whether a device has code for arrays of this type.
 Status check_storage(DType dtype, Device::Kind device);
+
+/// --tune.
+void add_tune(CLI::App& command, bool& tune);
+/// What is wrong with it together with --device, or "".
+std::string check_tune(bool tune, const std::string& device);
 
 /// --passes.
 void add_passes(CLI::App& command, PassSet& passes);

@@ -33,7 +33,7 @@ struct Options {
   int64_t steps = 100;
   std::string device = "cpu";
   std::string output;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   PassLog log;
 };
 

@@ -19,7 +19,7 @@ struct Options {
   bool tf32 = false;
   bool lengths = false;
   bool resets = false;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   PassLog log;
   bool json = false;
   bool html = false;
@@ -49,24 +49,50 @@ Machine machine_of(const Options& options) {
   return choose_machine(options.device == "cpu" ? Machine::Kind::Cpu : Machine::Kind::Cuda);
 }
 
+/// Whether resident recurrences are for this machine's GPU, if there is one, shows when they are
+/// compiled: the plan that a program runs there. Gives back what it says of itself.
+std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, PlanOptions& plan) {
+  if (options.device != "cuda" || !options.passes.has(Pass::Resident)) return {};
+  Result<Program> program = Program::compile(graph, {.dtype = plan.dtype,
+                                                     .device = device_of(options),
+                                                     .allow_tf32 = plan.tf32,
+                                                     .cache_directory = cache_directory(),
+                                                     .chunk = plan.chunk,
+                                                     .passes = plan.passes});
+  if (!program) return {};  // no GPU: a model of one
+  const SequenceFeatures features{plan.lengths, plan.resets};
+  if (Status status = program->prepare(plan.batch, plan.max_steps, features); !status) {
+    return {status.error().message};
+  }
+  const PreparedPlan prepared =
+      program->prepared(plan.batch, plan.max_steps, features).value_or(PreparedPlan{});
+  plan.passes = prepared.passes;
+  plan.tile_rank = prepared.tile_rank;
+  return program->notes();
+}
+
 Result<std::string> explain_graph(Options& options, const Graph& graph) {
   if (Status status = check_storage(dtype_of(options.dtype), device_of(options).kind); !status) {
     return tl::unexpected(status.error());
   }
   const Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
-  const Result<Explanation> explanation = explain(*bound, {.dtype = dtype_of(options.dtype),
-                                                           .batch = options.batch,
-                                                           .max_steps = options.steps,
-                                                           .chunk = options.chunk,
-                                                           .lengths = options.lengths,
-                                                           .resets = options.resets,
-                                                           .tf32 = options.tf32,
-                                                           .passes = options.passes,
-                                                           .machine = machine_of(options),
-                                                           .observer = options.log.observer()});
+  PlanOptions plan{.dtype = dtype_of(options.dtype),
+                   .batch = options.batch,
+                   .max_steps = options.steps,
+                   .chunk = options.chunk,
+                   .lengths = options.lengths,
+                   .resets = options.resets,
+                   .tf32 = options.tf32,
+                   .passes = options.passes,
+                   .machine = machine_of(options),
+                   .observer = options.log.observer()};
+  const std::vector<std::string> notes = ask_gpu(options, *bound, plan);
+  for (const std::string& note : notes) report_note(note);
+  Result<Explanation> explanation = explain(*bound, plan);
   if (!explanation) return tl::unexpected(explanation.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
+  explanation->notes = notes;
   return options.html   ? explanation_page(*explanation)
          : options.json ? explanation_json(*explanation)
                         : explanation_text(*explanation);

@@ -76,6 +76,7 @@ int run(int argc, char** argv) {
   add_explain(app, exit_code);
   add_run(app, exit_code);
   add_bench(app, exit_code);
+  add_compile(app, exit_code);
   add_weights(app, exit_code);
   add_devices(app, exit_code);
   add_cache(app, exit_code);

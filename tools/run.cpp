@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "runtime/describe.h"
+#include "runtime/random_arrays.h"
 #include "tools/command.h"
 #include "tools/progress.h"
-#include "tools/random_weights.h"
 #include "tools/run_files.h"
 
 namespace rnnc::tools {
@@ -21,7 +21,8 @@ struct Options {
   bool reverse = false;
   bool tf32 = false;
   int threads = 0;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
+  bool tune = false;
   bool no_graphs = false;
   bool time = false;
 };
@@ -107,6 +108,7 @@ Result<Program> compile(const Options& options, const Graph& graph) {
   compile_options.reverse = options.reverse;
   compile_options.passes = options.passes;
   compile_options.graphs = !options.no_graphs;
+  compile_options.tune = options.tune;
   return Program::compile(graph, compile_options);
 }
 
@@ -141,6 +143,8 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   const auto prepare_start = std::chrono::steady_clock::now();
   if (Status status = runner.prepare(data.args); !status) return status;
   compile_seconds += seconds_since(prepare_start);
+  if (!program->notes().empty()) progress.stop();
+  report_notes(*program);
 
   progress.phase("running");
   const Result<RunResult> result = runner.run(data.args);
@@ -171,6 +175,9 @@ std::string check_usage(const Options& options) {
   }
   if (std::string problem = check_tf32(options.tf32, options.dtype, options.device);
       !problem.empty()) {
+    return problem;
+  }
+  if (std::string problem = check_tune(options.tune, options.device); !problem.empty()) {
     return problem;
   }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
@@ -288,6 +295,7 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   add_passes(*command, options->passes);
+  add_tune(*command, options->tune);
   command->add_flag("--no-graphs", options->no_graphs,
                     "GPU: launch every kernel anew, without CUDA graphs");
   command->add_flag("--time", options->time, "Print compile time and the median time per step");

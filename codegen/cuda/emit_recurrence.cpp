@@ -2,12 +2,13 @@
 // 1. Find the block's group of rows and, for each phase, its elements.
 // 2. Load the products' weights, values that are the same at every step, and what states hold
 //    before the first step.
-// 3. For each step and phase, a pass of rows at a time: load what else the elementwise work reads,
-//    make the products, wait for the block's other warps, do the elementwise work. Where it needs a
-//    reduction, exchange the blocks' parts of it and go on.
+// 3. For each step and phase, a pass of rows at a time: make the products, load what else the
+//    elementwise work of the next pass reads, wait for the block's other warps, do the elementwise
+//    work. Where it needs a reduction, exchange the blocks' parts of it and go on.
 //
 // In its text, `r` is the value of a place that was stored last, `q` the one before it, `i` is the
-// same at every step, `l` was loaded, `v` computed.
+// same at every step, `l` is loaded for the next pass, `m` was for this one, `a` is of products,
+// `v` computed.
 #include "codegen/cuda/emit_recurrence.h"
 
 #include <algorithm>
@@ -34,6 +35,7 @@ class RecurrenceEmitter : TextWriter {
     for (size_t p = 0; p < phases_.size(); ++p) operands(p);
     for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
     carries();
+    for (size_t p = 0; p < phases_.size(); ++p) first_loads(p);
     line("  int buffer = 0;");
     line("#pragma unroll 1");
     line("  for (int t = 0; t < steps; ++t) {{");
@@ -66,21 +68,39 @@ class RecurrenceEmitter : TextWriter {
     line("  rnnc_wait_for_previous();");
     line("  const int steps = launch.steps;");
     line("  const unsigned block = blockIdx.x % {}u;", tile_.blocks);
-    line("  const unsigned first_row = blockIdx.x / {}u * {}u;", tile_.blocks,
-         layout_.group_rows());
+    line("  const unsigned group = blockIdx.x / {}u;", tile_.blocks);
+    line("  const unsigned first_row = group * {}u;", layout_.group_rows());
     line("  if (first_row >= launch.rows.count) return;");
     line("  const unsigned row_end = min({}u, first_row + {}u);", plan_.batch,
          layout_.group_rows());
+    const RecurrenceExchange& exchange = layout_.exchange();
+    if (exchange.step_bytes > 0) {
+      line("  char* const exchange = reinterpret_cast<char*>({});",
+           array("float", false, layout_.accesses().size() - 1, "0"));
+    }
+    for (size_t s = 0; s < exchange.slices.size(); ++s) {
+      const RecurrenceExchange::Slice& slice = exchange.slices[s];
+      line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k, slice.blocks,
+           exchange.tiles, exchange.tile_rows, element_bytes(), s);
+    }
     for (size_t p = 0; p < phases_.size(); ++p) {
       const Phase& phase = phases_[p];
       line("  typedef rnnc_units<{}, {}, {}> units{};", phase.units, phase.segment_length(),
            phase.segments, p);
       line("  const unsigned unit{} = units{}::first(block);", p, p);
       line("  const unsigned unit_end{} = units{}::end(block);", p, p);
-      line("  const unsigned e{} = unit{} + threadIdx.x % {}u;", p, p, phase.units);
+      line("  const unsigned column{} = {};", p, column(phase));
+      line("  const unsigned e{} = unit{} + column{};", p, p, p);
+      line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
+           phase.span, p, p);
       line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.warps, tile_.rows,
            phase.columns, layout_.sums_bytes(), p);
     }
+  }
+
+  /// The thread's first element in its block.
+  static std::string column(const Phase& phase) {
+    return fmt::format("threadIdx.x % {}u * {}u", phase.units / phase.span, phase.span);
   }
 
   std::string_view engine() const {
@@ -98,6 +118,7 @@ class RecurrenceEmitter : TextWriter {
 
   void operands(size_t p) {
     const std::string_view type = cuda_element_type(plan_.dtype);
+    const RecurrenceExchange& exchange = layout_.exchange();
     const Phase& phase = phases_[p];
     for (size_t i = 0; i < phase.products.size(); ++i) {
       const RecurrenceProduct& product = phase.products[i];
@@ -107,19 +128,23 @@ class RecurrenceEmitter : TextWriter {
       const int weight_bytes =
           copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
       const std::string name = product_name(p, i);
-      line("  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {};",
+      const bool exchanged = product.is_exchanged();
+      line("  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {};",
            engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, product.held,
-           product.spill, layout_.lefts(), left_bytes, product.exchanged, name);
+           product.spill, layout_.lefts(), left_bytes, exchanged ? exchange.tile_rows : 0,
+           exchanged && layout_.is_whole(product.slice), name);
       line(
           "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
           "unit_end{});",
           name, phase.units, weight_bytes, array(type, true, product.access + 1, "0"),
           phase.kernel->length, p, p);
-      line("  const char* const x{}_{} = reinterpret_cast<const char*>({}{});", p, i,
-           array(type, true, product.access, "0"),
-           of.blocks == 1
-               ? ""
-               : fmt::format(" + unit{} / {}u * {}", p, phase.kernel->length / of.blocks, of.k));
+      const std::string vector =
+          of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);
+      line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
+           array(type, true, product.access, "0"), vector, of.k);
+      if (!exchanged) continue;
+      line("  const char* const y{}_{} = exchange + {} + slice{}::vector(group, {});", p, i,
+           exchange.slices[product.slice].offset, product.slice, vector);
     }
   }
 
@@ -134,43 +159,64 @@ class RecurrenceEmitter : TextWriter {
     return extent == Extent::Chunk || extent == Extent::Steps;
   }
 
-  /// Of an argument's array at step `t`, or at the first one, for row `r` and the thread's element.
-  std::string place(size_t p, uint32_t argument, bool first_step) const {
+  const Access& access_of(const Phase& phase, uint32_t argument) const {
+    return layout_.accesses()[phase.accesses[argument]];
+  }
+
+  /// Of an argument's array at `step`, for row `r` and the thread's first element.
+  std::string place(size_t p, uint32_t argument, std::string_view step) const {
     const Kernel::Argument& of = phases_[p].kernel->arguments[argument];
-    const size_t access = phases_[p].accesses[argument];
-    const bool steps = has_steps(layout_.accesses()[access]) && !first_step;
-    return array(cuda_element_type(of.dtype), !of.written, access,
-                 steps ? fmt::format("t * {}u + r", plan_.batch) : "r") +
+    const bool steps = has_steps(access_of(phases_[p], argument)) && step != "0";
+    return array(cuda_element_type(of.dtype), !of.written, phases_[p].accesses[argument],
+                 steps ? fmt::format("({}) * {}u + r", step, plan_.batch) : "r") +
            (of.vector ? fmt::format(" + e{}", p) : "");
   }
 
-  /// Opens a loop over the thread's items of the phase; `pass` is known.
-  void open_items(size_t p) {
-    const Phase& phase = phases_[p];
-    line("#pragma unroll");
-    line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
-    item(p);
-    line("        if (!inside) continue;");
+  /// Elements of a row that a thread has.
+  static int64_t span(const Phase& phase, uint32_t argument) {
+    return phase.kernel->arguments[argument].vector ? phase.span : 1;
   }
 
-  void item(size_t p) {
+  /// Of these, how many it loads or stores at once: all where they are aligned to their size.
+  int64_t at_once(const Phase& phase, uint32_t argument) const {
+    const Access& access = access_of(phase, argument);
+    const int64_t all = span(phase, argument);
+    const int64_t bytes = all * static_cast<int64_t>(size_of(plan_.buffers[access.buffer].dtype));
+    const int aligned = copy_bytes(plan_.buffers[access.buffer], {access.column, access.stride});
+    return phase.segment_length() % all == 0 && aligned >= bytes ? all : 1;
+  }
+
+  /// A loop over the thread's rows of a pass.
+  void open_rows(size_t p, bool inside_alone) {
     const Phase& phase = phases_[p];
-    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", phase.units,
-         threads() / phase.units);
+    const int64_t lanes = phase.units / phase.span;
+    line("#pragma unroll");
+    line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
+    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes,
+         threads() / lanes);
     line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
-    line("        const bool inside = {}e{} < unit_end{} && r < row_end;",
-         phase.units * tile_.rows < threads() ? fmt::format("pass_row < {}u && ", tile_.rows) : "",
-         p, p);
+    line("        const bool inside = {}own{} > 0 && r < row_end;",
+         lanes * tile_.rows < threads() ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
+    if (inside_alone) line("        if (!inside) continue;");
+  }
+
+  /// A loop over the thread's elements of a row.
+  void open_elements(const Phase& phase) {
+    line("#pragma unroll");
+    line("        for (int s = 0; s < {}; ++s) {{", phase.span);
+    line("          const int n = j * {} + s;", phase.span);
   }
 
   void invariants(size_t p) {
     const Phase& phase = phases_[p];
     for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) {
-      if (phase.sources[i] != Source::Invariant) continue;
-      line("  float i{}_{} = 0;", p, i);
-      line("  if (e{} < unit_end{}) {{", p, p);
+      if (phase.sources[i] != Source::Invariant || !layout_.keeps_invariants(phase)) continue;
+      line("  float i{}_{}[{}] = {{}};", p, i, phase.span);
+      line("#pragma unroll");
+      line("  for (int s = 0; s < {}; ++s) {{", phase.span);
       line("    const unsigned r = 0;");
-      line("    i{}_{} = rnnc_load({});", p, i, place(p, i, true));
+      line("    if (s < own{}) i{}_{}[s] = rnnc_load({}{});", p, p, i, place(p, i, "0"),
+           phase.kernel->arguments[i].vector ? " + s" : "");
       line("  }}");
     }
   }
@@ -183,20 +229,92 @@ class RecurrenceEmitter : TextWriter {
   void carries() {
     size_t index = 0;
     for (const auto& [place_of, carry] : layout_.carries()) {
-      const int64_t items = layout_.items(phases_[carry.phase]);
-      line("  float r{}[{}][{}] = {{}};", index, layout_.passes(), items);
-      if (carry.before) line("  float q{}[{}][{}] = {{}};", index, layout_.passes(), items);
+      const Phase& phase = phases_[carry.phase];
+      const int64_t values = layout_.items(phase) * phase.span;
+      line("  float r{}[{}][{}] = {{}};", index, layout_.passes(), values);
+      if (carry.before) line("  float q{}[{}][{}] = {{}};", index, layout_.passes(), values);
       if (carry.initial) {
+        const size_t p = carry.initial_phase;
         line("#pragma unroll");
         line("  for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
-        open_items(carry.initial_phase);
-        line("        r{}[pass][j] = rnnc_load({});", index,
-             place(carry.initial_phase, carry.initial_argument, true));
+        open_rows(p, true);
+        open_elements(phases_[p]);
+        line("          if (s < own{}) r{}[pass][n] = rnnc_load({}{});", p, index,
+             place(p, carry.initial_argument, "0"),
+             phases_[p].kernel->arguments[carry.initial_argument].vector ? " + s" : "");
+        line("        }}");
         line("      }}");
         line("  }}");
       }
       ++index;
     }
+  }
+
+  // ---- What the elementwise work loads, a pass before it is needed. ----
+
+  std::vector<uint32_t> loads(const Phase& phase) const {
+    std::vector<uint32_t> ids;
+    for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+      const Instruction& instruction = phase.kernel->body[id];
+      if (instruction.kind != Kind::Load) continue;
+      if (phase.sources[instruction.argument] == Source::Memory) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  /// Values are kept as they lie in memory: a conversion would wait for them.
+  void first_loads(size_t p) {
+    const Phase& phase = phases_[p];
+    for (const uint32_t id : loads(phase)) {
+      const uint32_t argument = phase.kernel->body[id].argument;
+      line("  typedef rnnc_packet<{}, {}, true> t{}_{};",
+           cuda_element_type(phase.kernel->arguments[argument].dtype), at_once(phase, argument), p,
+           id);
+      line("  t{}_{} l{}_{}[{}] = {{}};", p, id, p, id, packets(phase, argument));
+    }
+    line("  if (steps > 0) {{");
+    line("    const int pass = 0;");
+    load(p, "0");
+    line("  }}");
+  }
+
+  /// Of a thread in a pass.
+  int64_t packets(const Phase& phase, uint32_t argument) const {
+    return layout_.items(phase) * span(phase, argument) / at_once(phase, argument);
+  }
+
+  void load(size_t p, std::string_view step) {
+    const Phase& phase = phases_[p];
+    if (loads(phase).empty()) return;
+    open_rows(p, true);
+    for (const uint32_t id : loads(phase)) {
+      const uint32_t argument = phase.kernel->body[id].argument;
+      const int64_t count = span(phase, argument) / at_once(phase, argument);
+      for (int64_t i = 0; i < count; ++i) {
+        line("        {}l{}_{}[j * {} + {}] = t{}_{}::load({} + {});",
+             i == 0 ? "" : fmt::format("if (own{} > {}) ", p, i), p, id, count, i, p, id,
+             place(p, argument, step), i);
+      }
+    }
+    line("      }}");
+  }
+
+  /// Takes what was loaded, and loads what comes next.
+  void next_loads(size_t p) {
+    const Phase& phase = phases_[p];
+    if (loads(phase).empty()) return;
+    for (const uint32_t id : loads(phase)) {
+      const int64_t count = packets(phase, phase.kernel->body[id].argument);
+      line("      t{}_{} m{}[{}];", p, id, id, count);
+      line("#pragma unroll");
+      line("      for (int j = 0; j < {}; ++j) m{}[j] = l{}_{}[j];", count, id, p, id);
+    }
+    line("      const int next = pass + 1 < {} ? t : t + 1;", layout_.passes());
+    line("      if (next < steps) {{");
+    line("      const int this_pass = pass;");
+    line("      const int pass = this_pass + 1 < {} ? this_pass + 1 : 0;", layout_.passes());
+    load(p, "next");
+    line("      }}");
   }
 
   // ---- Step 3. ----
@@ -206,42 +324,24 @@ class RecurrenceEmitter : TextWriter {
     if (phase.blocks() < tile_.blocks) line("    if (block < {}u)", phase.blocks());
     line("#pragma unroll");
     line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
-    loads(p);
     products(p);
-    line("      __syncthreads();");
+    next_loads(p);
+    // Who stores to shared memory has passed a barrier after its last use.
+    if (!phase.products.empty() || !phase.partials.empty()) line("      __syncthreads();");
     variables(p);
     for (int level = 0; level <= phase.last_level(); ++level) {
-      open_items(p);
+      open_rows(p, true);
+      if (level == 0) sums(p);
+      open_elements(phase);
       statements(p, level);
-      if (level == phase.last_level()) other_stores(p);
+      line("        }}");
+      exchanges(p, level);
+      if (level == phase.last_level()) stores(p);
       line("      }}");
       if (level < phase.last_level()) reductions(p, level);
     }
-    line("      buffer ^= 1;");
+    if (!phase.products.empty()) line("      buffer ^= 1;");
     line("    }}");
-  }
-
-  /// As they lie in memory: a conversion would wait for them.
-  void loads(size_t p) {
-    const Phase& phase = phases_[p];
-    std::vector<uint32_t> ids;
-    for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
-      const Instruction& instruction = phase.kernel->body[id];
-      if (instruction.kind != Kind::Load) continue;
-      if (phase.sources[instruction.argument] == Source::Memory) ids.push_back(id);
-    }
-    if (ids.empty()) return;
-    for (const uint32_t id : ids) {
-      const Kernel::Argument& argument = phase.kernel->arguments[phase.kernel->body[id].argument];
-      line("      typedef rnnc_packet<{}, 1, true> t{};", cuda_element_type(argument.dtype), id);
-      line("      t{} l{}[{}] = {{}};", id, id, layout_.items(phase));
-    }
-    open_items(p);
-    for (const uint32_t id : ids) {
-      line("        l{}[j] = t{}::load({});", id, id,
-           place(p, phase.kernel->body[id].argument, false));
-    }
-    line("      }}");
   }
 
   void products(size_t p) {
@@ -251,13 +351,27 @@ class RecurrenceEmitter : TextWriter {
     for (size_t i = 0; i < phase.products.size(); ++i) {
       const RecurrenceProduct& product = phase.products[i];
       const Access& left = product.product->left;
+      const int64_t row_bytes = left.stride * element_bytes();
+      const std::string exchanged =
+          product.is_exchanged()
+              ? fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
+                            step_of_exchange(fmt::format("(t - {})", left.delay)), product.slice,
+                            tile_.rows)
+              : "nullptr";
       line(
-          "      {}.multiply<sums{}::kStride, {}>(sums{}::at(buffer) + {}, x{}_{} + "
-          "static_cast<rnnc_word>({}pass_first) * {}, rows, t >= {});",
-          product_name(p, i), p, left.stride * element_bytes(), p, product.column, p, i,
-          has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "",
-          left.stride * element_bytes(), left.delay);
+          "      {}.multiply<sums{}::kStride, {}, {}>(sums{}::at(buffer) + {}, x{}_{} + "
+          "static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {});",
+          product_name(p, i), p, row_bytes,
+          product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0", p,
+          product.column, p, i, has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "",
+          row_bytes, exchanged, left.delay);
     }
+  }
+
+  /// Bytes from the exchange's first step on.
+  std::string step_of_exchange(std::string_view step) const {
+    const int64_t width = layout_.accesses().back().stride;
+    return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
   }
 
   void variables(size_t p) {
@@ -265,11 +379,27 @@ class RecurrenceEmitter : TextWriter {
     for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
       const Kind kind = phase.kernel->body[id].kind;
       if (kind == Kind::Store || kind == Kind::Constant) continue;
-      line("      float v{}[{}];", id, layout_.items(phase));
+      line("      float v{}[{}];", id, layout_.items(phase) * phase.span);
     }
   }
 
-  /// Those of a level. What other blocks wait for is stored at once, other values after the last.
+  /// Results of products: each the sum of those that it has parts of.
+  void sums(size_t p) {
+    const Phase& phase = phases_[p];
+    for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+      const Instruction& instruction = phase.kernel->body[id];
+      if (instruction.kind != Kind::Load) continue;
+      if (phase.sources[instruction.argument] != Source::Product) continue;
+      const uint32_t index = phase.results[instruction.argument];
+      line("        float a{}[{}] = {{}};", id, phase.span);
+      for (const RecurrenceProduct& product : phase.products) {
+        if (index < product.first || index >= product.first + product.product->members) continue;
+        line("        sums{}::add(a{}, buffer, {} + column{}, pass_row);", p, id,
+             product.column + (index - product.first) * phase.units, p);
+      }
+    }
+  }
+
   void statements(size_t p, int level) {
     const Phase& phase = phases_[p];
     const std::vector<Instruction>& body = phase.kernel->body;
@@ -278,20 +408,12 @@ class RecurrenceEmitter : TextWriter {
     }
     for (uint32_t id = 0; id < body.size(); ++id) {
       if (phase.levels[id] != level) continue;
-      if (body[id].kind == Kind::Load) line("        v{}[j] = {};", id, loaded(p, id));
+      if (body[id].kind == Kind::Load) line("          v{}[n] = {};", id, loaded(p, id));
       if (body[id].kind == Kind::Scalar) {
-        line("        v{}[j] = {};", id, cuda_scalar_text(body[id].op, [&](size_t i) {
-               return value(phase, body[id].operands.at(i));
+        line("          v{}[n] = {};", id, cuda_scalar_text(body[id].op, [&](size_t i) {
+               return value(phase, body[id].operands.at(i), "n");
              }));
       }
-      if (body[id].kind == Kind::Store && is_exchanged(phase, body[id])) store(p, body[id]);
-    }
-  }
-
-  void other_stores(size_t p) {
-    for (const Instruction& instruction : phases_[p].kernel->body) {
-      if (instruction.kind != Kind::Store || is_exchanged(phases_[p], instruction)) continue;
-      store(p, instruction);
     }
   }
 
@@ -300,60 +422,123 @@ class RecurrenceEmitter : TextWriter {
     const uint32_t argument = phase.kernel->body[id].argument;
     switch (phase.sources[argument]) {
       case Source::Product:
-        return result(p, phase.results[argument]);
+        return fmt::format("a{}[s]", id);
       case Source::Invariant:
-        return fmt::format("i{}_{}", p, argument);
+        if (layout_.keeps_invariants(phase)) return fmt::format("i{}_{}[s]", p, argument);
+        return fmt::format("s < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
+                           phase.kernel->arguments[argument].vector ? " + s" : "");
       case Source::Memory:
-        return fmt::format("l{}[j].get(0)", id);
+        if (span(phase, argument) == 1) return fmt::format("m{}[j].get(0)", id);
+        return at_once(phase, argument) == 1 ? fmt::format("m{}[n].get(0)", id)
+                                             : fmt::format("m{}[j].get(s)", id);
       case Source::Last:
       case Source::Before:
         break;
     }
-    return fmt::format("{}{}[pass][j]", phase.sources[argument] == Source::Last ? 'r' : 'q',
+    return fmt::format("{}{}[pass][n]", phase.sources[argument] == Source::Last ? 'r' : 'q',
                        carry_index(phase.launch->accesses[argument]));
   }
 
-  /// The sum of the products that are parts of a result.
-  std::string result(size_t p, uint32_t index) const {
-    const Phase& phase = phases_[p];
-    std::string text;
-    for (const RecurrenceProduct& product : phase.products) {
-      if (index < product.first || index >= product.first + product.product->members) continue;
-      text += fmt::format("{}sums{}::sum(buffer, {} + threadIdx.x % {}u, pass_row)",
-                          text.empty() ? "" : " + ", p,
-                          product.column + (index - product.first) * phase.units, phase.units);
-    }
-    return text;
+  static std::string value(const Phase& phase, uint32_t id, std::string_view index) {
+    const Instruction& instruction = phase.kernel->body[id];
+    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
+                                              : fmt::format("v{}[{}]", id, index);
+  }
+  /// Of the thread's element `s` of row `j`.
+  static std::string value(const Phase& phase, uint32_t id, int64_t s) {
+    return value(phase, id, fmt::format("j * {} + {}", phase.span, s));
   }
 
-  bool is_exchanged(const Phase& phase, const Instruction& store) const {
-    return layout_.exchanged().contains(phase.launch->accesses[store.argument].buffer);
+  /// Hands on what other blocks wait for, as soon as it is there.
+  void exchanges(size_t p, int level) {
+    const Phase& phase = phases_[p];
+    const std::vector<RecurrenceExchange::Slice>& slices = layout_.exchange().slices;
+    for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+      const Instruction& store = phase.kernel->body[id];
+      if (store.kind != Kind::Store || phase.levels[id] != level) continue;
+      const Access& access = phase.launch->accesses[store.argument];
+      const bool vector = phase.kernel->arguments[store.argument].vector;
+      const int64_t count = vector ? phase.kernel->length : 1;
+      for (size_t s = 0; s < slices.size(); ++s) {
+        if (slices[s].holds(access, count)) exchange(p, store, s, vector);
+      }
+    }
+  }
+
+  void exchange(size_t p, const Instruction& store, size_t index, bool vector) {
+    const Phase& phase = phases_[p];
+    const RecurrenceExchange::Slice& slice = layout_.exchange().slices[index];
+    const Access& access = phase.launch->accesses[store.argument];
+    const int64_t behind = access.column - slice.column;
+    const int64_t width = slice.k * slice.blocks;
+    const int64_t pairs = vector ? phase.span : 1;
+    const int64_t step = layout_.is_whole(index) ? pairs : 1;
+    for (int64_t s = 0; s < pairs; s += step) {
+      const std::string element =
+          vector ? fmt::format("e{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
+                 : fmt::format("{}u", behind);
+      std::string condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p);
+      const bool all = behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width;
+      if (!all) condition += fmt::format(" && {} < {}u", element, width);
+      const std::string second = step == 1 ? ""
+                                           : fmt::format(", own{} > {} ? {} : 0.0f", p, s + 1,
+                                                         value(phase, store.operands[0], s + 1));
+      line("        if ({}) {{", condition);
+      line(
+          "          rnnc_exchange<rnnc_engine::{}>(exchange + {} + {} + slice{}::element(group, "
+          "{}) + slice{}::row(pass * {}u + pass_row), {}{});",
+          engine(), step_of_exchange("t"), slice.offset, index, element, index, tile_.rows,
+          value(phase, store.operands[0], s), second);
+      line("        }}");
+    }
+  }
+
+  void stores(size_t p) {
+    const Phase& phase = phases_[p];
+    for (const Instruction& instruction : phase.kernel->body) {
+      if (instruction.kind == Kind::Store) store(p, instruction);
+    }
   }
 
   void store(size_t p, const Instruction& instruction) {
     const Phase& phase = phases_[p];
-    const Kernel::Argument& argument = phase.kernel->arguments[instruction.argument];
-    const Access& access = phase.launch->accesses[instruction.argument];
-    const std::string stored = value(phase, instruction.operands[0]);
+    const uint32_t argument = instruction.argument;
+    const std::string_view type = cuda_element_type(phase.kernel->arguments[argument].dtype);
+    const Access& access = phase.launch->accesses[argument];
     const auto found = layout_.carries().find({access.buffer, access.column});
     if (found != layout_.carries().end()) {
       const size_t index = carry_index(access);
-      if (found->second.before) line("        q{}[pass][j] = r{}[pass][j];", index, index);
-      line("        r{}[pass][j] = rnnc_rounded<{}>({});", index, cuda_element_type(argument.dtype),
-           stored);
+      open_elements(phase);
+      if (found->second.before) line("          q{}[pass][n] = r{}[pass][n];", index, index);
+      line("          r{}[pass][n] = rnnc_rounded<{}>({});", index, type,
+           value(phase, instruction.operands[0], "n"));
+      line("        }}");
     }
-    line("        {}{}({}, {});", argument.vector ? "" : fmt::format("if (e{} == 0) ", p),
-         is_exchanged(phase, instruction) ? "rnnc_exchange" : "rnnc_store",
-         place(p, instruction.argument, false), stored);
-  }
-
-  static std::string value(const Phase& phase, uint32_t id) {
-    const Instruction& instruction = phase.kernel->body[id];
-    return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
-                                              : fmt::format("v{}[j]", id);
+    const int64_t width = span(phase, argument);
+    line("        {{");
+    if (width > 1 && at_once(phase, argument) == width) {
+      line("          rnnc_packet<{}, {}, true> packet = {{}};", type, width);
+      for (int64_t s = 0; s < width; ++s) {
+        line("          packet.set({}, {});", s, value(phase, instruction.operands[0], s));
+      }
+      line("          packet.store({});", place(p, argument, "t"));
+    } else {
+      for (int64_t s = 0; s < width; ++s) {
+        const bool vector = phase.kernel->arguments[argument].vector;
+        line("          if ({}) rnnc_store({}{}, {});",
+             vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p),
+             place(p, argument, "t"), s == 0 ? "" : fmt::format(" + {}", s),
+             value(phase, instruction.operands[0], s));
+      }
+    }
+    line("        }}");
   }
 
   // ---- Reductions. ----
+
+  size_t partial_count() const {
+    return phases_.back().first_partial + phases_.back().partials.size();
+  }
 
   std::string statistic(size_t index) const {
     return fmt::format("rnnc_statistics({}) + {}", layout_.statistics(),
@@ -363,28 +548,45 @@ class RecurrenceEmitter : TextWriter {
   /// Of a row, in the block's part and then in all blocks of the group.
   void reductions(size_t p, int level) {
     const Phase& phase = phases_[p];
-    const size_t access = layout_.accesses().size() - 1;
-    for (size_t i = 0; i < phase.partials.size(); ++i) {
-      if (phase.partials[i].level != level) continue;
-      const std::string part = fmt::format("rnnc_part<rnnc_reduction::{}>", kind(phase, i));
-      line("#pragma unroll");
-      line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
-      item(p);
-      line("        const float2 part = {}::of_lanes<{}>({}, inside, unit_end{} - unit{});", part,
-           phase.units, value(phase, phase.partials[i].value), p, p);
-      line("        if (inside && e{} == unit{}) rnnc_exchange({}, part);", p, p,
-           partial_place(access, "r", phase.first_partial + i, "block"));
-      line("      }}");
-    }
-    for (size_t i = 0; i < phase.partials.size(); ++i) {
-      if (phase.partials[i].level != level) continue;
+    size_t first = 0;
+    while (phase.partials[first].level < level) ++first;
+    size_t end = first;
+    while (end < phase.partials.size() && phase.partials[end].level == level) ++end;
+    open_rows(p, false);
+    std::string kinds;
+    for (size_t i = first; i < end; ++i) {
+      std::string values;
+      for (int64_t s = 0; s < phase.span; ++s) {
+        values += (s == 0 ? "" : ", ") + value(phase, phase.partials[i].value, s);
+      }
+      kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
+      line("        const float values{}[{}] = {{{}}};", i, phase.span, values);
       line(
-          "      rnnc_part<rnnc_reduction::{}>::of_blocks<units{}, {}, {}, {}>({}, {}, min(rows, "
-          "{}));",
-          kind(phase, i), p, phase.blocks(), threads(), layout_.accesses()[access].stride,
-          partial_place(access, "pass_first", phase.first_partial + i, "0u"), statistic(i),
-          tile_.rows);
+          "        const float2 part{} = rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>"
+          "(values{}, inside ? own{} : 0, unit_end{} - unit{});",
+          i, kind(phase, i), phase.units / phase.span, phase.span, p, i, p, p, p);
     }
+    std::string parts;
+    for (size_t i = first; i < end; ++i)
+      parts += fmt::format("{}part{}", i == first ? "" : ", ", i);
+    // Parts of a level lie together by block; two of them are a piece of 16 bytes.
+    const size_t count = end - first;
+    const auto blocks = static_cast<size_t>(tile_.blocks);
+    const size_t before = (phase.first_partial + first) * blocks;
+    const bool pairs = count % 2 == 0 && before % 2 == 0 && partial_count() * blocks % 2 == 0;
+    const auto place_of = [&](std::string_view row, std::string_view block) {
+      return fmt::format(
+          "reinterpret_cast<float2*>(exchange + {} + {}) + {} * {}u + {}u + {} * {}u",
+          step_of_exchange("t"), layout_.exchange().parts, row, partial_count() * blocks, before,
+          block, count);
+    };
+    line("        const float2 parts[{}] = {{{}}};", count, parts);
+    line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, pairs,
+         place_of("r", "block"));
+    line("      }}");
+    line("      rnnc_parts<units{}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
+         phase.blocks(), threads(), tile_.rows, partial_count() * blocks, pairs, kinds,
+         place_of("pass_first", "0u"), statistic(first), tile_.rows);
     line("      __syncthreads();");
   }
 
@@ -400,18 +602,11 @@ class RecurrenceEmitter : TextWriter {
     return "";
   }
 
-  std::string partial_place(size_t access, std::string_view row, size_t partial,
-                            std::string_view block) const {
-    return fmt::format("{} + ({} * {}u + {}) * 2",
-                       array("float", false, access, fmt::format("t * {}u + {}", plan_.batch, row)),
-                       partial, tile_.blocks, block);
-  }
-
   /// A reduction's value, once it is there.
   void reduced(size_t p, uint32_t id) {
     const Phase& phase = phases_[p];
     const Op op = phase.kernel->body[id].op;
-    line("        v{}[j] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
+    line("          v{}[n] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
          op == Op::Var ? 'y' : 'x',
          op == Op::Var || op == Op::Mean
              ? fmt::format(" / {}", cuda_float_literal(static_cast<double>(phase.kernel->length)))

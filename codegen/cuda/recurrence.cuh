@@ -8,7 +8,9 @@
 //
 // Blocks exchange a state through memory that was filled with ones (rnnc_is_unwritten) before the
 // launch and is written once: who reads it looks at the data until they are there. No flag, no
-// fence, one trip through the L2 cache.
+// fence, one trip through the L2 cache. There a state lies as tensor cores take it
+// (ir/recurrence_exchange.h): pieces of 64 bytes along k, those of up to 8 rows side by side. On an
+// H200 this alone made steps a third shorter than rows one after the other did.
 //
 // A lane's place: lane 4 * i + j has bytes [16j, 16j + 16) of each piece of 64 bytes along k, of
 // row i of the left operand's tiles of 8 rows, and of gates i and i + 8 of the weights' tiles
@@ -27,6 +29,9 @@ static __device__ __forceinline__ T* rnnc_at(const rnnc_access& access, unsigned
 // Which elements of a row each block has: `Units` of them, that are all of one segment.
 template <unsigned Units, unsigned SegmentLength, unsigned Segments>
 struct rnnc_units {
+  static constexpr unsigned kUnits = Units;
+  static constexpr unsigned kLength = SegmentLength * Segments;
+  static constexpr bool kFull = SegmentLength % Units == 0;  // no block has fewer
   static constexpr unsigned kAcross = (SegmentLength + Units - 1) / Units;
   static __device__ __forceinline__ unsigned first(unsigned block) {
     return block / kAcross * SegmentLength + block % kAcross * Units;
@@ -37,6 +42,24 @@ struct rnnc_units {
   }
   static __device__ __forceinline__ unsigned count(unsigned block) {
     return min(Units, end(block) - first(block));
+  }
+};
+
+// Where a slice of the exchange lies in a step (ir/recurrence_exchange.h).
+template <unsigned K, unsigned Vectors, unsigned Tiles, unsigned TileRows, unsigned ElementBytes>
+struct rnnc_slice {
+  static constexpr unsigned kVector = (K * ElementBytes + 63) / 64 * TileRows * 64;
+  static constexpr unsigned kTile = Vectors * kVector;
+
+  static __device__ __forceinline__ unsigned vector(unsigned group, unsigned index) {
+    return group * Tiles * kTile + index * kVector;
+  }
+  static __device__ __forceinline__ unsigned element(unsigned group, unsigned index) {
+    const unsigned byte = index % K * ElementBytes;
+    return vector(group, index / K) + byte / 64 * (TileRows * 64) + byte % 64;
+  }
+  static __device__ __forceinline__ unsigned row(unsigned row_of_group) {
+    return row_of_group / 8 * kTile + row_of_group % 8 * 64;
   }
 };
 
@@ -58,28 +81,45 @@ class rnnc_patience {
   unsigned long long since_ = 0;
 };
 
-// Whether some value in the word is still what memory was filled with: a NaN that nothing computed
-// is stored as (rnnc_exchange).
-template <int ValueBytes>
+// Whether something of a word is still what memory was filled with: a NaN that nothing computed is
+// stored as (rnnc_exchanged). Unless words are stored as a Whole, that may be one of two values.
+template <bool Whole>
 static __device__ __forceinline__ bool rnnc_is_unwritten(unsigned word) {
-  if constexpr (ValueBytes == 4) {
+  if constexpr (Whole) {
     return word == 0xffffffffu;
   } else {
     return ((~word - 0x00010001u) & word & 0x80008000u) != 0;  // some half of ~word is zero
   }
 }
 
-// Stores a value that other blocks wait for. Conversions to 16 bits make one NaN of all.
-static __device__ __forceinline__ void rnnc_exchange(float* to, float value) {
-  const unsigned bits = value != value ? 0x7fffffffu : __float_as_uint(value);
-  rnnc_publish<4>(to, &bits);
+// The bits of a value that other blocks wait for, as their products take it. Conversions to 16 bits
+// make one NaN of all.
+template <rnnc_engine Engine>
+static __device__ __forceinline__ unsigned rnnc_exchanged(float value) {
+  if constexpr (Engine == rnnc_engine::f16) {
+    return rnnc_to_f16(value);
+  } else if constexpr (Engine == rnnc_engine::bf16) {
+    return rnnc_to_bf16(value);
+  } else {
+    if (value != value) return 0x7fffffffu;
+    return Engine == rnnc_engine::tf32 ? rnnc_to_tf32(value) : __float_as_uint(value);
+  }
 }
-template <typename T>
-static __device__ __forceinline__ void rnnc_exchange(T* to, float value) {
-  T rounded;
-  rnnc_store(&rounded, value);
-  const unsigned bits = rounded.bits;
-  rnnc_publish<2>(to, &bits);
+template <rnnc_engine Engine>
+static __device__ __forceinline__ void rnnc_exchange(char* to, float value) {
+  const unsigned bits = rnnc_exchanged<Engine>(value);
+  rnnc_publish<Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16 ? 2 : 4>(to, &bits);
+}
+// Two neighbouring values, at a place aligned to both.
+template <rnnc_engine Engine>
+static __device__ __forceinline__ void rnnc_exchange(char* to, float first, float second) {
+  unsigned bits[2] = {rnnc_exchanged<Engine>(first), rnnc_exchanged<Engine>(second)};
+  if constexpr (Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16) {
+    bits[0] |= bits[1] << 16;
+    rnnc_publish<4>(to, bits);
+  } else {
+    rnnc_publish<8>(to, bits);
+  }
 }
 
 // As a value reads that was stored as a T.
@@ -92,7 +132,7 @@ static __device__ __forceinline__ float rnnc_rounded(float value) {
 
 // The first `bytes` bytes of 16, those after them zero, by loads of Granule bytes.
 template <int Granule>
-static __device__ __forceinline__ void rnnc_poll_piece(unsigned* words, const char* from,
+static __device__ __forceinline__ void rnnc_load_piece(unsigned* words, const char* from,
                                                        int bytes) {
   if constexpr (Granule >= 4) {
 #pragma unroll
@@ -121,12 +161,18 @@ struct rnnc_partial_sums {
   static __device__ __forceinline__ float* at(int buffer) {
     return reinterpret_cast<float*>(rnnc_shared + buffer * BufferBytes);
   }
-  static __device__ __forceinline__ float sum(int buffer, int column, int row) {
+  // Of `Span` neighbouring columns.
+  template <int Span>
+  static __device__ __forceinline__ void add(float (&totals)[Span], int buffer, int column,
+                                             int row) {
+    typedef rnnc_packet<float, Span, true> packet;
     const float* const sums = at(buffer) + row * kStride + column;
-    float total = sums[0];
 #pragma unroll
-    for (int warp = 1; warp < Warps; ++warp) total += sums[warp * (Rows * kStride)];
-    return total;
+    for (int warp = 0; warp < Warps; ++warp) {
+      const packet part = packet::load(sums + warp * (Rows * kStride));
+#pragma unroll
+      for (int i = 0; i < Span; ++i) totals[i] += part.get(i);
+    }
   }
 };
 
@@ -134,9 +180,10 @@ struct rnnc_partial_sums {
 // KBytes: along k. Gates: rows of the block's weights. Held: how many of a warp's tiles of 16
 // gates, of one piece after the other, are in registers; the others lie in shared memory from
 // `Spill` on. Lefts: where exact products put left operands there. Granule: bytes by which the left
-// operand may be loaded at once. Exchanged: other blocks write it while the launch runs.
+// operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
+// operand; 0: they do not. Whole: two values of 16 bits are stored there at once.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Spill,
-          int Lefts, int Granule, bool Exchanged>
+          int Lefts, int Granule, int TileRows, bool Whole>
 class rnnc_resident_product {
  public:
   static constexpr int kTiles = (Gates + 15) / 16;
@@ -157,7 +204,7 @@ class rnnc_resident_product {
         if (gate < Gates && element < unit_end) {
           const char* const row =
               base + (static_cast<rnnc_word>(gate / Units) * length + element) * KBytes;
-          rnnc_poll_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
+          rnnc_load_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
           round(words);
         }
         if (tile(piece, half) < Held) {
@@ -171,28 +218,50 @@ class rnnc_resident_product {
   }
 
   // Stores the sums of the warp's part of k for rows [0, Rows) of which `rows` are there, `Stride`
-  // floats apart. Row r of the left operand begins at `left + r * RowBytes`. `fresh`: it is being
-  // written by this launch.
-  template <int Stride, long long RowBytes>
-  __device__ __forceinline__ void multiply(float* sums, const char* left, int rows,
-                                           bool fresh) const {
-    if constexpr (Engine == rnnc_engine::f32) {
-      multiply_exactly<Stride, RowBytes>(sums, left, rows, fresh);
+  // floats apart. `fresh`: this launch writes the left operand, and its tiles lie TileStride bytes
+  // apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
+  template <int Stride, long long RowBytes, long long TileStride>
+  __device__ __forceinline__ void multiply(float* sums, const char* left, const char* exchanged,
+                                           int rows, bool fresh) const {
+    const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
+    if constexpr (Engine != rnnc_engine::f32) {
+      multiply_on_tensor_cores<Stride>(sums, fetch);
+    } else if constexpr (kOneRow) {
+      multiply_one_row<Stride>(sums, fetch);
     } else {
-      multiply_on_tensor_cores<Stride, RowBytes>(sums, left, rows, fresh);
+      multiply_exactly<Stride>(sums, rows, fetch);
     }
   }
 
  private:
-  static constexpr int kValueBytes =
-      Engine == rnnc_engine::f32 || Engine == rnnc_engine::tf32 ? 4 : 2;
   static constexpr int kRowTiles = Rows / 8;
+
+  template <long long RowBytes, long long TileStride>
+  struct left_operand {
+    const char* left;
+    const char* exchanged;
+    int rows;
+    bool fresh;
+
+    // Pieces from `first` on, zero where there are none.
+    template <int Count>
+    __device__ __forceinline__ void operator()(unsigned (&words)[Count][kRowTiles][4],
+                                               int first) const {
+      if (TileRows > 0 && fresh) {
+        fetch_exchanged<TileStride>(words, first, exchanged, rows);
+      } else {
+        fetch_rows<RowBytes>(words, first, left, rows);
+      }
+    }
+  };
+  static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
   // Pieces whose left operands are on their way at once.
   static constexpr int kMostAtOnce = 16 / kRowTiles;
-  static constexpr int kAtOnce = kPieces < kMostAtOnce ? kPieces : kMostAtOnce;
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
+  // Of the left operand's tiles. All lanes have the row if there is but one.
+  static __device__ __forceinline__ int row() { return kOneRow ? 0 : lane() / 4; }
   // Of the lane's part of a piece, along k.
   static __device__ __forceinline__ int byte(int piece) {
     return (warp() * kPieces + piece) * 64 + lane() % 4 * 16;
@@ -224,73 +293,108 @@ class rnnc_resident_product {
     }
   }
 
-  // Left operands of the pieces from `first` on. All loads are on their way at once, and again
-  // those whose data were not there.
+  // Of row-major memory, that does not change.
   template <long long RowBytes, int Count>
-  static __device__ __forceinline__ void fetch(unsigned (&left)[Count][kRowTiles][4], int first,
-                                               const char* from, int rows, bool fresh) {
-    from += lane() / 4 * RowBytes;
-    const auto load = [&](int piece, int tile) {
-      const int at = byte(first + piece);
-      if (tile * 8 + lane() / 4 < rows) {
-        rnnc_poll_piece<Granule>(left[piece][tile], from + tile * 8 * RowBytes + at, KBytes - at);
+  static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
+                                                    int first, const char* from, int rows) {
+    from += row() * RowBytes;
+#pragma unroll
+    for (int piece = 0; piece < Count; ++piece) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        unsigned(&words)[4] = left[piece][tile];
+        words[0] = words[1] = words[2] = words[3] = 0;
+        if (tile * 8 + row() >= rows) continue;
+        const int at = byte(first + piece);
+        rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
+        round(words);
       }
+    }
+    rnnc_sync_warp();
+  }
+
+  // Of what other blocks write. All loads are on their way at once, and then again those of pieces
+  // of which something was not there.
+  template <long long TileStride, int Count>
+  static __device__ __forceinline__ void fetch_exchanged(unsigned (&left)[Count][kRowTiles][4],
+                                                         int first, const char* from, int rows) {
+    from += (warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+    const auto is_inside = [&](int piece, int tile) {
+      return tile * 8 + row() < rows && byte(first + piece) < KBytes;
+    };
+    const auto load = [&](int piece, int tile) {
+      if (!is_inside(piece, tile)) return;
+      rnnc_poll<16>(from + tile * TileStride + piece * (TileRows * 64), left[piece][tile]);
+      cut(left[piece][tile], byte(first + piece));
     };
 #pragma unroll
     for (int piece = 0; piece < Count; ++piece) {
 #pragma unroll
       for (int tile = 0; tile < kRowTiles; ++tile) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) left[piece][tile][i] = 0;
+        unsigned(&words)[4] = left[piece][tile];
+        words[0] = words[1] = words[2] = words[3] = 0;
         load(piece, tile);
       }
     }
-    if (Exchanged && fresh) {
-      bool waits;
-      rnnc_patience patience;
-      do {
-        waits = false;
+    bool waits;
+    rnnc_patience patience;
+    do {
+      waits = false;
+      bool missing[Count][kRowTiles];
 #pragma unroll
-        for (int piece = 0; piece < Count; ++piece) {
+      for (int piece = 0; piece < Count; ++piece) {
 #pragma unroll
-          for (int tile = 0; tile < kRowTiles; ++tile) {
-            const unsigned(&words)[4] = left[piece][tile];
-            if (rnnc_is_unwritten<kValueBytes>(words[0]) ||
-                rnnc_is_unwritten<kValueBytes>(words[1]) ||
-                rnnc_is_unwritten<kValueBytes>(words[2]) ||
-                rnnc_is_unwritten<kValueBytes>(words[3])) {
-              load(piece, tile);
-              waits = true;
-            }
-          }
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          const unsigned(&words)[4] = left[piece][tile];
+          missing[piece][tile] = __any_sync(0xffffffffu, rnnc_is_unwritten<kWhole>(words[0]) ||
+                                                             rnnc_is_unwritten<kWhole>(words[1]) ||
+                                                             rnnc_is_unwritten<kWhole>(words[2]) ||
+                                                             rnnc_is_unwritten<kWhole>(words[3]));
+          waits = waits || missing[piece][tile];
         }
-        if (waits) patience.wait();
-      } while (waits);
-    }
-    rnnc_sync_warp();
+      }
+      if (!waits) break;
+      patience.wait();
+#pragma unroll
+      for (int piece = 0; piece < Count; ++piece) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          if (missing[piece][tile]) load(piece, tile);
+        }
+      }
+    } while (waits);
   }
 
-  // `work(first, left)` for all of the warp's pieces, `Count` at a time.
-  template <int First, long long RowBytes, typename Work>
-  static __device__ __forceinline__ void by_pieces(const char* from, int rows, bool fresh,
-                                                   const Work& work) {
-    if constexpr (First < kPieces) {
-      constexpr int kCount = kPieces - First < kAtOnce ? kPieces - First : kAtOnce;
-      unsigned left[kCount][kRowTiles][4];
-      fetch<RowBytes>(left, First, from, rows, fresh);
+  static constexpr bool kWhole = Whole || Engine == rnnc_engine::f32 || Engine == rnnc_engine::tf32;
+
+  // Makes zeros of what lies behind the end of k, where nothing is ever written.
+  static __device__ __forceinline__ void cut(unsigned* words, int at) {
+    if constexpr (KBytes % 16 != 0) {
 #pragma unroll
-      for (int i = 0; i < kCount * kRowTiles; ++i) round(left[i / kRowTiles][i % kRowTiles]);
+      for (int i = 0; i < 4; ++i) {
+        if (at + 4 * i >= KBytes) words[i] = 0;
+        if (!kWhole && at + 4 * i + 2 == KBytes) words[i] &= 0xffffu;
+      }
+    }
+  }
+
+  // `work(piece, left)` for all of the warp's pieces, some at a time.
+  template <int First, typename Fetch, typename Work>
+  static __device__ __forceinline__ void by_pieces(const Fetch& fetch, const Work& work) {
+    if constexpr (First < kPieces) {
+      constexpr int kCount = kPieces - First < kMostAtOnce ? kPieces - First : kMostAtOnce;
+      unsigned left[kCount][kRowTiles][4];
+      fetch(left, First);
 #pragma unroll
       for (int piece = 0; piece < kCount; ++piece) work(First + piece, left[piece]);
-      by_pieces<First + kCount, RowBytes>(from, rows, fresh, work);
+      by_pieces<First + kCount>(fetch, work);
     }
   }
 
-  template <int Stride, long long RowBytes>
-  __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const char* left, int rows,
-                                                           bool fresh) const {
+  template <int Stride, typename Fetch>
+  __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Fetch& fetch) const {
     float sums[kTiles][kRowTiles][4] = {};
-    by_pieces<0, RowBytes>(left, rows, fresh, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         unsigned low[4];
@@ -319,58 +423,82 @@ class rnnc_resident_product {
     }
   }
 
+  // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----
+
+  template <int Stride, typename Fetch>
+  __device__ __forceinline__ void multiply_one_row(float* to, const Fetch& fetch) const {
+    float sums[2 * kTiles] = {};
+    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+#pragma unroll
+      for (int half = 0; half < 2 * kTiles; ++half) {
+        unsigned gate[4];
+        weights(gate, piece, half);
+        add(sums[half], gate, words[0]);
+      }
+    });
+    to += warp() * Rows * Stride + lane() / 4;
+    const bool odd = lane() % 2 != 0;
+#pragma unroll
+    for (int pair = 0; pair < kTiles; ++pair) {
+      float sum = exchange_between(sums[2 * pair], sums[2 * pair + 1], odd, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      if (lane() % 4 < 2) to[(2 * pair + odd) * 8] = sum;
+    }
+  }
+
   // Left operands go through shared memory, of which each warp has a part, so that each lane has
-  // all rows. Then the four lanes of a gate, which have parts of k, add up what they have, two rows
-  // for each.
-  template <int Stride, long long RowBytes>
-  __device__ __forceinline__ void multiply_exactly(float* to, const char* left, int rows,
-                                                   bool fresh) const {
+  // all rows. Two rows at a time: unrolled for all, the code would not fit the instruction cache.
+  template <int Stride, typename Fetch>
+  __device__ __forceinline__ void multiply_exactly(float* to, int rows, const Fetch& fetch) const {
     static_assert(Engine != rnnc_engine::f32 || Rows == 8, "one tile of rows");
-    float sums[2 * kTiles][8] = {};
     uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
-    by_pieces<0, RowBytes>(left, rows, fresh, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
       mine[piece * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
     });
     rnnc_sync_warp();
+    const bool odd = lane() % 2 != 0;
+    const bool upper = lane() % 4 / 2 != 0;
+    to += (warp() * 8 + odd) * Stride + upper * 8 + lane() / 4;
+#pragma unroll 1
+    for (int row = 0; row < min(rows, 8); row += 2) {
+      float sums[2 * kTiles][2] = {};
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) {
-      unsigned gates[2 * kTiles][4];
+      for (int piece = 0; piece < kPieces; ++piece) {
+        unsigned x[2][4];
 #pragma unroll
-      for (int half = 0; half < 2 * kTiles; ++half) weights(gates[half], piece, half);
-#pragma unroll
-      for (int row = 0; row < 8; ++row) {
-        unsigned x[4];
-        rnnc_to_words(mine[piece * 32 + row * 4 + lane() % 4], x);
+        for (int r = 0; r < 2; ++r) {
+          rnnc_to_words(mine[piece * 32 + (row + r) * 4 + lane() % 4], x[r]);
+        }
 #pragma unroll
         for (int half = 0; half < 2 * kTiles; ++half) {
+          unsigned gate[4];
+          weights(gate, piece, half);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            sums[half][row] =
-                fmaf(__uint_as_float(gates[half][i]), __uint_as_float(x[i]), sums[half][row]);
-          }
+          for (int r = 0; r < 2; ++r) add(sums[half][r], gate, x[r]);
         }
+      }
+#pragma unroll
+      for (int pair = 0; pair < kTiles; ++pair) {
+        float of_row[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          of_row[i] = exchange_between(sums[2 * pair + i][0], sums[2 * pair + i][1], odd, 1);
+        }
+        to[row * Stride + pair * 16] = exchange_between(of_row[0], of_row[1], upper, 2);
       }
     }
     rnnc_sync_warp();  // the next left operands come to the same places
-    const bool odd = lane() % 2 != 0;
-    const bool upper = lane() % 4 / 2 != 0;
-    to += (warp() * 8 + (odd ? 4 : 0) + (upper ? 2 : 0)) * Stride + lane() / 4;
+  }
+
+  static __device__ __forceinline__ void add(float& sum, const unsigned* a, const unsigned* b) {
 #pragma unroll
-    for (int half = 0; half < 2 * kTiles; ++half) {
-      float four[4];
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const float theirs = odd ? sums[half][r] : sums[half][r + 4];
-        const float mine_of_two = odd ? sums[half][r + 4] : sums[half][r];
-        four[r] = mine_of_two + __shfl_xor_sync(0xffffffffu, theirs, 1);
-      }
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float theirs = upper ? four[r] : four[r + 2];
-        const float mine_of_two = upper ? four[r + 2] : four[r];
-        to[r * Stride + half * 8] = mine_of_two + __shfl_xor_sync(0xffffffffu, theirs, 2);
-      }
-    }
+    for (int i = 0; i < 4; ++i) sum = fmaf(__uint_as_float(a[i]), __uint_as_float(b[i]), sum);
+  }
+
+  // Of two lanes, whose numbers differ in a bit, one gets the sum of both's first values, the other
+  // (`second`) that of their second ones.
+  static __device__ __forceinline__ float exchange_between(float a, float b, bool second, int bit) {
+    return (second ? b : a) + __shfl_xor_sync(0xffffffffu, second ? a : b, bit);
   }
 
   unsigned held_[Held > 0 ? Held : 1][2][4];
@@ -381,10 +509,17 @@ class rnnc_resident_product {
 // A part is a pair: the sum and the squared deviations from the part's mean, or an extremum.
 enum class rnnc_reduction { moments, least, greatest };
 
-static __device__ __forceinline__ void rnnc_exchange(float* to, float2 value) {
-  const unsigned bits[2] = {value.x != value.x ? 0x7fffffffu : __float_as_uint(value.x),
-                            value.y != value.y ? 0x7fffffffu : __float_as_uint(value.y)};
-  rnnc_publish<8>(to, bits);
+// Hands on a block's parts of a row. Pairs of them go at once where they are aligned to their size.
+template <bool Pairs, int Count>
+static __device__ __forceinline__ void rnnc_exchange(float2* to, const float2 (&parts)[Count]) {
+  unsigned bits[2 * Count];
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    bits[2 * i] = rnnc_exchanged<rnnc_engine::f32>(parts[i].x);
+    bits[2 * i + 1] = rnnc_exchanged<rnnc_engine::f32>(parts[i].y);
+  }
+#pragma unroll
+  for (int i = 0; i < Count; i += Pairs ? 2 : 1) rnnc_publish<Pairs ? 16 : 8>(to + i, bits + 2 * i);
 }
 
 // Results of reductions, for all rows of a pass one after the other.
@@ -392,120 +527,211 @@ static __device__ __forceinline__ float2* rnnc_statistics(int at) {
   return reinterpret_cast<float2*>(rnnc_shared + at);
 }
 
-template <rnnc_reduction Reduction>
-struct rnnc_part {
-  // Two parts of `a_count` and `b_count` elements (Chan, Golub and LeVeque 1983).
-  static __device__ __forceinline__ float2 join(float2 a, unsigned a_count, float2 b,
-                                                unsigned b_count) {
-    if constexpr (Reduction == rnnc_reduction::least) {
-      return make_float2(rnnc_min(a.x, b.x), 0.0f);
-    } else if constexpr (Reduction == rnnc_reduction::greatest) {
-      return make_float2(rnnc_max(a.x, b.x), 0.0f);
-    } else {
-      if (a_count == 0) return b;
-      if (b_count == 0) return a;
-      const float first = static_cast<float>(a_count);
-      const float second = static_cast<float>(b_count);
-      const float apart = b.x / second - a.x / first;
-      return make_float2(a.x + b.x,
-                         a.y + b.y + apart * apart * (first * second / (first + second)));
-    }
-  }
-
-  // Of the `Lanes` neighbouring lanes that have a row's elements, `count` of them. Every lane takes
-  // part.
-  template <int Lanes>
-  static __device__ __forceinline__ float2 of_lanes(float value, bool inside, unsigned count) {
-    static_assert(Lanes <= 32, "lanes of one warp");
-    const auto joined = [](float x) {
+// What `value` of some neighbouring lanes makes, in each of them.
+template <rnnc_reduction Reduction, int Lanes>
+static __device__ __forceinline__ float rnnc_joined(float value) {
+  static_assert(Lanes <= 32, "lanes of one warp");
 #pragma unroll
-      for (int offset = Lanes / 2; offset > 0; offset /= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, x, offset);
-        if constexpr (Reduction == rnnc_reduction::least) {
-          x = rnnc_min(x, other);
-        } else if constexpr (Reduction == rnnc_reduction::greatest) {
-          x = rnnc_max(x, other);
-        } else {
-          x += other;
-        }
-      }
-      return x;
-    };
-    if constexpr (Reduction == rnnc_reduction::moments) {
-      const float sum = joined(inside ? value : 0.0f);
-      const float apart = inside ? value - sum / static_cast<float>(min(count, Lanes)) : 0.0f;
-      return make_float2(sum, joined(apart * apart));
+  for (int offset = Lanes / 2; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, value, offset);
+    if constexpr (Reduction == rnnc_reduction::least) {
+      value = rnnc_min(value, other);
+    } else if constexpr (Reduction == rnnc_reduction::greatest) {
+      value = rnnc_max(value, other);
     } else {
-      const float none =
-          Reduction == rnnc_reduction::least ? rnnc_least::identity() : rnnc_greatest::identity();
-      return make_float2(joined(inside ? value : none), 0.0f);
+      value += other;
     }
   }
+  return value;
+}
 
-  // Joins the parts of all `Blocks` blocks for the first `rows` rows, `Stride` floats apart, which
-  // lie one after the other from `from` on. Some lanes share a row; all blocks join in one order.
-  template <typename Units, int Blocks, int Threads, long long Stride>
-  static __device__ __forceinline__ void of_blocks(const float* from, float2* to, int rows) {
-    constexpr int kLanes = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;  // of a row
-    constexpr int kParts = (Blocks + kLanes - 1) / kLanes;           // of a lane
-    constexpr int kAtOnce = kParts < 8 ? kParts : 8;
-    const int lane = threadIdx.x % kLanes;
+// a / b, where b mostly is the power of two Usual.
+template <int Usual>
+static __device__ __forceinline__ float rnnc_quotient(float a, float b) {
+  return b == Usual ? a * (1.0f / Usual) : a / b;
+}
+
+template <rnnc_reduction Reduction>
+static __device__ __forceinline__ float rnnc_identity() {
+  return Reduction == rnnc_reduction::least      ? rnnc_least::identity()
+         : Reduction == rnnc_reduction::greatest ? rnnc_greatest::identity()
+                                                 : 0.0f;
+}
+
+// A sum and squared deviations, of some neighbouring lanes that have Count elements each.
+template <int Lanes, int Count>
+static __device__ __forceinline__ float2 rnnc_joined_moments(float sum, float squares) {
+#pragma unroll
+  for (int offset = 1; offset < Lanes; offset *= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
+    const float apart = sum - other;
+    squares += __shfl_xor_sync(0xffffffffu, squares, offset);
+    squares = fmaf(apart * apart, 0.5f / (Count * offset), squares);
+    sum += other;
+  }
+  return make_float2(sum, squares);
+}
+
+// The part of the `Lanes` neighbouring lanes that have `count` elements of a row; this one has
+// `own` of its Span values. Every lane takes part. Full: all lanes always have all.
+template <rnnc_reduction Reduction, int Lanes, int Span, bool Full>
+static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], unsigned own,
+                                                   unsigned count) {
+  if constexpr (Full) own = Span;
+  float sum = rnnc_identity<Reduction>();
+#pragma unroll
+  for (int i = 0; i < Span; ++i) {
+    if (i >= own) continue;
+    if constexpr (Reduction == rnnc_reduction::least) {
+      sum = rnnc_min(sum, values[i]);
+    } else if constexpr (Reduction == rnnc_reduction::greatest) {
+      sum = rnnc_max(sum, values[i]);
+    } else {
+      sum += values[i];
+    }
+  }
+  if constexpr (Reduction != rnnc_reduction::moments) {
+    return make_float2(rnnc_joined<Reduction, Lanes>(sum), 0.0f);
+  }
+  const float mean =
+      Full ? sum * (1.0f / Span)
+           : rnnc_quotient<Lanes * Span>(sum = rnnc_joined<Reduction, Lanes>(sum),
+                                         static_cast<float>(min(count, Lanes * Span)));
+  float squares = 0.0f;
+#pragma unroll
+  for (int i = 0; i < Span; ++i) {
+    const float apart = values[i] - mean;
+    if (i < own) squares = fmaf(apart, apart, squares);
+  }
+  return Full ? rnnc_joined_moments<Lanes, Span>(sum, squares)
+              : make_float2(sum, rnnc_joined<Reduction, Lanes>(squares));
+}
+
+// Joins the parts of all `Blocks` blocks for the first `rows` rows, and puts the results to `to`, a
+// reduction's `Rows` rows one after the other. A row's parts lie from `from` on, those of a block
+// together: it writes whole sectors of the cache where it can, which made exchanges twice as fast.
+// Rows are Stride pairs apart. Some lanes share a row; all blocks join in one order. Squared
+// deviations of parts join as those of Chan, Golub and LeVeque (1983).
+template <typename Units, int Blocks, int Threads, int Rows, int Stride, bool Pairs,
+          rnnc_reduction... Reductions>
+struct rnnc_parts {
+  static constexpr int kLanes = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;  // of a row
+  static constexpr int kParts = (Blocks + kLanes - 1) / kLanes;           // of a lane
+  static constexpr int kCount = sizeof...(Reductions);
+  static constexpr int kAtOnce = Pairs ? 2 : 1;  // parts, of one load
+  // Reductions of which all parts are on their way at once.
+  static constexpr int kMostNow = kParts < 8 ? 16 / kParts / kAtOnce * kAtOnce : kAtOnce;
+
+  static __device__ __forceinline__ void join(const float2* from, float2* to, int rows) {
+#pragma unroll 1
     for (int first = 0; first < rows; first += Threads / kLanes) {
       const int row = first + threadIdx.x / kLanes;
-      const bool inside = row < rows;
-      float2 total = make_float2(0.0f, 0.0f);
-      unsigned count = 0;
-#pragma unroll 1
-      for (int i = 0; i < kParts; i += kAtOnce) {
-        unsigned parts[kAtOnce][2];
-        fetch<kAtOnce, kLanes, Blocks>(parts, from + row * Stride, lane + i * kLanes, inside);
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const int block = lane + (i + j) * kLanes;
-          if (!inside || block >= Blocks) continue;
-          const float2 part =
-              make_float2(__uint_as_float(parts[j][0]), __uint_as_float(parts[j][1]));
-          const unsigned elements = Units::count(block);
-          total = count == 0 ? part : join(total, count, part, elements);
-          count += elements;
-        }
-      }
-      rnnc_sync_warp();
-#pragma unroll
-      for (int offset = 1; offset < kLanes; offset *= 2) {
-        const float2 other = make_float2(__shfl_xor_sync(0xffffffffu, total.x, offset),
-                                         __shfl_xor_sync(0xffffffffu, total.y, offset));
-        const unsigned others = __shfl_xor_sync(0xffffffffu, count, offset);
-        if (lane % (2 * offset) != 0 || others == 0) continue;
-        total = join(total, count, other, others);
-        count += others;
-      }
-      if (inside && lane == 0) to[row] = total;
+      join_from<0>(from + row * Stride + threadIdx.x % kLanes * kCount, to + row, row < rows);
     }
   }
 
  private:
-  // Parts of blocks `first`, `first + Lanes` and so on, once they are there.
-  template <int Count, int Lanes, int Blocks>
-  static __device__ __forceinline__ void fetch(unsigned (&parts)[Count][2], const float* from,
-                                               int first, bool inside) {
-    bool waits;
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      const int block = first + i * Lanes;
-      parts[i][0] = parts[i][1] = 0;
-      if (inside && block < Blocks) rnnc_poll<8>(from + block * 2, parts[i]);
+  static constexpr rnnc_reduction kReductions[] = {Reductions...};
+
+  template <int First>
+  static __device__ __forceinline__ void join_from(const float2* from, float2* to, bool inside) {
+    if constexpr (First < kCount) {
+      constexpr int kNow = kCount - First < kMostNow ? kCount - First : kMostNow;
+      unsigned parts[kParts][kNow][2];
+      fetch<kNow>(parts, from + First, inside);
+      join_one<First, 0, kNow>(parts, to, inside);
+      join_from<First + kNow>(from, to, inside);
     }
+  }
+
+  template <int First, int Index, int Now>
+  static __device__ __forceinline__ void join_one(const unsigned (&parts)[kParts][Now][2],
+                                                  float2* to, bool inside) {
+    if constexpr (Index < Now) {
+      const float2 result = joined<kReductions[First + Index], Index>(parts);
+      if (inside && threadIdx.x % kLanes == 0) to[(First + Index) * Rows] = result;
+      join_one<First, Index + 1, Now>(parts, to, inside);
+    }
+  }
+
+  static __device__ __forceinline__ int block(int part) {
+    return threadIdx.x % kLanes + part * kLanes;
+  }
+
+  // Parts that there are, once they are there.
+  template <int Now>
+  static __device__ __forceinline__ void fetch(unsigned (&parts)[kParts][Now][2],
+                                               const float2* from, bool inside) {
+    const auto load = [&](int part) {
+      if (!inside || block(part) >= Blocks) return;
+#pragma unroll
+      for (int i = 0; i < Now; i += kAtOnce) {
+        rnnc_poll<8 * kAtOnce>(from + part * (kLanes * kCount) + i, parts[part][i]);
+      }
+    };
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int i = 0; i < Now; ++i) parts[part][i][0] = parts[part][i][1] = 0;
+      load(part);
+    }
+    bool waits;
     rnnc_patience patience;
     do {
       waits = false;
+      bool missing[kParts];
 #pragma unroll
-      for (int i = 0; i < Count; ++i) {
-        if (parts[i][0] != 0xffffffffu && parts[i][1] != 0xffffffffu) continue;
-        rnnc_poll<8>(from + (first + i * Lanes) * 2, parts[i]);
-        waits = true;
+      for (int part = 0; part < kParts; ++part) {
+        bool own = false;
+#pragma unroll
+        for (int i = 0; i < Now; ++i) {
+          own |= parts[part][i][0] == 0xffffffffu;
+          own |= parts[part][i][1] == 0xffffffffu;
+        }
+        missing[part] = __any_sync(0xffffffffu, own);
+        waits |= missing[part];
       }
-      if (waits) patience.wait();
+      if (!waits) break;
+      patience.wait();
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        if (missing[part]) load(part);
+      }
     } while (waits);
+  }
+
+  template <rnnc_reduction Reduction, int Index, int Now>
+  static __device__ __forceinline__ float2 joined(const unsigned (&parts)[kParts][Now][2]) {
+    float own[kParts];
+#pragma unroll
+    for (int j = 0; j < kParts; ++j) {
+      own[j] = block(j) < Blocks ? __uint_as_float(parts[j][Index][0]) : rnnc_identity<Reduction>();
+    }
+    if constexpr (Reduction != rnnc_reduction::moments) {
+      float extremum = own[0];
+#pragma unroll
+      for (int j = 1; j < kParts; ++j) {
+        extremum = Reduction == rnnc_reduction::least ? rnnc_min(extremum, own[j])
+                                                      : rnnc_max(extremum, own[j]);
+      }
+      return make_float2(rnnc_joined<Reduction, kLanes>(extremum), 0.0f);
+    } else {
+      constexpr bool kFull = Units::kFull && Blocks == kLanes * kParts;
+      float sum = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kParts; ++j) sum += own[j];
+      if constexpr (!kFull) sum = rnnc_joined<Reduction, kLanes>(sum);
+      const float mean = sum / static_cast<float>(kFull ? Units::kUnits * kParts : Units::kLength);
+      float squares = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kParts; ++j) {
+        if (block(j) >= Blocks) continue;
+        const auto elements = static_cast<float>(kFull ? Units::kUnits : Units::count(block(j)));
+        const float apart = rnnc_quotient<Units::kUnits>(own[j], elements) - mean;
+        squares += fmaf(elements * apart, apart, __uint_as_float(parts[j][Index][1]));
+      }
+      if constexpr (kFull) return rnnc_joined_moments<kLanes, Units::kUnits * kParts>(sum, squares);
+      return make_float2(sum, rnnc_joined<Reduction, kLanes>(squares));
+    }
   }
 };

@@ -20,10 +20,7 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
       const auto [found, is_new] = known.try_emplace(emit_recurrence_kernel(plan, tile, layout, ""),
                                                      static_cast<uint32_t>(shapes_.size()));
       Parameters& parameters = parameters_[launch];
-      parameters = {.shape = found->second,
-                    .accesses = layout.accesses(),
-                    .exchanged = {layout.exchanged().begin(), layout.exchanged().end()}};
-      if (launch->partials != kNoBuffer) parameters.exchanged.push_back(launch->partials);
+      parameters = {.shape = found->second, .accesses = layout.accesses()};
       most_accesses_ = std::max(most_accesses_, parameters.accesses.size());
       if (!is_new) continue;
       const std::string name = fmt::format("r{}", shapes_.size());

@@ -20,9 +20,6 @@ class CudaRecurrenceKernels {
   struct Parameters {
     uint32_t shape = 0;  // index
     std::vector<Access> accesses;
-    /// Chunk buffers whose steps of the chunk are filled with bytes of 0xFF before the launch:
-    /// blocks exchange them, and wait for what is still so filled.
-    std::vector<BufferId> exchanged;
   };
   const Parameters& of(const RecurrenceLaunch& launch) const { return parameters_.at(&launch); }
 

@@ -1,7 +1,6 @@
 #include "codegen/cuda/recurrence_layout.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/kernel_facts.h"
 
@@ -10,10 +9,11 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int64_t kPieceBytes = 64;  // recurrence.cuh
 constexpr int64_t kTileGates = 16;
 constexpr int64_t kTileWords = 8;  // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
+constexpr int64_t kMostSpan = 2;
+constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -57,23 +57,28 @@ size_t RecurrencePhase::partial_of(uint32_t reduction) const {
 }
 
 RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch)
-    : plan_(plan), tile_(launch.tile) {
+    : plan_(plan), tile_(launch.tile), exchange_(exchange_of(plan, launch)) {
   group_rows_ = ceil_div(plan.batch, tile_.groups);
   passes_ = ceil_div(group_rows_, tile_.rows);
   find_phases(launch);
   find_sources();
-  if (launch.partials != kNoBuffer) {
-    add_access({.buffer = launch.partials, .stride = plan.buffers[launch.partials].width});
+  find_whole_words();
+  if (launch.exchange != kNoBuffer) {
+    add_access({.buffer = launch.exchange, .stride = plan.buffers[launch.exchange].width});
   }
   place_in_shared_memory();
 }
 
 int64_t RecurrenceLayout::items(const RecurrencePhase& phase) const {
-  return std::max<int64_t>(1, phase.units * tile_.rows / threads());
+  return std::max<int64_t>(1, phase.units / phase.span * tile_.rows / threads());
 }
 
 bool RecurrenceLayout::is_exact() const {
   return plan_.dtype == DType::f32 && !plan_.tf32;
+}
+
+bool RecurrenceLayout::keeps_invariants(const RecurrencePhase& phase) {
+  return std::ranges::count(phase.sources, RecurrenceSource::Invariant) <= kMostInvariants;
 }
 
 size_t RecurrenceLayout::add_access(const Access& access) {
@@ -83,23 +88,25 @@ size_t RecurrenceLayout::add_access(const Access& access) {
 
 void RecurrenceLayout::find_phases(const RecurrenceLaunch& launch) {
   size_t partials = 0;
+  const std::vector<int64_t> segments = phase_segments(plan_, launch.phases);
   for (size_t i = 0; i < launch.phases.size(); ++i) {
     const FusedLaunch& fused = launch.phases[i];
     RecurrencePhase& phase = phases_.emplace_back();
     phase.launch = &fused;
     phase.kernel = &plan_.kernels[fused.kernel];
     phase.units = tile_.units.at(i);
+    phase.span = std::min(kMostSpan, phase.units);
+    phase.segments = segments[i];
     uint32_t results = 0;
     for (const Kernel::Argument& argument : phase.kernel->arguments) {
       phase.results.push_back(argument.product ? results++ : 0);
     }
     for (const FusedLaunch::Product& product : fused.products) {
-      phase.segments = std::lcm(phase.segments, product.blocks);
       RecurrenceProduct& made = phase.products.emplace_back();
       made.product = &product;
       made.gates = product.members * phase.units;
       made.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
-      made.pieces = ceil_div(ceil_div(made.k_bytes, kPieceBytes), tile_.warps);
+      made.pieces = ceil_div(ceil_div(made.k_bytes, kExchangePieceBytes), tile_.warps);
       made.column = phase.columns;
       made.first = phase.results[product.first_argument];
       phase.columns += kTileGates * made.tiles();
@@ -121,6 +128,27 @@ void RecurrenceLayout::find_reductions(RecurrencePhase& phase) {
       phase.partials.push_back(partial);
     }
   }
+  std::ranges::stable_sort(phase.partials, {}, &RecurrencePartial::level);
+}
+
+/// A thread's two elements are an even one and the next: they are a word if that holds within the
+/// slice's vectors too, and no other phase has one of them.
+void RecurrenceLayout::find_whole_words() {
+  for (const RecurrenceExchange::Slice& slice : exchange_.slices) {
+    bool whole = slice.k % 2 == 0 || slice.blocks == 1;
+    for (const RecurrencePhase& phase : phases_) {
+      for (size_t i = 0; i < phase.kernel->arguments.size(); ++i) {
+        const Kernel::Argument& argument = phase.kernel->arguments[i];
+        const Access& access = phase.launch->accesses[i];
+        const int64_t count = argument.vector ? phase.kernel->length : 1;
+        if (!argument.written || !slice.holds(access, count)) continue;
+        whole = whole && argument.vector && phase.span == 2 &&
+                (access.column - slice.column) % 2 == 0 &&
+                (phase.segments == 1 || phase.segment_length() % 2 == 0);
+      }
+    }
+    whole_.push_back(whole);
+  }
 }
 
 void RecurrenceLayout::find_sources() {
@@ -136,12 +164,10 @@ void RecurrenceLayout::find_sources() {
     RecurrencePhase& phase = phases_[p];
     for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) find_source(p, i, stored);
     for (RecurrenceProduct& product : phase.products) {
-      const BufferId left = product.product->left.buffer;
       product.access = add_access(product.product->left);
       add_access(product.product->weight);
-      product.exchanged = std::ranges::any_of(
-          stored, [left](const auto& entry) { return entry.first.first == left; });
-      if (product.exchanged) exchanged_.insert(left);
+      const size_t slice = exchange_.slice_of(*product.product);
+      if (slice < exchange_.slices.size()) product.slice = slice;
     }
   }
 }
@@ -188,7 +214,7 @@ void RecurrenceLayout::place_in_shared_memory() {
     }
   }
   sums_bytes_ = tile_.warps * tile_.rows * (columns + 4) * 4;
-  statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kPieceBytes : 0);
+  statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
   shared_bytes_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
   for (RecurrencePhase& phase : phases_) {
     for (RecurrenceProduct& product : phase.products) {

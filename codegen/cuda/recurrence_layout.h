@@ -3,11 +3,11 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "ir/plan.h"
+#include "ir/recurrence_exchange.h"
 
 namespace rnnc {
 
@@ -47,14 +47,15 @@ struct RecurrenceProduct {
   const FusedLaunch::Product* product = nullptr;
   int64_t gates = 0;  // of a block
   int64_t k_bytes = 0;
-  int64_t pieces = 0;      // along k, of a warp
-  int64_t held = 0;        // tiles of weights of a warp's pieces that are in registers
-  int64_t spill = 0;       // where the others' weights are in shared memory
-  int64_t column = 0;      // of its first gate among the phase's sums
-  uint32_t first = 0;      // among the phase's results
-  size_t access = 0;       // of `left`; `weight` follows
-  bool exchanged = false;  // the launch writes `left`
+  int64_t pieces = 0;       // along k, of a warp
+  int64_t held = 0;         // tiles of weights of a warp's pieces that are in registers
+  int64_t spill = 0;        // where the others' weights are in shared memory
+  int64_t column = 0;       // of its first gate among the phase's sums
+  uint32_t first = 0;       // among the phase's results
+  size_t access = 0;        // of `left`; `weight` follows
+  size_t slice = SIZE_MAX;  // of the exchange, where the launch writes `left`
 
+  bool is_exchanged() const { return slice != SIZE_MAX; }
   int64_t tiles() const;  // of 16 gates
 };
 
@@ -62,15 +63,16 @@ struct RecurrencePhase {
   const FusedLaunch* launch = nullptr;
   const Kernel* kernel = nullptr;
   int64_t units = 0;     // of a block
+  int64_t span = 1;      // neighbouring elements of a thread
   int64_t segments = 1;  // of a row, which no block crosses
   int64_t columns = 0;   // of products' sums
   std::vector<RecurrenceProduct> products;
-  std::vector<RecurrenceSource> sources;  // by argument
-  std::vector<size_t> accesses;           // by argument; SIZE_MAX: a product
-  std::vector<uint32_t> results;          // by argument: index among the products' results
-  std::vector<int> levels;                // by instruction: reductions that it waits for in a row
-  std::vector<RecurrencePartial> partials;
-  size_t first_partial = 0;  // among those of the launch
+  std::vector<RecurrenceSource> sources;    // by argument
+  std::vector<size_t> accesses;             // by argument; SIZE_MAX: a product
+  std::vector<uint32_t> results;            // by argument: index among the products' results
+  std::vector<int> levels;                  // by instruction: reductions that it waits for in a row
+  std::vector<RecurrencePartial> partials;  // by level
+  size_t first_partial = 0;                 // among those of the launch
 
   int64_t segment_length() const { return kernel->length / segments; }
   int64_t blocks() const;  // of a group, that have elements
@@ -86,16 +88,20 @@ class RecurrenceLayout {
 
   const std::vector<RecurrencePhase>& phases() const { return phases_; }
   const std::map<RecurrencePlace, RecurrenceCarry>& carries() const { return carries_; }
-  /// Buffers that the launch writes and its products read.
-  const std::set<BufferId>& exchanged() const { return exchanged_; }
-  /// Every array, as at the chunk's first step. The last is that of the partials, if there are any.
+  const RecurrenceExchange& exchange() const { return exchange_; }
+  /// Whether two values that a thread stores to a slice of the exchange make a word of it.
+  bool is_whole(size_t slice) const { return whole_[slice]; }
+  /// Every array, as at the chunk's first step. The last is the exchange, if there is one.
   const std::vector<Access>& accesses() const { return accesses_; }
 
   int64_t group_rows() const { return group_rows_; }
   int64_t passes() const { return passes_; }  // of a tile's rows
-  /// Of a thread in a pass.
+  /// Rows of a pass that a thread has.
   int64_t items(const RecurrencePhase& phase) const;
   bool is_exact() const;
+  /// Whether values that are the same at every step stay in registers. If there are many, these are
+  /// better used for weights, and the values come from the L1 cache.
+  static bool keeps_invariants(const RecurrencePhase& phase);
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
   // reductions, weights.
@@ -107,6 +113,7 @@ class RecurrenceLayout {
  private:
   void find_phases(const RecurrenceLaunch& launch);
   static void find_reductions(RecurrencePhase& phase);
+  void find_whole_words();
   void find_sources();
   void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
   void place_in_shared_memory();
@@ -119,7 +126,8 @@ class RecurrenceLayout {
   int64_t passes_ = 0;
   std::vector<RecurrencePhase> phases_;
   std::map<RecurrencePlace, RecurrenceCarry> carries_;
-  std::set<BufferId> exchanged_;
+  RecurrenceExchange exchange_;
+  std::vector<bool> whole_;  // by slice
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;
   int64_t statistics_ = 0;

@@ -48,6 +48,15 @@ class CudaBackend : public Backend {
 
   Machine machine() const override { return cuda_machine(context_.device); }
 
+  std::string identity() const override {
+    const CudaDevice& device = context_.device;
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    return fmt::format("{} with {} multiprocessors, driver {}, {} by NVRTC {}", device.name,
+                       device.multiprocessors, driver, context_.arch,
+                       nvrtc_version().value_or("none"));
+  }
+
   Result<void*> allocate(size_t bytes) override {
     const DeviceScope scope(context_.device.index);
     if (!scope.status()) return tl::unexpected(scope.status().error());

@@ -1,6 +1,6 @@
 // Preparing:
 // 1. Allocate the resident memory and the parameter block: what lacks most often is memory.
-// 2. Compile and load the kernels.
+// 2. Compile and load the kernels. If one of a recurrence is refused, all else is left out.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
 //    so that launches load nothing.
 // 4. Find the rounds of a wave, and capture the Step stages of each over a chunk as one graph.
@@ -72,6 +72,7 @@ class CudaExecutable : public Executable {
   static Result<std::unique_ptr<Executable>> prepare(Plan plan, CudaContext& context);
   ~CudaExecutable() override;
   Status forward(const ForwardArgs& args, bool run_once) override;
+  std::string refusal() const override { return refusal_; }
 
  private:
   struct Sweep {
@@ -90,6 +91,8 @@ class CudaExecutable : public Executable {
   Status prepare_products(CudaContext& context);
   void find_sweeps();
   Status warm_up_and_capture(const CudaContext& context);
+  Status warm_up(cudaStream_t stream);
+  Status capture_sweep(uint32_t index, std::span<const OwnStream> streams);
   Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams,
                             std::optional<uint32_t> ended_sweep);
   bool can_replay(const Round& round) const;
@@ -111,6 +114,7 @@ class CudaExecutable : public Executable {
   DeviceMemory memory_;  // resident buffers, then the parameter block
   int64_t* parameter_block_ = nullptr;
   std::optional<LoadedKernels> kernels_;
+  std::string refusal_;
   std::optional<PlanProducts> products_;
   DeviceMemory library_workspace_;  // for each stream of a graph
   size_t stream_workspace_bytes_ = 0;
@@ -127,8 +131,11 @@ Result<std::unique_ptr<Executable>> CudaExecutable::prepare(Plan plan, CudaConte
   const Status ready = self.check_sizes()
                            .and_then([&] { return self.allocate(); })
                            .and_then([&] { return self.load_kernels(context); })
-                           .and_then([&] { return self.prepare_products(context); })
-                           .and_then([&] { return self.warm_up_and_capture(context); });
+                           .and_then([&]() -> Status {
+                             if (!self.refusal_.empty()) return {};
+                             return self.prepare_products(context).and_then(
+                                 [&] { return self.warm_up_and_capture(context); });
+                           });
   if (!ready) return tl::unexpected(ready.error());
   return executable;
 }
@@ -170,6 +177,7 @@ Status CudaExecutable::load_kernels(const CudaContext& context) {
   Result<LoadedKernels> kernels = LoadedKernels::load(plan_, context);
   if (!kernels) return tl::unexpected(kernels.error());
   kernels_.emplace(std::move(*kernels));
+  refusal_ = kernels_->refusal();
   return {};
 }
 
@@ -196,6 +204,7 @@ void CudaExecutable::find_sweeps() {
   size_t most_lanes = 0;
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
     sweeps_[i].rounds = find_rounds(plan_, kernels_->fused(), i);
+    sweeps_[i].graphs.resize(sweeps_[i].rounds.size());
     for (const Round& round : sweeps_[i].rounds) {
       for (const Branch& branch : round.branches) {
         most_lanes = std::max(most_lanes, branch.lanes.size());
@@ -221,25 +230,38 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
     if (!stream) return tl::unexpected(stream.error());
     streams.push_back(std::move(*stream));
   }
-  LaunchQueue queue = {.stream = streams[0].get(), .library_workspace = library_workspace_.data()};
-  Status warm =
-      products_->warm_up(device_, queue.library_workspace, queue.stream)
-          .and_then([&] { return launcher_->warm_up(queue); })
-          .and_then([&] { return check_cuda(cudaStreamSynchronize(queue.stream), "launching"); });
-  if (!warm) return warm;
+  if (Status status = warm_up(streams[0].get()); !status) return status;
+  if (!refusal_.empty() || !context.graphs) return {};
   for (uint32_t index = 0; index < sweeps_.size(); ++index) {
-    Sweep& sweep = sweeps_[index];
-    sweep.graphs.resize(sweep.rounds.size());
-    for (size_t i = 0; i < sweep.rounds.size() && context.graphs; ++i) {
-      const Round& round = sweep.rounds[i];
-      if (round.branches.empty() || !can_replay(round)) continue;
-      // Several branches would have to be joined first.
-      sweep.graph_ends_wave = i + 1 == sweep.rounds.size() && round.branches.size() == 1;
-      Result<StepGraph> graph = capture(
-          round, streams, sweep.graph_ends_wave ? std::optional<uint32_t>(index) : std::nullopt);
-      if (!graph) return tl::unexpected(graph.error());
-      sweep.graphs[i] = std::move(*graph);
-    }
+    if (Status status = capture_sweep(index, streams); !status) return status;
+  }
+  return {};
+}
+
+Status CudaExecutable::warm_up(cudaStream_t stream) {
+  LaunchQueue queue = {.stream = stream, .library_workspace = library_workspace_.data()};
+  return products_->warm_up(device_, queue.library_workspace, stream)
+      .and_then([&] { return launcher_->warm_up(queue); })
+      .and_then([&]() -> Status {
+        Result<std::string> refusal = launcher_->warm_up_recurrences(queue);
+        if (!refusal) return tl::unexpected(refusal.error());
+        refusal_ = *std::move(refusal);
+        return {};
+      })
+      .and_then([&] { return check_cuda(cudaStreamSynchronize(stream), "launching"); });
+}
+
+Status CudaExecutable::capture_sweep(uint32_t index, std::span<const OwnStream> streams) {
+  Sweep& sweep = sweeps_[index];
+  for (size_t i = 0; i < sweep.rounds.size(); ++i) {
+    const Round& round = sweep.rounds[i];
+    if (round.branches.empty() || !can_replay(round)) continue;
+    // Several branches would have to be joined first.
+    sweep.graph_ends_wave = i + 1 == sweep.rounds.size() && round.branches.size() == 1;
+    Result<StepGraph> graph = capture(
+        round, streams, sweep.graph_ends_wave ? std::optional<uint32_t>(index) : std::nullopt);
+    if (!graph) return tl::unexpected(graph.error());
+    sweep.graphs[i] = std::move(*graph);
   }
   return {};
 }

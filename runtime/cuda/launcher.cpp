@@ -16,8 +16,8 @@ struct LaunchShape {
 };
 
 /// A kernel of the plan's unit.
-Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
-             const char* what) {
+cudaError_t try_start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters,
+                      LaunchQueue& queue) {
   cudaLaunchAttribute attribute = {};
   if (shape.cooperative) {
     attribute.id = cudaLaunchAttributeCooperative;
@@ -34,7 +34,22 @@ Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, L
   config.attrs = &attribute;
   config.numAttrs = shape.cooperative || (queue.overlap && queue.after_kernel) ? 1 : 0;
   queue.after_kernel = true;
-  return check_cuda(cudaLaunchKernelExC(&config, kernel, parameters), what);
+  return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
+             const char* what) {
+  const cudaError_t error = try_start(kernel, shape, parameters, queue);
+  if (error != cudaErrorCooperativeLaunchTooLarge) return check_cuda(error, what);
+  cudaGetLastError();
+  return fail(
+      "a resident recurrence needs {} blocks on the GPU at once, which had room for them when the "
+      "program was prepared and has not now; compiled anew, it will do without",
+      shape.grid.x);
+}
+
+LaunchShape shape_of(const CudaRecurrenceShape& shape) {
+  return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, true};
 }
 
 unsigned blocks_for(int64_t elements, int64_t most) {
@@ -193,13 +208,13 @@ Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, Position 
                         LaunchQueue& queue) {
   const CudaRecurrenceKernels::Parameters& of = kernels_.recurrences().of(launch);
   const auto& kernel = kernels_.recurrence_kernels()[of.shape];
-  for (const BufferId id : of.exchanged) {
-    const Buffer& buffer = plan_.buffers[id];
-    const int64_t step_bytes =
-        plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));
+  if (launch.exchange != kNoBuffer) {
+    const Buffer& exchange = plan_.buffers[launch.exchange];
+    const auto step_bytes =
+        static_cast<size_t>(plan_.batch * exchange.width) * size_of(exchange.dtype);
     const Status filled =
-        check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = id}, position), 0xFF,
-                                   static_cast<size_t>(steps * step_bytes), queue.stream),
+        check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = launch.exchange}, position), 0xFF,
+                                   static_cast<size_t>(steps) * step_bytes, queue.stream),
                    "clearing what blocks exchange");
     if (!filled) return filled;
   }
@@ -208,10 +223,8 @@ Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, Position 
   writer.append(static_cast<int32_t>(steps));
   writer.append(int32_t{0});
   for (const Access& access : of.accesses) writer.append(addresses_.at(access, position));
-  const LaunchShape shape{dim3(kernel.shape.blocks), dim3(kernel.shape.threads),
-                          kernel.shape.shared_bytes, true};
   void* parameters[] = {instances_.data()};
-  return start(kernel.handle, shape, parameters, queue, "running a recurrence");
+  return start(kernel.handle, shape_of(kernel.shape), parameters, queue, "running a recurrence");
 }
 
 Status Launcher::launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
@@ -259,11 +272,22 @@ Status Launcher::warm_up(LaunchQueue& queue) {
     if (!status) return status;
     status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
   }
-  for (const auto& [kernel, shape] : kernels_.recurrence_kernels()) {
-    if (!status) return status;
-    status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
-  }
   return status;
+}
+
+Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
+  std::ranges::fill(instances_, std::byte{});
+  void* no_instances[] = {instances_.data()};
+  for (const auto& [kernel, shape] : kernels_.recurrence_kernels()) {
+    const cudaError_t error = try_start(kernel, shape_of(shape), no_instances, queue);
+    if (error == cudaErrorCooperativeLaunchTooLarge) {
+      cudaGetLastError();
+      return fmt::format("its kernel needs {} blocks at once, and the device has room for fewer",
+                         shape.blocks);
+    }
+    if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "launching"));
+  }
+  return std::string();
 }
 
 // ---- Between the waves ----

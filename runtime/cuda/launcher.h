@@ -56,8 +56,10 @@ class Launcher {
   Status end_wave(uint32_t sweep, bool advance, bool before_ends, LaunchQueue& queue);
 
   /// Launches each generated kernel over no rows: the first launch of one that needs more stack
-  /// than any before it allocates and waits.
+  /// than any before it allocates and waits. Those of recurrences come apart.
   Status warm_up(LaunchQueue& queue);
+  /// Why the device does not take all blocks of one at once, for people; empty: it does.
+  Result<std::string> warm_up_recurrences(LaunchQueue& queue);
 
  private:
   Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position,

@@ -1,6 +1,7 @@
 #include "runtime/cuda/loaded_kernels.h"
 
 #include "codegen/cuda/cuda_code.h"
+#include "runtime/cuda/cubin.h"
 
 namespace rnnc {
 namespace {
@@ -12,27 +13,19 @@ Status allow_shared_memory(cudaKernel_t kernel, uint32_t bytes) {
                     "loading a kernel");
 }
 
-Result<std::string> cubin_of(const Plan& plan, const CudaContext& context) {
-  Result<std::string> source = emit_cuda(plan, context.arch);
-  if (!source) return source;
-  Result<std::string> compiler = nvrtc_version();
-  if (!compiler) return compiler;
-  const std::string key = fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION,
-                                      context.arch, *compiler, *source);
-  if (std::optional<std::string> cached = context.cache.get(key)) return *std::move(cached);
-  Result<std::string> cubin = compile_cubin(*source, context.arch);
-  if (cubin) context.cache.put(key, *cubin);
-  return cubin;
+std::string refuse_blocks(uint32_t blocks, const CudaDevice& device, int64_t room) {
+  return fmt::format("its kernel needs {} blocks at once, and cuda:{} ({}) has room for {}", blocks,
+                     device.index, device.name, room);
 }
 
 }  // namespace
 
 Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& context) {
-  const Result<std::string> cubin = cubin_of(plan, context);
+  const Result<Cubin> cubin = compile_plan(plan, context.arch, context.cache);
   if (!cubin) return tl::unexpected(cubin.error());
   LoadedKernels kernels(plan, context.arch);
-  const Status loaded = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->data(), nullptr,
-                                                       nullptr, 0, nullptr, nullptr, 0),
+  const Status loaded = check_cuda(cudaLibraryLoadData(&kernels.library_, cubin->code.data(),
+                                                       nullptr, nullptr, 0, nullptr, nullptr, 0),
                                    "loading kernels")
                             .and_then([&] { return kernels.find_elementwise(plan); })
                             .and_then([&] { return kernels.find_fused_and_loops(); })
@@ -83,29 +76,36 @@ Status LoadedKernels::find_fused_and_loops() {
   return {};
 }
 
-/// Blocks of a recurrence wait for one another: the device must have room for all of them at once.
 Status LoadedKernels::find_recurrences(const CudaDevice& device) {
   for (const CudaRecurrenceShape& shape : recurrences_.shapes()) {
     const Result<cudaKernel_t> handle = find(shape.name);
     if (!handle) return tl::unexpected(handle.error());
     recurrence_kernels_.push_back({*handle, shape});
-    int resident = 0;  // blocks of a multiprocessor
-    Status asked = allow_shared_memory(*handle, shape.shared_bytes).and_then([&] {
-      return check_cuda(
-          cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-              &resident, *handle, static_cast<int>(shape.threads), shape.shared_bytes),
-          "asking how many blocks fit");
-    });
-    if (!asked) return asked;
-    const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
-    if (room < shape.blocks) {
-      return fail(
-          "a resident kernel needs {} blocks at once, and cuda:{} ({}) has room for {}; "
-          "`--passes -resident` does without",
-          shape.blocks, device.index, device.name, room);
-    }
+    const Result<std::string> refusal = refuse(*handle, shape, device);
+    if (!refusal) return tl::unexpected(refusal.error());
+    if (refusal_.empty()) refusal_ = *refusal;
   }
   return {};
+}
+
+/// Blocks of a recurrence wait for one another: the device must have room for all of them at once.
+Result<std::string> LoadedKernels::refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
+                                          const CudaDevice& device) const {
+  cudaFuncAttributes attributes = {};
+  int resident = 0;  // blocks of a multiprocessor
+  const Status asked =
+      check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel")
+          .and_then([&] { return allow_shared_memory(kernel, shape.shared_bytes); })
+          .and_then([&] {
+            return check_cuda(
+                cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &resident, kernel, static_cast<int>(shape.threads), shape.shared_bytes),
+                "asking how many blocks fit");
+          });
+  if (!asked) return tl::unexpected(asked.error());
+  const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
+  if (room < shape.blocks) return refuse_blocks(shape.blocks, device, room);
+  return refuse_spills(static_cast<int64_t>(attributes.localSizeBytes));
 }
 
 /// Those of the prelude, and of sequence.cuh.
@@ -152,6 +152,7 @@ LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
       recurrence_kernels_(std::move(other.recurrence_kernels_)),
       set_frame_(other.set_frame_),
       end_chunk_(other.end_chunk_),
+      refusal_(std::move(other.refusal_)),
       reverse_(other.reverse_),
       transpose_(other.transpose_),
       mask_(other.mask_) {}

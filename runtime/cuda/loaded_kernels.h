@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "codegen/cuda/fused_kernels.h"
@@ -17,11 +18,14 @@ namespace rnnc {
 class LoadedKernels {
  public:
   /// From the cache, or through NVRTC. Everything is on the device afterwards, so that launches
-  /// load nothing. `plan` outlives this.
+  /// load nothing. `plan` outlives this. Not to be used if there is a `refusal`.
   static Result<LoadedKernels> load(const Plan& plan, const CudaContext& context);
   LoadedKernels(LoadedKernels&& other) noexcept;
   LoadedKernels& operator=(LoadedKernels&&) = delete;
   ~LoadedKernels();
+
+  /// Why the device should not run the recurrences, for people; empty: it can.
+  const std::string& refusal() const { return refusal_; }
 
   template <typename Shape>
   struct Loaded {
@@ -54,6 +58,8 @@ class LoadedKernels {
   Status find_elementwise(const Plan& plan);
   Status find_fused_and_loops();
   Status find_recurrences(const CudaDevice& device);
+  Result<std::string> refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
+                             const CudaDevice& device) const;
   Status find_own(bool sequence_kernels);
 
   cudaLibrary_t library_ = nullptr;
@@ -66,6 +72,7 @@ class LoadedKernels {
   std::vector<Loaded<CudaRecurrenceShape>> recurrence_kernels_;
   cudaKernel_t set_frame_ = nullptr;
   cudaKernel_t end_chunk_ = nullptr;
+  std::string refusal_;
   std::array<cudaKernel_t, 2> reverse_ = {};    // of 2-byte elements, of 4-byte ones
   std::array<cudaKernel_t, 2> transpose_ = {};  // likewise
   cudaKernel_t mask_ = nullptr;

@@ -23,6 +23,7 @@ using rnnc::emulator::Unit;
 
 struct CUkern_st {
   Kernel kernel;
+  size_t spilled_bytes = 0;
   size_t most_shared = 48 << 10;  // dynamic; more has to be asked for
 };
 
@@ -102,7 +103,7 @@ int blocks_per_multiprocessor(size_t threads, size_t shared) {
   if (threads == 0 || threads > kMostThreads || shared > kDynamicShared) return 0;
   const size_t by_threads = kThreadsPerMultiprocessor / ((threads + 31) / 32 * 32);
   const size_t by_shared = (kDynamicShared + kReservedShared) / (shared + kReservedShared);
-  return static_cast<int>(std::min({by_threads, by_shared, size_t{32}}));
+  return std::min(static_cast<int>(std::min(by_threads, by_shared)), settings().most_blocks);
 }
 
 cudaError_t set_attributes(const cudaLaunchConfig_t& config, KernelCall& launch) {
@@ -133,9 +134,12 @@ cudaError_t launch(Device& here, const cudaLaunchConfig_t& config, const CUkern_
     return cudaErrorInvalidConfiguration;
   }
   if (cudaError_t error = set_attributes(config, launch); error != cudaSuccess) return error;
-  const auto room = static_cast<size_t>(
-      blocks_per_multiprocessor(threads, config.dynamicSmemBytes) * settings().multiprocessors);
-  if (launch.cooperative && blocks > room) return cudaErrorCooperativeLaunchTooLarge;
+  const int room = std::min(
+      blocks_per_multiprocessor(threads, config.dynamicSmemBytes) * settings().multiprocessors,
+      settings().most_cooperative_blocks);
+  if (launch.cooperative && std::cmp_greater(blocks, room)) {
+    return cudaErrorCooperativeLaunchTooLarge;
+  }
   for (unsigned i = 0; i < kernel.kernel.entry.parameters; ++i) {
     const auto* const first = static_cast<const std::byte*>(arguments[i]);
     launch.parameters.emplace_back(first, first + kernel.kernel.entry.sizes[i]);
@@ -443,9 +447,12 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
     auto loaded = std::make_unique<CUlib_st>();
     loaded->handle = handle;
     unit_of(&loaded->unit);
+    const bool spills = settings().spilling_units > 0;
+    if (spills) --settings().spilling_units;
     for (const auto* entry = loaded->unit.kernels; entry->name != nullptr; ++entry) {
       loaded->kernels.push_back(std::make_unique<CUkern_st>(
-          CUkern_st{.kernel = {.name = entry->name, .unit = loaded->unit, .entry = *entry}}));
+          CUkern_st{.kernel = {.name = entry->name, .unit = loaded->unit, .entry = *entry},
+                    .spilled_bytes = spills ? static_cast<size_t>(settings().spilled_bytes) : 0}));
     }
     *library = loaded.release();
     return cudaSuccess;
@@ -472,8 +479,9 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, co
   });
 }
 
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   *attributes = {};
+  attributes->localSizeBytes = static_cast<const CUkern_st*>(function)->spilled_bytes;
   attributes->numRegs = 64;
   attributes->maxThreadsPerBlock = kMostThreads;
   attributes->binaryVersion = 90;

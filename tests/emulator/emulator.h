@@ -10,6 +10,10 @@ namespace rnnc::emulator {
 
 struct Settings {
   int multiprocessors = 4;
+  int most_blocks = 32;                 // at once on a multiprocessor
+  int most_cooperative_blocks = 1'024;  // in a launch, whatever multiprocessors say
+  int spilling_units = 0;               // those loaded next have kernels that spill registers
+  int spilled_bytes = 64;               // so many
 };
 Settings& settings();
 /// Decides every order that a GPU leaves open, from now on.

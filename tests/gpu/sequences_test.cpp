@@ -11,12 +11,14 @@
 namespace rnnc::test {
 namespace {
 
-/// Kernels are kept for the whole program: those of many shapes are the same.
+/// Step by step; recurrences with resident weights have their own tests. Kernels are kept for the
+/// whole program: those of many shapes are the same.
 CompileOptions on_gpu(DType dtype) {
   return {.dtype = dtype,
           .device = {.kind = Device::Kind::cuda, .index = 0},
           .cache_directory = std::filesystem::path(testing::TempDir()) / "rnnc-gpu-sequences",
-          .chunk = 4};
+          .chunk = 4,
+          .passes = PassSet::all().without(Pass::Resident)};
 }
 
 /// Several times what rounding to the type alone costs these graphs.

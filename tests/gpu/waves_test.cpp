@@ -18,12 +18,14 @@
 namespace rnnc::test {
 namespace {
 
-/// Kernels are kept for the whole program: those of many chunks are the same.
+/// Step by step; recurrences with resident weights have their own tests. Kernels are kept for the
+/// whole program: those of many chunks are the same.
 CompileOptions on_gpu(DType dtype, int64_t chunk) {
   return {.dtype = dtype,
           .device = {.kind = Device::Kind::cuda, .index = 0},
           .cache_directory = std::filesystem::path(testing::TempDir()) / "rnnc-gpu-waves",
-          .chunk = chunk};
+          .chunk = chunk,
+          .passes = PassSet::all().without(Pass::Resident)};
 }
 
 double tolerance(DType dtype) {

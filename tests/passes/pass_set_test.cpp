@@ -11,7 +11,6 @@ constexpr std::string_view kNames =
 
 TEST(PassSet, ReadsWhatIsWanted) {
   EXPECT_EQ(PassSet::parse("all"), PassSet::all());
-  EXPECT_EQ(PassSet::parse("standard"), PassSet::standard());
   EXPECT_EQ(PassSet::parse("none"), PassSet::none());
   EXPECT_EQ(PassSet::parse("hoist"), PassSet::none().with(Pass::Hoist));
   EXPECT_EQ(PassSet::parse("merge,hoist,merge"),
@@ -19,15 +18,9 @@ TEST(PassSet, ReadsWhatIsWanted) {
 }
 
 TEST(PassSet, ReadsWhatIsNotWanted) {
-  EXPECT_EQ(PassSet::parse("-merge"), PassSet::standard().without(Pass::Merge));
+  EXPECT_EQ(PassSet::parse("-merge"), PassSet::all().without(Pass::Merge));
   EXPECT_EQ(PassSet::parse("-dead-code,-reuse"),
-            PassSet::standard().without(Pass::DeadCode).without(Pass::Reuse));
-  EXPECT_EQ(PassSet::parse("-resident"), PassSet::standard());
-}
-
-TEST(PassSet, TheStandardIsAllButWhatIsNotMeasured) {
-  EXPECT_EQ(PassSet::standard().with(Pass::Resident), PassSet::all());
-  EXPECT_FALSE(PassSet::standard().has(Pass::Resident));
+            PassSet::all().without(Pass::DeadCode).without(Pass::Reuse));
 }
 
 TEST(PassSet, RefusesWhatItDoesNotKnow) {
@@ -37,7 +30,7 @@ TEST(PassSet, RefusesWhatItDoesNotKnow) {
   };
   const auto unknown = [](std::string_view word) {
     return fmt::format(
-        "no pass is called `{}`: there are {}, and `all`, `standard` and `none` of them", word,
+        "no pass is called `{}`: there are {}, and `all` and `none` of them", word,
         kNames);
   };
   EXPECT_EQ(error("hoist,merges"), unknown("merges"));
@@ -51,7 +44,6 @@ TEST(PassSet, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(error("hoist, merge"), unknown(" merge"));
   EXPECT_EQ(error("\x1b[31m\xff"), unknown("?[31m?"));
   EXPECT_EQ(error("all,hoist"), "`all` stands alone");
-  EXPECT_EQ(error("standard,resident"), "`standard` stands alone");
   EXPECT_EQ(error("-none"), "`none` stands alone");
   EXPECT_EQ(error("hoist,-merge"),
             "`hoist` and `-merge` do not go together: give the passes there shall be, or with `-` "
@@ -70,7 +62,6 @@ TEST(PassSet, TextOfEverySetIsReadBack) {
     ASSERT_EQ(PassSet::parse(set.to_string()), set) << set.to_string();
   }
   EXPECT_EQ(PassSet::all().to_string(), "all");
-  EXPECT_EQ(PassSet::standard().to_string(), "standard");
   EXPECT_EQ(PassSet::none().to_string(), "none");
   EXPECT_EQ(PassSet::none().with(Pass::Merge).with(Pass::Hoist).to_string(), "hoist,merge");
 }

@@ -38,7 +38,7 @@ Plan plan_of(const Graph& graph, DType dtype, int64_t batch, int64_t chunk,
                                          .chunk = chunk,
                                          .lengths = !sequences.lengths.empty(),
                                          .resets = !sequences.resets.empty(),
-                                         .passes = resident ? PassSet::all() : PassSet::standard(),
+                                         .passes = PassSet::all(),
                                          .machine = resident ? h200_machine() : Machine{}});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   return *std::move(plan);

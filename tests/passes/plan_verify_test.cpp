@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "ir/recurrence_exchange.h"
 #include "passes/build_plan.h"
 #include "passes/memory.h"
 #include "tests/passes/cases.h"
@@ -225,7 +226,7 @@ TEST(PlanVerify, Recurrences) {
             "stage 2: launch 0: 1 blocks of 4 units do not make 4 elements");
 }
 
-TEST(PlanVerify, PartsOfReductions) {
+TEST(PlanVerify, ExchangesOfRecurrences) {
   const auto complaint = [](const std::function<void(Plan&, RecurrenceLaunch&)>& damage) {
     const auto find = [&](Plan& plan) {
       for (Stage& stage : plan.stages) {
@@ -238,10 +239,10 @@ TEST(PlanVerify, PartsOfReductions) {
         {.passes = PassSet::all().without(Pass::Reuse), .machine = h200_machine()});
   };
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch&) {}), "none");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.partials = kNoBuffer; }),
-            "stage 2: launch 0: no place for parts of reductions");
-  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { --p.buffers[l.partials].width; }),
-            "stage 2: launch 0: parts of reductions cannot hold the parts of 10 reductions");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.exchange = kNoBuffer; }),
+            "stage 2: launch 0: no place for what blocks exchange");
+  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { --p.buffers[l.exchange].width; }),
+            "stage 2: launch 0: exchange cannot hold the 64 words of a row that blocks exchange");
 }
 
 /// A recurrence whose phases are put together by hand: `h` is a state, `s` a value of one step.
@@ -272,6 +273,8 @@ struct Phases : SmallPlan {
     for (const FusedLaunch& phase : phases) {
       launch.tile.units.push_back(plan.kernels[phase.kernel].length);
     }
+    const int64_t width = exchange_width(plan, launch);
+    if (width > 0) launch.exchange = buffer("exchange", Extent::Chunk, width);
     stage(Domain::Sequence, {launch}).recurrence = RecurrenceClass::Dense;
     RNNC_CHECK(assign_memory(plan, /*reuse=*/false));
     const Status status = verify(plan);

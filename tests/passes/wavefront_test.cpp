@@ -319,7 +319,7 @@ TEST(Wavefront, ChangesNoBit) {
 // ---- Chunks ----
 
 Plan plan_for(const Graph& graph, int64_t batch, const Machine& machine, bool wavefront) {
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all().without(Pass::Resident);
   if (!wavefront) passes = passes.without(Pass::Wavefront);
   return *build_plan(graph,
                      {.batch = batch, .max_steps = 64, .passes = passes, .machine = machine});

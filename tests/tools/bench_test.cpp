@@ -108,6 +108,8 @@ TEST_F(Bench, TellsTheTimePerStep) {
   EXPECT_EQ(json["batch"], 3);
   EXPECT_EQ(json["steps"], 5);
   EXPECT_EQ(json["runs"], 1);
+  EXPECT_EQ(json["tiles"], Json::array());
+  EXPECT_EQ(json["tile_rank"], 0);
   EXPECT_GT(json["microseconds_per_step"], 0);
   EXPECT_GT(json["predicted_microseconds_per_step"], 0);
   EXPECT_GT(json["floor_microseconds_per_step"], 0);
@@ -135,7 +137,7 @@ TEST_F(Bench, LadderGoesFromNoPassToAll) {
   ASSERT_EQ(json["networks"].size(), 1u);
   const Json& rungs = json["networks"][0]["rungs"];
   EXPECT_EQ(rungs.front()["passes"], "none");
-  EXPECT_EQ(rungs.back()["passes"], "standard");
+  EXPECT_EQ(rungs.back()["passes"], "all");
   EXPECT_EQ(rungs.front()["speedup"], 1);
   EXPECT_LT(rungs.back()["launches_per_call"], rungs.front()["launches_per_call"]);
   const std::string svg = TemporaryDirectory::read(directory_ / "l.svg");

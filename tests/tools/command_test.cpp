@@ -8,7 +8,8 @@ namespace {
 
 TEST_F(Tools, HelpHasAnExampleEverywhere) {
   EXPECT_NE(good({"--help"}).find("Examples:\n  rnnc check"), std::string::npos);
-  for (const char* command : {"check", "emit", "run", "bench", "weights", "devices", "cache"}) {
+  for (const char* command :
+       {"check", "emit", "run", "bench", "compile", "weights", "devices", "cache"}) {
     EXPECT_NE(good({"--help"}).find(std::string("\n  ") + command), std::string::npos);
     const std::string help = good({command, "--help"});
     EXPECT_NE(help.find(std::string("\n  rnnc ") + command), std::string::npos) << help;

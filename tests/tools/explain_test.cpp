@@ -39,7 +39,7 @@ TEST_F(Explain, TextSaysStagesWithReasonsAndLaunches) {
   const std::string text = good({"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4", "--batch",
                                  "2", "--steps", "10", "--device", "cuda"});
   for (const char* part : {
-           "Toy: f32, batch 2, 10 steps in chunks of 10, passes standard\n",
+           "Toy: f32, batch 2, 10 steps in chunks of 10, passes all\n",
            "  inputs  x [3]\n  params  2 arrays, 16 elements\n  states  h [4]\n  outputs h [4]\n",
            "the step graph: 1 product, 3 elementwise operations, 0 reductions\n",
            "time-parallel (sequence)\n  no recurrence passes through it: 10 steps of a chunk at "
@@ -86,6 +86,7 @@ TEST_F(Explain, SaysHowARecurrenceLiesOnTheChip) {
   }
   int recurrences = 0;
   const Json json = explain(arguments);
+  EXPECT_EQ(json["notes"], Json::array());
   for (const Json& stage : json["stages"]) {
     if (stage["recurrence"] != "dense") continue;
     ++recurrences;
@@ -156,7 +157,7 @@ TEST_F(Explain, TheTimelineEndsWithThePredictedCall) {
     }
     const double seconds = all["totals"]["seconds"];
     EXPECT_LE(end, seconds * (1 + 1e-9)) << "after the last wave values still move";
-    EXPECT_GE(end, 0.9 * seconds);
+    EXPECT_GE(end, 0.85 * seconds);
   }
 }
 

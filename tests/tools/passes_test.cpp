@@ -29,8 +29,7 @@ std::vector<std::string> headings(const std::string& text) {
 
 TEST_F(Tools, PassesCanBeLeftOut) {
   const std::string all = good(kEmit);
-  EXPECT_EQ(good(emit_with({"--passes", "standard"})), all);
-  EXPECT_EQ(good(emit_with({"--passes", "all"})), all);  // the rest is for GPUs
+  EXPECT_EQ(good(emit_with({"--passes", "all"})), all);
   const std::string none = good(emit_with({"--passes", "none"}));
   EXPECT_NE(none, all);
   // The product with x is made step by step.
@@ -43,11 +42,12 @@ TEST_F(Tools, PassesCanBeLeftOut) {
 TEST_F(Tools, PassesThatDoNotExistAreRefused) {
   EXPECT_EQ(bad(2, emit_with({"--passes", "hoist,fusion"})),
             "--passes: no pass is called `fusion`: there are simplify, fold, cse, dead-code, "
-            "hoist, merge, sum, fuse, epilogue, loop, resident, wavefront, reuse, and `all`, "
-            "`standard` and `none` of them\nRun with --help for more information.\n");
-  EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
-            "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
-            "dot-products, simplify, fold, cse, hoist, schedule, chunk, wavefront, reuse\n");
+            "hoist, merge, sum, fuse, epilogue, loop, resident, wavefront, reuse, and `all` "
+            "and `none` of them\nRun with --help for more information.\n");
+  EXPECT_EQ(
+      bad(1, emit_with({"--print-after", "merge"})),
+      "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
+      "dot-products, simplify, fold, cse, hoist, schedule, resident, chunk, wavefront, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: dead-code, "
             "delays, dot-products, schedule, chunk, memory\n");
@@ -74,7 +74,8 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
             (std::vector<std::string>{
                 "after dead-code:", "after delays: nothing new", "after dot-products: nothing new",
                 "after simplify: nothing new", "after fold: nothing new", "after cse: nothing new",
-                "after dead-code: nothing new", "after hoist: nothing new", "after schedule:",
+                "after dead-code: nothing new", "after hoist: nothing new",
+                "after schedule:", "after resident: nothing new",
                 "after chunk:", "after wavefront: nothing new", "after reuse:"}));
 }
 
@@ -93,9 +94,9 @@ TEST_F(Tools, TimePassesCountsRuns) {
     names.push_back(name);
     sum += time;
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify", "fold",
-                                      "cse", "hoist", "schedule", "chunk", "wavefront", "reuse"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
+                                             "fold", "cse", "hoist", "schedule", "resident",
+                                             "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);

@@ -33,6 +33,7 @@ constexpr std::string_view kUntested[] = {
     "device `cpu`: this build of rnnc has no CPU backend",
     "device `{}`: this build of rnnc has no CUDA backend",
     "not usable: {}",
+    "rnnc: note: {}n",
     // Parts: tests have the whole, put together otherwise.
     "not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB",
     "its arrays take",

@@ -67,6 +67,7 @@ struct Array {
 
 struct Explanation {
   std::string name;
+  std::vector<std::string> notes;  // what is not as asked for, and why
   std::vector<Array> arrays;
   int64_t param_elements = 0;
   DType dtype = DType::f32;
@@ -74,7 +75,7 @@ struct Explanation {
   int64_t batch = 0;
   int64_t steps = 0;
   int64_t chunk = 0;
-  PassSet passes = PassSet::standard();
+  PassSet passes = PassSet::all();
   Machine machine;
   double product_rate = 0;      // FLOP per second of products
   double elementwise_rate = 0;  // and of everything else

@@ -147,6 +147,7 @@ Json to_json(const Explanation& explanation) {
           {"steps", explanation.steps},
           {"chunk", explanation.chunk},
           {"passes", explanation.passes.to_string()},
+          {"notes", explanation.notes},
           {"machine", std::move(machine)},
           {"arrays", arrays_json(explanation)},
           {"param_elements", explanation.param_elements},

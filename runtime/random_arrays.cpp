@@ -1,11 +1,11 @@
-#include "tools/random_weights.h"
+#include "runtime/random_arrays.h"
 
 #include <cmath>
 
 #include "ir/dtype.h"
 #include "runtime/host_memory.h"
 
-namespace rnnc::tools {
+namespace rnnc {
 namespace {
 
 /// SplitMix64 (Steele, Lea and Flood 2014): the finaliser of a counter.
@@ -35,6 +35,10 @@ uint64_t hash(const std::string& name) {
 
 }  // namespace
 
+double weight_bound(const ArrayInfo& param) {
+  return 1 / std::sqrt(param.shape.empty() ? 1 : static_cast<double>(param.shape.back()));
+}
+
 Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params,
                                                uint64_t seed) {
   int64_t bytes = 0;
@@ -46,8 +50,7 @@ Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& par
   }
   std::vector<NamedArray> weights;
   for (const ArrayInfo& param : params) {
-    const double fan_in = param.shape.empty() ? 1 : static_cast<double>(param.shape.back());
-    weights.push_back({param.name, random_array(param, 1 / std::sqrt(fan_in), seed)});
+    weights.push_back({param.name, random_array(param, weight_bound(param), seed)});
   }
   return weights;
 }
@@ -63,4 +66,4 @@ Array random_array(const ArrayInfo& info, double bound, uint64_t seed) {
   return array;
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc

@@ -1,0 +1,84 @@
+#include "ir/recurrence_exchange.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "ir/kernel_facts.h"
+#include "ir/plan_touches.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kPartBytes = 8;       // two floats
+constexpr int64_t kWidthMultiple = 32;  // steps begin at multiples of 128 bytes
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases) {
+  std::map<int64_t, int64_t> of_length;
+  for (const FusedLaunch& phase : phases) {
+    int64_t& segments = of_length.try_emplace(plan.kernels[phase.kernel].length, 1).first->second;
+    for (const FusedLaunch::Product& product : phase.products) {
+      segments = std::lcm(segments, product.blocks);
+    }
+  }
+  std::vector<int64_t> result;
+  for (const FusedLaunch& phase : phases) {
+    result.push_back(of_length.at(plan.kernels[phase.kernel].length));
+  }
+  return result;
+}
+
+size_t RecurrenceExchange::slice_of(const FusedLaunch::Product& product) const {
+  const auto found = std::ranges::find_if(slices, [&](const Slice& slice) {
+    return slice.buffer == product.left.buffer && slice.column == product.left.column &&
+           slice.k == product.k && slice.blocks == product.blocks;
+  });
+  return static_cast<size_t>(found - slices.begin());
+}
+
+RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch) {
+  RecurrenceExchange exchange;
+  const int64_t group_rows = ceil_div(plan.batch, launch.tile.groups);
+  exchange.tile_rows = std::min(kExchangeTileRows, group_rows);
+  exchange.tiles = ceil_div(group_rows, kExchangeTileRows);
+  const auto element_bytes = static_cast<int64_t>(size_of(plan.dtype));
+  const auto is_stored = [&](const RecurrenceExchange::Slice& slice) {
+    return std::ranges::any_of(launch.phases, [&](const FusedLaunch& phase) {
+      return std::ranges::any_of(touches(plan, phase), [&](const Touch& touch) {
+        return touch.write && slice.holds(touch.access, touch.count);
+      });
+    });
+  };
+  for (const FusedLaunch& phase : launch.phases) {
+    for (const FusedLaunch::Product& product : phase.products) {
+      RecurrenceExchange::Slice slice = {.buffer = product.left.buffer,
+                                         .column = product.left.column,
+                                         .k = product.k,
+                                         .blocks = product.blocks};
+      const bool known = exchange.slice_of(product) < exchange.slices.size();
+      if (known || !is_stored(slice)) continue;
+      slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
+      slice.offset = exchange.step_bytes;
+      exchange.step_bytes += launch.tile.groups * exchange.tiles * slice.blocks * slice.pieces *
+                             exchange.tile_rows * kExchangePieceBytes;
+      exchange.slices.push_back(slice);
+    }
+  }
+  exchange.parts = exchange.step_bytes;
+  exchange.step_bytes +=
+      plan.batch * count_reductions(plan, launch) * launch.tile.blocks * kPartBytes;
+  return exchange;
+}
+
+int64_t exchange_width(const Plan& plan, const RecurrenceLaunch& launch) {
+  const int64_t words = ceil_div(exchange_of(plan, launch).step_bytes, 4 * plan.batch);
+  return ceil_div(words, kWidthMultiple) * kWidthMultiple;
+}
+
+}  // namespace rnnc

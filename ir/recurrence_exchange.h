@@ -1,0 +1,53 @@
+/// What the thread blocks of a RecurrenceLaunch hand to each other at each step, and where in its
+/// `exchange` that lies. Rows are in tiles of at most 8, and a tile's rows side by side in pieces
+/// of 64 bytes, as tensor cores take them: who reads a piece reads memory without gaps.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace rnnc {
+
+inline constexpr int64_t kExchangePieceBytes = 64;
+inline constexpr int64_t kExchangeTileRows = 8;
+
+/// By phase: the parts of its rows of which no thread block has elements of two. Phases of one
+/// length have them together, so that a thread has the same elements in all of these.
+std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases);
+
+struct RecurrenceExchange {
+  /// What products read as `left` while phases store it: `blocks` vectors of k elements. Vector v
+  /// of row r of group g begins at byte
+  ///   offset + (((g * tiles + r / 8) * blocks + v) * pieces * tile_rows + r % 8) * 64
+  /// of a step, and its pieces are tile_rows * 64 bytes apart.
+  struct Slice {
+    BufferId buffer = kNoBuffer;
+    int64_t column = 0;
+    int64_t k = 0;
+    int64_t blocks = 1;
+    int64_t pieces = 0;  // of a vector
+    int64_t offset = 0;  // bytes
+
+    bool holds(const Access& access, int64_t count) const {
+      return access.buffer == buffer && access.column < column + k * blocks &&
+             column < access.column + count;
+    }
+  };
+  std::vector<Slice> slices;
+  int64_t tile_rows = 0;  // of a tile; the last of a group may have fewer
+  int64_t tiles = 0;      // of a group
+  int64_t parts = 0;  // offset of the parts of reductions: for each row, reduction and block, 8 bytes
+  int64_t step_bytes = 0;
+
+  /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
+  size_t slice_of(const FusedLaunch::Product& product) const;
+};
+
+RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch);
+
+/// Width of the launch's `exchange`, which has one row for each of the batch; 0: it needs none.
+int64_t exchange_width(const Plan& plan, const RecurrenceLaunch& launch);
+
+}  // namespace rnnc

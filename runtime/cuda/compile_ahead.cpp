@@ -1,0 +1,53 @@
+#include "runtime/compile_ahead.h"
+
+#include "codegen/cuda/recurrence_kernels.h"
+#include "runtime/choose_plan.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/typical_device.h"
+
+namespace rnnc {
+namespace {
+
+/// As a device would, that has room for what its plans are made for.
+std::string refuse(const Plan& plan, std::string_view code) {
+  const CudaRecurrenceKernels recurrences(plan);
+  for (const CudaRecurrenceShape& shape : recurrences.shapes()) {
+    std::string refusal = refuse_spills(local_bytes(code, shape.name));
+    if (!refusal.empty()) return refusal;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& shape,
+                                    const AheadTarget& target, const KernelCache& cache) {
+  Result<CudaDevice> device = typical_cuda_device(target.arch);
+  if (!device) return tl::unexpected(device.error());
+  if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
+  if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  const Machine machine = cuda_machine(*device);
+  Result<Plan> plan = planner.plan(shape, machine, planner.choice());
+  if (!plan) return tl::unexpected(plan.error());
+
+  CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
+  const auto take = [&](const Plan& given) -> Result<std::string> {
+    const Result<Cubin> cubin = compile_plan(given, target.arch, cache);
+    if (!cubin) return tl::unexpected(cubin.error());
+    if (!cubin->kept) {
+      return fail("kernels were compiled and cannot be kept: {}", cubin->kept.error().message);
+    }
+    result.bytes = cubin->code.size();
+    result.cached = cubin->cached;
+    return refuse(given, cubin->code);
+  };
+  const Result<ChosenPlan> chosen =
+      choose_plan(planner, shape, machine, *std::move(plan), planner.choice(), take);
+  if (!chosen) return tl::unexpected(chosen.error());
+  result.note = chosen->note;
+  return result;
+}
+
+}  // namespace rnnc

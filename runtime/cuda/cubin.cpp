@@ -1,0 +1,121 @@
+#include "runtime/cuda/cubin.h"
+
+#include <elf.h>
+
+#include <cstring>
+#include <optional>
+
+#include "codegen/cuda/cuda_code.h"
+
+namespace rnnc {
+namespace {
+
+/// A word or two that a kernel puts away before its steps and takes back behind them cost nothing;
+/// what it spills within a step is more.
+constexpr int64_t kMostSpilledBytes = 16;
+
+/// The T at `offset`; nothing beyond the end.
+template <typename T>
+std::optional<T> read(std::string_view bytes, uint64_t offset) {
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+std::string_view part(std::string_view bytes, uint64_t offset, uint64_t size) {
+  return offset > bytes.size() ? "" : bytes.substr(offset, size);
+}
+
+/// The text up to its end or a zero.
+std::string_view text_at(std::string_view bytes, uint64_t offset) {
+  const std::string_view rest = part(bytes, offset, std::string_view::npos);
+  return rest.substr(0, rest.find('\0'));
+}
+
+/// Sections of an ELF file of 64 bits, by name; empty where there is none.
+class Sections {
+ public:
+  explicit Sections(std::string_view file) : file_(file) {
+    const auto head = read<Elf64_Ehdr>(file, 0);
+    if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return;
+    first_ = head->e_shoff;
+    count_ = head->e_shnum;
+    names_ = at(head->e_shstrndx);
+  }
+
+  std::string_view find(std::string_view name) const {
+    for (uint64_t i = 0; i < count_; ++i) {
+      const auto section = header(i);
+      if (section && text_at(names_, section->sh_name) == name) return at(i);
+    }
+    return "";
+  }
+
+ private:
+  std::optional<Elf64_Shdr> header(uint64_t index) const {
+    return read<Elf64_Shdr>(file_, first_ + index * sizeof(Elf64_Shdr));
+  }
+  std::string_view at(uint64_t index) const {
+    const auto section = header(index);
+    return section ? part(file_, section->sh_offset, section->sh_size) : "";
+  }
+
+  std::string_view file_;
+  uint64_t first_ = 0;
+  uint64_t count_ = 0;
+  std::string_view names_;
+};
+
+}  // namespace
+
+Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const KernelCache& cache) {
+  const Result<std::string> source = emit_cuda(plan, arch);
+  if (!source) return tl::unexpected(source.error());
+  const Result<std::string> compiler = nvrtc_version();
+  if (!compiler) return tl::unexpected(compiler.error());
+  const std::string key =
+      fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION, arch, *compiler, *source);
+  if (std::optional<std::string> cached = cache.get(key)) return Cubin{*std::move(cached), true};
+  Result<std::string> code = compile_cubin(*source, arch);
+  if (!code) return tl::unexpected(code.error());
+  Cubin cubin{*std::move(code)};
+  cubin.kept = cache.store(key, cubin.code);
+  return cubin;
+}
+
+/// NVIDIA's compiler writes section .nv.info: attributes, each of a byte of format, a byte of kind
+/// and two of a value or, in the format here, of the size of what follows: a symbol and its value.
+int64_t local_bytes(std::string_view cubin, std::string_view kernel) {
+  constexpr uint8_t kSized = 4;
+  constexpr uint8_t kFrameSize = 0x11;
+  struct Attribute {
+    uint8_t format, kind;
+    uint16_t size;
+  };
+  struct SymbolValue {
+    uint32_t symbol, value;
+  };
+  const Sections sections(cubin);
+  const std::string_view info = sections.find(".nv.info");
+  const std::string_view symbols = sections.find(".symtab");
+  const std::string_view names = sections.find(".strtab");
+  uint64_t place = 0;
+  while (const auto attribute = read<Attribute>(info, place)) {
+    place += sizeof(Attribute);
+    if (attribute->format != kSized) continue;
+    const auto value = read<SymbolValue>(info, place);
+    place += attribute->size;
+    if (attribute->kind != kFrameSize || !value) continue;
+    const auto symbol = read<Elf64_Sym>(symbols, value->symbol * sizeof(Elf64_Sym));
+    if (symbol && text_at(names, symbol->st_name) == kernel) return value->value;
+  }
+  return 0;
+}
+
+std::string refuse_spills(int64_t local_bytes) {
+  if (local_bytes <= kMostSpilledBytes) return "";
+  return fmt::format("its kernel spills {} bytes of each thread's registers", local_bytes);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,29 @@
+/// A plan's kernels as machine code: from the kernel cache, or compiled and kept there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ir/plan.h"
+#include "runtime/kernel_cache.h"
+
+namespace rnnc {
+
+struct Cubin {
+  std::string code;
+  bool cached = false;  // it came from the cache
+  Status kept = {};     // whether the cache has it now
+};
+/// `arch` is "sm_90" and the like. The same plan has the same entry, on whichever machine.
+Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const KernelCache& cache);
+
+/// Bytes that a thread of a kernel has in local memory: what a device that loads the code says of
+/// it, without a device. 0 where the code does not tell.
+int64_t local_bytes(std::string_view cubin, std::string_view kernel);
+
+/// Why a resident kernel with so many bytes in local memory is not worth running, for people;
+/// empty: it is.
+std::string refuse_spills(int64_t local_bytes);
+
+}  // namespace rnnc

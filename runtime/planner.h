@@ -1,0 +1,49 @@
+/// From a graph and options to the plans that a program runs, on whichever machine they are made:
+/// what runs on a device and what is compiled for one ahead of time are the same.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/plan.h"
+#include "passes/machine.h"
+#include "runtime/program.h"
+
+namespace rnnc {
+
+/// What a plan is for.
+struct PlanShape {
+  int64_t batch = 1;
+  int64_t max_steps = 1;
+  SequenceFeatures features = {};
+};
+
+/// What of a plan its device decides.
+struct PlanChoice {
+  PassSet passes = PassSet::all();
+  int64_t tile_rank = 0;
+};
+
+class Planner {
+ public:
+  /// Checks dims and options.
+  static Result<Planner> make(const Graph& graph, const CompileOptions& options);
+
+  const Graph& graph() const { return graph_; }  // bound, after the passes
+  const CompileOptions& options() const { return options_; }
+  const Signature& signature() const { return signature_; }
+  PlanChoice choice() const { return {options_.passes, options_.tile_rank}; }  // by the options
+
+  /// Whether there may be sequences of so many steps.
+  Status check_size(int64_t batch, int64_t steps) const;
+  Result<Plan> plan(const PlanShape& shape, const Machine& machine, const PlanChoice& choice) const;
+
+ private:
+  Planner() = default;
+
+  Graph graph_;
+  CompileOptions options_;
+  Signature signature_;
+  int64_t largest_value_ = 1;  // elements
+};
+
+}  // namespace rnnc

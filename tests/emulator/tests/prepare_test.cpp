@@ -1,0 +1,184 @@
+// What preparing makes of a device that has no room for a resident recurrence, of kernels that
+// spill, of kernels compiled ahead of time, and of tiles measured before.
+#include <gtest/gtest.h>
+
+#include "runtime/backend.h"
+#include "runtime/choose_plan.h"
+#include "runtime/compile_ahead.h"
+#include "tests/emulator/emulator.h"
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+#include "tests/runtime/temporary_directory.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr int64_t kBatch = 4;
+constexpr int64_t kSteps = 10;
+constexpr PassSet kWithout = PassSet::all().without(Pass::Resident);
+
+class EmulatedPreparing : public testing::Test {
+ protected:
+  ~EmulatedPreparing() override { emulator::settings() = settings_; }
+
+  CompileOptions options() const {
+    return {.dtype = DType::f32,
+            .device = {.kind = Device::Kind::cuda, .index = 0},
+            .cache_directory = directory_.path(),
+            .chunk = 4,
+            .passes = PassSet::all()};
+  }
+  Program prepare(const CompileOptions& options) const {
+    Result<Program> program = Program::compile(graph_, options);
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const Status prepared = program->prepare(kBatch, kSteps);
+    RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+    return *std::move(program);
+  }
+  /// The tiles that it runs with.
+  static std::vector<std::string> tiles(const Program& program) {
+    return tiles_of(*program.prepared(kBatch, kSteps)->plan);
+  }
+  void expect_right(Program& program) const {
+    const InterpreterArgs args = arguments_for(graph_, kSteps, kBatch, true);
+    const DeviceArguments arguments(program, args);
+    const Status ran = program.forward(arguments.on(nullptr));
+    ASSERT_TRUE(ran.has_value()) << ran.error().message;
+    EXPECT_LE(error_of_results(arguments.results(), interpret(graph_, args)), 2e-5);
+  }
+
+  const emulator::Settings settings_ = emulator::settings();
+  const TemporaryDirectory directory_;
+  const KernelCache cache_{directory_.path()};
+  const Graph graph_ = lstm_graph(24, 48);
+};
+
+TEST_F(EmulatedPreparing, RunsResidentWhereThereIsRoom) {
+  Program program = prepare(options());
+  EXPECT_EQ(tiles(program).size(), 1U);
+  EXPECT_EQ(program.notes(), std::vector<std::string>{});
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, DoesWithoutWhereTheDeviceHasNoRoom) {
+  emulator::settings().most_blocks = 0;
+  Program program = prepare(options());
+  EXPECT_EQ(tiles(program), std::vector<std::string>{});
+  EXPECT_EQ(program.prepared(kBatch, kSteps)->passes, kWithout);
+  ASSERT_EQ(program.notes().size(), 1U);
+  const std::string note = program.notes()[0];
+  EXPECT_TRUE(
+      note.starts_with("`LSTM` at batch 4 runs without resident weights: its kernel needs "))
+      << note;
+  EXPECT_TRUE(note.ends_with(" blocks at once, and cuda:0 (Emulated GPU) has room for 0")) << note;
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, DoesWithoutWhereALaunchFindsNoRoom) {
+  emulator::settings().most_cooperative_blocks = 0;
+  Program program = prepare(options());
+  EXPECT_EQ(tiles(program), std::vector<std::string>{});
+  ASSERT_EQ(program.notes().size(), 1U);
+  const std::string note = program.notes()[0];
+  EXPECT_TRUE(note.ends_with(" blocks at once, and the device has room for fewer")) << note;
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, TakesTheNextTilesWhereKernelsSpill) {
+  const std::vector<std::string> first = tiles(prepare(options()));
+  emulator::settings().spilling_units = 1;
+  Program program = prepare(options());
+  EXPECT_EQ(program.prepared(kBatch, kSteps)->tile_rank, 1);
+  EXPECT_NE(tiles(program), first);
+  EXPECT_EQ(program.notes(), std::vector<std::string>{});
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, DoesWithoutWhereAllKernelsSpill) {
+  emulator::settings().spilling_units = 4;
+  Program program = prepare(options());
+  EXPECT_EQ(tiles(program), std::vector<std::string>{});
+  EXPECT_EQ(program.notes(),
+            std::vector<std::string>{"`LSTM` at batch 4 runs without resident weights: its kernel "
+                                     "spills 64 bytes of each thread's registers"});
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, AFewSpilledBytesAreNoReason) {
+  emulator::settings().spilling_units = 4;
+  emulator::settings().spilled_bytes = 8;
+  EXPECT_EQ(prepare(options()).prepared(kBatch, kSteps)->tile_rank, 0);
+}
+
+// As when another process takes a part of the device.
+TEST_F(EmulatedPreparing, RoomThatIsLostLaterIsAnError) {
+  Program program = prepare(options());
+  ASSERT_EQ(tiles(program).size(), 1U);
+  emulator::settings().most_cooperative_blocks = 0;
+  const DeviceArguments arguments(program, arguments_for(graph_, kSteps, kBatch, true));
+  const Status ran = program.forward(arguments.on(nullptr));
+  ASSERT_FALSE(ran.has_value());
+  EXPECT_TRUE(ran.error().message.starts_with("a resident recurrence needs "))
+      << ran.error().message;
+  EXPECT_TRUE(ran.error().message.ends_with(
+      " blocks on the GPU at once, which had room for them when the program was prepared and has "
+      "not now; compiled anew, it will do without"))
+      << ran.error().message;
+  emulator::settings() = settings_;
+  expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, FindsWhatWasCompiledAhead) {
+  const AheadTarget target{"sm_90", emulator::settings().multiprocessors};
+  for (const PassSet passes : {PassSet::all(), kWithout}) {
+    SCOPED_TRACE(passes.to_string());
+    CompileOptions wanted = options();
+    wanted.passes = passes;
+    ASSERT_TRUE(cache_.clear());
+    const Result<Planner> planner = Planner::make(graph_, wanted);
+    ASSERT_TRUE(planner.has_value()) << planner.error().message;
+    const Result<CompiledAhead> compiled =
+        compile_ahead(*planner, {kBatch, kSteps, {}}, target, cache_);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    EXPECT_FALSE(compiled->cached);
+    ASSERT_EQ(cache_.usage()->entries, 1);
+    Program program = prepare(wanted);
+    EXPECT_EQ(tiles(program).size(), passes == PassSet::all() ? 1U : 0U);
+    EXPECT_EQ(cache_.usage()->entries, 1);  // nothing else was compiled
+  }
+}
+
+TEST_F(EmulatedPreparing, TunesAndRemembers) {
+  CompileOptions tuned = options();
+  tuned.tune = true;
+  Program program = prepare(tuned);
+  EXPECT_EQ(program.notes(), std::vector<std::string>{});
+  ASSERT_EQ(tiles(program).size(), 1U);
+  expect_right(program);
+  const int64_t entries = cache_.usage()->entries;
+  EXPECT_GE(entries, 1 + 1 + program.prepared(kBatch, kSteps)->tile_rank);  // kernels, a winner
+
+  // Whatever was measured, what is remembered counts.
+  const Program untuned = prepare(options());
+  const Plan& first = *untuned.prepared(kBatch, kSteps)->plan;
+  CompileOptions other = options();
+  other.tile_rank = 1;
+  const Program second = prepare(other);
+  const std::string key =
+      fmt::format("fastest tile on {}\n{}", program.backend().identity(), to_string(first));
+  ASSERT_TRUE(cache_.get(key));
+  cache_.put(key, fmt::format("1\n{}", tiles(second)[0]));
+  Program remembered = prepare(tuned);
+  EXPECT_EQ(remembered.prepared(kBatch, kSteps)->tile_rank, 1);
+  EXPECT_EQ(tiles(remembered), tiles(second));
+  expect_right(remembered);
+
+  // What cannot be read is measured anew, and replaced.
+  cache_.put(key, "no rank");
+  prepare(tuned);
+  EXPECT_NE(cache_.get(key), "no rank");
+  EXPECT_EQ(cache_.usage()->entries, entries);
+}
+
+}  // namespace
+}  // namespace rnnc::test

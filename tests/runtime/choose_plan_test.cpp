@@ -1,0 +1,108 @@
+// Which plan a device gets that refuses some.
+#include "runtime/choose_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/runtime/fake_gpu.h"
+
+namespace rnnc::test {
+namespace {
+
+using Tiles = std::vector<std::string>;
+
+constexpr PassSet kWithout = PassSet::all().without(Pass::Resident);
+
+class ChoosePlan : public testing::Test {
+ protected:
+  const PlanShape shape_{16, 64, {}};
+
+  static Planner planner(const CompileOptions& options = resident_options()) {
+    Result<Planner> made = Planner::make(dense_recurrence(), options);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  }
+  Plan plan_of(const Planner& planner, const PlanChoice& choice) const {
+    Result<Plan> plan = planner.plan(shape_, h200_machine(), choice);
+    EXPECT_TRUE(plan) << plan.error().message;
+    return *std::move(plan);
+  }
+  /// Gives the plans to a device that refuses the first so many; `seen_` are their tiles.
+  ChosenPlan choose(const Planner& planner, size_t refused) {
+    seen_.clear();
+    const auto take = [&](const Plan& plan) -> Result<std::string> {
+      seen_.push_back(tiles_of(plan));
+      if (seen_.size() > refused || seen_.back().empty()) return "";
+      return fmt::format("reason {}", seen_.size());
+    };
+    Result<ChosenPlan> chosen =
+        choose_plan(planner, shape_, h200_machine(), plan_of(planner, planner.choice()),
+                    planner.choice(), take);
+    EXPECT_TRUE(chosen) << chosen.error().message;
+    return *std::move(chosen);
+  }
+
+  std::vector<Tiles> seen_;
+};
+
+TEST_F(ChoosePlan, IsTheFirstWhereItIsTaken) {
+  const ChosenPlan chosen = choose(planner(), 0);
+  EXPECT_EQ(chosen.choice.tile_rank, 0);
+  EXPECT_EQ(chosen.choice.passes, PassSet::all());
+  EXPECT_EQ(chosen.note, "");
+  ASSERT_EQ(seen_.size(), 1U);
+  ASSERT_EQ(seen_[0].size(), 1U);
+  EXPECT_EQ(tiles_of(chosen.plan), seen_[0]);
+}
+
+TEST_F(ChoosePlan, IsThatOfTheNextTilesWhereSomeAreRefused) {
+  const Planner all = planner();
+  const ChosenPlan chosen = choose(all, 2);
+  EXPECT_EQ(chosen.choice.tile_rank, 2);
+  EXPECT_EQ(chosen.note, "");
+  ASSERT_EQ(seen_.size(), 3U);
+  EXPECT_NE(seen_[0], seen_[1]);
+  EXPECT_NE(seen_[1], seen_[2]);
+  EXPECT_EQ(tiles_of(chosen.plan), seen_[2]);
+  EXPECT_EQ(to_string(chosen.plan), to_string(plan_of(all, {PassSet::all(), 2})));
+}
+
+TEST_F(ChoosePlan, GoesOnFromTheTileThatWasAskedFor) {
+  CompileOptions options = resident_options();
+  options.tile_rank = 3;
+  EXPECT_EQ(choose(planner(options), 1).choice.tile_rank, 4);
+}
+
+TEST_F(ChoosePlan, DoesWithoutResidentRecurrencesInTheEnd) {
+  const Planner all = planner();
+  const ChosenPlan chosen = choose(all, 4);
+  EXPECT_EQ(chosen.choice.passes, kWithout);
+  EXPECT_EQ(chosen.choice.tile_rank, 0);
+  EXPECT_EQ(chosen.note, "`Elman` at batch 16 runs without resident weights: reason 1");
+  ASSERT_EQ(seen_.size(), 5U);
+  EXPECT_EQ(tiles_of(chosen.plan), Tiles{});
+  EXPECT_EQ(to_string(chosen.plan), to_string(plan_of(all, {kWithout, 0})));
+}
+
+// It is not compiled twice.
+TEST_F(ChoosePlan, TriesATileOnce) {
+  CompileOptions options = resident_options();
+  options.dims = {{"I", 8}, {"H", 8}};
+  const Planner small = planner(options);
+  choose(small, 9);
+  EXPECT_LE(seen_.size(), 5U);
+  for (size_t i = 1; i < seen_.size(); ++i) EXPECT_NE(seen_[i], seen_[i - 1]);
+}
+
+TEST_F(ChoosePlan, ErrorsAreNoRefusals) {
+  const Planner all = planner();
+  const auto take = [](const Plan&) -> Result<std::string> { return fail("the device is gone"); };
+  const Result<ChosenPlan> chosen =
+      choose_plan(all, shape_, h200_machine(), plan_of(all, all.choice()), all.choice(), take);
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().message, "the device is gone");
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,77 @@
+// rnnc compile, and what --tune is for.
+#include <regex>
+
+#include "tests/tools/tools_test.h"
+
+namespace rnnc::test {
+namespace {
+
+class Compile : public Tools {
+ protected:
+  static std::vector<std::string> compile(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"compile", "toy.rnn", "--dim", "I=3", "--dim", "H=8"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+};
+
+TEST_F(Compile, UsageErrorsExitWith2) {
+  const std::string more = "\nRun `rnnc compile --help` for more information.\n";
+  EXPECT_EQ(bad(2, compile({"--tf32", "--dtype", "f16"})),
+            "--tf32 is for f32 on a GPU, not for f16 on cuda" + more);
+  EXPECT_EQ(bad(2, compile({"--device", "cuda"})), "unknown option `--device`" + more);
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--batch", "0"}, {"--steps", "x"}, {"--multiprocessors", "0"}}) {
+    EXPECT_NE(bad(2, compile(wrong)).find("--help"), std::string::npos);
+  }
+}
+
+TEST_F(Compile, TuningIsForAGpu) {
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--tune"}),
+            "--tune is for a GPU, not for cpu\nRun `rnnc run --help` for more information.\n");
+  EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--tune"}),
+            "--tune is for a GPU, not for cpu\nRun `rnnc bench --help` for more information.\n");
+  EXPECT_NE(bad(2, {"bench", "toy.rnn", "--tune", "--device", "cuda", "--tile-rank", "2"})
+                .find("--tune excludes --tile-rank"),
+            std::string::npos);
+}
+
+#ifdef RNNC_WITH_CUDA
+std::string without_times(const std::string& text) {
+  return std::regex_replace(text, std::regex("[0-9]+ KB in [0-9.]+ s"), "# KB in # s");
+}
+
+TEST_F(Compile, FillsTheCacheForEachArchitecture) {
+  const std::string cache = "cache   " + (directory_ / "cache").string() + "\n";
+  EXPECT_EQ(without_times(good(compile({"--arch", "sm_80", "--arch", "sm_90", "--batch", "4"}))),
+            "sm_80   NVIDIA A100, 108 multiprocessors: # KB in # s\n"
+            "sm_90   NVIDIA H200, 132 multiprocessors: # KB in # s\n" +
+                cache);
+  EXPECT_NE(good({"cache"}).find("\nentries   2\n"), std::string::npos);
+  EXPECT_EQ(good(compile({"--batch", "4"})),
+            "sm_90   NVIDIA H200, 132 multiprocessors: in the cache already\n" + cache);
+  EXPECT_EQ(without_times(good(compile({"--lengths", "--resets", "--multiprocessors", "114"}))),
+            "sm_90   NVIDIA H200, 114 multiprocessors: # KB in # s\n" + cache);
+  EXPECT_NE(good({"cache"}).find("\nentries   3\n"), std::string::npos);
+}
+
+TEST_F(Compile, SaysWhatItCannotCompile) {
+  EXPECT_EQ(bad(1, compile({"--arch", "sm_75"})),
+            "rnnc: error: there is no architecture `sm_75` to compile for ahead of time; there are "
+            "sm_80, sm_86, sm_89, sm_90, sm_100, sm_120\n");
+  EXPECT_EQ(bad(1, compile({"--dtype", "f64"})),
+            "rnnc: error: dtype f64 runs on the CPU only; cuda:0 takes f32, bf16 and f16\n");
+  EXPECT_EQ(bad(1, {"compile", "toy.rnn", "--dim", "I=3"}),
+            "rnnc: error: Toy: no value for dim `H`\n  give each with --dim NAME=NUMBER\n");
+  directory_.write("cache", "a file where the cache should be");
+  EXPECT_NE(bad(1, compile({})).find("kernels were compiled and cannot be kept: cannot write "),
+            std::string::npos);
+}
+#else
+TEST_F(Compile, NeedsTheCudaBackend) {
+  EXPECT_EQ(bad(1, compile({})), "rnnc: error: this build of rnnc has no CUDA backend\n");
+}
+#endif
+
+}  // namespace
+}  // namespace rnnc::test
