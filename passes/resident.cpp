@@ -24,9 +24,11 @@
 namespace rnnc {
 namespace {
 
-/// A recurrence that looks so many times as slow as its launches would be surely is slower. The
-/// models of both are rough.
-constexpr double kMuchSlower = 3;
+/// A recurrence that looks so many times as slow as its launches would be is slower: on an H200
+/// these took about 4 times what their model says, and resident recurrences what theirs does. (But
+/// launches of products whose rows are not aligned take up to 50 times as long.)
+constexpr double kMuchSlower = 4;
+constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
  public:
@@ -49,7 +51,7 @@ class Resident {
     recurrence.tile = *std::move(tile);
     add_exchange(recurrence);
     const double step = time_of(plan_, recurrence, machine_).step;
-    if (step > kMuchSlower * launches) {
+    if (step > kMuchSlower * launches && has_aligned_products(recurrence)) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
                   step * 1e6, launches * 1e6);
     }
@@ -72,6 +74,15 @@ class Resident {
         left.placement = Placement::Workspace;
       }
     }
+  }
+
+  bool has_aligned_products(const RecurrenceLaunch& recurrence) const {
+    const auto size = static_cast<int64_t>(size_of(plan_.dtype));
+    return std::ranges::all_of(recurrence.phases, [&](const FusedLaunch& phase) {
+      return std::ranges::all_of(phase.products, [&](const FusedLaunch::Product& product) {
+        return product.k * size % kAlignedBytes == 0;
+      });
+    });
   }
 
   void add_exchange(RecurrenceLaunch& recurrence) {

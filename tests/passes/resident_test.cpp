@@ -110,10 +110,13 @@ TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
 TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   Machine machine = h200_machine();
   machine.exchange_seconds = 1e-3;
-  Plan plan = *build_plan(load_case("lstm"), {.dtype = DType::bf16, .batch = 2});
+  Plan plan = *build_plan(load_case("lstm"), {.batch = 2});
   EXPECT_FALSE(run_resident(plan, machine));
   EXPECT_NE(recurrence_of(plan).reason.find(" us on the chip, and takes "), std::string::npos)
       << recurrence_of(plan).reason;
+  // Rows of 8 bytes: as launches that is slower still.
+  plan = *build_plan(load_case("lstm"), {.dtype = DType::bf16, .batch = 2});
+  EXPECT_TRUE(run_resident(plan, machine));
 }
 
 TEST(Resident, IsForGpus) {
