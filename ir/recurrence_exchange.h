@@ -38,7 +38,7 @@ struct RecurrenceExchange {
   std::vector<Slice> slices;
   int64_t tile_rows = 0;  // of a tile; the last of a group may have fewer
   int64_t tiles = 0;      // of a group
-  int64_t parts = 0;  // offset of the parts of reductions: for each row, reduction and block, 8 bytes
+  int64_t parts = 0;      // offset of the parts of reductions, of 8 bytes: of rows, levels, blocks
   int64_t step_bytes = 0;
 
   /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.

@@ -48,8 +48,8 @@ Result<Pass> find_pass(std::string_view name) {
   for (const PassInfo& info : kPasses) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", info.name);
   }
-  return fail("no pass is called {}: there are {}, and `all` and `none` of them",
-              quote(name), names);
+  return fail("no pass is called {}: there are {}, and `all` and `none` of them", quote(name),
+              names);
 }
 
 }  // namespace

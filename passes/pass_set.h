@@ -41,9 +41,8 @@ class PassSet {
   /// What is on unless said otherwise.
   static constexpr PassSet all() { return PassSet((1U << kPassCount) - 1); }
   static constexpr PassSet none() { return PassSet(0); }
-  /// "all", "none", or names with commas between: "hoist,merge" is just these, "-merge,-fuse" all but
-  /// these. The error names the word that is no pass and lists
-  /// those there are.
+  /// "all", "none", or names with commas between: "hoist,merge" is just these, "-merge,-fuse" all
+  /// but these. The error names the word that is no pass and lists those there are.
   static Result<PassSet> parse(std::string_view text);
 
   constexpr bool has(Pass pass) const { return (bits_ >> static_cast<unsigned>(pass) & 1U) != 0; }

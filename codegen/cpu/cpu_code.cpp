@@ -56,8 +56,9 @@ Result<Module> kernels_module(const Plan& plan, const HostTarget& host,
   if (Status checked = check_types(plan); !checked) return tl::unexpected(checked.error());
   Result<Module> module = make_module(host, context);
   if (!module) return module;
+  const std::vector<ArgumentStrides> strides = argument_strides(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    emit_kernel(**module, host, plan.kernels[i], plan.dtype, kernel_name(i));
+    emit_kernel(**module, host, plan.kernels[i], strides[i], plan.dtype, kernel_name(i));
   }
   check(**module);
   return module;

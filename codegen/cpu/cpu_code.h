@@ -12,9 +12,10 @@ namespace rnnc {
 
 /// A compiled elementwise kernel: rows [row_begin, row_end) and, if it has no reductions, columns
 /// [column_begin, column_end) of them, else all columns. `arguments[i]` points at row 0 of argument
-/// i, rows of it lie `strides[i]` elements apart. Pure, reentrant, touches only its arguments'
-/// memory and `scratch`, which holds at least `CpuModule::scratch_bytes`, 64-byte aligned. A vector
-/// argument that is written may be in the place of one that is loaded, if there are no reductions.
+/// i, rows of it lie `strides[i]` elements apart, as in the plan's launches of the kernel. Pure,
+/// reentrant, touches only its arguments' memory and `scratch`, which holds at least
+/// `CpuModule::scratch_bytes`, 64-byte aligned. A vector argument that is written may be in the
+/// place of one that is loaded, if there are no reductions.
 ///
 /// Of an argument that is a product's result, column j lies j * `strides[arguments + i]` elements
 /// from column 0 for j that are `column_begin` and a multiple of `CpuGemm::lanes`; the columns in

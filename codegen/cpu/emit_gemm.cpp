@@ -48,6 +48,7 @@ class TileEmitter {
 
  private:
   void emit_sums();
+  void prefetch_line(Value* index);
   void emit_stores(llvm::BasicBlock* done);
   void store_partial(bool add, llvm::BasicBlock* done);
   void store_vector(int vector, bool add, Value* mask);
@@ -113,11 +114,8 @@ void TileEmitter::emit_sums() {
         builder_.CreateAlignedLoad(element_, builder_.CreateInBoundsGEP(element_, row, i), align_);
     elements.push_back(builder_.CreateVectorSplat(lanes_, element));
   }
-  Value* line = builder_.CreateInBoundsGEP(builder_.getInt8Ty(), function_->getArg(8),
-                                           builder_.CreateMul(i, builder_.getInt64(kCacheLine)));
-  builder_.CreateIntrinsic(
-      llvm::Intrinsic::prefetch, {line->getType()},
-      {line, builder_.getInt32(0), builder_.getInt32(2), builder_.getInt32(1)});
+  // One row alone waits for memory, whose speed the processor's own prefetching reaches.
+  if (rows_ > 1) prefetch_line(i);
   Value* panel_row = builder_.CreateInBoundsGEP(
       element_, panel, builder_.CreateMul(i, builder_.getInt64(kVectorsPerPanel * lanes_)));
   totals_.resize(sums_.size());
@@ -135,6 +133,15 @@ void TileEmitter::emit_sums() {
   i->addIncoming(next, loop);
   builder_.CreateCondBr(builder_.CreateICmpSLT(next, k), loop, after);
   builder_.SetInsertPoint(after);
+}
+
+void TileEmitter::prefetch_line(Value* index) {
+  Value* line =
+      builder_.CreateInBoundsGEP(builder_.getInt8Ty(), function_->getArg(8),
+                                 builder_.CreateMul(index, builder_.getInt64(kCacheLine)));
+  builder_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {line->getType()},
+      {line, builder_.getInt32(0), builder_.getInt32(2), builder_.getInt32(1)});
 }
 
 Value* TileEmitter::out_address(int row, int vector) {

@@ -27,11 +27,15 @@ namespace {
 using llvm::Value;
 using Kind = Instruction::Kind;
 
+constexpr int64_t kRowsAhead = 2;  // a few hundred nanoseconds
+
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const HostTarget& host, const Kernel& kernel, DType dtype)
+  KernelEmitter(llvm::Module& module, const HostTarget& host, const Kernel& kernel,
+                const ArgumentStrides& known_strides, DType dtype)
       : module_(module),
         kernel_(kernel),
+        known_strides_(known_strides),
         schedule_(schedule_kernel(kernel)),
         builder_(module.getContext()),
         element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
@@ -75,6 +79,7 @@ class KernelEmitter {
   Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
   void store(Value* value, Value* address, const Place& place);
+  void prefetch(uint32_t argument, const Place& place);
   Value* scratch_address(uint32_t instruction, Value* index);
   Value* combine(RowReduction::Kind kind, Value* a, Value* b);
   Value* across_lanes(RowReduction::Kind kind, Value* value);
@@ -83,6 +88,7 @@ class KernelEmitter {
 
   llvm::Module& module_;
   const Kernel& kernel_;
+  const ArgumentStrides& known_strides_;
   const KernelSchedule schedule_;
   llvm::IRBuilder<> builder_;
   llvm::Type* element_;
@@ -96,9 +102,10 @@ class KernelEmitter {
   Value* column_end_ = nullptr;
   std::vector<Value*> arguments_, strides_;  // of the call
   std::vector<Value*> column_strides_;       // likewise; null but for results of products
-  std::vector<Value*> row_addresses_;        // per argument, of the current row
-  std::map<uint32_t, Value*> row_values_;    // per instruction with one value per row
-  std::vector<Value*> reduced_;              // per reduction
+  bool follows_products_ = false;
+  std::vector<Value*> row_addresses_;      // per argument, of the current row
+  std::map<uint32_t, Value*> row_values_;  // per instruction with one value per row
+  std::vector<Value*> reduced_;            // per reduction
 };
 
 void KernelEmitter::emit(const std::string& name) {
@@ -126,8 +133,9 @@ void KernelEmitter::emit(const std::string& name) {
   for (size_t i = 0; i < count; ++i) {
     arguments_.push_back(builder_.CreateLoad(
         pointer, builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), i)));
-    strides_.push_back(stride(i));
+    strides_.push_back(known_strides_[i] ? builder_.getInt64(*known_strides_[i]) : stride(i));
     column_strides_.push_back(kernel_.arguments[i].product ? stride(count + i) : nullptr);
+    follows_products_ = follows_products_ || kernel_.arguments[i].product;
   }
   auto* done = llvm::BasicBlock::Create(context, "done", function_);
   builder_.CreateCondBr(builder_.CreateICmpSLT(begin, end), row_loop, done);
@@ -383,6 +391,22 @@ void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, si
   }
 }
 
+/// Of a kernel that follows products: what it loads of a later row. A thread's part of an array is
+/// a few columns of each row, which the processor does not foresee. What it stores may be another
+/// thread's there.
+void KernelEmitter::prefetch(uint32_t argument, const Place& place) {
+  const int64_t stride = known_strides_[argument].value_or(0);
+  if (!follows_products_ || stride == 0 || place.mask != nullptr) return;
+  Value* later = builder_.CreateAdd(place.index, builder_.getInt64(kRowsAhead * stride));
+  Value* address = builder_.CreateGEP(element_, row_addresses_[argument], later);
+  constexpr int kRead = 0;
+  constexpr int kAllCaches = 3;
+  constexpr int kData = 1;
+  builder_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {address->getType()},
+      {address, builder_.getInt32(kRead), builder_.getInt32(kAllCaches), builder_.getInt32(kData)});
+}
+
 Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
   const Instruction& instruction = kernel_.body[i];
   if (!instruction.vector) return row_values_.at(i);
@@ -415,6 +439,7 @@ Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
     return builder_.CreateAlignedLoad(vector_, builder_.CreateGEP(element_, row, offset), align);
   }
   Value* address = builder_.CreateInBoundsGEP(element_, row, place.index);
+  prefetch(argument, place);
   if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
   return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
                                    llvm::Constant::getNullValue(vector_));
@@ -470,9 +495,9 @@ Value* KernelEmitter::across_lanes(RowReduction::Kind kind, Value* value) {
 
 }  // namespace
 
-void emit_kernel(llvm::Module& module, const HostTarget& host, const Kernel& kernel, DType dtype,
-                 const std::string& name) {
-  KernelEmitter(module, host, kernel, dtype).emit(name);
+void emit_kernel(llvm::Module& module, const HostTarget& host, const Kernel& kernel,
+                 const ArgumentStrides& strides, DType dtype, const std::string& name) {
+  KernelEmitter(module, host, kernel, strides, dtype).emit(name);
 }
 
 }  // namespace rnnc

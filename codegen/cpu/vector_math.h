@@ -32,19 +32,22 @@ class VectorMath {
   llvm::Value* maximum(llvm::Value* a, llvm::Value* b);
 
  private:
-  /// exp(x) = 2^n * (1 + p).
+  /// exp(factor * x) = 2^n exp(factor * r).
   struct ExpParts {
     llvm::Value* rounded;  // n
-    llvm::Value* n;        // as integers as wide as the elements
-    llvm::Value* p;
+    llvm::Value* biased;   // in its low bits n + the exponents' bias
+    llvm::Value* r;
   };
-  ExpParts split_exp(llvm::Value* x);
-  llvm::Value* power_of_two(llvm::Value* n);
+  ExpParts split_exp(llvm::Value* x, double factor);
+  llvm::Constant* rounding_constant() const;
+  double exp_coefficient(int k) const;
+  llvm::Value* exp_series(llvm::Value* r, int first, double factor);
+  llvm::Value* power_of_two(llvm::Value* biased);
+  llvm::Value* scale(llvm::Value* x, const ExpParts& parts);
   llvm::Value* clamp(llvm::Value* x, double low, double high);
 
   llvm::Value* exp(llvm::Value* x);
   llvm::Value* expm1(llvm::Value* x);
-  llvm::Value* expm1_within_range(llvm::Value* x);
   llvm::Value* tanh(llvm::Value* x);
   llvm::Value* sigmoid(llvm::Value* x);
   llvm::Value* softplus(llvm::Value* x);

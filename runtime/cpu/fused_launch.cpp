@@ -26,7 +26,8 @@ namespace {
 
 /// Bytes of products' results at a time.
 constexpr int64_t kResultBytes = 16 << 10;
-constexpr int64_t kRowsAtOnce = 64;
+/// Few, so that of a row the kernel has several vectors at a time.
+constexpr int64_t kRowsAtOnce = 16;
 
 class FusedWork : public PreparedLaunch {
  public:
@@ -234,7 +235,10 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
   block.tiles =
       std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
   const int64_t segment_columns = columns / segments_;
-  for (int64_t tile = tile_begin; tile < tile_end; tile += block.tiles) {
+  const int64_t blocks = ceil_div(tile_end - tile_begin, block.tiles);
+  const bool backwards = part.backwards && !asks_ahead(gemm_, block.rows);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t tile = tile_begin + (backwards ? blocks - 1 - i : i) * block.tiles;
     const int64_t count = std::min(block.tiles, tile_end - tile);
     const int64_t begin = segment * segment_columns + tile * units_;
     const int64_t end = std::min(begin + count * units_, (segment + 1) * segment_columns);
@@ -245,7 +249,8 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
         const void* operand = addresses[strides_.size() / 2 + product.operand];
         const auto* left = static_cast<const std::byte*>(operand) +
                            segment / product.segments_per_block * product.k * element_;
-        for (int64_t place = 0; place < count; ++place) {
+        for (int64_t j = 0; j < count; ++j) {
+          const int64_t place = backwards ? count - 1 - j : j;
           multiply(product, left, segment * segment_tiles_ + tile + place, place, block);
         }
       }

@@ -46,12 +46,17 @@ void pack_columns_of(int64_t width, int64_t k, const T* matrix, int64_t row_elem
   }
 }
 
+int64_t tiles_of(const CpuGemm& gemm, int64_t rows) {
+  return ceil_div(rows, static_cast<int64_t>(gemm.tiles.size()));
+}
+
 template <typename T>
 void multiply(const CpuGemm& gemm, const PanelProduct& product) {
   const T* panel = reinterpret_cast<const T*>(product.panel);
   const T* left = reinterpret_cast<const T*>(product.left);
   T* out = reinterpret_cast<T*>(product.out);
-  const int64_t tiles = ceil_div(product.rows, static_cast<int64_t>(gemm.tiles.size()));
+  const int64_t tiles = tiles_of(gemm, product.rows);
+  const bool ahead = asks_ahead(gemm, product.rows);
   for (int64_t k = 0; k < product.k; k += kBlockK) {
     const int64_t terms = std::min(kBlockK, product.k - k);
     const T* block = panel + k * gemm.panel_columns;
@@ -60,7 +65,7 @@ void multiply(const CpuGemm& gemm, const PanelProduct& product) {
       const int64_t row = part_begin(product.rows, tiles, tile);
       const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
       // With few tiles the block itself is what memory is busy with.
-      const T* soon = tiles < kTilesToPrefetch ? block : next + tile * terms * kLine<T>;
+      const T* soon = ahead ? next + tile * terms * kLine<T> : block;
       gemm.tiles[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
                            out + row * product.out_stride, product.out_stride, terms,
                            product.columns, product.accumulate || k > 0, soon);
@@ -69,6 +74,10 @@ void multiply(const CpuGemm& gemm, const PanelProduct& product) {
 }
 
 }  // namespace
+
+bool asks_ahead(const CpuGemm& gemm, int64_t rows) {
+  return tiles_of(gemm, rows) >= kTilesToPrefetch;
+}
 
 int64_t panel_bytes(const CpuGemm& gemm, DType dtype, int64_t k) {
   return gemm.panel_columns * k * static_cast<int64_t>(size_of(dtype));

@@ -40,6 +40,9 @@ struct PanelProduct {
   bool accumulate = false;
 };
 
+/// Whether products of so many rows ask for the panel behind theirs, so that it should come next.
+bool asks_ahead(const CpuGemm& gemm, int64_t rows);
+
 /// out[row, 0:columns] = left[row, 0:k] * panel, added to what is there if `accumulate`.
 void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product);
 

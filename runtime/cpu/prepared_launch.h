@@ -14,6 +14,9 @@ namespace rnnc {
 struct Part {
   int64_t row_begin = 0, row_end = 0;
   int64_t tile_begin = 0, tile_end = 0;
+  /// The last tiles first, where that is as fast: the cache may still have their weights, if they
+  /// were last the time before.
+  bool backwards = false;
 };
 
 /// Parts may be computed in any order, at the same time, and their bits depend on nothing but the

@@ -67,8 +67,9 @@ void StepStage::run_slice(const Slices& slices, const Call& call, int64_t slice,
   for (int64_t step = 0; step < call.steps; ++step) {
     for (size_t j = 0; j < launches_.size(); ++j) {
       if (slices.barriers[j] && (step > 0 || j > 0)) barrier_->wait(static_cast<int>(slice));
-      const Part& part = slices.parts[slice][j];
+      Part part = slices.parts[slice][j];
       if (part.row_begin == part.row_end || part.tile_begin == part.tile_end) continue;
+      part.backwards = step % 2 != 0;  // there and back, since weights may not all fit the cache
       launches_[j]->run(pointers + first_access_[j], part, scratch);
     }
     for (size_t i = 0; i < accesses_.size(); ++i) {

@@ -43,6 +43,16 @@ TEST(GeneratedCode, OfTheLstmIsPackedAndCallsNothing) {
   }
 }
 
+TEST(GeneratedCode, AsksForLaterRowsWhereProductsCameFirst) {
+  Plan plan = lstm_plan(DType::f32);
+  const auto kernels_ask = [&] {
+    return emit_kernels_llvm(plan)->find("call void @llvm.prefetch") != std::string::npos;
+  };
+  EXPECT_TRUE(kernels_ask());
+  plan.stages.clear();  // without launches no distance between rows is known
+  EXPECT_FALSE(kernels_ask());
+}
+
 TEST(GeneratedCode, IrNamesNothingOfTheUsers) {
   Plan plan = lstm_plan(DType::f32);
   for (Kernel& kernel : plan.kernels) kernel.name = "asm volatile \"int\" \n}";

@@ -159,6 +159,26 @@ TEST_P(ScalarOps, MatchTheirMeaningAtEveryLength) {
   for (size_t i = 0; i < ops.size(); ++i) check_op(compiled, i, ops[i], dtype);
 }
 
+TEST_P(ScalarOps, TanhHasItsOperandsSignAndIsAtMostOne) {
+  constexpr int64_t kLength = 64;
+  const DType dtype = GetParam().dtype;
+  KernelMaker maker(kLength, dtype);
+  maker.store(maker.scalar(Op::Tanh, {maker.load(true)}), true);
+  const CompiledKernels compiled({maker.kernel}, GetParam());
+  std::vector<double> values = {0.0, -0.0};
+  for (int i = 1; i <= 20000; ++i) {
+    values.push_back(rounded(i * 1.1e-3, dtype));
+    values.push_back(-values.back());
+  }
+  const auto rows = static_cast<int64_t>(values.size() + kLength - 1) / kLength;
+  values.resize(rows * kLength, 0.0);
+  const std::vector<double> got = compiled.run(0, rows, {values})[0];
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LE(std::fabs(got[i]), 1) << values[i];
+    EXPECT_EQ(std::signbit(got[i]), std::signbit(values[i])) << values[i];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Code, ScalarOps, testing::ValuesIn(code_params()), name_of);
 
 }  // namespace
