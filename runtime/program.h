@@ -90,7 +90,7 @@ struct Signature {
 
 /// What a prepared shape runs, for those who explain or measure it.
 struct PreparedPlan {
-  const Plan* plan = nullptr;            // until the shape is prepared for more steps
+  const Plan* plan = nullptr;       // until the shape is prepared for more steps
   PassSet passes = PassSet::all();  // the options', but Resident where the GPU refused it
   int64_t tile_rank = 0;
 };

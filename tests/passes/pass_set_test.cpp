@@ -29,9 +29,8 @@ TEST(PassSet, RefusesWhatItDoesNotKnow) {
     return set ? "accepted as " + set->to_string() : set.error().message;
   };
   const auto unknown = [](std::string_view word) {
-    return fmt::format(
-        "no pass is called `{}`: there are {}, and `all` and `none` of them", word,
-        kNames);
+    return fmt::format("no pass is called `{}`: there are {}, and `all` and `none` of them", word,
+                       kNames);
   };
   EXPECT_EQ(error("hoist,merges"), unknown("merges"));
   EXPECT_EQ(error("-merges"), unknown("merges"));
