@@ -609,7 +609,8 @@ static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], 
 
 // Joins the parts of all `Blocks` blocks for the first `rows` rows, and puts the results to `to`, a
 // reduction's `Rows` rows one after the other. A row's parts lie from `from` on, those of a block
-// together: it writes whole sectors of the cache where it can, which made exchanges twice as fast.
+// together: it writes whole sectors of the cache where it can (a step of a layer-norm LSTM on an
+// H200: 5.9 us; with those of a reduction together 6.9).
 // Rows are Stride pairs apart. Some lanes share a row; all blocks join in one order. Squared
 // deviations of parts join as those of Chan, Golub and LeVeque (1983).
 template <typename Units, int Blocks, int Threads, int Rows, int Stride, bool Pairs,
