@@ -480,9 +480,12 @@ class RecurrenceEmitter : TextWriter {
       std::string condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p);
       const bool all = behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width;
       if (!all) condition += fmt::format(" && {} < {}u", element, width);
-      const std::string second = step == 1 ? ""
-                                           : fmt::format(", own{} > {} ? {} : 0.0f", p, s + 1,
-                                                         value(phase, store.operands[0], s + 1));
+      // A word that ends behind the slice, or behind the row, is filled up with zero.
+      const std::string last = all ? "" : fmt::format(" && {} + 1u < {}u", element, width);
+      const std::string second = step == 1
+                                     ? ""
+                                     : fmt::format(", own{} > {}{} ? {} : 0.0f", p, s + 1, last,
+                                                   value(phase, store.operands[0], s + 1));
       line("        if ({}) {{", condition);
       line(
           "          rnnc_exchange<rnnc_engine::{}>(exchange + {} + {} + slice{}::element(group, "

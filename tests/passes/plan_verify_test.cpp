@@ -335,6 +335,11 @@ TEST(PlanVerify, ProductsReadWhatOnePhaseStoresForEachStep) {
   twice.product(twice.row(twice.h, 1), {twice.row(twice.s), twice.row(twice.h)});
   EXPECT_EQ(twice.complaint(), "stage 0: launch 0: h is stored twice where products read it");
 
+  Phases half;
+  half.phase({}, {half.row(half.half), {half.h, 0, 0, 8}});
+  half.product(half.row(half.h, 1), {half.row(half.s)});
+  EXPECT_EQ(half.complaint(), "stage 0: launch 0: products read more of h than is stored");
+
   Phases elsewhere;
   elsewhere.stage(Domain::Sequence, {elsewhere.tanh({}, {elsewhere.row(elsewhere.h)})});
   elsewhere.product(elsewhere.row(elsewhere.h, 1), {elsewhere.row(elsewhere.h)});

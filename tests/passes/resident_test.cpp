@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
@@ -75,6 +77,38 @@ TEST(Resident, ReductionsExchangeTheirParts) {
   EXPECT_EQ(plan.buffers[launch.exchange].width, exchange_width(plan, launch));
   EXPECT_TRUE(std::ranges::none_of(
       plan.buffers, [](const Buffer& buffer) { return buffer.name == "products of h"; }));
+}
+
+// Whatever the tile: each piece of each row has a place of its own.
+TEST(Resident, WhatIsExchangedDoesNotOverlap) {
+  for (const char* name : {"lstm", "gru_reset_before", "layer_norm_lstm"}) {
+    Plan plan = plan_of(load_case(name));
+    RecurrenceLaunch launch = *resident(plan);
+    for (const auto& [batch, groups] :
+         {std::pair(1, 1), std::pair(9, 1), std::pair(9, 2), std::pair(16, 5), std::pair(17, 17)}) {
+      plan.batch = batch;
+      launch.tile.groups = groups;
+      const RecurrenceExchange exchange = exchange_of(plan, launch);
+      ASSERT_FALSE(exchange.slices.empty()) << name;
+      std::set<int64_t> places;
+      const int64_t rows = (batch + groups - 1) / groups;
+      for (const RecurrenceExchange::Slice& slice : exchange.slices) {
+        for (int64_t i = 0; i < groups * rows * slice.blocks * slice.pieces; ++i) {
+          const int64_t piece = i % slice.pieces;
+          const int64_t vector = i / slice.pieces % slice.blocks;
+          const int64_t row = i / slice.pieces / slice.blocks % rows;
+          const int64_t group = i / slice.pieces / slice.blocks / rows;
+          const int64_t tile = (group * exchange.tiles + row / 8) * slice.blocks + vector;
+          const int64_t place =
+              slice.offset +
+              ((tile * slice.pieces + piece) * exchange.tile_rows + row % 8) * kExchangePieceBytes;
+          EXPECT_TRUE(places.insert(place).second) << name << ", batch " << batch;
+          EXPECT_LE(place + kExchangePieceBytes, exchange.parts);
+        }
+      }
+      EXPECT_GE(exchange_width(plan, launch) * batch * 4, exchange.step_bytes);
+    }
+  }
 }
 
 TEST(Resident, LengthsAndResetsChangeNothing) {
