@@ -4,6 +4,10 @@
 
 namespace rnnc {
 
+bool is_resident(const Stage& stage) {
+  return !stage.launches.empty() && std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+}
+
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {
   return plan.workspace_bytes + plan.workspace_bytes_per_step * steps;
 }

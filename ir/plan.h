@@ -303,6 +303,9 @@ struct Plan {
   int64_t resident_bytes = 0;
 };
 
+/// Whether the stage is a RecurrenceLaunch.
+bool is_resident(const Stage& stage);
+
 /// Bytes of workspace that T steps need.
 int64_t workspace_bytes(const Plan& plan, int64_t steps);
 

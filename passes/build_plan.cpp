@@ -1,7 +1,8 @@
 // 1. Lower and simplify a copy of the Graph (passes/pipeline.h); refuse what cannot be planned yet.
 // 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
 //    buffers (passes/layout.h) and write the launches (passes/launches.h).
-// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h).
+// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
+//    other or, if that is faster, side by side, each on a share of it.
 // 4. Choose the chunk by what the plan would cost.
 // 5. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 
+#include "passes/cost.h"
 #include "passes/dependence.h"
 #include "passes/launches.h"
 #include "passes/layout.h"
@@ -70,6 +72,26 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
                       options.machine);
 }
 
+/// Of a call, as the cost model holds.
+double seconds(Plan plan, const PlanOptions& options) {
+  plan.chunk = chunk_of(plan, options);
+  run_wavefront(plan, options.machine);
+  return cost_of(plan, options.max_steps, options.machine).seconds;
+}
+
+/// With several recurrences, each has the whole machine, or all of them share it and run side by
+/// side, whichever is faster.
+bool make_resident(Plan& plan, const PlanOptions& options) {
+  Plan shared = plan;
+  const bool changed = run_resident(plan, options.machine, {.rank = options.tile_rank});
+  const int64_t beside = most_resident(plan);
+  if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
+  run_resident(shared, options.machine, {.rank = options.tile_rank, .beside = beside});
+  const bool all_fit = most_resident(shared) == beside;
+  if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
+  return changed;
+}
+
 }  // namespace
 
 Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
@@ -94,10 +116,12 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   });
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
-    run("resident", [&] { return run_resident(plan, options.machine, options.tile_rank); });
+    run("resident", [&] { return make_resident(plan, options); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
-  if (passes.has(Pass::Wavefront)) run("wavefront", [&] { return run_wavefront(plan); });
+  if (passes.has(Pass::Wavefront)) {
+    run("wavefront", [&] { return run_wavefront(plan, options.machine); });
+  }
   const bool reuse = passes.has(Pass::Reuse);
   const Status placed = run(reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); });
   if (!placed) return tl::unexpected(placed.error());

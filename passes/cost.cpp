@@ -6,7 +6,7 @@
 // 3. A call: for each sweep the time of each lag's stages for a chunk, one after the other but for
 //    recurrences that run side by side; for each wave the greatest among the lags at work in it,
 //    but no less than what all of them need of the machine together. A CPU has all its threads at
-//    work on one stage: there, the sum.
+//    work on one stage: there, the sum. On a GPU, no less than it takes to make the launches.
 #include "passes/cost.h"
 
 #include <algorithm>
@@ -66,12 +66,17 @@ Cost& operator+=(Cost& sum, const Cost& cost) {
   sum.seconds += cost.seconds;
   sum.floor_seconds += cost.floor_seconds;
   sum.arithmetic_seconds += cost.arithmetic_seconds;
+  sum.submit_seconds += cost.submit_seconds;
   return sum;
 }
 
 Cost operator*(const Cost& cost, double times) {
-  return {cost.flops * times, cost.bytes * times, cost.seconds * times, cost.floor_seconds * times,
-          cost.arithmetic_seconds * times};
+  return {cost.flops * times,
+          cost.bytes * times,
+          cost.seconds * times,
+          cost.floor_seconds * times,
+          cost.arithmetic_seconds * times,
+          cost.submit_seconds * times};
 }
 
 class CostModel {
@@ -124,6 +129,8 @@ class CostModel {
       const double steps = time.start + time.step * static_cast<double>(plan_.chunk);
       cost.seconds = machine_.launch_seconds + std::max(cost.floor_seconds, steps);
     }
+    // Steps of a chunk are a graph.
+    if (stage.domain == Domain::Sequence) cost.submit_seconds = machine_.submit_seconds;
     return cost;
   }
 
@@ -295,7 +302,7 @@ class CostModel {
         at_work.push_back((last ? sweep.last : sweep.full)[static_cast<size_t>(lag)]);
       }
       Cost cost = together(at_work);
-      cost.seconds += between;
+      cost.seconds = std::max(cost.seconds, cost.submit_seconds) + between;
       total += cost * static_cast<double>(alike);
     }
     return total;

@@ -15,6 +15,8 @@ struct Cost {
   double floor_seconds = 0;
   /// Arithmetic alone: the floor, or less where memory is the limit.
   double arithmetic_seconds = 0;
+  /// Of the thread that makes the launches one by one.
+  double submit_seconds = 0;
 };
 
 /// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.

@@ -37,7 +37,8 @@ constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
-constexpr int64_t kValuesInWaiting = 18;   // of an element, for a reduction
+constexpr int64_t kValuesInWaiting = 24;   // of an element, for a reduction
+constexpr int64_t kReducing = 16;          // registers
 constexpr int64_t kBytesOfPart = 8;        // of a reduction
 
 // ---- The model of time ----
@@ -110,7 +111,6 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
       phase.levels = std::max<int64_t>(phase.levels, level);
     }
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
-    if (phase.levels > 0) phase.kept += kValuesInWaiting;
     phase.segments = segments[shapes.size() - 1];
     for (const FusedLaunch::Product& product : launch.products) {
       phase.products.push_back({product.members,
@@ -135,12 +135,15 @@ std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
 
 class TileProblem {
  public:
-  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine)
+  /// For `units` units of the machine.
+  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
+              int64_t units)
       : machine_(machine),
+        machine_units_(units),
         engine_(engine_of(plan)),
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
         phases_(shapes_of(plan, phases)),
-        groups_(problem_.variable("groups", one_of(group_counts(plan.batch, machine.units)))),
+        groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
         rows_(problem_.variable("rows", powers_of_two(8, engine_ == Engine::Exact ? 8 : 32))),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
@@ -225,7 +228,8 @@ class TileProblem {
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
     IntegerExpression sums = 0;          // registers of a product's results
     IntegerExpression left = 0;          // and of what it reads
-    IntegerExpression values = 0;        // of elements
+    IntegerExpression values = 0;        // of elements, all the time
+    IntegerExpression waiting = 0;       // and while reductions are waited for
     IntegerExpression partial_sums = 0;  // columns, of the products of a phase
     IntegerExpression most_pieces = 0;
     int64_t most_reductions = 0;
@@ -246,8 +250,10 @@ class TileProblem {
       const IntegerExpression elements = span * ceil_div(units_[i] * rows_, span * threads_);
       const IntegerExpression loaded = 2 * phases_[i].loaded;
       values = values + phases_[i].fixed * span + (phases_[i].kept * passes_ + loaded) * elements;
+      if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
     }
-    registers_ = sums + left + values + kOtherRegisters;
+    registers_ = max(sums + left, waiting) + values + kOtherRegisters;
+    if (most_reductions > 0) registers_ = registers_ + kReducing;
     shared_bytes_ =
         2 * warps_ * rows_ * partial_sums * kBytesOfWord + most_reductions * kBytesOfPart * rows_;
     if (exact) {
@@ -314,10 +320,10 @@ class TileProblem {
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
     problem_.require(
-        blocks_ * groups_ <= machine_.units,
-        fmt::format("it needs {{value}} blocks of threads at the same time, and {} has "
+        blocks_ * groups_ <= machine_units_,
+        fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
                     "room for {{limit}}",
-                    machine_.name));
+                    machine_units_ < machine_.units ? "its share of " : "", machine_.name));
     problem_.require(registers_ <= most_registers(),
                      "a thread needs {value} registers beside its weights, and has {limit}");
     problem_.require(shared_bytes_ <= machine_.shared_bytes,
@@ -338,6 +344,7 @@ class TileProblem {
   }
 
   const Machine& machine_;
+  int64_t machine_units_;
   Engine engine_;
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
@@ -360,17 +367,18 @@ class TileProblem {
 }  // namespace
 
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, int64_t rank) {
+                                              const Machine& machine, TileChoice choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
-  return TileProblem(plan, phases, machine).solve(rank);
+  const int64_t units = std::max<int64_t>(1, machine.units / choice.beside);
+  return TileProblem(plan, phases, machine, units).solve(choice.rank);
 }
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, machine).needs(launch.tile);
+  return TileProblem(plan, launch.phases, machine, machine.units).needs(launch.tile);
 }
 
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, machine).time(launch.tile);
+  return TileProblem(plan, launch.phases, machine, machine.units).time(launch.tile);
 }
 
 }  // namespace rnnc

@@ -14,11 +14,17 @@
 
 namespace rnnc {
 
+struct TileChoice {
+  /// Not the best by the model of time but so many places behind it, or the last that fits.
+  int64_t rank = 0;
+  /// Recurrences that share the machine's units equally.
+  int64_t beside = 1;
+};
+
 /// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
 /// words what is needed and what there is.
-/// `rank`: not the best by the model of time but that many places behind it, or the last that fits.
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, int64_t rank = 0);
+                                              const Machine& machine, TileChoice choice = {});
 
 /// What a tile takes of each unit of the machine that has a block.
 struct TileNeeds {

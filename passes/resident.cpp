@@ -32,8 +32,8 @@ constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, int64_t tile_rank, size_t stage)
-      : plan_(plan), machine_(machine), tile_rank_(tile_rank), stage_(plan.stages[stage]) {}
+  Resident(Plan& plan, const Machine& machine, TileChoice choice, size_t stage)
+      : plan_(plan), machine_(machine), choice_(choice), stage_(plan.stages[stage]) {}
 
   Status run() {
     RecurrenceLaunch recurrence;
@@ -46,7 +46,7 @@ class Resident {
     recurrence.phases = *std::move(phases);
     give_addresses(recurrence);
     Result<RecurrenceTile> tile =
-        choose_recurrence_tile(plan_, recurrence.phases, machine_, tile_rank_);
+        choose_recurrence_tile(plan_, recurrence.phases, machine_, choice_);
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
     add_exchange(recurrence);
@@ -95,7 +95,7 @@ class Resident {
 
   Plan& plan_;
   const Machine& machine_;
-  int64_t tile_rank_;
+  TileChoice choice_;
   Stage& stage_;
 };
 
@@ -135,13 +135,13 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine, int64_t tile_rank) {
+bool run_resident(Plan& plan, const Machine& machine, TileChoice choice) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
     Plan trial = plan;
-    if (Status status = Resident(trial, machine, tile_rank, i).run(); !status) {
+    if (Status status = Resident(trial, machine, choice, i).run(); !status) {
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }
@@ -150,6 +150,14 @@ bool run_resident(Plan& plan, const Machine& machine, int64_t tile_rank) {
     changed = true;
   }
   return changed;
+}
+
+int64_t most_resident(const Plan& plan) {
+  std::vector<int64_t> counts(plan.sweeps);
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage)) ++counts[stage.sweep];
+  }
+  return std::ranges::max(counts);
 }
 
 }  // namespace rnnc

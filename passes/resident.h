@@ -7,12 +7,15 @@
 
 #include "ir/plan.h"
 #include "passes/machine.h"
+#include "passes/recurrence_tiles.h"
 
 namespace rnnc {
 
 /// `plan` has no lags yet, and no offsets. Recurrences that stay as they are say why in their
-/// `reason`. True if one has changed. Does nothing for a CPU. `tile_rank`: as in
-/// choose_recurrence_tile (passes/recurrence_tiles.h).
-bool run_resident(Plan& plan, const Machine& machine, int64_t tile_rank = 0);
+/// `reason`. True if one has changed. Does nothing for a CPU.
+bool run_resident(Plan& plan, const Machine& machine, TileChoice choice = {});
+
+/// Resident recurrences of the sweep that has most.
+int64_t most_resident(const Plan& plan);
 
 }  // namespace rnnc

@@ -1,7 +1,7 @@
 // 1. On a copy of the plan: give each sweep a buffer of its own where several use one, each for
 //    itself, because a history belongs to one sweep.
 // 2. Find which stages of a sweep read what which others write, and mark those that are or lead to
-//    a recurrence of domain Step.
+//    a recurrence of domain Step, or a resident one that has room beside the others.
 // 3. In order, give each stage the least lag that its dependences allow, and stages that write one
 //    buffer the greatest of theirs, until nothing changes. Where that does not end, or a buffer
 //    that holds one step only would be read across lags, there is no wavefront.
@@ -27,6 +27,19 @@ namespace {
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
+}
+
+/// By sweep: whether all of its resident recurrences have room on the machine at once.
+std::vector<bool> find_room(const Plan& plan, const Machine& machine) {
+  std::vector<int64_t> blocks(plan.sweeps);
+  for (const Stage& stage : plan.stages) {
+    if (!is_resident(stage)) continue;
+    const RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
+    blocks[stage.sweep] += tile.groups * tile.blocks;
+  }
+  std::vector<bool> room;
+  for (const int64_t count : blocks) room.push_back(count <= machine.units);
+  return room;
 }
 
 constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
@@ -61,11 +74,8 @@ int64_t chunk_for_cores(const Plan& plan) {
 
 /// Whether recurrences run on the chip, and none step by step. Such launches are few and take long
 /// to begin, so that chunks may be long.
-bool is_resident(const Plan& plan) {
-  const auto runs_on_chip = [](const Stage& stage) {
-    return !stage.launches.empty() && std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
-  };
-  return std::ranges::any_of(plan.stages, runs_on_chip) &&
+bool runs_on_chip(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& s) { return is_resident(s); }) &&
          std::ranges::none_of(plan.stages, is_step_recurrence);
 }
 
@@ -100,7 +110,7 @@ int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
 /// sequences powers of two.
 std::set<int64_t> candidates(const Plan& plan, int64_t steps) {
   std::set<int64_t> result;
-  const int64_t most = std::min(steps, is_resident(plan) ? kMostResidentChunk : kMostChunk);
+  const int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
   for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
   for (int64_t count = 1; count <= kMostParts; ++count) {
     result.insert(std::min(most, (steps + count - 1) / count));
@@ -128,8 +138,9 @@ void split_by_sweep(Plan& plan) {
 
 class Wavefront {
  public:
-  explicit Wavefront(Plan& plan)
+  Wavefront(Plan& plan, const Machine& machine)
       : plan_(plan),
+        room_(find_room(plan, machine)),
         producers_(plan.stages.size()),
         writers_(plan.buffers.size()),
         leads_on_(plan.stages.size(), false),
@@ -138,7 +149,7 @@ class Wavefront {
   bool run() {
     find_dependences();
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      if (is_step_recurrence(plan_.stages[i])) mark(i);
+      if (is_recurrence(plan_.stages[i])) mark(i);
     }
     if (!find_lags() || !is_worth_it()) return false;
     apply();
@@ -146,6 +157,11 @@ class Wavefront {
   }
 
  private:
+  /// That may run beside others.
+  bool is_recurrence(const Stage& stage) const {
+    return is_step_recurrence(stage) || (is_resident(stage) && room_[stage.sweep]);
+  }
+
   void find_dependences() {
     for_each_touch([&](size_t stage, const Touch& touch) {
       if (touch.write) writers_[touch.access.buffer].insert(stage);
@@ -196,7 +212,7 @@ class Wavefront {
     };
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       for (const size_t producer : producers_[i]) {
-        const bool apart = leads_on_[i] && is_step_recurrence(plan_.stages[producer]);
+        const bool apart = leads_on_[i] && is_recurrence(plan_.stages[producer]);
         raise(i, lags_[producer] + (apart ? 1 : 0));
       }
     }
@@ -220,7 +236,7 @@ class Wavefront {
     bool apart = false;
     std::vector<std::set<uint32_t>> lags(plan_.sweeps);
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      if (!is_step_recurrence(plan_.stages[i])) continue;
+      if (!is_recurrence(plan_.stages[i])) continue;
       std::set<uint32_t>& of_sweep = lags[plan_.stages[i].sweep];
       of_sweep.insert(lags_[i]);
       apart = apart || of_sweep.size() > 1;
@@ -263,6 +279,7 @@ class Wavefront {
   }
 
   Plan& plan_;
+  std::vector<bool> room_;                   // per sweep
   std::vector<std::set<size_t>> producers_;  // per stage
   std::vector<std::set<size_t>> writers_;    // per buffer
   std::vector<bool> leads_on_;               // per stage: is or leads to a recurrence
@@ -271,10 +288,10 @@ class Wavefront {
 
 }  // namespace
 
-bool run_wavefront(Plan& plan) {
+bool run_wavefront(Plan& plan, const Machine& machine) {
   Plan changed = plan;
   split_by_sweep(changed);
-  if (!Wavefront(changed).run()) return false;
+  if (!Wavefront(changed, machine).run()) return false;
   plan = std::move(changed);
   return true;
 }
@@ -289,7 +306,7 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
   for (const int64_t chunk : candidates(plan, max_steps)) {
     Plan trial = plan;
     trial.chunk = chunk;
-    if (wavefront) run_wavefront(trial);
+    if (wavefront) run_wavefront(trial, machine);
     trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
   }
   const double least =

@@ -15,9 +15,10 @@
 
 namespace rnnc {
 
-/// `plan` has its chunk and no lags. True if it has some now. Only recurrences that run step by
-/// step count: one that is a single launch per chunk (a loop, or resident) is not worth a lag.
-bool run_wavefront(Plan& plan);
+/// `plan` has its chunk and no lags. True if it has some now. Recurrences that run step by step
+/// count, and resident ones where the machine has room for all of a sweep at once; a loop is not
+/// worth a lag.
+bool run_wavefront(Plan& plan, const Machine& machine = {});
 
 /// The chunk length for calls of up to `max_steps`: long enough that time-parallel launches run at
 /// full rate, short enough that the ramp of the wavefront, if one follows, costs little. `plan` has

@@ -12,6 +12,7 @@
 #include "codegen/cuda/emit_recurrence.h"
 
 #include <algorithm>
+#include <span>
 
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/cuda/kernel_traits.h"
@@ -324,21 +325,23 @@ class RecurrenceEmitter : TextWriter {
     if (phase.blocks() < tile_.blocks) line("    if (block < {}u)", phase.blocks());
     line("#pragma unroll");
     line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
+    const std::vector<int> waits = waits_of(phase);
+    variables(p);
     products(p);
     next_loads(p);
+    while_waiting(p, waits, 0);
     // Who stores to shared memory has passed a barrier after its last use.
     if (!phase.products.empty() || !phase.partials.empty()) line("      __syncthreads();");
-    variables(p);
     for (int level = 0; level <= phase.last_level(); ++level) {
       open_rows(p, true);
       if (level == 0) sums(p);
       open_elements(phase);
-      statements(p, level);
+      statements(p, waits, level);
       line("        }}");
       exchanges(p, level);
       if (level == phase.last_level()) stores(p);
       line("      }}");
-      if (level < phase.last_level()) reductions(p, level);
+      if (level < phase.last_level()) reductions(p, waits, level);
     }
     if (!phase.products.empty()) line("      buffer ^= 1;");
     line("    }}");
@@ -400,21 +403,83 @@ class RecurrenceEmitter : TextWriter {
     }
   }
 
-  void statements(size_t p, int level) {
+  /// By instruction, -1: it depends on products or reductions. Else it is computed while the block
+  /// waits for what the first instruction needs that depends on them and uses its value: 0: the
+  /// sums of products, n: reductions of level n - 1.
+  static std::vector<int> waits_of(const Phase& phase) {
+    const std::vector<Instruction>& body = phase.kernel->body;
+    std::vector<int> waits(body.size(), phase.last_level());
+    for (uint32_t id = 0; id < body.size(); ++id) {
+      const Instruction& instruction = body[id];
+      const bool is_late =
+          instruction.kind == Kind::Load
+              ? phase.sources[instruction.argument] == Source::Product
+              : instruction.kind == Kind::Reduce || instruction.kind == Kind::Store ||
+                    std::ranges::any_of(instruction.operands,
+                                        [&](uint32_t operand) { return waits[operand] < 0; });
+      if (is_late) waits[id] = -1;
+    }
+    for (uint32_t id = static_cast<uint32_t>(body.size()); id-- > 0;) {
+      const int level = waits[id] < 0 ? phase.levels[id] : waits[id];
+      for (const uint32_t operand : body[id].operands) {
+        if (waits[operand] >= 0) waits[operand] = std::min(waits[operand], level);
+      }
+    }
+    return waits;
+  }
+
+  void while_waiting(size_t p, const std::vector<int>& waits, int level) {
+    const Phase& phase = phases_[p];
+    const std::vector<Instruction>& body = phase.kernel->body;
+    std::vector<uint32_t> now;
+    for (uint32_t id = 0; id < body.size(); ++id) {
+      if (waits[id] == level && body[id].kind != Kind::Constant) now.push_back(id);
+    }
+    if (now.empty()) return;
+    open_rows(p, true);
+    for (const uint32_t id : now) {
+      if (is_packet(phase, id)) {
+        line(
+            "        const rnnc_packet<{0}, {1}, true> c{2} = rnnc_packet<{0}, {1}, "
+            "true>::load({3});",
+            cuda_element_type(phase.kernel->arguments[body[id].argument].dtype), phase.span, id,
+            place(p, body[id].argument, "0"));
+      }
+    }
+    open_elements(phase);
+    for (const uint32_t id : now) statement(p, id);
+    line("        }}");
+    line("      }}");
+  }
+
+  void statements(size_t p, const std::vector<int>& waits, int level) {
     const Phase& phase = phases_[p];
     const std::vector<Instruction>& body = phase.kernel->body;
     for (uint32_t id = 0; id < body.size(); ++id) {
       if (body[id].kind == Kind::Reduce && phase.levels[id] == level - 1) reduced(p, id);
     }
     for (uint32_t id = 0; id < body.size(); ++id) {
-      if (phase.levels[id] != level) continue;
-      if (body[id].kind == Kind::Load) line("          v{}[n] = {};", id, loaded(p, id));
-      if (body[id].kind == Kind::Scalar) {
-        line("          v{}[n] = {};", id, cuda_scalar_text(body[id].op, [&](size_t i) {
-               return value(phase, body[id].operands.at(i), "n");
-             }));
-      }
+      if (phase.levels[id] == level && waits[id] < 0) statement(p, id);
     }
+  }
+
+  void statement(size_t p, uint32_t id) {
+    const Phase& phase = phases_[p];
+    const Instruction& instruction = phase.kernel->body[id];
+    if (instruction.kind == Kind::Load) line("          v{}[n] = {};", id, loaded(p, id));
+    if (instruction.kind == Kind::Scalar) {
+      line("          v{}[n] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
+             return value(phase, instruction.operands.at(i), "n");
+           }));
+    }
+  }
+
+  /// Whether a load takes a thread's elements of a row at once from the L1 cache.
+  bool is_packet(const Phase& phase, uint32_t id) const {
+    const Instruction& load = phase.kernel->body[id];
+    return load.kind == Kind::Load && phase.sources[load.argument] == Source::Invariant &&
+           !layout_.keeps_invariants(phase) && span(phase, load.argument) > 1 &&
+           at_once(phase, load.argument) == phase.span;
   }
 
   std::string loaded(size_t p, uint32_t id) const {
@@ -425,6 +490,7 @@ class RecurrenceEmitter : TextWriter {
         return fmt::format("a{}[s]", id);
       case Source::Invariant:
         if (layout_.keeps_invariants(phase)) return fmt::format("i{}_{}[s]", p, argument);
+        if (is_packet(phase, id)) return fmt::format("c{}.get(s)", id);
         return fmt::format("s < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
                            phase.kernel->arguments[argument].vector ? " + s" : "");
       case Source::Memory:
@@ -549,7 +615,7 @@ class RecurrenceEmitter : TextWriter {
   }
 
   /// Of a row, in the block's part and then in all blocks of the group.
-  void reductions(size_t p, int level) {
+  void reductions(size_t p, const std::vector<int>& waits, int level) {
     const Phase& phase = phases_[p];
     size_t first = 0;
     while (phase.partials[first].level < level) ++first;
@@ -587,10 +653,25 @@ class RecurrenceEmitter : TextWriter {
     line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, pairs,
          place_of("r", "block"));
     line("      }}");
-    line("      rnnc_parts<units{}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
-         phase.blocks(), threads(), tile_.rows, partial_count() * blocks, pairs, kinds,
-         place_of("pass_first", "0u"), statistic(first), tile_.rows);
+    while_waiting(p, waits, level + 1);
+    line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
+         phase.blocks(), threads(), tile_.rows, partial_count() * blocks, pairs,
+         sets(phase, first, count, pairs), kinds, place_of("pass_first", "0u"), statistic(first),
+         tile_.rows);
     line("      __syncthreads();");
+  }
+
+  /// How many warps share the reductions of a row: as many as there are for each row.
+  int64_t sets(const Phase& phase, size_t first, size_t count, bool pairs) const {
+    const auto of_level = std::span(phase.partials).subspan(first, count);
+    const bool all_one_kind = std::ranges::all_of(of_level, [&](const RecurrencePartial& partial) {
+      return partial.kind == of_level.front().kind;
+    });
+    if (!all_one_kind || phase.blocks() < 32) return 1;
+    const auto most = static_cast<int64_t>(pairs ? count / 2 : count);
+    int64_t sets = std::min(most, tile_.warps / std::min(tile_.rows, layout_.group_rows()));
+    while (sets > 1 && most % sets != 0) --sets;
+    return std::max<int64_t>(sets, 1);
   }
 
   static std::string_view kind(const Phase& phase, size_t partial) {

@@ -105,9 +105,10 @@ static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], 
 // reduction's `Rows` rows one after the other. A row's parts lie from `from` on, those of a block
 // together: it writes whole sectors of the cache where it can (a step of a layer-norm LSTM on an
 // H200: 5.9 us; with those of a reduction together 6.9).
-// Rows are Stride pairs apart. Some lanes share a row; all blocks join in one order. Squared
-// deviations of parts join as those of Chan, Golub and LeVeque (1983).
-template <typename Units, int Blocks, int Threads, int Rows, int Stride, bool Pairs,
+// Rows are Stride pairs apart. Some lanes share a row, or one of `Sets` equal parts of its
+// reductions, that are all of one kind then; all blocks join in one order. Squared deviations of
+// parts join as those of Chan, Golub and LeVeque (1983).
+template <typename Units, int Blocks, int Threads, int Rows, int Stride, bool Pairs, int Sets,
           rnnc_reduction... Reductions>
 struct rnnc_parts {
   static constexpr int kLanes = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;  // of a row
@@ -119,19 +120,23 @@ struct rnnc_parts {
 
   static __device__ __forceinline__ void join(const float2* from, float2* to, int rows) {
 #pragma unroll 1
-    for (int first = 0; first < rows; first += Threads / kLanes) {
-      const int row = first + threadIdx.x / kLanes;
-      join_from<0>(from + row * Stride + threadIdx.x % kLanes * kCount, to + row, row < rows);
+    for (int first = 0; first < rows * Sets; first += Threads / kLanes) {
+      const int row = (first + threadIdx.x / kLanes) / Sets;
+      const int set = (first + threadIdx.x / kLanes) % Sets * kOfSet;
+      join_from<0>(from + row * Stride + threadIdx.x % kLanes * kCount + set, to + set * Rows + row,
+                   row < rows);
     }
   }
 
  private:
   static constexpr rnnc_reduction kReductions[] = {Reductions...};
 
+  static constexpr int kOfSet = kCount / Sets;
+
   template <int First>
   static __device__ __forceinline__ void join_from(const float2* from, float2* to, bool inside) {
-    if constexpr (First < kCount) {
-      constexpr int kNow = kCount - First < kMostNow ? kCount - First : kMostNow;
+    if constexpr (First < kOfSet) {
+      constexpr int kNow = kOfSet - First < kMostNow ? kOfSet - First : kMostNow;
       unsigned parts[kParts][kNow][2];
       fetch<kNow>(parts, from + First, inside);
       join_one<First, 0, kNow>(parts, to, inside);

@@ -6,7 +6,8 @@
 // 4. Find the rounds of a wave, and capture the Step stages of each over a chunk as one graph.
 //
 // A forward call goes through the waves (ir/plan.h), and through each by rounds (rounds.h). The
-// Sequence stages of a round are launched directly for the lags that have a chunk in this wave. Its
+// Sequence stages of a round are launched directly for the lags that have a chunk in this wave, on
+// the call's stream or on several that part from it and join it again. Its
 // Step stages are a replay of the graph, for waves at either end of the sequence too: what the
 // graph reads and writes outside resident memory it finds through the parameter block, which a
 // kernel at the start of each sweep fills in the stream's order, and whose step moves on at the end
@@ -29,8 +30,6 @@
 namespace rnnc {
 namespace {
 
-/// Of a graph; more branches than these share them.
-constexpr size_t kMostStreams = 8;
 /// Whether kernels in graphs begin while those before them end, and since which architecture (its
 /// major version) they can.
 constexpr bool kOverlapLaunches = true;
@@ -92,6 +91,7 @@ class CudaExecutable : public Executable {
   void find_sweeps();
   Status warm_up_and_capture(const CudaContext& context);
   Status warm_up(cudaStream_t stream);
+  Status make_sides();
   Status capture_sweep(uint32_t index, std::span<const OwnStream> streams);
   Result<StepGraph> capture(const Round& round, std::span<const OwnStream> streams,
                             std::optional<uint32_t> ended_sweep);
@@ -101,6 +101,8 @@ class CudaExecutable : public Executable {
   Status run_once_stages(LaunchQueue& queue);
   Status run_sweep(uint32_t index, const ForwardArgs& args, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const Wave& wave, bool replay, LaunchQueue& queue);
+  Status run_sequences(const Round& round, const Wave& wave, LaunchQueue& queue);
+  Status run_side(const Round& round, uint32_t side, const Wave& wave, LaunchQueue& queue);
   Status end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue);
   bool replays(const Sweep& sweep, size_t round, const Wave& wave) const;
   Status run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue);
@@ -120,6 +122,11 @@ class CudaExecutable : public Executable {
   size_t stream_workspace_bytes_ = 0;
   std::optional<Launcher> launcher_;
   std::vector<Sweep> sweeps_;
+  struct Side {
+    OwnStream stream;
+    Fence fence;
+  };
+  std::vector<Side> sides_;           // of rounds that have several, but for the call's stream
   std::vector<StepLaunch> together_;  // that are being launched: forward allocates nothing
 };
 
@@ -146,6 +153,7 @@ CudaExecutable::~CudaExecutable() {
   // Freeing memory waits for the device, so that nothing that still runs loses its code.
   memory_.reset();
   library_workspace_.reset();
+  sides_.clear();
   sweeps_.clear();
   kernels_.reset();
 }
@@ -214,16 +222,34 @@ void CudaExecutable::find_sweeps() {
   together_.reserve(most_lanes);
 }
 
-/// Streams that a graph with all its branches is captured from.
+/// Streams that a round's launches are on at once.
 size_t CudaExecutable::most_streams() const {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
-    for (const Round& round : sweep.rounds) most = std::max(most, round.branches.size());
+    for (const Round& round : sweep.rounds) {
+      most = std::max<size_t>({most, round.branches.size(), round.sides});
+    }
   }
   return std::min(most, kMostStreams);
 }
 
+Status CudaExecutable::make_sides() {
+  size_t most = 1;
+  for (const Sweep& sweep : sweeps_) {
+    for (const Round& round : sweep.rounds) most = std::max<size_t>(most, round.sides);
+  }
+  while (sides_.size() + 1 < most) {
+    Result<OwnStream> stream = OwnStream::create();
+    if (!stream) return tl::unexpected(stream.error());
+    Result<Fence> fence = Fence::create();
+    if (!fence) return tl::unexpected(fence.error());
+    sides_.push_back({std::move(*stream), std::move(*fence)});
+  }
+  return {};
+}
+
 Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
+  if (Status status = make_sides(); !status) return status;
   std::vector<OwnStream> streams;
   for (size_t i = 0; i < most_streams(); ++i) {
     Result<OwnStream> stream = OwnStream::create();
@@ -371,21 +397,55 @@ Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool repla
                                 LaunchQueue& queue) {
   for (size_t i = 0; i < sweep.rounds.size(); ++i) {
     const Round& round = sweep.rounds[i];
-    for (const size_t index : round.sequences) {
-      const Stage& stage = plan_.stages[index];
-      const int64_t steps = wave.count(stage.lag);
-      if (steps == 0) continue;
-      for (const Launch& launch : stage.launches) {
-        Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
-        if (!status) return status;
-      }
-    }
+    if (Status status = run_sequences(round, wave, queue); !status) return status;
     if (replay && replays(sweep, i, wave)) {
       if (Status status = sweep.graphs[i].replay(queue.stream); !status) return status;
       continue;
     }
     for (const Branch& branch : round.branches) {
       if (Status status = run_branch(branch, wave, queue); !status) return status;
+    }
+  }
+  return {};
+}
+
+/// Those of the last lag first: what it waits for is long done.
+Status CudaExecutable::run_sequences(const Round& round, const Wave& wave, LaunchQueue& queue) {
+  const auto is_used = [&](uint32_t side) {
+    return std::ranges::any_of(round.sequences, [&](size_t index) {
+      const uint32_t lag = plan_.stages[index].lag;
+      return lag % round.sides == side && wave.count(lag) > 0;
+    });
+  };
+  for (uint32_t side = round.sides - 1; side > 0; --side) {
+    if (!is_used(side)) continue;
+    const auto& [stream, fence] = sides_[side - 1];
+    LaunchQueue own{
+        .stream = stream.get(),
+        .library_workspace = library_workspace_.data() + side * stream_workspace_bytes_};
+    const Status status = fence.order(queue.stream, own.stream).and_then([&] {
+      return run_side(round, side, wave, own);
+    });
+    if (!status) return status;
+  }
+  if (Status status = run_side(round, 0, wave, queue); !status) return status;
+  for (uint32_t side = 1; side < round.sides; ++side) {
+    if (!is_used(side)) continue;
+    const auto& [stream, fence] = sides_[side - 1];
+    if (Status status = fence.order(stream.get(), queue.stream); !status) return status;
+  }
+  return {};
+}
+
+Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& wave,
+                                LaunchQueue& queue) {
+  for (const size_t index : round.sequences) {
+    const Stage& stage = plan_.stages[index];
+    const int64_t steps = wave.count(stage.lag);
+    if (steps == 0 || stage.lag % round.sides != side) continue;
+    for (const Launch& launch : stage.launches) {
+      Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
+      if (!status) return status;
     }
   }
   return {};

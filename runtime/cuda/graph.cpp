@@ -7,14 +7,8 @@ namespace {
 
 /// `stream` waits for what `before` has been given so far.
 Status wait_for(cudaStream_t stream, cudaStream_t before) {
-  cudaEvent_t event = nullptr;
-  const Status status =
-      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event")
-          .and_then([&] { return check_cuda(cudaEventRecord(event, before), "forking a graph"); })
-          .and_then(
-              [&] { return check_cuda(cudaStreamWaitEvent(stream, event, 0), "forking a graph"); });
-  if (event != nullptr) cudaEventDestroy(event);
-  return status;
+  const Result<Fence> fence = Fence::create();
+  return fence ? fence->order(before, stream) : tl::unexpected(fence.error());
 }
 
 /// The first stream is being captured; the others become part of that.
@@ -60,6 +54,26 @@ Result<OwnStream> OwnStream::create() {
 
 OwnStream::~OwnStream() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+Result<Fence> Fence::create() {
+  cudaEvent_t event = nullptr;
+  if (Status status =
+          check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+      !status) {
+    return tl::unexpected(status.error());
+  }
+  return Fence(event);
+}
+
+Fence::~Fence() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
+
+Status Fence::order(cudaStream_t before, cudaStream_t stream) const {
+  return check_cuda(cudaEventRecord(event_, before), "recording an event").and_then([&] {
+    return check_cuda(cudaStreamWaitEvent(stream, event_, 0), "waiting for an event");
+  });
 }
 
 Result<StepGraph> StepGraph::capture(std::span<const OwnStream> streams,

@@ -27,6 +27,21 @@ class OwnStream {
   cudaStream_t stream_;
 };
 
+/// What has been given to a stream so far, for other streams to wait for.
+class Fence {
+ public:
+  static Result<Fence> create();
+  Fence(Fence&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Fence& operator=(Fence&&) = delete;
+  ~Fence();
+  /// `stream` waits for what `before` has been given so far.
+  Status order(cudaStream_t before, cudaStream_t stream) const;
+
+ private:
+  explicit Fence(cudaEvent_t event) : event_(event) {}
+  cudaEvent_t event_;
+};
+
 /// Launches that can be made again with one call.
 class StepGraph {
  public:

@@ -4,12 +4,13 @@
 // 2. Give each stage the first round in which it can run: that of the last stage before it that it
 //    depends on, or the one after where a Sequence stage depends on a Step stage.
 // 3. Join the Step stages of a round and a lag that depend on one another to lanes.
-// 4. Join lanes of a round whose launches are alike to branches.
+// 4. Join lanes of a round whose launches are alike to branches, and count its streams.
 #include "runtime/cuda/rounds.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "ir/plan_touches.h"
 
@@ -73,7 +74,10 @@ class RoundFinder {
       const Stage& added = plan_.stages[stage];
       if (added.domain != Domain::Once && added.sweep == sweep) place(stage);
     }
-    for (Round& round : rounds_) join_branches(round);
+    for (Round& round : rounds_) {
+      join_branches(round);
+      round.sides = sides_of(round);
+    }
     return std::move(rounds_);
   }
 
@@ -138,6 +142,17 @@ class RoundFinder {
       }
     }
     round.branches = std::move(joined);
+  }
+
+  uint32_t sides_of(const Round& round) const {
+    uint32_t last_lag = 0;
+    std::set<uint32_t> resident;
+    for (const size_t index : round.sequences) {
+      const Stage& stage = plan_.stages[index];
+      last_lag = std::max(last_lag, stage.lag);
+      if (is_resident(stage)) resident.insert(stage.lag);
+    }
+    return resident.size() < 2 ? 1 : std::min<uint32_t>(last_lag + 1, kMostStreams);
   }
 
   bool alike(const Lane& a, const Lane& b) const {

@@ -1,9 +1,10 @@
 /// In which order the stages of a sweep are launched in a wave, and which of them side by side.
 ///
-/// A wave is run in rounds. Sequence stages of a round come first, one after the other, as each
-/// fills the GPU by itself. Its Step stages follow as lanes, which do not depend on one another:
-/// those of other lags, and within a lag those that touch nothing that the other writes. Two
-/// layers, lag 0 and 1, one round:
+/// A wave is run in rounds. Sequence stages of a round come first. Where resident recurrences have
+/// several lags, each on a share of the GPU, those of each lag are on a stream of their own; else
+/// all are one after the other, as each fills the GPU by itself. Its Step stages follow as lanes,
+/// which do not depend on one another: those of other lags, and within a lag those that touch
+/// nothing that the other writes. Two layers, lag 0 and 1, one round:
 ///
 ///     products of x    products of h0    │  h0[t]  │  h0[t + 1]  …     one branch of two lanes:
 ///     each
@@ -32,8 +33,11 @@ struct Branch {
 
 struct Round {
   std::vector<size_t> sequences;  // stages of the plan, in order
+  uint32_t sides = 1;             // lag i's are on stream i modulo as many
   std::vector<Branch> branches;
 };
+
+inline constexpr size_t kMostStreams = 8;  // lags, and branches, that are more share them
 
 /// Of one sweep. `fused` is that of the plan.
 std::vector<Round> find_rounds(const Plan& plan, const CudaFusedKernels& fused, uint32_t sweep);

@@ -230,6 +230,20 @@ TEST(RoundsOfNetworks, LayersAreInstancesOfOneLaunch) {
   }
 }
 
+TEST(RoundsOfNetworks, ResidentLayersAreOnStreamsOfTheirOwn) {
+  const Graph graph = test::network("Stack", 32);
+  PlanOptions options = {.batch = 4, .max_steps = 400, .chunk = 8, .machine = h200_machine()};
+  const auto sides = [&]() -> uint32_t {
+    const Result<Plan> plan = build_plan(graph, options);
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    const std::vector<Round> rounds = find_rounds(*plan, CudaFusedKernels(*plan), 0);
+    return rounds.size() == 1 ? rounds[0].sides : 0;
+  };
+  EXPECT_EQ(sides(), 3u);
+  options.passes = PassSet::all().without(Pass::Wavefront);
+  EXPECT_EQ(sides(), 1u);
+}
+
 TEST_F(RoundsTest, OtherLaunchesAreBranchesOfTheirOwn) {
   const Layer first = add_layer(x_, {.lag = 0});
   add_layer(first.h, {.lag = 1});

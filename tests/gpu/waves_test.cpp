@@ -18,14 +18,15 @@
 namespace rnnc::test {
 namespace {
 
-/// Step by step; recurrences with resident weights have their own tests. Kernels are kept for the
+/// Step by step, or with the weights of all layers on the chip at once. Kernels are kept for the
 /// whole program: those of many chunks are the same.
-CompileOptions on_gpu(DType dtype, int64_t chunk) {
+CompileOptions on_gpu(DType dtype, int64_t chunk, bool resident = false) {
+  const PassSet passes = PassSet::all();
   return {.dtype = dtype,
           .device = {.kind = Device::Kind::cuda, .index = 0},
           .cache_directory = std::filesystem::path(testing::TempDir()) / "rnnc-gpu-waves",
           .chunk = chunk,
-          .passes = PassSet::all().without(Pass::Resident)};
+          .passes = resident ? passes : passes.without(Pass::Resident)};
 }
 
 double tolerance(DType dtype) {
@@ -78,8 +79,14 @@ class Calls {
   Result<Program> program_;
 };
 
-class GpuWaves : public testing::TestWithParam<std::tuple<std::string, DType>> {
+using WavesCase = std::tuple<std::string, DType, bool>;
+
+class GpuWaves : public testing::TestWithParam<WavesCase> {
  protected:
+  CompileOptions options(int64_t chunk) const {
+    return on_gpu(dtype_, chunk, std::get<2>(GetParam()));
+  }
+
   const DType dtype_ = std::get<1>(GetParam());
 };
 
@@ -88,7 +95,7 @@ TEST_P(GpuWaves, OfEveryLength) {
   const Graph graph = network(std::get<0>(GetParam()), 20);
   for (const int64_t chunk : {1, 2, 5, 8}) {
     SCOPED_TRACE(fmt::format("chunk {}", chunk));
-    Calls calls(graph, on_gpu(dtype_, chunk), 3, 17);
+    Calls calls(graph, options(chunk), 3, 17);
     ASSERT_TRUE(calls);
     for (const int64_t steps : {1, 2, 3, 5, 8, 12, 17}) {
       EXPECT_LE(calls.error(calls.arguments(steps, 1)), tolerance(dtype_)) << steps << " steps";
@@ -100,10 +107,10 @@ TEST_P(GpuWaves, OfEveryLength) {
 // graphs or not.
 TEST_P(GpuWaves, GiveTheSameBitsWithoutGraphs) {
   const Graph graph = network(std::get<0>(GetParam()), 32);
-  CompileOptions options = on_gpu(dtype_, 4);
-  Calls replayed(graph, options, 4, 19);
-  options.graphs = false;
-  Calls direct(graph, options, 4, 19);
+  Calls replayed(graph, options(4), 4, 19);
+  CompileOptions without = options(4);
+  without.graphs = false;
+  Calls direct(graph, without, 4, 19);
   ASSERT_TRUE(replayed && direct);
   for (const int64_t steps : {1, 4, 7, 19}) {
     const InterpreterArgs args = replayed.arguments(steps, 2);
@@ -119,7 +126,7 @@ TEST_P(GpuWaves, OfSeveralSizesAndBatches) {
   for (const Size size : {Size{7, 1}, Size{64, 16}, Size{96, 33}, Size{130, 64}}) {
     SCOPED_TRACE(fmt::format("width {}, batch {}", size.width, size.batch));
     const Graph graph = network(std::get<0>(GetParam()), size.width);
-    Calls calls(graph, on_gpu(dtype_, 6), size.batch, 20);
+    Calls calls(graph, options(6), size.batch, 20);
     ASSERT_TRUE(calls);
     EXPECT_LE(calls.error(calls.arguments(20, 3)), tolerance(dtype_));
   }
@@ -127,8 +134,8 @@ TEST_P(GpuWaves, OfSeveralSizesAndBatches) {
 
 TEST_P(GpuWaves, RunBesideOneAnother) {
   const Graph graph = network(std::get<0>(GetParam()), 40);
-  Calls first(graph, on_gpu(dtype_, 4), 4, 23);
-  Calls second(graph, on_gpu(dtype_, 4), 4, 23);
+  Calls first(graph, options(4), 4, 23);
+  Calls second(graph, options(4), 4, 23);
   ASSERT_TRUE(first && second);
   const InterpreterArgs args = first.arguments(23, 4);
   const InterpreterArgs others = second.arguments(23, 5);
@@ -152,12 +159,14 @@ TEST_P(GpuWaves, RunBesideOneAnother) {
   EXPECT_EQ(other.result_bits(), expected_other);
 }
 
-std::string case_name(const testing::TestParamInfo<std::tuple<std::string, DType>>& test) {
-  return fmt::format("{}_{}", std::get<0>(test.param), to_string(std::get<1>(test.param)));
+std::string case_name(const testing::TestParamInfo<WavesCase>& test) {
+  const auto& [network, dtype, resident] = test.param;
+  return fmt::format("{}_{}{}", network, to_string(dtype), resident ? "_resident" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Networks, GpuWaves,
                          testing::Combine(testing::ValuesIn(networks()),
-                                          testing::Values(DType::f32, DType::bf16)),
+                                          testing::Values(DType::f32, DType::bf16),
+                                          testing::Bool()),
                          case_name);
 
 TEST(GpuWavePieces, OfWholeChunksGiveTheBitsOfOneRun) {
@@ -165,7 +174,9 @@ TEST(GpuWavePieces, OfWholeChunksGiveTheBitsOfOneRun) {
     if (name == "Both") continue;  // its layers in reverse need the whole sequence
     for (const DType dtype : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(fmt::format("{} in {}", name, to_string(dtype)));
-      check_pieces(network(name, 24), on_gpu(dtype, 2), tolerance(dtype));
+      for (const bool resident : {false, true}) {
+        check_pieces(network(name, 24), on_gpu(dtype, 2, resident), tolerance(dtype));
+      }
     }
   }
 }
@@ -176,7 +187,10 @@ TEST(GpuWaveFeatures, LengthsAndResets) {
     for (const uint32_t kind : {1U, 2U, 3U}) {
       SCOPED_TRACE(name);
       const SequenceFeatures features = {.lengths = (kind & 1) != 0, .resets = (kind & 2) != 0};
-      check_run(graph, on_gpu(DType::f32, 4), random_sequences(18, 5, features, true, kind), 2e-5);
+      for (const bool resident : {false, true}) {
+        check_run(graph, on_gpu(DType::f32, 4, resident),
+                  random_sequences(18, 5, features, true, kind), 2e-5);
+      }
     }
   }
 }

@@ -297,7 +297,8 @@ TEST(RecurrenceTiles, BehindTheBestAreOthersAndNoFaster) {
   std::set<std::string> seen;
   for (const int64_t rank : {0, 1, 2, 3}) {
     RecurrenceLaunch launch = subject.launch;
-    launch.tile = *choose_recurrence_tile(subject.plan, launch.phases, h200_machine(), rank);
+    launch.tile =
+        *choose_recurrence_tile(subject.plan, launch.phases, h200_machine(), {.rank = rank});
     EXPECT_TRUE(seen.insert(to_string(launch.tile)).second) << to_string(launch.tile);
     const double step = time_of(subject.plan, launch, h200_machine()).step;
     EXPECT_GE(step, last);

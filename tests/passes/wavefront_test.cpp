@@ -9,9 +9,11 @@
 #include "frontend/unit.h"
 #include "passes/build_plan.h"
 #include "passes/cost.h"
+#include "passes/resident.h"
 #include "tests/passes/cases.h"
 #include "tests/passes/small_plan.h"
 #include "tests/support/golden.h"
+#include "tests/support/networks.h"
 #include "tests/support/plan_executor.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sequence_oracle.h"
@@ -356,15 +358,54 @@ TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
   EXPECT_LT(after, before / 2);
 }
 
-TEST(ChooseChunk, ResidentRecurrencesHaveLongerChunksAndNoLags) {
+// ---- Resident recurrences ----
+
+Plan resident_plan(int64_t width, Machine machine, PassSet passes = PassSet::all()) {
+  return *build_plan(test::network("Stack", width), {.dtype = DType::bf16,
+                                                     .batch = 16,
+                                                     .max_steps = 5000,
+                                                     .passes = passes,
+                                                     .machine = std::move(machine)});
+}
+
+int64_t resident_blocks(const Plan& plan) {
+  int64_t blocks = 0;
+  for (const Stage& stage : plan.stages) {
+    if (!is_resident(stage)) continue;
+    const RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
+    blocks += tile.groups * tile.blocks;
+  }
+  return blocks;
+}
+
+uint32_t last_lag(const Plan& plan) {
+  return std::ranges::max(plan.stages, {}, &Stage::lag).lag;
+}
+
+TEST(Wavefront, ResidentRecurrencesShareTheMachine) {
   const Machine machine = h200_machine();
-  const Graph graph = network("Stack");
-  const PlanOptions options{
-      .batch = 16, .max_steps = 5000, .passes = PassSet::all(), .machine = machine};
-  const Plan plan = *build_plan(graph, options);
+  const Plan plan = resident_plan(512, machine);
+  const int64_t layers = most_resident(plan);
+  ASSERT_GT(layers, 1);
+  EXPECT_EQ(last_lag(plan), layers - 1);
+  EXPECT_LE(resident_blocks(plan), machine.units);
+  EXPECT_LT(plan.chunk, 5000 / 8);
+  const Plan alone = resident_plan(512, machine, PassSet::all().without(Pass::Wavefront));
+  EXPECT_EQ(last_lag(alone), 0u);
+  EXPECT_GT(resident_blocks(alone), machine.units);
+  EXPECT_LT(cost_of(plan, 5000, machine).seconds, 0.8 * cost_of(alone, 5000, machine).seconds);
+}
+
+// Of what has no room beside the others, one follows the other, in long chunks.
+TEST(Wavefront, ResidentRecurrencesWithoutRoomFollowOneAnother) {
+  Machine machine = h200_machine();
+  machine.units = 12;
+  const Plan plan = resident_plan(512, machine);
+  ASSERT_GT(most_resident(plan), 1);
+  EXPECT_EQ(last_lag(plan), 0u);
+  EXPECT_GT(resident_blocks(plan), machine.units);
   EXPECT_GT(plan.chunk, 256);
   EXPECT_LE(plan.chunk, 512);
-  for (const Stage& stage : plan.stages) EXPECT_EQ(stage.lag, 0U);
 }
 
 TEST(ChooseChunk, WithoutChunksInMemoryThereIsOne) {
