@@ -316,7 +316,7 @@ class CostModel {
                static_cast<double>(size_of(buffer.dtype));
     }
     const double rate = chunks_stay_ ? machine_.cache_bandwidth : machine_.memory_bandwidth;
-    return machine_.wave_seconds + bytes / rate;
+    return machine_.wave_seconds + fork_seconds(plan_, sweep, machine_) + bytes / rate;
   }
 
   const Plan& plan_;
@@ -334,6 +334,14 @@ Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const M
 
 Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine) {
   return CostModel(plan, machine).call(steps);
+}
+
+double fork_seconds(const Plan& plan, uint32_t sweep, const Machine& machine) {
+  std::set<uint32_t> lags;
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage) && stage.sweep == sweep) lags.insert(stage.lag);
+  }
+  return lags.size() > 1 ? machine.fork_seconds : 0;
 }
 
 }  // namespace rnnc

@@ -26,4 +26,8 @@ Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const M
 /// overlap, but have one machine together.
 Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine);
 
+/// What parting into streams and joining them adds to each wave of a sweep whose resident
+/// recurrences have several lags.
+double fork_seconds(const Plan& plan, uint32_t sweep, const Machine& machine);
+
 }  // namespace rnnc

@@ -38,7 +38,8 @@ Machine h200_machine() {
   machine.launch_seconds = 1.3e-6;  // of a node in a graph
   machine.exchange_seconds = 1e-6;
   machine.wave_seconds = 4e-6;  // a graph's start and histories' moves
-  machine.submit_seconds = 5e-6;
+  machine.submit_seconds = 8e-6;
+  machine.fork_seconds = 25e-6;
   machine.shared_bytes = int64_t{227} << 10;
   machine.registers = int64_t{64} << 10;
   return machine;

@@ -24,6 +24,7 @@ struct Machine {
   double exchange_seconds = 1e-6;  // from a unit's store to the load of all others
   double wave_seconds = 1e-6;      // from the end of a wave to the start of the next
   double submit_seconds = 0;       // until the thread that made a launch can make another
+  double fork_seconds = 0;         // of a wave on several streams, beside what these do
   // Of a GPU's unit, for one block of threads:
   int64_t shared_bytes = 0;  // of shared memory
   int64_t registers = 0;     // of 32 bits

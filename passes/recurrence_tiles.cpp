@@ -38,7 +38,7 @@ constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
 constexpr int64_t kValuesInWaiting = 24;   // of an element, for a reduction
-constexpr int64_t kReducing = 16;          // registers
+constexpr int64_t kReducing = 40;          // registers
 constexpr int64_t kBytesOfPart = 8;        // of a reduction
 
 // ---- The model of time ----

@@ -399,12 +399,12 @@ TEST(Wavefront, ResidentRecurrencesShareTheMachine) {
 // Of what has no room beside the others, one follows the other, in long chunks.
 TEST(Wavefront, ResidentRecurrencesWithoutRoomFollowOneAnother) {
   Machine machine = h200_machine();
-  machine.units = 12;
+  machine.units = 16;
   const Plan plan = resident_plan(512, machine);
   ASSERT_GT(most_resident(plan), 1);
   EXPECT_EQ(last_lag(plan), 0u);
   EXPECT_GT(resident_blocks(plan), machine.units);
-  EXPECT_GT(plan.chunk, 256);
+  EXPECT_GT(plan.chunk, 128);
   EXPECT_LE(plan.chunk, 512);
 }
 

@@ -15,6 +15,7 @@ void add(Cost& sum, const Cost& cost) {
   sum.flops += cost.flops;
   sum.bytes += cost.bytes;
   sum.seconds += cost.seconds;
+  sum.submit_seconds += cost.submit_seconds;
   sum.floor_seconds += cost.floor_seconds;
   sum.arithmetic_seconds += cost.arithmetic_seconds;
 }

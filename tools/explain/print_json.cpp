@@ -30,7 +30,9 @@ Json to_json(const Machine& machine) {
           {"cache_bytes", machine.cache_bytes},
           {"launch_seconds", machine.launch_seconds},
           {"exchange_seconds", machine.exchange_seconds},
-          {"wave_seconds", machine.wave_seconds}};
+          {"wave_seconds", machine.wave_seconds},
+          {"submit_seconds", machine.submit_seconds},
+          {"fork_seconds", machine.fork_seconds}};
 }
 
 Json to_json(const GraphPicture& picture) {

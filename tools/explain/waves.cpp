@@ -1,6 +1,7 @@
 // For each wave of each sweep:
 // 1. put the stages that are at work in it one after the other, each lag on a track of its own;
-// 2. if the machine cannot do all of that in the time of the longest track, stretch them all;
+// 2. if the machine cannot do all of that in the time of the longest track, or it takes longer to
+//    make the launches, stretch them all;
 // 3. go on where the longest ends, after the time between waves.
 #include "tools/explain/waves.h"
 
@@ -47,6 +48,8 @@ class Clock {
     const size_t first_bar = waves_.bars.size();
     std::map<uint32_t, double> ends;  // of each lag's track, since the wave began
     double needed = 0;                // of the machine, by all
+    double submitted = 0;             // when the last is launched
+    clock_ += fork_seconds(plan_, sweep, machine_);
     for (const StageRun& run : runs_) {
       const Stage& first = plan_.stages[run.begin];
       const int64_t chunk = wave - first.lag;
@@ -60,10 +63,12 @@ class Clock {
                                chunk, clock_ + start, seconds});
         ends[first.lag] = std::max(ends[first.lag], start + seconds);
         needed += machine_.kind == Machine::Kind::Cpu ? seconds : costs_[id].floor_seconds * times;
+        submitted += costs_[id].submit_seconds * times;
       }
     }
     double longest = 0;
     for (const auto& [lag, end] : ends) longest = std::max(longest, end);
+    needed = std::max(needed, submitted);
     if (needed > longest && longest > 0) stretch(first_bar, needed / longest);
     clock_ += std::max(longest, needed) + machine_.wave_seconds;
   }
