@@ -17,6 +17,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+/// Vectors of k elements that products read as `left`.
+RecurrenceExchange::Slice slice_read_by(const FusedLaunch::Product& product) {
+  return {.buffer = product.left.buffer,
+          .column = product.left.column,
+          .k = product.k,
+          .blocks = product.blocks};
+}
+
 }  // namespace
 
 std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases) {
@@ -32,6 +40,29 @@ std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunc
     result.push_back(of_length.at(plan.kernels[phase.kernel].length));
   }
   return result;
+}
+
+bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_t reader,
+                    const FusedLaunch::Product& product) {
+  const RecurrenceExchange::Slice slice = slice_read_by(product);
+  const int64_t length = plan.kernels[phases[reader].kernel].length;
+  const std::vector<int64_t> segments = phase_segments(plan, phases);
+  if (segments[reader] != slice.blocks || length != slice.k * slice.blocks) return false;
+  // What a step stores takes the place of what the one before it did, once that has been read.
+  const uint32_t delay = product.left.delay;
+  const auto in_turn = [&](size_t reads, size_t stores) {
+    return delay == 0 ? stores < reads : delay == 1 && reads <= stores;
+  };
+  for (size_t p = 0; p < phases.size(); ++p) {
+    for (const Touch& touch : touches(plan, phases[p])) {
+      if (!touch.write || !slice.holds(touch.access, touch.count)) continue;
+      const bool all = touch.access.column == slice.column && touch.count == length;
+      if (!all || plan.kernels[phases[p].kernel].length != length || !in_turn(reader, p)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 size_t RecurrenceExchange::slice_of(const FusedLaunch::Product& product) const {
@@ -55,18 +86,35 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
       });
     });
   };
+  const std::vector<int64_t> segments = phase_segments(plan, launch.phases);
+  const auto is_local = [&](const RecurrenceExchange::Slice& slice) {
+    for (size_t p = 0; p < launch.phases.size(); ++p) {
+      const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
+      for (const FusedLaunch::Product& product : launch.phases[p].products) {
+        const Access& left = product.left;
+        if (!slice.holds(left, product.k * product.blocks)) continue;
+        const bool reads_it =
+            left.column == slice.column && product.k == slice.k && product.blocks == slice.blocks;
+        if (!reads_it || launch.tile.units[p] < segment ||
+            !stays_in_block(plan, launch.phases, p, product)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
   for (const FusedLaunch& phase : launch.phases) {
     for (const FusedLaunch::Product& product : phase.products) {
-      RecurrenceExchange::Slice slice = {.buffer = product.left.buffer,
-                                         .column = product.left.column,
-                                         .k = product.k,
-                                         .blocks = product.blocks};
+      RecurrenceExchange::Slice slice = slice_read_by(product);
       const bool known = exchange.slice_of(product) < exchange.slices.size();
       if (known || !is_stored(slice)) continue;
       slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
-      slice.offset = exchange.step_bytes;
-      exchange.step_bytes += launch.tile.groups * exchange.tiles * slice.blocks * slice.pieces *
-                             exchange.tile_rows * kExchangePieceBytes;
+      const int64_t vector_bytes =
+          exchange.tiles * slice.pieces * exchange.tile_rows * kExchangePieceBytes;
+      slice.local = is_local(slice);
+      int64_t& end = slice.local ? exchange.local_bytes : exchange.step_bytes;
+      slice.offset = end;
+      end += slice.local ? vector_bytes : launch.tile.groups * slice.blocks * vector_bytes;
       exchange.slices.push_back(slice);
     }
   }

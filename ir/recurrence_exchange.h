@@ -17,11 +17,17 @@ inline constexpr int64_t kExchangeTileRows = 8;
 /// length have them together, so that a thread has the same elements in all of these.
 std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases);
 
+/// Whether each vector that the product, of phase `reader`, takes from other phases stays within a
+/// thread block if blocks have whole segments of that phase's rows.
+bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_t reader,
+                    const FusedLaunch::Product& product);
+
 struct RecurrenceExchange {
   /// What products read as `left` while phases store it: `blocks` vectors of k elements. Vector v
   /// of row r of group g begins at byte
   ///   offset + (((g * tiles + r / 8) * blocks + v) * pieces * tile_rows + r % 8) * 64
-  /// of a step, and its pieces are tile_rows * 64 bytes apart.
+  /// of a step, and its pieces are tile_rows * 64 bytes apart. One that is local is not of the
+  /// exchange but in each block's shared memory, its one vector of one group for one step.
   struct Slice {
     BufferId buffer = kNoBuffer;
     int64_t column = 0;
@@ -29,6 +35,7 @@ struct RecurrenceExchange {
     int64_t blocks = 1;
     int64_t pieces = 0;  // of a vector
     int64_t offset = 0;  // bytes
+    bool local = false;  // which blocks do not hand to each other
 
     bool holds(const Access& access, int64_t count) const {
       return access.buffer == buffer && access.column < column + k * blocks &&
@@ -40,6 +47,7 @@ struct RecurrenceExchange {
   int64_t tiles = 0;      // of a group
   int64_t parts = 0;      // offset of the parts of reductions, of 8 bytes: of rows, levels, blocks
   int64_t step_bytes = 0;
+  int64_t local_bytes = 0;  // of a block's shared memory
 
   /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
   size_t slice_of(const FusedLaunch::Product& product) const;

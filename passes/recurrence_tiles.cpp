@@ -12,6 +12,8 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
@@ -38,7 +40,7 @@ constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
 constexpr int64_t kValuesInWaiting = 24;   // of an element, for a reduction
-constexpr int64_t kReducing = 40;          // registers
+constexpr int64_t kReducing = 8;           // registers that reductions take besides
 constexpr int64_t kBytesOfPart = 8;        // of a reduction
 
 // ---- The model of time ----
@@ -50,6 +52,7 @@ constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
 constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
+constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
 constexpr double kTicks = 1e15;               // of a second: time is counted in whole ones
 
 int64_t ticks(double seconds) {
@@ -70,6 +73,8 @@ struct ProductShape {
   int64_t k_bytes = 0;
   int64_t blocks = 1;
   bool exchanged = false;  // `left` is what the recurrence writes
+  bool stays = false;      // that is, in a block that has whole segments
+  bool first = false;      // of those with this `left`
 };
 
 struct PhaseShape {
@@ -94,6 +99,7 @@ bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId 
 std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases) {
   std::vector<PhaseShape> shapes;
   const std::vector<int64_t> segments = phase_segments(plan, phases);
+  std::set<std::tuple<BufferId, int64_t, int64_t, int64_t>> lefts;
   for (const FusedLaunch& launch : phases) {
     const Kernel& kernel = plan.kernels[launch.kernel];
     PhaseShape& phase = shapes.emplace_back();
@@ -113,9 +119,15 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
     phase.segments = segments[shapes.size() - 1];
     for (const FusedLaunch::Product& product : launch.products) {
-      phase.products.push_back({product.members,
-                                product.k * static_cast<int64_t>(size_of(plan.dtype)),
-                                product.blocks, is_written(plan, phases, product.left.buffer)});
+      const bool exchanged = is_written(plan, phases, product.left.buffer);
+      const Access& left = product.left;
+      phase.products.push_back(
+          {.members = product.members,
+           .k_bytes = product.k * static_cast<int64_t>(size_of(plan.dtype)),
+           .blocks = product.blocks,
+           .exchanged = exchanged,
+           .stays = exchanged && stays_in_block(plan, phases, shapes.size() - 1, product),
+           .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second});
     }
   }
   return shapes;
@@ -214,6 +226,11 @@ class TileProblem {
     return phase.segments * ceil_div(phase.length / phase.segments, units_[i]);
   }
 
+  /// 1 if a block has whole segments of a phase's rows, else 0.
+  IntegerExpression has_segments(size_t i) const {
+    return 1 - min(blocks_of(i) - phases_[i].segments, 1);
+  }
+
   /// Of the weights of a product, across and along k for one warp.
   IntegerExpression tiles(size_t i, const ProductShape& product) const {
     return ceil_div(product.members * IntegerExpression(units_[i]), kGatesOfTile);
@@ -232,6 +249,7 @@ class TileProblem {
     IntegerExpression waiting = 0;       // and while reductions are waited for
     IntegerExpression partial_sums = 0;  // columns, of the products of a phase
     IntegerExpression most_pieces = 0;
+    IntegerExpression kept = 0;  // bytes that a block hands to itself
     int64_t most_reductions = 0;
     for (size_t i = 0; i < phases_.size(); ++i) {
       IntegerExpression columns = 0;
@@ -243,6 +261,11 @@ class TileProblem {
         left = max(left, min(4 * row_tiles * along, 64));
         columns = columns + kGatesOfTile * across + kPadding;
         most_pieces = max(most_pieces, along);
+        if (product.stays && product.first) {
+          const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
+          kept = kept + has_segments(i) * ceil_div(group_rows_, kRowsOfTile) *
+                            min(group_rows_, kRowsOfTile) * (pieces * kBytesOfTile);
+        }
       }
       partial_sums = max(partial_sums, columns);
       most_reductions = std::max(most_reductions, phases_[i].reductions);
@@ -254,8 +277,8 @@ class TileProblem {
     }
     registers_ = max(sums + left, waiting) + values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
-    shared_bytes_ =
-        2 * warps_ * rows_ * partial_sums * kBytesOfWord + most_reductions * kBytesOfPart * rows_;
+    shared_bytes_ = 2 * warps_ * rows_ * partial_sums * kBytesOfWord +
+                    most_reductions * kBytesOfPart * rows_ + kept;
     if (exact) {
       shared_bytes_ = shared_bytes_ + warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
     }
@@ -283,11 +306,13 @@ class TileProblem {
     for (size_t i = 0; i < phases_.size(); ++i) {
       IntegerExpression peers = 0;  // blocks that a block waits for
       bool exchanged = false;
+      bool stays = true;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression gates = kGatesOfTile * tiles(i, product);
         const IntegerExpression k = pieces(product) * warps_ * (kBytesOfTile / element_bytes_);
         if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
         exchanged = exchanged || product.exchanged;
+        stays = stays && (product.stays || !product.exchanged);
         const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
         time_ = time_ + group_rows_ * (product.k_bytes * read) +
@@ -296,7 +321,12 @@ class TileProblem {
                 group_rows_ * gates * warps_ * (8 * shared);
       }
       time_ = time_ + passes_ * ticks(kElementwiseSeconds);
-      if (exchanged) time_ = time_ + least + min(peers, machine_.units) * peer;
+      if (exchanged) {
+        const IntegerExpression among_blocks = least + min(peers, machine_.units) * peer;
+        time_ = time_ +
+                (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
+                       : among_blocks);
+      }
       if (phases_[i].levels == 0) continue;
       time_ = time_ + phases_[i].levels * (least + blocks_of(i) * peer) +
               group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);

@@ -24,6 +24,8 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
+constexpr int kStepsAhead = 4;
+
 class RecurrenceEmitter : TextWriter {
  public:
   RecurrenceEmitter(const Plan& plan, const RecurrenceTile& tile, const RecurrenceLayout& layout,
@@ -81,8 +83,8 @@ class RecurrenceEmitter : TextWriter {
     }
     for (size_t s = 0; s < exchange.slices.size(); ++s) {
       const RecurrenceExchange::Slice& slice = exchange.slices[s];
-      line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k, slice.blocks,
-           exchange.tiles, exchange.tile_rows, element_bytes(), s);
+      line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k,
+           slice.local ? 1 : slice.blocks, exchange.tiles, exchange.tile_rows, element_bytes(), s);
     }
     for (size_t p = 0; p < phases_.size(); ++p) {
       const Phase& phase = phases_[p];
@@ -130,10 +132,13 @@ class RecurrenceEmitter : TextWriter {
           copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
       const std::string name = product_name(p, i);
       const bool exchanged = product.is_exchanged();
-      line("  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {};",
-           engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, product.held,
-           product.spill, layout_.lefts(), left_bytes, exchanged ? exchange.tile_rows : 0,
-           exchanged && layout_.is_whole(product.slice), name);
+      const bool local = exchanged && exchange.slices[product.slice].local;
+      line(
+          "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> "
+          "{};",
+          engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, product.held,
+          product.spill, layout_.lefts(), left_bytes, exchanged ? exchange.tile_rows : 0,
+          exchanged && layout_.is_whole(product.slice), local, name);
       line(
           "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
           "unit_end{});",
@@ -144,9 +149,18 @@ class RecurrenceEmitter : TextWriter {
       line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
            array(type, true, product.access, "0"), vector, of.k);
       if (!exchanged) continue;
+      if (local) {
+        line("  const char* const y{}_{} = {};", p, i, local_place(product.slice));
+        continue;
+      }
       line("  const char* const y{}_{} = exchange + {} + slice{}::vector(group, {});", p, i,
            exchange.slices[product.slice].offset, product.slice, vector);
     }
+  }
+
+  std::string local_place(size_t slice) const {
+    return fmt::format("reinterpret_cast<char*>(rnnc_shared) + {}",
+                       layout_.local() + layout_.exchange().slices[slice].offset);
   }
 
   /// Row `row` of an array, counted from row 0 at the chunk's first step.
@@ -316,6 +330,20 @@ class RecurrenceEmitter : TextWriter {
     line("      const int pass = this_pass + 1 < {} ? this_pass + 1 : 0;", layout_.passes());
     load(p, "next");
     line("      }}");
+    if (layout_.exchange().step_bytes > 0) return;
+    line("      const int ahead = t + {};", kStepsAhead);
+    line("      if (ahead < steps) {{");
+    prefetch(p, "ahead");
+    line("      }}");
+  }
+
+  /// Where no block waits for another, steps are shorter than memory's latency.
+  void prefetch(size_t p, std::string_view step) {
+    open_rows(p, true);
+    for (const uint32_t id : loads(phases_[p])) {
+      line("        rnnc_prefetch({});", place(p, phases_[p].kernel->body[id].argument, step));
+    }
+    line("      }}");
   }
 
   // ---- Step 3. ----
@@ -329,7 +357,6 @@ class RecurrenceEmitter : TextWriter {
     variables(p);
     products(p);
     next_loads(p);
-    while_waiting(p, waits, 0);
     // Who stores to shared memory has passed a barrier after its last use.
     if (!phase.products.empty() || !phase.partials.empty()) line("      __syncthreads();");
     for (int level = 0; level <= phase.last_level(); ++level) {
@@ -343,24 +370,27 @@ class RecurrenceEmitter : TextWriter {
       line("      }}");
       if (level < phase.last_level()) reductions(p, waits, level);
     }
+    if (stores_locally(phase)) line("      __syncthreads();");
     if (!phase.products.empty()) line("      buffer ^= 1;");
     line("    }}");
   }
 
   void products(size_t p) {
     const Phase& phase = phases_[p];
+    const std::vector<RecurrenceExchange::Slice>& slices = layout_.exchange().slices;
     line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
     line("      const int rows = static_cast<int>(row_end - pass_first);");
     for (size_t i = 0; i < phase.products.size(); ++i) {
       const RecurrenceProduct& product = phase.products[i];
       const Access& left = product.product->left;
       const int64_t row_bytes = left.stride * element_bytes();
-      const std::string exchanged =
-          product.is_exchanged()
-              ? fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
-                            step_of_exchange(fmt::format("(t - {})", left.delay)), product.slice,
-                            tile_.rows)
-              : "nullptr";
+      std::string exchanged = "nullptr";
+      if (product.is_exchanged()) {
+        const bool local = slices[product.slice].local;
+        exchanged = fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
+                                local ? "0" : step_of_exchange(fmt::format("(t - {})", left.delay)),
+                                product.slice, tile_.rows);
+      }
       line(
           "      {}.multiply<sums{}::kStride, {}, {}>(sums{}::at(buffer) + {}, x{}_{} + "
           "static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {});",
@@ -403,9 +433,10 @@ class RecurrenceEmitter : TextWriter {
     }
   }
 
-  /// By instruction, -1: it depends on products or reductions. Else it is computed while the block
-  /// waits for what the first instruction needs that depends on them and uses its value: 0: the
-  /// sums of products, n: reductions of level n - 1.
+  /// By instruction, n > 0: it depends on no product and no reduction, and is computed while the
+  /// block waits for the reductions of level n - 1, which the first that uses its value needs.
+  /// Others, -1, are computed in their turn: those that the products' first users need would take
+  /// registers from weights.
   static std::vector<int> waits_of(const Phase& phase) {
     const std::vector<Instruction>& body = phase.kernel->body;
     std::vector<int> waits(body.size(), phase.last_level());
@@ -425,6 +456,7 @@ class RecurrenceEmitter : TextWriter {
         if (waits[operand] >= 0) waits[operand] = std::min(waits[operand], level);
       }
     }
+    std::ranges::replace(waits, 0, -1);
     return waits;
   }
 
@@ -531,6 +563,15 @@ class RecurrenceEmitter : TextWriter {
     }
   }
 
+  bool stores_locally(const Phase& phase) const {
+    return std::ranges::any_of(layout_.exchange().slices, [&](const auto& slice) {
+      return slice.local && std::ranges::any_of(phase.kernel->body, [&](const Instruction& store) {
+               return store.kind == Kind::Store &&
+                      slice.holds(phase.launch->accesses[store.argument], phase.kernel->length);
+             });
+    });
+  }
+
   void exchange(size_t p, const Instruction& store, size_t index, bool vector) {
     const Phase& phase = phases_[p];
     const RecurrenceExchange::Slice& slice = layout_.exchange().slices[index];
@@ -554,10 +595,15 @@ class RecurrenceEmitter : TextWriter {
                                                    value(phase, store.operands[0], s + 1));
       line("        if ({}) {{", condition);
       line(
-          "          rnnc_exchange<rnnc_engine::{}>(exchange + {} + {} + slice{}::element(group, "
-          "{}) + slice{}::row(pass * {}u + pass_row), {}{});",
-          engine(), step_of_exchange("t"), slice.offset, index, element, index, tile_.rows,
-          value(phase, store.operands[0], s), second);
+          "          {}<rnnc_engine::{}>({} + slice{}::element({}) + slice{}::row(pass * {}u + "
+          "pass_row), {}{});",
+          slice.local ? "rnnc_keep" : "rnnc_exchange", engine(),
+          slice.local ? local_place(index)
+                      : fmt::format("exchange + {} + {}", step_of_exchange("t"), slice.offset),
+          index,
+          slice.local ? fmt::format("0u, ({}) % {}u", element, slice.k)
+                      : fmt::format("group, {}", element),
+          index, tile_.rows, value(phase, store.operands[0], s), second);
       line("        }}");
     }
   }

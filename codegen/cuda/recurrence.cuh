@@ -122,6 +122,26 @@ static __device__ __forceinline__ void rnnc_exchange(char* to, float first, floa
   }
 }
 
+// Likewise, of values that the block alone waits for, at a barrier.
+template <rnnc_engine Engine>
+static __device__ __forceinline__ void rnnc_keep(char* to, float value) {
+  const unsigned bits = rnnc_exchanged<Engine>(value);
+  if constexpr (Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16) {
+    *reinterpret_cast<unsigned short*>(to) = static_cast<unsigned short>(bits);
+  } else {
+    *reinterpret_cast<unsigned*>(to) = bits;
+  }
+}
+template <rnnc_engine Engine>
+static __device__ __forceinline__ void rnnc_keep(char* to, float first, float second) {
+  const unsigned bits[2] = {rnnc_exchanged<Engine>(first), rnnc_exchanged<Engine>(second)};
+  if constexpr (Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16) {
+    *reinterpret_cast<unsigned*>(to) = bits[0] | bits[1] << 16;
+  } else {
+    *reinterpret_cast<uint2*>(to) = make_uint2(bits[0], bits[1]);
+  }
+}
+
 // As a value reads that was stored as a T.
 template <typename T>
 static __device__ __forceinline__ float rnnc_rounded(float value) {
@@ -181,9 +201,10 @@ struct rnnc_partial_sums {
 // gates, of one piece after the other, are in registers; the others lie in shared memory from
 // `Spill` on. Lefts: where exact products put left operands there. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
-// operand; 0: they do not. Whole: two values of 16 bits are stored there at once.
+// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Local: the block
+// stores it itself, to shared memory.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Spill,
-          int Lefts, int Granule, int TileRows, bool Whole>
+          int Lefts, int Granule, int TileRows, bool Whole, bool Local>
 class rnnc_resident_product {
  public:
   static constexpr int kTiles = (Gates + 15) / 16;
@@ -248,7 +269,11 @@ class rnnc_resident_product {
     __device__ __forceinline__ void operator()(unsigned (&words)[Count][kRowTiles][4],
                                                int first) const {
       if (TileRows > 0 && fresh) {
-        fetch_exchanged<TileStride>(words, first, exchanged, rows);
+        if constexpr (Local) {
+          fetch_kept<TileStride>(words, first, exchanged, rows);
+        } else {
+          fetch_exchanged<TileStride>(words, first, exchanged, rows);
+        }
       } else {
         fetch_rows<RowBytes>(words, first, left, rows);
       }
@@ -308,6 +333,26 @@ class rnnc_resident_product {
         const int at = byte(first + piece);
         rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
         round(words);
+      }
+    }
+    rnnc_sync_warp();
+  }
+
+  // Of what the block itself has written.
+  template <long long TileStride, int Count>
+  static __device__ __forceinline__ void fetch_kept(unsigned (&left)[Count][kRowTiles][4],
+                                                    int first, const char* from, int rows) {
+    from += (warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+#pragma unroll
+    for (int piece = 0; piece < Count; ++piece) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        unsigned(&words)[4] = left[piece][tile];
+        words[0] = words[1] = words[2] = words[3] = 0;
+        if (tile * 8 + row() >= rows || byte(first + piece) >= KBytes) continue;
+        const char* const place = from + tile * TileStride + piece * (TileRows * 64);
+        rnnc_to_words(*reinterpret_cast<const uint4*>(place), words);
+        cut(words, byte(first + piece));
       }
     }
     rnnc_sync_warp();

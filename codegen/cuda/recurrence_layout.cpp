@@ -215,7 +215,8 @@ void RecurrenceLayout::place_in_shared_memory() {
   }
   sums_bytes_ = tile_.warps * tile_.rows * (columns + 4) * 4;
   statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
-  shared_bytes_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
+  local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
+  shared_bytes_ = local_ + exchange_.local_bytes;
   for (RecurrencePhase& phase : phases_) {
     for (RecurrenceProduct& product : phase.products) {
       product.spill = shared_bytes_;

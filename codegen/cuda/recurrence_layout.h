@@ -104,10 +104,11 @@ class RecurrenceLayout {
   static bool keeps_invariants(const RecurrencePhase& phase);
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
-  // reductions, weights.
+  // reductions, what the block hands to itself (RecurrenceExchange), weights.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t statistics() const { return statistics_; }
+  int64_t local() const { return local_; }
   int64_t shared_bytes() const { return shared_bytes_; }
 
  private:
@@ -131,6 +132,7 @@ class RecurrenceLayout {
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;
   int64_t statistics_ = 0;
+  int64_t local_ = 0;
   int64_t shared_bytes_ = 0;
 };
 

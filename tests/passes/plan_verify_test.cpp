@@ -242,7 +242,7 @@ TEST(PlanVerify, ExchangesOfRecurrences) {
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.exchange = kNoBuffer; }),
             "stage 2: launch 0: no place for what blocks exchange");
   EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { --p.buffers[l.exchange].width; }),
-            "stage 2: launch 0: exchange cannot hold the 64 words of a row that blocks exchange");
+            "stage 2: launch 0: exchange cannot hold the 32 words of a row that blocks exchange");
 }
 
 /// A recurrence whose phases are put together by hand: `h` is a state, `s` a value of one step.
