@@ -4,7 +4,8 @@
 //    before the first step.
 // 3. For each step and phase, a pass of rows at a time: make the products, load what else the
 //    elementwise work of the next pass reads, wait for the block's other warps, do the elementwise
-//    work. Where it needs a reduction, exchange the blocks' parts of it and go on.
+//    work. Where it needs a reduction, hand on the block's part of it, compute meanwhile what does
+//    not need it, join all blocks' parts and go on.
 //
 // In its text, `r` is the value of a place that was stored last, `q` the one before it, `i` is the
 // same at every step, `l` is loaded for the next pass, `m` was for this one, `a` is of products,
@@ -360,6 +361,10 @@ class RecurrenceEmitter : TextWriter {
     // Who stores to shared memory has passed a barrier after its last use.
     if (!phase.products.empty() || !phase.partials.empty()) line("      __syncthreads();");
     for (int level = 0; level <= phase.last_level(); ++level) {
+      const bool reduces = level < phase.last_level();
+      const Level parts = reduces ? level_of(phase, level) : Level();
+      const bool of_sums = reduces && are_of_sums(phase, parts);
+      if (of_sums) hand_on_parts_of_sums(p, parts);
       open_rows(p, true);
       if (level == 0) sums(p);
       open_elements(phase);
@@ -368,7 +373,10 @@ class RecurrenceEmitter : TextWriter {
       exchanges(p, level);
       if (level == phase.last_level()) stores(p);
       line("      }}");
-      if (level < phase.last_level()) reductions(p, waits, level);
+      if (!reduces) continue;
+      if (!of_sums) hand_on_parts(p, parts);
+      while_waiting(p, waits, level + 1);
+      join_parts(p, parts);
     }
     if (stores_locally(phase)) line("      __syncthreads();");
     if (!phase.products.empty()) line("      buffer ^= 1;");
@@ -425,10 +433,8 @@ class RecurrenceEmitter : TextWriter {
       if (phase.sources[instruction.argument] != Source::Product) continue;
       const uint32_t index = phase.results[instruction.argument];
       line("        float a{}[{}] = {{}};", id, phase.span);
-      for (const RecurrenceProduct& product : phase.products) {
-        if (index < product.first || index >= product.first + product.product->members) continue;
-        line("        sums{}::add(a{}, buffer, {} + column{}, pass_row);", p, id,
-             product.column + (index - product.first) * phase.units, p);
+      for (const int64_t column : columns_of(phase, index)) {
+        line("        sums{}::add(a{}, buffer, {} + column{}, pass_row);", p, id, column, p);
       }
     }
   }
@@ -660,50 +666,129 @@ class RecurrenceEmitter : TextWriter {
                        index * static_cast<size_t>(tile_.rows));
   }
 
-  /// Of a row, in the block's part and then in all blocks of the group.
-  void reductions(size_t p, const std::vector<int>& waits, int level) {
+  /// A phase's reductions of one level, that blocks exchange the parts of together.
+  struct Level {
+    size_t first = 0;  // among the phase's partials
+    size_t count = 0;
+    size_t before = 0;   // parts of a row before theirs
+    bool pairs = false;  // two of a block are a piece of 16 bytes
+  };
+
+  Level level_of(const Phase& phase, int level) const {
+    Level of;
+    while (phase.partials[of.first].level < level) ++of.first;
+    while (of.first + of.count < phase.partials.size() &&
+           phase.partials[of.first + of.count].level == level) {
+      ++of.count;
+    }
+    of.before = (phase.first_partial + of.first) * static_cast<size_t>(tile_.blocks);
+    of.pairs = of.count % 2 == 0 && of.before % 2 == 0 && parts_of_row() % 2 == 0;
+    return of;
+  }
+
+  size_t parts_of_row() const { return partial_count() * static_cast<size_t>(tile_.blocks); }
+
+  /// Where a block's parts of a row lie: those of a level together.
+  std::string place_of_parts(const Level& level, std::string_view row,
+                             std::string_view block) const {
+    return fmt::format("reinterpret_cast<float2*>(exchange + {} + {}) + {} * {}u + {}u + {} * {}u",
+                       step_of_exchange("t"), layout_.exchange().parts, row, parts_of_row(),
+                       level.before, block, level.count);
+  }
+
+  /// Of the thread's elements, hands on the parts that they make with those of its neighbours.
+  void hand_on_parts(size_t p, const Level& level) {
     const Phase& phase = phases_[p];
-    size_t first = 0;
-    while (phase.partials[first].level < level) ++first;
-    size_t end = first;
-    while (end < phase.partials.size() && phase.partials[end].level == level) ++end;
     open_rows(p, false);
-    std::string kinds;
-    for (size_t i = first; i < end; ++i) {
+    std::string parts;
+    for (size_t i = level.first; i < level.first + level.count; ++i) {
       std::string values;
       for (int64_t s = 0; s < phase.span; ++s) {
         values += (s == 0 ? "" : ", ") + value(phase, phase.partials[i].value, s);
       }
-      kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
       line("        const float values{}[{}] = {{{}}};", i, phase.span, values);
-      line(
-          "        const float2 part{} = rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>"
-          "(values{}, inside ? own{} : 0, unit_end{} - unit{});",
-          i, kind(phase, i), phase.units / phase.span, phase.span, p, i, p, p, p);
+      line("        const float2 part{} = {};", i, part(p, i, fmt::format("values{}", i)));
+      parts += fmt::format("{}part{}", i == level.first ? "" : ", ", i);
     }
-    std::string parts;
-    for (size_t i = first; i < end; ++i)
-      parts += fmt::format("{}part{}", i == first ? "" : ", ", i);
-    // Parts of a level lie together by block; two of them are a piece of 16 bytes.
-    const size_t count = end - first;
-    const auto blocks = static_cast<size_t>(tile_.blocks);
-    const size_t before = (phase.first_partial + first) * blocks;
-    const bool pairs = count % 2 == 0 && before % 2 == 0 && partial_count() * blocks % 2 == 0;
-    const auto place_of = [&](std::string_view row, std::string_view block) {
-      return fmt::format(
-          "reinterpret_cast<float2*>(exchange + {} + {}) + {} * {}u + {}u + {} * {}u",
-          step_of_exchange("t"), layout_.exchange().parts, row, partial_count() * blocks, before,
-          block, count);
-    };
-    line("        const float2 parts[{}] = {{{}}};", count, parts);
-    line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, pairs,
-         place_of("r", "block"));
+    line("        const float2 parts[{}] = {{{}}};", level.count, parts);
+    line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, level.pairs,
+         place_of_parts(level, "r", "block"));
     line("      }}");
-    while_waiting(p, waits, level + 1);
+  }
+
+  std::string part(size_t p, size_t partial, std::string_view values) const {
+    const Phase& phase = phases_[p];
+    return fmt::format(
+        "rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>({}, inside ? own{} : 0, "
+        "unit_end{} - unit{})",
+        kind(phase, partial), phase.units / phase.span, phase.span, p, values, p, p, p);
+  }
+
+  /// Whether a level's reductions, of one kind, are each of a result of one product, and there are
+  /// threads for each element of each: then their parts need not wait for threads that have all.
+  bool are_of_sums(const Phase& phase, const Level& level) const {
+    const int64_t rows = std::min(tile_.rows, layout_.group_rows());
+    const int64_t lanes = phase.units / phase.span;
+    if (static_cast<int64_t>(level.count) * rows * lanes > threads()) return false;
+    for (size_t i = level.first; i < level.first + level.count; ++i) {
+      const Instruction& value = phase.kernel->body[phase.partials[i].value];
+      if (phase.partials[i].kind != phase.partials[level.first].kind || value.kind != Kind::Load ||
+          phase.sources[value.argument] != Source::Product ||
+          columns_of(phase, phase.results[value.argument]).size() != 1) {
+        return false;
+      }
+    }
+    return level.count > 1;
+  }
+
+  /// Of the sums that make a result, those of each product that it has parts of.
+  static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result) {
+    std::vector<int64_t> columns;
+    for (const RecurrenceProduct& product : phase.products) {
+      if (result < product.first || result >= product.first + product.product->members) continue;
+      columns.push_back(product.column + (result - product.first) * phase.units);
+    }
+    return columns;
+  }
+
+  /// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
+  void hand_on_parts_of_sums(size_t p, const Level& level) {
+    const Phase& phase = phases_[p];
+    const int64_t lanes = phase.units / phase.span;
+    std::string columns;
+    for (size_t i = level.first; i < level.first + level.count; ++i) {
+      const uint32_t argument = phase.kernel->body[phase.partials[i].value].argument;
+      const int64_t column = columns_of(phase, phase.results[argument])[0];
+      columns += i + 1 == level.first + level.count
+                     ? fmt::format("{}", column)
+                     : fmt::format("which == {} ? {} : ", i - level.first, column);
+    }
+    line("      {{");
+    line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, level.count);
+    line("        const unsigned pass_row = threadIdx.x / {}u;",
+         lanes * static_cast<int64_t>(level.count));
+    line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
+    line("        const bool inside = pass_row < {}u && own{} > 0 && r < row_end;", tile_.rows, p);
+    line("        float values[{}] = {{}};", phase.span);
+    line("        if (inside) sums{}::add(values, buffer, ({}) + column{}, pass_row);", p, columns,
+         p);
+    line("        const float2 part[1] = {{{}}};", part(p, level.first, "values"));
+    line("        if (inside && column{} == 0) rnnc_exchange<false>({} + which, part);", p,
+         place_of_parts(level, "r", "block"));
+    line("      }}");
+  }
+
+  /// Joins the parts of all blocks of the group.
+  void join_parts(size_t p, const Level& level) {
+    const Phase& phase = phases_[p];
+    std::string kinds;
+    for (size_t i = level.first; i < level.first + level.count; ++i) {
+      kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
+    }
     line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
-         phase.blocks(), threads(), tile_.rows, partial_count() * blocks, pairs,
-         sets(phase, first, count, pairs), kinds, place_of("pass_first", "0u"), statistic(first),
-         tile_.rows);
+         phase.blocks(), threads(), tile_.rows, parts_of_row(), level.pairs,
+         sets(phase, level.first, level.count, level.pairs), kinds,
+         place_of_parts(level, "pass_first", "0u"), statistic(level.first), tile_.rows);
     line("      __syncthreads();");
   }
 
