@@ -367,6 +367,7 @@ class RecurrenceEmitter : TextWriter {
       if (of_sums) hand_on_parts_of_sums(p, parts);
       open_rows(p, true);
       if (level == 0) sums(p);
+      packets(p, statements_of(phase, waits, level));
       open_elements(phase);
       statements(p, waits, level);
       line("        }}");
@@ -475,15 +476,7 @@ class RecurrenceEmitter : TextWriter {
     }
     if (now.empty()) return;
     open_rows(p, true);
-    for (const uint32_t id : now) {
-      if (is_packet(phase, id)) {
-        line(
-            "        const rnnc_packet<{0}, {1}, true> c{2} = rnnc_packet<{0}, {1}, "
-            "true>::load({3});",
-            cuda_element_type(phase.kernel->arguments[body[id].argument].dtype), phase.span, id,
-            place(p, body[id].argument, "0"));
-      }
-    }
+    packets(p, now);
     open_elements(phase);
     for (const uint32_t id : now) statement(p, id);
     line("        }}");
@@ -496,9 +489,17 @@ class RecurrenceEmitter : TextWriter {
     for (uint32_t id = 0; id < body.size(); ++id) {
       if (body[id].kind == Kind::Reduce && phase.levels[id] == level - 1) reduced(p, id);
     }
-    for (uint32_t id = 0; id < body.size(); ++id) {
-      if (phase.levels[id] == level && waits[id] < 0) statement(p, id);
+    for (const uint32_t id : statements_of(phase, waits, level)) statement(p, id);
+  }
+
+  /// That are computed in their turn.
+  static std::vector<uint32_t> statements_of(const Phase& phase, const std::vector<int>& waits,
+                                             int level) {
+    std::vector<uint32_t> ids;
+    for (uint32_t id = 0; id < waits.size(); ++id) {
+      if (phase.levels[id] == level && waits[id] < 0) ids.push_back(id);
     }
+    return ids;
   }
 
   void statement(size_t p, uint32_t id) {
@@ -509,6 +510,19 @@ class RecurrenceEmitter : TextWriter {
       line("          v{}[n] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
              return value(phase, instruction.operands.at(i), "n");
            }));
+    }
+  }
+
+  /// Those of these loads that take a thread's elements of a row at once.
+  void packets(size_t p, const std::vector<uint32_t>& ids) {
+    const Phase& phase = phases_[p];
+    for (const uint32_t id : ids) {
+      if (!is_packet(phase, id)) continue;
+      const uint32_t argument = phase.kernel->body[id].argument;
+      const std::string type =
+          fmt::format("rnnc_packet<{}, {}, true>",
+                      cuda_element_type(phase.kernel->arguments[argument].dtype), phase.span);
+      line("        const {0} c{1} = {0}::load({2});", type, id, place(p, argument, "0"));
     }
   }
 
