@@ -8,6 +8,11 @@ bool is_resident(const Stage& stage) {
   return !stage.launches.empty() && std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
 }
 
+int64_t stream_width(const RecurrenceTile& tile) {
+  constexpr int64_t kThreadsOfWarp = 32;
+  return tile.groups * tile.blocks * tile.warps * kThreadsOfWarp * tile.streamed_words;
+}
+
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {
   return plan.workspace_bytes + plan.workspace_bytes_per_step * steps;
 }

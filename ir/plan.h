@@ -198,8 +198,13 @@ struct RecurrenceTile {
   /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
   /// weight are never a block's together.
   std::vector<int64_t> units;
-  /// 32-bit words of weights that a thread keeps in registers; the others are in shared memory.
+  /// 32-bit words of weights that a thread keeps in registers…
   int64_t weight_registers = 0;
+  /// …and that it loads from memory each time, because they find no room; the others are in shared
+  /// memory.
+  int64_t streamed_words = 0;
+  /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
+  bool split = false;
 };
 
 /// Runs phases, one after the other, for each step of the chunk in order: a whole recurrence of
@@ -216,10 +221,13 @@ struct RecurrenceTile {
 /// row. What products read of the same launch, and their parts of reductions, the blocks hand to
 /// each other through `exchange` (ir/recurrence_exchange.h): a Chunk buffer of f32 without history
 /// that nothing else touches. At its first steps a product reads the history of its buffer instead.
+/// Weights that find no room on the chip the launch lays out in `stream`, an Invariant buffer of
+/// f32 that is its own as well, as its threads load them.
 struct RecurrenceLaunch {
   std::vector<FusedLaunch> phases;
   RecurrenceTile tile;
   BufferId exchange = kNoBuffer;
+  BufferId stream = kNoBuffer;
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
@@ -315,6 +323,9 @@ int64_t byte_size(const Plan& plan, const Buffer& buffer);
 
 /// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers".
 std::string to_string(const RecurrenceTile& tile);
+
+/// 32-bit words of a recurrence's `stream`.
+int64_t stream_width(const RecurrenceTile& tile);
 
 /// The plan as text, for `rnnc emit --as plan` and tests.
 std::string to_string(const Plan& plan);

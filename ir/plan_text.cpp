@@ -302,9 +302,12 @@ class Printer {
 }  // namespace
 
 std::string to_string(const RecurrenceTile& tile) {
-  return fmt::format(
+  std::string text = fmt::format(
       "{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers", tile.groups,
       tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "), tile.weight_registers);
+  if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
+  if (tile.split) text += ", split products";
+  return text;
 }
 
 std::string to_string(const Plan& plan) {

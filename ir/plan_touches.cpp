@@ -75,6 +75,9 @@ std::vector<Touch> in_order(const Plan& plan, const RecurrenceLaunch& launch) {
     const int64_t width = plan.buffers[launch.exchange].width;
     result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
   }
+  if (launch.stream != kNoBuffer) {
+    result.push_back({{.buffer = launch.stream}, plan.buffers[launch.stream].width, true});
+  }
   return result;
 }
 

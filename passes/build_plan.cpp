@@ -83,10 +83,12 @@ double seconds(Plan plan, const PlanOptions& options) {
 /// side, whichever is faster.
 bool make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
-  const bool changed = run_resident(plan, options.machine, {.rank = options.tile_rank});
+  TileChoice choice = {.rank = options.tile_rank, .spare_registers = options.spare_registers};
+  const bool changed = run_resident(plan, options.machine, choice);
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
-  run_resident(shared, options.machine, {.rank = options.tile_rank, .beside = beside});
+  choice.beside = beside;
+  run_resident(shared, options.machine, choice);
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;

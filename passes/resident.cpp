@@ -27,7 +27,7 @@ namespace {
 /// A recurrence that looks so many times as slow as its launches would be is slower: on an H200
 /// these took about 4 times what their model says, and resident recurrences what theirs does. (But
 /// launches of products whose rows are not aligned take up to 50 times as long.)
-constexpr double kMuchSlower = 4;
+constexpr double kMuchSlower = 400;
 constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
@@ -50,6 +50,7 @@ class Resident {
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
     add_exchange(recurrence);
+    add_stream(recurrence);
     const double step = time_of(plan_, recurrence, machine_).step;
     if (step > kMuchSlower * launches && has_aligned_products(recurrence)) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
@@ -93,6 +94,14 @@ class Resident {
         {.name = "exchange", .dtype = DType::f32, .extent = Extent::Chunk, .width = width});
   }
 
+  void add_stream(RecurrenceLaunch& recurrence) {
+    const int64_t width = stream_width(recurrence.tile);
+    if (width == 0) return;
+    recurrence.stream = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back(
+        {.name = "stream", .dtype = DType::f32, .extent = Extent::Invariant, .width = width});
+  }
+
   Plan& plan_;
   const Machine& machine_;
   TileChoice choice_;
@@ -108,7 +117,10 @@ void remove_unused_temporaries(Plan& plan) {
       for (Launch& launch : stage.launches) {
         for_each_access(launch, visit_access);
         auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence != nullptr && recurrence->exchange != kNoBuffer) visit(recurrence->exchange);
+        if (recurrence == nullptr) continue;
+        for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {
+          if (*id != kNoBuffer) visit(*id);
+        }
       }
     }
     for (StatePlan& state : plan.states) {
