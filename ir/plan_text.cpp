@@ -221,9 +221,9 @@ class Printer {
     return fmt::format(
         "gemm {} {} {} @ {}{}, n {}, k {}{}{}{}", access_text(launch.out, columns),
         launch.accumulate ? "+=" : "=", access_text(launch.left, launch.k * launch.blocks),
-        access_text(launch.weight, weight_rows(launch).span()), launch.transposed ? "" : "^T", launch.n,
-        launch.k, count_text(launch.blocks, "blocks"), count_text(launch.repeats, "repeats"),
-        rows_text(launch.once_rows));
+        access_text(launch.weight, weight_rows(launch).span()), launch.transposed ? "" : "^T",
+        launch.n, launch.k, count_text(launch.blocks, "blocks"),
+        count_text(launch.repeats, "repeats"), rows_text(launch.once_rows));
   }
 
   static std::string count_text(int64_t count, std::string_view what) {

@@ -518,8 +518,7 @@ class Verifier {
     const Buffer& buffer = plan_.buffers[touch.access.buffer];
     if (buffer.placement == Placement::Caller) return {};
     TypedTouch whole = touch;
-    whole.count =
-        std::min(span(touch, once_rows), buffer.width - buffer.pad - touch.access.column);
+    whole.count = std::min(span(touch, once_rows), buffer.width - buffer.pad - touch.access.column);
     if (whole.count < 1) return fail("only the pad of {} is read", buffer.name);
     const int64_t delay =
         buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;

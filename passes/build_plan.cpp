@@ -85,10 +85,11 @@ double seconds(Plan plan, const PlanOptions& options) {
 /// side, whichever is faster.
 bool make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
-  const bool changed = run_resident(plan, options.machine, {.rank = options.tile_rank});
+  const bool padded = options.passes.has(Pass::Pad);
+  const bool changed = run_resident(plan, options.machine, {.rank = options.tile_rank}, padded);
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
-  run_resident(shared, options.machine, {.rank = options.tile_rank, .beside = beside});
+  run_resident(shared, options.machine, {.rank = options.tile_rank, .beside = beside}, padded);
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;
@@ -121,9 +122,8 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
     run("resident", [&] { return make_resident(plan, options); });
   }
   if (passes.has(Pass::Pad)) {
-    run("pad", [&] {
-      return run_padding(plan, options.machine, {.max_steps = options.max_steps});
-    });
+    run("pad",
+        [&] { return run_padding(plan, options.machine, {.max_steps = options.max_steps}); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) {

@@ -1,7 +1,8 @@
 // 1. Find the products of Sequence and Step stages whose operands or results have rows that are not
-//    aligned, as far as their left operand can be:
+//    aligned, those of fused launches too, as far as their left operand can be:
 //    a. a temporary, by a wider row (its pad is zero in resident memory, ir/plan.h);
-//    b. of a Sequence stage, by a copy of the chunk in front of the product, if that costs less than
+//    b. of a Sequence stage, by a copy of the chunk in front of the product, if that costs less
+//    than
 //       it saves. Products of one stage share it.
 // 2. Results get wider rows, too. Where nothing but such products writes them, n grows with them.
 // 3. Weights are copied once, row by row, zeros first. Where weights are stacked for such a product
@@ -47,13 +48,14 @@ class Padding {
   bool run() {
     find_products();
     if (products_.empty()) return false;
-    for (Product& product : products_) pad_left(product);
+    for (const Product& product : products_) pad_left(product);
     pad_results();
     pad_weights();
     for (const Product& product : products_) {
-      GemmLaunch& launch = launch_of(product);
-      launch.k = product.k;
-      launch.n = product.n;
+      change(product, [&](auto& launch) {
+        launch.k = product.k;
+        if constexpr (requires { launch.n; }) launch.n = product.n;
+      });
     }
     set_strides();
     insert_launches();
@@ -66,9 +68,19 @@ class Padding {
   struct Product {
     size_t stage = 0;
     size_t launch = 0;
+    size_t part = 0;  // of a FusedLaunch
     Left left = Left::Keep;
     int64_t k = 0;  // that it will have
     int64_t n = 0;
+  };
+
+  /// A product as it is. Those of a FusedLaunch have no place for their results.
+  struct Operands {
+    Access left, weight, out;
+    int64_t n = 0;
+    int64_t k = 0;
+    bool transposed = false;
+    int64_t row() const { return transposed ? n : k; }  // of the weight
   };
 
   /// Of a weight, as it is and as it will be.
@@ -85,11 +97,30 @@ class Padding {
     return kAlignedBytes / static_cast<int64_t>(size_of(dtype));
   }
 
-  GemmLaunch& launch_of(const Product& product) {
-    return std::get<GemmLaunch>(plan_.stages[product.stage].launches[product.launch]);
+  static Operands operands_of(const GemmLaunch& launch) {
+    return {launch.left, launch.weight, launch.out, launch.n, launch.k, launch.transposed};
   }
-  const GemmLaunch& launch_of(const Product& product) const {
-    return std::get<GemmLaunch>(plan_.stages[product.stage].launches[product.launch]);
+  Operands operands_of(const FusedLaunch& launch, size_t part) const {
+    const FusedLaunch::Product& product = launch.products[part];
+    return {.left = product.left,
+            .weight = product.weight,
+            .out = {},
+            .n = product.members * plan_.kernels[launch.kernel].length,
+            .k = product.k};
+  }
+  Operands operands_of(const Product& product) const {
+    const Launch& launch = plan_.stages[product.stage].launches[product.launch];
+    const auto* gemm = std::get_if<GemmLaunch>(&launch);
+    return gemm != nullptr ? operands_of(*gemm)
+                           : operands_of(std::get<FusedLaunch>(launch), product.part);
+  }
+
+  /// Calls `change(launch)` with its GemmLaunch or FusedLaunch::Product.
+  template <typename Change>
+  void change(const Product& product, const Change& change) {
+    Launch& launch = plan_.stages[product.stage].launches[product.launch];
+    if (auto* gemm = std::get_if<GemmLaunch>(&launch)) return change(*gemm);
+    change(std::get<FusedLaunch>(launch).products[product.part]);
   }
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
 
@@ -100,42 +131,66 @@ class Padding {
       const Stage& stage = plan_.stages[i];
       if (stage.domain == Domain::Once || !has_rows(stage)) continue;
       for (size_t j = 0; j < stage.launches.size(); ++j) {
-        const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j]);
-        if (gemm == nullptr || gemm->blocks * gemm->repeats > 1) continue;
-        if (std::min(gemm->n, gemm->k) < options_.least_size || is_aligned(*gemm)) continue;
-        const std::optional<Left> left = choose_left(stage, *gemm);
-        if (!left) continue;
-        products_.push_back({i, j, *left, padded_k(*gemm, *left), gemm->n});
+        if (const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j])) {
+          if (gemm->blocks * gemm->repeats == 1) find_product(i, j, *gemm);
+        } else if (const auto* fused = std::get_if<FusedLaunch>(&stage.launches[j])) {
+          for (size_t part = 0; part < fused->products.size(); ++part) {
+            find_product(i, j, *fused, part);
+          }
+        }
       }
     }
   }
 
   bool has_rows(const Stage& stage) const {
-    if (stage.domain == Domain::Step) return plan_.batch >= options_.least_step_rows;
-    return plan_.batch * options_.max_steps >= options_.least_rows;
+    if (stage.domain == Domain::Sequence) {
+      return plan_.batch * options_.max_steps >= options_.least_rows;
+    }
+    return options_.multiply_pads || plan_.batch >= options_.least_library_rows;
+  }
+
+  void find_product(size_t stage, size_t index, const GemmLaunch& launch) {
+    const Operands product = operands_of(launch);
+    if (std::min(product.n, product.k) < options_.least_size || is_aligned(product)) return;
+    const std::optional<Left> left = choose_left(plan_.stages[stage], launch);
+    if (left) products_.push_back({stage, index, 0, *left, padded_k(product, *left), product.n});
+  }
+
+  /// Its rows of weights lie one behind the other: they get pads only to be multiplied.
+  void find_product(size_t stage, size_t index, const FusedLaunch& launch, size_t part) {
+    const Operands product = operands_of(launch, part);
+    if (launch.products[part].blocks > 1 || !options_.multiply_pads ||
+        std::min(product.n, product.k) < options_.least_size || product.k % unit_ == 0 ||
+        !can_widen(product.left) || !reaches_pad(product)) {
+      return;
+    }
+    products_.push_back(
+        {stage, index, part, Left::Widen, padded_k(product, Left::Widen), product.n});
   }
 
   static bool is_aligned(const Access& access, int64_t length, int64_t unit) {
     return access.column % unit == 0 && length % unit == 0;
   }
 
-  bool is_left_aligned(const GemmLaunch& gemm) const {
-    return is_aligned(gemm.left, gemm.left.stride, unit_) &&
-           (!options_.multiply_pads || gemm.k % unit_ == 0);
+  bool is_left_aligned(const Operands& product) const {
+    return is_aligned(product.left, product.left.stride, unit_) &&
+           (!options_.multiply_pads || product.k % unit_ == 0);
   }
 
-  bool is_aligned(const GemmLaunch& gemm) const {
-    return is_left_aligned(gemm) &&
-           is_aligned(gemm.weight, gemm.transposed ? gemm.n : gemm.k, unit_) &&
-           is_aligned(gemm.out, gemm.out.stride, result_unit_);
+  bool is_aligned(const Operands& product) const {
+    return is_left_aligned(product) && is_aligned(product.weight, product.row(), unit_) &&
+           is_aligned(product.out, product.out.stride, result_unit_);
   }
 
-  std::optional<Left> choose_left(const Stage& stage, const GemmLaunch& gemm) const {
-    if (is_left_aligned(gemm)) return Left::Keep;
-    const bool widens = can_widen(gemm.left);
-    if (widens && (!options_.multiply_pads || reaches_pad(gemm))) return Left::Widen;
-    if (stage.domain == Domain::Sequence && pays_copy(stage, gemm)) return Left::Copy;
-    return widens ? std::optional(Left::Widen) : std::nullopt;
+  std::optional<Left> choose_left(const Stage& stage, const GemmLaunch& launch) const {
+    const Operands product = operands_of(launch);
+    if (is_left_aligned(product)) return Left::Keep;
+    const bool widens = can_widen(product.left);
+    if (widens && (!options_.multiply_pads || reaches_pad(product))) return Left::Widen;
+    if (stage.domain == Domain::Sequence && pays_copy(stage, launch)) return Left::Copy;
+    // With a k as it is, products are the library's.
+    const bool library = plan_.batch >= options_.least_library_rows;
+    return widens && library ? std::optional(Left::Widen) : std::nullopt;
   }
 
   bool can_widen(const Access& left) const {
@@ -145,8 +200,9 @@ class Padding {
   }
 
   /// Nothing lies between what the product reads and the pad.
-  bool reaches_pad(const GemmLaunch& gemm) const {
-    return gemm.k % unit_ == 0 || gemm.left.column + gemm.k == buffer_of(gemm.left).width;
+  bool reaches_pad(const Operands& product) const {
+    return product.k % unit_ == 0 ||
+           product.left.column + product.k == buffer_of(product.left).width;
   }
 
   bool pays_copy(const Stage& stage, const GemmLaunch& gemm) const {
@@ -157,19 +213,19 @@ class Padding {
   }
 
   /// The k that the product will have.
-  int64_t padded_k(const GemmLaunch& gemm, Left left) const {
-    const bool pads = options_.multiply_pads && (left == Left::Copy || reaches_pad(gemm));
-    return pads ? round_up(gemm.k, unit_) : gemm.k;
+  int64_t padded_k(const Operands& product, Left left) const {
+    const bool pads = options_.multiply_pads && (left == Left::Copy || reaches_pad(product));
+    return pads ? round_up(product.k, unit_) : product.k;
   }
 
-  void pad_left(Product& product) {
-    const GemmLaunch& gemm = launch_of(product);
+  void pad_left(const Product& product) {
+    const Operands old = operands_of(product);
     if (product.left == Left::Widen) {
-      widen(gemm.left.buffer, unit_);
-      if (product.k > gemm.k) plan_.buffers[gemm.left.buffer].placement = Placement::Resident;
+      widen(old.left.buffer, unit_);
+      if (product.k > old.k) plan_.buffers[old.left.buffer].placement = Placement::Resident;
     } else if (product.left == Left::Copy) {
       const Access copy = copy_of(product);
-      launch_of(product).left = copy;
+      change(product, [&copy](auto& launch) { launch.left = copy; });
     }
   }
 
@@ -183,18 +239,18 @@ class Padding {
 
   /// Of the chunk that it reads.
   Access copy_of(const Product& product) {
-    const GemmLaunch& gemm = launch_of(product);
-    const Access source = gemm.left;
-    const std::tuple key(product.stage, source.buffer, source.delay, source.column, gemm.k);
+    const Operands old = operands_of(product);
+    const Access source = old.left;
+    const std::tuple key(product.stage, source.buffer, source.delay, source.column, old.k);
     const auto [found, fresh] = copies_.try_emplace(key);
     if (!fresh) return found->second;
     Buffer buffer = {.name = buffer_of(source).name, .dtype = plan_.dtype, .extent = Extent::Chunk};
-    buffer.width = round_up(gemm.k, unit_);
-    buffer.pad = buffer.width - gemm.k;
-    if (product.k > gemm.k) buffer.placement = Placement::Resident;
-    const Access target = {.buffer = add(std::move(buffer)), .stride = round_up(gemm.k, unit_)};
+    buffer.width = round_up(old.k, unit_);
+    buffer.pad = buffer.width - old.k;
+    if (product.k > old.k) buffer.placement = Placement::Resident;
+    const Access target = {.buffer = add(std::move(buffer)), .stride = round_up(old.k, unit_)};
     found->second = target;
-    KernelBuilder builder(plan_, gemm.k);
+    KernelBuilder builder(plan_, old.k);
     builder.store(target, /*vector=*/true, builder.load(source, /*vector=*/true));
     before_[{product.stage, product.launch}].emplace_back(builder.finish());
     return target;
@@ -210,14 +266,15 @@ class Padding {
   void pad_results() {
     std::map<BufferId, std::vector<Product*>> writers;
     for (Product& product : products_) {
-      writers[launch_of(product).out.buffer].push_back(&product);
+      const BufferId out = operands_of(product).out.buffer;
+      if (out != kNoBuffer) writers[out].push_back(&product);
     }
     for (auto& [id, products] : writers) {
       const Buffer& buffer = plan_.buffers[id];
       if (buffer.role != Role::Temporary) continue;
       int64_t unit = result_unit_;
       for (const Product* product : products) {
-        if (launch_of(*product).transposed) unit = std::max(unit, unit_);
+        if (operands_of(*product).transposed) unit = std::max(unit, unit_);
       }
       const bool grows = may_grow(id, products);
       widen(id, grows ? unit : result_unit_);
@@ -233,9 +290,8 @@ class Padding {
     if (!options_.multiply_pads || widened_.contains(id)) return false;
     const int64_t width = plan_.buffers[id].width;
     const bool all = std::ranges::all_of(products, [&](const Product* product) {
-      const GemmLaunch& gemm = launch_of(*product);
-      return gemm.out.column == 0 && gemm.n == width &&
-             !is_aligned(gemm.weight, gemm.transposed ? gemm.n : gemm.k, unit_);
+      const Operands old = operands_of(*product);
+      return old.out.column == 0 && old.n == width && !is_aligned(old.weight, old.row(), unit_);
     });
     return all && count_writes(id) == products.size();
   }
@@ -265,59 +321,72 @@ class Padding {
   // ---- Step 3 ----
 
   Matrix matrix_of(const Product& product) const {
-    const GemmLaunch& gemm = launch_of(product);
+    const Operands old = operands_of(product);
     Matrix matrix;
-    matrix.rows = gemm.transposed ? gemm.k : gemm.n;
-    matrix.length = gemm.transposed ? gemm.n : gemm.k;
-    matrix.new_rows = gemm.transposed ? product.k : product.n;
+    matrix.rows = old.transposed ? old.k : old.n;
+    matrix.length = old.row();
+    matrix.new_rows = old.transposed ? product.k : product.n;
     matrix.stride = round_up(matrix.length, unit_);
-    matrix.zeros = product.k > gemm.k || product.n > gemm.n;
+    matrix.zeros = product.k > old.k || product.n > old.n;
     return matrix;
   }
 
   void pad_weights() {
-    using Weight = std::tuple<BufferId, int64_t, Matrix>;
-    std::map<Weight, std::vector<Product*>> users;
+    std::map<std::tuple<BufferId, int64_t, Matrix>, std::vector<Product*>> users;
     for (Product& product : products_) {
-      const Access& weight = launch_of(product).weight;
+      const Access weight = operands_of(product).weight;
       const Matrix matrix = matrix_of(product);
       if (is_aligned(weight, matrix.length, unit_) && !matrix.zeros) continue;
       users[{weight.buffer, weight.column, matrix}].push_back(&product);
     }
-    std::set<Weight> stacks;
+    std::map<BufferId, Matrix> stacks;
     for (const auto& [weight, products] : users) {
-      const Matrix& matrix = std::get<Matrix>(weight);
-      if (can_stack(launch_of(*products[0]).weight, matrix)) stacks.insert(weight);
+      const auto& [id, column, matrix] = weight;
+      if (stacks.contains(id)) continue;
+      if (const std::optional<Matrix> all = as_stack(id, matrix)) stacks.emplace(id, *all);
     }
+    for (const auto& [id, all] : stacks) stack(id, all);
     for (const auto& [weight, products] : users) {
-      const Matrix& matrix = std::get<Matrix>(weight);
-      const GemmLaunch& gemm = launch_of(*products[0]);
-      const BufferId id = stacks.contains(weight) ? stack(gemm.weight.buffer, matrix)
-                                                  : copy_weight(gemm, matrix);
-      for (Product* product : products) {
-        const int64_t length = gemm.transposed ? product->n : product->k;
-        launch_of(*product).weight = {.buffer = id,
-                                      .stride = matrix.stride == length ? 0 : matrix.stride};
+      const auto& [id, column, matrix] = weight;
+      Access padded = {.buffer = id, .column = column / matrix.length * matrix.stride};
+      if (!stacks.contains(id)) {
+        padded = {.buffer = copy_weight({.buffer = id, .column = column}, matrix)};
+      }
+      for (const Product* product : products) {
+        const int64_t row = operands_of(*product).transposed ? product->n : product->k;
+        padded.stride = matrix.stride == row ? 0 : matrix.stride;
+        change(*product, [&padded](auto& launch) { launch.weight = padded; });
       }
     }
   }
 
-  /// Whether a buffer is there for such products alone, and copies of whole rows make it.
-  bool can_stack(const Access& weight, const Matrix& matrix) const {
-    const Buffer& buffer = buffer_of(weight);
-    if (buffer.role != Role::Temporary || buffer.width != matrix.rows * matrix.length) return false;
-    const auto reads_it = [&](const Product& product) {
-      const GemmLaunch& gemm = launch_of(product);
-      return gemm.weight.buffer == weight.buffer && matrix_of(product) == matrix;
-    };
-    std::ptrdiff_t uses = std::ranges::count_if(products_, reads_it);
+  /// All rows of a buffer that is there for such products alone, and that copies of whole rows
+  /// make; or nothing.
+  std::optional<Matrix> as_stack(BufferId id, Matrix matrix) const {
+    const Buffer& buffer = plan_.buffers[id];
+    if (buffer.role != Role::Temporary || buffer.width % matrix.length != 0) return std::nullopt;
+    const int64_t rows = buffer.width / matrix.length;
+    std::ptrdiff_t uses = 0;
+    for (const Product& product : products_) {
+      const Access weight = operands_of(product).weight;
+      if (weight.buffer != id) continue;
+      const Matrix other = matrix_of(product);
+      const bool fits = other.length == matrix.length && other.zeros == matrix.zeros &&
+                        weight.column % matrix.length == 0;
+      const bool whole = other.rows == rows && other.new_rows == matrix.new_rows;
+      if (!fits || (!whole && other.new_rows != other.rows)) return std::nullopt;
+      ++uses;
+    }
     for (const Stage& stage : plan_.stages) {
       for (const Launch& launch : stage.launches) {
-        if (is_copy_of_rows(launch, weight.buffer, matrix)) ++uses;
+        if (is_copy_of_rows(launch, id, matrix)) ++uses;
       }
     }
-    for_each_touch([&](const Touch& touch) { uses -= touch.access.buffer == weight.buffer; });
-    return uses == 0;
+    for_each_touch([&](const Touch& touch) { uses -= touch.access.buffer == id ? 1 : 0; });
+    if (uses != 0) return std::nullopt;
+    matrix.new_rows = std::max(rows, matrix.new_rows);
+    matrix.rows = rows;
+    return matrix;
   }
 
   static bool is_copy_of_rows(const Launch& launch, BufferId target, const Matrix& matrix) {
@@ -327,7 +396,7 @@ class Padding {
            copy->rows * copy->columns % matrix.length == 0;
   }
 
-  BufferId stack(BufferId id, const Matrix& matrix) {
+  void stack(BufferId id, const Matrix& matrix) {
     plan_.buffers[id].width = matrix.new_rows * matrix.stride;
     bool first = true;
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
@@ -338,22 +407,21 @@ class Padding {
           before_[{i, j}].emplace_back(zeros(id, matrix));
         }
         const auto& copy = std::get<CopyLaunch>(launch);
-        const Access target = {
-            .buffer = id, .column = copy.target.column / matrix.length * matrix.stride};
+        const Access target = {.buffer = id,
+                               .column = copy.target.column / matrix.length * matrix.stride};
         launch = copy_rows(copy.source, target, matrix, copy.rows * copy.columns / matrix.length);
       }
     }
-    return id;
   }
 
-  BufferId copy_weight(const GemmLaunch& gemm, const Matrix& matrix) {
-    const BufferId id = add({.name = buffer_of(gemm.weight).name,
+  BufferId copy_weight(const Access& weight, const Matrix& matrix) {
+    const BufferId id = add({.name = buffer_of(weight).name,
                              .dtype = plan_.dtype,
                              .placement = Placement::Resident,
                              .extent = Extent::Invariant,
                              .width = matrix.new_rows * matrix.stride});
     if (matrix.zeros) once_.emplace_back(zeros(id, matrix));
-    once_.emplace_back(copy_rows(gemm.weight, {.buffer = id}, matrix, matrix.rows));
+    once_.emplace_back(copy_rows(weight, {.buffer = id}, matrix, matrix.rows));
     return id;
   }
 

@@ -1,5 +1,5 @@
-/// Rows of products' operands begin every multiple of 16 bytes, because a GPU's library is many
-/// times slower where they do not: it loads them element by element.
+/// Rows of products' operands begin every multiple of 16 bytes, because products on a GPU are many
+/// times slower where they do not: they are loaded element by element.
 ///
 ///     gemm b9 = b0 @ b1^T, n 4244, k 1061    →    k7(b0, b12)                          x into b12
 ///                                                 gemm b9 = b12 @ b13^T, n 4244, k 1064
@@ -20,11 +20,11 @@ inline constexpr bool kMultiplyPads = true;
 struct PaddingOptions {
   int64_t max_steps = 1;
   bool multiply_pads = kMultiplyPads;
-  /// A product is worth it with so many rows in a call, or in a step, where a GPU's own kernels
-  /// multiply fewer (codegen/cuda/fused_kernels.cpp), and with k and n of so many.
-  int64_t least_rows = 32;
-  int64_t least_step_rows = 33;
-  int64_t least_size = 32;
+  int64_t least_rows = 32;  // of a product of whole sequences, in a call
+  int64_t least_size = 32;  // of k and n
+  /// Step by step, products of fewer rows are those of rnnc's own kernels
+  /// (codegen/cuda/fused_kernels.cpp), which take rows of weights one behind the other only.
+  int64_t least_library_rows = 33;
 };
 
 /// `plan` has no lags yet, and no offsets. True if it has changed. Leaves the caller's buffers as

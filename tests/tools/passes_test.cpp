@@ -42,8 +42,8 @@ TEST_F(Tools, PassesCanBeLeftOut) {
 TEST_F(Tools, PassesThatDoNotExistAreRefused) {
   EXPECT_EQ(bad(2, emit_with({"--passes", "hoist,fusion"})),
             "--passes: no pass is called `fusion`: there are simplify, fold, cse, dead-code, "
-            "hoist, merge, sum, fuse, epilogue, loop, resident, wavefront, reuse, and `all` "
-            "and `none` of them\nRun with --help for more information.\n");
+            "hoist, merge, sum, fuse, epilogue, loop, resident, pad, wavefront, reuse, and "
+            "`all` and `none` of them\nRun with --help for more information.\n");
   EXPECT_EQ(
       bad(1, emit_with({"--print-after", "merge"})),
       "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
@@ -95,7 +95,7 @@ TEST_F(Tools, TimePassesCountsRuns) {
     sum += time;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
-                                             "fold", "cse", "hoist", "schedule", "resident",
+                                             "fold", "cse", "hoist", "schedule", "resident", "pad",
                                              "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);

@@ -109,8 +109,8 @@ void LaunchDescriber::add_part(const ElementwiseLaunch& launch) {
   };
   const Access& source = launch.accesses[kernel.body[0].argument];
   const Access& target = launch.accesses[kernel.body[1].argument];
-  parts_[target.buffer].push_back({target.column, target.column + span(target),
-                                   join_names(weights_in(source, span(source)))});
+  parts_[target.buffer].push_back(
+      {target.column, target.column + span(target), join_names(weights_in(source, span(source)))});
 }
 
 LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) const {
