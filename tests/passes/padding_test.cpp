@@ -283,7 +283,8 @@ TEST(Padding, IsVerified) {
               gemm.k = 1;
             }),
             "stage 1: launch 1: only the pad of x is read");
-  EXPECT_EQ(complaint([](Plan& p) { padded(p, "x").offset = padded(p, "h").offset; }), "?");
+  EXPECT_EQ(complaint([](Plan& p) { padded(p, "x").offset = padded(p, "h").offset; }),
+            "buffer h overlaps x, and the pad of one must stay zero");
   EXPECT_EQ(
       complaint([](Plan& p) { first<GemmLaunch>(p, Domain::Sequence).weight.stride = 3; }, false),
       "stage 1: launch 1: rows of the weight overlap");
