@@ -13,6 +13,17 @@ int64_t stream_width(const RecurrenceTile& tile) {
   return tile.groups * tile.blocks * tile.warps * kThreadsOfWarp * tile.streamed_words;
 }
 
+WeightRows weight_rows(const GemmLaunch& launch) {
+  const int64_t columns = launch.n * launch.blocks * launch.repeats;
+  if (launch.weight.stride == 0) return {columns, launch.k, launch.k};
+  return launch.transposed ? WeightRows{launch.k, launch.n, launch.weight.stride}
+                           : WeightRows{launch.n, launch.k, launch.weight.stride};
+}
+
+bool ends_in_zeros(const Buffer& buffer) {
+  return buffer.pad > 0 && buffer.placement == Placement::Resident;
+}
+
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {
   return plan.workspace_bytes + plan.workspace_bytes_per_step * steps;
 }

@@ -3,8 +3,9 @@
 //    buffers (passes/layout.h) and write the launches (passes/launches.h).
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
 //    other or, if that is faster, side by side, each on a share of it.
-// 4. Choose the chunk by what the plan would cost.
-// 5. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
+// 4. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h).
+// 5. Choose the chunk by what the plan would cost.
+// 6. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
 #include "passes/build_plan.h"
 
@@ -15,6 +16,7 @@
 #include "passes/launches.h"
 #include "passes/layout.h"
 #include "passes/memory.h"
+#include "passes/padding.h"
 #include "passes/pipeline.h"
 #include "passes/resident.h"
 #include "passes/schedule.h"
@@ -83,12 +85,15 @@ double seconds(Plan plan, const PlanOptions& options) {
 /// side, whichever is faster.
 bool make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
-  TileChoice choice = {.rank = options.tile_rank, .spare_registers = options.spare_registers};
-  const bool changed = run_resident(plan, options.machine, choice);
+  const bool padded = options.passes.has(Pass::Pad);
+  TileChoice choice = {.rank = options.tile_rank,
+                       .spare_registers = options.spare_registers,
+                       .split = options.passes.has(Pass::Split)};
+  const bool changed = run_resident(plan, options.machine, choice, padded);
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
   choice.beside = beside;
-  run_resident(shared, options.machine, choice);
+  run_resident(shared, options.machine, choice, padded);
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;
@@ -119,6 +124,10 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
     run("resident", [&] { return make_resident(plan, options); });
+  }
+  if (passes.has(Pass::Pad)) {
+    run("pad",
+        [&] { return run_padding(plan, options.machine, {.max_steps = options.max_steps}); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) {

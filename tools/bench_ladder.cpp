@@ -54,6 +54,8 @@ std::vector<Rung> rungs() {
       {"wavefront", {Pass::Wavefront}},
       {"reuse", {Pass::Reuse}},
       {"resident", {Pass::Resident}},
+      {"split", {Pass::Split}},
+      {"pad", {Pass::Pad}},
   };
 }
 
