@@ -201,7 +201,9 @@ struct RecurrenceTile {
   int64_t groups = 1;
   int64_t blocks = 1;  // of a group
   int64_t warps = 8;   // of a block
-  int64_t rows = 8;    // of the batch, that a block multiplies at once
+  /// Of these, that share a product's k; the others share its gates.
+  int64_t k_warps = 8;
+  int64_t rows = 8;  // of the batch, that a block multiplies at once
   /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
   /// weight are never a block's together.
   std::vector<int64_t> units;

@@ -307,6 +307,7 @@ std::string to_string(const RecurrenceTile& tile) {
       "{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers", tile.groups,
       tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "), tile.weight_registers);
   if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
+  if (tile.k_warps != tile.warps) text += fmt::format(", {} warps along k", tile.k_warps);
   if (tile.split) text += ", split products";
   return text;
 }

@@ -59,6 +59,9 @@ class RecurrenceVerifier {
         tile.weight_registers < 0 || tile.streamed_words < 0) {
       return fail("a tile of nothing");
     }
+    if (tile.k_warps < 1 || tile.warps % tile.k_warps != 0) {
+      return fail("{} of {} warps share k", tile.k_warps, tile.warps);
+    }
     if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
       return fail("only f32 products are split");
     }

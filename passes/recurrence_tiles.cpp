@@ -31,13 +31,14 @@ constexpr int64_t kWordsOfTile = 8;   // per thread of a warp
 constexpr int64_t kRowsOfTile = 8;
 constexpr int64_t kThreadsOfWarp = 32;
 constexpr int64_t kBytesOfWord = 4;
+constexpr int64_t kBytesOfSector = 32;
 constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
 constexpr int64_t kMostRegisters = 255;  // of a thread
 constexpr int64_t kOtherRegisters = 52;  // addresses, counters, one element's arithmetic
 constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
 constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
-constexpr int64_t kMostUnits = 64;
+constexpr int64_t kMostUnits = 128;
 constexpr int64_t kStreamRegisters = 56;  // weights on their way from memory
 constexpr int64_t kLeftWords = 64;        // of a product's left operand, at once
 constexpr int64_t kLeftWordsOfStream = 32;
@@ -57,6 +58,9 @@ constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
+constexpr double kSectorSeconds = 1e-7;       // of blocks that share sectors of the exchange
+constexpr double kExactPieceSeconds = 5e-9;   // of a row of a tile, for 64 bytes along k
+constexpr double kExactPairSeconds = 2.5e-7;  // of two rows at once, beside their products
 constexpr double kSplitShare = 0.8;           // of the rate of TF32 products that parts are
 constexpr double kSplitSeconds = 1.3e-11;     // of a unit, to split a word of weights
 constexpr double kTicks = 1e15;               // of a second: time is counted in whole ones
@@ -173,10 +177,12 @@ class TileProblem {
         phases_(shapes_of(plan, phases)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
+        k_warps_(problem_.variable("warps along k", powers_of_two(1, 16))),
         rows_(problem_.variable("rows", powers_of_two(8, 32))),
         splits_(problem_.variable("splits", may(choice.split && engine_ == Engine::Exact))),
         streams_(problem_.variable("streams", may(true))),
         exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
+        gate_warps_(ceil_div(warps_, k_warps_)),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
         group_rows_(ceil_div(plan.batch, groups_)),
         passes_(ceil_div(group_rows_, rows_)) {
@@ -198,6 +204,7 @@ class TileProblem {
     tile.groups = best[groups_];
     tile.blocks = best.value(blocks_);
     tile.warps = best[warps_];
+    tile.k_warps = best[k_warps_];
     tile.rows = best[rows_];
     for (const IntegerVariable units : units_) tile.units.push_back(best[units]);
     tile.weight_registers = best.value(weight_registers_);
@@ -253,7 +260,9 @@ class TileProblem {
     const auto all = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
     if (reduces) return powers_of_two(1, std::min(kMostReducedUnits, all));
     std::vector<int64_t> counts = {1};
-    for (int64_t units = 2; units <= std::min(kMostUnits, all); units += units < 32 ? 2 : 8) {
+    for (int64_t units = 2; units <= std::min(kMostUnits, all); units += units < 32   ? 2
+                                                                         : units < 64 ? 8
+                                                                                      : 32) {
       counts.push_back(units);
     }
     return one_of(std::move(counts));
@@ -264,18 +273,25 @@ class TileProblem {
     return phase.segments * ceil_div(phase.length / phase.segments, units_[i]);
   }
 
+  /// 1 if what a block makes of a row is not whole sectors of 32 bytes, else 0.
+  IntegerExpression shares_sectors(size_t i) const {
+    const int64_t of_sector = kBytesOfSector / element_bytes_;
+    return min(of_sector * ceil_div(units_[i], of_sector) - units_[i], 1);
+  }
+
   /// 1 if a block has whole segments of a phase's rows, else 0.
   IntegerExpression has_segments(size_t i) const {
     return 1 - min(blocks_of(i) - phases_[i].segments, 1);
   }
 
-  /// Of the weights of a product, across and along k for one warp.
+  /// Of the weights of a product, for one warp: across, and along k.
   IntegerExpression tiles(size_t i, const ProductShape& product) const {
-    return ceil_div(product.members * IntegerExpression(units_[i]), kGatesOfTile);
+    return ceil_div(ceil_div(product.members * IntegerExpression(units_[i]), kGatesOfTile),
+                    gate_warps_);
   }
   IntegerExpression pieces(const ProductShape& product) const {
     const int64_t all = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
-    return ceil_div(all, warps_);
+    return ceil_div(all, k_warps_);
   }
 
   void add_memory() {
@@ -298,7 +314,7 @@ class TileProblem {
         const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
         sums = max(sums, across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums));
         left = max(left, min(4 * row_tiles * along, left_words()) + splits_ * (8 * row_tiles));
-        columns = columns + kGatesOfTile * across + kPadding;
+        columns = columns + kGatesOfTile * across * gate_warps_ + kPadding;
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
           const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
@@ -321,8 +337,9 @@ class TileProblem {
     }
     registers_ = max(sums + left, waiting) + values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
-    const IntegerExpression sum_rows = 2 * ceil_div(min(rows_, group_rows_), 2);
-    shared_bytes_ = 2 * warps_ * sum_rows * partial_sums * kBytesOfWord +
+    const IntegerExpression sum_rows =
+        rows_ - streams_ * (rows_ - 2 * ceil_div(min(rows_, group_rows_), 2));
+    shared_bytes_ = 2 * k_warps_ * sum_rows * partial_sums * kBytesOfWord +
                     most_reductions * kBytesOfPart * rows_ + kept + carries +
                     exact_ * warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
     // As many whole tiles as there is room for.
@@ -364,21 +381,24 @@ class TileProblem {
       bool exchanged = false;
       bool stays = true;
       for (const ProductShape& product : phases_[i].products) {
-        const IntegerExpression gates = kGatesOfTile * tiles(i, product);
-        const IntegerExpression k = pieces(product) * warps_ * (kBytesOfTile / element_bytes_);
+        const IntegerExpression gates = kGatesOfTile * tiles(i, product) * gate_warps_;
+        const IntegerExpression k = pieces(product) * k_warps_ * (kBytesOfTile / element_bytes_);
         if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
         exchanged = exchanged || product.exchanged;
         stays = stays && (product.stays || !product.exchanged);
         const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
-        time_ = time_ + group_rows_ * (product.k_bytes * read) +
+        time_ = time_ + exact_ * group_rows_ * pieces(product) * tiles(i, product) *
+                            ticks(kExactPieceSeconds);
+        time_ = time_ + group_rows_ * gate_warps_ * (product.k_bytes * read) +
                 row_tiles * pieces(product) * ticks(kPieceSeconds) +
-                passes_ * warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
-                group_rows_ * gates * warps_ * (8 * shared);
+                passes_ * k_warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
+                group_rows_ * gates * k_warps_ * (8 * shared);
       }
       time_ = time_ + passes_ * ticks(kElementwiseSeconds);
       if (exchanged) {
-        const IntegerExpression among_blocks = least + min(peers, machine_.units) * peer;
+        const IntegerExpression among_blocks =
+            least + min(peers, machine_.units) * peer + shares_sectors(i) * ticks(kSectorSeconds);
         time_ = time_ +
                 (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
                        : among_blocks);
@@ -390,6 +410,7 @@ class TileProblem {
     // Exact products take two rows at a time, and weights as often.
     const IntegerExpression pairs = ceil_div(min(rows_, group_rows_), kRowsAdded);
     const IntegerExpression times = passes_ * (1 - exact_ + exact_ * pairs);
+    time_ = time_ + exact_ * min(group_rows_ - 1, 1) * passes_ * pairs * ticks(kExactPairSeconds);
     time_ = time_ + passes_ * weights_in_shared_ * shared + times * streamed_bytes_ * read;
     if (engine_ == Engine::Exact) {
       time_ = time_ + splits_ * passes_ * weight_words_ * threads_ * ticks(kSplitSeconds);
@@ -412,6 +433,7 @@ class TileProblem {
   }
 
   void require() {
+    problem_.require(k_warps_ <= warps_);
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
     if (engine_ == Engine::Exact) {
@@ -439,7 +461,8 @@ class TileProblem {
 
   Solution solution_of(const RecurrenceTile& tile) const {
     Solution solution;
-    solution.values.resize(5 + units_.size());
+    solution.values.resize(6 + units_.size());
+    solution.values[k_warps_.index] = tile.k_warps;
     solution.values[splits_.index] = tile.split ? 1 : 0;
     solution.values[streams_.index] = tile.streamed_words > 0 ? 1 : 0;
     solution.values[groups_.index] = tile.groups;
@@ -456,10 +479,11 @@ class TileProblem {
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
   IntegerProblem problem_;
-  IntegerVariable groups_, warps_, rows_;
+  IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1
   IntegerExpression exact_;             // likewise
   std::vector<IntegerVariable> units_;  // per phase
+  IntegerExpression gate_warps_;        // those that share gates
   IntegerExpression threads_;           // of a block
   IntegerExpression group_rows_, passes_;
   IntegerExpression blocks_ = 1;

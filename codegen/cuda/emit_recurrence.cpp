@@ -102,7 +102,7 @@ class RecurrenceEmitter : TextWriter {
       line("  const unsigned e{} = unit{} + column{};", p, p, p);
       line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
            phase.span, p, p);
-      line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.warps, layout_.sum_rows(),
+      line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.k_warps, layout_.sum_rows(),
            phase.columns, layout_.sums_bytes(), p);
     }
   }
@@ -141,10 +141,10 @@ class RecurrenceEmitter : TextWriter {
       const bool local = exchanged && exchange.slices[product.slice].local;
       line(
           "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-          "{}> "
-          "{};",
-          engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, product.held,
-          product.shared, product.spill, layout_.lefts(), left_bytes,
+          "{}, "
+          "{}> {};",
+          engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
+          product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
           exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), local,
           name);
       line(

@@ -277,19 +277,21 @@ class rnnc_tile_sums<rnnc_engine::split> {
 };
 
 // A product's weights, for the life of the block.
-// KBytes: along k. Gates: rows of the block's weights. Held: how many of a warp's tiles of 16
+// KBytes: along k. Gates: rows of the block's weights. KWarps: those that share k, one after the
+// other; the others share the gates. Held: how many of a warp's tiles of 16
 // gates, of one piece after the other, are in registers; the Shared ones after them lie in shared
 // memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
 // where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
 // operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Local: the block
 // stores it itself, to shared memory.
-template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Shared,
-          int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local>
+template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
+          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local>
 class rnnc_resident_product {
  public:
-  static constexpr int kTiles = (Gates + 15) / 16;
-  static constexpr int kPieces = ((KBytes + 63) / 64 + Warps - 1) / Warps;  // of a warp
+  // Of a warp.
+  static constexpr int kTiles = ((Gates + 15) / 16 + Warps / KWarps - 1) / (Warps / KWarps);
+  static constexpr int kPieces = ((KBytes + 63) / 64 + KWarps - 1) / KWarps;
 
   // `Units` elements from `unit` on of each of the product's results, which are `length` elements
   // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
@@ -302,7 +304,7 @@ class rnnc_resident_product {
     for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
-        const unsigned gate = half * 8 + lane() / 4;
+        const unsigned gate = first_gate() + half * 8 + lane() / 4;
         const unsigned element = unit + gate % Units;
         unsigned words[4] = {};
         if (gate < Gates && element < unit_end) {
@@ -371,11 +373,17 @@ class rnnc_resident_product {
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
+  static __device__ __forceinline__ int k_warp() {
+    return KWarps == Warps ? warp() : warp() % KWarps;
+  }
+  static __device__ __forceinline__ int first_gate() {
+    return KWarps == Warps ? 0 : warp() / KWarps * (kTiles * 16);
+  }
   // Of the left operand's tiles. All lanes have the row if there is but one.
   static __device__ __forceinline__ int row() { return kOneRow ? 0 : lane() / 4; }
   // Of the lane's part of a piece, along k.
   static __device__ __forceinline__ int byte(int piece) {
-    return (warp() * kPieces + piece) * 64 + lane() % 4 * 16;
+    return (k_warp() * kPieces + piece) * 64 + lane() % 4 * 16;
   }
   // Of the warp's, in the order of pieces.
   static __device__ __forceinline__ int tile(int piece, int half) {
@@ -471,7 +479,7 @@ class rnnc_resident_product {
   template <long long TileStride, int Count>
   static __device__ __forceinline__ void fetch_kept(unsigned (&left)[Count][kRowTiles][4],
                                                     int first, const char* from, int rows) {
-    from += (warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+    from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
 #pragma unroll
     for (int piece = 0; piece < Count; ++piece) {
 #pragma unroll
@@ -492,7 +500,7 @@ class rnnc_resident_product {
   template <long long TileStride, int Count>
   static __device__ __forceinline__ void fetch_exchanged(unsigned (&left)[Count][kRowTiles][4],
                                                          int first, const char* from, int rows) {
-    from += (warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+    from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
     const auto is_inside = [&](int piece, int tile) {
       return tile * 8 + row() < rows && byte(first + piece) < KBytes;
     };
@@ -585,7 +593,7 @@ class rnnc_resident_product {
       }
     });
     const int row = lane() % 4 * 2;
-    to += (warp() * Sums::kRows + row) * Sums::kStride + lane() / 4;
+    to += (k_warp() * Sums::kRows + row) * Sums::kStride + first_gate() + lane() / 4;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -613,7 +621,7 @@ class rnnc_resident_product {
         add(sums[half], gate, words[0]);
       }
     });
-    to += warp() * Sums::kRows * Sums::kStride + lane() / 4;
+    to += k_warp() * Sums::kRows * Sums::kStride + first_gate() + lane() / 4;
     const bool odd = lane() % 2 != 0;
 #pragma unroll
     for (int pair = 0; pair < kTiles; ++pair) {
@@ -635,7 +643,7 @@ class rnnc_resident_product {
     rnnc_sync_warp();
     const bool odd = lane() % 2 != 0;
     const bool upper = lane() % 4 / 2 != 0;
-    to += (warp() * Sums::kRows + odd) * Sums::kStride + upper * 8 + lane() / 4;
+    to += (k_warp() * Sums::kRows + odd) * Sums::kStride + first_gate() + upper * 8 + lane() / 4;
 #pragma unroll 1
     for (int row = 0; row < min(rows, 8); row += 2) {
       float sums[2 * kTiles][2] = {};

@@ -37,10 +37,6 @@ bool is_made_before(size_t loads, size_t stores, const Access& access) {
 
 }  // namespace
 
-int64_t RecurrenceProduct::tiles() const {
-  return ceil_div(gates, kTileGates);
-}
-
 int64_t RecurrencePhase::blocks() const {
   return segments * ceil_div(segment_length(), units);
 }
@@ -85,7 +81,8 @@ bool RecurrenceLayout::is_exact() const {
 }
 
 int64_t RecurrenceLayout::sum_rows() const {
-  return 2 * ceil_div(std::min(tile_.rows, group_rows_), 2);
+  return tile_.streamed_words == 0 ? tile_.rows
+                                   : 2 * ceil_div(std::min(tile_.rows, group_rows_), 2);
 }
 
 bool RecurrenceLayout::keeps_invariants(const RecurrencePhase& phase) {
@@ -117,10 +114,12 @@ void RecurrenceLayout::find_phases(const RecurrenceLaunch& launch) {
       made.product = &product;
       made.gates = product.members * phase.units;
       made.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
-      made.pieces = ceil_div(ceil_div(made.k_bytes, kExchangePieceBytes), tile_.warps);
+      made.pieces = ceil_div(ceil_div(made.k_bytes, kExchangePieceBytes), tile_.k_warps);
+      const int64_t gate_warps = tile_.warps / tile_.k_warps;
+      made.tiles = ceil_div(ceil_div(made.gates, kTileGates), gate_warps);
       made.column = phase.columns;
       made.first = phase.results[product.first_argument];
-      phase.columns += kTileGates * made.tiles();
+      phase.columns += kTileGates * made.tiles * gate_warps;
     }
     find_reductions(phase);
     phase.first_partial = partials;
@@ -221,7 +220,7 @@ void RecurrenceLayout::place_in_shared_memory() {
       pieces = std::max(pieces, product.pieces);
     }
   }
-  sums_bytes_ = tile_.warps * sum_rows() * (columns + 4) * 4;
+  sums_bytes_ = tile_.k_warps * sum_rows() * (columns + 4) * 4;
   statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
   local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
   shared_bytes_ = local_ + exchange_.local_bytes;
@@ -242,7 +241,7 @@ void RecurrenceLayout::place_carries() {
 void RecurrenceLayout::place_weights() {
   int64_t all = 0;
   for (const RecurrencePhase& phase : phases_) {
-    for (const RecurrenceProduct& product : phase.products) all += product.pieces * product.tiles();
+    for (const RecurrenceProduct& product : phase.products) all += product.pieces * product.tiles;
   }
   int64_t held = tile_.weight_registers / kTileWords;
   int64_t shared = all - held - tile_.streamed_words / kTileWords;
@@ -254,7 +253,7 @@ void RecurrenceLayout::place_weights() {
   const int64_t tile_bytes = kTileWords * 4 * threads();
   for (RecurrencePhase& phase : phases_) {
     for (RecurrenceProduct& product : phase.products) {
-      const int64_t tiles = product.pieces * product.tiles();
+      const int64_t tiles = product.pieces * product.tiles;
       product.held = take(held, tiles);
       product.shared = take(shared, tiles - product.held);
       product.spill = shared_bytes_;

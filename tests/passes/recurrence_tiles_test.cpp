@@ -115,22 +115,23 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
   int64_t words = 0, sums = 0, left = 0, carried = 0, columns = 0, most_pieces = 0;
   for (size_t i = 0; i < subject.launch.phases.size(); ++i) {
     const FusedLaunch::Product& product = subject.launch.phases[i].products[0];
-    const int64_t tiles = ceil_div(product.members * tile.units[i], 16);
-    const int64_t pieces = ceil_div(ceil_div(product.k * size, 64), tile.warps);
+    const int64_t gate_warps = tile.warps / tile.k_warps;
+    const int64_t tiles = ceil_div(ceil_div(product.members * tile.units[i], 16), gate_warps);
+    const int64_t pieces = ceil_div(ceil_div(product.k * size, 64), tile.k_warps);
     words += 8 * tiles * pieces;
     sums = std::max(sums, exact ? 4 * tiles : tiles * row_tiles * (tile.split ? 8 : 4));
     left = std::max(left, std::min<int64_t>(pieces * row_tiles * 4, streams ? 32 : 64) +
                               (tile.split ? 8 * row_tiles : 0));
     const int64_t span = std::min<int64_t>(tile.units[i], 2);
     carried += span * ceil_div(tile.rows, threads / (tile.units[i] / span)) * passes;
-    columns = std::max(columns, 16 * tiles + 4);
+    columns = std::max(columns, 16 * tiles * gate_warps + 4);
     most_pieces = std::max(most_pieces, pieces);
   }
-  const int64_t sum_rows = 2 * ceil_div(std::min(tile.rows, group_rows), 2);
+  const int64_t sum_rows = streams ? 2 * ceil_div(std::min(tile.rows, group_rows), 2) : tile.rows;
   const bool many = passes > 2;
   return {.words = words,
           .registers = sums + left + (many ? 0 : carried) + 52 + (streams ? 56 : 0),
-          .shared = 2 * tile.warps * sum_rows * columns * 4 + (many ? carried * threads * 4 : 0) +
+          .shared = 2 * tile.k_warps * sum_rows * columns * 4 + (many ? carried * threads * 4 : 0) +
                     (exact ? tile.warps * 8 * 64 * most_pieces : 0)};
 }
 
@@ -148,6 +149,7 @@ std::string misfit(const Subject& subject, const RecurrenceTile& tile, const Mac
   if (tile.groups < 1 || tile.groups > subject.plan.batch) return "groups";
   if (tile.blocks != blocks_of(subject, tile)) return "blocks";
   if (tile.blocks * tile.groups > machine.units) return "units of the machine";
+  if (tile.warps % tile.k_warps != 0) return "warps along k";
   if (tile.weight_registers % 8 != 0 || tile.streamed_words % 8 != 0) return "parts of tiles";
   if (in_shared < 0) return "weights in registers";
   if (counted.registers + tile.weight_registers > most_registers(tile, machine)) return "registers";
@@ -168,6 +170,7 @@ RecurrenceTile random_tile(const Subject& subject, const Machine& machine,
   };
   RecurrenceTile tile;
   tile.warps = int64_t{2} << up_to(3);
+  tile.k_warps = tile.warps >> (up_to(2) - 1);
   tile.rows = int64_t{4} << up_to(3);
   tile.split = random() % 2 == 0;
   // As few groups as have that many rows.
@@ -177,8 +180,9 @@ RecurrenceTile random_tile(const Subject& subject, const Machine& machine,
   for (const FusedLaunch& phase : subject.launch.phases) {
     const int64_t length = subject.plan.kernels[phase.kernel].length;
     const int64_t most =
-        std::min<int64_t>(64, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length))));
+        std::min<int64_t>(128, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length))));
     int64_t units = random() % 8 == 0 ? 1 : 2 * up_to(std::max<int64_t>(most / 2, 1));
+    if (units > 64) units = units / 32 * 32;
     if (units > 32) units = units / 8 * 8;
     tile.units.push_back(of_length.emplace(length, std::min(units, most)).first->second);
   }
