@@ -23,9 +23,9 @@ std::vector<int> reduction_levels(const Kernel& kernel) {
   return levels;
 }
 
-int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch) {
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases) {
   int64_t count = 0;
-  for (const FusedLaunch& phase : launch.phases) {
+  for (const FusedLaunch& phase : phases) {
     count += std::ranges::count(plan.kernels[phase.kernel].body, Instruction::Kind::Reduce,
                                 &Instruction::kind);
   }

@@ -1,6 +1,7 @@
 /// Facts about a kernel of a Plan that decide what may be done with it.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ir/plan.h"
@@ -15,6 +16,6 @@ bool has_reductions(const Kernel& kernel);
 std::vector<int> reduction_levels(const Kernel& kernel);
 
 /// Reduce instructions of all phases.
-int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch);
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases);
 
 }  // namespace rnnc

@@ -18,8 +18,9 @@ inline constexpr int64_t kExchangeTileRows = 8;
 std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases);
 
 /// Whether each vector that the product, of phase `reader`, takes from other phases stays within a
-/// thread block if blocks have whole segments of that phase's rows.
-bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_t reader,
+/// thread block if blocks have whole segments of that phase's rows. `sides`: as in RecurrenceTile.
+bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
+                    std::span<const size_t> sides, size_t reader,
                     const FusedLaunch::Product& product);
 
 struct RecurrenceExchange {
@@ -45,13 +46,15 @@ struct RecurrenceExchange {
   std::vector<Slice> slices;
   int64_t tile_rows = 0;  // of a tile; the last of a group may have fewer
   int64_t tiles = 0;      // of a group
-  int64_t parts = 0;      // offset of the parts of reductions, of 8 bytes: of rows, levels, blocks
+  /// By side: offset of its parts of reductions, of 8 bytes: of rows, levels, blocks.
+  std::vector<int64_t> parts;
   int64_t step_bytes = 0;
-  int64_t local_bytes = 0;  // of a block's shared memory
-
-  /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
-  size_t slice_of(const FusedLaunch::Product& product) const;
+  int64_t local_bytes = 0;  // of a block's shared memory, the most of a side
 };
+
+/// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
+size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
+                const FusedLaunch::Product& product);
 
 RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch);
 

@@ -1,7 +1,8 @@
 // 1. Reduce the phases to what tiles depend on: lengths, products, how much is carried.
 // 2. State the problem: variables are the batch groups, warps, rows at once, and for each length
 //    that phases have the elements that a block makes. Blocks follow from these. Registers and
-//    shared memory are limited; weights fill the registers that are left, then shared memory.
+//    shared memory are limited; weights fill the registers that are left, then shared memory. Of
+//    sides, which have all of that in common, the one counts that needs most.
 // 3. Solve it (passes/integer_problem.h) for the least time of a step.
 //
 // All quantities are expressions over the variables, the time included, so that the search can
@@ -18,6 +19,7 @@
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_sides.h"
 #include "passes/integer_problem.h"
 
 namespace rnnc {
@@ -75,6 +77,7 @@ struct ProductShape {
   bool exchanged = false;  // `left` is what the recurrence writes
   bool stays = false;      // that is, in a block that has whole segments
   bool first = false;      // of those with this `left`
+  friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };
 
 struct PhaseShape {
@@ -86,6 +89,7 @@ struct PhaseShape {
   int64_t reductions = 0;
   int64_t levels = 0;  // of them: exchanges
   std::vector<ProductShape> products;
+  friend bool operator==(const PhaseShape&, const PhaseShape&) = default;
 };
 
 bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId buffer) {
@@ -96,7 +100,8 @@ bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId 
   });
 }
 
-std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases) {
+std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases,
+                                  std::span<const size_t> sides) {
   std::vector<PhaseShape> shapes;
   const std::vector<int64_t> segments = phase_segments(plan, phases);
   std::set<std::tuple<BufferId, int64_t, int64_t, int64_t>> lefts;
@@ -126,11 +131,27 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
            .k_bytes = product.k * static_cast<int64_t>(size_of(plan.dtype)),
            .blocks = product.blocks,
            .exchanged = exchanged,
-           .stays = exchanged && stays_in_block(plan, phases, shapes.size() - 1, product),
+           .stays = exchanged && stays_in_block(plan, phases, sides, shapes.size() - 1, product),
            .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second});
     }
   }
   return shapes;
+}
+
+/// By phase: whether its side is unlike those before it. What holds for one holds for those like
+/// it.
+std::vector<bool> unlike_sides(std::span<const PhaseShape> phases, std::span<const size_t> sides) {
+  const auto of = [&](size_t side) {
+    const auto [begin, end] = side_at(sides, side, phases.size());
+    return phases.subspan(begin, end - begin);
+  };
+  std::vector<bool> result;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    bool unlike = true;
+    for (size_t j = 0; j < i; ++j) unlike = unlike && !std::ranges::equal(of(i), of(j));
+    result.insert(result.end(), of(i).size(), unlike);
+  }
+  return result;
 }
 
 /// The fewest groups for each number of rows that groups can have.
@@ -147,14 +168,16 @@ std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
 
 class TileProblem {
  public:
-  /// For `units` units of the machine.
-  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
-              int64_t units)
+  /// For `units` units of the machine. `sides`: as in RecurrenceTile.
+  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases,
+              const std::vector<size_t>& sides, const Machine& machine, int64_t units)
       : machine_(machine),
+        sides_(sides),
         machine_units_(units),
         engine_(engine_of(plan)),
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
-        phases_(shapes_of(plan, phases)),
+        phases_(shapes_of(plan, phases, sides)),
+        unlike_(unlike_sides(phases_, sides)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
         rows_(problem_.variable("rows", powers_of_two(8, engine_ == Engine::Exact ? 8 : 32))),
@@ -182,6 +205,7 @@ class TileProblem {
     tile.rows = best[rows_];
     for (const IntegerVariable units : units_) tile.units.push_back(best[units]);
     tile.weight_registers = best.value(weight_registers_);
+    tile.sides = sides_;
     return tile;
   }
 
@@ -196,8 +220,10 @@ class TileProblem {
   RecurrenceTime time(const RecurrenceTile& tile) const {
     const Solution solution = solution_of(tile);
     const auto weights = static_cast<double>(solution.value(weight_bytes_));
-    return {.start = weights * machine_.units / machine_.cache_bandwidth,
-            .step = static_cast<double>(solution.value(time_)) / kTicks};
+    const double step = static_cast<double>(solution.value(time_)) / kTicks;
+    const auto behind = static_cast<double>(sides_.size() - 1);  // steps, of the last side
+    return {.start = weights * machine_.units / machine_.cache_bandwidth + behind * step,
+            .step = step};
   }
 
  private:
@@ -226,6 +252,8 @@ class TileProblem {
     return phase.segments * ceil_div(phase.length / phase.segments, units_[i]);
   }
 
+  bool opens_side(size_t phase) const { return std::ranges::binary_search(sides_, phase); }
+
   /// 1 if a block has whole segments of a phase's rows, else 0.
   IntegerExpression has_segments(size_t i) const {
     return 1 - min(blocks_of(i) - phases_[i].segments, 1);
@@ -245,18 +273,23 @@ class TileProblem {
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
     IntegerExpression sums = 0;          // registers of a product's results
     IntegerExpression left = 0;          // and of what it reads
+    IntegerExpression words = 0;         // of weights, of a side
     IntegerExpression values = 0;        // of elements, all the time
+    IntegerExpression most_values = 0;   // of a side
     IntegerExpression waiting = 0;       // and while reductions are waited for
     IntegerExpression partial_sums = 0;  // columns, of the products of a phase
     IntegerExpression most_pieces = 0;
     IntegerExpression kept = 0;  // bytes that a block hands to itself
+    IntegerExpression most_kept = 0;
     int64_t most_reductions = 0;
     for (size_t i = 0; i < phases_.size(); ++i) {
+      if (!unlike_[i]) continue;
+      if (opens_side(i)) words = values = kept = 0;
       IntegerExpression columns = 0;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
-        weight_words_ = weight_words_ + kWordsOfTile * across * along;
+        words = words + kWordsOfTile * across * along;
         sums = max(sums, exact ? 2 * kRowsAdded * across : 4 * across * row_tiles);
         left = max(left, min(4 * row_tiles * along, 64));
         columns = columns + kGatesOfTile * across + kPadding;
@@ -274,11 +307,14 @@ class TileProblem {
       const IntegerExpression loaded = 2 * phases_[i].loaded;
       values = values + phases_[i].fixed * span + (phases_[i].kept * passes_ + loaded) * elements;
       if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
+      weight_words_ = max(weight_words_, words);
+      most_values = max(most_values, values);
+      most_kept = max(most_kept, kept);
     }
-    registers_ = max(sums + left, waiting) + values + kOtherRegisters;
+    registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
     shared_bytes_ = 2 * warps_ * rows_ * partial_sums * kBytesOfWord +
-                    most_reductions * kBytesOfPart * rows_ + kept;
+                    most_reductions * kBytesOfPart * rows_ + most_kept;
     if (exact) {
       shared_bytes_ = shared_bytes_ + warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
     }
@@ -303,7 +339,10 @@ class TileProblem {
     const int64_t multiply = ticks(2 * unit / product_rate());    // and add
     const int64_t least = ticks(machine_.exchange_seconds * kLeastExchange);
     const int64_t peer = ticks(machine_.exchange_seconds * (1 - kLeastExchange) / unit);
+    IntegerExpression time = 0;  // of a side
     for (size_t i = 0; i < phases_.size(); ++i) {
+      if (!unlike_[i]) continue;
+      if (opens_side(i)) time = 0;
       IntegerExpression peers = 0;  // blocks that a block waits for
       bool exchanged = false;
       bool stays = true;
@@ -315,21 +354,23 @@ class TileProblem {
         stays = stays && (product.stays || !product.exchanged);
         const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
-        time_ = time_ + group_rows_ * (product.k_bytes * read) +
-                row_tiles * pieces(product) * ticks(kPieceSeconds) +
-                passes_ * warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
-                group_rows_ * gates * warps_ * (8 * shared);
+        time = time + group_rows_ * (product.k_bytes * read) +
+               row_tiles * pieces(product) * ticks(kPieceSeconds) +
+               passes_ * warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
+               group_rows_ * gates * warps_ * (8 * shared);
       }
-      time_ = time_ + passes_ * ticks(kElementwiseSeconds);
+      time = time + passes_ * ticks(kElementwiseSeconds);
       if (exchanged) {
         const IntegerExpression among_blocks = least + min(peers, machine_.units) * peer;
-        time_ = time_ +
-                (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
-                       : among_blocks);
+        time = time +
+               (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
+                      : among_blocks);
       }
-      if (phases_[i].levels == 0) continue;
-      time_ = time_ + phases_[i].levels * (least + blocks_of(i) * peer) +
-              group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+      if (phases_[i].levels > 0) {
+        time = time + phases_[i].levels * (least + blocks_of(i) * peer) +
+               group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+      }
+      time_ = max(time_, time);
     }
     time_ = time_ + passes_ * weights_in_shared_ * shared;
   }
@@ -350,7 +391,7 @@ class TileProblem {
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
     problem_.require(
-        blocks_ * groups_ <= machine_units_,
+        std::ssize(sides_) * blocks_ * groups_ <= machine_units_,
         fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
                     "room for {{limit}}",
                     machine_units_ < machine_.units ? "its share of " : "", machine_.name));
@@ -374,10 +415,12 @@ class TileProblem {
   }
 
   const Machine& machine_;
+  std::vector<size_t> sides_;
   int64_t machine_units_;
   Engine engine_;
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
+  std::vector<bool> unlike_;  // by phase
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, rows_;
   std::vector<IntegerVariable> units_;  // per phase
@@ -400,15 +443,17 @@ Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const 
                                               const Machine& machine, TileChoice choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
   const int64_t units = std::max<int64_t>(1, machine.units / choice.beside);
-  return TileProblem(plan, phases, machine, units).solve(choice.rank);
+  return TileProblem(plan, phases, choice.sides, machine, units).solve(choice.rank);
 }
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, machine, machine.units).needs(launch.tile);
+  return TileProblem(plan, launch.phases, launch.tile.sides, machine, machine.units)
+      .needs(launch.tile);
 }
 
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, machine, machine.units).time(launch.tile);
+  return TileProblem(plan, launch.phases, launch.tile.sides, machine, machine.units)
+      .time(launch.tile);
 }
 
 }  // namespace rnnc

@@ -2,12 +2,14 @@
 /// weights are. What is known of the kernel, as far as tiles depend on it:
 ///
 /// - One block is on each unit of the machine, and all run at the same time.
+/// - A step takes as long as that of the slowest side: while it is at one, others are at others.
 /// - A product takes its weights in tiles of 16 gates (a member's element each) by 64 bytes of k;
 ///   the warps of a block share each product's k.
 /// - Rows of the batch are taken `rows` at a time.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "ir/plan.h"
 #include "passes/machine.h"
@@ -19,6 +21,8 @@ struct TileChoice {
   int64_t rank = 0;
   /// Recurrences that share the machine's units equally.
   int64_t beside = 1;
+  /// Of the launch, as RecurrenceTile has them: they share these units in turn.
+  std::vector<size_t> sides = {0};
 };
 
 /// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
@@ -36,7 +40,7 @@ TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machi
 
 /// By a model calibrated on an H200, in seconds.
 struct RecurrenceTime {
-  double start = 0;  // until all weights are where they stay
+  double start = 0;  // until all weights are where they stay, and all sides at work
   double step = 0;
 };
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
