@@ -2,7 +2,8 @@
 // 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
 //    buffers (passes/layout.h) and write the launches (passes/launches.h).
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
-//    other or, if that is faster, side by side, each on a share of it.
+//    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
+//    (passes/stack.h), if that is faster still.
 // 4. Choose the chunk by what the plan would cost.
 // 5. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
@@ -18,6 +19,7 @@
 #include "passes/pipeline.h"
 #include "passes/resident.h"
 #include "passes/schedule.h"
+#include "passes/stack.h"
 #include "passes/wavefront.h"
 
 namespace rnnc {
@@ -75,7 +77,7 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
 /// Of a call, as the cost model holds.
 double seconds(Plan plan, const PlanOptions& options) {
   plan.chunk = chunk_of(plan, options);
-  run_wavefront(plan, options.machine);
+  if (options.passes.has(Pass::Wavefront)) run_wavefront(plan, options.machine);
   return cost_of(plan, options.max_steps, options.machine).seconds;
 }
 
@@ -90,6 +92,14 @@ bool make_resident(Plan& plan, const PlanOptions& options) {
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;
+}
+
+bool make_stacks(Plan& plan, const PlanOptions& options) {
+  Plan stacked = plan;
+  if (!run_stack(stacked, options.machine, options.tile_rank)) return false;
+  if (seconds(stacked, options) >= seconds(plan, options)) return false;
+  plan = std::move(stacked);
+  return true;
 }
 
 }  // namespace
@@ -117,6 +127,9 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
     run("resident", [&] { return make_resident(plan, options); });
+  }
+  if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
+    run("stack", [&] { return make_stacks(plan, options); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) {

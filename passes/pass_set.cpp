@@ -18,6 +18,7 @@ constexpr PassInfo kPasses[kPassCount] = {
     {Pass::Epilogue, "epilogue", "run elementwise work in the launch of the products before it"},
     {Pass::Loop, "loop", "run a recurrence without products in one launch per chunk"},
     {Pass::Resident, "resident", "keep a recurrence's weights on the GPU's chip, in one launch"},
+    {Pass::Stack, "stack", "run layers' resident recurrences in one launch, each on a share of it"},
     {Pass::Wavefront, "wavefront", "run recurrences of a network side by side, chunks apart"},
     {Pass::Reuse, "reuse", "share memory between values that are never needed together"},
 };

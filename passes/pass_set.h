@@ -23,10 +23,11 @@ enum class Pass : uint8_t {
   Epilogue,   // elementwise work behind a product of a step in its launch
   Loop,       // a recurrence without products or reductions as one launch per chunk
   Resident,   // one with products too, its weights on the chip (GPUs only)
+  Stack,      // layers of these that read each other in one launch, a step apart
   Wavefront,  // independent recurrences of a network side by side
   Reuse,      // memory of values that are no longer needed
 };
-inline constexpr int kPassCount = 13;
+inline constexpr int kPassCount = 14;
 
 struct PassInfo {
   Pass pass;

@@ -1,0 +1,330 @@
+// From each resident recurrence on, for as many of its sweep as come behind it, on copies of the
+// plan:
+// 1. What lies between two of them must be products of what the lower ones store, of which nothing
+//    but the upper one's kernels reads the results, or depend on none of them, and goes ahead.
+// 2. Such products become products of the phases that load their results, whose kernels are made
+//    anew (ir/plan.h: FusedLaunch). The phases are a side of the lower ones' launch.
+// 3. Of the stacks that come about the tallest is taken that fits on the machine. Where one does
+//    not, its layers are shared out over several, as equally as can be.
+#include "passes/stack.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "ir/plan_touches.h"
+#include "ir/plan_verify_parts.h"
+#include "passes/kernel_builder.h"
+#include "passes/recurrence_buffers.h"
+#include "passes/recurrence_tiles.h"
+
+namespace rnnc {
+namespace {
+
+struct Buffers {
+  std::set<BufferId> read, written;
+};
+
+void add(const Plan& plan, const Launch& launch, Buffers& buffers) {
+  for (const Touch& touch : touches(plan, launch)) {
+    (touch.write ? buffers.written : buffers.read).insert(touch.access.buffer);
+  }
+}
+
+Buffers buffers_of(const Plan& plan, const Launch& launch) {
+  Buffers buffers;
+  add(plan, launch, buffers);
+  return buffers;
+}
+
+bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b) {
+  return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
+}
+
+/// Whether neither needs to come first.
+bool are_independent(const Buffers& a, const Buffers& b) {
+  return !intersect(a.written, b.written) && !intersect(a.written, b.read) &&
+         !intersect(a.read, b.written);
+}
+
+RecurrenceLaunch& recurrence_of(Stage& stage) {
+  return std::get<RecurrenceLaunch>(stage.launches[0]);
+}
+
+bool is_time_parallel(const Stage& stage) {
+  return stage.domain == Domain::Sequence && stage.recurrence == RecurrenceClass::None;
+}
+
+// ---- Products as those of a phase ----
+
+/// A phase whose kernel takes results of products in the place of loads.
+class PhaseBuilder {
+ public:
+  PhaseBuilder(Plan& plan, const FusedLaunch& phase)
+      : plan_(plan), phase_(phase), kernel_(plan.kernels[phase.kernel]) {}
+
+  /// False if the phase loads of the results what cannot be a result of its own.
+  bool take(const GemmLaunch& gemm) {
+    std::set<int64_t> columns;  // of the results, that are loaded
+    for (size_t i = 0; i < phase_.accesses.size(); ++i) {
+      if (kernel_.arguments[i].product || phase_.accesses[i].buffer != gemm.out.buffer) continue;
+      if (!is_result(gemm, i)) return false;
+      columns.insert(phase_.accesses[i].column - gemm.out.column);
+    }
+    for (auto next = columns.begin(); next != columns.end();) {
+      FusedLaunch::Product product{gemm.left, gemm.weight, gemm.k, gemm.blocks, 0, 0};
+      product.weight.column += *next * gemm.k;
+      const int64_t first = *next;
+      for (; next != columns.end() && *next == first + product.members * kernel_.length; ++next) {
+        ++product.members;
+      }
+      taken_.push_back({product, gemm.out.buffer, gemm.out.column + first});
+    }
+    return true;
+  }
+
+  /// What was taken comes before the phase's own products: what it reads is there earlier.
+  FusedLaunch finish() {
+    if (taken_.empty()) return phase_;
+    std::vector<uint32_t> arguments(kernel_.arguments.size());  // old → new
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (kernel_.arguments[i].product) arguments[i] = add(kernel_.arguments[i], {});
+    }
+    std::map<std::pair<BufferId, int64_t>, uint32_t> results;
+    for (Taken& taken : taken_) {
+      for (uint32_t m = 0; m < taken.product.members; ++m) {
+        const uint32_t argument =
+            add({.dtype = compute_type(plan_.dtype), .vector = true, .product = true}, Access{});
+        if (m == 0) taken.product.first_argument = argument;
+        results[{taken.buffer, taken.column + m * kernel_.length}] = argument;
+      }
+      made_.products.push_back(taken.product);
+    }
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (kernel_.arguments[i].product) continue;
+      const Access& access = phase_.accesses[i];
+      const auto result = results.find({access.buffer, access.column});
+      arguments[i] = result == results.end() ? add(kernel_.arguments[i], access) : result->second;
+    }
+    for (FusedLaunch::Product product : phase_.products) {
+      product.first_argument = arguments[product.first_argument];
+      made_.products.push_back(product);
+    }
+    kernel_.arguments = std::move(arguments_);
+    for (Instruction& instruction : kernel_.body) {
+      const bool has_argument = instruction.kind == Instruction::Kind::Load ||
+                                instruction.kind == Instruction::Kind::Store;
+      if (has_argument) instruction.argument = arguments[instruction.argument];
+    }
+    made_.kernel = add_kernel(plan_, std::move(kernel_));
+    return std::move(made_);
+  }
+
+ private:
+  struct Taken {
+    FusedLaunch::Product product;
+    BufferId buffer = kNoBuffer;  // where its results were
+    int64_t column = 0;
+  };
+
+  bool is_result(const GemmLaunch& gemm, size_t argument) const {
+    const Access& access = phase_.accesses[argument];
+    const int64_t behind = access.column - gemm.out.column;
+    const bool whole = gemm.blocks == 1 ||
+                       (gemm.n * gemm.blocks == kernel_.length && behind % kernel_.length == 0);
+    return whole && !kernel_.arguments[argument].written && kernel_.arguments[argument].vector &&
+           access.delay == 0 && behind >= 0 &&
+           behind + kernel_.length <= gemm.n * gemm.blocks * gemm.repeats;
+  }
+
+  uint32_t add(const Kernel::Argument& argument, const Access& access) {
+    arguments_.push_back(argument);
+    made_.accesses.push_back(access);
+    return static_cast<uint32_t>(arguments_.size() - 1);
+  }
+
+  Plan& plan_;
+  const FusedLaunch& phase_;
+  Kernel kernel_;
+  std::vector<Taken> taken_;
+  std::vector<Kernel::Argument> arguments_;
+  FusedLaunch made_;
+};
+
+// ---- Two recurrences ----
+
+/// Puts a recurrence on top of another one, which may be a stack.
+class Joint {
+ public:
+  /// Stages of the plan. Between them is at most one.
+  Joint(Plan& plan, size_t lower, size_t upper) : plan_(plan), lower_(lower), upper_(upper) {}
+
+  /// The number of the stage that both have become; none if they cannot.
+  std::optional<size_t> run() {
+    const Buffers lower = buffers_of(plan_, plan_.stages[lower_].launches[0]);
+    if (!sort_between(lower) || !is_exclusive()) return std::nullopt;
+    Buffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
+    if (intersect(upper.written, lower.written) || intersect(upper.written, lower.read)) {
+      return std::nullopt;
+    }
+    RecurrenceLaunch& stack = recurrence_of(plan_.stages[lower_]);
+    const std::vector<FusedLaunch> phases = recurrence_of(plan_.stages[upper_]).phases;
+    stack.tile.sides.push_back(stack.phases.size());
+    for (const FusedLaunch& phase : phases) {
+      PhaseBuilder builder(plan_, phase);
+      for (const GemmLaunch& gemm : products_) {
+        if (!builder.take(gemm)) return std::nullopt;
+      }
+      stack.phases.push_back(builder.finish());
+    }
+    join_stages();
+    return lower_;
+  }
+
+ private:
+  /// Step 1.
+  bool sort_between(const Buffers& lower) {
+    if (upper_ == lower_ + 1) return true;
+    for (const Launch& launch : plan_.stages[lower_ + 1].launches) {
+      if (are_independent(buffers_of(plan_, launch), lower)) {
+        ahead_.push_back(launch);
+        continue;
+      }
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      if (gemm == nullptr || gemm->transposed || gemm->accumulate) return false;
+      products_.push_back(*gemm);
+    }
+    return true;
+  }
+
+  /// Whether nothing but its product writes results, and nothing but the upper recurrence's kernels
+  /// reads them.
+  bool is_exclusive() const {
+    return std::ranges::all_of(products_, [&](const GemmLaunch& gemm) {
+      const Buffer& out = plan_.buffers[gemm.out.buffer];
+      return out.role == Role::Temporary && out.extent == Extent::Chunk &&
+             touches_of(gemm.out.buffer) == 1 + loads_of(gemm.out.buffer);
+    });
+  }
+
+  /// Of all launches.
+  int64_t touches_of(BufferId buffer) const {
+    int64_t count = 0;
+    for (const Stage& stage : plan_.stages) {
+      for (const Launch& launch : stage.launches) {
+        for (const Touch& touch : touches(plan_, launch)) {
+          count += touch.access.buffer == buffer ? 1 : 0;
+        }
+      }
+    }
+    return count;
+  }
+
+  int64_t loads_of(BufferId buffer) const {
+    int64_t count = 0;
+    for (const FusedLaunch& phase :
+         std::get<RecurrenceLaunch>(plan_.stages[upper_].launches[0]).phases) {
+      count += std::ranges::count(phase.accesses, buffer, &Access::buffer);
+    }
+    return count;
+  }
+
+  void join_stages() {
+    const auto at = [this](size_t index) {
+      return plan_.stages.begin() + static_cast<std::ptrdiff_t>(index);
+    };
+    Stage& stage = plan_.stages[lower_];
+    const Stage& upper = plan_.stages[upper_];
+    stage.name += ", " + upper.name;
+    stage.recurrence = std::max(stage.recurrence, upper.recurrence);
+    stage.phases = std::max(stage.phases, upper.phases);
+    plan_.stages.erase(at(lower_ + 1), at(upper_ + 1));
+    if (ahead_.empty()) return;
+    const bool has_stage = lower_ > 0 && is_time_parallel(plan_.stages[lower_ - 1]) &&
+                           plan_.stages[lower_ - 1].sweep == plan_.stages[lower_].sweep;
+    if (!has_stage) {
+      plan_.stages.insert(at(lower_), Stage{.sweep = plan_.stages[lower_].sweep});
+      ++lower_;
+    }
+    std::vector<Launch>& before = plan_.stages[lower_ - 1].launches;
+    before.insert(before.end(), ahead_.begin(), ahead_.end());
+  }
+
+  Plan& plan_;
+  size_t lower_, upper_;
+  std::vector<Launch> ahead_;  // of what is between them
+  std::vector<GemmLaunch> products_;
+};
+
+// ---- Stacks ----
+
+/// The recurrence behind a stage, if there is but a stage of time-parallel work between.
+std::optional<size_t> next_recurrence(const Plan& plan, size_t stage) {
+  const auto is_at = [&](size_t i) {
+    return i < plan.stages.size() && plan.stages[i].sweep == plan.stages[stage].sweep;
+  };
+  size_t next = stage + 1;
+  if (is_at(next) && is_time_parallel(plan.stages[next])) ++next;
+  return is_at(next) && is_resident(plan.stages[next]) ? std::optional(next) : std::nullopt;
+}
+
+/// A plan in which a stage is a stack, that has no tile yet.
+struct Stack {
+  Plan plan;
+  size_t stage = 0;
+};
+
+/// Of one more layer each, from a stage on that is a recurrence.
+std::vector<Stack> stacks_from(const Plan& plan, size_t stage) {
+  std::vector<Stack> stacks = {{plan, stage}};
+  while (true) {
+    Stack taller = stacks.back();
+    const std::optional<size_t> next = next_recurrence(taller.plan, taller.stage);
+    const std::optional<size_t> made =
+        next ? Joint(taller.plan, taller.stage, *next).run() : std::nullopt;
+    if (!made) return stacks;
+    taller.stage = *made;
+    stacks.push_back(std::move(taller));
+  }
+}
+
+/// Chooses the tile.
+Status finish(Stack& stack, const Machine& machine, int64_t tile_rank) {
+  Stage& stage = stack.plan.stages[stack.stage];
+  RecurrenceLaunch& launch = recurrence_of(stage);
+  Result<RecurrenceTile> tile = choose_recurrence_tile(
+      stack.plan, launch.phases, machine, {.rank = tile_rank, .sides = launch.tile.sides});
+  if (!tile) return tl::unexpected(tile.error());
+  launch.tile = *std::move(tile);
+  add_exchange(stack.plan, launch);
+  stage.reason +=
+      "; stacked: each layer on its own share of the GPU, the ones below some steps "
+      "ahead";
+  return verify_recurrence(stack.plan, launch);
+}
+
+}  // namespace
+
+bool run_stack(Plan& plan, const Machine& machine, int64_t tile_rank) {
+  if (machine.kind != Machine::Kind::Cuda) return false;
+  bool changed = false;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (!is_resident(plan.stages[i])) continue;
+    std::vector<Stack> stacks = stacks_from(plan, i);
+    const size_t layers = stacks.size();
+    for (size_t parts = 1; parts < layers; ++parts) {
+      Stack& stack = stacks[(layers + parts - 1) / parts - 1];
+      if (!finish(stack, machine, tile_rank)) continue;
+      remove_unused_temporaries(stack.plan);
+      plan = std::move(stack.plan);
+      i = stack.stage;
+      changed = true;
+      break;
+    }
+  }
+  return changed;
+}
+
+}  // namespace rnnc
