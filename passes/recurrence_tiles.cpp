@@ -77,6 +77,7 @@ struct ProductShape {
   bool exchanged = false;  // `left` is what the recurrence writes
   bool stays = false;      // that is, in a block that has whole segments
   bool first = false;      // of those with this `left`
+  bool added = false;      // to the sums of another, in registers
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };
 
@@ -123,7 +124,9 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     }
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
     phase.segments = segments[shapes.size() - 1];
+    const std::vector<size_t> common = common_sums(launch);
     for (const FusedLaunch::Product& product : launch.products) {
+      const size_t index = phase.products.size();
       const bool exchanged = is_written(plan, phases, product.left.buffer);
       const Access& left = product.left;
       phase.products.push_back(
@@ -132,7 +135,8 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
            .blocks = product.blocks,
            .exchanged = exchanged,
            .stays = exchanged && stays_in_block(plan, phases, sides, shapes.size() - 1, product),
-           .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second});
+           .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second,
+           .added = common[index] != index && engine_of(plan) != Engine::Exact});
     }
   }
   return shapes;
@@ -292,7 +296,7 @@ class TileProblem {
         words = words + kWordsOfTile * across * along;
         sums = max(sums, exact ? 2 * kRowsAdded * across : 4 * across * row_tiles);
         left = max(left, min(4 * row_tiles * along, 64));
-        columns = columns + kGatesOfTile * across + kPadding;
+        if (!product.added) columns = columns + kGatesOfTile * across + kPadding;
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
           const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
@@ -355,8 +359,9 @@ class TileProblem {
         const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
         time = time + group_rows_ * (product.k_bytes * read) +
-               row_tiles * pieces(product) * ticks(kPieceSeconds) +
-               passes_ * warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
+               row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply;
+        if (product.added) continue;
+        time = time + passes_ * warps_ * ticks(kWarpSeconds) +
                group_rows_ * gates * warps_ * (8 * shared);
       }
       time = time + passes_ * ticks(kElementwiseSeconds);

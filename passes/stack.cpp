@@ -59,7 +59,8 @@ bool is_time_parallel(const Stage& stage) {
 
 // ---- Products as those of a phase ----
 
-/// A phase whose kernel takes results of products in the place of loads.
+/// A phase whose kernel takes results of products in the place of loads. Where it does nothing with
+/// a result but add it to one of its own products', they are one result.
 class PhaseBuilder {
  public:
   PhaseBuilder(Plan& plan, const FusedLaunch& phase)
@@ -67,20 +68,32 @@ class PhaseBuilder {
 
   /// False if the phase loads of the results what cannot be a result of its own.
   bool take(const GemmLaunch& gemm) {
-    std::set<int64_t> columns;  // of the results, that are loaded
-    for (size_t i = 0; i < phase_.accesses.size(); ++i) {
+    std::map<int64_t, uint32_t> loaded;  // column of the results → argument
+    for (uint32_t i = 0; i < phase_.accesses.size(); ++i) {
       if (kernel_.arguments[i].product || phase_.accesses[i].buffer != gemm.out.buffer) continue;
       if (!is_result(gemm, i)) return false;
-      columns.insert(phase_.accesses[i].column - gemm.out.column);
+      loaded.emplace(phase_.accesses[i].column - gemm.out.column, i);
     }
-    for (auto next = columns.begin(); next != columns.end();) {
-      FusedLaunch::Product product{gemm.left, gemm.weight, gemm.k, gemm.blocks, 0, 0};
-      product.weight.column += *next * gemm.k;
-      const int64_t first = *next;
-      for (; next != columns.end() && *next == first + product.members * kernel_.length; ++next) {
-        ++product.members;
+    std::optional<uint32_t> next;  // the result that the next member would be added to
+    for (const auto& [column, argument] : loaded) {
+      const std::optional<Sum> sum = sum_of(argument);
+      Taken* const last = taken_.empty() ? nullptr : &taken_.back();
+      const bool joins = last != nullptr && last->gemm == &gemm && last->is_sum == bool(sum) &&
+                         column == last->column + last->product.members * kernel_.length &&
+                         (!sum || sum->result == next);
+      if (joins) {
+        ++last->product.members;
+      } else {
+        Access weight = gemm.weight;
+        weight.column += column * gemm.k;
+        const uint32_t first = sum ? sum->result : 0;
+        taken_.push_back(
+            {{gemm.left, weight, gemm.k, gemm.blocks, first, 1}, &gemm, column, sum.has_value()});
       }
-      taken_.push_back({product, gemm.out.buffer, gemm.out.column + first});
+      if (sum) {
+        next = sum->result + 1;
+        sums_.emplace(argument, *sum);
+      }
     }
     return true;
   }
@@ -94,16 +107,18 @@ class PhaseBuilder {
     }
     std::map<std::pair<BufferId, int64_t>, uint32_t> results;
     for (Taken& taken : taken_) {
-      for (uint32_t m = 0; m < taken.product.members; ++m) {
+      const Access& out = taken.gemm->out;
+      for (uint32_t m = 0; !taken.is_sum && m < taken.product.members; ++m) {
         const uint32_t argument =
             add({.dtype = compute_type(plan_.dtype), .vector = true, .product = true}, Access{});
         if (m == 0) taken.product.first_argument = argument;
-        results[{taken.buffer, taken.column + m * kernel_.length}] = argument;
+        results[{out.buffer, out.column + taken.column + m * kernel_.length}] = argument;
       }
+      if (taken.is_sum) taken.product.first_argument = arguments[taken.product.first_argument];
       made_.products.push_back(taken.product);
     }
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (kernel_.arguments[i].product) continue;
+    for (uint32_t i = 0; i < arguments.size(); ++i) {
+      if (kernel_.arguments[i].product || sums_.contains(i)) continue;
       const Access& access = phase_.accesses[i];
       const auto result = results.find({access.buffer, access.column});
       arguments[i] = result == results.end() ? add(kernel_.arguments[i], access) : result->second;
@@ -113,20 +128,22 @@ class PhaseBuilder {
       made_.products.push_back(product);
     }
     kernel_.arguments = std::move(arguments_);
-    for (Instruction& instruction : kernel_.body) {
-      const bool has_argument = instruction.kind == Instruction::Kind::Load ||
-                                instruction.kind == Instruction::Kind::Store;
-      if (has_argument) instruction.argument = arguments[instruction.argument];
-    }
+    rewrite(arguments);
     made_.kernel = add_kernel(plan_, std::move(kernel_));
     return std::move(made_);
   }
 
  private:
+  /// An instruction that adds a loaded value to a product's result and is the one user of both.
+  struct Sum {
+    uint32_t result = 0;  // argument
+    uint32_t load = 0, result_load = 0, add = 0;
+  };
   struct Taken {
     FusedLaunch::Product product;
-    BufferId buffer = kNoBuffer;  // where its results were
-    int64_t column = 0;
+    const GemmLaunch* gemm = nullptr;
+    int64_t column = 0;  // of its results
+    bool is_sum = false;
   };
 
   bool is_result(const GemmLaunch& gemm, size_t argument) const {
@@ -139,16 +156,79 @@ class PhaseBuilder {
            behind + kernel_.length <= gemm.n * gemm.blocks * gemm.repeats;
   }
 
+  std::optional<Sum> sum_of(uint32_t argument) const {
+    const std::vector<uint32_t> loads = loads_of(argument);
+    if (loads.size() != 1) return std::nullopt;
+    const std::vector<uint32_t> users = users_of(loads[0]);
+    if (users.size() != 1 || kernel_.body[users[0]].op != Op::Add ||
+        kernel_.body[users[0]].kind != Instruction::Kind::Scalar) {
+      return std::nullopt;
+    }
+    const std::vector<uint32_t>& operands = kernel_.body[users[0]].operands;
+    const uint32_t other = operands[0] == loads[0] ? operands[1] : operands[0];
+    const Instruction& load = kernel_.body[other];
+    if (load.kind != Instruction::Kind::Load || !kernel_.arguments[load.argument].product ||
+        loads_of(load.argument).size() != 1 || users_of(other).size() != 1) {
+      return std::nullopt;
+    }
+    return Sum{load.argument, loads[0], other, users[0]};
+  }
+
+  std::vector<uint32_t> loads_of(uint32_t argument) const {
+    std::vector<uint32_t> ids;
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const Instruction& one = kernel_.body[id];
+      if (one.kind == Instruction::Kind::Load && one.argument == argument) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  /// Once for each operand.
+  std::vector<uint32_t> users_of(uint32_t value) const {
+    std::vector<uint32_t> ids;
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      ids.insert(ids.end(),
+                 static_cast<size_t>(std::ranges::count(kernel_.body[id].operands, value)), id);
+    }
+    return ids;
+  }
+
   uint32_t add(const Kernel::Argument& argument, const Access& access) {
     arguments_.push_back(argument);
     made_.accesses.push_back(access);
     return static_cast<uint32_t>(arguments_.size() - 1);
   }
 
+  /// The body, with new arguments, and without sums that products make themselves.
+  void rewrite(const std::vector<uint32_t>& arguments) {
+    std::map<uint32_t, uint32_t> in_place;  // of a sum: the result's load
+    std::set<uint32_t> gone;
+    for (const auto& [argument, sum] : sums_) {
+      in_place[sum.add] = sum.result_load;
+      gone.insert({sum.load, sum.add});
+    }
+    std::vector<uint32_t> ids;  // old → new
+    std::vector<Instruction> body;
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const auto other = in_place.find(id);
+      ids.push_back(other == in_place.end() ? static_cast<uint32_t>(body.size())
+                                            : ids[other->second]);
+      if (gone.contains(id)) continue;
+      Instruction instruction = kernel_.body[id];
+      const bool has_argument = instruction.kind == Instruction::Kind::Load ||
+                                instruction.kind == Instruction::Kind::Store;
+      if (has_argument) instruction.argument = arguments[instruction.argument];
+      for (uint32_t& operand : instruction.operands) operand = ids[operand];
+      body.push_back(std::move(instruction));
+    }
+    kernel_.body = std::move(body);
+  }
+
   Plan& plan_;
   const FusedLaunch& phase_;
   Kernel kernel_;
   std::vector<Taken> taken_;
+  std::map<uint32_t, Sum> sums_;  // by the argument that is loaded
   std::vector<Kernel::Argument> arguments_;
   FusedLaunch made_;
 };

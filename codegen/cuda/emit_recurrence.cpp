@@ -379,14 +379,39 @@ class RecurrenceEmitter : TextWriter {
                                 local ? "0" : step_of_exchange(fmt::format("(t - {})", left.delay)),
                                 product.slice, tile_.rows);
       }
-      line(
-          "      {}.multiply<sums{}::kStride, {}, {}>(sums{}::at(buffer) + {}, x{}_{} + "
-          "static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {});",
-          product_name(p, i), p, row_bytes,
-          product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0", p,
-          product.column, p, i, has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "",
-          row_bytes, exchanged, left.delay);
+      const std::string name = product_name(p, i);
+      const std::string strides =
+          fmt::format("{}, {}", row_bytes,
+                      product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0");
+      const std::string operands =
+          fmt::format("x{}_{} + static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {}", p, i,
+                      has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "", row_bytes,
+                      exchanged, left.delay);
+      const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
+      if (!has_totals(phase, i)) {
+        line("      {}.multiply<sums{}::kStride, {}>({}, {});", name, p, strides, sums, operands);
+        continue;
+      }
+      const std::string totals = fmt::format("totals{}", product.sums);
+      if (is_first_part(phase, i)) {
+        line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
+      }
+      line("      {}.add_to<{}>({}, {});", name, strides, totals, operands);
+      if (product.sums == i)
+        line("      {}.store<sums{}::kStride>({}, {});", name, p, sums, totals);
     }
+  }
+
+  /// Whether other products add to the same sums.
+  static bool has_totals(const Phase& phase, size_t product) {
+    return std::ranges::count(phase.products, phase.products[product].sums,
+                              &RecurrenceProduct::sums) > 1;
+  }
+  static bool is_first_part(const Phase& phase, size_t product) {
+    return std::ranges::find(phase.products, phase.products[product].sums,
+                             &RecurrenceProduct::sums) -
+               phase.products.begin() ==
+           static_cast<std::ptrdiff_t>(product);
   }
 
   /// Bytes from the exchange's first step on.
@@ -737,8 +762,10 @@ class RecurrenceEmitter : TextWriter {
   /// Of the sums that make a result, those of each product that it has parts of.
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result) {
     std::vector<int64_t> columns;
-    for (const RecurrenceProduct& product : phase.products) {
-      if (result < product.first || result >= product.first + product.product->members) continue;
+    for (size_t i = 0; i < phase.products.size(); ++i) {
+      const RecurrenceProduct& product = phase.products[i];
+      const bool has = result >= product.first && result < product.first + product.product->members;
+      if (!has || product.sums != i) continue;
       columns.push_back(product.column + (result - product.first) * phase.units);
     }
     return columns;

@@ -238,6 +238,9 @@ class rnnc_resident_product {
     }
   }
 
+  // Of the warp's part of k, for tiles of gates and of rows.
+  typedef float totals[kTiles][Rows / 8][4];
+
   // Stores the sums of the warp's part of k for rows [0, Rows) of which `rows` are there, `Stride`
   // floats apart. `fresh`: this launch writes the left operand, and its tiles lie TileStride bytes
   // apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
@@ -251,6 +254,29 @@ class rnnc_resident_product {
       multiply_one_row<Stride>(sums, fetch);
     } else {
       multiply_exactly<Stride>(sums, rows, fetch);
+    }
+  }
+
+  // As `multiply`, in two: products of which the results are added up have totals in common. With
+  // tensor cores only. The first gates of the totals are this product's.
+  template <long long RowBytes, long long TileStride, int Tiles>
+  __device__ __forceinline__ void add_to(float (&sums)[Tiles][Rows / 8][4], const char* left,
+                                         const char* exchanged, int rows, bool fresh) const {
+    const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
+    add_tiles(sums, fetch);
+  }
+  template <int Stride>
+  static __device__ __forceinline__ void store(float* to, const totals& sums) {
+    to += (warp() * Rows + lane() % 4 * 2) * Stride + lane() / 4;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          to[(r * 8 + i % 2) * Stride + tile * 16 + i / 2 * 8] = sums[tile][r][i];
+        }
+      }
     }
   }
 
@@ -438,7 +464,14 @@ class rnnc_resident_product {
 
   template <int Stride, typename Fetch>
   __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Fetch& fetch) const {
-    float sums[kTiles][kRowTiles][4] = {};
+    totals sums = {};
+    add_tiles(sums, fetch);
+    store<Stride>(to, sums);
+  }
+
+  template <int Tiles, typename Fetch>
+  __device__ __forceinline__ void add_tiles(float (&sums)[Tiles][kRowTiles][4],
+                                            const Fetch& fetch) const {
     by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
@@ -455,17 +488,6 @@ class rnnc_resident_product {
         }
       }
     });
-    to += (warp() * Rows + lane() % 4 * 2) * Stride + lane() / 4;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          to[(r * 8 + i % 2) * Stride + tile * 16 + i / 2 * 8] = sums[tile][r][i];
-        }
-      }
-    }
   }
 
   // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----

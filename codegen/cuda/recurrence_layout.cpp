@@ -114,9 +114,14 @@ void RecurrenceLayout::find_phases() {
       made.gates = product.members * phase.units;
       made.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
       made.pieces = ceil_div(ceil_div(made.k_bytes, kExchangePieceBytes), tile_.warps);
-      made.column = phase.columns;
       made.first = phase.results[product.first_argument];
-      phase.columns += kTileGates * made.tiles();
+    }
+    const std::vector<size_t> common = common_sums(fused);
+    for (size_t product = 0; product < phase.products.size(); ++product) {
+      RecurrenceProduct& made = phase.products[product];
+      made.column = phase.columns;
+      made.sums = is_exact() ? product : common[product];
+      if (made.sums == product) phase.columns += kTileGates * made.tiles();
     }
     find_reductions(phase);
     phase.first_partial = partials;

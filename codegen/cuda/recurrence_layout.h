@@ -51,6 +51,7 @@ struct RecurrenceProduct {
   int64_t held = 0;         // tiles of weights of a warp's pieces that are in registers
   int64_t spill = 0;        // where the others' weights are in shared memory
   int64_t column = 0;       // of its first gate among the phase's sums
+  size_t sums = 0;          // the product of the phase that stores its sums among its own
   uint32_t first = 0;       // among the phase's results
   size_t access = 0;        // of `left`; `weight` follows
   size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`
