@@ -75,6 +75,7 @@ struct ProductShape {
   int64_t k_bytes = 0;
   int64_t blocks = 1;
   bool exchanged = false;  // `left` is what the recurrence writes
+  bool early = false;      // that is, another side of it, which is ahead
   bool stays = false;      // that is, in a block that has whole segments
   bool first = false;      // of those with this `left`
   bool added = false;      // to the sums of another, in registers
@@ -127,13 +128,16 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     const std::vector<size_t> common = common_sums(launch);
     for (const FusedLaunch::Product& product : launch.products) {
       const size_t index = phase.products.size();
+      const auto [begin, end] = side_at(sides, side_of(sides, shapes.size() - 1), phases.size());
       const bool exchanged = is_written(plan, phases, product.left.buffer);
+      const bool own = is_written(plan, phases.subspan(begin, end - begin), product.left.buffer);
       const Access& left = product.left;
       phase.products.push_back(
           {.members = product.members,
            .k_bytes = product.k * static_cast<int64_t>(size_of(plan.dtype)),
            .blocks = product.blocks,
            .exchanged = exchanged,
+           .early = exchanged && !own,
            .stays = exchanged && stays_in_block(plan, phases, sides, shapes.size() - 1, product),
            .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second,
            .added = common[index] != index && engine_of(plan) != Engine::Exact});
@@ -343,39 +347,53 @@ class TileProblem {
     const int64_t multiply = ticks(2 * unit / product_rate());    // and add
     const int64_t least = ticks(machine_.exchange_seconds * kLeastExchange);
     const int64_t peer = ticks(machine_.exchange_seconds * (1 - kLeastExchange) / unit);
-    IntegerExpression time = 0;  // of a side
+    IntegerExpression time = 0;     // of a side
+    IntegerExpression in_turn = 0;  // of that, loading weights of early products
     for (size_t i = 0; i < phases_.size(); ++i) {
       if (!unlike_[i]) continue;
-      if (opens_side(i)) time = 0;
+      if (opens_side(i)) time = in_turn = 0;
+      IntegerExpression early = 0;  // work while the block waits for its own side
       IntegerExpression peers = 0;  // blocks that a block waits for
       bool exchanged = false;
       bool stays = true;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression gates = kGatesOfTile * tiles(i, product);
         const IntegerExpression k = pieces(product) * warps_ * (kBytesOfTile / element_bytes_);
-        if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
-        exchanged = exchanged || product.exchanged;
-        stays = stays && (product.stays || !product.exchanged);
+        const bool waits = product.exchanged && !product.early;
+        if (waits) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
+        exchanged = exchanged || waits;
+        stays = stays && (product.stays || !waits);
         const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
-        time = time + group_rows_ * (product.k_bytes * read) +
-               row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply;
+        const IntegerExpression work = group_rows_ * (product.k_bytes * read) +
+                                       row_tiles * pieces(product) * ticks(kPieceSeconds) +
+                                       rows * gates * k * multiply;
+        if (product.early) {
+          const IntegerExpression words = kWordsOfTile * tiles(i, product) * pieces(product);
+          const IntegerExpression spilled = min(words, weight_words_ - weight_registers_);
+          const IntegerExpression loads = passes_ * spilled * threads_ * (kBytesOfWord * shared);
+          in_turn = in_turn + loads;
+          early = early + work + loads;
+        } else {
+          time = time + work;
+        }
         if (product.added) continue;
         time = time + passes_ * warps_ * ticks(kWarpSeconds) +
                group_rows_ * gates * warps_ * (8 * shared);
       }
       time = time + passes_ * ticks(kElementwiseSeconds);
+      IntegerExpression wait = 0;
       if (exchanged) {
         const IntegerExpression among_blocks = least + min(peers, machine_.units) * peer;
-        time = time +
-               (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
-                      : among_blocks);
+        wait = stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
+                     : among_blocks;
       }
+      time = time + max(wait, early);
       if (phases_[i].levels > 0) {
         time = time + phases_[i].levels * (least + blocks_of(i) * peer) +
                group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
       }
-      time_ = max(time_, time);
+      time_ = max(time_, time - in_turn);
     }
     time_ = time_ + passes_ * weights_in_shared_ * shared;
   }

@@ -1,6 +1,7 @@
 #include "codegen/cuda/recurrence_layout.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
@@ -233,7 +234,8 @@ void RecurrenceLayout::place_in_shared_memory() {
   for (RecurrencePhase& phase : phases_) {
     columns = std::max(columns, phase.columns);
     partials = std::max(partials, phase.partials.size());
-    for (RecurrenceProduct& product : phase.products) {
+    // Others wait longer for what they multiply with: they have time to load weights.
+    for (RecurrenceProduct& product : std::views::reverse(phase.products)) {
       product.held = std::min(product.pieces * product.tiles(), room / kTileWords);
       room -= product.held * kTileWords;
       pieces = std::max(pieces, product.pieces);

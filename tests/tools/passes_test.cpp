@@ -44,10 +44,10 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
             "--passes: no pass is called `fusion`: there are simplify, fold, cse, dead-code, "
             "hoist, merge, sum, fuse, epilogue, loop, resident, stack, wavefront, reuse, and `all` "
             "and `none` of them\nRun with --help for more information.\n");
-  EXPECT_EQ(
-      bad(1, emit_with({"--print-after", "merge"})),
-      "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
-      "dot-products, simplify, fold, cse, hoist, schedule, resident, stack, chunk, wavefront, reuse\n");
+  EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
+            "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
+            "dot-products, simplify, fold, cse, hoist, schedule, resident, stack, chunk, "
+            "wavefront, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: dead-code, "
             "delays, dot-products, schedule, chunk, memory\n");
@@ -96,7 +96,7 @@ TEST_F(Tools, TimePassesCountsRuns) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
                                              "fold", "cse", "hoist", "schedule", "resident",
-                                             "chunk", "wavefront", "reuse"}));
+                                             "stack", "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);
