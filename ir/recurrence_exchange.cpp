@@ -71,11 +71,15 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
 
 size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
                 const FusedLaunch::Product& product) {
-  const auto found = std::ranges::find_if(slices, [&](const RecurrenceExchange::Slice& slice) {
-    return slice.buffer == product.left.buffer && slice.column == product.left.column &&
-           slice.k == product.k && slice.blocks == product.blocks;
-  });
-  return static_cast<size_t>(found - slices.begin());
+  size_t found = slices.size();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const RecurrenceExchange::Slice& slice = slices[i];
+    const bool is_read = slice.buffer == product.left.buffer &&
+                         slice.column == product.left.column && slice.k == product.k &&
+                         slice.blocks == product.blocks;
+    if (is_read && (found == slices.size() || slice.local)) found = i;
+  }
+  return found;
 }
 
 RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch) {
@@ -92,8 +96,11 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
     });
   };
   const std::vector<int64_t> segments = phase_segments(plan, launch.phases);
-  const auto is_local = [&](const RecurrenceExchange::Slice& slice) {
-    for (size_t p = 0; p < launch.phases.size(); ++p) {
+  const std::vector<size_t>& sides = launch.tile.sides;
+  // For the side's own products.
+  const auto is_local = [&](const RecurrenceExchange::Slice& slice, size_t side) {
+    const auto [begin, end] = side_at(sides, side, launch.phases.size());
+    for (size_t p = begin; p < end; ++p) {
       const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
       for (const FusedLaunch::Product& product : launch.phases[p].products) {
         const Access& left = product.left;
@@ -108,18 +115,22 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
     }
     return true;
   };
-  const std::vector<size_t>& sides = launch.tile.sides;
   std::vector<int64_t> local_bytes(sides.size());
   for (size_t p = 0; p < launch.phases.size(); ++p) {
     for (const FusedLaunch::Product& product : launch.phases[p].products) {
       RecurrenceExchange::Slice slice = slice_read_by(product);
-      const bool known = slice_of(exchange.slices, product) < exchange.slices.size();
-      if (known || !is_stored(slice)) continue;
+      if (!is_stored(slice)) continue;
+      slice.side = side_of(sides, p);
+      slice.local = is_local(slice, slice.side);
+      const bool known = std::ranges::any_of(exchange.slices, [&](const auto& one) {
+        return slice_of({&one, 1}, product) == 0 && one.local == slice.local &&
+               (!one.local || one.side == slice.side);
+      });
+      if (known) continue;
       slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
       const int64_t vector_bytes =
           exchange.tiles * slice.pieces * exchange.tile_rows * kExchangePieceBytes;
-      slice.local = is_local(slice);
-      int64_t& end = slice.local ? local_bytes[side_of(sides, p)] : exchange.step_bytes;
+      int64_t& end = slice.local ? local_bytes[slice.side] : exchange.step_bytes;
       slice.offset = end;
       end += slice.local ? vector_bytes : launch.tile.groups * slice.blocks * vector_bytes;
       exchange.slices.push_back(slice);

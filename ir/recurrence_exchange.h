@@ -28,7 +28,8 @@ struct RecurrenceExchange {
   /// of row r of group g begins at byte
   ///   offset + (((g * tiles + r / 8) * blocks + v) * pieces * tile_rows + r % 8) * 64
   /// of a step, and its pieces are tile_rows * 64 bytes apart. One that is local is not of the
-  /// exchange but in each block's shared memory, its one vector of one group for one step.
+  /// exchange but in each block's shared memory, its one vector of one group for one step. What a
+  /// side keeps so and others multiply with has a slice of the exchange besides.
   struct Slice {
     BufferId buffer = kNoBuffer;
     int64_t column = 0;
@@ -37,6 +38,7 @@ struct RecurrenceExchange {
     int64_t pieces = 0;  // of a vector
     int64_t offset = 0;  // bytes
     bool local = false;  // which blocks do not hand to each other
+    size_t side = 0;     // of one that is local: whose blocks
 
     bool holds(const Access& access, int64_t count) const {
       return access.buffer == buffer && access.column < column + k * blocks &&
@@ -52,7 +54,8 @@ struct RecurrenceExchange {
   int64_t local_bytes = 0;  // of a block's shared memory, the most of a side
 };
 
-/// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
+/// Index among `slices` of what a product reads, or slices.size() if it is not exchanged. Of two,
+/// the local one.
 size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
                 const FusedLaunch::Product& product);
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "ir/plan_touches.h"
@@ -66,8 +67,10 @@ class PhaseBuilder {
   PhaseBuilder(Plan& plan, const FusedLaunch& phase)
       : plan_(plan), phase_(phase), kernel_(plan.kernels[phase.kernel]) {}
 
-  /// False if the phase loads of the results what cannot be a result of its own.
-  bool take(const GemmLaunch& gemm) {
+  /// False if the phase loads of the results what cannot be a result of its own. `parts`: products
+  /// that are added up, the first and those that accumulate.
+  bool take(std::span<const GemmLaunch> parts) {
+    const GemmLaunch& gemm = parts[0];
     std::map<int64_t, uint32_t> loaded;  // column of the results → argument
     for (uint32_t i = 0; i < phase_.accesses.size(); ++i) {
       if (kernel_.arguments[i].product || phase_.accesses[i].buffer != gemm.out.buffer) continue;
@@ -78,17 +81,13 @@ class PhaseBuilder {
     for (const auto& [column, argument] : loaded) {
       const std::optional<Sum> sum = sum_of(argument);
       Taken* const last = taken_.empty() ? nullptr : &taken_.back();
-      const bool joins = last != nullptr && last->gemm == &gemm && last->is_sum == bool(sum) &&
-                         column == last->column + last->product.members * kernel_.length &&
-                         (!sum || sum->result == next);
+      const bool joins =
+          last != nullptr && last->parts.data() == parts.data() && last->is_sum == bool(sum) &&
+          column == last->column + last->members * kernel_.length && (!sum || sum->result == next);
       if (joins) {
-        ++last->product.members;
+        ++last->members;
       } else {
-        Access weight = gemm.weight;
-        weight.column += column * gemm.k;
-        const uint32_t first = sum ? sum->result : 0;
-        taken_.push_back(
-            {{gemm.left, weight, gemm.k, gemm.blocks, first, 1}, &gemm, column, sum.has_value()});
+        taken_.push_back({parts, column, 1, sum ? sum->result : 0, sum.has_value()});
       }
       if (sum) {
         next = sum->result + 1;
@@ -106,16 +105,20 @@ class PhaseBuilder {
       if (kernel_.arguments[i].product) arguments[i] = add(kernel_.arguments[i], {});
     }
     std::map<std::pair<BufferId, int64_t>, uint32_t> results;
-    for (Taken& taken : taken_) {
-      const Access& out = taken.gemm->out;
-      for (uint32_t m = 0; !taken.is_sum && m < taken.product.members; ++m) {
+    for (const Taken& taken : taken_) {
+      const Access& out = taken.parts[0].out;
+      uint32_t first = taken.is_sum ? arguments[taken.result] : 0;
+      for (uint32_t m = 0; !taken.is_sum && m < taken.members; ++m) {
         const uint32_t argument =
             add({.dtype = compute_type(plan_.dtype), .vector = true, .product = true}, Access{});
-        if (m == 0) taken.product.first_argument = argument;
+        if (m == 0) first = argument;
         results[{out.buffer, out.column + taken.column + m * kernel_.length}] = argument;
       }
-      if (taken.is_sum) taken.product.first_argument = arguments[taken.product.first_argument];
-      made_.products.push_back(taken.product);
+      for (const GemmLaunch& part : taken.parts) {
+        Access weight = part.weight;
+        weight.column += taken.column * part.k;
+        made_.products.push_back({part.left, weight, part.k, part.blocks, first, taken.members});
+      }
     }
     for (uint32_t i = 0; i < arguments.size(); ++i) {
       if (kernel_.arguments[i].product || sums_.contains(i)) continue;
@@ -140,9 +143,10 @@ class PhaseBuilder {
     uint32_t load = 0, result_load = 0, add = 0;
   };
   struct Taken {
-    FusedLaunch::Product product;
-    const GemmLaunch* gemm = nullptr;
-    int64_t column = 0;  // of its results
+    std::span<const GemmLaunch> parts;
+    int64_t column = 0;  // of their results
+    uint32_t members = 0;
+    uint32_t result = 0;  // of a sum: the argument
     bool is_sum = false;
   };
 
@@ -254,8 +258,8 @@ class Joint {
     stack.tile.sides.push_back(stack.phases.size());
     for (const FusedLaunch& phase : phases) {
       PhaseBuilder builder(plan_, phase);
-      for (const GemmLaunch& gemm : products_) {
-        if (!builder.take(gemm)) return std::nullopt;
+      for (const std::vector<GemmLaunch>& parts : products_) {
+        if (!builder.take(parts)) return std::nullopt;
       }
       stack.phases.push_back(builder.finish());
     }
@@ -273,19 +277,35 @@ class Joint {
         continue;
       }
       const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || gemm->transposed || gemm->accumulate) return false;
-      products_.push_back(*gemm);
+      if (gemm == nullptr || gemm->transposed || !add_product(*gemm)) return false;
     }
     return true;
   }
 
-  /// Whether nothing but its product writes results, and nothing but the upper recurrence's kernels
-  /// reads them.
+  bool add_product(const GemmLaunch& gemm) {
+    if (!gemm.accumulate) {
+      products_.push_back({gemm});
+      return true;
+    }
+    const auto found = std::ranges::find_if(products_, [&](const std::vector<GemmLaunch>& parts) {
+      const GemmLaunch& first = parts[0];
+      return first.out.buffer == gemm.out.buffer && first.out.column == gemm.out.column &&
+             first.n == gemm.n && first.blocks == gemm.blocks && first.repeats == gemm.repeats;
+    });
+    if (found == products_.end()) return false;
+    found->push_back(gemm);
+    return true;
+  }
+
+  /// Whether nothing but its products writes results, and nothing but the upper recurrence's
+  /// kernels reads them.
   bool is_exclusive() const {
-    return std::ranges::all_of(products_, [&](const GemmLaunch& gemm) {
-      const Buffer& out = plan_.buffers[gemm.out.buffer];
+    return std::ranges::all_of(products_, [&](const std::vector<GemmLaunch>& parts) {
+      const BufferId id = parts[0].out.buffer;
+      const Buffer& out = plan_.buffers[id];
+      // Who accumulates reads and writes.
       return out.role == Role::Temporary && out.extent == Extent::Chunk &&
-             touches_of(gemm.out.buffer) == 1 + loads_of(gemm.out.buffer);
+             touches_of(id) == 2 * std::ssize(parts) - 1 + loads_of(id);
     });
   }
 
@@ -334,8 +354,8 @@ class Joint {
 
   Plan& plan_;
   size_t lower_, upper_;
-  std::vector<Launch> ahead_;  // of what is between them
-  std::vector<GemmLaunch> products_;
+  std::vector<Launch> ahead_;                      // of what is between them
+  std::vector<std::vector<GemmLaunch>> products_;  // those that are added up together
 };
 
 // ---- Stacks ----

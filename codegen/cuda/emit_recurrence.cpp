@@ -8,9 +8,9 @@
 //    not need it, join all blocks' parts and go on.
 //
 // In its text, `first` is the side's first array, `at` where a slice lies in a step of the exchange
-// and `parts` where its parts of reductions do (codegen/cuda/emit_sides.cpp). `r` is the value of a
-// place that was stored last, `q` the one before it, `i` is the same at every step, `l` is loaded
-// for the next pass, `m` was for this one, `a` is of products, `v` computed.
+// and `parts_at` where its parts of reductions do (codegen/cuda/emit_sides.cpp). `r` is the value
+// of a place that was stored last, `q` the one before it, `i` is the same at every step, `l` is
+// loaded for the next pass, `m` was for this one, `a` is of products, `v` computed.
 #include "codegen/cuda/emit_recurrence.h"
 
 #include <algorithm>
@@ -710,7 +710,7 @@ class RecurrenceEmitter : TextWriter {
   std::string place_of_parts(const Level& level, std::string_view row,
                              std::string_view block) const {
     return fmt::format(
-        "reinterpret_cast<float2*>(exchange + {} + parts) + {} * {}u + {}u + {} * {}u",
+        "reinterpret_cast<float2*>(exchange + {} + parts_at) + {} * {}u + {}u + {} * {}u",
         step_of_exchange("t"), row, parts_of_row(), level.before, block, level.count);
   }
 

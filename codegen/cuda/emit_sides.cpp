@@ -55,7 +55,8 @@ class SidesEmitter : TextWriter {
 
  private:
   static std::vector<Place> places(const RecurrenceLayout& side, size_t first) {
-    std::vector<Place> result = {{"first", static_cast<int64_t>(first)}, {"parts", side.parts()}};
+    std::vector<Place> result = {{"first", static_cast<int64_t>(first)},
+                                 {"parts_at", side.parts()}};
     for (size_t i = 0; i < side.slices().size(); ++i) {
       result.push_back({fmt::format("at{}", i), side.slices()[i].offset});
     }

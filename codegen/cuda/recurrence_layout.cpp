@@ -151,7 +151,7 @@ void RecurrenceLayout::find_slices() {
         return slice.holds(touch.access, touch.count);
       });
     });
-    if (!touched) continue;
+    if (!touched || (slice.local && slice.side != side_)) continue;
     slices_.push_back(slice);
     whole_.push_back(stores_whole_words(slice));
   }

@@ -6,7 +6,8 @@ namespace rnnc {
 namespace {
 
 constexpr std::string_view kNames =
-    "simplify, fold, cse, dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, wavefront, "
+    "simplify, fold, cse, dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
+    "wavefront, "
     "reuse";
 
 TEST(PassSet, ReadsWhatIsWanted) {
