@@ -36,6 +36,7 @@ constexpr int64_t kBytesOfWord = 4;
 constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
 constexpr int64_t kMostRegisters = 255;  // of a thread
 constexpr int64_t kOtherRegisters = 52;  // addresses, counters, one element's arithmetic
+constexpr int64_t kStackRegisters = 8;   // places of arrays, that depend on the side
 constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
 constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
@@ -321,6 +322,7 @@ class TileProblem {
     }
     registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
+    if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
     shared_bytes_ = 2 * warps_ * rows_ * partial_sums * kBytesOfWord +
                     most_reductions * kBytesOfPart * rows_ + most_kept;
     if (exact) {
