@@ -1,11 +1,28 @@
 #include "ir/plan.h"
 
 #include "ir/alignment.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 
 bool is_resident(const Stage& stage) {
   return !stage.launches.empty() && std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+}
+
+int64_t stream_width(const RecurrenceTile& tile) {
+  constexpr int64_t kThreadsOfWarp = 32;
+  return all_blocks(tile) * tile.warps * kThreadsOfWarp * tile.streamed_words;
+}
+
+WeightRows weight_rows(const GemmLaunch& launch) {
+  const int64_t columns = launch.n * launch.blocks * launch.repeats;
+  if (launch.weight.stride == 0) return {columns, launch.k, launch.k};
+  return launch.transposed ? WeightRows{launch.k, launch.n, launch.weight.stride}
+                           : WeightRows{launch.n, launch.k, launch.weight.stride};
+}
+
+bool ends_in_zeros(const Buffer& buffer) {
+  return buffer.pad > 0 && buffer.placement == Placement::Resident;
 }
 
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {

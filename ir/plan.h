@@ -52,7 +52,7 @@ enum class Placement : uint8_t {
   Caller,     // a pointer of the call: input, param, output, initial or final state
   Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
   Resident,   // in the program's own memory, at `offset`; its address never changes. Of these only
-              // what Once stages write is kept between calls
+              // what Once stages write is kept between calls, and pads
 };
 
 enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temporary };
@@ -81,6 +81,10 @@ struct Buffer {
   int64_t offset = 0;
   uint32_t sweep = 0;  // Chunk: when its history moves
   uint32_t lag = 0;    // Chunk: of the stages that write it
+  /// Elements at the end of each row that belong to no value (of temporaries that are not
+  /// Invariant): no launch writes them. In resident memory they are zero always, so that products
+  /// may read on into them.
+  int64_t pad = 0;
 };
 
 /// Which elements of a buffer row (t, b) of a launch touches: those from `column` on, at step
@@ -90,7 +94,7 @@ struct Access {
   uint32_t delay = 0;  // Steps and Chunk buffers
   int64_t column = 0;  // elements from the start of the row
   int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once launch
-                       // walks over a matrix row by row
+                       // walks over a matrix row by row, and for weights whose rows are apart
 };
 
 /// One SSA value of a fused elementwise kernel.
@@ -135,6 +139,9 @@ struct ElementwiseLaunch {
 /// that for each repeat r of them with the same `left`: out's columns from r * blocks * n, the
 /// weight's elements from r * blocks * n * k. `left` and `weight` have the plan's storage type,
 /// `out` its compute type. Sums are in the compute type. Rows are as for elementwise launches.
+///
+/// Rows of the weight (of k elements, or of n when `transposed`) begin `weight.stride` elements
+/// apart; 0 where one begins behind the other. Only a weight of one block and repeat has a stride.
 struct GemmLaunch {
   Access left;
   Access weight;
@@ -199,8 +206,13 @@ struct RecurrenceTile {
   /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
   /// weight are never a block's together.
   std::vector<int64_t> units;
-  /// 32-bit words of weights that a thread keeps in registers; the others are in shared memory.
+  /// 32-bit words of weights that a thread keeps in registers…
   int64_t weight_registers = 0;
+  /// …and that it loads from memory each time, because they find no room; the others are in shared
+  /// memory.
+  int64_t streamed_words = 0;
+  /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
+  bool split = false;
   /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
   /// (ir/recurrence_sides.h).
   std::vector<size_t> sides = {0};
@@ -220,6 +232,8 @@ struct RecurrenceTile {
 /// row. What products read of the same launch, and their parts of reductions, the blocks hand to
 /// each other through `exchange` (ir/recurrence_exchange.h): a Chunk buffer of f32 without history
 /// that nothing else touches. At its first steps a product reads the history of its buffer instead.
+/// Weights that find no room on the chip the launch lays out in `stream`, an Invariant buffer of
+/// f32 that is its own as well, as its threads load them.
 ///
 /// A stack has several sides, recurrences with blocks and phases of their own, each at a step of
 /// its own. What one stores others neither store nor load; products of later sides may read it, and
@@ -228,6 +242,7 @@ struct RecurrenceLaunch {
   std::vector<FusedLaunch> phases;
   RecurrenceTile tile;
   BufferId exchange = kNoBuffer;
+  BufferId stream = kNoBuffer;
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
@@ -314,6 +329,19 @@ struct Plan {
 /// Whether the stage is a RecurrenceLaunch.
 bool is_resident(const Stage& stage);
 
+/// Of the weight, with the stride between them.
+struct WeightRows {
+  int64_t count = 0;
+  int64_t length = 0;
+  int64_t stride = 0;
+  /// Elements from the first to the last.
+  int64_t span() const { return (count - 1) * stride + length; }
+};
+WeightRows weight_rows(const GemmLaunch& launch);
+
+/// Whether rows have a pad that is zero always.
+bool ends_in_zeros(const Buffer& buffer);
+
 /// Bytes of workspace that T steps need.
 int64_t workspace_bytes(const Plan& plan, int64_t steps);
 
@@ -324,6 +352,9 @@ int64_t byte_size(const Plan& plan, const Buffer& buffer);
 /// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers"; of a stack "4
 /// sides of 2 x 16 blocks…".
 std::string to_string(const RecurrenceTile& tile);
+
+/// 32-bit words of a recurrence's `stream`.
+int64_t stream_width(const RecurrenceTile& tile);
 
 /// The plan as text, for `rnnc emit --as plan` and tests.
 std::string to_string(const Plan& plan);

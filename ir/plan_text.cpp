@@ -128,6 +128,7 @@ class Printer {
   void print_buffer(BufferId id) {
     const Buffer& buffer = plan_.buffers[id];
     std::string rest;
+    if (buffer.pad > 0) rest += fmt::format(", the last {} a pad", buffer.pad);
     if (buffer.history > 0) rest += fmt::format(", history {}", buffer.history);
     if (buffer.sweep > 0) rest += fmt::format(", sweep {}", buffer.sweep);
     if (buffer.lag > 0) rest += fmt::format(", lag {}", buffer.lag);
@@ -225,9 +226,9 @@ class Printer {
     return fmt::format(
         "gemm {} {} {} @ {}{}, n {}, k {}{}{}{}", access_text(launch.out, columns),
         launch.accumulate ? "+=" : "=", access_text(launch.left, launch.k * launch.blocks),
-        access_text(launch.weight, columns * launch.k), launch.transposed ? "" : "^T", launch.n,
-        launch.k, count_text(launch.blocks, "blocks"), count_text(launch.repeats, "repeats"),
-        rows_text(launch.once_rows));
+        access_text(launch.weight, weight_rows(launch).span()), launch.transposed ? "" : "^T",
+        launch.n, launch.k, count_text(launch.blocks, "blocks"),
+        count_text(launch.repeats, "repeats"), rows_text(launch.once_rows));
   }
 
   static std::string count_text(int64_t count, std::string_view what) {
@@ -295,7 +296,7 @@ class Printer {
     const Buffer& buffer = plan_.buffers[access.buffer];
     std::string part;
     if (access.delay > 0) part = fmt::format("t-{}", access.delay);
-    if (access.column != 0 || count != buffer.width) {
+    if (access.column != 0 || count != buffer.width - buffer.pad) {
       part +=
           fmt::format("{}{}:{}", part.empty() ? "" : ", ", access.column, access.column + count);
     }
@@ -320,10 +321,13 @@ std::string to_string(const RecurrenceTile& tile) {
     const auto of_side = std::span(tile.units).subspan(begin, end - begin);
     units.insert(fmt::format("{}", fmt::join(of_side, " and ")));
   }
-  return fmt::format(
+  std::string text = fmt::format(
       "{}{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers",
       sides == 1 ? "" : fmt::format("{} sides of ", sides), tile.groups, tile.blocks, tile.warps,
       tile.rows, fmt::join(units, " or "), tile.weight_registers);
+  if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
+  if (tile.split) text += ", split products";
+  return text;
 }
 
 std::string to_string(const Plan& plan) {

@@ -24,7 +24,9 @@ void add(const Plan& plan, const ElementwiseLaunch& launch, std::vector<Touch>& 
 void add(const Plan&, const GemmLaunch& launch, std::vector<Touch>& result) {
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
   result.push_back({launch.left, launch.k * launch.blocks, false});
-  result.push_back({launch.weight, columns * launch.k, false});
+  Access weight = launch.weight;
+  weight.stride = 0;
+  result.push_back({weight, weight_rows(launch).span(), false});
   if (launch.accumulate) result.push_back({launch.out, columns, false});
   result.push_back({launch.out, columns, true});
 }
@@ -74,6 +76,9 @@ std::vector<Touch> in_order(const Plan& plan, const RecurrenceLaunch& launch) {
   if (launch.exchange != kNoBuffer) {
     const int64_t width = plan.buffers[launch.exchange].width;
     result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
+  }
+  if (launch.stream != kNoBuffer) {
+    result.push_back({{.buffer = launch.stream}, plan.buffers[launch.stream].width, true});
   }
   return result;
 }

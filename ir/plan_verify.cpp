@@ -95,6 +95,13 @@ class Verifier {
         return fail("buffer {}: there is no sweep {}", buffer.name, buffer.sweep);
       }
       if (buffer.width < 1) return fail("buffer {}: rows of {}", buffer.name, buffer.width);
+      if (buffer.pad < 0 || buffer.pad >= buffer.width) {
+        return fail("buffer {}: rows of {} with a pad of {}", buffer.name, buffer.width,
+                    buffer.pad);
+      }
+      if (buffer.pad > 0 && (caller || buffer.extent == Extent::Invariant)) {
+        return fail("buffer {}: only rows of temporaries have a pad", buffer.name);
+      }
     }
     return {};
   }
@@ -254,9 +261,7 @@ class Verifier {
     if (where == Where::State) return fail("a product of states alone");
     const int64_t columns = launch.n * launch.blocks * launch.repeats;
     const TypedTouch left{launch.left, launch.k * launch.blocks, plan_.dtype, false};
-    if (Status status = check_weight(launch.weight, columns * launch.k, where); !status) {
-      return status;
-    }
+    if (Status status = check_weight(launch, where); !status) return status;
     std::vector<TypedTouch> touches = {left,
                                        {launch.out, columns, compute_type(plan_.dtype), true}};
     if (launch.accumulate) {
@@ -264,6 +269,21 @@ class Verifier {
       touches.back().write = false;
     }
     return check_touches(touches, launch.once_rows, where);
+  }
+
+  /// Of rows that are apart, what is between them need not be there.
+  Status check_weight(const GemmLaunch& launch, Where where) {
+    const WeightRows rows = weight_rows(launch);
+    if (launch.weight.stride == 0) return check_weight(launch.weight, rows.span(), where);
+    if (launch.blocks * launch.repeats > 1) return fail("rows of several weights are apart");
+    if (rows.stride < rows.length) return fail("rows of the weight overlap");
+    Access row = launch.weight;
+    row.stride = 0;
+    for (int64_t i = 0; i < rows.count; ++i) {
+      if (Status status = check_weight(row, rows.length, where); !status) return status;
+      row.column += rows.stride;
+    }
+    return {};
   }
 
   /// Its rows are those of the whole launch: none of it moves along with the rows.
@@ -435,8 +455,12 @@ class Verifier {
     if (touch.dtype != buffer.dtype) {
       return fail("{} is {}, not {}", buffer.name, to_string(buffer.dtype), to_string(touch.dtype));
     }
-    if (access.column < 0 || access.column + span(touch, once_rows) > buffer.width) {
+    const int64_t end = access.column + span(touch, once_rows);
+    if (access.column < 0 || end > buffer.width) {
       return fail("columns from {} are outside {}", access.column, buffer.name);
+    }
+    if (end > buffer.width - buffer.pad && (touch.write || !ends_in_zeros(buffer))) {
+      return fail("the pad of {} is {}", buffer.name, touch.write ? "written" : "read");
     }
     if (!extent_fits(buffer.extent, where)) {
       return fail("{} has no rows of this kind", buffer.name);
@@ -494,7 +518,8 @@ class Verifier {
     const Buffer& buffer = plan_.buffers[touch.access.buffer];
     if (buffer.placement == Placement::Caller) return {};
     TypedTouch whole = touch;
-    whole.count = span(touch, once_rows);
+    whole.count = std::min(span(touch, once_rows), buffer.width - buffer.pad - touch.access.column);
+    if (whole.count < 1) return fail("only the pad of {} is read", buffer.name);
     const int64_t delay =
         buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
     for (int64_t before = 1; before <= delay; ++before) {
@@ -577,7 +602,8 @@ class Verifier {
   Status check_complete(size_t id) const {
     const auto found = written_[id].find(0);
     const Buffer& buffer = plan_.buffers[id];
-    if (found != written_[id].end() && found->second.contain(0, buffer.width)) return {};
+    const int64_t width = buffer.width - buffer.pad;
+    if (found != written_[id].end() && found->second.contain(0, width)) return {};
     return fail("{} is never written", buffer.name);
   }
 

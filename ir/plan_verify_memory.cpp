@@ -1,8 +1,8 @@
 // 1. Every buffer of the workspace or of resident memory is aligned and inside its piece of memory.
 // 2. Find where each is touched: by Once stages, and in which lags of which sweeps.
 // 3. Of two that share memory:
-//    a. Neither may live on between waves while the other is touched: a history, a carry, what Once
-//       stages left for others, what is kept for a later sweep.
+//    a. None has a pad of zeros. Neither may live on between waves while the other is touched: a
+//       history, a carry, what Once stages left for others, what is kept for a later sweep.
 //    b. All launches of one sweep that touch either are of one lag, and so in order.
 //    c. A launch that writes one touches the other only to write in place: element by element, each
 //       load before the store.
@@ -127,6 +127,10 @@ class MemoryVerifier {
     const Uses& second = uses_[b];
     const std::string& name = plan_.buffers[a].name;
     const std::string& other = plan_.buffers[b].name;
+    for (const BufferId id : {a, b}) {
+      if (!ends_in_zeros(plan_.buffers[id])) continue;
+      return fail("buffer {} overlaps {}, and the pad of one must stay zero", name, other);
+    }
     if (first.always || second.always) {
       return fail("buffer {} overlaps {}, which outlives the call", name, other);
     }

@@ -26,6 +26,7 @@ class RecurrenceVerifier {
   Status run() {
     if (Status status = check_tile(); !status) return status;
     if (Status status = check_exchange(); !status) return status;
+    if (Status status = check_stream(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) find_stores(i);
     for (size_t i = 0; i < launch_.phases.size(); ++i) {
       for (const FusedLaunch::Product& product : launch_.phases[i].products) {
@@ -60,8 +61,11 @@ class RecurrenceVerifier {
       return fail("{} phases, units of {}", launch_.phases.size(), tile.units.size());
     }
     if (tile.groups < 1 || tile.groups > plan_.batch || tile.warps < 1 || tile.rows < 1 ||
-        tile.weight_registers < 0) {
+        tile.weight_registers < 0 || tile.streamed_words < 0) {
       return fail("a tile of nothing");
+    }
+    if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
+      return fail("only f32 products are split");
     }
     if (tile.sides.empty() || tile.sides.front() != 0 ||
         tile.sides.back() >= launch_.phases.size() ||
@@ -111,10 +115,33 @@ class RecurrenceVerifier {
           return fail("{} reduces one value per row", kernel.name);
         }
       }
-      for (const Touch& touch : touches(plan_, phase)) {
-        if (touch.access.buffer == launch_.exchange) {
-          return fail("{} is for what blocks exchange alone", exchange.name);
-        }
+      if (is_touched(phase, launch_.exchange)) {
+        return fail("{} is for what blocks exchange alone", exchange.name);
+      }
+    }
+    return {};
+  }
+
+  bool is_touched(const FusedLaunch& phase, BufferId id) const {
+    return std::ranges::any_of(touches(plan_, phase),
+                               [id](const Touch& touch) { return touch.access.buffer == id; });
+  }
+
+  Status check_stream() const {
+    const int64_t width = stream_width(launch_.tile);
+    if (width == 0) {
+      if (launch_.stream == kNoBuffer) return {};
+      return fail("a stream of no weights");
+    }
+    if (launch_.stream >= plan_.buffers.size()) return fail("no place for weights off the chip");
+    const Buffer& stream = plan_.buffers[launch_.stream];
+    if (stream.extent != Extent::Invariant || stream.dtype != DType::f32 ||
+        stream.placement == Placement::Caller || stream.width != width) {
+      return fail("{} cannot hold {} words of weights", stream.name, width);
+    }
+    for (const FusedLaunch& phase : launch_.phases) {
+      if (is_touched(phase, launch_.stream)) {
+        return fail("{} is for weights off the chip alone", stream.name);
       }
     }
     return {};

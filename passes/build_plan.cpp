@@ -4,8 +4,9 @@
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
 //    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
 //    (passes/stack.h), if that is faster still.
-// 4. Choose the chunk by what the plan would cost.
-// 5. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
+// 4. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h).
+// 5. Choose the chunk by what the plan would cost.
+// 6. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
 #include "passes/build_plan.h"
 
@@ -16,6 +17,7 @@
 #include "passes/launches.h"
 #include "passes/layout.h"
 #include "passes/memory.h"
+#include "passes/padding.h"
 #include "passes/pipeline.h"
 #include "passes/resident.h"
 #include "passes/schedule.h"
@@ -81,14 +83,23 @@ double seconds(Plan plan, const PlanOptions& options) {
   return cost_of(plan, options.max_steps, options.machine).seconds;
 }
 
+TileChoice tile_choice(const PlanOptions& options) {
+  return {.rank = options.tile_rank,
+          .spare_registers = options.spare_registers,
+          .split = options.passes.has(Pass::Split)};
+}
+
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
 bool make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
-  const bool changed = run_resident(plan, options.machine, {.rank = options.tile_rank});
+  const bool padded = options.passes.has(Pass::Pad);
+  TileChoice choice = tile_choice(options);
+  const bool changed = run_resident(plan, options.machine, choice, padded);
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
-  run_resident(shared, options.machine, {.rank = options.tile_rank, .beside = beside});
+  choice.beside = beside;
+  run_resident(shared, options.machine, choice, padded);
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;
@@ -96,7 +107,7 @@ bool make_resident(Plan& plan, const PlanOptions& options) {
 
 bool make_stacks(Plan& plan, const PlanOptions& options) {
   Plan stacked = plan;
-  if (!run_stack(stacked, options.machine, options.tile_rank)) return false;
+  if (!run_stack(stacked, options.machine, tile_choice(options))) return false;
   if (seconds(stacked, options) >= seconds(plan, options)) return false;
   plan = std::move(stacked);
   return true;
@@ -130,6 +141,10 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   }
   if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
     run("stack", [&] { return make_stacks(plan, options); });
+  }
+  if (passes.has(Pass::Pad)) {
+    run("pad",
+        [&] { return run_padding(plan, options.machine, {.max_steps = options.max_steps}); });
   }
   run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
   if (passes.has(Pass::Wavefront)) {

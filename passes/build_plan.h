@@ -21,7 +21,8 @@ struct PlanOptions {
   bool tf32 = false;     // f32: products may round their operands to TF32
   PassSet passes = PassSet::all();
   Machine machine = {};
-  int64_t tile_rank = 0;  // of resident recurrences: passes/recurrence_tiles.h
+  int64_t tile_rank = 0;        // of resident recurrences: passes/recurrence_tiles.h
+  int64_t spare_registers = 0;  // likewise
   PassObserver observer = {};
 };
 

@@ -4,7 +4,7 @@
 //    may be at different ones.
 // 2. A buffer lives from its first use to its last, but through whole sections if something of it
 //    is left from wave to wave: a history, a carry, a sequence; or if several sections use it. What
-//    Once stages leave for others lives always.
+//    Once stages leave for others lives always, and what has a pad of zeros.
 // 3. Where a launch may write one buffer in place of another, the two become one lifetime.
 #include "passes/lifetimes.h"
 
@@ -112,7 +112,7 @@ class LifetimeFinder {
     lifetime.bytes = aligned_size(plan_, plan_.buffers[id]);
     lifetime.section = *uses.sections.begin();
     const bool several = uses.sections.size() > 1;
-    if (several && uses.sections.contains(0)) {
+    if ((several && uses.sections.contains(0)) || ends_in_zeros(plan_.buffers[id])) {
       lifetime.begin = 0;
       lifetime.end = now_;
     } else if (several || uses.kept) {

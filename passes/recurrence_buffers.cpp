@@ -25,7 +25,10 @@ void remove_unused_temporaries(Plan& plan) {
       for (Launch& launch : stage.launches) {
         for_each_access(launch, visit_access);
         auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence != nullptr && recurrence->exchange != kNoBuffer) visit(recurrence->exchange);
+        if (recurrence == nullptr) continue;
+        for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {
+          if (*id != kNoBuffer) visit(*id);
+        }
       }
     }
     for (StatePlan& state : plan.states) {

@@ -41,10 +41,14 @@ constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
 constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 64;
-constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
-constexpr int64_t kValuesInWaiting = 24;   // of an element, for a reduction
-constexpr int64_t kReducing = 8;           // registers that reductions take besides
-constexpr int64_t kBytesOfPart = 8;        // of a reduction
+constexpr int64_t kStreamRegisters = 56;  // weights on their way from memory
+constexpr int64_t kLeftWords = 64;        // of a product's left operand, at once
+constexpr int64_t kLeftWordsOfStream = 32;
+constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
+constexpr int64_t kMostReducedUnits = 32;   // lanes of a warp
+constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
+constexpr int64_t kReducing = 8;            // registers that reductions take besides
+constexpr int64_t kBytesOfPart = 8;         // of a reduction
 
 // ---- The model of time ----
 
@@ -56,6 +60,8 @@ constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
+constexpr double kSplitShare = 0.8;           // of the rate of TF32 products that parts are
+constexpr double kSplitSeconds = 1.3e-11;     // of a unit, to split a word of weights
 constexpr double kTicks = 1e15;               // of a second: time is counted in whole ones
 
 int64_t ticks(double seconds) {
@@ -79,7 +85,7 @@ struct ProductShape {
   bool early = false;      // that is, another side of it, which is ahead
   bool stays = false;      // that is, in a block that has whole segments
   bool first = false;      // of those with this `left`
-  bool added = false;      // to the sums of another, in registers
+  bool added = false;      // to the sums of another, in registers of tensor cores
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };
 
@@ -117,7 +123,16 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
       if (argument.written || argument.product) continue;
       const BufferId buffer = launch.accesses[i].buffer;
       const bool is_fixed = plan.buffers[buffer].extent == Extent::Invariant;
-      ++(is_fixed ? phase.fixed : is_written(plan, phases, buffer) ? phase.kept : phase.loaded);
+      if (is_fixed) {
+        ++phase.fixed;
+      } else if (is_written(plan, phases, buffer)) {
+        // Of what an earlier phase writes, the step before it is another value.
+        const bool before = launch.accesses[i].delay > 0 &&
+                            is_written(plan, phases.first(shapes.size() - 1), buffer);
+        phase.kept += before ? 2 : 1;
+      } else {
+        ++phase.loaded;
+      }
     }
     phase.reductions =
         std::ranges::count(kernel.body, Instruction::Kind::Reduce, &Instruction::kind);
@@ -141,7 +156,7 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
            .early = exchanged && !own,
            .stays = exchanged && stays_in_block(plan, phases, sides, shapes.size() - 1, product),
            .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second,
-           .added = common[index] != index && engine_of(plan) != Engine::Exact});
+           .added = common[index] != index});
     }
   }
   return shapes;
@@ -177,19 +192,23 @@ std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
 
 class TileProblem {
  public:
-  /// For `units` units of the machine. `sides`: as in RecurrenceTile.
-  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases,
-              const std::vector<size_t>& sides, const Machine& machine, int64_t units)
+  /// For `units` units of the machine.
+  TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
+              int64_t units, const TileChoice& choice)
       : machine_(machine),
-        sides_(sides),
+        sides_(choice.sides),
         machine_units_(units),
+        spare_registers_(choice.spare_registers),
         engine_(engine_of(plan)),
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
-        phases_(shapes_of(plan, phases, sides)),
-        unlike_(unlike_sides(phases_, sides)),
+        phases_(shapes_of(plan, phases, sides_)),
+        unlike_(unlike_sides(phases_, sides_)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
-        rows_(problem_.variable("rows", powers_of_two(8, engine_ == Engine::Exact ? 8 : 32))),
+        rows_(problem_.variable("rows", powers_of_two(8, 32))),
+        splits_(problem_.variable("splits", may(choice.split && engine_ == Engine::Exact))),
+        streams_(problem_.variable("streams", may(sides_.size() == 1))),
+        exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
         group_rows_(ceil_div(plan.batch, groups_)),
         passes_(ceil_div(group_rows_, rows_)) {
@@ -215,7 +234,14 @@ class TileProblem {
     for (const IntegerVariable units : units_) tile.units.push_back(best[units]);
     tile.weight_registers = best.value(weight_registers_);
     tile.sides = sides_;
+    tile.streamed_words = best.value(streamed_words_);
+    tile.split = best[splits_] != 0;
     return tile;
+  }
+
+  /// What a tile with fewer weights in registers than there could be leaves.
+  int64_t spare_registers(const RecurrenceTile& tile) const {
+    return solution_of(tile).value(weight_registers_) - tile.weight_registers;
   }
 
   TileNeeds needs(const RecurrenceTile& tile) const {
@@ -236,6 +262,8 @@ class TileProblem {
   }
 
  private:
+  static Choices may(bool allowed) { return range(0, allowed ? 1 : 0); }
+
   /// Phases of one length have them together.
   void add_units() {
     std::map<int64_t, IntegerVariable> of_length;
@@ -246,14 +274,24 @@ class TileProblem {
         const bool reduces = std::ranges::any_of(phases_, [&](const PhaseShape& other) {
           return other.length == phase.length && other.reductions > 0;
         });
-        const auto most = std::min(reduces ? kMostReducedUnits : kMostUnits,
-                                   static_cast<int64_t>(std::bit_ceil(length)));
-        units->second =
-            problem_.variable(fmt::format("units of {}", length), powers_of_two(1, most));
+        units->second = problem_.variable(fmt::format("units of {}", length),
+                                          unit_counts(phase.length, reduces));
       }
       units_.push_back(units->second);
       blocks_ = max(blocks_, blocks_of(units_.size() - 1));
     }
+  }
+
+  /// Lanes of a warp reduce the units of a row in pairs. Other units are even, for threads that
+  /// have two each.
+  static Choices unit_counts(int64_t length, bool reduces) {
+    const auto all = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
+    if (reduces) return powers_of_two(1, std::min(kMostReducedUnits, all));
+    std::vector<int64_t> counts = {1};
+    for (int64_t units = 2; units <= std::min(kMostUnits, all); units += units < 32 ? 2 : 8) {
+      counts.push_back(units);
+    }
+    return one_of(std::move(counts));
   }
 
   IntegerExpression blocks_of(size_t i) const {
@@ -278,7 +316,6 @@ class TileProblem {
   }
 
   void add_memory() {
-    const bool exact = engine_ == Engine::Exact;
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
     IntegerExpression sums = 0;          // registers of a product's results
     IntegerExpression left = 0;          // and of what it reads
@@ -290,18 +327,22 @@ class TileProblem {
     IntegerExpression most_pieces = 0;
     IntegerExpression kept = 0;  // bytes that a block hands to itself
     IntegerExpression most_kept = 0;
+    IntegerExpression carries = 0;  // and that its threads carry
+    IntegerExpression most_carries = 0;
     int64_t most_reductions = 0;
     for (size_t i = 0; i < phases_.size(); ++i) {
       if (!unlike_[i]) continue;
-      if (opens_side(i)) words = values = kept = 0;
+      if (opens_side(i)) words = values = kept = carries = 0;
       IntegerExpression columns = 0;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
         words = words + kWordsOfTile * across * along;
-        sums = max(sums, exact ? 2 * kRowsAdded * across : 4 * across * row_tiles);
-        left = max(left, min(4 * row_tiles * along, 64));
-        if (!product.added) columns = columns + kGatesOfTile * across + kPadding;
+        const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
+        sums = max(sums, across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums));
+        left = max(left, min(4 * row_tiles * along, left_words()) + splits_ * (8 * row_tiles));
+        const IntegerExpression stored = product.added ? exact_ : 1;
+        columns = columns + stored * (kGatesOfTile * across + kPadding);
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
           const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
@@ -312,41 +353,59 @@ class TileProblem {
       partial_sums = max(partial_sums, columns);
       most_reductions = std::max(most_reductions, phases_[i].reductions);
       const IntegerExpression span = min(units_[i], kMostSpan);
-      const IntegerExpression elements = span * ceil_div(units_[i] * rows_, span * threads_);
+      // Of as many rows as threads are enough for.
+      const IntegerExpression at_once = ceil_div(span * threads_ - units_[i] + 1, units_[i]);
+      const IntegerExpression elements = span * ceil_div(rows_, at_once);
       const IntegerExpression loaded = 2 * phases_[i].loaded;
-      values = values + phases_[i].fixed * span + (phases_[i].kept * passes_ + loaded) * elements;
+      const IntegerExpression carried = phases_[i].kept * passes_ * elements;
+      const IntegerExpression alike = min(max(passes_ - kMostUnrolledPasses, 0), 1);
+      carries = carries + alike * carried * (threads_ * kBytesOfWord);
+      values = values + phases_[i].fixed * span + (1 - alike) * carried + loaded * elements;
       if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
       weight_words_ = max(weight_words_, words);
       most_values = max(most_values, values);
       most_kept = max(most_kept, kept);
+      most_carries = max(most_carries, carries);
     }
     registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
     if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
-    shared_bytes_ = 2 * warps_ * rows_ * partial_sums * kBytesOfWord +
-                    most_reductions * kBytesOfPart * rows_ + most_kept;
-    if (exact) {
-      shared_bytes_ = shared_bytes_ + warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
-    }
+    const IntegerExpression sum_rows = 2 * ceil_div(min(rows_, group_rows_), 2);
+    shared_bytes_ = 2 * warps_ * sum_rows * partial_sums * kBytesOfWord +
+                    most_reductions * kBytesOfPart * rows_ + most_kept + most_carries +
+                    exact_ * warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
     // As many whole tiles as there is room for.
+    registers_ = registers_ + kStreamRegisters * IntegerExpression(streams_);
     const IntegerExpression free = max(most_registers() - registers_, 0);
     const IntegerExpression room = kWordsOfTile * ceil_div(free - (kWordsOfTile - 1), kWordsOfTile);
     const IntegerExpression bytes = threads_ * kBytesOfWord;  // of a word of each thread
+    const IntegerExpression tile_bytes = kWordsOfTile * bytes;
+    const IntegerExpression shared = max(machine_.shared_bytes - shared_bytes_, 0);
+    const IntegerExpression room_shared =
+        kWordsOfTile * ceil_div(shared - tile_bytes + 1, tile_bytes);
     weight_registers_ = min(weight_words_, room);
-    weights_in_shared_ = (weight_words_ - weight_registers_) * bytes;
+    const IntegerExpression others = weight_words_ - weight_registers_;
+    streamed_words_ = streams_ * max(others - room_shared, 0);
+    weights_in_shared_ = (others - streamed_words_) * bytes;
     weight_bytes_ = weight_words_ * bytes;
-    room_for_weights_ = room * bytes + machine_.shared_bytes - shared_bytes_;
+    streamed_bytes_ = streamed_words_ * bytes;
+    room_for_weights_ = room * bytes + machine_.shared_bytes - shared_bytes_ + streamed_bytes_;
+  }
+
+  IntegerExpression left_words() const {
+    return kLeftWords - (kLeftWords - kLeftWordsOfStream) * IntegerExpression(streams_);
   }
 
   IntegerExpression most_registers() const {
-    return min(kMostRegisters, ceil_div(machine_.registers - threads_ + 1, threads_));
+    return min(kMostRegisters, ceil_div(machine_.registers - threads_ + 1, threads_)) -
+           spare_registers_;
   }
 
   void add_time() {
     const double unit = machine_.units;
     const int64_t read = ticks(unit / machine_.cache_bandwidth);  // of a byte
     const int64_t shared = ticks(1 / kSharedBandwidth);           // likewise
-    const int64_t multiply = ticks(2 * unit / product_rate());    // and add
+    const IntegerExpression multiply = multiply_ticks();          // and add
     const int64_t least = ticks(machine_.exchange_seconds * kLeastExchange);
     const int64_t peer = ticks(machine_.exchange_seconds * (1 - kLeastExchange) / unit);
     IntegerExpression time = 0;     // of a side
@@ -365,7 +424,7 @@ class TileProblem {
         if (waits) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
         exchanged = exchanged || waits;
         stays = stays && (product.stays || !waits);
-        const IntegerExpression rows = engine_ == Engine::Exact ? group_rows_ : passes_ * rows_;
+        const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
         const IntegerExpression work = group_rows_ * (product.k_bytes * read) +
                                        row_tiles * pieces(product) * ticks(kPieceSeconds) +
@@ -379,9 +438,9 @@ class TileProblem {
         } else {
           time = time + work;
         }
-        if (product.added) continue;
-        time = time + passes_ * warps_ * ticks(kWarpSeconds) +
-               group_rows_ * gates * warps_ * (8 * shared);
+        const IntegerExpression stored = product.added ? exact_ : 1;
+        time = time + stored * (passes_ * warps_ * ticks(kWarpSeconds) +
+                                group_rows_ * gates * warps_ * (8 * shared));
       }
       time = time + passes_ * ticks(kElementwiseSeconds);
       IntegerExpression wait = 0;
@@ -397,24 +456,39 @@ class TileProblem {
       }
       time_ = max(time_, time - in_turn);
     }
-    time_ = time_ + passes_ * weights_in_shared_ * shared;
+    // Exact products take two rows at a time, and weights as often.
+    const IntegerExpression pairs = ceil_div(min(rows_, group_rows_), kRowsAdded);
+    const IntegerExpression times = passes_ * (1 - exact_ + exact_ * pairs);
+    time_ = time_ + passes_ * weights_in_shared_ * shared + times * streamed_bytes_ * read;
+    if (engine_ == Engine::Exact) {
+      time_ = time_ + splits_ * passes_ * weight_words_ * threads_ * ticks(kSplitSeconds);
+    }
   }
 
-  double product_rate() const {
+  /// Of a multiplication and an addition, on one unit.
+  IntegerExpression multiply_ticks() const {
+    const auto at = [&](double flops) { return ticks(2.0 * machine_.units / flops); };
     switch (engine_) {
       case Engine::Exact:
-        return machine_.exact_flops * kExactShare;
+        return exact_ * at(machine_.exact_flops * kExactShare) +
+               (1 - exact_) * at(machine_.tf32_flops * kSplitShare / 3);
       case Engine::Tf32:
-        return machine_.tf32_flops * kTensorShare;
+        return at(machine_.tf32_flops * kTensorShare);
       case Engine::Half:
         break;
     }
-    return machine_.tensor_flops * kTensorShare;
+    return at(machine_.tensor_flops * kTensorShare);
   }
 
   void require() {
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
+    if (engine_ == Engine::Exact) {
+      problem_.require(exact_ * rows_ <= kRowsOfTile);
+      // Two rows at a time take no weights on their way.
+      problem_.require(exact_ * streams_ * group_rows_ <= kRowsAdded);
+    }
+    problem_.require(streams_ <= streamed_words_);
     problem_.require(
         std::ssize(sides_) * blocks_ * groups_ <= machine_units_,
         fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
@@ -427,11 +501,16 @@ class TileProblem {
     problem_.require(weight_bytes_ <= room_for_weights_,
                      "it needs {value:KB} KB of weights on each unit, which has room for "
                      "{limit:KB}");
+    problem_.require(blocks_ * groups_ * streamed_bytes_ <= machine_.cache_bytes,
+                     "at every step it needs {value:KB} KB of weights from the cache of all units, "
+                     "which has {limit:KB}");
   }
 
   Solution solution_of(const RecurrenceTile& tile) const {
     Solution solution;
-    solution.values.resize(3 + units_.size());
+    solution.values.resize(5 + units_.size());
+    solution.values[splits_.index] = tile.split ? 1 : 0;
+    solution.values[streams_.index] = tile.streamed_words > 0 ? 1 : 0;
     solution.values[groups_.index] = tile.groups;
     solution.values[warps_.index] = tile.warps;
     solution.values[rows_.index] = tile.rows;
@@ -442,12 +521,15 @@ class TileProblem {
   const Machine& machine_;
   std::vector<size_t> sides_;
   int64_t machine_units_;
+  int64_t spare_registers_;
   Engine engine_;
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
   std::vector<bool> unlike_;  // by phase
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, rows_;
+  IntegerVariable splits_, streams_;    // 0 or 1
+  IntegerExpression exact_;             // likewise
   std::vector<IntegerVariable> units_;  // per phase
   IntegerExpression threads_;           // of a block
   IntegerExpression group_rows_, passes_;
@@ -456,11 +538,23 @@ class TileProblem {
   IntegerExpression shared_bytes_ = 0;
   IntegerExpression weight_words_ = 0;  // of a thread
   IntegerExpression weight_registers_ = 0;
-  IntegerExpression weight_bytes_ = 0;       // of a block
+  IntegerExpression streamed_words_ = 0;
+  IntegerExpression weight_bytes_ = 0;       // of a block…
+  IntegerExpression streamed_bytes_ = 0;     // …of which come from memory
   IntegerExpression weights_in_shared_ = 0;  // bytes
   IntegerExpression room_for_weights_ = 0;   // bytes
   IntegerExpression time_ = 0;               // of a step, in ticks
 };
+
+/// The problem that has the launch's tile among its solutions.
+TileProblem problem_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
+  TileChoice choice = {.sides = launch.tile.sides};
+  const TileProblem problem(plan, launch.phases, machine, machine.units, choice);
+  const int64_t spare = problem.spare_registers(launch.tile);
+  if (spare == 0) return problem;
+  choice.spare_registers = spare;
+  return {plan, launch.phases, machine, machine.units, choice};
+}
 
 }  // namespace
 
@@ -468,17 +562,15 @@ Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const 
                                               const Machine& machine, TileChoice choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
   const int64_t units = std::max<int64_t>(1, machine.units / choice.beside);
-  return TileProblem(plan, phases, choice.sides, machine, units).solve(choice.rank);
+  return TileProblem(plan, phases, machine, units, choice).solve(choice.rank);
 }
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, launch.tile.sides, machine, machine.units)
-      .needs(launch.tile);
+  return problem_of(plan, launch, machine).needs(launch.tile);
 }
 
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  return TileProblem(plan, launch.phases, launch.tile.sides, machine, machine.units)
-      .time(launch.tile);
+  return problem_of(plan, launch, machine).time(launch.tile);
 }
 
 }  // namespace rnnc

@@ -21,6 +21,11 @@ struct TileChoice {
   int64_t rank = 0;
   /// Recurrences that share the machine's units equally.
   int64_t beside = 1;
+  /// Registers of a thread that are left free: what the compiler needs besides what is known of the
+  /// kernel is not known.
+  int64_t spare_registers = 0;
+  /// Whether f32 products may be split into parts for tensor cores.
+  bool split = true;
   /// Of the launch, as RecurrenceTile has them: they share these units in turn.
   std::vector<size_t> sides = {0};
 };

@@ -25,14 +25,18 @@ namespace {
 
 /// A recurrence that looks so many times as slow as its launches would be is slower: on an H200
 /// these took about 4 times what their model says, and resident recurrences what theirs does. (But
-/// launches of products whose rows are not aligned take up to 50 times as long.)
-constexpr double kMuchSlower = 4;
+/// launches of products whose rows are not aligned, and will not be, take up to 50 times as long.)
+constexpr double kMuchSlower = 400;
 constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, TileChoice choice, size_t stage)
-      : plan_(plan), machine_(machine), choice_(choice), stage_(plan.stages[stage]) {}
+  Resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded, size_t stage)
+      : plan_(plan),
+        machine_(machine),
+        choice_(choice),
+        padded_(padded),
+        stage_(plan.stages[stage]) {}
 
   Status run() {
     RecurrenceLaunch recurrence;
@@ -49,6 +53,7 @@ class Resident {
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
     add_exchange(plan_, recurrence);
+    add_stream(recurrence);
     const double step = time_of(plan_, recurrence, machine_).step;
     if (step > kMuchSlower * launches && has_aligned_products(recurrence)) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
@@ -79,14 +84,23 @@ class Resident {
     const auto size = static_cast<int64_t>(size_of(plan_.dtype));
     return std::ranges::all_of(recurrence.phases, [&](const FusedLaunch& phase) {
       return std::ranges::all_of(phase.products, [&](const FusedLaunch::Product& product) {
-        return product.k * size % kAlignedBytes == 0;
+        return product.k * size % kAlignedBytes == 0 || (padded_ && product.blocks == 1);
       });
     });
+  }
+
+  void add_stream(RecurrenceLaunch& recurrence) {
+    const int64_t width = stream_width(recurrence.tile);
+    if (width == 0) return;
+    recurrence.stream = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back(
+        {.name = "stream", .dtype = DType::f32, .extent = Extent::Invariant, .width = width});
   }
 
   Plan& plan_;
   const Machine& machine_;
   TileChoice choice_;
+  bool padded_;
   Stage& stage_;
 };
 
@@ -97,13 +111,13 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine, TileChoice choice) {
+bool run_resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
     Plan trial = plan;
-    if (Status status = Resident(trial, machine, choice, i).run(); !status) {
+    if (Status status = Resident(trial, machine, choice, padded, i).run(); !status) {
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }

@@ -19,7 +19,6 @@
 #include "ir/plan_verify_parts.h"
 #include "passes/kernel_builder.h"
 #include "passes/recurrence_buffers.h"
-#include "passes/recurrence_tiles.h"
 
 namespace rnnc {
 namespace {
@@ -277,7 +276,8 @@ class Joint {
         continue;
       }
       const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || gemm->transposed || !add_product(*gemm)) return false;
+      if (gemm == nullptr || gemm->transposed || gemm->weight.stride != 0 || !add_product(*gemm))
+        return false;
     }
     return true;
   }
@@ -391,14 +391,15 @@ std::vector<Stack> stacks_from(const Plan& plan, size_t stage) {
 }
 
 /// Chooses the tile.
-Status finish(Stack& stack, const Machine& machine, int64_t tile_rank) {
+Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
   Stage& stage = stack.plan.stages[stack.stage];
   RecurrenceLaunch& launch = recurrence_of(stage);
-  Result<RecurrenceTile> tile = choose_recurrence_tile(
-      stack.plan, launch.phases, machine, {.rank = tile_rank, .sides = launch.tile.sides});
+  choice.sides = launch.tile.sides;
+  Result<RecurrenceTile> tile = choose_recurrence_tile(stack.plan, launch.phases, machine, choice);
   if (!tile) return tl::unexpected(tile.error());
   launch.tile = *std::move(tile);
   add_exchange(stack.plan, launch);
+  launch.stream = kNoBuffer;  // all weights of a stack are on the chip
   stage.reason +=
       "; stacked: each layer on its own share of the GPU, the ones below some steps "
       "ahead";
@@ -407,7 +408,7 @@ Status finish(Stack& stack, const Machine& machine, int64_t tile_rank) {
 
 }  // namespace
 
-bool run_stack(Plan& plan, const Machine& machine, int64_t tile_rank) {
+bool run_stack(Plan& plan, const Machine& machine, TileChoice choice) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
@@ -416,7 +417,7 @@ bool run_stack(Plan& plan, const Machine& machine, int64_t tile_rank) {
     const size_t layers = stacks.size();
     for (size_t parts = 1; parts < layers; ++parts) {
       Stack& stack = stacks[(layers + parts - 1) / parts - 1];
-      if (!finish(stack, machine, tile_rank)) continue;
+      if (!finish(stack, machine, choice)) continue;
       remove_unused_temporaries(stack.plan);
       plan = std::move(stack.plan);
       i = stack.stage;

@@ -11,11 +11,12 @@
 
 #include "ir/plan.h"
 #include "passes/machine.h"
+#include "passes/recurrence_tiles.h"
 
 namespace rnnc {
 
 /// After run_resident (passes/resident.h): `plan` has no lags yet, and no offsets. Merges what can
-/// be and fits, whatever it costs; for `tile_rank` see TileChoice. True if anything has changed.
-bool run_stack(Plan& plan, const Machine& machine, int64_t tile_rank = 0);
+/// be and fits, whatever it costs; the choice's sides do not matter. True if anything has changed.
+bool run_stack(Plan& plan, const Machine& machine, TileChoice choice = {});
 
 }  // namespace rnnc

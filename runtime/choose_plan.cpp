@@ -1,7 +1,12 @@
 // 1. Give the device the plan as it was asked for.
-// 2. While it refuses: the plan with the next best tiles, a few times, until there are no others.
+// 2. While it refuses: the plan with fewer weights in registers, since what spills is most often
+//    just too much, and then with the next best tiles; a few times, until there are no others.
 // 3. Then the plan without resident recurrences, and a note with the first reason.
 #include "runtime/choose_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "passes/build_plan.h"
 #include "runtime/describe.h"
@@ -10,7 +15,20 @@ namespace rnnc {
 namespace {
 
 /// Each is compiled anew.
-constexpr int64_t kMostTiles = 4;
+constexpr size_t kMostTiles = 5;
+constexpr int64_t kSpare[] = {0, 16, 32};  // registers of a thread
+
+/// The choice to try after one that was refused.
+PlanChoice next_choice(PlanChoice choice) {
+  const auto* const more = std::ranges::upper_bound(kSpare, choice.spare_registers);
+  if (more != std::end(kSpare)) {
+    choice.spare_registers = *more;
+  } else {
+    choice.spare_registers = kSpare[0];
+    ++choice.tile_rank;
+  }
+  return choice;
+}
 
 }  // namespace
 
@@ -19,19 +37,23 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
                                const TakePlan& take) {
   ChosenPlan chosen{.plan = std::move(first), .choice = choice};
   std::string reason;  // of the first refusal
-  for (int64_t tries = 1;; ++tries) {
-    const Result<std::string> refusal = take(chosen.plan);
-    if (!refusal) return tl::unexpected(refusal.error());
-    if (refusal->empty()) return chosen;
-    if (reason.empty()) reason = *refusal;
-    if (tries == kMostTiles || chosen.choice.tile_rank == kMostTileRank) break;
-    ++chosen.choice.tile_rank;
+  std::set<std::vector<std::string>> tried;
+  int64_t last_rank = choice.tile_rank;  // of which there are tiles that were not tried
+  while (chosen.choice.tile_rank <= std::min(last_rank + 1, kMostTileRank)) {
+    if (tried.insert(tiles_of(chosen.plan)).second) {
+      last_rank = chosen.choice.tile_rank;
+      const Result<std::string> refusal = take(chosen.plan);
+      if (!refusal) return tl::unexpected(refusal.error());
+      if (refusal->empty()) return chosen;
+      if (reason.empty()) reason = *refusal;
+      if (tried.size() == kMostTiles) break;
+    }
+    chosen.choice = next_choice(chosen.choice);
     Result<Plan> next = planner.plan(shape, machine, chosen.choice);
     if (!next) return tl::unexpected(next.error());
-    if (tiles_of(*next) == tiles_of(chosen.plan)) break;
     chosen.plan = *std::move(next);
   }
-  chosen.choice = {choice.passes.without(Pass::Resident), 0};
+  chosen.choice = {choice.passes.without(Pass::Resident), 0, 0};
   Result<Plan> without = planner.plan(shape, machine, chosen.choice);
   if (!without) return tl::unexpected(without.error());
   chosen.plan = *std::move(without);

@@ -162,7 +162,8 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
                                           .tf32 = options_.allow_tf32,
                                           .passes = choice.passes,
                                           .machine = machine,
-                                          .tile_rank = choice.tile_rank});
+                                          .tile_rank = choice.tile_rank,
+                                          .spare_registers = choice.spare_registers});
   if (!plan || options_.device.kind != Device::Kind::cpu) return plan;
   const Status fits =
       check_host_memory(fmt::format("{} at batch {} needs", quote(signature_.name), shape.batch),

@@ -21,6 +21,7 @@ struct PlanShape {
 struct PlanChoice {
   PassSet passes = PassSet::all();
   int64_t tile_rank = 0;
+  int64_t spare_registers = 0;
 };
 
 class Planner {
@@ -31,7 +32,7 @@ class Planner {
   const Graph& graph() const { return graph_; }  // bound, after the passes
   const CompileOptions& options() const { return options_; }
   const Signature& signature() const { return signature_; }
-  PlanChoice choice() const { return {options_.passes, options_.tile_rank}; }  // by the options
+  PlanChoice choice() const { return {options_.passes, options_.tile_rank, 0}; }  // by the options
 
   /// Whether there may be sequences of so many steps.
   Status check_size(int64_t batch, int64_t steps) const;

@@ -277,7 +277,8 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
   const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
   if (!prepared) return tl::unexpected(prepared.error());
   const ChosenPlan& chosen = (*prepared)->chosen;
-  return PreparedPlan{&chosen.plan, chosen.choice.passes, chosen.choice.tile_rank};
+  const PlanChoice& choice = chosen.choice;
+  return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers};
 }
 
 Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,

@@ -93,6 +93,7 @@ struct PreparedPlan {
   const Plan* plan = nullptr;       // until the shape is prepared for more steps
   PassSet passes = PassSet::all();  // the options', but Resident where the GPU refused it
   int64_t tile_rank = 0;
+  int64_t spare_registers = 0;  // that its tiles leave, because the best of all spilled
 };
 
 /// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.

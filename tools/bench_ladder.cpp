@@ -55,6 +55,8 @@ std::vector<Rung> rungs() {
       {"reuse", {Pass::Reuse}},
       {"resident", {Pass::Resident}},
       {"stack", {Pass::Stack}},
+      {"split", {Pass::Split}},
+      {"pad", {Pass::Pad}},
   };
 }
 

@@ -68,6 +68,7 @@ std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, Pla
       program->prepared(plan.batch, plan.max_steps, features).value_or(PreparedPlan{});
   plan.passes = prepared.passes;
   plan.tile_rank = prepared.tile_rank;
+  plan.spare_registers = prepared.spare_registers;
   return program->notes();
 }
 

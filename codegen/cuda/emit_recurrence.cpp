@@ -61,6 +61,11 @@ class RecurrenceEmitter : TextWriter {
       line("  char* const exchange = reinterpret_cast<char*>({});",
            array("float", false, layout_.accesses().size() - 1, "0"));
     }
+    if (layout_.stream_bytes() > 0) {
+      const size_t access = layout_.accesses().size() - (exchange.step_bytes > 0 ? 2 : 1);
+      line("  char* const stream = reinterpret_cast<char*>({}) + blockIdx.x * {}u;",
+           array("float", false, access, "0"), layout_.stream_bytes());
+    }
     for (size_t s = 0; s < layout_.slices().size(); ++s) {
       const RecurrenceExchange::Slice& slice = layout_.slices()[s];
       line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k,
@@ -76,7 +81,7 @@ class RecurrenceEmitter : TextWriter {
       line("  const unsigned e{} = unit{} + column{};", p, p, p);
       line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
            phase.span, p, p);
-      line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.warps, tile_.rows,
+      line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.warps, layout_.sum_rows(),
            phase.columns, layout_.sums_bytes(), p);
     }
   }
@@ -93,7 +98,7 @@ class RecurrenceEmitter : TextWriter {
       case DType::f16:
         return "f16";
       default:
-        return plan_.tf32 ? "tf32" : "f32";
+        return plan_.tf32 ? "tf32" : tile_.split ? "split" : "f32";
     }
   }
 
@@ -114,16 +119,19 @@ class RecurrenceEmitter : TextWriter {
       const bool exchanged = product.is_exchanged();
       const bool local = exchanged && layout_.slices()[product.slice].local;
       line(
-          "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> "
+          "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
+          "{}> "
           "{};",
           engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, product.held,
-          product.spill, layout_.lefts(), left_bytes, exchanged ? exchange.tile_rows : 0,
-          exchanged && layout_.is_whole(product.slice), local, name);
+          product.shared, product.spill, layout_.lefts(), left_bytes,
+          exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), local,
+          name);
       line(
           "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
-          "unit_end{});",
+          "unit_end{}, {});",
           name, phase.units, weight_bytes, array(type, true, product.access + 1, "0"),
-          phase.kernel->length, p, p);
+          phase.kernel->length, p, p,
+          layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
       const std::string vector =
           of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);
       line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
@@ -187,11 +195,14 @@ class RecurrenceEmitter : TextWriter {
     const int64_t lanes = phase.units / phase.span;
     line("#pragma unroll");
     line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
-    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes,
-         threads() / lanes);
+    const int64_t at_once = layout_.rows_at_once(phase);
+    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
     line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
-    line("        const bool inside = {}own{} > 0 && r < row_end;",
-         lanes * tile_.rows < threads() ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
+    const bool extra_threads = threads() % lanes != 0;
+    const bool extra_rows = layout_.items(phase) * at_once > tile_.rows;
+    line("        const bool inside = {}{}own{} > 0 && r < row_end;",
+         extra_threads ? fmt::format("threadIdx.x < {}u && ", lanes * at_once) : "",
+         extra_rows ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
     if (inside_alone) line("        if (!inside) continue;");
   }
 
@@ -221,16 +232,28 @@ class RecurrenceEmitter : TextWriter {
     return static_cast<size_t>(std::distance(layout_.carries().begin(), found));
   }
 
+  void carry_of(char letter, size_t index, int64_t shared, int64_t values) {
+    if (!layout_.are_passes_alike()) {
+      line("  float {}{}[{}][{}] = {{}};", letter, index, layout_.passes(), values);
+      return;
+    }
+    line("  const rnnc_carried<{}, {}, {}, {}> {}{}{{}};", threads(), layout_.passes(), values,
+         shared, letter, index);
+    line("  {}{}.clear();", letter, index);
+  }
+
+  void unroll_passes() { line("#pragma unroll{}", layout_.are_passes_alike() ? " 1" : ""); }
+
   void carries() {
     size_t index = 0;
     for (const auto& [place_of, carry] : layout_.carries()) {
       const Phase& phase = phases_[carry.phase];
       const int64_t values = layout_.items(phase) * phase.span;
-      line("  float r{}[{}][{}] = {{}};", index, layout_.passes(), values);
-      if (carry.before) line("  float q{}[{}][{}] = {{}};", index, layout_.passes(), values);
+      carry_of('r', index, carry.shared, values);
+      if (carry.before) carry_of('q', index, carry.shared_before, values);
       if (carry.initial) {
         const size_t p = carry.initial_phase;
-        line("#pragma unroll");
+        unroll_passes();
         line("  for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
         open_rows(p, true);
         open_elements(phases_[p]);
@@ -331,7 +354,7 @@ class RecurrenceEmitter : TextWriter {
   void phase(size_t p) {
     const Phase& phase = phases_[p];
     if (phase.blocks() < tile_.blocks) line("    if (block < {}u)", phase.blocks());
-    line("#pragma unroll");
+    unroll_passes();
     line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
     const std::vector<int> waits = waits_of(phase);
     variables(p);
@@ -389,7 +412,7 @@ class RecurrenceEmitter : TextWriter {
                       exchanged, left.delay);
       const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
       if (!has_totals(phase, i)) {
-        line("      {}.multiply<sums{}::kStride, {}>({}, {});", name, p, strides, sums, operands);
+        line("      {}.multiply<sums{}, {}>({}, {});", name, p, strides, sums, operands);
         continue;
       }
       const std::string totals = fmt::format("totals{}", product.sums);
@@ -397,8 +420,7 @@ class RecurrenceEmitter : TextWriter {
         line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
       }
       line("      {}.add_to<{}>({}, {});", name, strides, totals, operands);
-      if (product.sums == i)
-        line("      {}.store<sums{}::kStride>({}, {});", name, p, sums, totals);
+      if (product.sums == i) line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
     }
   }
 

@@ -5,8 +5,9 @@
 #ifndef RNNC_EMULATED
 
 enum class rnnc_engine {
-  f32,   // exact, on the ordinary units
-  tf32,  // the others on tensor cores
+  f32,    // exact, on the ordinary units
+  split,  // f32 in parts on tensor cores, to much the same accuracy (rnnc_tile_sums)
+  tf32,   // the others on tensor cores
   bf16,
   f16,
 };
@@ -51,6 +52,12 @@ static __device__ __forceinline__ float rnnc_reciprocal(float a) {
   float result;
   asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(a));
   return result;
+}
+
+// Keeps what is computed of a word where it stands: else it would be computed before a loop that
+// does not change the word, and take registers all the time.
+static __device__ __forceinline__ void rnnc_keep_here(unsigned& word) {
+  asm volatile("" : "+r"(word));
 }
 
 // sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high`

@@ -101,7 +101,7 @@ static __device__ __forceinline__ unsigned rnnc_exchanged(float value) {
   } else if constexpr (Engine == rnnc_engine::bf16) {
     return rnnc_to_bf16(value);
   } else {
-    if (value != value) return 0x7fffffffu;
+    if (value != value) return 0x7fc00000u;
     return Engine == rnnc_engine::tf32 ? rnnc_to_tf32(value) : __float_as_uint(value);
   }
 }
@@ -170,11 +170,35 @@ static __device__ __forceinline__ void rnnc_load_piece(unsigned* words, const ch
   }
 }
 
+// What a thread carries from step to step: `Values` for each pass, in shared memory from byte First
+// on. Only the thread itself looks at it.
+template <int Threads, int Passes, int Values, int First>
+class rnnc_carried {
+ public:
+  struct of_pass {
+    float* first;
+    __device__ __forceinline__ float& operator[](int value) const { return first[value * Threads]; }
+  };
+  __device__ __forceinline__ of_pass operator[](int pass) const {
+    float* const all = reinterpret_cast<float*>(rnnc_shared + First) + threadIdx.x;
+    return {all + pass * (Values * Threads)};
+  }
+  __device__ __forceinline__ void clear() const {
+#pragma unroll 1
+    for (int pass = 0; pass < Passes; ++pass) {
+#pragma unroll
+      for (int value = 0; value < Values; ++value) (*this)[pass][value] = 0;
+    }
+  }
+};
+
 // What one phase's products share: where the warps' sums lie, [buffer][warp][row][Columns + 4]. No
 // two lanes that store or load at once meet in a bank. There are two buffers, so that one barrier
 // parts the work of each: who stores to a buffer has passed the barrier after its last use.
+// Rows: those that there can be, up to an even number.
 template <int Warps, int Rows, int Columns, int BufferBytes>
 struct rnnc_partial_sums {
+  static constexpr int kRows = Rows;
   static constexpr int kStride = Columns + 4;
   static_assert(Warps * Rows * kStride * 4 <= BufferBytes, "room for all sums");
 
@@ -196,25 +220,84 @@ struct rnnc_partial_sums {
   }
 };
 
+// Sums of a tile of 16 gates and 8 rows, as a warp's lanes have them (rnnc_multiply_tile).
+template <rnnc_engine Engine>
+class rnnc_tile_sums {
+ public:
+  __device__ __forceinline__ void add(const unsigned* low, const unsigned* high,
+                                      const unsigned* b) {
+    rnnc_multiply_tile<Engine>(sums_, low, high, b);
+  }
+  __device__ __forceinline__ float total(int i) const { return sums_[i]; }
+
+ private:
+  float sums_[4] = {};
+};
+
+// Of f32 in three products of TF32: a = a' + a" with a' rounded to TF32, and a b is taken as
+// a' b' + a' b" + a" b'. What is left out is at most 2^-22 |a b|, and tensor cores cut off a" and
+// b" by at most 2^-23 |a| and 2^-23 |b|: 2^-21 |a b| in all, as much as 8 roundings of f32. (Their
+// sums are rounded once in 8 products.) The parts that are small have sums of their own: they do
+// not suffer from the rounding of the large one, and where a or b is infinite, so that a" or b"
+// would make NaNs, they count for nothing. (Ootomo, Yokota: Recovering single precision accuracy
+// from Tensor Cores while surpassing the FP32 theoretical peak performance, 2022.)
+template <>
+class rnnc_tile_sums<rnnc_engine::split> {
+ public:
+  __device__ __forceinline__ void add(const unsigned* low, const unsigned* high,
+                                      const unsigned* b) {
+    unsigned parts_low[2][2];
+    unsigned parts_high[2][2];
+    unsigned parts_b[2][2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      split(parts_low, low, i);
+      split(parts_high, high, i);
+      split(parts_b, b, i);
+    }
+    rnnc_multiply_tile<rnnc_engine::tf32>(small_, parts_low[0], parts_high[0], parts_b[1]);
+    rnnc_multiply_tile<rnnc_engine::tf32>(small_, parts_low[1], parts_high[1], parts_b[0]);
+    rnnc_multiply_tile<rnnc_engine::tf32>(large_, parts_low[0], parts_high[0], parts_b[0]);
+  }
+  __device__ __forceinline__ float total(int i) const {
+    return large_[i] + (fabsf(small_[i]) < __uint_as_float(0x7f800000u) ? small_[i] : 0.0f);
+  }
+
+ private:
+  // To the nearest, away from zero where there are two; without an instruction for conversions,
+  // which are slow. (Of a NaN whose bits are all ones this would make a zero.)
+  static __device__ __forceinline__ void split(unsigned (&parts)[2][2], const unsigned* words,
+                                               int i) {
+    parts[0][i] = (words[i] + 0x1000u) & 0xffffe000u;
+    parts[1][i] = __float_as_uint(__uint_as_float(words[i]) - __uint_as_float(parts[0][i]));
+  }
+
+  float large_[4] = {};
+  float small_[4] = {};
+};
+
 // A product's weights, for the life of the block.
 // KBytes: along k. Gates: rows of the block's weights. Held: how many of a warp's tiles of 16
-// gates, of one piece after the other, are in registers; the others lie in shared memory from
-// `Spill` on. Lefts: where exact products put left operands there. Granule: bytes by which the left
+// gates, of one piece after the other, are in registers; the Shared ones after them lie in shared
+// memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
+// where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
 // operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Local: the block
 // stores it itself, to shared memory.
-template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Spill,
-          int Lefts, int Granule, int TileRows, bool Whole, bool Local>
+template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int Held, int Shared,
+          int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local>
 class rnnc_resident_product {
  public:
   static constexpr int kTiles = (Gates + 15) / 16;
   static constexpr int kPieces = ((KBytes + 63) / 64 + Warps - 1) / Warps;  // of a warp
 
   // `Units` elements from `unit` on of each of the product's results, which are `length` elements
-  // apart; those before `unit_end`. `base` is the weight of element 0 of the first result.
+  // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
+  // the block's own place for what finds no room on the chip.
   template <int Units, int Granularity>
   __device__ __forceinline__ void load_weights(const char* base, unsigned length, unsigned unit,
-                                               unsigned unit_end) {
+                                               unsigned unit_end, char* stream) {
+    stream_ = reinterpret_cast<uint4*>(stream) + threadIdx.x;
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
@@ -232,49 +315,53 @@ class rnnc_resident_product {
 #pragma unroll
           for (int i = 0; i < 4; ++i) held_[tile(piece, half)][half % 2][i] = words[i];
         } else {
-          *spilled(piece, half) = make_uint4(words[0], words[1], words[2], words[3]);
+          const uint4 all = make_uint4(words[0], words[1], words[2], words[3]);
+          (tile(piece, half) < kOnChip ? spilled(piece, half) : streamed(piece, half))[0] = all;
         }
       }
     }
   }
 
   // Of the warp's part of k, for tiles of gates and of rows.
-  typedef float totals[kTiles][Rows / 8][4];
+  typedef rnnc_tile_sums<Engine> totals[kTiles][Rows / 8];
 
-  // Stores the sums of the warp's part of k for rows [0, Rows) of which `rows` are there, `Stride`
-  // floats apart. `fresh`: this launch writes the left operand, and its tiles lie TileStride bytes
-  // apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
-  template <int Stride, long long RowBytes, long long TileStride>
+  // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has; `rows` of
+  // them are there. `fresh`: this launch writes the left operand, and its tiles lie TileStride
+  // bytes apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
+  template <typename Sums, long long RowBytes, long long TileStride>
   __device__ __forceinline__ void multiply(float* sums, const char* left, const char* exchanged,
                                            int rows, bool fresh) const {
     const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
     if constexpr (Engine != rnnc_engine::f32) {
-      multiply_on_tensor_cores<Stride>(sums, fetch);
+      multiply_on_tensor_cores<Sums>(sums, fetch);
     } else if constexpr (kOneRow) {
-      multiply_one_row<Stride>(sums, fetch);
+      multiply_one_row<Sums>(sums, fetch);
     } else {
-      multiply_exactly<Stride>(sums, rows, fetch);
+      multiply_exactly<Sums>(sums, rows, fetch);
     }
   }
 
   // As `multiply`, in two: products of which the results are added up have totals in common. With
   // tensor cores only. The first gates of the totals are this product's.
   template <long long RowBytes, long long TileStride, int Tiles>
-  __device__ __forceinline__ void add_to(float (&sums)[Tiles][Rows / 8][4], const char* left,
-                                         const char* exchanged, int rows, bool fresh) const {
+  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][Rows / 8],
+                                         const char* left, const char* exchanged, int rows,
+                                         bool fresh) const {
     const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
     add_tiles(sums, fetch);
   }
-  template <int Stride>
+  template <typename Sums>
   static __device__ __forceinline__ void store(float* to, const totals& sums) {
-    to += (warp() * Rows + lane() % 4 * 2) * Stride + lane() / 4;
+    const int row = lane() % 4 * 2;
+    to += (warp() * Sums::kRows + row) * Sums::kStride + lane() / 4;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
+        if (Sums::kRows < Rows && r * 8 + row >= Sums::kRows) continue;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          to[(r * 8 + i % 2) * Stride + tile * 16 + i / 2 * 8] = sums[tile][r][i];
+          to[(r * 8 + i % 2) * Sums::kStride + tile * 16 + i / 2 * 8] = sums[tile][r].total(i);
         }
       }
     }
@@ -306,8 +393,10 @@ class rnnc_resident_product {
     }
   };
   static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
+  static constexpr int kOnChip = Held + Shared;
+  static constexpr int kStreamed = kPieces * kTiles - kOnChip;
   // Pieces whose left operands are on their way at once.
-  static constexpr int kMostAtOnce = 16 / kRowTiles;
+  static constexpr int kMostAtOnce = (kStreamed > 0 ? 8 : 16) / kRowTiles;
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
@@ -326,21 +415,64 @@ class rnnc_resident_product {
            ((tile(piece, half) - Held) * 2 + half % 2) * (32 * Warps) + threadIdx.x;
   }
 
-  // As tensor cores take them: of other bits of f32 they would just cut off the end.
+  __device__ __forceinline__ uint4* streamed(int piece, int half) const {
+    return stream_ + ((tile(piece, half) - kOnChip) * 2 + half % 2) * (32 * Warps);
+  }
+
+  // As tensor cores take them: of other bits of f32 they would just cut off the end. Where they are
+  // split, NaNs become one that stays a NaN when it is rounded.
   static __device__ __forceinline__ void round(unsigned* words) {
-    if constexpr (Engine == rnnc_engine::tf32) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = rnnc_to_tf32(__uint_as_float(words[i]));
+    for (int i = 0; i < 4; ++i) {
+      const float value = __uint_as_float(words[i]);
+      if constexpr (Engine == rnnc_engine::tf32) words[i] = rnnc_to_tf32(value);
+      if constexpr (Engine == rnnc_engine::split) {
+        if (value != value) words[i] = 0x7fc00000u;
+      }
     }
   }
 
+  // Weights on their way from memory, of the tiles that come next: these are taken in order.
+  class stream_ahead {
+   public:
+    __device__ __forceinline__ explicit stream_ahead(const uint4* from) : from_(from) {
+#pragma unroll
+      for (int tile = 0; tile < kAhead; ++tile) load(tile);
+    }
+    __device__ __forceinline__ void take(unsigned* words, int tile, int half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = words_[tile % kDepth][half][i];
+      if (half == 1 && tile + kAhead < kStreamed) load(tile + kAhead);
+    }
+
+   private:
+    static constexpr int kDepth = 4;
+    static constexpr int kAhead = kStreamed < kDepth ? kStreamed : kDepth;
+
+    __device__ __forceinline__ void load(int tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        rnnc_poll<16>(from_ + (tile * 2 + half) * (32 * Warps), words_[tile % kDepth][half]);
+      }
+    }
+
+    const uint4* from_;
+    unsigned words_[kDepth][2][4];
+  };
+
   // Weights of gates i and i + 8 of a tile, by `half`.
-  __device__ __forceinline__ void weights(unsigned* words, int piece, int half) const {
+  __device__ __forceinline__ void weights(unsigned* words, int piece, int half,
+                                          stream_ahead& ahead) const {
     if (tile(piece, half) < Held) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = held_[tile(piece, half)][half % 2][i];
-    } else {
+      for (int i = 0; i < 4; ++i) {
+        words[i] = held_[tile(piece, half)][half % 2][i];
+        if constexpr (Engine == rnnc_engine::split) rnnc_keep_here(words[i]);
+      }
+    } else if (tile(piece, half) < kOnChip) {
       rnnc_to_words(*spilled(piece, half), words);
+    } else {
+      ahead.take(words, tile(piece, half) - kOnChip, half % 2);
     }
   }
 
@@ -436,7 +568,8 @@ class rnnc_resident_product {
     } while (waits);
   }
 
-  static constexpr bool kWhole = Whole || Engine == rnnc_engine::f32 || Engine == rnnc_engine::tf32;
+  static constexpr bool kWhole =
+      Whole || (Engine != rnnc_engine::f16 && Engine != rnnc_engine::bf16);
 
   // Makes zeros of what lies behind the end of k, where nothing is ever written.
   static __device__ __forceinline__ void cut(unsigned* words, int at) {
@@ -462,29 +595,28 @@ class rnnc_resident_product {
     }
   }
 
-  template <int Stride, typename Fetch>
+  template <typename Sums, typename Fetch>
   __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Fetch& fetch) const {
-    totals sums = {};
+    totals sums;
     add_tiles(sums, fetch);
-    store<Stride>(to, sums);
+    store<Sums>(to, sums);
   }
 
   template <int Tiles, typename Fetch>
-  __device__ __forceinline__ void add_tiles(float (&sums)[Tiles][kRowTiles][4],
+  __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
                                             const Fetch& fetch) const {
+    stream_ahead ahead(stream_);
     by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         unsigned low[4];
         unsigned high[4];
-        weights(low, piece, 2 * tile);
-        weights(high, piece, 2 * tile + 1);
+        weights(low, piece, 2 * tile, ahead);
+        weights(high, piece, 2 * tile + 1, ahead);
 #pragma unroll
         for (int k = 0; k < 4; k += 2) {
 #pragma unroll
-          for (int r = 0; r < kRowTiles; ++r) {
-            rnnc_multiply_tile<Engine>(sums[tile][r], low + k, high + k, words[r] + k);
-          }
+          for (int r = 0; r < kRowTiles; ++r) sums[tile][r].add(low + k, high + k, words[r] + k);
         }
       }
     });
@@ -492,18 +624,19 @@ class rnnc_resident_product {
 
   // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----
 
-  template <int Stride, typename Fetch>
+  template <typename Sums, typename Fetch>
   __device__ __forceinline__ void multiply_one_row(float* to, const Fetch& fetch) const {
     float sums[2 * kTiles] = {};
+    stream_ahead ahead(stream_);
     by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
         unsigned gate[4];
-        weights(gate, piece, half);
+        weights(gate, piece, half, ahead);
         add(sums[half], gate, words[0]);
       }
     });
-    to += warp() * Rows * Stride + lane() / 4;
+    to += warp() * Sums::kRows * Sums::kStride + lane() / 4;
     const bool odd = lane() % 2 != 0;
 #pragma unroll
     for (int pair = 0; pair < kTiles; ++pair) {
@@ -515,7 +648,7 @@ class rnnc_resident_product {
 
   // Left operands go through shared memory, of which each warp has a part, so that each lane has
   // all rows. Two rows at a time: unrolled for all, the code would not fit the instruction cache.
-  template <int Stride, typename Fetch>
+  template <typename Sums, typename Fetch>
   __device__ __forceinline__ void multiply_exactly(float* to, int rows, const Fetch& fetch) const {
     static_assert(Engine != rnnc_engine::f32 || Rows == 8, "one tile of rows");
     uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
@@ -525,10 +658,11 @@ class rnnc_resident_product {
     rnnc_sync_warp();
     const bool odd = lane() % 2 != 0;
     const bool upper = lane() % 4 / 2 != 0;
-    to += (warp() * 8 + odd) * Stride + upper * 8 + lane() / 4;
+    to += (warp() * Sums::kRows + odd) * Sums::kStride + upper * 8 + lane() / 4;
 #pragma unroll 1
     for (int row = 0; row < min(rows, 8); row += 2) {
       float sums[2 * kTiles][2] = {};
+      stream_ahead ahead(stream_);
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
         unsigned x[2][4];
@@ -539,7 +673,7 @@ class rnnc_resident_product {
 #pragma unroll
         for (int half = 0; half < 2 * kTiles; ++half) {
           unsigned gate[4];
-          weights(gate, piece, half);
+          weights(gate, piece, half, ahead);
 #pragma unroll
           for (int r = 0; r < 2; ++r) add(sums[half][r], gate, x[r]);
         }
@@ -551,7 +685,7 @@ class rnnc_resident_product {
         for (int i = 0; i < 2; ++i) {
           of_row[i] = exchange_between(sums[2 * pair + i][0], sums[2 * pair + i][1], odd, 1);
         }
-        to[row * Stride + pair * 16] = exchange_between(of_row[0], of_row[1], upper, 2);
+        to[row * Sums::kStride + pair * 16] = exchange_between(of_row[0], of_row[1], upper, 2);
       }
     }
     rnnc_sync_warp();  // the next left operands come to the same places
@@ -569,4 +703,5 @@ class rnnc_resident_product {
   }
 
   unsigned held_[Held > 0 ? Held : 1][2][4];
+  uint4* stream_;
 };

@@ -70,18 +70,29 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   find_phases();
   find_slices();
   find_sources();
+  if (launch.stream != kNoBuffer) add_access({.buffer = launch.stream});
   if (launch.exchange != kNoBuffer) {
     add_access({.buffer = launch.exchange, .stride = plan.buffers[launch.exchange].width});
   }
   place_in_shared_memory();
+  place_carries();
+  place_weights();
+}
+
+int64_t RecurrenceLayout::rows_at_once(const RecurrencePhase& phase) const {
+  return threads() / (phase.units / phase.span);
 }
 
 int64_t RecurrenceLayout::items(const RecurrencePhase& phase) const {
-  return std::max<int64_t>(1, phase.units / phase.span * tile_.rows / threads());
+  return ceil_div(tile_.rows, rows_at_once(phase));
 }
 
 bool RecurrenceLayout::is_exact() const {
-  return plan_.dtype == DType::f32 && !plan_.tf32;
+  return plan_.dtype == DType::f32 && !plan_.tf32 && !tile_.split;
+}
+
+int64_t RecurrenceLayout::sum_rows() const {
+  return 2 * ceil_div(std::min(tile_.rows, group_rows_), 2);
 }
 
 bool RecurrenceLayout::keeps_invariants(const RecurrencePhase& phase) {
@@ -230,26 +241,54 @@ void RecurrenceLayout::place_in_shared_memory() {
   int64_t columns = 0;
   int64_t pieces = 0;
   size_t partials = 0;
-  int64_t room = tile_.weight_registers;
-  for (RecurrencePhase& phase : phases_) {
+  for (const RecurrencePhase& phase : phases_) {
     columns = std::max(columns, phase.columns);
     partials = std::max(partials, phase.partials.size());
-    // Others wait longer for what they multiply with: they have time to load weights.
-    for (RecurrenceProduct& product : std::views::reverse(phase.products)) {
-      product.held = std::min(product.pieces * product.tiles(), room / kTileWords);
-      room -= product.held * kTileWords;
+    for (const RecurrenceProduct& product : phase.products) {
       pieces = std::max(pieces, product.pieces);
     }
   }
-  sums_bytes_ = tile_.warps * tile_.rows * (columns + 4) * 4;
+  sums_bytes_ = tile_.warps * sum_rows() * (columns + 4) * 4;
   statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
   local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
   shared_bytes_ = local_ + exchange_.local_bytes;
+}
+
+void RecurrenceLayout::place_carries() {
+  if (!are_passes_alike()) return;
+  for (auto& [place, carry] : carries_) {
+    const RecurrencePhase& phase = phases_[carry.phase];
+    const int64_t bytes = passes_ * items(phase) * phase.span * threads() * 4;
+    carry.shared = shared_bytes_;
+    carry.shared_before = shared_bytes_ + bytes;
+    shared_bytes_ += bytes * (carry.before ? 2 : 1);
+  }
+}
+
+/// One product's after the other's: first to registers, then to shared memory, the rest to memory.
+void RecurrenceLayout::place_weights() {
+  int64_t all = 0;
+  for (const RecurrencePhase& phase : phases_) {
+    for (const RecurrenceProduct& product : phase.products) all += product.pieces * product.tiles();
+  }
+  int64_t held = tile_.weight_registers / kTileWords;
+  int64_t shared = all - held - tile_.streamed_words / kTileWords;
+  const auto take = [](int64_t& room, int64_t tiles) {
+    const int64_t taken = std::min(std::max<int64_t>(room, 0), tiles);
+    room -= taken;
+    return taken;
+  };
+  const int64_t tile_bytes = kTileWords * 4 * threads();
   for (RecurrencePhase& phase : phases_) {
-    for (RecurrenceProduct& product : phase.products) {
+    // Others wait longer for what they multiply with: they have time to load weights.
+    for (RecurrenceProduct& product : std::views::reverse(phase.products)) {
+      const int64_t tiles = product.pieces * product.tiles();
+      product.held = take(held, tiles);
+      product.shared = take(shared, tiles - product.held);
       product.spill = shared_bytes_;
-      shared_bytes_ +=
-          (product.pieces * product.tiles() - product.held) * kTileWords * 4 * threads();
+      product.stream = stream_bytes_;
+      shared_bytes_ += product.shared * tile_bytes;
+      stream_bytes_ += (tiles - product.held - product.shared) * tile_bytes;
     }
   }
 }

@@ -24,13 +24,15 @@ enum class RecurrenceSource : uint8_t {
 /// Elements that kernels store: a buffer and a column.
 using RecurrencePlace = std::pair<BufferId, int64_t>;
 
-/// A place whose values stay in registers.
+/// A place whose values stay with the threads that make them.
 struct RecurrenceCarry {
   size_t phase = 0;          // which stores it
   bool before = false;       // two steps are needed at once
   bool initial = false;      // the first step needs what was stored before the launch…
   size_t initial_phase = 0;  // …as this phase loads it
   uint32_t initial_argument = 0;
+  int64_t shared = 0;         // where it lies in shared memory, if not in registers…
+  int64_t shared_before = 0;  // …and the one before it
 };
 
 /// What blocks exchange for reductions of one vector: the sum and the squared deviations from the
@@ -49,7 +51,9 @@ struct RecurrenceProduct {
   int64_t k_bytes = 0;
   int64_t pieces = 0;       // along k, of a warp
   int64_t held = 0;         // tiles of weights of a warp's pieces that are in registers
-  int64_t spill = 0;        // where the others' weights are in shared memory
+  int64_t shared = 0;       // after them, in shared memory…
+  int64_t spill = 0;        // …from here on
+  int64_t stream = 0;       // where the others' are among the block's weights in memory
   int64_t column = 0;       // of its first gate among the phase's sums
   size_t sums = 0;          // the product of the phase that stores its sums among its own
   uint32_t first = 0;       // among the phase's results
@@ -97,27 +101,39 @@ class RecurrenceLayout {
   int64_t parts() const { return exchange_.parts[side_]; }
   /// Whether two values that a thread stores to a slice of the side's make a word of it.
   bool is_whole(size_t slice) const { return whole_[slice]; }
-  /// Every array, as at the chunk's first step. The last is the exchange, if there is one.
+  /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
+  /// are any.
   const std::vector<Access>& accesses() const { return accesses_; }
 
   int64_t group_rows() const { return group_rows_; }
   int64_t passes() const { return passes_; }  // of a tile's rows
-  /// Rows of a pass that a thread has.
+  /// Whether there are so many that one code serves all: carries are in shared memory then, because
+  /// registers have no index.
+  bool are_passes_alike() const { return passes_ > kMostUnrolledPasses; }
+  /// Rows of a pass that the threads have at once, and one thread in all.
+  int64_t rows_at_once(const RecurrencePhase& phase) const;
   int64_t items(const RecurrencePhase& phase) const;
+  /// Of f32 products, without tensor cores.
   bool is_exact() const;
+  /// Rows of sums in shared memory.
+  int64_t sum_rows() const;
   /// Whether values that are the same at every step stay in registers. If there are many, these are
   /// better used for weights, and the values come from the L1 cache.
   static bool keeps_invariants(const RecurrencePhase& phase);
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
-  // reductions, what the block hands to itself (RecurrenceExchange), weights.
+  // reductions, what the block hands to itself (RecurrenceExchange), carries, weights.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t statistics() const { return statistics_; }
   int64_t local() const { return local_; }
   int64_t shared_bytes() const { return shared_bytes_; }
+  /// Bytes of weights in memory.
+  int64_t stream_bytes() const { return stream_bytes_; }
 
  private:
+  static constexpr int64_t kMostUnrolledPasses = 2;
+
   void find_phases();
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();
@@ -125,6 +141,8 @@ class RecurrenceLayout {
   void find_sources();
   void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
   void place_in_shared_memory();
+  void place_carries();
+  void place_weights();
   size_t add_access(const Access& access);
   int64_t threads() const { return 32 * tile_.warps; }
 
@@ -144,6 +162,7 @@ class RecurrenceLayout {
   int64_t statistics_ = 0;
   int64_t local_ = 0;
   int64_t shared_bytes_ = 0;
+  int64_t stream_bytes_ = 0;
 };
 
 }  // namespace rnnc

@@ -130,6 +130,10 @@ Status CpuExecutable::allocate(int threads) {
     if (!*memory) return tl::unexpected(memory->error());
   }
   resident_ = std::move(*resident);
+  for (const Buffer& buffer : plan_.buffers) {
+    if (!ends_in_zeros(buffer)) continue;
+    std::memset(resident_.data() + buffer.offset, 0, byte_size(plan_, buffer));
+  }
   packed_ = std::move(*packed);
   scratch_memory_ = std::move(*scratch);
   scratch_.data = scratch_memory_.data();

@@ -86,15 +86,17 @@ class ProductWork : public PreparedLaunch {
     const Tile at = find(tile);
     const auto* weight =
         static_cast<const std::byte*>(addresses[0]) + at.block * launch_.n * launch_.k * element;
+    const int64_t contiguous = launch_.transposed ? launch_.n : launch_.k;
+    const int64_t stride = launch_.weight.stride == 0 ? contiguous : launch_.weight.stride;
     std::byte* panel = packed + tile * panel_bytes_;
     if (launch_.transposed) {
-      pack_columns(gemm_, dtype_, launch_.k, weight + at.column * element, launch_.n, at.columns,
+      pack_columns(gemm_, dtype_, launch_.k, weight + at.column * element, stride, at.columns,
                    panel);
       return;
     }
     std::array<const std::byte*, kMostPanelColumns> rows = {};
     for (int64_t j = 0; j < at.columns; ++j) {
-      rows[j] = weight + (at.column + j) * launch_.k * element;
+      rows[j] = weight + (at.column + j) * stride * element;
     }
     pack_rows(gemm_, dtype_, launch_.k, {rows.data(), static_cast<size_t>(at.columns)}, panel);
   }

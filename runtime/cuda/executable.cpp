@@ -90,6 +90,7 @@ class CudaExecutable : public Executable {
   Status prepare_products(CudaContext& context);
   void find_sweeps();
   Status warm_up_and_capture(const CudaContext& context);
+  Status clear_pads(cudaStream_t stream);
   Status warm_up(cudaStream_t stream);
   Status make_sides();
   Status capture_sweep(uint32_t index, std::span<const OwnStream> streams);
@@ -264,9 +265,22 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
   return {};
 }
 
+/// They stay zero: nothing writes them, and nothing shares their memory.
+Status CudaExecutable::clear_pads(cudaStream_t stream) {
+  for (const Buffer& buffer : plan_.buffers) {
+    if (!ends_in_zeros(buffer)) continue;
+    const auto bytes = static_cast<size_t>(byte_size(plan_, buffer));
+    const Status cleared = check_cuda(
+        cudaMemsetAsync(memory_.data() + buffer.offset, 0, bytes, stream), "clearing pads");
+    if (!cleared) return cleared;
+  }
+  return {};
+}
+
 Status CudaExecutable::warm_up(cudaStream_t stream) {
   LaunchQueue queue = {.stream = stream, .library_workspace = library_workspace_.data()};
-  return products_->warm_up(device_, queue.library_workspace, stream)
+  return clear_pads(stream)
+      .and_then([&] { return products_->warm_up(device_, queue.library_workspace, stream); })
       .and_then([&] { return launcher_->warm_up(queue); })
       .and_then([&]() -> Status {
         Result<std::string> refusal = launcher_->warm_up_recurrences(queue);

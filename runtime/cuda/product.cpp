@@ -103,8 +103,8 @@ Status Product::describe() {
       })
       .and_then([&] {
         return init_layout(weight_, shape_.dtype, shape_.transposed ? shape_.n : shape_.k,
-                           shape_.transposed ? shape_.k : shape_.n,
-                           shape_.transposed ? shape_.n : shape_.k, shape_.n * shape_.k);
+                           shape_.transposed ? shape_.k : shape_.n, shape_.weight_stride,
+                           shape_.n * shape_.k);
       });
 }
 

@@ -19,6 +19,7 @@ struct ProductShape {
   bool transposed = false;
   int64_t blocks = 1;
   int64_t left_stride = 0;  // elements between rows
+  int64_t weight_stride = 0;
   int64_t out_stride = 0;
   DType dtype = DType::f32;  // of left and weight; out is f32
   bool tf32 = false;
@@ -55,7 +56,9 @@ class Product {
   size_t workspace_bytes() const { return workspace_bytes_; }
   /// Elements that the largest number of rows touches.
   int64_t left_elements() const;
-  int64_t weight_elements() const { return shape_.blocks * shape_.n * shape_.k; }
+  int64_t weight_elements() const {
+    return shape_.blocks * shape_.weight_stride * (shape_.transposed ? shape_.k : shape_.n);
+  }
   int64_t out_elements() const;
 
   /// Runs each algorithm once on scratch memory, so that its kernels are loaded from then on.

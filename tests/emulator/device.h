@@ -169,7 +169,7 @@ static inline int __any_sync(unsigned lanes, int condition) {
 
 // ---- Functions of ptx.cuh. ----
 
-enum class rnnc_engine { f32, tf32, bf16, f16 };
+enum class rnnc_engine { f32, split, tf32, bf16, f16 };
 
 static inline float rnnc_from_f16(unsigned short bits) {
   const unsigned magnitude = bits & 0x7fffu;
@@ -214,6 +214,8 @@ static inline float rnnc_min(float a, float b) {
 static inline float rnnc_reciprocal(float a) {
   return 1.0f / a;
 }
+
+static inline void rnnc_keep_here(unsigned&) {}
 
 template <rnnc_engine Engine>
 static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const unsigned* high,

@@ -19,6 +19,7 @@ class Executor {
         workspace_(static_cast<size_t>(workspace_bytes(plan, args.steps)), kPoison),
         resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
     RNNC_CHECK(args.batch == plan.batch);
+    clear_pads();
     for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
   }
 
@@ -31,6 +32,18 @@ class Executor {
   }
 
  private:
+  void clear_pads() {
+    for (const Buffer& buffer : plan_.buffers) {
+      if (!ends_in_zeros(buffer)) continue;
+      const auto element = static_cast<int64_t>(size_of(buffer.dtype));
+      std::byte* const begin = resident_.data() + buffer.offset;
+      const int64_t row = buffer.width * element;
+      for (int64_t end = row; end <= byte_size(plan_, buffer); end += row) {
+        std::fill(begin + end - buffer.pad * element, begin + end, std::byte{0});
+      }
+    }
+  }
+
   /// The caller's initial value of a state, or of what it is an earlier value of, or null.
   const std::vector<double>* given(size_t state) const {
     if (state < args_.initial_states.size() && !args_.initial_states[state].empty()) {
@@ -250,6 +263,8 @@ class Executor {
 
   void run_launch(const GemmLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
     const Place weight = locate(launch.weight, t0, t, 0);
+    const int64_t contiguous = launch.transposed ? launch.n : launch.k;
+    const int64_t stride = launch.weight.stride == 0 ? contiguous : launch.weight.stride;
     for (int64_t row = 0; row < rows; ++row) {
       const Place left = locate(launch.left, t0, t, row);
       const Place out = locate(launch.out, t0, t, row);
@@ -258,7 +273,7 @@ class Executor {
         for (int64_t i = 0; i < launch.n; ++i) {
           double sum = launch.accumulate ? load(out, part * launch.n + i) : 0;
           for (int64_t k = 0; k < launch.k; ++k) {
-            const int64_t at = launch.transposed ? k * launch.n + i : i * launch.k + k;
+            const int64_t at = launch.transposed ? k * stride + i : i * stride + k;
             sum += load(left, block * launch.k + k) * load(weight, part * launch.n * launch.k + at);
           }
           store(out, part * launch.n + i, sum);

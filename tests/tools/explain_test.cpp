@@ -178,7 +178,7 @@ TEST_F(Explain, TheTimelineEndsWithThePredictedCall) {
     }
     const double seconds = all["totals"]["seconds"];
     EXPECT_LE(end, seconds * (1 + 1e-9)) << "after the last wave values still move";
-    EXPECT_GE(end, 0.85 * seconds);
+    EXPECT_GE(end, 0.75 * seconds);
   }
 }
 

@@ -89,6 +89,7 @@ LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
   for (const Stage& stage : plan.stages) {
     if (stage.domain != Domain::Once) continue;
     for (const Launch& launch : stage.launches) {
+      if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) add_part(*kernel);
       const auto* copy = std::get_if<CopyLaunch>(&launch);
       if (copy == nullptr) continue;
       const int64_t begin = copy->target.column;
@@ -97,6 +98,19 @@ LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
       parts_[copy->target.buffer].push_back({begin, begin + copy->rows * copy->columns, name});
     }
   }
+}
+
+/// Rows of a weight that a kernel moves as they are, farther apart.
+void LaunchDescriber::add_part(const ElementwiseLaunch& launch) {
+  const Kernel& kernel = plan_.kernels[launch.kernel];
+  if (kernel.body.size() != 2 || kernel.body[0].kind != Instruction::Kind::Load) return;
+  const auto span = [&](const Access& access) {
+    return (launch.once_rows - 1) * access.stride + kernel.length;
+  };
+  const Access& source = launch.accesses[kernel.body[0].argument];
+  const Access& target = launch.accesses[kernel.body[1].argument];
+  parts_[target.buffer].push_back(
+      {target.column, target.column + span(target), join_names(weights_in(source, span(source)))});
 }
 
 LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) const {
@@ -211,8 +225,7 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ElementwiseLau
 LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const GemmLaunch& launch) const {
   LaunchInfo info;
   info.kind = "product";
-  const int64_t columns = launch.n * launch.blocks * launch.repeats;
-  info.weights = weights_in(launch.weight, columns * launch.k);
+  info.weights = weights_in(launch.weight, weight_rows(launch).span());
   const bool library = machine_ == Machine::Kind::Cuda;
   info.strategy = fmt::format("{}, {} x {} x {}{}{}{}",
                               stage.domain == Domain::Step ? "GEMM in each step"

@@ -34,6 +34,7 @@ class LaunchDescriber {
     std::string name;
   };
 
+  void add_part(const ElementwiseLaunch& launch);
   LaunchInfo describe_as(const Stage& stage, const ElementwiseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const GemmLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const FusedLaunch& launch) const;
