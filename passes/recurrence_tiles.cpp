@@ -549,7 +549,7 @@ class TileProblem {
 /// The problem that has the launch's tile among its solutions.
 TileProblem problem_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
   TileChoice choice = {.sides = launch.tile.sides};
-  const TileProblem problem(plan, launch.phases, machine, machine.units, choice);
+  TileProblem problem(plan, launch.phases, machine, machine.units, choice);
   const int64_t spare = problem.spare_registers(launch.tile);
   if (spare == 0) return problem;
   choice.spare_registers = spare;
@@ -559,7 +559,7 @@ TileProblem problem_of(const Plan& plan, const RecurrenceLaunch& launch, const M
 }  // namespace
 
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, TileChoice choice) {
+                                              const Machine& machine, const TileChoice& choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
   const int64_t units = std::max<int64_t>(1, machine.units / choice.beside);
   return TileProblem(plan, phases, machine, units, choice).solve(choice.rank);

@@ -33,7 +33,8 @@ struct TileChoice {
 /// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
 /// words what is needed and what there is.
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, TileChoice choice = {});
+                                              const Machine& machine,
+                                              const TileChoice& choice = {});
 
 /// What a tile takes of each unit of the machine that has a block.
 struct TileNeeds {

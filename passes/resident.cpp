@@ -31,7 +31,7 @@ constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded, size_t stage)
+  Resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded, size_t stage)
       : plan_(plan),
         machine_(machine),
         choice_(choice),
@@ -111,7 +111,7 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded) {
+bool run_resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {

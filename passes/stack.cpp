@@ -408,7 +408,7 @@ Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
 
 }  // namespace
 
-bool run_stack(Plan& plan, const Machine& machine, TileChoice choice) {
+bool run_stack(Plan& plan, const Machine& machine, const TileChoice& choice) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
