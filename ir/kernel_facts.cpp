@@ -23,9 +23,25 @@ std::vector<int> reduction_levels(const Kernel& kernel) {
   return levels;
 }
 
-int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch) {
+std::vector<size_t> common_sums(const FusedLaunch& launch) {
+  std::vector<size_t> result;
+  for (size_t i = 0; i < launch.products.size(); ++i) {
+    const FusedLaunch::Product& product = launch.products[i];
+    size_t last = i;
+    for (size_t j = i + 1; j < launch.products.size(); ++j) {
+      const FusedLaunch::Product& other = launch.products[j];
+      const bool has_all =
+          other.first_argument == product.first_argument && other.members >= product.members;
+      if (has_all) last = j;
+    }
+    result.push_back(last);
+  }
+  return result;
+}
+
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases) {
   int64_t count = 0;
-  for (const FusedLaunch& phase : launch.phases) {
+  for (const FusedLaunch& phase : phases) {
     count += std::ranges::count(plan.kernels[phase.kernel].body, Instruction::Kind::Reduce,
                                 &Instruction::kind);
   }

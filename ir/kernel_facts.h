@@ -1,6 +1,7 @@
 /// Facts about a kernel of a Plan that decide what may be done with it.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ir/plan.h"
@@ -14,7 +15,11 @@ bool has_reductions(const Kernel& kernel);
 /// reduction reduces is of the same level as itself, who uses it of the next.
 std::vector<int> reduction_levels(const Kernel& kernel);
 
+/// By product: the last one of those that its results are the first ones of, itself included. Sums
+/// of both may be made as one.
+std::vector<size_t> common_sums(const FusedLaunch& launch);
+
 /// Reduce instructions of all phases.
-int64_t count_reductions(const Plan& plan, const RecurrenceLaunch& launch);
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases);
 
 }  // namespace rnnc

@@ -1,6 +1,7 @@
 #include "ir/plan.h"
 
 #include "ir/alignment.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 
@@ -10,7 +11,7 @@ bool is_resident(const Stage& stage) {
 
 int64_t stream_width(const RecurrenceTile& tile) {
   constexpr int64_t kThreadsOfWarp = 32;
-  return tile.groups * tile.blocks * tile.warps * kThreadsOfWarp * tile.streamed_words;
+  return all_blocks(tile) * tile.warps * kThreadsOfWarp * tile.streamed_words;
 }
 
 WeightRows weight_rows(const GemmLaunch& launch) {

@@ -194,7 +194,8 @@ struct LoopLaunch {
   std::vector<Carry> carries;
 };
 
-/// How the thread blocks of a RecurrenceLaunch share its work (passes/recurrence_tiles.h).
+/// How the thread blocks of a RecurrenceLaunch share its work (passes/recurrence_tiles.h). Groups,
+/// blocks and units are those of each side.
 struct RecurrenceTile {
   /// Parts of the batch, of ceil(B / groups) rows each. Each part has its own blocks, with a copy
   /// of all weights.
@@ -214,6 +215,9 @@ struct RecurrenceTile {
   int64_t streamed_words = 0;
   /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
   bool split = false;
+  /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
+  /// (ir/recurrence_sides.h).
+  std::vector<size_t> sides = {0};
 };
 
 /// Runs phases, one after the other, for each step of the chunk in order: a whole recurrence of
@@ -232,6 +236,10 @@ struct RecurrenceTile {
 /// that nothing else touches. At its first steps a product reads the history of its buffer instead.
 /// Weights that find no room on the chip the launch lays out in `stream`, an Invariant buffer of
 /// f32 that is its own as well, as its threads load them.
+///
+/// A stack has several sides, recurrences with blocks and phases of their own, each at a step of
+/// its own. What one stores others neither store nor load; products of later sides may read it, and
+/// so wait for it. No side waits for a later one, so that all come to the end.
 struct RecurrenceLaunch {
   std::vector<FusedLaunch> phases;
   RecurrenceTile tile;
@@ -343,7 +351,8 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps);
 /// bytes per step.
 int64_t byte_size(const Plan& plan, const Buffer& buffer);
 
-/// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers".
+/// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers"; of a stack "4
+/// sides of 2 x 16 blocks…".
 std::string to_string(const RecurrenceTile& tile);
 
 /// 32-bit words of a recurrence's `stream`.

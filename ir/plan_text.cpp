@@ -1,6 +1,11 @@
-#include <iterator>
-
 #include "ir/plan_text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <span>
+
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 
@@ -256,7 +261,13 @@ class Printer {
 
   std::string launch_text(const RecurrenceLaunch& launch) const {
     std::string text = "resident on " + to_string(launch.tile);
-    for (const FusedLaunch& phase : launch.phases) text += "\n      " + launch_text(phase, 6);
+    for (size_t i = 0; i < launch.phases.size(); ++i) {
+      const bool opens = std::ranges::binary_search(launch.tile.sides, i);
+      if (opens && launch.tile.sides.size() > 1) {
+        text += fmt::format("\n     side {}:", side_of(launch.tile.sides, i));
+      }
+      text += "\n      " + launch_text(launch.phases[i], 6);
+    }
     return text;
   }
 
@@ -303,9 +314,17 @@ class Printer {
 }  // namespace
 
 std::string to_string(const RecurrenceTile& tile) {
+  const size_t sides = tile.sides.size();
+  std::set<std::string> units;  // of sides; alike ones once
+  for (size_t i = 0; i < sides; ++i) {
+    const auto [begin, end] = side_at(tile.sides, i, tile.units.size());
+    const auto of_side = std::span(tile.units).subspan(begin, end - begin);
+    units.insert(fmt::format("{}", fmt::join(of_side, " and ")));
+  }
   std::string text = fmt::format(
-      "{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers", tile.groups,
-      tile.blocks, tile.warps, tile.rows, fmt::join(tile.units, " and "), tile.weight_registers);
+      "{}{} x {} blocks of {} warps, {} rows at once, units {}, weights in {} registers",
+      sides == 1 ? "" : fmt::format("{} sides of ", sides), tile.groups, tile.blocks, tile.warps,
+      tile.rows, fmt::join(units, " or "), tile.weight_registers);
   if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
   if (tile.k_warps != tile.warps) text += fmt::format(", {} warps along k", tile.k_warps);
   if (tile.split) text += ", split products";

@@ -1,16 +1,19 @@
-// 1. The tile: sizes that make sense, and blocks enough for all elements of each phase.
+// 1. The tile: sizes and sides that make sense, and blocks enough for all elements of each phase.
 // 2. Room for what blocks exchange; reductions are of vectors.
 // 3. Find what the phases store, in buffers of the program's own.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
 // 5. What kernels load of it are the same elements of the same row.
+// 6. What a side stores no other stores or loads, and products of earlier ones do not read.
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
@@ -24,12 +27,13 @@ class RecurrenceVerifier {
     if (Status status = check_tile(); !status) return status;
     if (Status status = check_exchange(); !status) return status;
     if (Status status = check_stream(); !status) return status;
-    for (const FusedLaunch& phase : launch_.phases) find_stores(phase);
-    for (const FusedLaunch& phase : launch_.phases) {
-      for (const FusedLaunch::Product& product : phase.products) {
+    for (size_t i = 0; i < launch_.phases.size(); ++i) find_stores(i);
+    for (size_t i = 0; i < launch_.phases.size(); ++i) {
+      for (const FusedLaunch::Product& product : launch_.phases[i].products) {
         if (Status status = check_product(product); !status) return status;
       }
-      if (Status status = check_loads(phase); !status) return status;
+      if (Status status = check_loads(launch_.phases[i]); !status) return status;
+      if (Status status = check_side(i); !status) return status;
     }
     return {};
   }
@@ -40,6 +44,7 @@ class RecurrenceVerifier {
     int64_t count = 0;
     bool vector = false;
     int64_t length = 0;  // of its phase
+    size_t side = 0;
   };
 
   const Kernel& kernel_of(const FusedLaunch& phase) const { return plan_.kernels[phase.kernel]; }
@@ -64,6 +69,11 @@ class RecurrenceVerifier {
     }
     if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
       return fail("only f32 products are split");
+    }
+    if (tile.sides.empty() || tile.sides.front() != 0 ||
+        tile.sides.back() >= launch_.phases.size() ||
+        std::ranges::adjacent_find(tile.sides, std::greater_equal()) != tile.sides.end()) {
+      return fail("a side of no phases");
     }
     const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
     std::map<int64_t, int64_t> units_of_length;
@@ -142,14 +152,16 @@ class RecurrenceVerifier {
 
   // ---- Values ----
 
-  void find_stores(const FusedLaunch& phase) {
+  void find_stores(size_t index) {
+    const FusedLaunch& phase = launch_.phases[index];
     const Kernel& kernel = kernel_of(phase);
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
       if (!argument.written) continue;
       const int64_t count = argument.vector ? kernel.length : 1;
-      stores_[phase.accesses[i].buffer].push_back(
-          {phase.accesses[i], count, argument.vector, kernel.length});
+      stores_[phase.accesses[i].buffer].push_back({phase.accesses[i], count, argument.vector,
+                                                   kernel.length,
+                                                   side_of(launch_.tile.sides, index)});
     }
   }
 
@@ -217,6 +229,32 @@ class RecurrenceVerifier {
         if (!argument.vector && access.delay > 1) {
           return fail("{} is loaded {} steps later", name_of(access), access.delay);
         }
+      }
+    }
+    return {};
+  }
+
+  // ---- Sides ----
+
+  Status check_side(size_t index) const {
+    const FusedLaunch& phase = launch_.phases[index];
+    const size_t side = side_of(launch_.tile.sides, index);
+    const auto is_of_other = [side](const Store& store) { return store.side != side; };
+    const Kernel& kernel = kernel_of(phase);
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      if (argument.product) continue;
+      const Access& access = phase.accesses[i];
+      const int64_t count = argument.vector ? kernel.length : 1;
+      if (std::ranges::any_of(stores_to(access, count), is_of_other)) {
+        return fail("side {} {} what another stores of {}", side,
+                    argument.written ? "stores" : "loads", name_of(access));
+      }
+    }
+    for (const FusedLaunch::Product& product : phase.products) {
+      const auto is_of_later = [side](const Store& store) { return store.side > side; };
+      if (std::ranges::any_of(stores_to(product.left, product.k * product.blocks), is_of_later)) {
+        return fail("side {} waits for a later one's {}", side, name_of(product.left));
       }
     }
     return {};

@@ -6,11 +6,13 @@
 
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
 
 constexpr int64_t kPartBytes = 8;       // two floats
+constexpr int64_t kPartsOfPiece = 2;    // that may be stored at once, aligned to both
 constexpr int64_t kWidthMultiple = 32;  // steps begin at multiples of 128 bytes
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -42,7 +44,8 @@ std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunc
   return result;
 }
 
-bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_t reader,
+bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
+                    std::span<const size_t> sides, size_t reader,
                     const FusedLaunch::Product& product) {
   const RecurrenceExchange::Slice slice = slice_read_by(product);
   const int64_t length = plan.kernels[phases[reader].kernel].length;
@@ -56,7 +59,8 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_
   for (size_t p = 0; p < phases.size(); ++p) {
     for (const Touch& touch : touches(plan, phases[p])) {
       if (!touch.write || !slice.holds(touch.access, touch.count)) continue;
-      const bool all = touch.access.column == slice.column && touch.count == length;
+      const bool all = touch.access.column == slice.column && touch.count == length &&
+                       side_of(sides, p) == side_of(sides, reader);
       if (!all || plan.kernels[phases[p].kernel].length != length || !in_turn(reader, p)) {
         return false;
       }
@@ -65,12 +69,17 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_
   return true;
 }
 
-size_t RecurrenceExchange::slice_of(const FusedLaunch::Product& product) const {
-  const auto found = std::ranges::find_if(slices, [&](const Slice& slice) {
-    return slice.buffer == product.left.buffer && slice.column == product.left.column &&
-           slice.k == product.k && slice.blocks == product.blocks;
-  });
-  return static_cast<size_t>(found - slices.begin());
+size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
+                const FusedLaunch::Product& product) {
+  size_t found = slices.size();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const RecurrenceExchange::Slice& slice = slices[i];
+    const bool is_read = slice.buffer == product.left.buffer &&
+                         slice.column == product.left.column && slice.k == product.k &&
+                         slice.blocks == product.blocks;
+    if (is_read && (found == slices.size() || slice.local)) found = i;
+  }
+  return found;
 }
 
 RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch) {
@@ -87,8 +96,11 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
     });
   };
   const std::vector<int64_t> segments = phase_segments(plan, launch.phases);
-  const auto is_local = [&](const RecurrenceExchange::Slice& slice) {
-    for (size_t p = 0; p < launch.phases.size(); ++p) {
+  const std::vector<size_t>& sides = launch.tile.sides;
+  // For the side's own products.
+  const auto is_local = [&](const RecurrenceExchange::Slice& slice, size_t side) {
+    const auto [begin, end] = side_at(sides, side, launch.phases.size());
+    for (size_t p = begin; p < end; ++p) {
       const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
       for (const FusedLaunch::Product& product : launch.phases[p].products) {
         const Access& left = product.left;
@@ -96,31 +108,43 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
         const bool reads_it =
             left.column == slice.column && product.k == slice.k && product.blocks == slice.blocks;
         if (!reads_it || launch.tile.units[p] < segment ||
-            !stays_in_block(plan, launch.phases, p, product)) {
+            !stays_in_block(plan, launch.phases, launch.tile.sides, p, product)) {
           return false;
         }
       }
     }
     return true;
   };
-  for (const FusedLaunch& phase : launch.phases) {
-    for (const FusedLaunch::Product& product : phase.products) {
+  std::vector<int64_t> local_bytes(sides.size());
+  for (size_t p = 0; p < launch.phases.size(); ++p) {
+    for (const FusedLaunch::Product& product : launch.phases[p].products) {
       RecurrenceExchange::Slice slice = slice_read_by(product);
-      const bool known = exchange.slice_of(product) < exchange.slices.size();
-      if (known || !is_stored(slice)) continue;
+      if (!is_stored(slice)) continue;
+      slice.side = side_of(sides, p);
+      slice.local = is_local(slice, slice.side);
+      const bool known = std::ranges::any_of(exchange.slices, [&](const auto& one) {
+        return slice_of({&one, 1}, product) == 0 && one.local == slice.local &&
+               (!one.local || one.side == slice.side);
+      });
+      if (known) continue;
       slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
       const int64_t vector_bytes =
           exchange.tiles * slice.pieces * exchange.tile_rows * kExchangePieceBytes;
-      slice.local = is_local(slice);
-      int64_t& end = slice.local ? exchange.local_bytes : exchange.step_bytes;
+      int64_t& end = slice.local ? local_bytes[slice.side] : exchange.step_bytes;
       slice.offset = end;
       end += slice.local ? vector_bytes : launch.tile.groups * slice.blocks * vector_bytes;
       exchange.slices.push_back(slice);
     }
   }
-  exchange.parts = exchange.step_bytes;
-  exchange.step_bytes +=
-      plan.batch * count_reductions(plan, launch) * launch.tile.blocks * kPartBytes;
+  exchange.local_bytes = std::ranges::max(local_bytes);
+  for (size_t side = 0; side < sides.size(); ++side) {
+    const auto [begin, end] = side_at(sides, side, launch.phases.size());
+    const int64_t reductions =
+        count_reductions(plan, std::span(launch.phases).subspan(begin, end - begin));
+    const int64_t parts = plan.batch * reductions * launch.tile.blocks;
+    exchange.parts.push_back(exchange.step_bytes);
+    exchange.step_bytes += ceil_div(parts, kPartsOfPiece) * kPartsOfPiece * kPartBytes;
+  }
   return exchange;
 }
 

@@ -18,8 +18,9 @@ inline constexpr int64_t kExchangeTileRows = 8;
 std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases);
 
 /// Whether each vector that the product, of phase `reader`, takes from other phases stays within a
-/// thread block if blocks have whole segments of that phase's rows.
-bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases, size_t reader,
+/// thread block if blocks have whole segments of that phase's rows. `sides`: as in RecurrenceTile.
+bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
+                    std::span<const size_t> sides, size_t reader,
                     const FusedLaunch::Product& product);
 
 struct RecurrenceExchange {
@@ -27,7 +28,8 @@ struct RecurrenceExchange {
   /// of row r of group g begins at byte
   ///   offset + (((g * tiles + r / 8) * blocks + v) * pieces * tile_rows + r % 8) * 64
   /// of a step, and its pieces are tile_rows * 64 bytes apart. One that is local is not of the
-  /// exchange but in each block's shared memory, its one vector of one group for one step.
+  /// exchange but in each block's shared memory, its one vector of one group for one step. What a
+  /// side keeps so and others multiply with has a slice of the exchange besides.
   struct Slice {
     BufferId buffer = kNoBuffer;
     int64_t column = 0;
@@ -36,6 +38,7 @@ struct RecurrenceExchange {
     int64_t pieces = 0;  // of a vector
     int64_t offset = 0;  // bytes
     bool local = false;  // which blocks do not hand to each other
+    size_t side = 0;     // of one that is local: whose blocks
 
     bool holds(const Access& access, int64_t count) const {
       return access.buffer == buffer && access.column < column + k * blocks &&
@@ -45,13 +48,16 @@ struct RecurrenceExchange {
   std::vector<Slice> slices;
   int64_t tile_rows = 0;  // of a tile; the last of a group may have fewer
   int64_t tiles = 0;      // of a group
-  int64_t parts = 0;      // offset of the parts of reductions, of 8 bytes: of rows, levels, blocks
+  /// By side: offset of its parts of reductions, of 8 bytes: of rows, levels, blocks.
+  std::vector<int64_t> parts;
   int64_t step_bytes = 0;
-  int64_t local_bytes = 0;  // of a block's shared memory
-
-  /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged.
-  size_t slice_of(const FusedLaunch::Product& product) const;
+  int64_t local_bytes = 0;  // of a block's shared memory, the most of a side
 };
+
+/// Index among `slices` of what a product reads, or slices.size() if it is not exchanged. Of two,
+/// the local one.
+size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
+                const FusedLaunch::Product& product);
 
 RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch);
 

@@ -2,7 +2,8 @@
 // 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
 //    buffers (passes/layout.h) and write the launches (passes/launches.h).
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
-//    other or, if that is faster, side by side, each on a share of it.
+//    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
+//    (passes/stack.h), if that is faster still.
 // 4. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h).
 // 5. Choose the chunk by what the plan would cost.
 // 6. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
@@ -20,6 +21,7 @@
 #include "passes/pipeline.h"
 #include "passes/resident.h"
 #include "passes/schedule.h"
+#include "passes/stack.h"
 #include "passes/wavefront.h"
 
 namespace rnnc {
@@ -86,8 +88,14 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
 /// Of a call, as the cost model holds.
 double seconds(Plan plan, const PlanOptions& options) {
   plan.chunk = chunk_of(plan, options);
-  run_wavefront(plan, options.machine);
+  if (options.passes.has(Pass::Wavefront)) run_wavefront(plan, options.machine);
   return cost_of(plan, options.max_steps, options.machine).seconds;
+}
+
+TileChoice tile_choice(const PlanOptions& options) {
+  return {.rank = options.tile_rank,
+          .spare_registers = options.spare_registers,
+          .split = options.passes.has(Pass::Split)};
 }
 
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
@@ -95,9 +103,7 @@ double seconds(Plan plan, const PlanOptions& options) {
 bool make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
   const bool padded = options.passes.has(Pass::Pad);
-  TileChoice choice = {.rank = options.tile_rank,
-                       .spare_registers = options.spare_registers,
-                       .split = options.passes.has(Pass::Split)};
+  TileChoice choice = tile_choice(options);
   const bool changed = run_resident(plan, options.machine, choice, padded);
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
@@ -106,6 +112,14 @@ bool make_resident(Plan& plan, const PlanOptions& options) {
   const bool all_fit = most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return changed;
+}
+
+bool make_stacks(Plan& plan, const PlanOptions& options) {
+  Plan stacked = plan;
+  if (!run_stack(stacked, options.machine, tile_choice(options))) return false;
+  if (seconds(stacked, options) >= seconds(plan, options)) return false;
+  plan = std::move(stacked);
+  return true;
 }
 
 }  // namespace
@@ -133,6 +147,9 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
     run("resident", [&] { return make_resident(plan, options); });
+  }
+  if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
+    run("stack", [&] { return make_stacks(plan, options); });
   }
   if (passes.has(Pass::Pad)) {
     run("pad",

@@ -28,6 +28,17 @@ bool same(const Kernel& left, const Kernel& right) {
 
 }  // namespace
 
+uint32_t add_kernel(Plan& plan, Kernel kernel) {
+  const auto is_same = [&](const Kernel& one) { return same(one, kernel); };
+  const auto found = std::ranges::find_if(plan.kernels, is_same);
+  const auto index = static_cast<uint32_t>(found - plan.kernels.begin());
+  if (found == plan.kernels.end()) {
+    kernel.name = fmt::format("elementwise_{}", index);
+    plan.kernels.push_back(std::move(kernel));
+  }
+  return index;
+}
+
 uint32_t KernelBuilder::load(const Access& access, bool vector) {
   const std::tuple key(access.buffer, access.delay, access.column, access.stride, vector);
   if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
@@ -93,14 +104,7 @@ void KernelBuilder::store(const Access& access, bool vector, uint32_t value) {
 }
 
 ElementwiseLaunch KernelBuilder::finish(int64_t once_rows) {
-  const auto is_same = [&](const Kernel& kernel) { return same(kernel, kernel_); };
-  const auto found = std::ranges::find_if(plan_.kernels, is_same);
-  const auto index = static_cast<uint32_t>(found - plan_.kernels.begin());
-  if (found == plan_.kernels.end()) {
-    kernel_.name = fmt::format("elementwise_{}", index);
-    plan_.kernels.push_back(std::move(kernel_));
-  }
-  return {index, std::move(accesses_), once_rows};
+  return {add_kernel(plan_, std::move(kernel_)), std::move(accesses_), once_rows};
 }
 
 uint32_t KernelBuilder::add(Instruction instruction) {

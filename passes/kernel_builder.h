@@ -8,6 +8,9 @@
 
 namespace rnnc {
 
+/// Adds the kernel to the plan and names it, or finds the one that is the same.
+uint32_t add_kernel(Plan& plan, Kernel kernel);
+
 /// Values are indices of instructions. Equal loads and constants are made once.
 class KernelBuilder {
  public:

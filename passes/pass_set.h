@@ -23,12 +23,13 @@ enum class Pass : uint8_t {
   Epilogue,   // elementwise work behind a product of a step in its launch
   Loop,       // a recurrence without products or reductions as one launch per chunk
   Resident,   // one with products too, its weights on the chip (GPUs only)
+  Stack,      // layers of these that read each other in one launch, a step apart
   Split,      // there, f32 products in parts on tensor cores, to much the same accuracy
   Pad,        // rows of products' operands begin every multiple of 16 bytes (GPUs only)
   Wavefront,  // independent recurrences of a network side by side
   Reuse,      // memory of values that are no longer needed
 };
-inline constexpr int kPassCount = 15;
+inline constexpr int kPassCount = 16;
 
 struct PassInfo {
   Pass pass;

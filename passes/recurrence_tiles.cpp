@@ -1,7 +1,8 @@
 // 1. Reduce the phases to what tiles depend on: lengths, products, how much is carried.
 // 2. State the problem: variables are the batch groups, warps, rows at once, and for each length
 //    that phases have the elements that a block makes. Blocks follow from these. Registers and
-//    shared memory are limited; weights fill the registers that are left, then shared memory.
+//    shared memory are limited; weights fill the registers that are left, then shared memory. Of
+//    sides, which have all of that in common, the one counts that needs most.
 // 3. Solve it (passes/integer_problem.h) for the least time of a step.
 //
 // All quantities are expressions over the variables, the time included, so that the search can
@@ -18,6 +19,7 @@
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_sides.h"
 #include "passes/integer_problem.h"
 
 namespace rnnc {
@@ -35,6 +37,7 @@ constexpr int64_t kBytesOfSector = 32;
 constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
 constexpr int64_t kMostRegisters = 255;  // of a thread
 constexpr int64_t kOtherRegisters = 52;  // addresses, counters, one element's arithmetic
+constexpr int64_t kStackRegisters = 8;   // places of arrays, that depend on the side
 constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
 constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
@@ -83,8 +86,11 @@ struct ProductShape {
   int64_t k_bytes = 0;
   int64_t blocks = 1;
   bool exchanged = false;  // `left` is what the recurrence writes
+  bool early = false;      // that is, another side of it, which is ahead
   bool stays = false;      // that is, in a block that has whole segments
   bool first = false;      // of those with this `left`
+  bool added = false;      // to the sums of another, in registers of tensor cores
+  friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };
 
 struct PhaseShape {
@@ -96,6 +102,7 @@ struct PhaseShape {
   int64_t reductions = 0;
   int64_t levels = 0;  // of them: exchanges
   std::vector<ProductShape> products;
+  friend bool operator==(const PhaseShape&, const PhaseShape&) = default;
 };
 
 bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId buffer) {
@@ -106,7 +113,8 @@ bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId 
   });
 }
 
-std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases) {
+std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch> phases,
+                                  std::span<const size_t> sides) {
   std::vector<PhaseShape> shapes;
   const std::vector<int64_t> segments = phase_segments(plan, phases);
   std::set<std::tuple<BufferId, int64_t, int64_t, int64_t>> lefts;
@@ -137,19 +145,41 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     }
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
     phase.segments = segments[shapes.size() - 1];
+    const std::vector<size_t> common = common_sums(launch);
     for (const FusedLaunch::Product& product : launch.products) {
+      const size_t index = phase.products.size();
+      const auto [begin, end] = side_at(sides, side_of(sides, shapes.size() - 1), phases.size());
       const bool exchanged = is_written(plan, phases, product.left.buffer);
+      const bool own = is_written(plan, phases.subspan(begin, end - begin), product.left.buffer);
       const Access& left = product.left;
       phase.products.push_back(
           {.members = product.members,
            .k_bytes = product.k * static_cast<int64_t>(size_of(plan.dtype)),
            .blocks = product.blocks,
            .exchanged = exchanged,
-           .stays = exchanged && stays_in_block(plan, phases, shapes.size() - 1, product),
-           .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second});
+           .early = exchanged && !own,
+           .stays = exchanged && stays_in_block(plan, phases, sides, shapes.size() - 1, product),
+           .first = lefts.emplace(left.buffer, left.column, product.k, product.blocks).second,
+           .added = common[index] != index});
     }
   }
   return shapes;
+}
+
+/// By phase: whether its side is unlike those before it. What holds for one holds for those like
+/// it.
+std::vector<bool> unlike_sides(std::span<const PhaseShape> phases, std::span<const size_t> sides) {
+  const auto of = [&](size_t side) {
+    const auto [begin, end] = side_at(sides, side, phases.size());
+    return phases.subspan(begin, end - begin);
+  };
+  std::vector<bool> result;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    bool unlike = true;
+    for (size_t j = 0; j < i; ++j) unlike = unlike && !std::ranges::equal(of(i), of(j));
+    result.insert(result.end(), of(i).size(), unlike);
+  }
+  return result;
 }
 
 /// The fewest groups for each number of rows that groups can have.
@@ -170,17 +200,19 @@ class TileProblem {
   TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
               int64_t units, const TileChoice& choice)
       : machine_(machine),
+        sides_(choice.sides),
         machine_units_(units),
         spare_registers_(choice.spare_registers),
         engine_(engine_of(plan)),
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
-        phases_(shapes_of(plan, phases)),
+        phases_(shapes_of(plan, phases, sides_)),
+        unlike_(unlike_sides(phases_, sides_)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
         k_warps_(problem_.variable("warps along k", powers_of_two(1, 16))),
         rows_(problem_.variable("rows", powers_of_two(8, 32))),
         splits_(problem_.variable("splits", may(choice.split && engine_ == Engine::Exact))),
-        streams_(problem_.variable("streams", may(true))),
+        streams_(problem_.variable("streams", may(sides_.size() == 1))),
         exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
         gate_warps_(ceil_div(warps_, k_warps_)),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
@@ -208,6 +240,7 @@ class TileProblem {
     tile.rows = best[rows_];
     for (const IntegerVariable units : units_) tile.units.push_back(best[units]);
     tile.weight_registers = best.value(weight_registers_);
+    tile.sides = sides_;
     tile.streamed_words = best.value(streamed_words_);
     tile.split = best[splits_] != 0;
     return tile;
@@ -229,8 +262,10 @@ class TileProblem {
   RecurrenceTime time(const RecurrenceTile& tile) const {
     const Solution solution = solution_of(tile);
     const auto weights = static_cast<double>(solution.value(weight_bytes_));
-    return {.start = weights * machine_.units / machine_.cache_bandwidth,
-            .step = static_cast<double>(solution.value(time_)) / kTicks};
+    const double step = static_cast<double>(solution.value(time_)) / kTicks;
+    const auto behind = static_cast<double>(sides_.size() - 1);  // steps, of the last side
+    return {.start = weights * machine_.units / machine_.cache_bandwidth + behind * step,
+            .step = step};
   }
 
  private:
@@ -279,6 +314,8 @@ class TileProblem {
     return min(of_sector * ceil_div(units_[i], of_sector) - units_[i], 1);
   }
 
+  bool opens_side(size_t phase) const { return std::ranges::binary_search(sides_, phase); }
+
   /// 1 if a block has whole segments of a phase's rows, else 0.
   IntegerExpression has_segments(size_t i) const {
     return 1 - min(blocks_of(i) - phases_[i].segments, 1);
@@ -298,23 +335,30 @@ class TileProblem {
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
     IntegerExpression sums = 0;          // registers of a product's results
     IntegerExpression left = 0;          // and of what it reads
+    IntegerExpression words = 0;         // of weights, of a side
     IntegerExpression values = 0;        // of elements, all the time
+    IntegerExpression most_values = 0;   // of a side
     IntegerExpression waiting = 0;       // and while reductions are waited for
     IntegerExpression partial_sums = 0;  // columns, of the products of a phase
     IntegerExpression most_pieces = 0;
-    IntegerExpression kept = 0;     // bytes that a block hands to itself
+    IntegerExpression kept = 0;  // bytes that a block hands to itself
+    IntegerExpression most_kept = 0;
     IntegerExpression carries = 0;  // and that its threads carry
+    IntegerExpression most_carries = 0;
     int64_t most_reductions = 0;
     for (size_t i = 0; i < phases_.size(); ++i) {
+      if (!unlike_[i]) continue;
+      if (opens_side(i)) words = values = kept = carries = 0;
       IntegerExpression columns = 0;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
-        weight_words_ = weight_words_ + kWordsOfTile * across * along;
+        words = words + kWordsOfTile * across * along;
         const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
         sums = max(sums, across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums));
         left = max(left, min(4 * row_tiles * along, left_words()) + splits_ * (8 * row_tiles));
-        columns = columns + kGatesOfTile * across * gate_warps_ + kPadding;
+        const IntegerExpression stored = product.added ? exact_ : 1;
+        columns = columns + stored * (kGatesOfTile * across * gate_warps_ + kPadding);
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
           const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
@@ -334,13 +378,18 @@ class TileProblem {
       carries = carries + alike * carried * (threads_ * kBytesOfWord);
       values = values + phases_[i].fixed * span + (1 - alike) * carried + loaded * elements;
       if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
+      weight_words_ = max(weight_words_, words);
+      most_values = max(most_values, values);
+      most_kept = max(most_kept, kept);
+      most_carries = max(most_carries, carries);
     }
-    registers_ = max(sums + left, waiting) + values + kOtherRegisters;
+    registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
+    if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
     const IntegerExpression sum_rows =
         rows_ - streams_ * (rows_ - 2 * ceil_div(min(rows_, group_rows_), 2));
     shared_bytes_ = 2 * k_warps_ * sum_rows * partial_sums * kBytesOfWord +
-                    most_reductions * kBytesOfPart * rows_ + kept + carries +
+                    most_reductions * kBytesOfPart * rows_ + most_kept + most_carries +
                     exact_ * warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
     // As many whole tiles as there is room for.
     registers_ = registers_ + kStreamRegisters * IntegerExpression(streams_);
@@ -376,36 +425,55 @@ class TileProblem {
     const IntegerExpression multiply = multiply_ticks();          // and add
     const int64_t least = ticks(machine_.exchange_seconds * kLeastExchange);
     const int64_t peer = ticks(machine_.exchange_seconds * (1 - kLeastExchange) / unit);
+    IntegerExpression time = 0;     // of a side
+    IntegerExpression in_turn = 0;  // of that, loading weights of early products
     for (size_t i = 0; i < phases_.size(); ++i) {
+      if (!unlike_[i]) continue;
+      if (opens_side(i)) time = in_turn = 0;
+      IntegerExpression early = 0;  // work while the block waits for its own side
       IntegerExpression peers = 0;  // blocks that a block waits for
       bool exchanged = false;
       bool stays = true;
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression gates = kGatesOfTile * tiles(i, product) * gate_warps_;
         const IntegerExpression k = pieces(product) * k_warps_ * (kBytesOfTile / element_bytes_);
-        if (product.exchanged) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
-        exchanged = exchanged || product.exchanged;
-        stays = stays && (product.stays || !product.exchanged);
+        const bool waits = product.exchanged && !product.early;
+        if (waits) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
+        exchanged = exchanged || waits;
+        stays = stays && (product.stays || !waits);
         const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
-        time_ = time_ + exact_ * group_rows_ * pieces(product) * tiles(i, product) *
-                            ticks(kExactPieceSeconds);
-        time_ = time_ + group_rows_ * gate_warps_ * (product.k_bytes * read) +
-                row_tiles * pieces(product) * ticks(kPieceSeconds) +
-                passes_ * k_warps_ * ticks(kWarpSeconds) + rows * gates * k * multiply +
-                group_rows_ * gates * k_warps_ * (8 * shared);
+        const IntegerExpression work =
+            group_rows_ * gate_warps_ * (product.k_bytes * read) +
+            row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply +
+            exact_ * group_rows_ * pieces(product) * tiles(i, product) * ticks(kExactPieceSeconds);
+        if (product.early) {
+          const IntegerExpression words = kWordsOfTile * tiles(i, product) * pieces(product);
+          const IntegerExpression spilled = min(words, weight_words_ - weight_registers_);
+          const IntegerExpression loads = passes_ * spilled * threads_ * (kBytesOfWord * shared);
+          in_turn = in_turn + loads;
+          early = early + work + loads;
+        } else {
+          time = time + work;
+        }
+        const IntegerExpression stored = product.added ? exact_ : 1;
+        time = time + stored * (passes_ * k_warps_ * ticks(kWarpSeconds) +
+                                group_rows_ * gates * k_warps_ * (8 * shared));
       }
-      time_ = time_ + passes_ * ticks(kElementwiseSeconds);
+      time = time + passes_ * ticks(kElementwiseSeconds);
+      IntegerExpression wait = 0;
       if (exchanged) {
         const IntegerExpression among_blocks =
             least + min(peers, machine_.units) * peer + shares_sectors(i) * ticks(kSectorSeconds);
-        time_ = time_ +
-                (stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
-                       : among_blocks);
+        wait = stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
+                     : among_blocks;
       }
-      if (phases_[i].levels == 0) continue;
-      time_ = time_ + phases_[i].levels * (least + blocks_of(i) * peer) +
-              group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+      time = time + max(wait, early);
+      if (phases_[i].levels > 0) {
+        time = time + phases_[i].levels * (least + blocks_of(i) * peer) +
+               group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+      }
+      time_ = max(time_, time - in_turn);
     }
     // Exact products take two rows at a time, and weights as often.
     const IntegerExpression pairs = ceil_div(min(rows_, group_rows_), kRowsAdded);
@@ -443,7 +511,7 @@ class TileProblem {
     }
     problem_.require(streams_ <= streamed_words_);
     problem_.require(
-        blocks_ * groups_ <= machine_units_,
+        std::ssize(sides_) * blocks_ * groups_ <= machine_units_,
         fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
                     "room for {{limit}}",
                     machine_units_ < machine_.units ? "its share of " : "", machine_.name));
@@ -473,11 +541,13 @@ class TileProblem {
   }
 
   const Machine& machine_;
+  std::vector<size_t> sides_;
   int64_t machine_units_;
   int64_t spare_registers_;
   Engine engine_;
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
+  std::vector<bool> unlike_;  // by phase
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1
@@ -501,17 +571,18 @@ class TileProblem {
 
 /// The problem that has the launch's tile among its solutions.
 TileProblem problem_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
-  const TileProblem problem(plan, launch.phases, machine, machine.units, {});
+  TileChoice choice = {.sides = launch.tile.sides};
+  TileProblem problem(plan, launch.phases, machine, machine.units, choice);
   const int64_t spare = problem.spare_registers(launch.tile);
-  return spare == 0
-             ? problem
-             : TileProblem(plan, launch.phases, machine, machine.units, {.spare_registers = spare});
+  if (spare == 0) return problem;
+  choice.spare_registers = spare;
+  return {plan, launch.phases, machine, machine.units, choice};
 }
 
 }  // namespace
 
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, TileChoice choice) {
+                                              const Machine& machine, const TileChoice& choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
   const int64_t units = std::max<int64_t>(1, machine.units / choice.beside);
   return TileProblem(plan, phases, machine, units, choice).solve(choice.rank);

@@ -2,12 +2,14 @@
 /// weights are. What is known of the kernel, as far as tiles depend on it:
 ///
 /// - One block is on each unit of the machine, and all run at the same time.
+/// - A step takes as long as that of the slowest side: while it is at one, others are at others.
 /// - A product takes its weights in tiles of 16 gates (a member's element each) by 64 bytes of k;
 ///   the warps of a block share each product's k.
 /// - Rows of the batch are taken `rows` at a time.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "ir/plan.h"
 #include "passes/machine.h"
@@ -24,12 +26,15 @@ struct TileChoice {
   int64_t spare_registers = 0;
   /// Whether f32 products may be split into parts for tensor cores.
   bool split = true;
+  /// Of the launch, as RecurrenceTile has them: they share these units in turn.
+  std::vector<size_t> sides = {0};
 };
 
 /// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
 /// words what is needed and what there is.
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
-                                              const Machine& machine, TileChoice choice = {});
+                                              const Machine& machine,
+                                              const TileChoice& choice = {});
 
 /// What a tile takes of each unit of the machine that has a block.
 struct TileNeeds {
@@ -41,7 +46,7 @@ TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machi
 
 /// By a model calibrated on an H200, in seconds.
 struct RecurrenceTime {
-  double start = 0;  // until all weights are where they stay
+  double start = 0;  // until all weights are where they stay, and all sides at work
   double step = 0;
 };
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);

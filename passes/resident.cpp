@@ -13,11 +13,10 @@
 #include <set>
 #include <utility>
 
-#include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
-#include "ir/recurrence_exchange.h"
 #include "passes/cost.h"
+#include "passes/recurrence_buffers.h"
 #include "passes/recurrence_phases.h"
 #include "passes/recurrence_tiles.h"
 
@@ -34,7 +33,7 @@ constexpr int64_t kAlignedBytes = 16;
 
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded, size_t stage)
+  Resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded, size_t stage)
       : plan_(plan),
         machine_(machine),
         choice_(choice),
@@ -57,7 +56,7 @@ class Resident {
         choose_recurrence_tile(plan_, recurrence.phases, machine_, choice_);
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *std::move(tile);
-    add_exchange(recurrence);
+    add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = time_of(plan_, recurrence, machine_).step;
     if (step > much_slower * launches && has_aligned_products(recurrence)) {
@@ -94,14 +93,6 @@ class Resident {
     });
   }
 
-  void add_exchange(RecurrenceLaunch& recurrence) {
-    const int64_t width = exchange_width(plan_, recurrence);
-    if (width == 0) return;
-    recurrence.exchange = static_cast<BufferId>(plan_.buffers.size());
-    plan_.buffers.push_back(
-        {.name = "exchange", .dtype = DType::f32, .extent = Extent::Chunk, .width = width});
-  }
-
   void add_stream(RecurrenceLaunch& recurrence) {
     const int64_t width = stream_width(recurrence.tile);
     if (width == 0) return;
@@ -117,38 +108,6 @@ class Resident {
   Stage& stage_;
 };
 
-/// Results of products that phases have absorbed lie nowhere any more.
-void remove_unused_temporaries(Plan& plan) {
-  std::vector<bool> used(plan.buffers.size(), false);
-  const auto for_all = [&plan](const auto& visit) {
-    const auto visit_access = [&visit](Access& access) { visit(access.buffer); };
-    for (Stage& stage : plan.stages) {
-      for (Launch& launch : stage.launches) {
-        for_each_access(launch, visit_access);
-        auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence == nullptr) continue;
-        for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {
-          if (*id != kNoBuffer) visit(*id);
-        }
-      }
-    }
-    for (StatePlan& state : plan.states) {
-      for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        std::ranges::for_each(launch->accesses, visit_access);
-      }
-    }
-  };
-  for_all([&used](BufferId id) { used[id] = true; });
-  std::vector<BufferId> ids;  // old → new
-  std::vector<Buffer> kept;
-  for (BufferId id = 0; id < plan.buffers.size(); ++id) {
-    ids.push_back(static_cast<BufferId>(kept.size()));
-    if (used[id] || plan.buffers[id].role != Role::Temporary) kept.push_back(plan.buffers[id]);
-  }
-  plan.buffers = std::move(kept);
-  for_all([&ids](BufferId& id) { id = ids[id]; });
-}
-
 bool is_candidate(const Stage& stage) {
   return stage.domain == Domain::Step &&
          (stage.recurrence == RecurrenceClass::Block || stage.recurrence == RecurrenceClass::Dense);
@@ -156,7 +115,7 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine, TileChoice choice, bool padded) {
+bool run_resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {

@@ -14,7 +14,8 @@ namespace rnnc {
 /// `plan` has no lags yet, and no offsets. Recurrences that stay as they are say why in their
 /// `reason`. True if one has changed. Does nothing for a CPU. `padded`: products that stay launches
 /// get aligned rows (passes/padding.h).
-bool run_resident(Plan& plan, const Machine& machine, TileChoice choice = {}, bool padded = false);
+bool run_resident(Plan& plan, const Machine& machine, const TileChoice& choice = {},
+                  bool padded = false);
 
 /// Resident recurrences of the sweep that has most.
 int64_t most_resident(const Plan& plan);

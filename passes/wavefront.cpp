@@ -20,6 +20,7 @@
 
 #include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
+#include "ir/recurrence_sides.h"
 #include "passes/cost.h"
 
 namespace rnnc {
@@ -34,8 +35,7 @@ std::vector<bool> find_room(const Plan& plan, const Machine& machine) {
   std::vector<int64_t> blocks(plan.sweeps);
   for (const Stage& stage : plan.stages) {
     if (!is_resident(stage)) continue;
-    const RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
-    blocks[stage.sweep] += tile.groups * tile.blocks;
+    blocks[stage.sweep] += all_blocks(std::get<RecurrenceLaunch>(stage.launches[0]).tile);
   }
   std::vector<bool> room;
   for (const int64_t count : blocks) room.push_back(count <= machine.units);

@@ -54,6 +54,7 @@ std::vector<Rung> rungs() {
       {"wavefront", {Pass::Wavefront}},
       {"reuse", {Pass::Reuse}},
       {"resident", {Pass::Resident}},
+      {"stack", {Pass::Stack}},
       {"split", {Pass::Split}},
       {"pad", {Pass::Pad}},
   };

@@ -1,5 +1,5 @@
-// The kernel, in order:
-// 1. Find the block's group of rows and, for each phase, its elements.
+// A side's part of the kernel, in order:
+// 1. Find for each phase the block's elements.
 // 2. Load the products' weights, values that are the same at every step, and what states hold
 //    before the first step.
 // 3. For each step and phase, a pass of rows at a time: make the products, load what else the
@@ -7,9 +7,10 @@
 //    work. Where it needs a reduction, hand on the block's part of it, compute meanwhile what does
 //    not need it, join all blocks' parts and go on.
 //
-// In its text, `r` is the value of a place that was stored last, `q` the one before it, `i` is the
-// same at every step, `l` is loaded for the next pass, `m` was for this one, `a` is of products,
-// `v` computed.
+// In its text, `first` is the side's first array, `at` where a slice lies in a step of the exchange
+// and `parts_at` where its parts of reductions do (codegen/cuda/emit_sides.cpp). `r` is the value
+// of a place that was stored last, `q` the one before it, `i` is the same at every step, `l` is
+// loaded for the next pass, `m` was for this one, `a` is of products, `v` computed.
 #include "codegen/cuda/emit_recurrence.h"
 
 #include <algorithm>
@@ -29,12 +30,10 @@ constexpr int kStepsAhead = 4;
 
 class RecurrenceEmitter : TextWriter {
  public:
-  RecurrenceEmitter(const Plan& plan, const RecurrenceTile& tile, const RecurrenceLayout& layout,
-                    const std::string& name)
-      : plan_(plan), tile_(tile), layout_(layout), phases_(layout.phases()), name_(name) {}
+  RecurrenceEmitter(const Plan& plan, const RecurrenceTile& tile, const RecurrenceLayout& layout)
+      : plan_(plan), tile_(tile), layout_(layout), phases_(layout.phases()) {}
 
   std::string emit() {
-    signature();
     position();
     for (size_t p = 0; p < phases_.size(); ++p) operands(p);
     for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
@@ -45,7 +44,6 @@ class RecurrenceEmitter : TextWriter {
     line("  for (int t = 0; t < steps; ++t) {{");
     for (size_t p = 0; p < phases_.size(); ++p) phase(p);
     line("  }}");
-    line("}}");
     return take_text();
   }
 
@@ -57,26 +55,7 @@ class RecurrenceEmitter : TextWriter {
 
   // ---- Steps 1 and 2. ----
 
-  void signature() {
-    line("struct {}_launch {{", name_);
-    line("  rnnc_rows rows;");
-    line("  int steps;");
-    line("  int unused;");
-    line("  rnnc_access access[{}];", layout_.accesses().size());
-    line("}};");
-    line("extern \"C\" __global__ void __launch_bounds__({}, 1)", threads());
-    line("{}(const __grid_constant__ {}_launch launch) {{", name_, name_);
-  }
-
   void position() {
-    line("  rnnc_wait_for_previous();");
-    line("  const int steps = launch.steps;");
-    line("  const unsigned block = blockIdx.x % {}u;", tile_.blocks);
-    line("  const unsigned group = blockIdx.x / {}u;", tile_.blocks);
-    line("  const unsigned first_row = group * {}u;", layout_.group_rows());
-    line("  if (first_row >= launch.rows.count) return;");
-    line("  const unsigned row_end = min({}u, first_row + {}u);", plan_.batch,
-         layout_.group_rows());
     const RecurrenceExchange& exchange = layout_.exchange();
     if (exchange.step_bytes > 0) {
       line("  char* const exchange = reinterpret_cast<char*>({});",
@@ -87,8 +66,8 @@ class RecurrenceEmitter : TextWriter {
       line("  char* const stream = reinterpret_cast<char*>({}) + blockIdx.x * {}u;",
            array("float", false, access, "0"), layout_.stream_bytes());
     }
-    for (size_t s = 0; s < exchange.slices.size(); ++s) {
-      const RecurrenceExchange::Slice& slice = exchange.slices[s];
+    for (size_t s = 0; s < layout_.slices().size(); ++s) {
+      const RecurrenceExchange::Slice& slice = layout_.slices()[s];
       line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k,
            slice.local ? 1 : slice.blocks, exchange.tiles, exchange.tile_rows, element_bytes(), s);
     }
@@ -138,11 +117,10 @@ class RecurrenceEmitter : TextWriter {
           copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
       const std::string name = product_name(p, i);
       const bool exchanged = product.is_exchanged();
-      const bool local = exchanged && exchange.slices[product.slice].local;
+      const bool local = exchanged && layout_.slices()[product.slice].local;
       line(
           "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-          "{}, "
-          "{}> {};",
+          "{}, {}> {};",
           engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
           product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
           exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), local,
@@ -162,20 +140,20 @@ class RecurrenceEmitter : TextWriter {
         line("  const char* const y{}_{} = {};", p, i, local_place(product.slice));
         continue;
       }
-      line("  const char* const y{}_{} = exchange + {} + slice{}::vector(group, {});", p, i,
-           exchange.slices[product.slice].offset, product.slice, vector);
+      line("  const char* const y{}_{} = exchange + at{} + slice{}::vector(group, {});", p, i,
+           product.slice, product.slice, vector);
     }
   }
 
   std::string local_place(size_t slice) const {
     return fmt::format("reinterpret_cast<char*>(rnnc_shared) + {}",
-                       layout_.local() + layout_.exchange().slices[slice].offset);
+                       layout_.local() + layout_.slices()[slice].offset);
   }
 
   /// Row `row` of an array, counted from row 0 at the chunk's first step.
   std::string array(std::string_view type, bool loaded, size_t access, std::string_view row) const {
-    return fmt::format("rnnc_at<{}{}, {}>(launch.access[{}], {})", loaded ? "const " : "", type,
-                       layout_.accesses()[access].stride, access, row);
+    return fmt::format("rnnc_at<{}{}, {}>(launch.access[first + {}], {})", loaded ? "const " : "",
+                       type, layout_.accesses()[access].stride, access, row);
   }
 
   bool has_steps(const Access& access) const {
@@ -409,7 +387,7 @@ class RecurrenceEmitter : TextWriter {
 
   void products(size_t p) {
     const Phase& phase = phases_[p];
-    const std::vector<RecurrenceExchange::Slice>& slices = layout_.exchange().slices;
+    const std::vector<RecurrenceExchange::Slice>& slices = layout_.slices();
     line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
     line("      const int rows = static_cast<int>(row_end - pass_first);");
     for (size_t i = 0; i < phase.products.size(); ++i) {
@@ -423,14 +401,38 @@ class RecurrenceEmitter : TextWriter {
                                 local ? "0" : step_of_exchange(fmt::format("(t - {})", left.delay)),
                                 product.slice, tile_.rows);
       }
-      line(
-          "      {}.multiply<sums{}, {}, {}>(sums{}::at(buffer) + {}, x{}_{} + "
-          "static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {});",
-          product_name(p, i), p, row_bytes,
-          product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0", p,
-          product.column, p, i, has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "",
-          row_bytes, exchanged, left.delay);
+      const std::string name = product_name(p, i);
+      const std::string strides =
+          fmt::format("{}, {}", row_bytes,
+                      product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0");
+      const std::string operands =
+          fmt::format("x{}_{} + static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {}", p, i,
+                      has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "", row_bytes,
+                      exchanged, left.delay);
+      const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
+      if (!has_totals(phase, i)) {
+        line("      {}.multiply<sums{}, {}>({}, {});", name, p, strides, sums, operands);
+        continue;
+      }
+      const std::string totals = fmt::format("totals{}", product.sums);
+      if (is_first_part(phase, i)) {
+        line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
+      }
+      line("      {}.add_to<{}>({}, {});", name, strides, totals, operands);
+      if (product.sums == i) line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
     }
+  }
+
+  /// Whether other products add to the same sums.
+  static bool has_totals(const Phase& phase, size_t product) {
+    return std::ranges::count(phase.products, phase.products[product].sums,
+                              &RecurrenceProduct::sums) > 1;
+  }
+  static bool is_first_part(const Phase& phase, size_t product) {
+    return std::ranges::find(phase.products, phase.products[product].sums,
+                             &RecurrenceProduct::sums) -
+               phase.products.begin() ==
+           static_cast<std::ptrdiff_t>(product);
   }
 
   /// Bytes from the exchange's first step on.
@@ -593,7 +595,7 @@ class RecurrenceEmitter : TextWriter {
   /// Hands on what other blocks wait for, as soon as it is there.
   void exchanges(size_t p, int level) {
     const Phase& phase = phases_[p];
-    const std::vector<RecurrenceExchange::Slice>& slices = layout_.exchange().slices;
+    const std::vector<RecurrenceExchange::Slice>& slices = layout_.slices();
     for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
       const Instruction& store = phase.kernel->body[id];
       if (store.kind != Kind::Store || phase.levels[id] != level) continue;
@@ -607,7 +609,7 @@ class RecurrenceEmitter : TextWriter {
   }
 
   bool stores_locally(const Phase& phase) const {
-    return std::ranges::any_of(layout_.exchange().slices, [&](const auto& slice) {
+    return std::ranges::any_of(layout_.slices(), [&](const auto& slice) {
       return slice.local && std::ranges::any_of(phase.kernel->body, [&](const Instruction& store) {
                return store.kind == Kind::Store &&
                       slice.holds(phase.launch->accesses[store.argument], phase.kernel->length);
@@ -617,7 +619,7 @@ class RecurrenceEmitter : TextWriter {
 
   void exchange(size_t p, const Instruction& store, size_t index, bool vector) {
     const Phase& phase = phases_[p];
-    const RecurrenceExchange::Slice& slice = layout_.exchange().slices[index];
+    const RecurrenceExchange::Slice& slice = layout_.slices()[index];
     const Access& access = phase.launch->accesses[store.argument];
     const int64_t behind = access.column - slice.column;
     const int64_t width = slice.k * slice.blocks;
@@ -642,7 +644,7 @@ class RecurrenceEmitter : TextWriter {
           "pass_row), {}{});",
           slice.local ? "rnnc_keep" : "rnnc_exchange", engine(),
           slice.local ? local_place(index)
-                      : fmt::format("exchange + {} + {}", step_of_exchange("t"), slice.offset),
+                      : fmt::format("exchange + {} + at{}", step_of_exchange("t"), index),
           index,
           slice.local ? fmt::format("0u, ({}) % {}u", element, slice.k)
                       : fmt::format("group, {}", element),
@@ -728,9 +730,9 @@ class RecurrenceEmitter : TextWriter {
   /// Where a block's parts of a row lie: those of a level together.
   std::string place_of_parts(const Level& level, std::string_view row,
                              std::string_view block) const {
-    return fmt::format("reinterpret_cast<float2*>(exchange + {} + {}) + {} * {}u + {}u + {} * {}u",
-                       step_of_exchange("t"), layout_.exchange().parts, row, parts_of_row(),
-                       level.before, block, level.count);
+    return fmt::format(
+        "reinterpret_cast<float2*>(exchange + {} + parts_at) + {} * {}u + {}u + {} * {}u",
+        step_of_exchange("t"), row, parts_of_row(), level.before, block, level.count);
   }
 
   /// Of the thread's elements, hands on the parts that they make with those of its neighbours.
@@ -781,8 +783,10 @@ class RecurrenceEmitter : TextWriter {
   /// Of the sums that make a result, those of each product that it has parts of.
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result) {
     std::vector<int64_t> columns;
-    for (const RecurrenceProduct& product : phase.products) {
-      if (result < product.first || result >= product.first + product.product->members) continue;
+    for (size_t i = 0; i < phase.products.size(); ++i) {
+      const RecurrenceProduct& product = phase.products[i];
+      const bool has = result >= product.first && result < product.first + product.product->members;
+      if (!has || product.sums != i) continue;
       columns.push_back(product.column + (result - product.first) * phase.units);
     }
     return columns;
@@ -869,14 +873,13 @@ class RecurrenceEmitter : TextWriter {
   const RecurrenceTile& tile_;
   const RecurrenceLayout& layout_;
   const std::vector<RecurrencePhase>& phases_;
-  const std::string& name_;
 };
 
 }  // namespace
 
-std::string emit_recurrence_kernel(const Plan& plan, const RecurrenceTile& tile,
-                                   const RecurrenceLayout& layout, const std::string& name) {
-  return RecurrenceEmitter(plan, tile, layout, name).emit();
+std::string emit_recurrence_side(const Plan& plan, const RecurrenceTile& tile,
+                                 const RecurrenceLayout& layout) {
+  return RecurrenceEmitter(plan, tile, layout).emit();
 }
 
 }  // namespace rnnc

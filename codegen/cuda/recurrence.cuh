@@ -324,6 +324,9 @@ class rnnc_resident_product {
     }
   }
 
+  // Of the warp's part of k, for tiles of gates and of rows.
+  typedef rnnc_tile_sums<Engine> totals[kTiles][Rows / 8];
+
   // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has; `rows` of
   // them are there. `fresh`: this launch writes the left operand, and its tiles lie TileStride
   // bytes apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
@@ -337,6 +340,32 @@ class rnnc_resident_product {
       multiply_one_row<Sums>(sums, fetch);
     } else {
       multiply_exactly<Sums>(sums, rows, fetch);
+    }
+  }
+
+  // As `multiply`, in two: products of which the results are added up have totals in common. With
+  // tensor cores only. The first gates of the totals are this product's.
+  template <long long RowBytes, long long TileStride, int Tiles>
+  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][Rows / 8],
+                                         const char* left, const char* exchanged, int rows,
+                                         bool fresh) const {
+    const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
+    add_tiles(sums, fetch);
+  }
+  template <typename Sums>
+  static __device__ __forceinline__ void store(float* to, const totals& sums) {
+    const int row = lane() % 4 * 2;
+    to += (k_warp() * Sums::kRows + row) * Sums::kStride + first_gate() + lane() / 4;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        if (Sums::kRows < Rows && r * 8 + row >= Sums::kRows) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          to[(r * 8 + i % 2) * Sums::kStride + tile * 16 + i / 2 * 8] = sums[tile][r].total(i);
+        }
+      }
     }
   }
 
@@ -576,7 +605,14 @@ class rnnc_resident_product {
 
   template <typename Sums, typename Fetch>
   __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Fetch& fetch) const {
-    rnnc_tile_sums<Engine> sums[kTiles][kRowTiles];
+    totals sums;
+    add_tiles(sums, fetch);
+    store<Sums>(to, sums);
+  }
+
+  template <int Tiles, typename Fetch>
+  __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+                                            const Fetch& fetch) const {
     stream_ahead ahead(stream_);
     by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
@@ -592,19 +628,6 @@ class rnnc_resident_product {
         }
       }
     });
-    const int row = lane() % 4 * 2;
-    to += (k_warp() * Sums::kRows + row) * Sums::kStride + first_gate() + lane() / 4;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-        if (Sums::kRows < Rows && r * 8 + row >= Sums::kRows) continue;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          to[(r * 8 + i % 2) * Sums::kStride + tile * 16 + i / 2 * 8] = sums[tile][r].total(i);
-        }
-      }
-    }
   }
 
   // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----

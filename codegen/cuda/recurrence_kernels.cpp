@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/emit_recurrence.h"
 #include "codegen/cuda/prelude.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 
@@ -16,25 +17,32 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
       const auto* launch = std::get_if<RecurrenceLaunch>(&one);
       if (launch == nullptr) continue;
       const RecurrenceTile& tile = launch->tile;
-      const RecurrenceLayout layout(plan, *launch);
-      const auto [found, is_new] = known.try_emplace(emit_recurrence_kernel(plan, tile, layout, ""),
-                                                     static_cast<uint32_t>(shapes_.size()));
       Parameters& parameters = parameters_[launch];
-      parameters = {.shape = found->second, .accesses = layout.accesses()};
+      std::vector<RecurrenceLayout> sides;
+      int64_t shared_bytes = 0;
+      for (size_t i = 0; i < tile.sides.size(); ++i) {
+        const RecurrenceLayout& side = sides.emplace_back(plan, *launch, i);
+        shared_bytes = std::max(shared_bytes, side.shared_bytes());
+        parameters.accesses.insert(parameters.accesses.end(), side.accesses().begin(),
+                                   side.accesses().end());
+      }
+      const auto [found, is_new] = known.try_emplace(emit_recurrence_kernel(plan, tile, sides, ""),
+                                                     static_cast<uint32_t>(shapes_.size()));
+      parameters.shape = found->second;
       most_accesses_ = std::max(most_accesses_, parameters.accesses.size());
       if (!is_new) continue;
       const std::string name = fmt::format("r{}", shapes_.size());
       shapes_.push_back({.name = name,
                          .threads = static_cast<uint32_t>(32 * tile.warps),
-                         .shared_bytes = static_cast<uint32_t>(layout.shared_bytes()),
-                         .blocks = static_cast<uint32_t>(tile.groups * tile.blocks)});
+                         .shared_bytes = static_cast<uint32_t>(shared_bytes),
+                         .blocks = static_cast<uint32_t>(all_blocks(tile))});
       if (code_.empty()) {
         code_ += fmt::format("\nconstexpr unsigned long long kWatchdogSeconds = {};\n",
                              RNNC_WATCHDOG_SECONDS);
         code_ += kCudaRecurrence;
       }
       code_ += '\n';
-      code_ += emit_recurrence_kernel(plan, tile, layout, name);
+      code_ += emit_recurrence_kernel(plan, tile, sides, name);
     }
   }
 }

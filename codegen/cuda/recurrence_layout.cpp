@@ -1,8 +1,11 @@
 #include "codegen/cuda/recurrence_layout.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "ir/kernel_facts.h"
+#include "ir/plan_touches.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
@@ -52,13 +55,17 @@ size_t RecurrencePhase::partial_of(uint32_t reduction) const {
   return static_cast<size_t>(std::ranges::find(partials, wanted) - partials.begin());
 }
 
-RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch)
-    : plan_(plan), tile_(launch.tile), exchange_(exchange_of(plan, launch)) {
+RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch, size_t side)
+    : plan_(plan),
+      launch_(launch),
+      tile_(launch.tile),
+      side_(side),
+      exchange_(exchange_of(plan, launch)) {
   group_rows_ = ceil_div(plan.batch, tile_.groups);
   passes_ = ceil_div(group_rows_, tile_.rows);
-  find_phases(launch);
+  find_phases();
+  find_slices();
   find_sources();
-  find_whole_words();
   if (launch.stream != kNoBuffer) add_access({.buffer = launch.stream});
   if (launch.exchange != kNoBuffer) {
     add_access({.buffer = launch.exchange, .stride = plan.buffers[launch.exchange].width});
@@ -94,11 +101,12 @@ size_t RecurrenceLayout::add_access(const Access& access) {
   return accesses_.size() - 1;
 }
 
-void RecurrenceLayout::find_phases(const RecurrenceLaunch& launch) {
+void RecurrenceLayout::find_phases() {
   size_t partials = 0;
-  const std::vector<int64_t> segments = phase_segments(plan_, launch.phases);
-  for (size_t i = 0; i < launch.phases.size(); ++i) {
-    const FusedLaunch& fused = launch.phases[i];
+  const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
+  const auto [begin, end] = side_at(tile_.sides, side_, launch_.phases.size());
+  for (size_t i = begin; i < end; ++i) {
+    const FusedLaunch& fused = launch_.phases[i];
     RecurrencePhase& phase = phases_.emplace_back();
     phase.launch = &fused;
     phase.kernel = &plan_.kernels[fused.kernel];
@@ -115,11 +123,17 @@ void RecurrenceLayout::find_phases(const RecurrenceLaunch& launch) {
       made.gates = product.members * phase.units;
       made.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
       made.pieces = ceil_div(ceil_div(made.k_bytes, kExchangePieceBytes), tile_.k_warps);
-      const int64_t gate_warps = tile_.warps / tile_.k_warps;
-      made.tiles = ceil_div(ceil_div(made.gates, kTileGates), gate_warps);
-      made.column = phase.columns;
+      made.tiles = ceil_div(ceil_div(made.gates, kTileGates), tile_.warps / tile_.k_warps);
       made.first = phase.results[product.first_argument];
-      phase.columns += kTileGates * made.tiles * gate_warps;
+    }
+    const std::vector<size_t> common = common_sums(fused);
+    for (size_t product = 0; product < phase.products.size(); ++product) {
+      RecurrenceProduct& made = phase.products[product];
+      made.column = phase.columns;
+      made.sums = is_exact() ? product : common[product];
+      if (made.sums == product) {
+        phase.columns += kTileGates * made.tiles * (tile_.warps / tile_.k_warps);
+      }
     }
     find_reductions(phase);
     phase.first_partial = partials;
@@ -141,24 +155,38 @@ void RecurrenceLayout::find_reductions(RecurrencePhase& phase) {
   std::ranges::stable_sort(phase.partials, {}, &RecurrencePartial::level);
 }
 
-/// A thread's two elements are an even one and the next: they are a word if that holds within the
-/// slice's vectors too, and no other phase has one of them.
-void RecurrenceLayout::find_whole_words() {
+void RecurrenceLayout::find_slices() {
   for (const RecurrenceExchange::Slice& slice : exchange_.slices) {
-    bool whole = slice.k % 2 == 0 || slice.blocks == 1;
-    for (const RecurrencePhase& phase : phases_) {
-      for (size_t i = 0; i < phase.kernel->arguments.size(); ++i) {
-        const Kernel::Argument& argument = phase.kernel->arguments[i];
-        const Access& access = phase.launch->accesses[i];
-        const int64_t count = argument.vector ? phase.kernel->length : 1;
-        if (!argument.written || !slice.holds(access, count)) continue;
-        whole = whole && argument.vector && phase.span == 2 &&
-                (access.column - slice.column) % 2 == 0 &&
-                (phase.segments == 1 || phase.segment_length() % 2 == 0);
-      }
-    }
-    whole_.push_back(whole);
+    const bool touched = std::ranges::any_of(phases_, [&](const RecurrencePhase& phase) {
+      return std::ranges::any_of(touches(plan_, *phase.launch), [&](const Touch& touch) {
+        return slice.holds(touch.access, touch.count);
+      });
+    });
+    if (!touched || (slice.local && slice.side != side_)) continue;
+    slices_.push_back(slice);
+    whole_.push_back(stores_whole_words(slice));
   }
+}
+
+/// A thread's two elements are an even one and the next: they are a word if that holds within the
+/// slice's vectors too, and no other phase, of whatever side, has one of them.
+bool RecurrenceLayout::stores_whole_words(const RecurrenceExchange::Slice& slice) const {
+  const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
+  bool whole = slice.k % 2 == 0 || slice.blocks == 1;
+  for (size_t p = 0; p < launch_.phases.size(); ++p) {
+    const FusedLaunch& phase = launch_.phases[p];
+    const Kernel& kernel = plan_.kernels[phase.kernel];
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      const Access& access = phase.accesses[i];
+      const int64_t count = argument.vector ? kernel.length : 1;
+      if (!argument.written || !slice.holds(access, count)) continue;
+      whole = whole && argument.vector && tile_.units[p] >= kMostSpan &&
+              (access.column - slice.column) % 2 == 0 &&
+              (segments[p] == 1 || kernel.length / segments[p] % 2 == 0);
+    }
+  }
+  return whole;
 }
 
 void RecurrenceLayout::find_sources() {
@@ -176,8 +204,8 @@ void RecurrenceLayout::find_sources() {
     for (RecurrenceProduct& product : phase.products) {
       product.access = add_access(product.product->left);
       add_access(product.product->weight);
-      const size_t slice = exchange_.slice_of(*product.product);
-      if (slice < exchange_.slices.size()) product.slice = slice;
+      const size_t slice = slice_of(slices_, *product.product);
+      if (slice < slices_.size()) product.slice = slice;
     }
   }
 }
@@ -252,7 +280,8 @@ void RecurrenceLayout::place_weights() {
   };
   const int64_t tile_bytes = kTileWords * 4 * threads();
   for (RecurrencePhase& phase : phases_) {
-    for (RecurrenceProduct& product : phase.products) {
+    // Others wait longer for what they multiply with: they have time to load weights.
+    for (RecurrenceProduct& product : std::views::reverse(phase.products)) {
       const int64_t tiles = product.pieces * product.tiles;
       product.held = take(held, tiles);
       product.shared = take(shared, tiles - product.held);

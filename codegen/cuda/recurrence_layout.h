@@ -1,5 +1,5 @@
-/// What the kernel of a recurrence launch is made of: where each value comes from, what stays in
-/// registers, what lies where in shared memory.
+/// What the kernel of a recurrence launch is made of, for each side: where each value comes from,
+/// what stays in registers, what lies where in shared memory.
 #pragma once
 
 #include <map>
@@ -56,9 +56,10 @@ struct RecurrenceProduct {
   int64_t spill = 0;        // …from here on
   int64_t stream = 0;       // where the others' are among the block's weights in memory
   int64_t column = 0;       // of its first gate among the phase's sums
+  size_t sums = 0;          // the product of the phase that stores its sums among its own
   uint32_t first = 0;       // among the phase's results
   size_t access = 0;        // of `left`; `weight` follows
-  size_t slice = SIZE_MAX;  // of the exchange, where the launch writes `left`
+  size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`
 
   bool is_exchanged() const { return slice != SIZE_MAX; }
 };
@@ -76,7 +77,7 @@ struct RecurrencePhase {
   std::vector<uint32_t> results;            // by argument: index among the products' results
   std::vector<int> levels;                  // by instruction: reductions that it waits for in a row
   std::vector<RecurrencePartial> partials;  // by level
-  size_t first_partial = 0;                 // among those of the launch
+  size_t first_partial = 0;                 // among those of the side
 
   int64_t segment_length() const { return kernel->length / segments; }
   int64_t blocks() const;  // of a group, that have elements
@@ -85,15 +86,20 @@ struct RecurrencePhase {
   size_t partial_of(uint32_t reduction) const;
 };
 
+/// Of one side. Nothing in it but where things lie in the exchange depends on the others.
 class RecurrenceLayout {
  public:
   /// `plan` and `launch` outlive this.
-  RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch);
+  RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch, size_t side);
 
   const std::vector<RecurrencePhase>& phases() const { return phases_; }
   const std::map<RecurrencePlace, RecurrenceCarry>& carries() const { return carries_; }
   const RecurrenceExchange& exchange() const { return exchange_; }
-  /// Whether two values that a thread stores to a slice of the exchange make a word of it.
+  /// Of the exchange's slices, those that the side stores or multiplies with.
+  const std::vector<RecurrenceExchange::Slice>& slices() const { return slices_; }
+  /// Where its parts of reductions lie in a step of the exchange.
+  int64_t parts() const { return exchange_.parts[side_]; }
+  /// Whether two values that a thread stores to a slice of the side's make a word of it.
   bool is_whole(size_t slice) const { return whole_[slice]; }
   /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
   /// are any.
@@ -129,9 +135,10 @@ class RecurrenceLayout {
  private:
   static constexpr int64_t kMostUnrolledPasses = 2;
 
-  void find_phases(const RecurrenceLaunch& launch);
+  void find_phases();
   static void find_reductions(RecurrencePhase& phase);
-  void find_whole_words();
+  void find_slices();
+  bool stores_whole_words(const RecurrenceExchange::Slice& slice) const;
   void find_sources();
   void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
   void place_in_shared_memory();
@@ -141,12 +148,15 @@ class RecurrenceLayout {
   int64_t threads() const { return 32 * tile_.warps; }
 
   const Plan& plan_;
+  const RecurrenceLaunch& launch_;
   const RecurrenceTile& tile_;
+  size_t side_;
   int64_t group_rows_ = 0;
   int64_t passes_ = 0;
   std::vector<RecurrencePhase> phases_;
   std::map<RecurrencePlace, RecurrenceCarry> carries_;
   RecurrenceExchange exchange_;
+  std::vector<RecurrenceExchange::Slice> slices_;
   std::vector<bool> whole_;  // by slice
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;

@@ -9,6 +9,7 @@
 #include "codegen/cuda/recurrence_kernels.h"
 #include "passes/build_plan.h"
 #include "tests/support/golden_cases.h"
+#include "tests/support/networks.h"
 
 namespace rnnc::test {
 namespace {
@@ -83,6 +84,46 @@ TEST(CudaRecurrenceKernels, LayersShareOne) {
   const CudaRecurrenceKernels kernels(plan);
   EXPECT_EQ(kernels.shapes().size(), 2u);
   EXPECT_EQ(kernels.of(second).shape, 1u);
+}
+
+/// Of `layers` LSTMs on an H200.
+Plan stack_of(size_t layers) {
+  Result<Plan> plan = build_plan(tower(std::vector<std::string>(layers, "Gated"), 256),
+                                 {.dtype = DType::bf16,
+                                  .batch = 4,
+                                  .max_steps = 64,
+                                  .passes = PassSet::all(),
+                                  .machine = h200_machine()});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+// The first layer, those in between, the last: code does not grow with the number of layers.
+TEST(CudaRecurrenceKernels, LikeSidesShareTheirCode) {
+  const auto code = [](size_t layers) {
+    const Plan plan = stack_of(layers);
+    const CudaRecurrenceKernels kernels(plan);
+    EXPECT_EQ(kernels.shapes().size(), 1u);
+    return kernels.code();
+  };
+  const auto count = [](const std::string& text, std::string_view what) {
+    size_t found = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count(code(2), "for (int t = 0;"), 2u);
+  EXPECT_EQ(count(code(4), "for (int t = 0;"), 3u);
+  EXPECT_EQ(count(code(7), "for (int t = 0;"), 3u);
+}
+
+TEST(CudaRecurrenceKernels, StacksCompile) {
+  const Plan plan = stack_of(5);
+  const Result<std::string> source = emit_cuda(plan, "sm_90");
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  const Result<std::string> cubin = compile_cubin(*source, "sm_90");
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // Random draws of a cell, shape, type, strategy, lengths and resets against the interpreter. Half
-// of the cells are random graphs, half are shipped ones at random sizes. RNNC_SOAK_DRAWS says how
-// many, RNNC_SOAK_FIRST with which seed they begin:
+// of the cells are random graphs, half are shipped ones at random sizes; others are layers of
+// cells. RNNC_SOAK_DRAWS says how many, RNNC_SOAK_FIRST with which seed they begin:
 //
 //     RNNC_SOAK_DRAWS=500 rnnc_test_gpu --gtest_filter='GpuSoak*'
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include "passes/delays.h"
 #include "tests/support/golden_cases.h"
+#include "tests/support/networks.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sequence_cases.h"
 
@@ -75,12 +77,18 @@ Graph random_cell(uint64_t seed, Dice& dice) {
   return graph;
 }
 
-void run_draw(uint64_t seed) {
-  Dice dice(seed);
-  // Rounded to 16 bits, a random graph may well be far from what it computes in float64.
-  const bool shipped = dice.one_in(2);
-  const Graph graph = shipped ? shipped_cell(dice) : random_cell(seed, dice);
-  const DType dtype = shipped ? dice.one_of({DType::f32, DType::bf16, DType::f16}) : DType::f32;
+/// Layers of one kind, or of several.
+Graph random_tower(Dice& dice) {
+  const auto cell = [&dice]() -> std::string {
+    return dice.one_of({"Dense", "Normed", "Gated", "Projected", "Update", "ResetBefore"});
+  };
+  std::vector<std::string> cells(static_cast<size_t>(1 + dice.up_to(7)), cell());
+  if (dice.one_in(2)) std::ranges::generate(cells, cell);
+  return tower(cells, dice.one_of<int64_t>({1, 3, 8, 16, 31, 48, 64, 130, 256}));
+}
+
+/// The rest of a draw.
+void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance, Dice& dice) {
   CompileOptions options = {
       .dtype = dtype,
       .device = {.kind = Device::Kind::cuda, .index = 0},
@@ -98,13 +106,36 @@ void run_draw(uint64_t seed) {
   SCOPED_TRACE(fmt::format("seed {}: {}, {}, chunk {}, rank {}, passes {}, {} steps, batch {}",
                            seed, graph.name, to_string(dtype), options.chunk, options.tile_rank,
                            options.passes.to_string(), sequences.steps, sequences.batch));
-  check_run(graph, options, sequences, shipped ? golden_tolerance(dtype) : 3e-5);
+  check_run(graph, options, sequences, tolerance);
+}
+
+void run_draw(uint64_t seed) {
+  Dice dice(seed);
+  // Rounded to 16 bits, a random graph may well be far from what it computes in float64.
+  const bool shipped = dice.one_in(2);
+  const Graph graph = shipped ? shipped_cell(dice) : random_cell(seed, dice);
+  const DType dtype = shipped ? dice.one_of({DType::f32, DType::bf16, DType::f16}) : DType::f32;
+  run_graph(seed, graph, dtype, shipped ? golden_tolerance(dtype) : 3e-5, dice);
+}
+
+void run_tower(uint64_t seed) {
+  Dice dice(seed);
+  const Graph graph = random_tower(dice);
+  const DType dtype = dice.one_of({DType::f32, DType::bf16, DType::f16});
+  // Layers add to each other's errors.
+  run_graph(seed, graph, dtype, 2 * golden_tolerance(dtype), dice);
 }
 
 TEST(GpuSoak, Draws) {
   const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
   const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
   for (uint64_t seed = first; seed < first + draws; ++seed) run_draw(seed);
+}
+
+TEST(GpuSoak, Towers) {
+  const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
+  const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
+  for (uint64_t seed = first; seed < first + draws; ++seed) run_tower(seed);
 }
 
 // 183: more values that are the same at every step than registers are kept for, and no reduction.

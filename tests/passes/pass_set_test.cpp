@@ -6,8 +6,8 @@ namespace rnnc {
 namespace {
 
 constexpr std::string_view kNames =
-    "simplify, fold, cse, dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, split, pad, "
-    "wavefront, reuse";
+    "simplify, fold, cse, dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
+    "split, pad, wavefront, reuse";
 
 TEST(PassSet, ReadsWhatIsWanted) {
   EXPECT_EQ(PassSet::parse("all"), PassSet::all());

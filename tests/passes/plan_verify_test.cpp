@@ -224,6 +224,10 @@ TEST(PlanVerify, Recurrences) {
               l.tile.blocks = 1;
             }),
             "stage 2: launch 0: 1 blocks of 4 units do not make 4 elements");
+  for (const std::vector<size_t>& sides : {std::vector<size_t>{}, {1}, {0, 0}, {0, 2}, {0, 1, 1}}) {
+    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
+              "stage 2: launch 0: a side of no phases");
+  }
 }
 
 TEST(PlanVerify, ExchangesOfRecurrences) {
@@ -252,6 +256,7 @@ struct Phases : SmallPlan {
   BufferId half = buffer("half", Extent::Chunk, 4);
   BufferId weight = caller("W", Role::Param, Extent::Invariant, 8 * 8);
   std::vector<FusedLaunch> phases;
+  std::vector<size_t> sides = {0};
 
   Phases() { state(h); }
 
@@ -273,6 +278,7 @@ struct Phases : SmallPlan {
     for (const FusedLaunch& phase : phases) {
       launch.tile.units.push_back(plan.kernels[phase.kernel].length);
     }
+    launch.tile.sides = sides;
     const int64_t width = exchange_width(plan, launch);
     if (width > 0) launch.exchange = buffer("exchange", Extent::Chunk, width);
     stage(Domain::Sequence, {launch}).recurrence = RecurrenceClass::Dense;
@@ -345,6 +351,40 @@ TEST(PlanVerify, ProductsReadWhatOnePhaseStoresForEachStep) {
   elsewhere.product(elsewhere.row(elsewhere.h, 1), {elsewhere.row(elsewhere.h)});
   EXPECT_EQ(elsewhere.complaint(),
             "stage 1: launch 0: products read h, which another launch writes");
+}
+
+TEST(PlanVerify, SidesHandOnThroughProductsAlone) {
+  // Layer g on top of layer h.
+  const auto complaint = [](const std::function<void(Phases&, BufferId)>& change) {
+    Phases phases;
+    const BufferId g = phases.buffer("g", Extent::Chunk, 8, 1);
+    phases.state(g);
+    phases.product(phases.row(phases.h, 1), {phases.row(phases.h)});
+    phases.product(phases.row(phases.h), {phases.row(g)});
+    phases.sides = {0, 1};
+    change(phases, g);
+    return phases.complaint();
+  };
+  EXPECT_EQ(complaint([](Phases&, BufferId) {}), "none");
+  EXPECT_EQ(complaint([](Phases& p, BufferId g) { p.phase({p.row(g)}, {p.row(p.s)}); }), "none");
+  EXPECT_EQ(complaint([](Phases& p, BufferId g) {
+              p.phase({p.row(g)}, {p.row(p.s)});
+              p.sides = {0, 1, 2};
+            }),
+            "stage 0: launch 0: side 2 loads what another stores of g");
+  EXPECT_EQ(complaint([](Phases& p, BufferId g) {
+              p.product(p.row(g), {p.row(g)});
+              p.sides = {0, 1, 2};
+            }),
+            "stage 0: launch 0: phase 2: g is written while products read it");
+  EXPECT_EQ(complaint([](Phases& p, BufferId g) {
+              p.phase({p.row(g, 1)}, {p.row(p.s)});
+              p.phase({}, {p.row(p.s)});
+              p.sides = {0, 1, 3};
+            }),
+            "stage 0: launch 0: side 1 stores what another stores of s");
+  EXPECT_EQ(complaint([](Phases& p, BufferId g) { p.phases[0].products[0].left = p.row(g, 1); }),
+            "stage 0: launch 0: side 0 waits for a later one's g");
 }
 
 TEST(PlanVerify, Lags) {

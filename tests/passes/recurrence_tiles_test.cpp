@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ir/plan_touches.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc::test {
 namespace {
@@ -378,6 +379,27 @@ TEST(RecurrenceTiles, TheBestOfAllThatFit) {
   }
   EXPECT_GT(found, kTrials / 4);
   EXPECT_LT(found, kTrials);
+}
+
+TEST(RecurrenceTiles, SidesShareTheMachineAndHaveRoomForTheirOwn) {
+  const PhaseSize layer = {512, 4, 512};
+  Subject subject = recurrence(DType::bf16, 16, {layer, layer, layer});
+  const auto step = [&](const std::vector<size_t>& sides) {
+    const Result<RecurrenceTile> tile = choose_recurrence_tile(subject.plan, subject.launch.phases,
+                                                               h200_machine(), {.sides = sides});
+    RNNC_CHECK(tile.has_value(), "{}", tile.error().message);
+    EXPECT_EQ(tile->sides, sides);
+    EXPECT_EQ(tile->units.size(), 3u);
+    EXPECT_LE(all_blocks(*tile), h200_machine().units);
+    subject.launch.tile = *tile;
+    EXPECT_LE(needs_of(subject.plan, subject.launch, h200_machine()).shared_bytes,
+              h200_machine().shared_bytes);
+    return time_of(subject.plan, subject.launch, h200_machine());
+  };
+  const RecurrenceTime one = step({0});
+  const RecurrenceTime all = step({0, 1, 2});
+  EXPECT_LT(all.step, 0.6 * one.step);
+  EXPECT_GT(all.start, 2 * all.step);  // until the last side is at work
 }
 
 TEST(RecurrenceTiles, BehindTheBestAreOthersAndNoFaster) {

@@ -74,7 +74,7 @@ TEST(Resident, ReductionsExchangeTheirParts) {
   const RecurrenceLaunch& launch = *resident(plan);
   ASSERT_EQ(launch.phases[0].products.size(), 1u);
   EXPECT_EQ(launch.phases[0].products[0].members, 4u);
-  EXPECT_GT(count_reductions(plan, launch), 0);
+  EXPECT_GT(count_reductions(plan, launch.phases), 0);
   EXPECT_EQ(plan.buffers[launch.exchange].width, exchange_width(plan, launch));
   EXPECT_TRUE(std::ranges::none_of(
       plan.buffers, [](const Buffer& buffer) { return buffer.name == "products of h"; }));
@@ -109,7 +109,7 @@ TEST(Resident, WhatIsExchangedDoesNotOverlap) {
               slice.offset +
               ((tile * slice.pieces + piece) * exchange.tile_rows + row % 8) * kExchangePieceBytes;
           EXPECT_TRUE(places.insert(place).second) << name << ", batch " << batch;
-          EXPECT_LE(place + kExchangePieceBytes, local ? exchange.local_bytes : exchange.parts);
+          EXPECT_LE(place + kExchangePieceBytes, local ? exchange.local_bytes : exchange.parts[0]);
         }
       }
       EXPECT_GE(exchange_width(plan, launch) * plan.batch * 4, exchange.step_bytes);

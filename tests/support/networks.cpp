@@ -41,6 +41,37 @@ cell Gated[I, H](x: [I]) -> h {
   c[t] = f * c[t-1] + i * g
   h[t] = o * tanh(c[t])
 }
+cell Projected[I, H](x: [I]) -> h {
+  state h: [H]
+  state c: [2 * H]
+  param W_f, W_g, W_o: [2 * H, I]
+  param R_f, R_g, R_o: [2 * H, H]
+  param P: [H, 2 * H]
+  f = sigmoid(W_f @ x[t] + R_f @ h[t-1])
+  g = tanh(W_g @ x[t] + R_g @ h[t-1])
+  o = sigmoid(W_o @ x[t] + R_o @ h[t-1])
+  c[t] = f * c[t-1] + (1 - f) * g
+  h[t] = P @ (o * tanh(c[t]))
+}
+cell Update[I, H](x: [I]) -> h {
+  state h: [H]
+  param W_r, W_z, W_n: [H, I]
+  param R_r, R_z, R_n: [H, H]
+  param b: [H]
+  r = sigmoid(W_r @ x[t] + R_r @ h[t-1])
+  z = sigmoid(W_z @ x[t] + R_z @ h[t-1])
+  n = tanh(W_n @ x[t] + r * (R_n @ h[t-1] + b))
+  h[t] = (1 - z) * n + z * h[t-1]
+}
+cell ResetBefore[I, H](x: [I]) -> h {
+  state h: [H]
+  param W_r, W_z, W_n: [H, I]
+  param R_r, R_z, R_n: [H, H]
+  r = sigmoid(W_r @ x[t] + R_r @ h[t-1])
+  z = sigmoid(W_z @ x[t] + R_z @ h[t-1])
+  n = tanh(W_n @ x[t] + R_n @ (r * h[t-1]))
+  h[t] = (1 - z) * h[t-1] + z * n
+}
 )";
 
 const std::map<std::string, std::string_view>& definitions() {
@@ -84,13 +115,27 @@ std::vector<std::string> networks() {
   return names;
 }
 
-Graph network(const std::string& name, int64_t size) {
-  Unit unit(name + ".rnn", std::string(kCells) + std::string(definitions().at(name)));
+namespace {
+
+Graph network_of(const std::string& name, std::string_view definition, int64_t size) {
+  Unit unit(name + ".rnn", std::string(kCells) + std::string(definition));
   std::optional<Graph> graph = unit.lower(name, {{"H", size}});
   RNNC_CHECK(graph.has_value(), "{}", unit.render());
   graph->bind({{"H", size}});
   run_delays(*graph);
   return *std::move(graph);
+}
+
+}  // namespace
+
+Graph network(const std::string& name, int64_t size) {
+  return network_of(name, definitions().at(name), size);
+}
+
+Graph tower(const std::vector<std::string>& cells, int64_t size) {
+  std::string text = "network Tower[H](x: [H]) -> y {\n  y = x\n";
+  for (const std::string& cell : cells) text += "  y = " + cell + "[H = H](y)\n";
+  return network_of("Tower", text + "}\n", size);
 }
 
 }  // namespace rnnc::test

@@ -18,4 +18,12 @@ std::vector<std::string> networks();
 ///   Branches   two LSTMs side by side, and one on top of them
 Graph network(const std::string& name, int64_t size);
 
+/// Layers one on top of the other, of these cells:
+///   Dense, Normed      tanh, of a layer norm too
+///   Gated, Projected   LSTMs, the latter with more cells than hidden units
+///   Update             GRU
+///   ResetBefore        GRU with two products one after the other in a step
+///   Elementwise        without products of its own states
+Graph tower(const std::vector<std::string>& cells, int64_t size);
+
 }  // namespace rnnc::test

@@ -42,12 +42,12 @@ TEST_F(Tools, PassesCanBeLeftOut) {
 TEST_F(Tools, PassesThatDoNotExistAreRefused) {
   EXPECT_EQ(bad(2, emit_with({"--passes", "hoist,fusion"})),
             "--passes: no pass is called `fusion`: there are simplify, fold, cse, dead-code, "
-            "hoist, merge, sum, fuse, epilogue, loop, resident, split, pad, wavefront, reuse, "
-            "and `all` and `none` of them\nRun with --help for more information.\n");
+            "hoist, merge, sum, fuse, epilogue, loop, resident, stack, split, pad, wavefront, "
+            "reuse, and `all` and `none` of them\nRun with --help for more information.\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
             "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
-            "dot-products, simplify, fold, cse, hoist, schedule, resident, pad, chunk, wavefront, "
-            "reuse\n");
+            "dot-products, simplify, fold, cse, hoist, schedule, resident, stack, pad, chunk, "
+            "wavefront, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: dead-code, "
             "delays, dot-products, schedule, chunk, memory\n");
@@ -95,8 +95,8 @@ TEST_F(Tools, TimePassesCountsRuns) {
     sum += time;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
-                                             "fold", "cse", "hoist", "schedule", "resident", "pad",
-                                             "chunk", "wavefront", "reuse"}));
+                                             "fold", "cse", "hoist", "schedule", "resident",
+                                             "stack", "pad", "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);

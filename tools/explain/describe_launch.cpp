@@ -314,10 +314,19 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaun
                              plural(operation_count(info), "operation"),
                              plural(static_cast<int64_t>(phases.size()), "phase"));
   const RecurrenceTile& tile = launch.tile;
-  info.strategy = fmt::format("resident: grid of {} x {} of {} warps, {} at once, {} per block",
-                              plural(tile.groups, "group"), plural(tile.blocks, "block"),
+  const auto sides = static_cast<int64_t>(tile.sides.size());
+  const std::string of_sides = sides == 1 ? "" : plural(sides, "side") + " x ";
+  info.strategy = fmt::format("resident: grid of {}{} x {} of {} warps, {} at once, {} per block",
+                              of_sides, plural(tile.groups, "group"), plural(tile.blocks, "block"),
                               tile.warps, plural(tile.rows, "row"), join_units(tile.units));
   info.what = fmt::format("{}", fmt::join(phases, ", then "));
+  if (sides > 1) {
+    info.notes.push_back(
+        {"stacked",
+         fmt::format("{} recurrences side by side, each on {} of its own: they go through "
+                     "the steps like stations of a pipeline",
+                     sides, plural(tile.groups * tile.blocks, "block"))});
+  }
   info.notes.push_back(
       {"fused", fmt::format("{} steps in one launch, weights on the chip", plan_.chunk)});
   return info;

@@ -1,4 +1,5 @@
 // Programs on the emulated GPU. --seed N: another order of all that a GPU does in any order.
+// --multiprocessors N: of the GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +36,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (std::string_view(argv[i]) == "--seed") {
       seed = std::strtoull(argv[i + 1], nullptr, 10);
+    } else if (std::string_view(argv[i]) == "--multiprocessors") {
+      rnnc::emulator::settings().multiprocessors = std::atoi(argv[i + 1]);
     }
   }
   if (const std::string why = rnnc::emulator::missing_compiler(); !why.empty()) {
