@@ -39,6 +39,14 @@ std::vector<size_t> common_sums(const FusedLaunch& launch) {
   return result;
 }
 
+bool have_unequal_sums(const FusedLaunch& launch) {
+  const std::vector<size_t> common = common_sums(launch);
+  for (size_t i = 0; i < common.size(); ++i) {
+    if (launch.products[common[i]].members != launch.products[i].members) return true;
+  }
+  return false;
+}
+
 int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases) {
   int64_t count = 0;
   for (const FusedLaunch& phase : phases) {

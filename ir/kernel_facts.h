@@ -19,6 +19,10 @@ std::vector<int> reduction_levels(const Kernel& kernel);
 /// of both may be made as one.
 std::vector<size_t> common_sums(const FusedLaunch& launch);
 
+/// Whether products of different sizes have sums in common: then a warp has the same gates of all
+/// only if it has all gates.
+bool have_unequal_sums(const FusedLaunch& launch);
+
 /// Reduce instructions of all phases.
 int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases);
 

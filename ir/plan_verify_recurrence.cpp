@@ -67,6 +67,9 @@ class RecurrenceVerifier {
     if (tile.k_warps < 1 || tile.warps % tile.k_warps != 0) {
       return fail("{} of {} warps share k", tile.k_warps, tile.warps);
     }
+    if (tile.k_warps < tile.warps && std::ranges::any_of(launch_.phases, have_unequal_sums)) {
+      return fail("warps share gates of unequal products");
+    }
     if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
       return fail("only f32 products are split");
     }

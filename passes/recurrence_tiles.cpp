@@ -60,6 +60,7 @@ constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
 constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
+constexpr double kOwnTileSeconds = 5e-9;      // of a tile by 64 bytes, where nothing is waited for
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
 constexpr double kSectorSeconds = 1e-7;       // of blocks that share sectors of the exchange
 constexpr double kExactPieceSeconds = 5e-9;   // of a row of a tile, for 64 bytes along k
@@ -207,6 +208,7 @@ class TileProblem {
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
         phases_(shapes_of(plan, phases, sides_)),
         unlike_(unlike_sides(phases_, sides_)),
+        all_share_k_(std::ranges::any_of(phases, have_unequal_sums)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
         k_warps_(problem_.variable("warps along k", powers_of_two(1, 16))),
@@ -443,6 +445,10 @@ class TileProblem {
         stays = stays && (product.stays || !waits);
         const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
         const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
+        if (product.stays) {
+          time = time + has_segments(i) * passes_ * tiles(i, product) * pieces(product) *
+                            ticks(kOwnTileSeconds);
+        }
         const IntegerExpression work =
             group_rows_ * gate_warps_ * (product.k_bytes * read) +
             row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply +
@@ -502,6 +508,7 @@ class TileProblem {
 
   void require() {
     problem_.require(k_warps_ <= warps_);
+    if (all_share_k_) problem_.require(k_warps_ >= warps_);
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
     if (engine_ == Engine::Exact) {
@@ -548,6 +555,7 @@ class TileProblem {
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
   std::vector<bool> unlike_;  // by phase
+  bool all_share_k_;          // or gates could not be shared
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1

@@ -228,6 +228,10 @@ TEST(PlanVerify, Recurrences) {
     EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
               "stage 2: launch 0: a side of no phases");
   }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),
+            "stage 2: launch 0: a tile of nothing");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.split = true; }),
+            "stage 2: launch 0: only f32 products are split");
 }
 
 TEST(PlanVerify, ExchangesOfRecurrences) {
@@ -273,7 +277,8 @@ struct Phases : SmallPlan {
     plan.kernels[phases.back().kernel].arguments[0].product = true;
   }
 
-  std::string complaint() {
+  /// Of the plan with a recurrence of these phases, after `damage`.
+  std::string complaint(const std::function<void(RecurrenceLaunch&)>& damage = {}) {
     RecurrenceLaunch launch{phases, {}};
     for (const FusedLaunch& phase : phases) {
       launch.tile.units.push_back(plan.kernels[phase.kernel].length);
@@ -281,6 +286,7 @@ struct Phases : SmallPlan {
     launch.tile.sides = sides;
     const int64_t width = exchange_width(plan, launch);
     if (width > 0) launch.exchange = buffer("exchange", Extent::Chunk, width);
+    if (damage) damage(launch);
     stage(Domain::Sequence, {launch}).recurrence = RecurrenceClass::Dense;
     RNNC_CHECK(assign_memory(plan, /*reuse=*/false));
     const Status status = verify(plan);
@@ -385,6 +391,73 @@ TEST(PlanVerify, SidesHandOnThroughProductsAlone) {
             "stage 0: launch 0: side 1 stores what another stores of s");
   EXPECT_EQ(complaint([](Phases& p, BufferId g) { p.phases[0].products[0].left = p.row(g, 1); }),
             "stage 0: launch 0: side 0 waits for a later one's g");
+}
+
+TEST(PlanVerify, OnlyExactProductsOfF32AreSplit) {
+  const auto complaint = [](DType dtype, bool tf32) {
+    const auto split = [](Plan& plan) {
+      launch<RecurrenceLaunch>(step(plan), 0).tile.split = true;
+    };
+    const PassSet passes = PassSet::all().without(Pass::Reuse);
+    return test::complaint(
+        split, "lstm", {.dtype = dtype, .tf32 = tf32, .passes = passes, .machine = h200_machine()});
+  };
+  EXPECT_EQ(complaint(DType::f32, false), "none");
+  EXPECT_EQ(complaint(DType::f32, true), "stage 2: launch 0: only f32 products are split");
+  EXPECT_EQ(complaint(DType::bf16, false), "stage 2: launch 0: only f32 products are split");
+  EXPECT_EQ(complaint(DType::f16, false), "stage 2: launch 0: only f32 products are split");
+}
+
+/// A recurrence of one product, a tile of whose weights is streamed.
+struct Streamed : Phases {
+  static constexpr int64_t kWords = 8;             // of a thread
+  static constexpr int64_t kWidth = 256 * kWords;  // of one block of 8 warps
+  BufferId stream = buffer("stream", Extent::Invariant, kWidth);
+
+  Buffer& streamed() { return plan.buffers[stream]; }
+  std::string complaint_of(BufferId id, int64_t words = kWords) {
+    product(row(h, 1), {row(h)});
+    return complaint([&](RecurrenceLaunch& launch) {
+      launch.tile.streamed_words = words;
+      launch.stream = id;
+    });
+  }
+};
+
+TEST(PlanVerify, StreamsOfRecurrences) {
+  Streamed good;
+  EXPECT_EQ(good.complaint_of(good.stream), "none");
+
+  Streamed no_words;
+  EXPECT_EQ(no_words.complaint_of(no_words.stream, 0), "stage 0: launch 0: a stream of no weights");
+
+  EXPECT_EQ(Streamed().complaint_of(kNoBuffer),
+            "stage 0: launch 0: no place for weights off the chip");
+
+  const std::string no_room = "stage 0: launch 0: stream cannot hold 2048 words of weights";
+  for (const int64_t width : {Streamed::kWidth - 1, Streamed::kWidth + 1}) {
+    Streamed other;
+    other.streamed().width = width;
+    EXPECT_EQ(other.complaint_of(other.stream), no_room);
+  }
+  Streamed more_words;
+  EXPECT_EQ(more_words.complaint_of(more_words.stream, 2 * Streamed::kWords),
+            "stage 0: launch 0: stream cannot hold 4096 words of weights");
+  Streamed rows;
+  rows.streamed().extent = Extent::Batch;
+  EXPECT_EQ(rows.complaint_of(rows.stream), no_room);
+  Streamed halves;
+  halves.streamed().dtype = DType::bf16;
+  EXPECT_EQ(halves.complaint_of(halves.stream), no_room);
+  Streamed given;
+  EXPECT_EQ(given.complaint_of(given.caller("V", Role::Param, Extent::Invariant, Streamed::kWidth)),
+            "stage 0: launch 0: V cannot hold 2048 words of weights");
+
+  Streamed shared;
+  shared.stage(Domain::Once, {CopyLaunch{{shared.weight}, {shared.stream}, 1, 8 * 8}});
+  shared.weight = shared.stream;
+  EXPECT_EQ(shared.complaint_of(shared.stream),
+            "stage 1: launch 0: stream is for weights off the chip alone");
 }
 
 TEST(PlanVerify, Lags) {

@@ -1,0 +1,427 @@
+// Resident recurrences on tiles of every kind, on the emulated GPU: with weights that find no room
+// on the chip, with f32 products in parts for tensor cores, of units that are no powers of two,
+// with more passes over rows than are unrolled. Each test asks for a kind and sees that it has it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "ir/text.h"
+#include "runtime/backend.h"
+#include "runtime/planner.h"
+#include "tests/emulator/emulator.h"
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+#include "tests/support/deterministic.h"
+#include "tests/support/golden_cases.h"
+#include "tests/support/networks.h"
+#include "tests/support/sequence_cases.h"
+#include "tests/support/sequence_graphs.h"
+#include "tests/support/sequence_oracle.h"
+
+namespace rnnc::test {
+namespace {
+
+using Kind = std::function<bool(const RecurrenceTile&)>;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+bool is_streamed(const RecurrenceTile& tile) {
+  return tile.streamed_words > 0;
+}
+bool is_split(const RecurrenceTile& tile) {
+  return tile.split;
+}
+/// Units that are no power of two leave threads over: pairs of them do not divide a block's.
+bool has_threads_left(const RecurrenceTile& tile) {
+  return std::ranges::any_of(
+      tile.units, [&](int64_t units) { return units > 1 && 32 * tile.warps % (units / 2) != 0; });
+}
+int64_t passes_of(const RecurrenceTile& tile, int64_t batch) {
+  return ceil_div(ceil_div(batch, tile.groups), tile.rows);
+}
+
+double tolerance(DType dtype) {
+  if (dtype == DType::f32) return 2e-5;
+  return dtype == DType::bf16 ? 2e-2 : 5e-3;
+}
+
+/// A shipped cell, on 3 inputs.
+Graph shipped(const std::string& cell, int64_t hidden) {
+  GoldenCase sized;
+  sized.cell = cell;
+  sized.size.dims = {{"I", 3}, {"H", hidden}};
+  Result<Graph> graph = golden_graph(sized);
+  RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  return *std::move(graph);
+}
+
+/// h[t] = R @ h[t-1] + W * x[t].
+Graph linear(int64_t hidden) {
+  Result<Graph> graph = parse_graph(R"(graph Linear(H) {
+    input x: [H]
+    param W: [H]
+    param R: [H, H]
+    state h: [H]
+    %0 = param W : [H]
+    %1 = input x : [H]
+    %2 = mul %0, %1 : [H]
+    %3 = param R : [H, H]
+    %4 = state h @ 1 : [H]
+    %5 = matmul %3, %4 : [H]
+    %6 = add %2, %5 : [H]
+    %7 = const 0 : []
+    init h = %7
+    next h = %6
+    output h = %6
+  })");
+  RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  graph->bind({{"H", hidden}});
+  return *std::move(graph);
+}
+
+class EmulatedTiles : public testing::Test {
+ protected:
+  ~EmulatedTiles() override { emulator::settings() = settings_; }
+
+  /// For a GPU of so many multiprocessors.
+  static CompileOptions options(DType dtype, int multiprocessors) {
+    emulator::settings().multiprocessors = multiprocessors;
+    return {.dtype = dtype,
+            .device = {.kind = Device::Kind::cuda, .index = 0},
+            .chunk = 3,
+            .passes = PassSet::all()};
+  }
+
+  /// Of the plan's only recurrence with products; none where it is not resident.
+  static std::optional<RecurrenceTile> tile_of(const Plan& plan) {
+    for (const Stage& stage : plan.stages) {
+      if (is_resident(stage)) return std::get<RecurrenceLaunch>(stage.launches[0]).tile;
+      if (stage.recurrence >= RecurrenceClass::Block) ADD_FAILURE() << stage.reason;
+    }
+    return {};
+  }
+
+  /// Options with the first rank from theirs on whose tile is of the kind.
+  static CompileOptions with_tile(const Graph& graph, CompileOptions options,
+                                  const Sequences& sequences, const Kind& kind) {
+    constexpr int64_t kMostRank = 60;
+    Result<Program> program = Program::compile(graph, options);
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const Result<Planner> planner = Planner::make(graph, options);
+    RNNC_CHECK(planner.has_value(), "{}", planner.error().message);
+    for (; options.tile_rank < kMostRank; ++options.tile_rank) {
+      const PlanShape shape = {sequences.batch, sequences.steps, sequences.features()};
+      const Result<Plan> plan = planner->plan(shape, program->backend().machine(),
+                                              {options.passes, options.tile_rank, 0});
+      RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+      const std::optional<RecurrenceTile> tile = tile_of(*plan);
+      if (!tile) break;
+      if (kind(*tile)) return options;
+    }
+    ADD_FAILURE() << "no tile of the kind";
+    return options;
+  }
+
+  static Program prepare(const Graph& graph, const CompileOptions& options,
+                         const Sequences& sequences) {
+    Result<Program> program = Program::compile(graph, options);
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const Status prepared =
+        program->prepare(sequences.batch, sequences.steps, sequences.features());
+    RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+    EXPECT_EQ(program->notes(), std::vector<std::string>{});
+    return *std::move(program);
+  }
+  static RecurrenceTile tile_of(const Program& program, const Sequences& sequences) {
+    const Plan* const plan =
+        program.prepared(sequences.batch, sequences.steps, sequences.features())->plan;
+    return tile_of(*plan).value_or(RecurrenceTile{});
+  }
+
+  /// A program with a tile of the kind computes what the interpreter does, and the same bits again.
+  static void check(const Graph& graph, const CompileOptions& options, const Sequences& sequences,
+                    const Kind& kind) {
+    Program program = prepare(graph, options, sequences);
+    const RecurrenceTile tile = tile_of(program, sequences);
+    SCOPED_TRACE(fmt::format("{} {}, batch {}, rank {}: {}", to_string(options.dtype), graph.name,
+                             sequences.batch, options.tile_rank, to_string(tile)));
+    EXPECT_TRUE(kind(tile));
+    const InterpreterArgs args =
+        rounded(arguments_for(graph, sequences.steps, sequences.batch, true), options.dtype);
+    const DeviceArguments arguments(program, args, false, sequences);
+    const InterpreterResult expected =
+        interpret_sequences(graph, args, sequences.lengths, sequences.resets);
+    std::vector<std::vector<std::byte>> bits;
+    for (int turn = 0; turn < 2; ++turn) {
+      const Status ran = program.forward(arguments.on(nullptr));
+      ASSERT_TRUE(ran.has_value()) << ran.error().message;
+      EXPECT_LE(error_of_results(arguments.results(), expected), tolerance(options.dtype));
+      if (turn == 0) bits = arguments.result_bits();
+    }
+    EXPECT_EQ(arguments.result_bits(), bits);
+  }
+
+  const emulator::Settings settings_ = emulator::settings();
+};
+
+struct Sized {
+  std::string cell;
+  int64_t hidden, batch;
+  DType dtype;
+};
+
+Graph graph_of(const Sized& sized) {
+  if (sized.cell == "LSTM") return lstm_graph(3, sized.hidden);
+  if (sized.cell == "Qrnn") return sequence_graph("Qrnn", {{"I", 3}, {"H", sized.hidden}});
+  return shipped(sized.cell, sized.hidden);
+}
+
+// ---- Weights off the chip ----
+
+TEST_F(EmulatedTiles, StreamExactWeightsOfOneRow) {
+  check(lstm_graph(3, 352), options(DType::f32, 6), {.steps = 5, .batch = 1},
+        [](const RecurrenceTile& tile) { return is_streamed(tile) && !is_split(tile); });
+}
+
+TEST_F(EmulatedTiles, StreamExactWeightsOfTwoRows) {
+  CompileOptions exact = options(DType::f32, 6);
+  exact.passes = exact.passes.without(Pass::Split);
+  check(lstm_graph(3, 352), exact, {.steps = 4, .batch = 2}, is_streamed);
+}
+
+// In registers, in shared memory and in memory.
+TEST_F(EmulatedTiles, StreamWeightsThatAreSplit) {
+  const Graph graph = lstm_graph(3, 352);
+  const Sequences sequences = {.steps = 4, .batch = 9};
+  const Kind wanted = [](const RecurrenceTile& tile) {
+    return is_streamed(tile) && is_split(tile) && tile.weight_registers > 0;
+  };
+  check(graph, with_tile(graph, options(DType::f32, 9), sequences, wanted), sequences, wanted);
+  // Where the best tile is such a one.
+  check(graph, options(DType::f32, 8), sequences,
+        [](const RecurrenceTile& tile) { return is_streamed(tile) && is_split(tile); });
+}
+
+TEST_F(EmulatedTiles, StreamWeightsOfHalves) {
+  check(lstm_graph(3, 700), options(DType::bf16, 11), {.steps = 4, .batch = 3}, is_streamed);
+}
+
+TEST_F(EmulatedTiles, StreamWeightsForManyRowsAtOnce) {
+  const Graph graph = linear(1280);
+  const Sequences sequences = {.steps = 3, .batch = 16};
+  const Kind wanted = [](const RecurrenceTile& tile) { return is_streamed(tile) && tile.rows > 8; };
+  check(graph, with_tile(graph, options(DType::f32, 20), sequences, wanted), sequences, wanted);
+}
+
+TEST_F(EmulatedTiles, StreamWeightsOfSeveralProducts) {
+  constexpr int64_t kHidden = 832;
+  // More words than the second phase's product of one member has: a part of the first's as well.
+  const auto wanted = [](const RecurrenceTile& tile) {
+    const int64_t pieces = ceil_div(ceil_div(kHidden * 4, 64), tile.warps);
+    return tile.streamed_words > 8 * pieces * ceil_div(tile.units[1], 16);
+  };
+  check(graph_of({"GRUResetBefore", kHidden, 1, DType::f32}), options(DType::f32, 13),
+        {.steps = 3, .batch = 1}, wanted);
+}
+
+TEST_F(EmulatedTiles, StreamWeightsWhoseResultsAreReduced) {
+  check(graph_of({"LayerNormLSTM", 704, 3, DType::f32}), options(DType::f32, 22),
+        {.steps = 3, .batch = 3}, is_streamed);
+}
+
+TEST_F(EmulatedTiles, StreamWeightsOfSeveralGroups) {
+  const Graph graph = lstm_graph(3, 352);
+  const Sequences sequences = random_sequences(7, 2, {.lengths = true, .resets = true}, true, 3);
+  const Kind wanted = [](const RecurrenceTile& tile) {
+    return is_streamed(tile) && tile.groups > 1;
+  };
+  check(graph, with_tile(graph, options(DType::f32, 12), sequences, wanted), sequences, wanted);
+}
+
+TEST_F(EmulatedTiles, StreamWeightsOfSeveralRecurrences) {
+  check(network("Stack", 352), options(DType::f32, 6), {.steps = 8, .batch = 1}, is_streamed);
+}
+
+// ---- f32 products in parts ----
+
+/// Numbers of either sign from 2^-13 to 2^12.
+std::vector<double> wide_values(std::string_view name, int64_t count) {
+  std::vector<double> values = deterministic_values(name, count, 1, DType::f32);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto exponent = static_cast<int>(deterministic_bits("exponents", i) % 25) - 12;
+    values[i] = std::ldexp(values[i], exponent);
+  }
+  return values;
+}
+
+/// Of h[t] = R @ h[t-1] + W * x[t], all in float64: its largest error in units of the sum of
+/// products' magnitudes.
+double worst_error(const InterpreterArgs& args, const std::vector<double>& outputs,
+                   int64_t hidden) {
+  double worst = 0;
+  for (int64_t row = 0; row < args.steps * args.batch; ++row) {
+    const double* const before = row < args.batch ? args.initial_states[0].data() + row * hidden
+                                                  : outputs.data() + (row - args.batch) * hidden;
+    for (int64_t i = 0; i < hidden; ++i) {
+      double sum = args.params[0][i] * args.inputs[0][row * hidden + i];
+      double magnitude = std::fabs(sum);
+      for (int64_t k = 0; k < hidden; ++k) {
+        const double product = args.params[1][i * hidden + k] * before[k];
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      worst = std::max(worst, std::fabs(outputs[row * hidden + i] - sum) / magnitude);
+    }
+  }
+  return worst;
+}
+
+// Each step from what the step before it gave, so that errors do not add up.
+TEST_F(EmulatedTiles, SplitProductsAreAsAccurateAsTheySay) {
+  constexpr int64_t kHidden = 1000;
+  const Graph graph = linear(kHidden);
+  const Sequences sequences = {.steps = 2, .batch = 16};
+  const CompileOptions split = with_tile(graph, options(DType::f32, 16), sequences, is_split);
+  Program program = prepare(graph, split, sequences);
+  const RecurrenceTile tile = tile_of(program, sequences);
+  SCOPED_TRACE(to_string(tile));
+  ASSERT_TRUE(tile.split);
+  const int64_t rows = sequences.steps * sequences.batch;
+  const InterpreterArgs args = {
+      .steps = sequences.steps,
+      .batch = sequences.batch,
+      .inputs = {wide_values("x", rows * kHidden)},
+      .params = {wide_values("W", kHidden), wide_values("R", kHidden * kHidden)},
+      .initial_states = {wide_values("h0", sequences.batch * kHidden)}};
+  const DeviceArguments arguments(program, args);
+  const Status ran = program.forward(arguments.on(nullptr));
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  // What is left out of products, and the emulator's own sums of 8 of them; then sums of a warp, of
+  // all warps, and what is added besides.
+  const double products = std::ldexp(1, -21) + 8 * std::ldexp(1, -24);
+  const int64_t sums = ceil_div(ceil_div(kHidden, 16), tile.warps) * 2 + tile.warps + 3;
+  EXPECT_LE(worst_error(args, arguments.results().outputs[0], kHidden),
+            products + static_cast<double>(sums) * std::ldexp(1, -23));
+}
+
+TEST_F(EmulatedTiles, AreNotSplitWithoutThePass) {
+  const Graph graph = linear(64);
+  const Sequences sequences = {.steps = 4, .batch = 16};
+  CompileOptions split = with_tile(graph, options(DType::f32, 4), sequences, is_split);
+  split.passes = split.passes.without(Pass::Split);
+  for (split.tile_rank = 0; split.tile_rank < 3; ++split.tile_rank) {
+    EXPECT_FALSE(tile_of(prepare(graph, split, sequences), sequences).split);
+  }
+}
+
+/// A NaN that is all ones, with which memory for exchanges is filled, among them.
+std::vector<double> nonfinite_values() {
+  using Limits = std::numeric_limits<double>;
+  return {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+          std::bit_cast<double>(~uint64_t{0}), std::bit_cast<double>(~uint64_t{0} >> 1)};
+}
+
+TEST_F(EmulatedTiles, NanAndInfinityFlowThroughSplitProducts) {
+  constexpr int64_t kHidden = 40;
+  const Graph graph = linear(kHidden);
+  const Sequences sequences = {.steps = 3, .batch = 16};
+  const CompileOptions split = with_tile(graph, options(DType::f32, 4), sequences, is_split);
+  Program program = prepare(graph, split, sequences);
+  ASSERT_TRUE(tile_of(program, sequences).split);
+  for (const bool one_sign : {false, true}) {
+    InterpreterArgs args = arguments_for(graph, sequences.steps, sequences.batch, true);
+    if (one_sign) {  // an infinity meets none of the other sign, and stays one
+      for (double& weight : args.params[1]) weight = std::fabs(weight);
+    }
+    DeviceArguments arguments(program, args);
+    for (std::vector<double>* values :
+         {&args.initial_states[0], &args.inputs[0], &args.params[0], &args.params[1]}) {
+      for (const double value : nonfinite_values()) {
+        SCOPED_TRACE(
+            fmt::format("{} in an array of {}, one sign: {}", value, values->size(), one_sign));
+        double& changed = (*values)[(3 * kHidden + 7) % values->size()];
+        const double before = std::exchange(changed, value);
+        arguments.upload(args);
+        const Status ran = program.forward(arguments.on(nullptr));
+        ASSERT_TRUE(ran.has_value()) << ran.error().message;
+        // Infinities differ from all but themselves.
+        EXPECT_LE(error_of_results(arguments.results(), interpret(graph, args)), 2e-5);
+        changed = before;
+      }
+    }
+  }
+}
+
+// ---- Units that are no powers of two, and many passes ----
+
+TEST_F(EmulatedTiles, UnitsThatAreNoPowersOfTwo) {
+  for (const Sized& sized : {Sized{"LSTM", 7, 1, DType::f32}, Sized{"LSTM", 33, 17, DType::f32},
+                             Sized{"LSTM", 130, 3, DType::bf16}, Sized{"GRU", 33, 3, DType::f32},
+                             Sized{"GRU", 72, 17, DType::f16}, Sized{"GRU", 130, 1, DType::f32},
+                             Sized{"GRUResetBefore", 72, 3, DType::bf16}}) {
+    const Graph graph = graph_of(sized);
+    const Sequences sequences = {.steps = 4, .batch = sized.batch};
+    check(graph, with_tile(graph, options(sized.dtype, 8), sequences, has_threads_left), sequences,
+          has_threads_left);
+  }
+}
+
+// Whatever the rank: tiles differ in units, warps, rows and groups.
+TEST_F(EmulatedTiles, OfSeveralRanksAndOddSizes) {
+  constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f32, DType::f16, DType::f32};
+  size_t i = 0;
+  for (const char* cell : {"LSTM", "GRU", "LayerNormLSTM"}) {
+    for (const int64_t hidden : {7, 33, 72, 130}) {
+      for (const int64_t batch : {1, 3, 17, 40}) {
+        CompileOptions ranked = options(kDTypes[i % 5], i % 2 == 0 ? 6 : 12);
+        ranked.tile_rank = static_cast<int64_t>(i * 2 % 9);
+        ++i;
+        check(graph_of({cell, hidden, batch, ranked.dtype}), ranked, {.steps = 4, .batch = batch},
+              [](const RecurrenceTile&) { return true; });
+      }
+    }
+  }
+}
+
+TEST_F(EmulatedTiles, ManyPassesCarryInSharedMemory) {
+  for (const Sized& sized :
+       {Sized{"LSTM", 33, 40, DType::f32}, Sized{"GRU", 7, 40, DType::bf16},
+        Sized{"GRUResetBefore", 33, 25, DType::f32}, Sized{"LEM", 33, 40, DType::f32},
+        Sized{"LEM", 7, 40, DType::f16}, Sized{"LayerNormLSTM", 33, 40, DType::f32}}) {
+    const Graph graph = graph_of(sized);
+    const auto has_many_passes = [&](const RecurrenceTile& tile) {
+      return passes_of(tile, sized.batch) > 2;
+    };
+    const Sequences sequences = {.steps = 4, .batch = sized.batch};
+    for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Split)}) {
+      CompileOptions some = options(sized.dtype, 2);
+      if (passes != some.passes && sized.dtype != DType::f32) continue;
+      some.passes = passes;
+      check(graph, with_tile(graph, some, sequences, has_many_passes), sequences, has_many_passes);
+    }
+  }
+}
+
+// A state two steps ago, in lengths and with resets.
+TEST_F(EmulatedTiles, DelaysAndSequencesOfManyPasses) {
+  for (const SequenceFeatures features :
+       {SequenceFeatures{}, SequenceFeatures{.lengths = true, .resets = true}}) {
+    const Graph graph = graph_of({"Qrnn", 33, 40, DType::f32});
+    const Sequences sequences = random_sequences(7, 40, features, true, 1);
+    const auto wanted = [&](const RecurrenceTile& tile) {
+      return passes_of(tile, sequences.batch) > 2 && has_threads_left(tile);
+    };
+    check(graph, with_tile(graph, options(DType::f32, 4), sequences, wanted), sequences, wanted);
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test
