@@ -51,6 +51,8 @@ constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
 constexpr int64_t kReducing = 8;            // registers that reductions take besides
 constexpr int64_t kBytesOfPart = 8;         // of a reduction
 
+constexpr int64_t kMostWork = 4'000'000;  // of the search
+
 // ---- The model of time ----
 
 constexpr double kTensorShare = 0.8;         // of the machine's rate of products, with tensor cores
@@ -231,7 +233,8 @@ class TileProblem {
         {.cost = [this](const Solution& s) { return static_cast<double>(s.value(time_)); },
          .lower_bound =
              [this](const Box& box) { return static_cast<double>(box.value(time_).least); },
-         .most = static_cast<size_t>(rank) + 1});
+         .most = static_cast<size_t>(rank) + 1,
+         .most_work = kMostWork});
     if (!ranking) return tl::unexpected(ranking.error());
     const Solution& best = ranking->best.back();
     RecurrenceTile tile;

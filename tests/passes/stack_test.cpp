@@ -49,7 +49,7 @@ int64_t count_gemms(const Plan& plan) {
   return count;
 }
 
-std::string stacked(const std::vector<std::string>& cells, int64_t size = 64) {
+std::string stacked(const std::vector<std::string>& cells, int64_t size = 160) {
   return sides_of(plan_of(tower(cells, size), {.dtype = DType::bf16, .batch = 4}));
 }
 

@@ -401,7 +401,7 @@ TEST(Wavefront, ResidentRecurrencesShareTheMachine) {
 // Of what has no room beside the others, one follows the other, in long chunks.
 TEST(Wavefront, ResidentRecurrencesWithoutRoomFollowOneAnother) {
   Machine machine = h200_machine();
-  machine.units = 16;
+  machine.units = 8;
   const Plan plan = resident_plan(512, machine);
   ASSERT_GT(most_resident(plan), 1);
   EXPECT_EQ(last_lag(plan), 0u);
