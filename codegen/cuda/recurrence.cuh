@@ -239,7 +239,8 @@ class rnnc_tile_sums {
 // b" by at most 2^-23 |a| and 2^-23 |b|: 2^-21 |a b| in all, as much as 8 roundings of f32. (Their
 // sums are rounded once in 8 products.) The parts that are small have sums of their own: they do
 // not suffer from the rounding of the large one, and where a or b is infinite, so that a" or b"
-// would make NaNs, they count for nothing. (Ootomo, Yokota: Recovering single precision accuracy
+// would make NaNs, they count for nothing. What rounds to infinity, from (1 - 2^-12) 2^128 on, is
+// infinite here as it is in TF32. (Ootomo, Yokota: Recovering single precision accuracy
 // from Tensor Cores while surpassing the FP32 theoretical peak performance, 2022.)
 template <>
 class rnnc_tile_sums<rnnc_engine::split> {

@@ -228,6 +228,8 @@ TEST(PlanVerify, Recurrences) {
     EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
               "stage 2: launch 0: a side of no phases");
   }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
+            "stage 2: launch 0: 3 of 8 warps share k");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),
             "stage 2: launch 0: a tile of nothing");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.split = true; }),
