@@ -50,18 +50,9 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
   return {};
 }
 
-/// rnnc's own kernels for products of f32 with an epilogue are for few rows. (On an H200 a step of
-/// 99x1792 in TF32 takes 55 us so, and 18 us as a product of the library and a kernel behind it.)
-PassSet passes_of(const Plan& plan, const PlanOptions& options) {
-  constexpr int64_t kMostRows = 32;
-  const bool many_rows = options.machine.kind == Machine::Kind::Cuda && plan.dtype == DType::f32 &&
-                         plan.batch > kMostRows;
-  return many_rows ? options.passes.without(Pass::Epilogue) : options.passes;
-}
-
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk.
-Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const PassSet& passes) {
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());
@@ -72,7 +63,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   plan.tf32 = options.tf32 && options.dtype == DType::f32;
   plan.batch = options.batch;
   plan.chunk = 1;
-  const Schedule schedule = make_schedule(graph, dependence, plan, passes_of(plan, options));
+  const Schedule schedule = make_schedule(graph, dependence, plan, passes);
   const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
@@ -122,6 +113,27 @@ bool make_stacks(Plan& plan, const PlanOptions& options) {
   return true;
 }
 
+/// rnnc's own kernels for products of f32 with an epilogue are for few rows: what would run step by
+/// step with many does without. (On an H200 a step of 99x1792 in TF32 takes 55 us so, and 18 us as
+/// a product of the library and a kernel behind it.)
+PassSet passes_for(const Graph& graph, const PlanOptions& options) {
+  constexpr int64_t kMostRows = 32;
+  const PassSet passes = options.passes;
+  if (options.machine.kind != Machine::Kind::Cuda || options.dtype != DType::f32 ||
+      options.batch <= kMostRows || !passes.has(Pass::Epilogue)) {
+    return passes;
+  }
+  Result<Plan> trial = make_plan(graph, options, passes);
+  if (!trial) return passes;
+  if (passes.has(Pass::Resident)) make_resident(*trial, options);
+  const bool steps = std::ranges::any_of(trial->stages, [](const Stage& stage) {
+    return stage.domain == Domain::Step && std::ranges::any_of(stage.launches, [](const Launch& l) {
+             return std::holds_alternative<FusedLaunch>(l);
+           });
+  });
+  return steps ? passes.without(Pass::Epilogue) : passes;
+}
+
 }  // namespace
 
 Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
@@ -139,7 +151,7 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
     return observe(options.observer, name, nullptr, &plan, pass);
   };
   const Status made = run("schedule", [&]() -> Status {
-    Result<Plan> launches = make_plan(graph, options);
+    Result<Plan> launches = make_plan(graph, options, passes_for(graph, options));
     if (!launches) return tl::unexpected(launches.error());
     plan = std::move(*launches);
     return {};

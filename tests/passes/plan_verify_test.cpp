@@ -229,7 +229,7 @@ TEST(PlanVerify, Recurrences) {
               "stage 2: launch 0: a side of no phases");
   }
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
-            "stage 2: launch 0: 3 of 8 warps share k");
+            "stage 2: launch 0: 3 of 4 warps share k");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),
             "stage 2: launch 0: a tile of nothing");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.split = true; }),

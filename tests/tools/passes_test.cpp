@@ -74,8 +74,8 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
             (std::vector<std::string>{
                 "after dead-code:", "after delays: nothing new", "after dot-products: nothing new",
                 "after simplify: nothing new", "after fold: nothing new", "after cse: nothing new",
-                "after dead-code: nothing new", "after hoist: nothing new",
-                "after schedule:", "after resident: nothing new", "after pad: nothing new",
+                "after dead-code: nothing new", "after hoist: nothing new", "after schedule:",
+                "after resident: nothing new", "after stack: nothing new", "after pad: nothing new",
                 "after chunk:", "after wavefront: nothing new", "after reuse:"}));
 }
 
