@@ -99,6 +99,22 @@ TEST_F(Explain, SaysHowARecurrenceLiesOnTheChip) {
   EXPECT_EQ(recurrences, 2);
 }
 
+TEST_F(Explain, SaysWhatFindsNoRoomOnTheChipAndWhatIsSplit) {
+  const auto text = [&](const std::string& hidden, const std::string& batch) {
+    return good({"explain", "net.rnn", "--cell", "Cell", "--dim", "H=" + hidden, "--batch", batch,
+                 "--steps", "64", "--device", "cuda"});
+  };
+  const std::string large = text("2500", "1");
+  EXPECT_NE(large.find("steps in one launch, weights on the chip but for "), std::string::npos)
+      << large;
+  EXPECT_NE(large.find(" MiB, which are loaded from the cache at each step\n"), std::string::npos)
+      << large;
+  const std::string split = text("1000", "64");
+  EXPECT_NE(split.find("weights on the chip; f32 products in three parts on tensor cores\n"),
+            std::string::npos)
+      << split;
+}
+
 TEST_F(Explain, SaysHowAStackLiesOnTheChip) {
   const std::vector<std::string> arguments = {"explain",  "net.rnn", "--cell",   "Net",     "--dim",
                                               "H=64",     "--batch", "4",        "--steps", "64",

@@ -327,8 +327,14 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaun
                      "the steps like stations of a pipeline",
                      sides, plural(tile.groups * tile.blocks, "block"))});
   }
-  info.notes.push_back(
-      {"fused", fmt::format("{} steps in one launch, weights on the chip", plan_.chunk)});
+  std::string fused = fmt::format("{} steps in one launch, weights on the chip", plan_.chunk);
+  if (tile.streamed_words > 0) {
+    constexpr int64_t kBytesOfWord = 4;
+    fused += fmt::format(" but for {:.1f} MiB, which are loaded from the cache at each step",
+                         static_cast<double>(stream_width(tile) * kBytesOfWord) / (1 << 20));
+  }
+  if (tile.split) fused += "; f32 products in three parts on tensor cores";
+  info.notes.push_back({"fused", std::move(fused)});
   return info;
 }
 
