@@ -1,8 +1,9 @@
 // 1. Reduce the phases to what tiles depend on: lengths, products, how much is carried.
 // 2. State the problem: variables are the batch groups, warps, rows at once, and for each length
-//    that phases have the elements that a block makes. Blocks follow from these. Registers and
-//    shared memory are limited; weights fill the registers that are left, then shared memory. Of
-//    sides, which have all of that in common, the one counts that needs most.
+//    that phases have the elements that a block makes; and whether f32 products are split, and
+//    weights streamed that find no room. Blocks follow from these. Registers and shared memory are
+//    limited; weights fill the registers that are left, then shared memory. Of sides, which have
+//    all of that in common, the one counts that needs most.
 // 3. Solve it (passes/integer_problem.h) for the least time of a step.
 //
 // All quantities are expressions over the variables, the time included, so that the search can

@@ -4,7 +4,7 @@
 /// - One block is on each unit of the machine, and all run at the same time.
 /// - A step takes as long as that of the slowest side: while it is at one, others are at others.
 /// - A product takes its weights in tiles of 16 gates (a member's element each) by 64 bytes of k;
-///   the warps of a block share each product's k.
+///   the warps of a block share each product's k, or where it is short its gates as well.
 /// - Rows of the batch are taken `rows` at a time.
 #pragma once
 

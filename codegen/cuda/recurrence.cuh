@@ -4,7 +4,7 @@
 // the rows of its group, and keeps their weights on the chip. Its warps split each product along k,
 // so that a warp loads only its own part of the left operand, straight into the registers that
 // multiply; the warps' sums meet in shared memory, where the elementwise work adds them up in
-// order.
+// order. Where k is short, warps share the gates instead.
 //
 // Blocks exchange a state through memory that was filled with ones (rnnc_is_unwritten) before the
 // launch and is written once: who reads it looks at the data until they are there. No flag, no

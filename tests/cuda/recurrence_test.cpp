@@ -19,6 +19,7 @@ struct Sample {
   DType dtype;
   bool tf32;
   int64_t hidden, batch;
+  bool (*tile)(const RecurrenceTile&) = nullptr;  // what it is a sample of, if not the cell
 };
 
 /// For an H200.
@@ -46,13 +47,19 @@ TEST_P(CudaRecurrences, Compile) {
   ASSERT_EQ(kernels.shapes().size(), 1u);
   EXPECT_LE(kernels.shapes()[0].shared_bytes, h200_machine().shared_bytes);
   EXPECT_LE(kernels.shapes()[0].blocks, h200_machine().units);
+  for (const Stage& stage : plan.stages) {
+    if (!is_resident(stage) || !sample.tile) continue;
+    const RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
+    EXPECT_TRUE(sample.tile(tile)) << to_string(tile);
+  }
   const Result<std::string> source = emit_cuda(plan, arch);
   ASSERT_TRUE(source.has_value()) << source.error().message;
   const Result<std::string> cubin = compile_cubin(*source, arch);
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
-// One of each engine; one and two phases; reductions; an odd size; weights in shared memory.
+// One of each engine; one and two phases; reductions; an odd size; weights in shared memory, and
+// streamed; split products of many passes; layers that are sides; warps that share gates.
 constexpr Sample kSamples[] = {
     {"LSTM", DType::bf16, false, 1024, 16},
     {"LSTM", DType::f32, false, 512, 16},
@@ -60,6 +67,13 @@ constexpr Sample kSamples[] = {
     {"GRUResetBefore", DType::f16, false, 300, 33},
     {"LayerNormLSTM", DType::bf16, false, 256, 16},
     {"LSTM", DType::bf16, false, 2048, 16},
+    {"LSTM", DType::f32, false, 1800, 1,
+     [](const RecurrenceTile& tile) { return tile.streamed_words > 0; }},
+    {"LSTM", DType::f32, false, 640, 100, [](const RecurrenceTile& tile) { return tile.split; }},
+    {"StackedGRU", DType::f16, false, 160, 4,
+     [](const RecurrenceTile& tile) { return tile.sides.size() > 1; }},
+    {"GRU", DType::f16, false, 128, 36,
+     [](const RecurrenceTile& tile) { return tile.k_warps < tile.warps; }},
 };
 std::string case_name(const testing::TestParamInfo<std::tuple<std::string, Sample>>& test) {
   const auto& [arch, sample] = test.param;
