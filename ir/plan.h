@@ -204,6 +204,8 @@ struct RecurrenceTile {
   int64_t warps = 8;   // of a block
   /// Of these, that share a product's k; the others share its gates.
   int64_t k_warps = 8;
+  /// Each warp has all gates of 16 elements, along all of k, and keeps its sums to itself.
+  bool own_sums = false;
   int64_t rows = 8;  // of the batch, that a block multiplies at once
   /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
   /// weight are never a block's together.

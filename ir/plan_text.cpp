@@ -327,6 +327,7 @@ std::string to_string(const RecurrenceTile& tile) {
       tile.rows, fmt::join(units, " or "), tile.weight_registers);
   if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
   if (tile.k_warps != tile.warps) text += fmt::format(", {} warps along k", tile.k_warps);
+  if (tile.own_sums) text += ", sums in their warps";
   if (tile.split) text += ", split products";
   return text;
 }

@@ -70,6 +70,7 @@ class RecurrenceVerifier {
     if (tile.k_warps < tile.warps && std::ranges::any_of(launch_.phases, have_unequal_sums)) {
       return fail("warps share gates of unequal products");
     }
+    if (tile.own_sums && !can_own_sums()) return fail("warps cannot keep their sums to themselves");
     if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
       return fail("only f32 products are split");
     }
@@ -91,6 +92,15 @@ class RecurrenceVerifier {
       }
     }
     return {};
+  }
+
+  bool can_own_sums() const {
+    constexpr int64_t kUnitsOfWarp = 16;
+    const RecurrenceTile& tile = launch_.tile;
+    const bool exact = plan_.dtype == DType::f32 && !plan_.tf32 && !tile.split;
+    return !exact && tile.k_warps == 1 && count_reductions(plan_, launch_.phases) == 0 &&
+           std::ranges::all_of(tile.units,
+                               [&](int64_t units) { return units == kUnitsOfWarp * tile.warps; });
   }
 
   /// No block of the launch has elements of two blocks of a weight.

@@ -33,6 +33,7 @@ constexpr int64_t kBytesOfTile = 64;  // of k
 constexpr int64_t kWordsOfTile = 8;   // per thread of a warp
 constexpr int64_t kRowsOfTile = 8;
 constexpr int64_t kThreadsOfWarp = 32;
+constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
 constexpr int64_t kBytesOfWord = 4;
 constexpr int64_t kBytesOfSector = 32;
 constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
@@ -43,6 +44,8 @@ constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
 constexpr int64_t kMostInvariants = 8;   // of an element, in registers
 constexpr int64_t kRowsAdded = 2;        // of exact products, at once
 constexpr int64_t kMostUnits = 128;
+constexpr int64_t kUnitsOfWarp = 16;      // that has their sums to itself
+constexpr int64_t kStepsKept = 2;         // of what a block hands to itself
 constexpr int64_t kStreamRegisters = 56;  // weights on their way from memory
 constexpr int64_t kLeftWords = 64;        // of a product's left operand, at once
 constexpr int64_t kLeftWordsOfStream = 32;
@@ -60,7 +63,8 @@ constexpr double kTensorShare = 0.8;         // of the machine's rate of product
 constexpr double kExactShare = 0.84;         // and without
 constexpr double kLeastExchange = 0.55;      // of the time in which all units exchange: that of two
 constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
-constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once
+constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once, beside special functions
+constexpr double kSpecialSeconds = 3.6e-11;   // of one, on one unit
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnTileSeconds = 5e-9;      // of a tile by 64 bytes, where nothing is waited for
@@ -104,10 +108,37 @@ struct PhaseShape {
   int64_t kept = 0;      // values of an element from step to step
   int64_t loaded = 0;    // a pass before they are needed
   int64_t reductions = 0;
-  int64_t levels = 0;  // of them: exchanges
+  int64_t levels = 0;    // of them: exchanges
+  int64_t specials = 0;  // of an element: exponentials, quotients and the like
   std::vector<ProductShape> products;
   friend bool operator==(const PhaseShape&, const PhaseShape&) = default;
 };
+
+/// Uses of the unit for special functions.
+int64_t specials_of(const Instruction& instruction) {
+  if (instruction.kind != Instruction::Kind::Scalar) return 0;
+  switch (instruction.op) {
+    case Op::Div:
+    case Op::Exp:
+    case Op::Log:
+    case Op::Sqrt:
+    case Op::Rsqrt:
+      return 1;
+    case Op::Sigmoid:
+    case Op::Tanh:
+    case Op::Log1p:
+    case Op::Expm1:
+    case Op::Softplus:
+    case Op::Silu:
+    case Op::Gelu:
+    case Op::Elu:
+    case Op::Erf:
+    case Op::Pow:
+      return 2;
+    default:
+      return 0;
+  }
+}
 
 bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId buffer) {
   return std::ranges::any_of(phases, [&](const FusedLaunch& phase) {
@@ -147,6 +178,7 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     for (const int level : reduction_levels(kernel)) {
       phase.levels = std::max<int64_t>(phase.levels, level);
     }
+    for (const Instruction& instruction : kernel.body) phase.specials += specials_of(instruction);
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
     phase.segments = segments[shapes.size() - 1];
     const std::vector<size_t> common = common_sums(launch);
@@ -218,6 +250,7 @@ class TileProblem {
         rows_(problem_.variable("rows", powers_of_two(8, 32))),
         splits_(problem_.variable("splits", may(choice.split && engine_ == Engine::Exact))),
         streams_(problem_.variable("streams", may(sides_.size() == 1))),
+        owns_(problem_.variable("own sums", may(count_reductions(plan, phases) == 0))),
         exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
         gate_warps_(ceil_div(warps_, k_warps_)),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
@@ -249,6 +282,7 @@ class TileProblem {
     tile.sides = sides_;
     tile.streamed_words = best.value(streamed_words_);
     tile.split = best[splits_] != 0;
+    tile.own_sums = best[owns_] != 0;
     return tile;
   }
 
@@ -337,9 +371,19 @@ class TileProblem {
     return ceil_div(all, k_warps_);
   }
 
+  /// Elements that a thread makes at once: of as many rows as threads are enough for. In their
+  /// warps, sums of two rows lie in a lane where there are more than 4.
+  IntegerExpression elements_of_thread(size_t i) const {
+    const IntegerExpression span = min(units_[i], kMostSpan);
+    const IntegerExpression at_once = ceil_div(span * threads_ - units_[i] + 1, units_[i]);
+    const IntegerExpression two = min(max(group_rows_ - kLanesOfGate, 0), 1);
+    return span * ((1 - owns_) * ceil_div(rows_, at_once) +
+                   owns_ * (1 + two) * ceil_div(rows_, kRowsOfTile));
+  }
+
   void add_memory() {
     const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
-    IntegerExpression sums = 0;          // registers of a product's results
+    IntegerExpression sums = 0;          // registers of products' results
     IntegerExpression left = 0;          // and of what it reads
     IntegerExpression words = 0;         // of weights, of a side
     IntegerExpression values = 0;        // of elements, all the time
@@ -356,28 +400,31 @@ class TileProblem {
       if (!unlike_[i]) continue;
       if (opens_side(i)) words = values = kept = carries = 0;
       IntegerExpression columns = 0;
+      IntegerExpression of_phase = 0;  // registers of results
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
         words = words + kWordsOfTile * across * along;
         const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
-        sums = max(sums, across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums));
+        const IntegerExpression results =
+            across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums);
+        of_phase = max(of_phase, results) +
+                   (product.added || phases_[i].products.size() == 1 ? 0 : owns_ * results);
         left = max(left, min(4 * row_tiles * along, left_words()) + splits_ * (8 * row_tiles));
         const IntegerExpression stored = product.added ? exact_ : 1;
-        columns = columns + stored * (kGatesOfTile * across * gate_warps_ + kPadding);
+        columns = columns + (1 - owns_) * stored * (kGatesOfTile * across * gate_warps_ + kPadding);
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
           const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
           kept = kept + has_segments(i) * ceil_div(group_rows_, kRowsOfTile) *
-                            min(group_rows_, kRowsOfTile) * (pieces * kBytesOfTile);
+                            min(group_rows_, kRowsOfTile) * (kStepsKept * pieces * kBytesOfTile);
         }
       }
       partial_sums = max(partial_sums, columns);
+      sums = max(sums, of_phase);
       most_reductions = std::max(most_reductions, phases_[i].reductions);
       const IntegerExpression span = min(units_[i], kMostSpan);
-      // Of as many rows as threads are enough for.
-      const IntegerExpression at_once = ceil_div(span * threads_ - units_[i] + 1, units_[i]);
-      const IntegerExpression elements = span * ceil_div(rows_, at_once);
+      const IntegerExpression elements = elements_of_thread(i);
       const IntegerExpression loaded = 2 * phases_[i].loaded;
       const IntegerExpression carried = phases_[i].kept * passes_ * elements;
       const IntegerExpression alike = min(max(passes_ - kMostUnrolledPasses, 0), 1);
@@ -466,11 +513,14 @@ class TileProblem {
         } else {
           time = time + work;
         }
-        const IntegerExpression stored = product.added ? exact_ : 1;
+        const IntegerExpression stored = (1 - owns_) * (product.added ? exact_ : 1);
         time = time + stored * (passes_ * k_warps_ * ticks(kWarpSeconds) +
                                 group_rows_ * gates * k_warps_ * (8 * shared));
       }
-      time = time + passes_ * ticks(kElementwiseSeconds);
+      const int64_t special = phases_[i].specials * ticks(kSpecialSeconds);
+      const IntegerExpression elements =
+          (1 - owns_) * rows_ * units_[i] + owns_ * elements_of_thread(i) * threads_;
+      time = time + passes_ * (ticks(kElementwiseSeconds) + special * elements);
       IntegerExpression wait = 0;
       if (exchanged) {
         const IntegerExpression among_blocks =
@@ -513,10 +563,16 @@ class TileProblem {
   void require() {
     problem_.require(k_warps_ <= warps_);
     if (all_share_k_) problem_.require(k_warps_ >= warps_);
+    problem_.require(owns_ * k_warps_ <= 1);
+    for (const IntegerVariable units : units_) {
+      problem_.require(owns_ * units <= owns_ * (kUnitsOfWarp * warps_));
+      problem_.require(owns_ * (kUnitsOfWarp * warps_) <= owns_ * units);
+    }
     // No more rows at once than there are.
     problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
     if (engine_ == Engine::Exact) {
       problem_.require(exact_ * rows_ <= kRowsOfTile);
+      problem_.require(exact_ + owns_ <= 1);
       // Two rows at a time take no weights on their way.
       problem_.require(exact_ * streams_ * group_rows_ <= kRowsAdded);
     }
@@ -540,9 +596,10 @@ class TileProblem {
 
   Solution solution_of(const RecurrenceTile& tile) const {
     Solution solution;
-    solution.values.resize(6 + units_.size());
+    solution.values.resize(7 + units_.size());
     solution.values[k_warps_.index] = tile.k_warps;
     solution.values[splits_.index] = tile.split ? 1 : 0;
+    solution.values[owns_.index] = tile.own_sums ? 1 : 0;
     solution.values[streams_.index] = tile.streamed_words > 0 ? 1 : 0;
     solution.values[groups_.index] = tile.groups;
     solution.values[warps_.index] = tile.warps;
@@ -563,6 +620,7 @@ class TileProblem {
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1
+  IntegerVariable owns_;                // likewise: warps own the sums of their elements
   IntegerExpression exact_;             // likewise
   std::vector<IntegerVariable> units_;  // per phase
   IntegerExpression gate_warps_;        // those that share gates

@@ -81,13 +81,18 @@ class RecurrenceEmitter : TextWriter {
       line("  const unsigned e{} = unit{} + column{};", p, p, p);
       line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
            phase.span, p, p);
+      if (tile_.own_sums) continue;
       line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.k_warps, layout_.sum_rows(),
            phase.columns, layout_.sums_bytes(), p);
     }
   }
 
   /// The thread's first element in its block.
-  static std::string column(const Phase& phase) {
+  std::string column(const Phase& phase) const {
+    if (tile_.own_sums) {
+      return fmt::format("threadIdx.x / 32u * {}u + threadIdx.x % 32u / 4u * 2u",
+                         phase.units / tile_.warps);
+    }
     return fmt::format("threadIdx.x % {}u * {}u", phase.units / phase.span, phase.span);
   }
 
@@ -120,11 +125,11 @@ class RecurrenceEmitter : TextWriter {
       const bool local = exchanged && layout_.slices()[product.slice].local;
       line(
           "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-          "{}, {}> {};",
+          "{}, {}, {}> {};",
           engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
           product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
           exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), local,
-          name);
+          layout_.own_rows(), name);
       line(
           "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
           "unit_end{}, {});",
@@ -148,6 +153,10 @@ class RecurrenceEmitter : TextWriter {
   std::string local_place(size_t slice) const {
     return fmt::format("reinterpret_cast<char*>(rnnc_shared) + {}",
                        layout_.local() + layout_.slices()[slice].offset);
+  }
+  /// Bytes from there on: what is written at a step is read at it or the next.
+  std::string local_step(std::string_view step) const {
+    return fmt::format("{} % 2 * {}", step, layout_.exchange().local_bytes);
   }
 
   /// Row `row` of an array, counted from row 0 at the chunk's first step.
@@ -195,10 +204,15 @@ class RecurrenceEmitter : TextWriter {
     line("#pragma unroll");
     line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
     const int64_t at_once = layout_.rows_at_once(phase);
-    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
+    if (tile_.own_sums) {
+      line("        const unsigned pass_row = threadIdx.x % 4u * {0}u + j % {0} + j / {0} * 8u;",
+           layout_.own_rows());
+    } else {
+      line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
+    }
     line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
-    const bool extra_threads = threads() % lanes != 0;
-    const bool extra_rows = layout_.items(phase) * at_once > tile_.rows;
+    const bool extra_threads = !tile_.own_sums && threads() % lanes != 0;
+    const bool extra_rows = !tile_.own_sums && layout_.items(phase) * at_once > tile_.rows;
     line("        const bool inside = {}{}own{} > 0 && r < row_end;",
          extra_threads ? fmt::format("threadIdx.x < {}u && ", lanes * at_once) : "",
          extra_rows ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
@@ -360,7 +374,8 @@ class RecurrenceEmitter : TextWriter {
     products(p);
     next_loads(p);
     // Who stores to shared memory has passed a barrier after its last use.
-    if (!phase.products.empty() || !phase.partials.empty()) line("      __syncthreads();");
+    const bool shares = !tile_.own_sums && !phase.products.empty();
+    if (shares || !phase.partials.empty()) line("      __syncthreads();");
     for (int level = 0; level <= phase.last_level(); ++level) {
       const bool reduces = level < phase.last_level();
       const Level parts = reduces ? level_of(phase, level) : Level();
@@ -381,7 +396,7 @@ class RecurrenceEmitter : TextWriter {
       join_parts(p, parts);
     }
     if (stores_locally(phase)) line("      __syncthreads();");
-    if (!phase.products.empty()) line("      buffer ^= 1;");
+    if (shares) line("      buffer ^= 1;");
     line("    }}");
   }
 
@@ -397,9 +412,10 @@ class RecurrenceEmitter : TextWriter {
       std::string exchanged = "nullptr";
       if (product.is_exchanged()) {
         const bool local = slices[product.slice].local;
+        const std::string step = fmt::format("(t - {})", left.delay);
         exchanged = fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
-                                local ? "0" : step_of_exchange(fmt::format("(t - {})", left.delay)),
-                                product.slice, tile_.rows);
+                                local ? local_step(step) : step_of_exchange(step), product.slice,
+                                tile_.rows);
       }
       const std::string name = product_name(p, i);
       const std::string strides =
@@ -410,7 +426,7 @@ class RecurrenceEmitter : TextWriter {
                       has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "", row_bytes,
                       exchanged, left.delay);
       const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
-      if (!has_totals(phase, i)) {
+      if (!tile_.own_sums && !has_totals(phase, i)) {
         line("      {}.multiply<sums{}, {}>({}, {});", name, p, strides, sums, operands);
         continue;
       }
@@ -419,7 +435,8 @@ class RecurrenceEmitter : TextWriter {
         line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
       }
       line("      {}.add_to<{}>({}, {});", name, strides, totals, operands);
-      if (product.sums == i) line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
+      if (product.sums == i && !tile_.own_sums)
+        line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
     }
   }
 
@@ -459,8 +476,24 @@ class RecurrenceEmitter : TextWriter {
       if (phase.sources[instruction.argument] != Source::Product) continue;
       const uint32_t index = phase.results[instruction.argument];
       line("        float a{}[{}] = {{}};", id, phase.span);
+      if (tile_.own_sums) {
+        own_sums(phase, id, index);
+        continue;
+      }
       for (const int64_t column : columns_of(phase, index)) {
         line("        sums{}::add(a{}, buffer, {} + column{}, pass_row);", p, id, column, p);
+      }
+    }
+  }
+
+  /// The sums of the thread's two elements: rows i and i + 8 of a member's tile.
+  void own_sums(const Phase& phase, uint32_t id, uint32_t result) {
+    for (size_t i = 0; i < phase.products.size(); ++i) {
+      const RecurrenceProduct& product = phase.products[i];
+      if (product.sums != i || !product.has(result)) continue;
+      for (int64_t s = 0; s < phase.span; ++s) {
+        line("        a{}[{}] += totals{}[{}][j / {}].total(j % {} + {});", id, s, i,
+             result - product.first, layout_.own_rows(), layout_.own_rows(), 2 * s);
       }
     }
   }
@@ -643,7 +676,7 @@ class RecurrenceEmitter : TextWriter {
           "          {}<rnnc_engine::{}>({} + slice{}::element({}) + slice{}::row(pass * {}u + "
           "pass_row), {}{});",
           slice.local ? "rnnc_keep" : "rnnc_exchange", engine(),
-          slice.local ? local_place(index)
+          slice.local ? fmt::format("{} + {}", local_place(index), local_step("t"))
                       : fmt::format("exchange + {} + at{}", step_of_exchange("t"), index),
           index,
           slice.local ? fmt::format("0u, ({}) % {}u", element, slice.k)
@@ -785,8 +818,7 @@ class RecurrenceEmitter : TextWriter {
     std::vector<int64_t> columns;
     for (size_t i = 0; i < phase.products.size(); ++i) {
       const RecurrenceProduct& product = phase.products[i];
-      const bool has = result >= product.first && result < product.first + product.product->members;
-      if (!has || product.sums != i) continue;
+      if (!product.has(result) || product.sums != i) continue;
       columns.push_back(product.column + (result - product.first) * phase.units);
     }
     return columns;

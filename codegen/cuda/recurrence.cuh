@@ -285,9 +285,12 @@ class rnnc_tile_sums<rnnc_engine::split> {
 // where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
 // operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Local: the block
-// stores it itself, to shared memory.
+// stores it itself, to shared memory. OwnRows > 0: a warp has all gates of 16 elements, a tile for
+// each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps their sums; of a tile
+// of 8 rows each lane has the sums of so many. With one, a tile's first 4 rows are all there are.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
-          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local>
+          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local,
+          int OwnRows>
 class rnnc_resident_product {
  public:
   // Of a warp.
@@ -306,11 +309,13 @@ class rnnc_resident_product {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
         const unsigned gate = first_gate() + half * 8 + lane() / 4;
-        const unsigned element = unit + gate % Units;
+        const unsigned member = kOwn ? half / 2 : gate / Units;
+        const unsigned element =
+            unit + (kOwn ? warp() * 16 + lane() / 4 * 2 + half % 2 : gate % Units);
         unsigned words[4] = {};
-        if (gate < Gates && element < unit_end) {
+        if ((kOwn || gate < Gates) && element < unit_end) {
           const char* const row =
-              base + (static_cast<rnnc_word>(gate / Units) * length + element) * KBytes;
+              base + (static_cast<rnnc_word>(member) * length + element) * KBytes;
           rnnc_load_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
           round(words);
         }
@@ -372,6 +377,7 @@ class rnnc_resident_product {
 
  private:
   static constexpr int kRowTiles = Rows / 8;
+  static constexpr bool kOwn = OwnRows > 0;
 
   template <long long RowBytes, long long TileStride>
   struct left_operand {
@@ -409,8 +415,13 @@ class rnnc_resident_product {
   static __device__ __forceinline__ int first_gate() {
     return KWarps == Warps ? 0 : warp() / KWarps * (kTiles * 16);
   }
-  // Of the left operand's tiles. All lanes have the row if there is but one.
-  static __device__ __forceinline__ int row() { return kOneRow ? 0 : lane() / 4; }
+  // Of the left operand's tiles. All lanes have the row if there is but one. Every other column of
+  // sums is of a row where lanes have one each.
+  static __device__ __forceinline__ int row() {
+    if constexpr (kOneRow) return 0;
+    if constexpr (OwnRows == 1) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
+    return lane() / 4;
+  }
   // Of the lane's part of a piece, along k.
   static __device__ __forceinline__ int byte(int piece) {
     return (k_warp() * kPieces + piece) * 64 + lane() % 4 * 16;

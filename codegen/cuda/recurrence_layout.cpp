@@ -13,7 +13,8 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int64_t kTileGates = 16;
-constexpr int64_t kTileWords = 8;  // of weights, in a thread
+constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
+constexpr int64_t kTileWords = 8;    // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
 constexpr int64_t kMostSpan = 2;
 constexpr int64_t kMostInvariants = 8;  // of an element, in registers
@@ -80,7 +81,13 @@ int64_t RecurrenceLayout::rows_at_once(const RecurrencePhase& phase) const {
 }
 
 int64_t RecurrenceLayout::items(const RecurrencePhase& phase) const {
+  if (tile_.own_sums) return tile_.rows / kExchangeTileRows * own_rows();
   return ceil_div(tile_.rows, rows_at_once(phase));
+}
+
+int64_t RecurrenceLayout::own_rows() const {
+  if (!tile_.own_sums) return 0;
+  return group_rows_ <= kLanesOfGate ? 1 : kExchangeTileRows / kLanesOfGate;
 }
 
 bool RecurrenceLayout::is_exact() const {
@@ -248,10 +255,10 @@ void RecurrenceLayout::place_in_shared_memory() {
       pieces = std::max(pieces, product.pieces);
     }
   }
-  sums_bytes_ = tile_.k_warps * sum_rows() * (columns + 4) * 4;
+  sums_bytes_ = tile_.own_sums ? 0 : tile_.k_warps * sum_rows() * (columns + 4) * 4;
   statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
   local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
-  shared_bytes_ = local_ + exchange_.local_bytes;
+  shared_bytes_ = local_ + 2 * exchange_.local_bytes;
 }
 
 void RecurrenceLayout::place_carries() {

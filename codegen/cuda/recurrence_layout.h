@@ -62,6 +62,8 @@ struct RecurrenceProduct {
   size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`
 
   bool is_exchanged() const { return slice != SIZE_MAX; }
+  /// Whether it makes, alone or with others, that result of the phase.
+  bool has(uint32_t result) const { return result >= first && result < first + product->members; }
 };
 
 struct RecurrencePhase {
@@ -113,6 +115,8 @@ class RecurrenceLayout {
   /// Rows of a pass that the threads have at once, and one thread in all.
   int64_t rows_at_once(const RecurrencePhase& phase) const;
   int64_t items(const RecurrencePhase& phase) const;
+  /// Of a tile of 8 rows, those of which a lane has the sums to itself; 0: warps share sums.
+  int64_t own_rows() const;
   /// Of f32 products, without tensor cores.
   bool is_exact() const;
   /// Rows of sums in shared memory: all of a tile, or where room is scarce those that there are.
@@ -123,7 +127,7 @@ class RecurrenceLayout {
   static bool keeps_invariants(const RecurrencePhase& phase);
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
-  // reductions, what the block hands to itself (RecurrenceExchange), carries, weights.
+  // reductions, what the block hands to itself (RecurrenceExchange) at two steps, carries, weights.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t statistics() const { return statistics_; }

@@ -411,6 +411,86 @@ TEST_F(EmulatedTiles, ManyPassesCarryInSharedMemory) {
   }
 }
 
+// ---- Sums in their warps ----
+
+bool owns_sums(const RecurrenceTile& tile) {
+  return tile.own_sums;
+}
+
+/// c[t] = sigmoid(F @ h[t-1]) * c[t-1] + W * x[t], h[t] = tanh(c[t] + R @ h[t-1] / 16), in 3 heads.
+Graph heads() {
+  Result<Graph> graph = parse_graph(R"(graph Heads(H) {
+    input x: [H]
+    param W: [H]
+    param F: [3, 64, 64]
+    param R: [3, 64, 64]
+    state h: [H]
+    state c: [H]
+    %0 = param W : [H]
+    %1 = input x : [H]
+    %2 = mul %0, %1 : [H]
+    %3 = state h @ 1 : [H]
+    %4 = param F : [3, 64, 64]
+    %5 = matmul %4, %3 : [H]
+    %6 = sigmoid %5 : [H]
+    %7 = state c @ 1 : [H]
+    %8 = mul %6, %7 : [H]
+    %9 = add %8, %2 : [H]
+    %10 = param R : [3, 64, 64]
+    %11 = matmul %10, %3 : [H]
+    %12 = const 0.0625 : []
+    %13 = mul %11, %12 : [H]
+    %14 = add %9, %13 : [H]
+    %15 = tanh %14 : [H]
+    %16 = const 0 : []
+    init h = %16
+    init c = %16
+    next h = %15
+    next c = %9
+    output h = %15
+  })");
+  RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  graph->bind({{"H", 192}});
+  return *std::move(graph);
+}
+
+// Blocks that wait for no other.
+TEST_F(EmulatedTiles, WarpsKeepTheirSums) {
+  const Graph graph = heads();
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const int64_t batch : {1, 3, 7, 33}) {
+      const Sequences sequences = random_sequences(5, batch, {}, true, 4);
+      check(graph, with_tile(graph, options(dtype, 12), sequences, owns_sums), sequences,
+            owns_sums);
+    }
+  }
+}
+
+TEST_F(EmulatedTiles, WarpsThatKeepTheirSumsTakeRowsOfEveryNumber) {
+  const Graph graph = graph_of({"GRU", 64, 0, DType::bf16});
+  for (const int64_t rows : {1, 4, 5, 11, 16, 25}) {
+    const Sequences sequences = {.steps = 5, .batch = rows};
+    const Kind wanted = [](const RecurrenceTile& tile) {
+      return tile.own_sums && tile.groups == 1;
+    };
+    check(graph, with_tile(graph, options(DType::bf16, 1), sequences, wanted), sequences, wanted);
+  }
+}
+
+// Of elements that are no multiple of a warp's, in one phase and in two.
+TEST_F(EmulatedTiles, WarpsThatKeepTheirSumsWaitForOtherBlocks) {
+  for (const char* cell : {"LSTM", "GRUResetBefore", "LEM"}) {
+    for (const int64_t batch : {3, 17}) {
+      const Graph graph = graph_of({cell, 150, batch, DType::bf16});
+      const Sequences sequences = random_sequences(5, batch, {.lengths = true}, true, 4);
+      const Kind wanted = [](const RecurrenceTile& tile) {
+        return tile.own_sums && tile.blocks > 1;
+      };
+      check(graph, with_tile(graph, options(DType::bf16, 6), sequences, wanted), sequences, wanted);
+    }
+  }
+}
+
 // A state two steps ago, in lengths and with resets.
 TEST_F(EmulatedTiles, DelaysAndSequencesOfManyPasses) {
   for (const SequenceFeatures features :
