@@ -328,6 +328,7 @@ std::string to_string(const RecurrenceTile& tile) {
   if (tile.streamed_words > 0) text += fmt::format(", {} from memory", tile.streamed_words);
   if (tile.k_warps != tile.warps) text += fmt::format(", {} warps along k", tile.k_warps);
   if (tile.split) text += ", split products";
+  if (tile.clusters) text += ", in clusters";
   return text;
 }
 
