@@ -194,6 +194,9 @@ struct LoopLaunch {
   std::vector<Carry> carries;
 };
 
+/// Most thread blocks of a cluster, on GPUs that have clusters.
+inline constexpr int64_t kMostClusterBlocks = 16;
+
 /// How the thread blocks of a RecurrenceLaunch share its work (passes/recurrence_tiles.h). Groups,
 /// blocks and units are those of each side.
 struct RecurrenceTile {
@@ -217,6 +220,9 @@ struct RecurrenceTile {
   int64_t streamed_words = 0;
   /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
   bool split = false;
+  /// A group's blocks are a cluster, which exchange through each other's shared memory. Of one side
+  /// alone, and of 2 to kMostClusterBlocks blocks.
+  bool clusters = false;
   /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
   /// (ir/recurrence_sides.h).
   std::vector<size_t> sides = {0};

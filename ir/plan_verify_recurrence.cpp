@@ -79,6 +79,10 @@ class RecurrenceVerifier {
         std::ranges::adjacent_find(tile.sides, std::greater_equal()) != tile.sides.end()) {
       return fail("a side of no phases");
     }
+    if (tile.clusters &&
+        (tile.blocks < 2 || tile.blocks > kMostClusterBlocks || tile.sides.size() > 1)) {
+      return fail("clusters of {} blocks in {} sides", tile.blocks, tile.sides.size());
+    }
     const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
     std::map<int64_t, int64_t> units_of_length;
     for (size_t i = 0; i < launch_.phases.size(); ++i) {

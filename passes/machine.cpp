@@ -4,6 +4,15 @@
 
 namespace rnnc {
 
+int64_t Machine::clusters(int64_t blocks) const {
+  if (blocks <= 1) return units;
+  if (blocks > cluster_units) return 0;
+  // One of a size between takes the room of the next.
+  size_t size = 0;
+  while (int64_t{2} << size < blocks) ++size;
+  return clusters_at_once[size];
+}
+
 Machine cpu_machine(int threads) {
   // Of one thread: two 256-bit multiply-adds a cycle at about 3 GHz, and its share of the cache.
   constexpr double kFlops = 1e11;
@@ -42,6 +51,8 @@ Machine h200_machine() {
   machine.fork_seconds = 25e-6;
   machine.shared_bytes = int64_t{227} << 10;
   machine.registers = int64_t{64} << 10;
+  machine.cluster_units = 16;
+  machine.clusters_at_once = {66, 33, 16, 7};  // not measured; a cluster is within a part of a chip
   return machine;
 }
 

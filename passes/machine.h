@@ -2,6 +2,7 @@
 /// maker gives them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -28,6 +29,12 @@ struct Machine {
   // Of a GPU's unit, for one block of threads:
   int64_t shared_bytes = 0;  // of shared memory
   int64_t registers = 0;     // of 32 bits
+  // Of a GPU's clusters of blocks, each block on a unit of its own:
+  int cluster_units = 0;                         // most units of one; 0: there are no clusters
+  std::array<int64_t, 4> clusters_at_once = {};  // of 2, 4, 8 and 16 blocks
+
+  /// So many clusters of `blocks` blocks run at the same time; 0 if `blocks` are too many for one.
+  int64_t clusters(int64_t blocks) const;
 };
 
 /// A CPU of so many threads, one unit each.

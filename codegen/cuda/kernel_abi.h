@@ -128,14 +128,17 @@ struct CudaLoopShape {
 };
 
 /// A kernel for recurrence launches (recurrence_kernels.h) that differ only in where their arrays
-/// lie: a cooperative launch of `blocks` blocks. Its one parameter is a CudaRows (`count`: the
-/// batch; `frame`, `per_slice`, `step` and `predicated` unused), int32_t steps, an unused int32_t,
-/// and the CudaAccesses, none of them with a slot, whose row 0 is that of the chunk's first step.
+/// lie: a launch of `blocks` blocks in clusters of `cluster`, or a cooperative one if that is 1.
+/// Blocks of different clusters do not wait for each other. Its one parameter is a CudaRows
+/// (`count`: the batch; `frame`, `per_slice`, `step` and `predicated` unused), int32_t steps, an
+/// unused int32_t, and the CudaAccesses, none of them with a slot, whose row 0 is that of the
+/// chunk's first step.
 struct CudaRecurrenceShape {
   std::string name;
   uint32_t threads = 0;       // per block
   uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
   uint32_t blocks = 0;
+  uint32_t cluster = 1;  // blocks of one, which divide all
 };
 
 }  // namespace rnnc

@@ -223,6 +223,90 @@ static __device__ __forceinline__ void rnnc_publish(void* to, const unsigned* wo
                  : "memory");
   }
 }
+#if __CUDA_ARCH__ >= 900
+// Which block of its cluster this is; 0 without clusters.
+static __device__ __forceinline__ unsigned rnnc_cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// As __syncthreads for all threads of a cluster's blocks that have not ended. A block's shared
+// memory is there for others from the first one on and until the last one.
+static __device__ __forceinline__ void rnnc_sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release;" : : : "memory");
+  asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
+}
+// What block `rank` of the cluster has at this address of shared memory, for
+// rnnc_publish_in_cluster.
+static __device__ __forceinline__ unsigned rnnc_address_in_cluster(unsigned shared_address,
+                                                                   unsigned rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address), "r"(rank));
+  return address;
+}
+// As rnnc_publish, to shared memory of a block of the cluster that has not ended.
+template <int Bytes>
+static __device__ __forceinline__ void rnnc_publish_in_cluster(unsigned address,
+                                                               const unsigned* words) {
+  static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
+  if constexpr (Bytes == 16) {
+    asm volatile("st.relaxed.cluster.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+  } else if constexpr (Bytes == 8) {
+    asm volatile("st.relaxed.cluster.shared::cluster.v2.u32 [%0], {%1, %2};"
+                 :
+                 : "r"(address), "r"(words[0]), "r"(words[1])
+                 : "memory");
+  } else if constexpr (Bytes == 4) {
+    asm volatile("st.relaxed.cluster.shared::cluster.u32 [%0], %1;"
+                 :
+                 : "r"(address), "r"(words[0])
+                 : "memory");
+  } else {
+    asm volatile("st.relaxed.cluster.shared::cluster.u16 [%0], %1;"
+                 :
+                 : "r"(address), "h"(static_cast<unsigned short>(words[0]))
+                 : "memory");
+  }
+}
+// As rnnc_poll, from this block's own shared memory.
+template <int Bytes>
+static __device__ __forceinline__ void rnnc_poll_shared(unsigned address, unsigned* words) {
+  static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
+  if constexpr (Bytes == 16) {
+    asm volatile("ld.relaxed.cluster.shared::cta.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
+  } else if constexpr (Bytes == 8) {
+    asm volatile("ld.relaxed.cluster.shared::cta.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(address)
+                 : "memory");
+  } else if constexpr (Bytes == 4) {
+    asm volatile("ld.relaxed.cluster.shared::cta.u32 %0, [%1];"
+                 : "=r"(words[0])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    unsigned short half;
+    asm volatile("ld.relaxed.cluster.shared::cta.u16 %0, [%1];"
+                 : "=h"(half)
+                 : "r"(address)
+                 : "memory");
+    words[0] = half;
+  }
+}
+// Fills 16 bytes of this block's shared memory with ones.
+static __device__ __forceinline__ void rnnc_clear_shared(unsigned address) {
+  asm volatile("st.shared::cta.v4.u32 [%0], {%1, %1, %1, %1};"
+               :
+               : "r"(address), "r"(0xffffffffU)
+               : "memory");
+}
+#endif
 // Counts one more, after all that this thread has written.
 static __device__ __forceinline__ void rnnc_arrive(unsigned* counter) {
   const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(counter));

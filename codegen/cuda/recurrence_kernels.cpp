@@ -35,7 +35,8 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
       shapes_.push_back({.name = name,
                          .threads = static_cast<uint32_t>(32 * tile.warps),
                          .shared_bytes = static_cast<uint32_t>(shared_bytes),
-                         .blocks = static_cast<uint32_t>(all_blocks(tile))});
+                         .blocks = static_cast<uint32_t>(all_blocks(tile)),
+                         .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : 1)});
       if (code_.empty()) {
         code_ += fmt::format("\nconstexpr unsigned long long kWatchdogSeconds = {};\n",
                              RNNC_WATCHDOG_SECONDS);

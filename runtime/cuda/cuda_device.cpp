@@ -92,11 +92,12 @@ Result<CudaDevice> describe_cuda_device(int index) {
 
 Machine cuda_machine(const CudaDevice& device) {
   // The H200 as its driver describes it.
-  constexpr double kUnits = 132;
+  constexpr int kUnits = 132;
   constexpr double kClock = 1.98e9;
   constexpr double kMemoryBandwidth = 3.201e9 * kTransfersPerClock * 6144 / 8;
   Machine machine = h200_machine();
-  const double speed = device.multiprocessors / kUnits * (device.clock / kClock);
+  const double speed =
+      static_cast<double>(device.multiprocessors) / kUnits * (device.clock / kClock);
   const bool few_lanes = device.major == 8 && device.minor == 0;  // 64 for f32, not 128
   machine.name = device.name;
   machine.units = device.multiprocessors;
@@ -107,6 +108,12 @@ Machine cuda_machine(const CudaDevice& device) {
   machine.cache_bytes = device.cache_bytes;
   machine.shared_bytes = device.shared_bytes;
   machine.registers = device.registers;
+  // No kernel is there yet that the driver could be asked about.
+  const bool has_clusters = device.major == 9 || device.major == 10;
+  if (!has_clusters) machine.cluster_units = 0;
+  for (int64_t& count : machine.clusters_at_once) {
+    count = has_clusters ? count * device.multiprocessors / kUnits : 0;
+  }
   if (device.memory_bandwidth > 0) {
     machine.memory_bandwidth *= device.memory_bandwidth / kMemoryBandwidth;
   }

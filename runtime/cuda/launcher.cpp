@@ -13,16 +13,25 @@ struct LaunchShape {
   dim3 threads;
   size_t shared_bytes = 0;
   bool cooperative = false;  // all blocks at once, or an error
+  unsigned cluster = 1;      // blocks of one, all of which are there at once, or an error
 };
 
 /// A kernel of the plan's unit.
 cudaError_t try_start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters,
                       LaunchQueue& queue) {
-  cudaLaunchAttribute attribute = {};
+  std::array<cudaLaunchAttribute, 2> attributes = {};
+  unsigned count = 0;
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[count++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {shape.cluster, 1, 1};
+  }
   if (shape.cooperative) {
+    cudaLaunchAttribute& attribute = attributes[count++];
     attribute.id = cudaLaunchAttributeCooperative;
     attribute.val.cooperative = 1;
-  } else {
+  } else if (queue.overlap && queue.after_kernel) {
+    cudaLaunchAttribute& attribute = attributes[count++];
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
   }
@@ -31,25 +40,35 @@ cudaError_t try_start(cudaKernel_t kernel, const LaunchShape& shape, void** para
   config.blockDim = shape.threads;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = queue.stream;
-  config.attrs = &attribute;
-  config.numAttrs = shape.cooperative || (queue.overlap && queue.after_kernel) ? 1 : 0;
+  config.attrs = attributes.data();
+  config.numAttrs = count;
   queue.after_kernel = true;
   return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+/// Whether blocks that wait for each other found no room at once.
+bool is_without_room(cudaError_t error, const LaunchShape& shape) {
+  if (shape.cooperative) return error == cudaErrorCooperativeLaunchTooLarge;
+  return shape.cluster > 1 &&
+         (error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources);
 }
 
 Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
              const char* what) {
   const cudaError_t error = try_start(kernel, shape, parameters, queue);
-  if (error != cudaErrorCooperativeLaunchTooLarge) return check_cuda(error, what);
+  if (!is_without_room(error, shape)) return check_cuda(error, what);
   cudaGetLastError();
+  const std::string needs = shape.cluster > 1 ? fmt::format("clusters of {}", shape.cluster)
+                                              : fmt::format("{}", shape.grid.x);
   return fail(
       "a resident recurrence needs {} blocks on the GPU at once, which had room for them when the "
       "program was prepared and has not now; compiled anew, it will do without",
-      shape.grid.x);
+      needs);
 }
 
 LaunchShape shape_of(const CudaRecurrenceShape& shape) {
-  return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, true};
+  return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, shape.cluster == 1,
+          shape.cluster};
 }
 
 unsigned blocks_for(int64_t elements, int64_t most) {
@@ -279,9 +298,14 @@ Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
   std::ranges::fill(instances_, std::byte{});
   void* no_instances[] = {instances_.data()};
   for (const auto& [kernel, shape] : kernels_.recurrence_kernels()) {
-    const cudaError_t error = try_start(kernel, shape_of(shape), no_instances, queue);
-    if (error == cudaErrorCooperativeLaunchTooLarge) {
+    const LaunchShape launch = shape_of(shape);
+    const cudaError_t error = try_start(kernel, launch, no_instances, queue);
+    if (is_without_room(error, launch)) {
       cudaGetLastError();
+      if (shape.cluster > 1) {
+        return fmt::format("its kernel needs clusters of {} blocks, and the device has room for none",
+                           shape.cluster);
+      }
       return fmt::format("its kernel needs {} blocks at once, and the device has room for fewer",
                          shape.blocks);
     }

@@ -13,9 +13,53 @@ Status allow_shared_memory(cudaKernel_t kernel, uint32_t bytes) {
                     "loading a kernel");
 }
 
-std::string refuse_blocks(uint32_t blocks, const CudaDevice& device, int64_t room) {
-  return fmt::format("its kernel needs {} blocks at once, and cuda:{} ({}) has room for {}", blocks,
-                     device.index, device.name, room);
+/// Beyond what every device takes, larger clusters have to be asked for.
+Status allow_large_clusters(cudaKernel_t kernel, uint32_t blocks) {
+  constexpr uint32_t kPortable = 8;
+  if (blocks <= kPortable) return {};
+  return check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+                    "loading a kernel");
+}
+
+Result<std::string> refuse_blocks(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
+                                  const CudaDevice& device) {
+  int resident = 0;  // blocks of a multiprocessor
+  const Status asked =
+      check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                     &resident, kernel, static_cast<int>(shape.threads), shape.shared_bytes),
+                 "asking how many blocks fit");
+  if (!asked) return tl::unexpected(asked.error());
+  const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
+  if (room >= shape.blocks) return std::string();
+  return fmt::format("its kernel needs {} blocks at once, and cuda:{} ({}) has room for {}",
+                     shape.blocks, device.index, device.name, room);
+}
+
+/// Clusters do not wait for each other: those that find no room at once come later.
+Result<std::string> refuse_clusters(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
+                                    const CudaDevice& device) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {shape.cluster, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(shape.blocks);
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int room = 0;
+  const Status allowed = allow_large_clusters(kernel, shape.cluster);
+  if (!allowed) return tl::unexpected(allowed.error());
+  const cudaError_t error = cudaOccupancyMaxActiveClusters(&room, kernel, &config);
+  if (error == cudaErrorInvalidClusterSize) {
+    cudaGetLastError();
+    room = 0;
+  } else if (Status asked = check_cuda(error, "asking how many clusters fit"); !asked) {
+    return tl::unexpected(asked.error());
+  }
+  if (room > 0) return std::string();
+  return fmt::format("its kernel needs clusters of {} blocks, and cuda:{} ({}) has room for none",
+                     shape.cluster, device.index, device.name);
 }
 
 }  // namespace
@@ -88,23 +132,19 @@ Status LoadedKernels::find_recurrences(const CudaDevice& device) {
   return {};
 }
 
-/// Blocks of a recurrence wait for one another: the device must have room for all of them at once.
+/// Blocks of a recurrence wait for one another: the device must have room for all of them at once,
+/// or for those of a cluster.
 Result<std::string> LoadedKernels::refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                                           const CudaDevice& device) const {
   cudaFuncAttributes attributes = {};
-  int resident = 0;  // blocks of a multiprocessor
-  const Status asked =
+  const Result<std::string> refusal =
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel")
           .and_then([&] { return allow_shared_memory(kernel, shape.shared_bytes); })
           .and_then([&] {
-            return check_cuda(
-                cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &resident, kernel, static_cast<int>(shape.threads), shape.shared_bytes),
-                "asking how many blocks fit");
+            return shape.cluster > 1 ? refuse_clusters(kernel, shape, device)
+                                     : refuse_blocks(kernel, shape, device);
           });
-  if (!asked) return tl::unexpected(asked.error());
-  const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
-  if (room < shape.blocks) return refuse_blocks(shape.blocks, device, room);
+  if (!refusal || !refusal->empty()) return refusal;
   return refuse_spills(static_cast<int64_t>(attributes.localSizeBytes));
 }
 

@@ -28,6 +28,8 @@ std::string reason(const Thread& thread) {
       return fmt::format("wait for their block at barrier {}", thread.barrier);
     case Waiting::Warp:
       return fmt::format("wait for lanes {:08x} of their warp", thread.work->lanes);
+    case Waiting::Cluster:
+      return "wait for their cluster";
     case Waiting::Pause:
       return "go round in a loop that waits";
     case Waiting::Bytes:

@@ -13,6 +13,7 @@
 namespace rnnc::emulator {
 
 struct Block;
+struct Cluster;
 
 /// An asynchronous copy that has not been done yet.
 struct Copy {
@@ -23,7 +24,7 @@ struct Copy {
   unsigned group;  // of the thread's
 };
 
-enum class Waiting : uint8_t { Nothing, Block, Warp, Pause, Bytes, Previous, Ended };
+enum class Waiting : uint8_t { Nothing, Block, Warp, Cluster, Pause, Bytes, Previous, Ended };
 
 struct Thread {
   ThreadPlace place;
@@ -64,6 +65,7 @@ struct ByteBarrier {
 };
 
 struct Block {
+  Cluster* cluster = nullptr;
   std::vector<unsigned char> shared;
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<Warp> warps;
@@ -71,6 +73,19 @@ struct Block {
   std::map<unsigned, ByteBarrier> byte_barriers;
   unsigned alive = 0;
   unsigned barriers_passed = 0;
+};
+
+/// Blocks that are there together, by rank; one without clusters.
+struct Cluster {
+  std::vector<Block*> blocks;
+  std::vector<Thread*> waiting;  // for all others
+  bool have_met = false;         // so that all have begun
+
+  size_t alive() const {
+    size_t threads = 0;
+    for (const Block* block : blocks) threads += block->alive;
+    return threads;
+  }
 };
 
 /// Blocks and threads are kept for later ones: memory that is new is slow.

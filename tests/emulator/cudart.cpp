@@ -25,6 +25,7 @@ struct CUkern_st {
   Kernel kernel;
   size_t spilled_bytes = 0;
   size_t most_shared = 48 << 10;  // dynamic; more has to be asked for
+  unsigned most_cluster = 8;      // blocks; more have to be asked for
 };
 
 struct CUlib_st {
@@ -36,6 +37,7 @@ struct CUlib_st {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostCluster = 16;
 constexpr unsigned kThreadsPerMultiprocessor = 2048;
 constexpr size_t kReservedShared = 1024;  // of every block
 
@@ -106,13 +108,33 @@ int blocks_per_multiprocessor(size_t threads, size_t shared) {
   return std::min(static_cast<int>(std::min(by_threads, by_shared)), settings().most_blocks);
 }
 
-cudaError_t set_attributes(const cudaLaunchConfig_t& config, KernelCall& launch) {
+int clusters_at_once(unsigned blocks, size_t threads, size_t shared) {
+  return blocks_per_multiprocessor(threads, shared) * settings().multiprocessors /
+         static_cast<int>(blocks);
+}
+
+cudaError_t set_cluster(const cudaLaunchConfig_t& config, const CUkern_st& kernel, dim3 size,
+                        KernelCall& launch) {
+  if (size.x == 0 || size.x > kernel.most_cluster || size.y != 1 || size.z != 1 ||
+      config.gridDim.x % size.x != 0) {
+    return cudaErrorInvalidClusterSize;
+  }
+  launch.cluster = size.x;
+  return cudaSuccess;
+}
+
+cudaError_t set_attributes(const cudaLaunchConfig_t& config, const CUkern_st& kernel,
+                           KernelCall& launch) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
       launch.overlaps = attribute.val.programmaticStreamSerializationAllowed != 0;
     } else if (attribute.id == cudaLaunchAttributeCooperative) {
       launch.cooperative = attribute.val.cooperative != 0;
+    } else if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      const auto& size = attribute.val.clusterDim;
+      const cudaError_t error = set_cluster(config, kernel, {size.x, size.y, size.z}, launch);
+      if (error != cudaSuccess) return error;
     } else {
       return cudaErrorNotSupported;
     }
@@ -133,12 +155,19 @@ cudaError_t launch(Device& here, const cudaLaunchConfig_t& config, const CUkern_
       launch.grid.z > 65535 || config.dynamicSmemBytes > kernel.most_shared) {
     return cudaErrorInvalidConfiguration;
   }
-  if (cudaError_t error = set_attributes(config, launch); error != cudaSuccess) return error;
+  if (cudaError_t error = set_attributes(config, kernel, launch); error != cudaSuccess) {
+    return error;
+  }
   const int room = std::min(
       blocks_per_multiprocessor(threads, config.dynamicSmemBytes) * settings().multiprocessors,
       settings().most_cooperative_blocks);
   if (launch.cooperative && std::cmp_greater(blocks, room)) {
     return cudaErrorCooperativeLaunchTooLarge;
+  }
+  const int clusters = std::min(clusters_at_once(launch.cluster, threads, config.dynamicSmemBytes),
+                                settings().most_clusters);
+  if (launch.cluster > 1 && clusters == 0) {
+    return cudaErrorLaunchOutOfResources;
   }
   for (unsigned i = 0; i < kernel.kernel.entry.parameters; ++i) {
     const auto* const first = static_cast<const std::byte*>(arguments[i]);
@@ -492,6 +521,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   auto* const kernel = static_cast<cudaKernel_t>(const_cast<void*>(function));
   return call([=](Device&) {
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+      kernel->most_cluster = value != 0 ? kMostCluster : kMostCluster / 2;
+      return cudaSuccess;
+    }
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
         static_cast<unsigned>(value) > kDynamicShared) {
       return cudaErrorInvalidValue;
@@ -505,6 +538,19 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                           size_t shared) {
   *blocks = blocks_per_multiprocessor(static_cast<size_t>(threads), shared);
   return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                           const cudaLaunchConfig_t* config) {
+  return call([=](Device&) {
+    KernelCall launch;
+    const cudaError_t error =
+        set_attributes(*config, *static_cast<const CUkern_st*>(function), launch);
+    if (error != cudaSuccess) return error;
+    const size_t threads = size_t{config->blockDim.x} * config->blockDim.y * config->blockDim.z;
+    *clusters = clusters_at_once(launch.cluster, threads, config->dynamicSmemBytes);
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,

@@ -275,6 +275,30 @@ static inline void rnnc_publish(void* to, const unsigned* words) {
   }
   rnnc::emulator::machine->publish(to, words, Bytes);
 }
+static inline unsigned rnnc_cluster_rank() {
+  return rnnc::emulator::here->cluster_rank;
+}
+static inline void rnnc_sync_cluster() {
+  rnnc::emulator::machine->sync_cluster();
+}
+static inline unsigned rnnc_address_in_cluster(unsigned shared_address, unsigned rank) {
+  if (rank >= rnnc::emulator::here->cluster_size) {
+    rnnc::emulator::machine->fail("an address is asked for that no block of the cluster has");
+  }
+  return shared_address | (rank + 1) << rnnc::emulator::kClusterRankShift;
+}
+template <int Bytes>
+static inline void rnnc_publish_in_cluster(unsigned address, const unsigned* words) {
+  rnnc::emulator::machine->publish_in_cluster(address, words, Bytes);
+}
+template <int Bytes>
+static inline void rnnc_poll_shared(unsigned address, unsigned* words) {
+  words[0] = 0;
+  __builtin_memcpy(words, rnnc::emulator::machine->own_shared(address, Bytes), Bytes);
+}
+static inline void rnnc_clear_shared(unsigned address) {
+  __builtin_memset(rnnc::emulator::machine->own_shared(address, 16), 0xff, 16);
+}
 static inline void rnnc_arrive(unsigned* counter) {
   rnnc::emulator::machine->release();
   ++*counter;

@@ -12,6 +12,7 @@ struct Settings {
   int multiprocessors = 4;
   int most_blocks = 32;                 // at once on a multiprocessor
   int most_cooperative_blocks = 1'024;  // in a launch, whatever multiprocessors say
+  int most_clusters = 1'024;            // at once, whatever multiprocessors say; 0: launches fail
   int spilling_units = 0;               // those loaded next have kernels that spill registers
   int spilled_bytes = 64;               // so many
 };

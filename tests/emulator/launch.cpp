@@ -1,5 +1,5 @@
 // 1. Blocks go in an order that the seed decides: all at once in a cooperative launch, else a few
-//    at a time. Their memory starts as NaN.
+//    or a few clusters at a time. Their memory starts as NaN.
 // 2. One thread runs until it waits, then another one, chosen at random. Who goes round in a loop
 //    that waits has its next turn when nobody else can run.
 // 3. What hardware may do early or late (asynchronous copies, relaxed stores, the start before the
@@ -21,7 +21,7 @@ namespace rnnc::emulator {
 namespace {
 
 constexpr int kMostIdleTurns = 5000;
-constexpr size_t kMostBlocksAtOnce = 3;
+constexpr size_t kMostClustersAtOnce = 3;
 constexpr unsigned kMostEarlyThreads = 1024;
 constexpr size_t kMostLateStores = 64;
 
@@ -33,6 +33,7 @@ struct LateStore {
   const Thread* thread;
   const Block* block;
   unsigned barriers_passed;  // of the block
+  const Block* target;       // whose shared memory it is; null for device memory
 
   bool overlaps(const std::byte* other, unsigned size) const {
     return to < other + size && other < to + bytes;
@@ -66,7 +67,7 @@ class Launch::Runner final : private Machine {
     for (std::vector<std::byte>& parameter : call_.parameters) {
       parameters_.push_back(parameter.data());
     }
-    order_.resize(count(call.grid));
+    order_.resize(count(call.grid) / call.cluster);
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::shuffle(order_.begin(), order_.end(), random_);
   }
@@ -78,10 +79,10 @@ class Launch::Runner final : private Machine {
 
   std::optional<std::string> begin_early() {
     if (call_.cooperative) return std::nullopt;
-    const auto threads = static_cast<unsigned>(count(call_.block));
+    const auto threads = static_cast<unsigned>(count(call_.block)) * call_.cluster;
     for (unsigned there = 0; there + threads <= kMostEarlyThreads && next_ < order_.size();
          there += threads) {
-      add_block();
+      add_cluster();
     }
     run_threads();
     return fault_;
@@ -96,12 +97,13 @@ class Launch::Runner final : private Machine {
     }
     do {
       const size_t together =
-          call_.cooperative ? order_.size() : 1 + random_.below(kMostBlocksAtOnce);
-      while (blocks_.size() < together && next_ < order_.size()) add_block();
+          call_.cooperative ? order_.size() : 1 + random_.below(kMostClustersAtOnce);
+      while (clusters_.size() < together && next_ < order_.size()) add_cluster();
       run_threads();
       if (fault_) return fault_;
       for (std::unique_ptr<Block>& block : blocks_) give_back(std::move(block));
       blocks_.clear();
+      clusters_.clear();
     } while (next_ < order_.size());
     for (const LateStore& store : late_stores_) store.apply();
     return std::nullopt;
@@ -110,8 +112,15 @@ class Launch::Runner final : private Machine {
  private:
   // ---- Blocks and their threads. ----
 
-  void add_block() {
+  void add_cluster() {
+    Cluster& cluster = *clusters_.emplace_back(std::make_unique<Cluster>());
+    const size_t first = order_[next_++] * call_.cluster;
+    for (unsigned rank = 0; rank < call_.cluster; ++rank) add_block(cluster, first + rank);
+  }
+
+  void add_block(Cluster& cluster, size_t index) {
     std::unique_ptr<Block> block = take_block();
+    block->cluster = &cluster;
     std::fill_n(block->shared.begin(), call_.shared_bytes, 0xff);
     std::fill(block->shared.begin() + kDynamicShared, block->shared.begin() + *unit_.shared_end,
               0xff);
@@ -120,9 +129,11 @@ class Launch::Runner final : private Machine {
     block->barriers_passed = 0;
     block->warps.resize((threads + 31) / 32);
     ThreadPlace place;
-    place.block = index_of(order_[next_++], call_.grid);
+    place.block = index_of(index, call_.grid);
     place.block_size = call_.block;
     place.grid_size = call_.grid;
+    place.cluster_rank = static_cast<unsigned>(cluster.blocks.size());
+    place.cluster_size = call_.cluster;
     place.shared = block->shared.data();
     for (size_t i = 0; i < threads; ++i) {
       place.thread = index_of(i, call_.block);
@@ -143,6 +154,7 @@ class Launch::Runner final : private Machine {
       ready_.push_back(thread.get());
       block->threads.push_back(std::move(thread));
     }
+    cluster.blocks.push_back(block.get());
     blocks_.push_back(std::move(block));
   }
 
@@ -206,7 +218,22 @@ class Launch::Runner final : private Machine {
     warp.ended |= 1U << self.place.lane;
     BlockBarrier& all = block.barriers[0];
     if (!all.waiting.empty() && all.wanted == 0 && all.waiting.size() == block.alive) pass(all);
+    if (block.alive == 0) check_late_stores(block);
+    self.waiting = Waiting::Ended;
+    pass_if_complete(*block.cluster);
     wait(Waiting::Ended);
+  }
+
+  /// Of a block that ends, whose shared memory is there no longer.
+  void check_late_stores(const Block& ended) {
+    const auto is_late = [&](const LateStore& store) { return store.target == &ended; };
+    const auto is_of_other = [&](const LateStore& store) {
+      return is_late(store) && store.block != &ended;
+    };
+    if (std::ranges::any_of(late_stores_, is_of_other)) {
+      fail("a block ends while others of its cluster write to its shared memory");
+    }
+    std::erase_if(late_stores_, is_late);
   }
 
   size_t number(const Thread& thread) const {
@@ -238,6 +265,27 @@ class Launch::Runner final : private Machine {
   void pass(BlockBarrier& barrier) {
     for (Thread* thread : barrier.waiting) make_ready(*thread);
     barrier.waiting.clear();
+  }
+
+  void sync_cluster() override {
+    Cluster& cluster = *now_->block->cluster;
+    cluster.waiting.push_back(now_);
+    now_->waiting = Waiting::Cluster;
+    pass_if_complete(cluster);
+    wait(now_->waiting);
+  }
+
+  /// Who comes last has no right to go on first, here too. Stores of threads that have ended may
+  /// still be late.
+  void pass_if_complete(Cluster& cluster) {
+    if (cluster.waiting.empty() || cluster.waiting.size() != cluster.alive()) return;
+    idle_turns_ = 0;
+    apply_if([&](const LateStore& store) {
+      return store.block->cluster == &cluster && store.thread->waiting == Waiting::Cluster;
+    });
+    for (Thread* thread : cluster.waiting) make_ready(*thread);
+    cluster.waiting.clear();
+    cluster.have_met = true;
   }
 
   void sync_warp(LaneWork& own) override {
@@ -272,11 +320,20 @@ class Launch::Runner final : private Machine {
     if (!previous_ended_) wait(Waiting::Previous);
   }
 
-  unsigned char* shared(unsigned at, unsigned bytes, unsigned multiple) {
+  bool is_shared(unsigned at, unsigned bytes) const {
     const bool dynamic = at + bytes <= call_.shared_bytes;
     const bool declared = at >= kDynamicShared && at + bytes <= *unit_.shared_end;
-    if (!dynamic && !declared) fail("an asynchronous copy ends outside of shared memory");
+    return dynamic || declared;
+  }
+  unsigned char* shared(unsigned at, unsigned bytes, unsigned multiple) {
+    if (!is_shared(at, bytes)) fail("an asynchronous copy ends outside of shared memory");
     if (at % multiple != 0) fail("an asynchronous copy's target is not aligned");
+    return now_->place.shared + at;
+  }
+  unsigned char* own_shared(unsigned at, unsigned bytes) override {
+    if (at >> kClusterRankShift != 0) fail("an address in a cluster is taken for the block's own");
+    if (!is_shared(at, bytes)) fail("an access ends outside of shared memory");
+    if (at % bytes != 0) fail("an access to shared memory is not aligned");
     return now_->place.shared + at;
   }
   void check_source(const void* from, unsigned multiple) {
@@ -348,9 +405,26 @@ class Launch::Runner final : private Machine {
   }
 
   void publish(void* to, const void* from, unsigned bytes) override {
+    publish(static_cast<std::byte*>(to), from, bytes, nullptr);
+  }
+  void publish_in_cluster(unsigned to, const void* from, unsigned bytes) override {
+    const unsigned rank = to >> kClusterRankShift;
+    const unsigned at = to & ((1U << kClusterRankShift) - 1);
+    Block& own = *now_->block;
+    const Cluster& cluster = *own.cluster;
+    if (rank > cluster.blocks.size()) fail("a store in a cluster has no address of one");
+    Block& target = rank == 0 ? own : *cluster.blocks[rank - 1];
+    if (&target != &own && !cluster.have_met) {
+      fail("a block of the cluster that may not have begun is written to");
+    }
+    if (target.alive == 0) fail("a block of the cluster that has ended is written to");
+    if (!is_shared(at, bytes)) fail("a store in a cluster ends outside of shared memory");
+    if (at % bytes != 0) fail("a store in a cluster is not aligned");
+    publish(reinterpret_cast<std::byte*>(target.shared.data()) + at, from, bytes, &target);
+  }
+  void publish(std::byte* to, const void* from, unsigned bytes, const Block* target) {
     idle_turns_ = 0;
-    LateStore store = {static_cast<std::byte*>(to), bytes, {}, now_, now_->block,
-                       now_->block->barriers_passed};
+    LateStore store = {to, bytes, {}, now_, now_->block, now_->block->barriers_passed, target};
     std::memcpy(store.data.data(), from, bytes);
     apply_if([&](const LateStore& other) { return other.overlaps(store.to, bytes); });
     if (late_stores_.size() == kMostLateStores) apply_some(kMostLateStores / 2);
@@ -399,9 +473,10 @@ class Launch::Runner final : private Machine {
   const Unit& unit_;
   std::vector<void*> parameters_;
   Random random_;
-  std::vector<size_t> order_;                   // of blocks
-  size_t next_ = 0;                             // in the order
-  std::vector<std::unique_ptr<Block>> blocks_;  // that are there
+  std::vector<size_t> order_;                       // of clusters
+  size_t next_ = 0;                                 // in the order
+  std::vector<std::unique_ptr<Block>> blocks_;      // that are there
+  std::vector<std::unique_ptr<Cluster>> clusters_;  // of these
   std::vector<Thread*> ready_;
   std::vector<Thread*> paused_;
   Thread* now_ = nullptr;

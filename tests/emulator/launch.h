@@ -23,6 +23,7 @@ struct KernelCall {
   Index grid, block;
   unsigned shared_bytes = 0;
   std::vector<std::vector<std::byte>> parameters;
+  unsigned cluster = 1;      // blocks of one, side by side along x
   bool cooperative = false;  // all blocks are there at once
   bool overlaps = false;     // may begin before the launch before it ends
 };

@@ -11,12 +11,18 @@ struct Index {
 struct ThreadPlace {
   Index thread, block, block_size, grid_size;
   unsigned lane = 0;                // in its warp
+  unsigned cluster_rank = 0;        // of the block
+  unsigned cluster_size = 1;        // blocks
   unsigned char* shared = nullptr;  // memory of the block; addresses there are offsets from here
 };
 
 /// Shared memory of a block: what a launch asks for, then what kernels declare with a size.
 inline constexpr unsigned kDynamicShared = 227 * 1024;
 inline constexpr unsigned kStaticShared = 256 * 1024;
+
+/// An address in a cluster is one of shared memory, and above it 1 more than the block's rank; 0
+/// there is the block that asks.
+inline constexpr unsigned kClusterRankShift = 24;
 
 /// What the lanes of a warp do together. The lane that comes last does it for all.
 enum class WarpWork { Sync, Shuffle, Ballot, MultiplyBf16, MultiplyF16, MultiplyTf32 };
@@ -39,6 +45,8 @@ class Machine {
   /// For `threads` threads of the block, or all that have not ended if 0.
   virtual void sync_block(unsigned barrier, unsigned threads) = 0;
   virtual void sync_warp(LaneWork& own) = 0;
+  /// For all threads of the cluster that have not ended. What they published before can be seen.
+  virtual void sync_cluster() = 0;
   /// A turn of a loop that waits.
   virtual void pause() = 0;
   virtual void wait_for_previous() = 0;
@@ -56,6 +64,10 @@ class Machine {
 
   /// A relaxed store, which others may see later than what follows it.
   virtual void publish(void* to, const void* from, unsigned bytes) = 0;
+  /// The same to shared memory of a block of the cluster.
+  virtual void publish_in_cluster(unsigned to, const void* from, unsigned bytes) = 0;
+  /// Bytes of the block's own shared memory, at a multiple of their number.
+  virtual unsigned char* own_shared(unsigned at, unsigned bytes) = 0;
   /// Others see all stores so far before what follows; also: something has changed.
   virtual void release() = 0;
   virtual unsigned long long nanoseconds() = 0;
