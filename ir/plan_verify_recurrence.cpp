@@ -83,6 +83,9 @@ class RecurrenceVerifier {
         (tile.blocks < 2 || tile.blocks > kMostClusterBlocks || tile.sides.size() > 1)) {
       return fail("clusters of {} blocks in {} sides", tile.blocks, tile.sides.size());
     }
+    if (tile.clusters && !can_be_clusters(plan_, launch_.phases)) {
+      return fail("blocks cannot exchange through each other's shared memory");
+    }
     const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
     std::map<int64_t, int64_t> units_of_length;
     for (size_t i = 0; i < launch_.phases.size(); ++i) {
@@ -93,6 +96,10 @@ class RecurrenceVerifier {
       }
       if (units < 1 || tile.blocks < blocks_for(length, segments[i], units)) {
         return fail("{} blocks of {} units do not make {} elements", tile.blocks, units, length);
+      }
+      if (tile.clusters &&
+          (units % 2 != 0 || tile.blocks != blocks_for(length, segments[i], units))) {
+        return fail("clusters of {} blocks with {} of {} elements", tile.blocks, units, length);
       }
     }
     return {};

@@ -1,6 +1,7 @@
 #include "ir/recurrence_exchange.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 
@@ -27,7 +28,72 @@ RecurrenceExchange::Slice slice_read_by(const FusedLaunch::Product& product) {
           .blocks = product.blocks};
 }
 
+bool stores_to(const Plan& plan, std::span<const FusedLaunch> phases,
+               const RecurrenceExchange::Slice& slice) {
+  return std::ranges::any_of(phases, [&](const FusedLaunch& phase) {
+    return std::ranges::any_of(touches(plan, phase), [&](const Touch& touch) {
+      return touch.write && slice.holds(touch.access, touch.count);
+    });
+  });
+}
+
+/// `work(access, argument, length)` for what a phase stores to the slice.
+template <typename Work>
+void for_stores(const Plan& plan, std::span<const FusedLaunch> phases,
+                const RecurrenceExchange::Slice& slice, const Work& work) {
+  for (const FusedLaunch& phase : phases) {
+    const Kernel& kernel = plan.kernels[phase.kernel];
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      const Access& access = phase.accesses[i];
+      const bool stores =
+          argument.written && slice.holds(access, argument.vector ? kernel.length : 1);
+      if (stores) work(access, argument, kernel.length);
+    }
+  }
+}
+
+/// Bytes of a row that two neighbouring elements at a time make.
+int64_t row_bytes(const Plan& plan, std::span<const FusedLaunch> phases,
+                  const RecurrenceExchange::Slice& slice) {
+  int64_t pairs = 0;
+  for_stores(plan, phases, slice, [&](const Access&, const Kernel::Argument&, int64_t length) {
+    pairs += ceil_div(length, 2);
+  });
+  return 2 * pairs * static_cast<int64_t>(size_of(plan.dtype));
+}
+
 }  // namespace
+
+bool can_be_clusters(const Plan& plan, std::span<const FusedLaunch> phases) {
+  if (count_reductions(plan, phases) > 0) return false;
+  bool waits = false;
+  bool can = true;
+  for (const FusedLaunch& phase : phases) {
+    for (const FusedLaunch::Product& product : phase.products) {
+      const RecurrenceExchange::Slice slice = slice_read_by(product);
+      for_stores(plan, phases, slice,
+                 [&](const Access& access, const Kernel::Argument& argument, int64_t length) {
+                   waits = true;
+                   const int64_t behind = access.column - slice.column;
+                   can = can && slice.blocks == 1 && argument.vector && behind >= 0 &&
+                         behind % 2 == 0 && behind + length <= slice.k;
+                 });
+    }
+  }
+  return can && waits;
+}
+
+int64_t cluster_slots(const Plan& plan, std::span<const FusedLaunch> phases) {
+  uint64_t longest = 0;
+  for (const FusedLaunch& phase : phases) {
+    for (const FusedLaunch::Product& product : phase.products) {
+      if (!stores_to(plan, phases, slice_read_by(product))) continue;
+      longest = std::max<uint64_t>(longest, product.left.delay);
+    }
+  }
+  return static_cast<int64_t>(std::bit_ceil(2 + 2 * longest));
+}
 
 std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunch> phases) {
   std::map<int64_t, int64_t> of_length;
@@ -88,13 +154,6 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
   exchange.tile_rows = std::min(kExchangeTileRows, group_rows);
   exchange.tiles = ceil_div(group_rows, kExchangeTileRows);
   const auto element_bytes = static_cast<int64_t>(size_of(plan.dtype));
-  const auto is_stored = [&](const RecurrenceExchange::Slice& slice) {
-    return std::ranges::any_of(launch.phases, [&](const FusedLaunch& phase) {
-      return std::ranges::any_of(touches(plan, phase), [&](const Touch& touch) {
-        return touch.write && slice.holds(touch.access, touch.count);
-      });
-    });
-  };
   const std::vector<int64_t> segments = phase_segments(plan, launch.phases);
   const std::vector<size_t>& sides = launch.tile.sides;
   // For the side's own products.
@@ -119,7 +178,7 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
   for (size_t p = 0; p < launch.phases.size(); ++p) {
     for (const FusedLaunch::Product& product : launch.phases[p].products) {
       RecurrenceExchange::Slice slice = slice_read_by(product);
-      if (!is_stored(slice)) continue;
+      if (!stores_to(plan, launch.phases, slice)) continue;
       slice.side = side_of(sides, p);
       slice.local = is_local(slice, slice.side);
       const bool known = std::ranges::any_of(exchange.slices, [&](const auto& one) {
@@ -130,12 +189,18 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
       slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
       const int64_t vector_bytes =
           exchange.tiles * slice.pieces * exchange.tile_rows * kExchangePieceBytes;
-      int64_t& end = slice.local ? local_bytes[slice.side] : exchange.step_bytes;
+      const bool in_cluster = launch.tile.clusters && !slice.local;
+      int64_t& end = slice.local  ? local_bytes[slice.side]
+                     : in_cluster ? exchange.cluster_bytes
+                                  : exchange.step_bytes;
       slice.offset = end;
-      end += slice.local ? vector_bytes : launch.tile.groups * slice.blocks * vector_bytes;
+      end += slice.local || in_cluster ? vector_bytes
+                                       : launch.tile.groups * slice.blocks * vector_bytes;
+      if (in_cluster) slice.row_bytes = row_bytes(plan, launch.phases, slice);
       exchange.slices.push_back(slice);
     }
   }
+  if (launch.tile.clusters) exchange.slots = cluster_slots(plan, launch.phases);
   exchange.local_bytes = std::ranges::max(local_bytes);
   for (size_t side = 0; side < sides.size(); ++side) {
     const auto [begin, end] = side_at(sides, side, launch.phases.size());

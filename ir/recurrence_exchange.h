@@ -28,17 +28,19 @@ struct RecurrenceExchange {
   /// of row r of group g begins at byte
   ///   offset + (((g * tiles + r / 8) * blocks + v) * pieces * tile_rows + r % 8) * 64
   /// of a step, and its pieces are tile_rows * 64 bytes apart. One that is local is not of the
-  /// exchange but in each block's shared memory, its one vector of one group for one step. What a
-  /// side keeps so and others multiply with has a slice of the exchange besides.
+  /// exchange but in each block's shared memory, its one vector of one group for two steps. What a
+  /// side keeps so and others multiply with has a slice of the exchange besides. Of clusters, all
+  /// others are in the shared memory of each of the group's blocks as well, for `slots` steps.
   struct Slice {
     BufferId buffer = kNoBuffer;
     int64_t column = 0;
     int64_t k = 0;
     int64_t blocks = 1;
-    int64_t pieces = 0;  // of a vector
-    int64_t offset = 0;  // bytes
-    bool local = false;  // which blocks do not hand to each other
-    size_t side = 0;     // of one that is local: whose blocks
+    int64_t pieces = 0;     // of a vector
+    int64_t offset = 0;     // bytes
+    bool local = false;     // which blocks do not hand to each other
+    size_t side = 0;        // of one that is local: whose blocks
+    int64_t row_bytes = 0;  // of clusters: that phases store of a row at each step
 
     bool holds(const Access& access, int64_t count) const {
       return access.buffer == buffer && access.column < column + k * blocks &&
@@ -52,7 +54,20 @@ struct RecurrenceExchange {
   std::vector<int64_t> parts;
   int64_t step_bytes = 0;
   int64_t local_bytes = 0;  // of a block's shared memory, the most of a side
+  // Of clusters: bytes of a step in the shared memory of each block, and steps.
+  int64_t cluster_bytes = 0;
+  int64_t slots = 0;
 };
+
+/// Whether blocks can exchange through each other's shared memory, if each has an even number of
+/// elements of every phase: there are no reductions, and each product waits for all blocks, which
+/// so are never further apart than there are slots.
+bool can_be_clusters(const Plan& plan, std::span<const FusedLaunch> phases);
+
+/// Steps that blocks of clusters keep of what they exchange. A block stores those of step t when
+/// all have ended step t - 2 - d, and so have read those of step t - 2 - 2d, d being the longest
+/// delay. A power of two.
+int64_t cluster_slots(const Plan& plan, std::span<const FusedLaunch> phases);
 
 /// Index among `slices` of what a product reads, or slices.size() if it is not exchanged. Of two,
 /// the local one.

@@ -39,11 +39,14 @@ class RecurrenceEmitter : TextWriter {
     for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
     carries();
     for (size_t p = 0; p < phases_.size(); ++p) first_loads(p);
+    if (tile_.clusters) begin_cluster();
     line("  int buffer = 0;");
     line("#pragma unroll 1");
     line("  for (int t = 0; t < steps; ++t) {{");
+    if (tile_.clusters) expect_step();
     for (size_t p = 0; p < phases_.size(); ++p) phase(p);
     line("  }}");
+    if (tile_.clusters) end_cluster();
     return take_text();
   }
 
@@ -122,13 +125,13 @@ class RecurrenceEmitter : TextWriter {
           copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
       const std::string name = product_name(p, i);
       const bool exchanged = product.is_exchanged();
-      const bool local = exchanged && layout_.slices()[product.slice].local;
+      const bool shared = exchanged && layout_.is_shared(product.slice);
       line(
           "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
           "{}, {}, {}> {};",
           engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
           product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
-          exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), local,
+          exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), shared,
           layout_.own_rows(), name);
       line(
           "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
@@ -141,8 +144,9 @@ class RecurrenceEmitter : TextWriter {
       line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
            array(type, true, product.access, "0"), vector, of.k);
       if (!exchanged) continue;
-      if (local) {
-        line("  const char* const y{}_{} = {};", p, i, local_place(product.slice));
+      if (shared) {
+        line("  const char* const y{}_{} = reinterpret_cast<char*>(rnnc_shared) + {};", p, i,
+             shared_place(product.slice));
         continue;
       }
       line("  const char* const y{}_{} = exchange + at{} + slice{}::vector(group, {});", p, i,
@@ -150,13 +154,61 @@ class RecurrenceEmitter : TextWriter {
     }
   }
 
-  std::string local_place(size_t slice) const {
-    return fmt::format("reinterpret_cast<char*>(rnnc_shared) + {}",
-                       layout_.local() + layout_.slices()[slice].offset);
+  /// Where a slice lies in shared memory.
+  int64_t shared_place(size_t slice) const {
+    const bool local = layout_.slices()[slice].local;
+    return (local ? layout_.local() : layout_.clusters()) + layout_.slices()[slice].offset;
   }
-  /// Bytes from there on: what is written at a step is read at it or the next.
-  std::string local_step(std::string_view step) const {
-    return fmt::format("{} % 2 * {}", step, layout_.exchange().local_bytes);
+  /// Bytes from there on. What a block hands to itself at a step it reads at it or the next.
+  std::string shared_step(size_t slice, std::string_view step) const {
+    const RecurrenceExchange& exchange = layout_.exchange();
+    return layout_.slices()[slice].local
+               ? fmt::format("{} % 2 * {}", step, exchange.local_bytes)
+               : fmt::format("{} % {} * {}", step, exchange.slots, exchange.cluster_bytes);
+  }
+
+  // ---- Clusters: a barrier of each slice and slot counts the bytes that arrive. ----
+
+  int64_t first_barrier(size_t slice) const {
+    return layout_.barriers() + static_cast<int64_t>(slice) * layout_.exchange().slots * 8;
+  }
+  std::string barrier(size_t slice, std::string_view step) const {
+    return fmt::format("shared_memory + {}u + {} % {} * 8u", first_barrier(slice), step,
+                       layout_.exchange().slots);
+  }
+  std::string await(size_t slice, std::string_view step) const {
+    return fmt::format("rnnc_await_slice({}, {} / {} % 2)", barrier(slice, step), step,
+                       layout_.exchange().slots);
+  }
+
+  void begin_cluster() {
+    line("  const auto shared_memory =");
+    line("      static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared));");
+    line("  if (threadIdx.x == 0) {{");
+    for (size_t s = 0; s < layout_.slices().size(); ++s) {
+      line("    for (unsigned slot = 0; slot < {}; ++slot) rnnc_begin_barrier({});",
+           layout_.exchange().slots, barrier(s, "slot"));
+    }
+    line("    rnnc_publish_barriers();");
+    line("  }}");
+    line("  rnnc_sync_cluster();");
+  }
+
+  /// What has arrived already counts.
+  void expect_step() {
+    line("    if (threadIdx.x == 0) {{");
+    for (size_t s = 0; s < layout_.slices().size(); ++s) {
+      line("      rnnc_expect({}, (row_end - first_row) * {}u);", barrier(s, "t"),
+           layout_.slices()[s].row_bytes);
+    }
+    line("    }}");
+  }
+
+  /// Nothing is on its way any more to a block that ends.
+  void end_cluster() {
+    line("  for (int t = max(0, steps - {}); t < steps; ++t) {{", layout_.exchange().slots);
+    for (size_t s = 0; s < layout_.slices().size(); ++s) line("    {};", await(s, "t"));
+    line("  }}");
   }
 
   /// Row `row` of an array, counted from row 0 at the chunk's first step.
@@ -375,7 +427,7 @@ class RecurrenceEmitter : TextWriter {
     next_loads(p);
     // Who stores to shared memory has passed a barrier after its last use.
     const bool shares = !tile_.own_sums && !phase.products.empty();
-    if (shares || !phase.partials.empty()) line("      __syncthreads();");
+    if (shares || !phase.partials.empty() || tile_.clusters) line("      __syncthreads();");
     for (int level = 0; level <= phase.last_level(); ++level) {
       const bool reduces = level < phase.last_level();
       const Level parts = reduces ? level_of(phase, level) : Level();
@@ -411,11 +463,14 @@ class RecurrenceEmitter : TextWriter {
       const int64_t row_bytes = left.stride * element_bytes();
       std::string exchanged = "nullptr";
       if (product.is_exchanged()) {
-        const bool local = slices[product.slice].local;
         const std::string step = fmt::format("(t - {})", left.delay);
         exchanged = fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
-                                local ? local_step(step) : step_of_exchange(step), product.slice,
-                                tile_.rows);
+                                layout_.is_shared(product.slice) ? shared_step(product.slice, step)
+                                                                 : step_of_exchange(step),
+                                product.slice, tile_.rows);
+        if (tile_.clusters && !slices[product.slice].local) {
+          line("      if (t >= {}) {};", left.delay, await(product.slice, step));
+        }
       }
       const std::string name = product_name(p, i);
       const std::string strides =
@@ -672,16 +727,25 @@ class RecurrenceEmitter : TextWriter {
                                      : fmt::format(", own{} > {}{} ? {} : 0.0f", p, s + 1, last,
                                                    value(phase, store.operands[0], s + 1));
       line("        if ({}) {{", condition);
-      line(
-          "          {}<rnnc_engine::{}>({} + slice{}::element({}) + slice{}::row(pass * {}u + "
-          "pass_row), {}{});",
-          slice.local ? "rnnc_keep" : "rnnc_exchange", engine(),
-          slice.local ? fmt::format("{} + {}", local_place(index), local_step("t"))
-                      : fmt::format("exchange + {} + at{}", step_of_exchange("t"), index),
-          index,
-          slice.local ? fmt::format("0u, ({}) % {}u", element, slice.k)
-                      : fmt::format("group, {}", element),
-          index, tile_.rows, value(phase, store.operands[0], s), second);
+      const std::string in_slice =
+          fmt::format("slice{0}::element({1}) + slice{0}::row(pass * {2}u + pass_row)", index,
+                      layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
+                                               : fmt::format("group, {}", element),
+                      tile_.rows);
+      const std::string values = value(phase, store.operands[0], s) + second;
+      if (slice.local) {
+        line(
+            "          rnnc_keep<rnnc_engine::{}>(reinterpret_cast<char*>(rnnc_shared) + {} + {} + "
+            "{}, {});",
+            engine(), shared_place(index), shared_step(index, "t"), in_slice, values);
+      } else if (tile_.clusters) {
+        line("          rnnc_send<rnnc_engine::{}, {}>(shared_memory + {}u + {} + {}, {}, {});",
+             engine(), tile_.blocks, shared_place(index), shared_step(index, "t"), in_slice,
+             barrier(index, "t"), values);
+      } else {
+        line("          rnnc_exchange<rnnc_engine::{}>(exchange + {} + at{} + {}, {});", engine(),
+             step_of_exchange("t"), index, in_slice, values);
+      }
       line("        }}");
     }
   }

@@ -47,10 +47,16 @@ static __device__ __forceinline__ float rnnc_min(float a, float b) {
   return result;
 }
 // Within an ulp, and without the branch that a division has: in chains of dependent work the paths
-// of a warp would take turns.
+// of a warp would take turns. What would be below 2^-126 is 0.
 static __device__ __forceinline__ float rnnc_reciprocal(float a) {
   float result;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(a));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+  return result;
+}
+// 2 to the power a, within 2 ulp; likewise.
+static __device__ __forceinline__ float rnnc_exp2(float a) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
   return result;
 }
 

@@ -142,6 +142,26 @@ static __device__ __forceinline__ void rnnc_keep(char* to, float first, float se
   }
 }
 
+// Likewise, of two values that all `Blocks` blocks of the cluster wait for, at a barrier of theirs
+// that counts the bytes. Both are at the same address in each block.
+template <rnnc_engine Engine, int Blocks>
+static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, float first,
+                                                 float second) {
+  constexpr bool kHalves = Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16;
+  unsigned bits[2] = {rnnc_exchanged<Engine>(first), rnnc_exchanged<Engine>(second)};
+  if constexpr (kHalves) bits[0] |= bits[1] << 16;
+#pragma unroll
+  for (unsigned rank = 0; rank < Blocks; ++rank) {
+    rnnc_store_in_cluster<kHalves ? 4 : 8>(rnnc_address_in_cluster(to, rank), bits,
+                                           rnnc_address_in_cluster(barrier, rank));
+  }
+}
+// Until all bytes of a slice have arrived.
+static __device__ __forceinline__ void rnnc_await_slice(unsigned barrier, unsigned parity) {
+  rnnc_patience patience;
+  while (!rnnc_has_arrived(barrier, parity)) patience.wait();
+}
+
 // As a value reads that was stored as a T.
 template <typename T>
 static __device__ __forceinline__ float rnnc_rounded(float value) {
@@ -284,12 +304,12 @@ class rnnc_tile_sums<rnnc_engine::split> {
 // memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
 // where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
-// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Local: the block
-// stores it itself, to shared memory. OwnRows > 0: a warp has all gates of 16 elements, a tile for
+// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Shared: it lies in
+// the block's shared memory, and all of it is there. OwnRows > 0: a warp has all gates of 16 elements, a tile for
 // each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps their sums; of a tile
 // of 8 rows each lane has the sums of so many. With one, a tile's first 4 rows are all there are.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
-          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Local,
+          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Shared,
           int OwnRows>
 class rnnc_resident_product {
  public:
@@ -391,8 +411,8 @@ class rnnc_resident_product {
     __device__ __forceinline__ void operator()(unsigned (&words)[Count][kRowTiles][4],
                                                int first) const {
       if (TileRows > 0 && fresh) {
-        if constexpr (Local) {
-          fetch_kept<TileStride>(words, first, exchanged, rows);
+        if constexpr (Shared) {
+          fetch_shared<TileStride>(words, first, exchanged, rows);
         } else {
           fetch_exchanged<TileStride>(words, first, exchanged, rows);
         }
@@ -516,9 +536,9 @@ class rnnc_resident_product {
     rnnc_sync_warp();
   }
 
-  // Of what the block itself has written.
+  // Of shared memory.
   template <long long TileStride, int Count>
-  static __device__ __forceinline__ void fetch_kept(unsigned (&left)[Count][kRowTiles][4],
+  static __device__ __forceinline__ void fetch_shared(unsigned (&left)[Count][kRowTiles][4],
                                                     int first, const char* from, int rows) {
     from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
 #pragma unroll

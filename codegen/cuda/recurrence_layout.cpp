@@ -16,6 +16,8 @@ constexpr int64_t kTileGates = 16;
 constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
 constexpr int64_t kTileWords = 8;    // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
+constexpr int64_t kBarrierBytes = 8;
+constexpr int64_t kAlignment = 16;
 constexpr int64_t kMostSpan = 2;
 constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 
@@ -258,7 +260,10 @@ void RecurrenceLayout::place_in_shared_memory() {
   sums_bytes_ = tile_.own_sums ? 0 : tile_.k_warps * sum_rows() * (columns + 4) * 4;
   statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
   local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
-  shared_bytes_ = local_ + 2 * exchange_.local_bytes;
+  clusters_ = local_ + 2 * exchange_.local_bytes;
+  barriers_ = clusters_ + exchange_.slots * exchange_.cluster_bytes;
+  const int64_t barriers = exchange_.slots * std::ssize(slices_);
+  shared_bytes_ = barriers_ + ceil_div(barriers * kBarrierBytes, kAlignment) * kAlignment;
 }
 
 void RecurrenceLayout::place_carries() {

@@ -103,6 +103,8 @@ class RecurrenceLayout {
   int64_t parts() const { return exchange_.parts[side_]; }
   /// Whether two values that a thread stores to a slice of the side's make a word of it.
   bool is_whole(size_t slice) const { return whole_[slice]; }
+  /// Whether its products read it in shared memory.
+  bool is_shared(size_t slice) const { return slices_[slice].local || tile_.clusters; }
   /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
   /// are any.
   const std::vector<Access>& accesses() const { return accesses_; }
@@ -127,11 +129,14 @@ class RecurrenceLayout {
   static bool keeps_invariants(const RecurrencePhase& phase);
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
-  // reductions, what the block hands to itself (RecurrenceExchange) at two steps, carries, weights.
+  // reductions, what the block hands to itself at two steps or to its cluster
+  // (RecurrenceExchange), carries, weights.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t statistics() const { return statistics_; }
   int64_t local() const { return local_; }
+  int64_t clusters() const { return clusters_; }  // what blocks of a cluster exchange, by slot
+  int64_t barriers() const { return barriers_; }  // of that: of each slice, by slot
   int64_t shared_bytes() const { return shared_bytes_; }
   /// Bytes of weights in memory.
   int64_t stream_bytes() const { return stream_bytes_; }
@@ -166,6 +171,8 @@ class RecurrenceLayout {
   int64_t sums_bytes_ = 0;
   int64_t statistics_ = 0;
   int64_t local_ = 0;
+  int64_t clusters_ = 0;
+  int64_t barriers_ = 0;
   int64_t shared_bytes_ = 0;
   int64_t stream_bytes_ = 0;
 };
