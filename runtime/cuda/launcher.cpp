@@ -303,8 +303,9 @@ Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
     if (is_without_room(error, launch)) {
       cudaGetLastError();
       if (shape.cluster > 1) {
-        return fmt::format("its kernel needs clusters of {} blocks, and the device has room for none",
-                           shape.cluster);
+        return fmt::format(
+            "its kernel needs clusters of {} blocks, and the device has room for none",
+            shape.cluster);
       }
       return fmt::format("its kernel needs {} blocks at once, and the device has room for fewer",
                          shape.blocks);

@@ -137,7 +137,7 @@ Status LoadedKernels::find_recurrences(const CudaDevice& device) {
 Result<std::string> LoadedKernels::refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                                           const CudaDevice& device) const {
   cudaFuncAttributes attributes = {};
-  const Result<std::string> refusal =
+  Result<std::string> refusal =
       check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel")
           .and_then([&] { return allow_shared_memory(kernel, shape.shared_bytes); })
           .and_then([&] {

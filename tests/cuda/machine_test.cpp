@@ -30,6 +30,8 @@ TEST(CudaMachine, OfAnH200IsTheMeasuredOne) {
   EXPECT_NEAR(machine.memory_bandwidth, measured.memory_bandwidth, 1e10);
   EXPECT_EQ(machine.shared_bytes, measured.shared_bytes);
   EXPECT_EQ(machine.registers, measured.registers);
+  EXPECT_EQ(machine.cluster_units, measured.cluster_units);
+  EXPECT_EQ(machine.clusters_at_once, measured.clusters_at_once);
 }
 
 TEST(CudaMachine, OfOthersIsScaled) {
@@ -41,6 +43,24 @@ TEST(CudaMachine, OfOthersIsScaled) {
   // An A100 has half the lanes for f32.
   device.major = 8;
   EXPECT_DOUBLE_EQ(cuda_machine(device).exact_flops, h200_machine().exact_flops / 4);
+}
+
+TEST(CudaMachine, HasClustersOfSomeArchitectures) {
+  CudaDevice device = h200();
+  const auto clusters = [&](int64_t blocks) { return cuda_machine(device).clusters(blocks); };
+  EXPECT_EQ(clusters(1), 132);
+  EXPECT_EQ(clusters(2), 66);
+  EXPECT_EQ(clusters(3), 33);
+  EXPECT_EQ(clusters(4), 33);
+  EXPECT_EQ(clusters(5), 16);
+  EXPECT_EQ(clusters(16), 7);
+  EXPECT_EQ(clusters(17), 0);
+  device.multiprocessors = 66;
+  EXPECT_EQ(clusters(4), 16);
+  EXPECT_EQ(clusters(16), 3);
+  device.major = 12;
+  EXPECT_EQ(cuda_machine(device).cluster_units, 0);
+  EXPECT_EQ(clusters(2), 0);
 }
 
 TEST(CudaMachine, WithoutAKnownInterfaceKeepsTheBandwidth) {

@@ -370,6 +370,18 @@ TEST(PlanVerify, RowsWithGaps) {
             "stage 0: launch 2: columns from 0 are outside I");
 }
 
+TEST(PlanText, TilesOfRecurrences) {
+  RecurrenceTile tile;
+  tile.groups = 2;
+  tile.blocks = 16;
+  tile.units = {4, 4};
+  const std::string text =
+      "2 x 16 blocks of 8 warps, 8 rows at once, units 4 and 4, weights in 0 registers";
+  EXPECT_EQ(to_string(tile), text);
+  tile.clusters = true;
+  EXPECT_EQ(to_string(tile), text + ", in clusters");
+}
+
 TEST(PlanVerify, DelaysOfStates) {
   EXPECT_EQ(complaint([](Plan& p) { p.states[0].delay_of = 3; }), "h is a delay of no state");
 }

@@ -228,6 +228,25 @@ TEST(PlanVerify, Recurrences) {
     EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
               "stage 2: launch 0: a side of no phases");
   }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.units = {1, 1};
+              l.tile.blocks = 16;
+              l.tile.clusters = true;
+            }),
+            "none");
+  for (const int64_t blocks : {1, 17}) {
+    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) {
+                l.tile.blocks = blocks;
+                l.tile.clusters = true;
+              }),
+              fmt::format("stage 2: launch 0: clusters of {} blocks in 1 sides", blocks));
+  }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.blocks = 4;
+              l.tile.clusters = true;
+              l.tile.sides = {0, 1};
+            }),
+            "stage 2: launch 0: clusters of 4 blocks in 2 sides");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
             "stage 2: launch 0: 3 of 4 warps share k");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),

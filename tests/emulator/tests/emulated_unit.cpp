@@ -27,18 +27,23 @@ cudaError_t EmulatedUnit::launch(const char* name, const LaunchOptions& options,
   if (cudaError_t error = cudaLibraryGetKernel(&kernel, library_, name); error != cudaSuccess) {
     return error;
   }
-  cudaLaunchAttribute attributes[2] = {};
+  if (options.cluster > 8) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  cudaLaunchAttribute attributes[3] = {};
   attributes[0].id = cudaLaunchAttributeCooperative;
   attributes[0].val.cooperative = options.cooperative ? 1 : 0;
   attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[1].val.programmaticStreamSerializationAllowed = options.overlaps ? 1 : 0;
+  attributes[2].id = cudaLaunchAttributeClusterDimension;
+  attributes[2].val.clusterDim = {options.cluster, 1, 1};
   cudaLaunchConfig_t config = {};
   config.gridDim = options.grid;
   config.blockDim = options.block;
   config.dynamicSmemBytes = options.shared_bytes;
   config.stream = options.stream;
   config.attrs = attributes;
-  config.numAttrs = 2;
+  config.numAttrs = options.cluster > 0 ? 3 : 2;
   return cudaLaunchKernelExC(&config, kernel, parameters);
 }
 

@@ -16,6 +16,7 @@ struct LaunchOptions {
   cudaStream_t stream = nullptr;
   bool cooperative = false;
   bool overlaps = false;
+  unsigned cluster = 0;  // blocks; 0: the launch says nothing of clusters
 };
 
 /// A translation unit: the prelude of generated ones, then `kernels`.

@@ -1,10 +1,12 @@
 // The emulator itself: what kernels do right is right for every seed, and what they forget shows
 // for some.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "ir/dtype.h"
 #include "tests/emulator/emulator.h"
@@ -223,6 +225,97 @@ TEST(EmulatorStores, ReachOtherBlocksInAnyOrder) {
   EXPECT_LT(run("bad"), kSeeds);
 }
 
+// ---- Clusters ----
+
+/// Each block puts a number into each block's memory, waits for those of all and adds them up.
+constexpr const char* kClusters = R"(
+  template <int Bytes>
+  static __device__ __forceinline__ void exchange(unsigned* out) {
+    extern __shared__ __align__(16) unsigned words[];
+    const auto own = static_cast<unsigned>(__cvta_generic_to_shared(words));
+    const unsigned rank = rnnc_cluster_rank(), other = threadIdx.x;
+    rnnc_clear_shared(own + other * 16);
+    rnnc_sync_cluster();
+    const unsigned value[4] = {rank + 1, rank + 2, rank + 3, rank + 4};
+    rnnc_publish_in_cluster<Bytes>(rnnc_address_in_cluster(own, other) + rank * 16, value);
+    unsigned got[4] = {};
+    do {
+      rnnc_spin_pause();
+      rnnc_poll_shared<Bytes>(own + other * 16, got);
+    } while (got[0] == (Bytes == 2 ? 0xffffu : 0xffffffffu));
+    out[blockIdx.x * blockDim.x + other] = got[0] + got[1] + got[2] + got[3];
+  }
+  extern "C" __global__ void by2(unsigned* out) { exchange<2>(out); }
+  extern "C" __global__ void by4(unsigned* out) { exchange<4>(out); }
+  extern "C" __global__ void by8(unsigned* out) { exchange<8>(out); }
+  extern "C" __global__ void by16(unsigned* out) { exchange<16>(out); }
+)";
+
+TEST(EmulatorClusters, ExchangeThroughSharedMemory) {
+  const EmulatedUnit unit(kClusters);
+  for (const unsigned cluster : {1U, 2U, 3U, 16U}) {
+    for (const unsigned bytes : {2U, 4U, 8U, 16U}) {
+      const std::string kernel = fmt::format("by{}", bytes);
+      SCOPED_TRACE(fmt::format("{} in clusters of {}", kernel, cluster));
+      const unsigned blocks = 4 * cluster;
+      std::vector<unsigned> expected(size_t{blocks} * cluster);
+      for (unsigned i = 0; i < expected.size(); ++i) {
+        for (unsigned word = 0; word * 4 < bytes; ++word) expected[i] += i % cluster + word + 1;
+      }
+      const LaunchOptions options = {.grid = blocks,
+                                     .block = cluster,
+                                     .shared_bytes = size_t{cluster} * 16,
+                                     .cluster = cluster};
+      EXPECT_EQ(times_right([&] {
+                  const DeviceNumbers<unsigned> out(std::vector<unsigned>(expected.size()));
+                  EXPECT_EQ(unit.launch(kernel.c_str(), options, out.data()), cudaSuccess);
+                  return out.get() == expected;
+                }),
+                kSeeds);
+    }
+  }
+}
+
+TEST(EmulatorClusters, AreOfOneBlockUnlessALaunchSays) {
+  const EmulatedUnit unit(kClusters);
+  const DeviceNumbers<unsigned> out(std::vector<unsigned>(3));
+  EXPECT_EQ(unit.launch("by4", {.grid = 3, .block = 1, .shared_bytes = 16}, out.data()),
+            cudaSuccess);
+  EXPECT_EQ(out.get(), std::vector<unsigned>(3, 1));
+}
+
+// What was published before blocks meet is there afterwards.
+TEST(EmulatorClusters, SeeStoresOnceTheyHaveMet) {
+  const EmulatedUnit unit(R"(
+    template <bool Meets>
+    static __device__ __forceinline__ void send(unsigned* out) {
+      extern __shared__ __align__(16) unsigned words[];
+      const auto own = static_cast<unsigned>(__cvta_generic_to_shared(words));
+      rnnc_clear_shared(own);
+      rnnc_sync_cluster();
+      const unsigned value = 42;
+      const unsigned next = (rnnc_cluster_rank() + 1) % 4;
+      rnnc_publish_in_cluster<4>(rnnc_address_in_cluster(own, next), &value);
+      if (Meets) rnnc_sync_cluster();
+      rnnc_poll_shared<4>(own, out + blockIdx.x);
+      rnnc_sync_cluster();
+    }
+    extern "C" __global__ void good(unsigned* out) { send<true>(out); }
+    extern "C" __global__ void bad(unsigned* out) { send<false>(out); })");
+  const auto run = [&](const char* kernel) {
+    return times_right([&] {
+      const DeviceNumbers<unsigned> out(std::vector<unsigned>(8));
+      const LaunchOptions options = {.grid = 8, .block = 1, .shared_bytes = 16, .cluster = 4};
+      EXPECT_EQ(unit.launch(kernel, options, out.data()), cudaSuccess);
+      return out.get() == std::vector<unsigned>(8, 42);
+    });
+  };
+  EXPECT_EQ(run("good"), kSeeds);
+  EXPECT_LT(run("bad"), kSeeds);
+}
+
+// ---- Launches ----
+
 TEST(EmulatorLaunches, MayBeginBeforeTheOneBeforeEnds) {
   const EmulatedUnit unit(R"(
     extern "C" __global__ void first(float* values) {
@@ -298,6 +391,65 @@ TEST(EmulatorFaults, SayWhoWaitsForWhat) {
             "block (0, 0, 0))");
 }
 
+TEST(EmulatorFaults, AreWritesToBlocksOfAClusterThatAreNotThere) {
+  const EmulatedUnit unit(std::string(kClusters) + R"(
+    static __device__ __forceinline__ void send(unsigned rank, unsigned at) {
+      const unsigned value = 1;
+      rnnc_publish_in_cluster<4>(rnnc_address_in_cluster(at, rank), &value);
+    }
+    extern "C" __global__ void early(unsigned*) {
+      if (blockIdx.x == 1) send(0, 0);
+    }
+    extern "C" __global__ void ended(unsigned*) {
+      rnnc_sync_cluster();
+      if (blockIdx.x == 0) return;
+      for (int i = 0; i < 100; ++i) rnnc_spin_pause();
+      send(0, 0);
+    }
+    extern "C" __global__ void beside(unsigned*) {
+      rnnc_sync_cluster();
+      if (blockIdx.x == 1) send(0, 16);
+      rnnc_sync_cluster();
+    }
+    extern "C" __global__ void stranger(unsigned*) {
+      if (blockIdx.x == 1) send(2, 0);
+    }
+    extern "C" __global__ void hasty(unsigned*) {
+      rnnc_sync_cluster();
+      if (blockIdx.x == 1) send(0, 0);
+    }
+    extern "C" __global__ void lost(unsigned*) {
+      if (threadIdx.x == 0) __syncthreads(); else rnnc_sync_cluster();
+    })");
+  const LaunchOptions options = {.grid = 2, .block = 1, .shared_bytes = 16, .cluster = 2};
+  const std::string by = " (thread (0, 0, 0) of block (1, 0, 0))";
+  EXPECT_EQ(fault_of(unit, "early", options),
+            "early: a block of the cluster that may not have begun is written to" + by);
+  EXPECT_EQ(fault_of(unit, "ended", options),
+            "ended: a block of the cluster that has ended is written to" + by);
+  EXPECT_EQ(fault_of(unit, "beside", options),
+            "beside: a store in a cluster ends outside of shared memory" + by);
+  EXPECT_EQ(fault_of(unit, "stranger", options),
+            "stranger: an address is asked for that no block of the cluster has" + by);
+  const std::string lost = fault_of(unit, "lost", {.grid = 2, .block = 2, .cluster = 2});
+  EXPECT_NE(lost.find("2 threads wait for their cluster"), std::string::npos) << lost;
+
+  // By chance the store is late, or the block whose memory it is for.
+  std::set<std::string> faults;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    emulator::set_seed(seed);
+    EXPECT_EQ(unit.launch("hasty", options, nullptr), cudaSuccess);
+    cudaDeviceSynchronize();
+    for (const std::string& fault : emulator::take_faults()) {
+      faults.insert(fault.substr(0, fault.find(" (")));
+    }
+  }
+  EXPECT_EQ(faults,
+            (std::set<std::string>{
+                "hasty: a block ends while others of its cluster write to its shared memory",
+                "hasty: a block of the cluster that has ended is written to"}));
+}
+
 TEST(EmulatorFaults, AreWritesBesideMemory) {
   const EmulatedUnit unit(
       R"(extern "C" __global__ void beside(unsigned* words) { words[64] = 1; })");
@@ -318,6 +470,10 @@ TEST(EmulatorFaults, LaunchesThatDoNotFitAreRefused) {
   EXPECT_EQ(unit.launch("nothing", {.grid = 2 * blocks + 1, .block = 1024, .cooperative = true}),
             cudaErrorCooperativeLaunchTooLarge);
   EXPECT_EQ(unit.launch("nothing", {.block = 1025}), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(unit.launch("nothing", {.grid = 6, .cluster = 4}), cudaErrorInvalidClusterSize);
+  EXPECT_EQ(unit.launch("nothing", {.grid = 17, .cluster = 17}), cudaErrorInvalidClusterSize);
+  EXPECT_EQ(unit.launch("nothing", {.grid = 16, .block = 1024, .cluster = 16}),
+            cudaErrorLaunchOutOfResources);
   EXPECT_EQ(unit.launch("nothing", {.shared_bytes = 49153}), cudaErrorInvalidConfiguration);
   cudaGetLastError();
 }

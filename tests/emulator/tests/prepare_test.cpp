@@ -28,8 +28,9 @@ class EmulatedPreparing : public testing::Test {
             .chunk = 4,
             .passes = PassSet::all()};
   }
-  Program prepare(const CompileOptions& options) const {
-    Result<Program> program = Program::compile(graph_, options);
+  Program prepare(const CompileOptions& options) const { return prepare(graph_, options); }
+  static Program prepare(const Graph& graph, const CompileOptions& options) {
+    Result<Program> program = Program::compile(graph, options);
     RNNC_CHECK(program.has_value(), "{}", program.error().message);
     const Status prepared = program->prepare(kBatch, kSteps);
     RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
@@ -179,6 +180,62 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   prepare(tuned);
   EXPECT_NE(cache_.get(key), "no rank");
   EXPECT_EQ(cache_.usage()->entries, entries);
+}
+
+// ---- Clusters ----
+
+/// A recurrence that needs all multiprocessors.
+class EmulatedClusters : public EmulatedPreparing {
+ protected:
+  /// The program's plan, its recurrence in clusters.
+  static Plan in_clusters(const Program& program) {
+    Plan plan = *program.prepared(kBatch, kSteps)->plan;
+    for (Stage& stage : plan.stages) {
+      if (!is_resident(stage)) continue;
+      RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
+      EXPECT_EQ(tile.blocks, 4);
+      tile.clusters = true;
+    }
+    return plan;
+  }
+  static std::unique_ptr<Executable> prepare_clusters(Program& program) {
+    Result<std::unique_ptr<Executable>> executable =
+        program.backend().prepare(in_clusters(program));
+    RNNC_CHECK(executable.has_value(), "{}", executable.error().message);
+    return *std::move(executable);
+  }
+
+  const Graph large_ = lstm_graph(3, 192);
+};
+
+TEST_F(EmulatedClusters, AreLaunched) {
+  Program program = prepare(large_, options());
+  const std::unique_ptr<Executable> executable = prepare_clusters(program);
+  ASSERT_EQ(executable->refusal(), "");
+  const InterpreterArgs args = arguments_for(large_, kSteps, kBatch, true);
+  const DeviceArguments arguments(program, args);
+  const Status ran = executable->forward(arguments.on(nullptr), true);
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  EXPECT_LE(error_of_results(arguments.results(), interpret(large_, args)), 2e-5);
+
+  emulator::settings().most_clusters = 0;
+  const Status later = executable->forward(arguments.on(nullptr), true);
+  ASSERT_FALSE(later.has_value());
+  EXPECT_EQ(later.error().message,
+            "a resident recurrence needs clusters of 4 blocks on the GPU at once, which had room "
+            "for them when the program was prepared and has not now; compiled anew, it will do "
+            "without");
+}
+
+TEST_F(EmulatedClusters, AreRefusedWhereTheyFindNoRoom) {
+  Program program = prepare(large_, options());
+  emulator::settings().most_clusters = 0;
+  EXPECT_EQ(prepare_clusters(program)->refusal(),
+            "its kernel needs clusters of 4 blocks, and the device has room for none");
+  emulator::settings().multiprocessors = 3;
+  emulator::settings().most_blocks = 1;
+  EXPECT_EQ(prepare_clusters(program)->refusal(),
+            "its kernel needs clusters of 4 blocks, and cuda:0 (Emulated GPU) has room for none");
 }
 
 }  // namespace
