@@ -53,14 +53,15 @@ void for_stores(const Plan& plan, std::span<const FusedLaunch> phases,
   }
 }
 
-/// Bytes of a row that two neighbouring elements at a time make.
+/// Bytes that a row takes of words, which halves fill in pairs.
 int64_t row_bytes(const Plan& plan, std::span<const FusedLaunch> phases,
                   const RecurrenceExchange::Slice& slice) {
-  int64_t pairs = 0;
+  constexpr int64_t kWord = 4;
+  int64_t words = 0;
   for_stores(plan, phases, slice, [&](const Access&, const Kernel::Argument&, int64_t length) {
-    pairs += ceil_div(length, 2);
+    words += ceil_div(length * static_cast<int64_t>(size_of(plan.dtype)), kWord);
   });
-  return 2 * pairs * static_cast<int64_t>(size_of(plan.dtype));
+  return words * kWord;
 }
 
 }  // namespace

@@ -46,13 +46,14 @@ Machine h200_machine() {
   machine.cache_bytes = int64_t{50} << 20;
   machine.launch_seconds = 1.3e-6;  // of a node in a graph
   machine.exchange_seconds = 1e-6;
+  machine.cluster_seconds = 1.5e-7;
   machine.wave_seconds = 4e-6;  // a graph's start and histories' moves
   machine.submit_seconds = 8e-6;
   machine.fork_seconds = 25e-6;
   machine.shared_bytes = int64_t{227} << 10;
   machine.registers = int64_t{64} << 10;
   machine.cluster_units = 16;
-  machine.clusters_at_once = {66, 33, 16, 7};  // not measured; a cluster is within a part of a chip
+  machine.clusters_at_once = {66, 30, 15, 7};
   return machine;
 }
 

@@ -23,6 +23,7 @@ struct Machine {
   int64_t cache_bytes = 32 << 20;  // of that cache
   double launch_seconds = 1e-6;    // of a launch that waits for the one before it
   double exchange_seconds = 1e-6;  // from a unit's store to the load of all others
+  double cluster_seconds = 1e-6;   // likewise, of two units of a cluster
   double wave_seconds = 1e-6;      // from the end of a wave to the start of the next
   double submit_seconds = 0;       // until the thread that made a launch can make another
   double fork_seconds = 0;         // of a wave on several streams, beside what these do

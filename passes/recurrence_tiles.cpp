@@ -54,6 +54,7 @@ constexpr int64_t kMostReducedUnits = 32;   // lanes of a warp
 constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
 constexpr int64_t kReducing = 8;            // registers that reductions take besides
 constexpr int64_t kBytesOfPart = 8;         // of a reduction
+constexpr int64_t kBytesOfBarrier = 16;     // at most
 
 constexpr int64_t kMostWork = 4'000'000;  // of the search
 
@@ -69,6 +70,8 @@ constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the 
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnTileSeconds = 5e-9;      // of a tile by 64 bytes, where nothing is waited for
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
+constexpr double kPeerSeconds = 4e-9;         // of each block of a cluster
+constexpr double kSentSeconds = 1.3e-10;      // of a word to one of them
 constexpr double kSectorSeconds = 1e-7;       // of blocks that share sectors of the exchange
 constexpr double kExactPieceSeconds = 5e-9;   // of a row of a tile, for 64 bytes along k
 constexpr double kExactPairSeconds = 2.5e-7;  // of two rows at once, beside their products
@@ -250,6 +253,10 @@ class TileProblem {
         rows_(problem_.variable("rows", powers_of_two(8, 32))),
         splits_(problem_.variable("splits", may(choice.split && engine_ == Engine::Exact))),
         streams_(problem_.variable("streams", may(sides_.size() == 1))),
+        clusters_(problem_.variable(
+            "clusters",
+            may(sides_.size() == 1 && machine.cluster_units > 1 && can_be_clusters(plan, phases)))),
+        slots_(cluster_slots(plan, phases)),
         owns_(problem_.variable("own sums", may(count_reductions(plan, phases) == 0))),
         exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
         gate_warps_(ceil_div(warps_, k_warps_)),
@@ -283,6 +290,7 @@ class TileProblem {
     tile.streamed_words = best.value(streamed_words_);
     tile.split = best[splits_] != 0;
     tile.own_sums = best[owns_] != 0;
+    tile.clusters = best[clusters_] != 0;
     return tile;
   }
 
@@ -371,10 +379,16 @@ class TileProblem {
     return ceil_div(all, k_warps_);
   }
 
+  /// Neighbouring elements of a thread: one where there are threads for all.
+  IntegerExpression span_of(size_t i) const {
+    const IntegerExpression more = min(max(rows_ * units_[i] - threads_, 0), 1);
+    return min(units_[i], 1 + (kMostSpan - 1) * max(more, owns_ * 1));
+  }
+
   /// Elements that a thread makes at once: of as many rows as threads are enough for. In their
   /// warps, sums of two rows lie in a lane where there are more than 4.
   IntegerExpression elements_of_thread(size_t i) const {
-    const IntegerExpression span = min(units_[i], kMostSpan);
+    const IntegerExpression span = span_of(i);
     const IntegerExpression at_once = ceil_div(span * threads_ - units_[i] + 1, units_[i]);
     const IntegerExpression two = min(max(group_rows_ - kLanesOfGate, 0), 1);
     return span * ((1 - owns_) * ceil_div(rows_, at_once) +
@@ -419,11 +433,18 @@ class TileProblem {
           kept = kept + has_segments(i) * ceil_div(group_rows_, kRowsOfTile) *
                             min(group_rows_, kRowsOfTile) * (kStepsKept * pieces * kBytesOfTile);
         }
+        if (product.exchanged && product.first) {
+          const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
+          kept =
+              kept + clusters_ * (slots_ * kBytesOfBarrier + ceil_div(group_rows_, kRowsOfTile) *
+                                                                 min(group_rows_, kRowsOfTile) *
+                                                                 (slots_ * pieces * kBytesOfTile));
+        }
       }
       partial_sums = max(partial_sums, columns);
       sums = max(sums, of_phase);
       most_reductions = std::max(most_reductions, phases_[i].reductions);
-      const IntegerExpression span = min(units_[i], kMostSpan);
+      const IntegerExpression span = span_of(i);
       const IntegerExpression elements = elements_of_thread(i);
       const IntegerExpression loaded = 2 * phases_[i].loaded;
       const IntegerExpression carried = phases_[i].kept * passes_ * elements;
@@ -500,8 +521,10 @@ class TileProblem {
           time = time + has_segments(i) * passes_ * tiles(i, product) * pieces(product) *
                             ticks(kOwnTileSeconds);
         }
+        const IntegerExpression in_shared = product.exchanged ? 1 * clusters_ : 0;
+        const IntegerExpression of_byte = in_shared * shared + (1 - in_shared) * read;
         const IntegerExpression work =
-            group_rows_ * gate_warps_ * (product.k_bytes * read) +
+            group_rows_ * gate_warps_ * product.k_bytes * of_byte +
             row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply +
             exact_ * group_rows_ * pieces(product) * tiles(i, product) * ticks(kExactPieceSeconds);
         if (product.early) {
@@ -523,8 +546,14 @@ class TileProblem {
       time = time + passes_ * (ticks(kElementwiseSeconds) + special * elements);
       IntegerExpression wait = 0;
       if (exchanged) {
-        const IntegerExpression among_blocks =
+        const IntegerExpression words =
+            group_rows_ * ceil_div(element_bytes_ * IntegerExpression(units_[i]), kBytesOfWord);
+        const IntegerExpression in_cluster =
+            ticks(machine_.cluster_seconds) +
+            blocks_of(i) * (ticks(kPeerSeconds) + words * ticks(kSentSeconds));
+        const IntegerExpression in_grid =
             least + min(peers, machine_.units) * peer + shares_sectors(i) * ticks(kSectorSeconds);
+        const IntegerExpression among_blocks = clusters_ * in_cluster + (1 - clusters_) * in_grid;
         wait = stays ? (1 - has_segments(i)) * among_blocks + has_segments(i) * ticks(kOwnSeconds)
                      : among_blocks;
       }
@@ -577,6 +606,7 @@ class TileProblem {
       problem_.require(exact_ * streams_ * group_rows_ <= kRowsAdded);
     }
     problem_.require(streams_ <= streamed_words_);
+    require_clusters();
     problem_.require(
         std::ssize(sides_) * blocks_ * groups_ <= machine_units_,
         fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
@@ -594,9 +624,27 @@ class TileProblem {
                      "which has {limit:KB}");
   }
 
+  /// Each block has an even number of elements of every phase, and waits for all others.
+  void require_clusters() {
+    problem_.require(clusters_ * (blocks_ - machine_.cluster_units) <= 0);
+    problem_.require(2 * IntegerExpression(clusters_) <= blocks_);
+    problem_.require(clusters_ + streams_ <= 1);
+    for (size_t i = 0; i < units_.size(); ++i) {
+      problem_.require(2 * IntegerExpression(clusters_) <= units_[i]);
+      problem_.require(clusters_ * (blocks_ - blocks_of(i)) <= 0);
+    }
+    IntegerExpression at_once = machine_.clusters(machine_.cluster_units);
+    for (int64_t size = machine_.cluster_units / 2; size > 1; size /= 2) {
+      const IntegerExpression fits = 1 - min(max(blocks_ - size, 0), 1);
+      at_once = at_once + fits * (machine_.clusters(size) - machine_.clusters(2 * size));
+    }
+    problem_.require(clusters_ * groups_ <= at_once + (1 - clusters_) * machine_.units);
+  }
+
   Solution solution_of(const RecurrenceTile& tile) const {
     Solution solution;
-    solution.values.resize(7 + units_.size());
+    solution.values.resize(8 + units_.size());
+    solution.values[clusters_.index] = tile.clusters ? 1 : 0;
     solution.values[k_warps_.index] = tile.k_warps;
     solution.values[splits_.index] = tile.split ? 1 : 0;
     solution.values[owns_.index] = tile.own_sums ? 1 : 0;
@@ -620,7 +668,9 @@ class TileProblem {
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1
-  IntegerVariable owns_;                // likewise: warps own the sums of their elements
+  IntegerVariable clusters_;            // likewise: groups are clusters
+  int64_t slots_;                       // of steps that their blocks exchange
+  IntegerVariable owns_;                // 0 or 1: warps own the sums of their elements
   IntegerExpression exact_;             // likewise
   std::vector<IntegerVariable> units_;  // per phase
   IntegerExpression gate_warps_;        // those that share gates

@@ -43,6 +43,7 @@ class RecurrenceEmitter : TextWriter {
     line("  int buffer = 0;");
     line("#pragma unroll 1");
     line("  for (int t = 0; t < steps; ++t) {{");
+    line("    const unsigned now = t;");
     if (tile_.clusters) expect_step();
     for (size_t p = 0; p < phases_.size(); ++p) phase(p);
     line("  }}");
@@ -198,7 +199,7 @@ class RecurrenceEmitter : TextWriter {
   void expect_step() {
     line("    if (threadIdx.x == 0) {{");
     for (size_t s = 0; s < layout_.slices().size(); ++s) {
-      line("      rnnc_expect({}, (row_end - first_row) * {}u);", barrier(s, "t"),
+      line("      rnnc_expect({}, (row_end - first_row) * {}u);", barrier(s, "now"),
            layout_.slices()[s].row_bytes);
     }
     line("    }}");
@@ -206,8 +207,9 @@ class RecurrenceEmitter : TextWriter {
 
   /// Nothing is on its way any more to a block that ends.
   void end_cluster() {
-    line("  for (int t = max(0, steps - {}); t < steps; ++t) {{", layout_.exchange().slots);
-    for (size_t s = 0; s < layout_.slices().size(); ++s) line("    {};", await(s, "t"));
+    line("  for (unsigned now = max(0, steps - {}); now < steps; ++now) {{",
+         layout_.exchange().slots);
+    for (size_t s = 0; s < layout_.slices().size(); ++s) line("    {};", await(s, "now"));
     line("  }}");
   }
 
@@ -439,7 +441,14 @@ class RecurrenceEmitter : TextWriter {
       open_elements(phase);
       statements(p, waits, level);
       line("        }}");
-      exchanges(p, level);
+      exchanges(p, level, false);
+      if (exchanges_by_lanes(p, level)) {
+        line("      }}");
+        open_rows(p, false);
+        exchanges(p, level, true);
+        line("      }}");
+        open_rows(p, true);
+      }
       if (level == phase.last_level()) stores(p);
       line("      }}");
       if (!reduces) continue;
@@ -463,10 +472,11 @@ class RecurrenceEmitter : TextWriter {
       const int64_t row_bytes = left.stride * element_bytes();
       std::string exchanged = "nullptr";
       if (product.is_exchanged()) {
-        const std::string step = fmt::format("(t - {})", left.delay);
+        const bool shared = layout_.is_shared(product.slice);
+        const std::string step =
+            shared ? fmt::format("(now - {}u)", left.delay) : fmt::format("(t - {})", left.delay);
         exchanged = fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
-                                layout_.is_shared(product.slice) ? shared_step(product.slice, step)
-                                                                 : step_of_exchange(step),
+                                shared ? shared_step(product.slice, step) : step_of_exchange(step),
                                 product.slice, tile_.rows);
         if (tile_.clusters && !slices[product.slice].local) {
           line("      if (t >= {}) {};", left.delay, await(product.slice, step));
@@ -680,8 +690,9 @@ class RecurrenceEmitter : TextWriter {
     return value(phase, id, fmt::format("j * {} + {}", phase.span, s));
   }
 
-  /// Hands on what other blocks wait for, as soon as it is there.
-  void exchanges(size_t p, int level) {
+  /// `work(store, slice)` for what a phase hands on once reductions up to a level are there.
+  template <typename Work>
+  void for_exchanges(size_t p, int level, const Work& work) const {
     const Phase& phase = phases_[p];
     const std::vector<RecurrenceExchange::Slice>& slices = layout_.slices();
     for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
@@ -691,9 +702,29 @@ class RecurrenceEmitter : TextWriter {
       const bool vector = phase.kernel->arguments[store.argument].vector;
       const int64_t count = vector ? phase.kernel->length : 1;
       for (size_t s = 0; s < slices.size(); ++s) {
-        if (slices[s].holds(access, count)) exchange(p, store, s, vector);
+        if (slices[s].holds(access, count)) work(store, s);
       }
     }
+  }
+
+  /// Whether two halves that make a word are those of neighbouring lanes.
+  bool is_of_lanes(const Phase& phase, size_t slice) const {
+    return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice);
+  }
+  bool exchanges_by_lanes(size_t p, int level) const {
+    bool result = false;
+    for_exchanges(p, level, [&](const Instruction&, size_t slice) {
+      result = result || is_of_lanes(phases_[p], slice);
+    });
+    return result;
+  }
+
+  /// Hands on what other blocks wait for, as soon as it is there.
+  void exchanges(size_t p, int level, bool by_lanes) {
+    for_exchanges(p, level, [&](const Instruction& store, size_t slice) {
+      if (is_of_lanes(phases_[p], slice) != by_lanes) return;
+      by_lanes ? exchange_by_lanes(p, store, slice) : exchange(p, store, slice);
+    });
   }
 
   bool stores_locally(const Phase& phase) const {
@@ -705,12 +736,25 @@ class RecurrenceEmitter : TextWriter {
     });
   }
 
-  void exchange(size_t p, const Instruction& store, size_t index, bool vector) {
-    const Phase& phase = phases_[p];
+  /// Where elements that a phase stores lie in a slice.
+  struct InSlice {
+    int64_t behind = 0;  // the slice's first element
+    int64_t width = 0;
+    bool all = false;  // lie in it
+  };
+  InSlice in_slice(const Phase& phase, const Instruction& store, size_t index) const {
     const RecurrenceExchange::Slice& slice = layout_.slices()[index];
-    const Access& access = phase.launch->accesses[store.argument];
-    const int64_t behind = access.column - slice.column;
+    const int64_t behind = phase.launch->accesses[store.argument].column - slice.column;
     const int64_t width = slice.k * slice.blocks;
+    const bool vector = phase.kernel->arguments[store.argument].vector;
+    return {behind, width, behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width};
+  }
+
+  /// A word that ends behind the slice, or behind the row, is filled up with zero.
+  void exchange(size_t p, const Instruction& store, size_t index) {
+    const Phase& phase = phases_[p];
+    const auto [behind, width, all] = in_slice(phase, store, index);
+    const bool vector = phase.kernel->arguments[store.argument].vector;
     const int64_t pairs = vector ? phase.span : 1;
     const int64_t step = layout_.is_whole(index) ? pairs : 1;
     for (int64_t s = 0; s < pairs; s += step) {
@@ -718,35 +762,62 @@ class RecurrenceEmitter : TextWriter {
           vector ? fmt::format("e{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
                  : fmt::format("{}u", behind);
       std::string condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p);
-      const bool all = behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width;
       if (!all) condition += fmt::format(" && {} < {}u", element, width);
-      // A word that ends behind the slice, or behind the row, is filled up with zero.
-      const std::string last = all ? "" : fmt::format(" && {} + 1u < {}u", element, width);
-      const std::string second = step == 1
-                                     ? ""
-                                     : fmt::format(", own{} > {}{} ? {} : 0.0f", p, s + 1, last,
-                                                   value(phase, store.operands[0], s + 1));
       line("        if ({}) {{", condition);
-      const std::string in_slice =
-          fmt::format("slice{0}::element({1}) + slice{0}::row(pass * {2}u + pass_row)", index,
-                      layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
-                                               : fmt::format("group, {}", element),
-                      tile_.rows);
-      const std::string values = value(phase, store.operands[0], s) + second;
-      if (slice.local) {
-        line(
-            "          rnnc_keep<rnnc_engine::{}>(reinterpret_cast<char*>(rnnc_shared) + {} + {} + "
-            "{}, {});",
-            engine(), shared_place(index), shared_step(index, "t"), in_slice, values);
-      } else if (tile_.clusters) {
-        line("          rnnc_send<rnnc_engine::{}, {}>(shared_memory + {}u + {} + {}, {}, {});",
-             engine(), tile_.blocks, shared_place(index), shared_step(index, "t"), in_slice,
-             barrier(index, "t"), values);
+      const std::string first = value(phase, store.operands[0], s);
+      if (step == 1) {
+        hand_on(index, element, first);
       } else {
-        line("          rnnc_exchange<rnnc_engine::{}>(exchange + {} + at{} + {}, {});", engine(),
-             step_of_exchange("t"), index, in_slice, values);
+        const std::string last = all ? "" : fmt::format(" && {} + 1u < {}u", element, width);
+        hand_on(index, element, first, fmt::format("own{} > {}{}", p, s + 1, last),
+                value(phase, store.operands[0], s + 1));
       }
       line("        }}");
+    }
+  }
+
+  void exchange_by_lanes(size_t p, const Instruction& store, size_t index) {
+    const Phase& phase = phases_[p];
+    const auto [behind, width, all] = in_slice(phase, store, index);
+    const std::string element = fmt::format("e{} + {}u", p, static_cast<uint32_t>(behind));
+    line("        {{");
+    line("          const float first = {};", value(phase, store.operands[0], 0));
+    line("          const float second = __shfl_xor_sync(0xffffffffu, first, 1);");
+    line("          if (inside && column{} % 2 == 0{}) {{", p,
+         all ? "" : fmt::format(" && {} < {}u", element, width));
+    hand_on(index, element, "first",
+            fmt::format("e{0} + 1u < unit_end{0}{1}", p,
+                        all ? "" : fmt::format(" && {} + 1u < {}u", element, width)),
+            "second");
+    line("          }}");
+    line("        }}");
+  }
+
+  /// An element of a slice, or two where there are `both`.
+  void hand_on(size_t index, std::string_view element, std::string_view first,
+               std::string_view both = "", std::string_view second = "") {
+    const RecurrenceExchange::Slice& slice = layout_.slices()[index];
+    const std::string place =
+        fmt::format("slice{0}::element({1}) + slice{0}::row(pass * {2}u + pass_row)", index,
+                    layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
+                                             : fmt::format("group, {}", element),
+                    tile_.rows);
+    if (tile_.clusters && !slice.local) {
+      line("          rnnc_send<rnnc_engine::{}, {}>(shared_memory + {}u + {} + {}, {}, {}{});",
+           engine(), tile_.blocks, shared_place(index), shared_step(index, "now"), place,
+           barrier(index, "now"), first, both.empty() ? "" : fmt::format(", {}, {}", second, both));
+      return;
+    }
+    const std::string values =
+        both.empty() ? std::string(first) : fmt::format("{}, {} ? {} : 0.0f", first, both, second);
+    if (slice.local) {
+      line(
+          "          rnnc_keep<rnnc_engine::{}>(reinterpret_cast<char*>(rnnc_shared) + {} + {} + "
+          "{}, {});",
+          engine(), shared_place(index), shared_step(index, "now"), place, values);
+    } else {
+      line("          rnnc_exchange<rnnc_engine::{}>(exchange + {} + at{} + {}, {});", engine(),
+           step_of_exchange("t"), index, place, values);
     }
   }
 

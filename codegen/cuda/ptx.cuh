@@ -243,74 +243,66 @@ static __device__ __forceinline__ void rnnc_sync_cluster() {
   asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
 }
 // What block `rank` of the cluster has at this address of shared memory, for
-// rnnc_publish_in_cluster.
+// rnnc_store_in_cluster.
 static __device__ __forceinline__ unsigned rnnc_address_in_cluster(unsigned shared_address,
                                                                    unsigned rank) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address), "r"(rank));
   return address;
 }
-// As rnnc_publish, to shared memory of a block of the cluster that has not ended.
+// Stores to shared memory of a block of the cluster that has not ended, and counts the bytes at a
+// barrier of that block. Nobody else orders the store.
 template <int Bytes>
-static __device__ __forceinline__ void rnnc_publish_in_cluster(unsigned address,
-                                                               const unsigned* words) {
-  static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
+static __device__ __forceinline__ void rnnc_store_in_cluster(unsigned to, const unsigned* words,
+                                                             unsigned barrier) {
+  static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "words");
   if constexpr (Bytes == 16) {
-    asm volatile("st.relaxed.cluster.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, "
+        "[%5];"
+        :
+        : "r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(barrier)
+        : "memory");
   } else if constexpr (Bytes == 8) {
-    asm volatile("st.relaxed.cluster.shared::cluster.v2.u32 [%0], {%1, %2};"
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%0], {%1, %2}, [%3];"
                  :
-                 : "r"(address), "r"(words[0]), "r"(words[1])
-                 : "memory");
-  } else if constexpr (Bytes == 4) {
-    asm volatile("st.relaxed.cluster.shared::cluster.u32 [%0], %1;"
-                 :
-                 : "r"(address), "r"(words[0])
+                 : "r"(to), "r"(words[0]), "r"(words[1]), "r"(barrier)
                  : "memory");
   } else {
-    asm volatile("st.relaxed.cluster.shared::cluster.u16 [%0], %1;"
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
                  :
-                 : "r"(address), "h"(static_cast<unsigned short>(words[0]))
+                 : "r"(to), "r"(words[0]), "r"(barrier)
                  : "memory");
   }
 }
-// As rnnc_poll, from this block's own shared memory.
-template <int Bytes>
-static __device__ __forceinline__ void rnnc_poll_shared(unsigned address, unsigned* words) {
-  static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
-  if constexpr (Bytes == 16) {
-    asm volatile("ld.relaxed.cluster.shared::cta.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(address)
-                 : "memory");
-  } else if constexpr (Bytes == 8) {
-    asm volatile("ld.relaxed.cluster.shared::cta.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "r"(address)
-                 : "memory");
-  } else if constexpr (Bytes == 4) {
-    asm volatile("ld.relaxed.cluster.shared::cta.u32 %0, [%1];"
-                 : "=r"(words[0])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    unsigned short half;
-    asm volatile("ld.relaxed.cluster.shared::cta.u16 %0, [%1];"
-                 : "=h"(half)
-                 : "r"(address)
-                 : "memory");
-    words[0] = half;
-  }
+// Whether a phase of a barrier has ended, of which even ones have parity 0; what was stored in the
+// cluster can be read then.
+static __device__ __forceinline__ bool rnnc_has_arrived(unsigned barrier, unsigned parity) {
+  unsigned there;
+  asm volatile(
+      "{\n"
+      ".reg .pred there;\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, there;\n"
+      "}"
+      : "=r"(there)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return there != 0;
 }
-// Fills 16 bytes of this block's shared memory with ones.
-static __device__ __forceinline__ void rnnc_clear_shared(unsigned address) {
-  asm volatile("st.shared::cta.v4.u32 [%0], {%1, %1, %1, %1};"
-               :
-               : "r"(address), "r"(0xffffffffU)
-               : "memory");
+#else
+// No plan for older GPUs has any of these; units for them compile with all of the text.
+static __device__ __forceinline__ void rnnc_begin_barrier(unsigned) {}
+static __device__ __forceinline__ void rnnc_publish_barriers() {}
+static __device__ __forceinline__ void rnnc_expect(unsigned, unsigned) {}
+static __device__ __forceinline__ void rnnc_sync_cluster() {}
+static __device__ __forceinline__ unsigned rnnc_address_in_cluster(unsigned, unsigned) {
+  return 0;
+}
+template <int Bytes>
+static __device__ __forceinline__ void rnnc_store_in_cluster(unsigned, const unsigned*, unsigned) {}
+static __device__ __forceinline__ bool rnnc_has_arrived(unsigned, unsigned) {
+  return true;
 }
 #endif
 // Counts one more, after all that this thread has written.

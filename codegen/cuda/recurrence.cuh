@@ -142,18 +142,36 @@ static __device__ __forceinline__ void rnnc_keep(char* to, float first, float se
   }
 }
 
-// Likewise, of two values that all `Blocks` blocks of the cluster wait for, at a barrier of theirs
-// that counts the bytes. Both are at the same address in each block.
-template <rnnc_engine Engine, int Blocks>
-static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, float first,
-                                                 float second) {
-  constexpr bool kHalves = Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16;
-  unsigned bits[2] = {rnnc_exchanged<Engine>(first), rnnc_exchanged<Engine>(second)};
-  if constexpr (kHalves) bits[0] |= bits[1] << 16;
+// Likewise, of a word that all `Blocks` blocks of the cluster wait for, at a barrier of theirs that
+// counts the bytes. Both are at the same address in each block.
+template <int Blocks, int Bytes>
+static __device__ __forceinline__ void rnnc_send_words(unsigned to, unsigned barrier,
+                                                       const unsigned* words) {
 #pragma unroll
   for (unsigned rank = 0; rank < Blocks; ++rank) {
-    rnnc_store_in_cluster<kHalves ? 4 : 8>(rnnc_address_in_cluster(to, rank), bits,
-                                           rnnc_address_in_cluster(barrier, rank));
+    rnnc_store_in_cluster<Bytes>(rnnc_address_in_cluster(to, rank), words,
+                                 rnnc_address_in_cluster(barrier, rank));
+  }
+}
+template <rnnc_engine Engine, int Blocks>
+static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, float value) {
+  static_assert(Engine != rnnc_engine::f16 && Engine != rnnc_engine::bf16, "whole words");
+  const unsigned bits = rnnc_exchanged<Engine>(value);
+  rnnc_send_words<Blocks, 4>(to, barrier, &bits);
+}
+// Of halves, one alone is a word with a zero.
+template <rnnc_engine Engine, int Blocks>
+static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, float first,
+                                                 float second, bool both) {
+  unsigned bits[2] = {rnnc_exchanged<Engine>(first),
+                      both ? rnnc_exchanged<Engine>(second) : 0};
+  if constexpr (Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16) {
+    bits[0] |= bits[1] << 16;
+    rnnc_send_words<Blocks, 4>(to, barrier, bits);
+  } else if (both) {
+    rnnc_send_words<Blocks, 8>(to, barrier, bits);
+  } else {
+    rnnc_send_words<Blocks, 4>(to, barrier, bits);
   }
 }
 // Until all bytes of a slice have arrived.
@@ -304,12 +322,13 @@ class rnnc_tile_sums<rnnc_engine::split> {
 // memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
 // where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
-// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. Shared: it lies in
-// the block's shared memory, and all of it is there. OwnRows > 0: a warp has all gates of 16 elements, a tile for
-// each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps their sums; of a tile
-// of 8 rows each lane has the sums of so many. With one, a tile's first 4 rows are all there are.
+// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. InShared: it lies
+// in the block's shared memory, and all of it is there. OwnRows > 0: a warp has all gates of 16
+// elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps
+// their sums; of a tile of 8 rows each lane has the sums of so many. With one, a tile's first 4 rows
+// are all there are.
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
-          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool Shared,
+          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool InShared,
           int OwnRows>
 class rnnc_resident_product {
  public:
@@ -411,7 +430,7 @@ class rnnc_resident_product {
     __device__ __forceinline__ void operator()(unsigned (&words)[Count][kRowTiles][4],
                                                int first) const {
       if (TileRows > 0 && fresh) {
-        if constexpr (Shared) {
+        if constexpr (InShared) {
           fetch_shared<TileStride>(words, first, exchanged, rows);
         } else {
           fetch_exchanged<TileStride>(words, first, exchanged, rows);

@@ -78,6 +78,11 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   place_weights();
 }
 
+int64_t RecurrenceLayout::span_of(int64_t units) const {
+  const bool enough = !tile_.own_sums && tile_.rows * units <= threads();
+  return enough ? 1 : std::min(kMostSpan, units);
+}
+
 int64_t RecurrenceLayout::rows_at_once(const RecurrencePhase& phase) const {
   return threads() / (phase.units / phase.span);
 }
@@ -120,7 +125,7 @@ void RecurrenceLayout::find_phases() {
     phase.launch = &fused;
     phase.kernel = &plan_.kernels[fused.kernel];
     phase.units = tile_.units.at(i);
-    phase.span = std::min(kMostSpan, phase.units);
+    phase.span = span_of(phase.units);
     phase.segments = segments[i];
     uint32_t results = 0;
     for (const Kernel::Argument& argument : phase.kernel->arguments) {
@@ -177,8 +182,9 @@ void RecurrenceLayout::find_slices() {
   }
 }
 
-/// A thread's two elements are an even one and the next: they are a word if that holds within the
-/// slice's vectors too, and no other phase, of whatever side, has one of them.
+/// Two elements of a thread, or of a lane and the next, are an even one and the one after it: they
+/// are a word if that holds within the slice's vectors too, and no other phase, of whatever side,
+/// has one of them.
 bool RecurrenceLayout::stores_whole_words(const RecurrenceExchange::Slice& slice) const {
   const std::vector<int64_t> segments = phase_segments(plan_, launch_.phases);
   bool whole = slice.k % 2 == 0 || slice.blocks == 1;
@@ -190,7 +196,7 @@ bool RecurrenceLayout::stores_whole_words(const RecurrenceExchange::Slice& slice
       const Access& access = phase.accesses[i];
       const int64_t count = argument.vector ? kernel.length : 1;
       if (!argument.written || !slice.holds(access, count)) continue;
-      whole = whole && argument.vector && tile_.units[p] >= kMostSpan &&
+      whole = whole && argument.vector && tile_.units[p] % 2 == 0 &&
               (access.column - slice.column) % 2 == 0 &&
               (segments[p] == 1 || kernel.length / segments[p] % 2 == 0);
     }

@@ -101,7 +101,8 @@ class RecurrenceLayout {
   const std::vector<RecurrenceExchange::Slice>& slices() const { return slices_; }
   /// Where its parts of reductions lie in a step of the exchange.
   int64_t parts() const { return exchange_.parts[side_]; }
-  /// Whether two values that a thread stores to a slice of the side's make a word of it.
+  /// Whether two neighbouring elements that a block stores to a slice of the side's make a word of
+  /// it, if they are halves of one.
   bool is_whole(size_t slice) const { return whole_[slice]; }
   /// Whether its products read it in shared memory.
   bool is_shared(size_t slice) const { return slices_[slice].local || tile_.clusters; }
@@ -145,6 +146,8 @@ class RecurrenceLayout {
   static constexpr int64_t kMostUnrolledPasses = 2;
 
   void find_phases();
+  /// Neighbouring elements of a thread: one where there are threads for all of a pass, or two.
+  int64_t span_of(int64_t units) const;
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();
   bool stores_whole_words(const RecurrenceExchange::Slice& slice) const;

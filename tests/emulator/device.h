@@ -292,16 +292,13 @@ static inline unsigned rnnc_address_in_cluster(unsigned shared_address, unsigned
   return shared_address | (rank + 1) << rnnc::emulator::kClusterRankShift;
 }
 template <int Bytes>
-static inline void rnnc_publish_in_cluster(unsigned address, const unsigned* words) {
-  rnnc::emulator::machine->publish_in_cluster(address, words, Bytes);
+static inline void rnnc_store_in_cluster(unsigned to, const unsigned* words, unsigned barrier) {
+  rnnc::emulator::machine->store_in_cluster(to, words, Bytes, barrier);
 }
-template <int Bytes>
-static inline void rnnc_poll_shared(unsigned address, unsigned* words) {
-  words[0] = 0;
-  __builtin_memcpy(words, rnnc::emulator::machine->own_shared(address, Bytes), Bytes);
-}
-static inline void rnnc_clear_shared(unsigned address) {
-  __builtin_memset(rnnc::emulator::machine->own_shared(address, 16), 0xff, 16);
+// Here the look that comes too early is the one that waits.
+static inline bool rnnc_has_arrived(unsigned barrier, unsigned parity) {
+  rnnc::emulator::machine->await(barrier, parity);
+  return true;
 }
 static inline void rnnc_arrive(unsigned* counter) {
   rnnc::emulator::machine->release();

@@ -34,11 +34,17 @@ struct LateStore {
   const Block* block;
   unsigned barriers_passed;  // of the block
   const Block* target;       // whose shared memory it is; null for device memory
+  ByteBarrier* barrier;      // of the target, that counts its bytes
 
   bool overlaps(const std::byte* other, unsigned size) const {
     return to < other + size && other < to + bytes;
   }
-  void apply() const { std::memcpy(to, data.data(), bytes); }
+  void apply() const {
+    std::memcpy(to, data.data(), bytes);
+    if (barrier == nullptr) return;
+    barrier->bytes -= bytes;
+    barrier->end_phase();
+  }
 };
 
 size_t count(const Index& index) {
@@ -330,12 +336,6 @@ class Launch::Runner final : private Machine {
     if (at % multiple != 0) fail("an asynchronous copy's target is not aligned");
     return now_->place.shared + at;
   }
-  unsigned char* own_shared(unsigned at, unsigned bytes) override {
-    if (at >> kClusterRankShift != 0) fail("an address in a cluster is taken for the block's own");
-    if (!is_shared(at, bytes)) fail("an access ends outside of shared memory");
-    if (at % bytes != 0) fail("an access to shared memory is not aligned");
-    return now_->place.shared + at;
-  }
   void check_source(const void* from, unsigned multiple) {
     if (reinterpret_cast<uintptr_t>(from) % multiple != 0) {
       fail("an asynchronous copy's source is not aligned");
@@ -405,11 +405,12 @@ class Launch::Runner final : private Machine {
   }
 
   void publish(void* to, const void* from, unsigned bytes) override {
-    publish(static_cast<std::byte*>(to), from, bytes, nullptr);
+    publish(static_cast<std::byte*>(to), from, bytes, nullptr, nullptr);
   }
-  void publish_in_cluster(unsigned to, const void* from, unsigned bytes) override {
+  void store_in_cluster(unsigned to, const void* from, unsigned bytes, unsigned barrier) override {
+    constexpr unsigned kInBlock = (1U << kClusterRankShift) - 1;
     const unsigned rank = to >> kClusterRankShift;
-    const unsigned at = to & ((1U << kClusterRankShift) - 1);
+    const unsigned at = to & kInBlock;
     Block& own = *now_->block;
     const Cluster& cluster = *own.cluster;
     if (rank > cluster.blocks.size()) fail("a store in a cluster has no address of one");
@@ -420,11 +421,18 @@ class Launch::Runner final : private Machine {
     if (target.alive == 0) fail("a block of the cluster that has ended is written to");
     if (!is_shared(at, bytes)) fail("a store in a cluster ends outside of shared memory");
     if (at % bytes != 0) fail("a store in a cluster is not aligned");
-    publish(reinterpret_cast<std::byte*>(target.shared.data()) + at, from, bytes, &target);
+    const auto counts = target.byte_barriers.find(barrier & kInBlock);
+    if (barrier >> kClusterRankShift != rank || counts == target.byte_barriers.end()) {
+      fail("a store in a cluster is counted by no barrier of the block");
+    }
+    publish(reinterpret_cast<std::byte*>(target.shared.data()) + at, from, bytes, &target,
+            &counts->second);
   }
-  void publish(std::byte* to, const void* from, unsigned bytes, const Block* target) {
+  void publish(std::byte* to, const void* from, unsigned bytes, const Block* target,
+               ByteBarrier* barrier) {
     idle_turns_ = 0;
-    LateStore store = {to, bytes, {}, now_, now_->block, now_->block->barriers_passed, target};
+    LateStore store = {to,     bytes,  {}, now_, now_->block, now_->block->barriers_passed,
+                       target, barrier};
     std::memcpy(store.data.data(), from, bytes);
     apply_if([&](const LateStore& other) { return other.overlaps(store.to, bytes); });
     if (late_stores_.size() == kMostLateStores) apply_some(kMostLateStores / 2);

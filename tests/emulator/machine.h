@@ -64,10 +64,9 @@ class Machine {
 
   /// A relaxed store, which others may see later than what follows it.
   virtual void publish(void* to, const void* from, unsigned bytes) = 0;
-  /// The same to shared memory of a block of the cluster.
-  virtual void publish_in_cluster(unsigned to, const void* from, unsigned bytes) = 0;
-  /// Bytes of the block's own shared memory, at a multiple of their number.
-  virtual unsigned char* own_shared(unsigned at, unsigned bytes) = 0;
+  /// The same to shared memory of a block of the cluster, of which a barrier counts the bytes.
+  virtual void store_in_cluster(unsigned to, const void* from, unsigned bytes,
+                                unsigned barrier) = 0;
   /// Others see all stores so far before what follows; also: something has changed.
   virtual void release() = 0;
   virtual unsigned long long nanoseconds() = 0;

@@ -234,18 +234,21 @@ constexpr const char* kClusters = R"(
     extern __shared__ __align__(16) unsigned words[];
     const auto own = static_cast<unsigned>(__cvta_generic_to_shared(words));
     const unsigned rank = rnnc_cluster_rank(), other = threadIdx.x;
-    rnnc_clear_shared(own + other * 16);
+    const unsigned barrier = own + blockDim.x * 16;
+    if (other == 0) {
+      rnnc_begin_barrier(barrier);
+      rnnc_publish_barriers();
+      rnnc_expect(barrier, blockDim.x * Bytes);
+    }
     rnnc_sync_cluster();
     const unsigned value[4] = {rank + 1, rank + 2, rank + 3, rank + 4};
-    rnnc_publish_in_cluster<Bytes>(rnnc_address_in_cluster(own, other) + rank * 16, value);
-    unsigned got[4] = {};
-    do {
-      rnnc_spin_pause();
-      rnnc_poll_shared<Bytes>(own + other * 16, got);
-    } while (got[0] == (Bytes == 2 ? 0xffffu : 0xffffffffu));
-    out[blockIdx.x * blockDim.x + other] = got[0] + got[1] + got[2] + got[3];
+    rnnc_store_in_cluster<Bytes>(rnnc_address_in_cluster(own, other) + rank * 16, value,
+                                 rnnc_address_in_cluster(barrier, other));
+    while (!rnnc_has_arrived(barrier, 0)) rnnc_spin_pause();
+    unsigned sum = 0;
+    for (int i = 0; i < Bytes / 4; ++i) sum += words[other * 4 + i];
+    out[blockIdx.x * blockDim.x + other] = sum;
   }
-  extern "C" __global__ void by2(unsigned* out) { exchange<2>(out); }
   extern "C" __global__ void by4(unsigned* out) { exchange<4>(out); }
   extern "C" __global__ void by8(unsigned* out) { exchange<8>(out); }
   extern "C" __global__ void by16(unsigned* out) { exchange<16>(out); }
@@ -254,7 +257,7 @@ constexpr const char* kClusters = R"(
 TEST(EmulatorClusters, ExchangeThroughSharedMemory) {
   const EmulatedUnit unit(kClusters);
   for (const unsigned cluster : {1U, 2U, 3U, 16U}) {
-    for (const unsigned bytes : {2U, 4U, 8U, 16U}) {
+    for (const unsigned bytes : {4U, 8U, 16U}) {
       const std::string kernel = fmt::format("by{}", bytes);
       SCOPED_TRACE(fmt::format("{} in clusters of {}", kernel, cluster));
       const unsigned blocks = 4 * cluster;
@@ -264,7 +267,7 @@ TEST(EmulatorClusters, ExchangeThroughSharedMemory) {
       }
       const LaunchOptions options = {.grid = blocks,
                                      .block = cluster,
-                                     .shared_bytes = size_t{cluster} * 16,
+                                     .shared_bytes = size_t{cluster} * 16 + 16,
                                      .cluster = cluster};
       EXPECT_EQ(times_right([&] {
                   const DeviceNumbers<unsigned> out(std::vector<unsigned>(expected.size()));
@@ -279,33 +282,36 @@ TEST(EmulatorClusters, ExchangeThroughSharedMemory) {
 TEST(EmulatorClusters, AreOfOneBlockUnlessALaunchSays) {
   const EmulatedUnit unit(kClusters);
   const DeviceNumbers<unsigned> out(std::vector<unsigned>(3));
-  EXPECT_EQ(unit.launch("by4", {.grid = 3, .block = 1, .shared_bytes = 16}, out.data()),
+  EXPECT_EQ(unit.launch("by4", {.grid = 3, .block = 1, .shared_bytes = 32}, out.data()),
             cudaSuccess);
   EXPECT_EQ(out.get(), std::vector<unsigned>(3, 1));
 }
 
-// What was published before blocks meet is there afterwards.
-TEST(EmulatorClusters, SeeStoresOnceTheyHaveMet) {
+// Only who waits for them.
+TEST(EmulatorClusters, SeeStoresOnceTheirBytesAreCounted) {
   const EmulatedUnit unit(R"(
-    template <bool Meets>
+    template <bool Waits>
     static __device__ __forceinline__ void send(unsigned* out) {
       extern __shared__ __align__(16) unsigned words[];
       const auto own = static_cast<unsigned>(__cvta_generic_to_shared(words));
-      rnnc_clear_shared(own);
+      rnnc_begin_barrier(own + 16);
+      rnnc_publish_barriers();
       rnnc_sync_cluster();
       const unsigned value = 42;
       const unsigned next = (rnnc_cluster_rank() + 1) % 4;
-      rnnc_publish_in_cluster<4>(rnnc_address_in_cluster(own, next), &value);
-      if (Meets) rnnc_sync_cluster();
-      rnnc_poll_shared<4>(own, out + blockIdx.x);
-      rnnc_sync_cluster();
+      rnnc_store_in_cluster<4>(rnnc_address_in_cluster(own, next), &value,
+                               rnnc_address_in_cluster(own + 16, next));
+      rnnc_expect(own + 16, 4);  // may be there already
+      while (Waits && !rnnc_has_arrived(own + 16, 0)) rnnc_spin_pause();
+      out[blockIdx.x] = words[0];
+      while (!rnnc_has_arrived(own + 16, 0)) rnnc_spin_pause();
     }
     extern "C" __global__ void good(unsigned* out) { send<true>(out); }
     extern "C" __global__ void bad(unsigned* out) { send<false>(out); })");
   const auto run = [&](const char* kernel) {
     return times_right([&] {
       const DeviceNumbers<unsigned> out(std::vector<unsigned>(8));
-      const LaunchOptions options = {.grid = 8, .block = 1, .shared_bytes = 16, .cluster = 4};
+      const LaunchOptions options = {.grid = 8, .block = 1, .shared_bytes = 32, .cluster = 4};
       EXPECT_EQ(unit.launch(kernel, options, out.data()), cudaSuccess);
       return out.get() == std::vector<unsigned>(8, 42);
     });
@@ -395,7 +401,8 @@ TEST(EmulatorFaults, AreWritesToBlocksOfAClusterThatAreNotThere) {
   const EmulatedUnit unit(std::string(kClusters) + R"(
     static __device__ __forceinline__ void send(unsigned rank, unsigned at) {
       const unsigned value = 1;
-      rnnc_publish_in_cluster<4>(rnnc_address_in_cluster(at, rank), &value);
+      rnnc_store_in_cluster<4>(rnnc_address_in_cluster(at, rank), &value,
+                               rnnc_address_in_cluster(8, rank));
     }
     extern "C" __global__ void early(unsigned*) {
       if (blockIdx.x == 1) send(0, 0);
@@ -414,7 +421,13 @@ TEST(EmulatorFaults, AreWritesToBlocksOfAClusterThatAreNotThere) {
     extern "C" __global__ void stranger(unsigned*) {
       if (blockIdx.x == 1) send(2, 0);
     }
+    extern "C" __global__ void uncounted(unsigned*) {
+      rnnc_sync_cluster();
+      if (blockIdx.x == 1) send(0, 0);
+      rnnc_sync_cluster();
+    }
     extern "C" __global__ void hasty(unsigned*) {
+      rnnc_begin_barrier(8);
       rnnc_sync_cluster();
       if (blockIdx.x == 1) send(0, 0);
     }
@@ -431,6 +444,8 @@ TEST(EmulatorFaults, AreWritesToBlocksOfAClusterThatAreNotThere) {
             "beside: a store in a cluster ends outside of shared memory" + by);
   EXPECT_EQ(fault_of(unit, "stranger", options),
             "stranger: an address is asked for that no block of the cluster has" + by);
+  EXPECT_EQ(fault_of(unit, "uncounted", options),
+            "uncounted: a store in a cluster is counted by no barrier of the block" + by);
   const std::string lost = fault_of(unit, "lost", {.grid = 2, .block = 2, .cluster = 2});
   EXPECT_NE(lost.find("2 threads wait for their cluster"), std::string::npos) << lost;
 

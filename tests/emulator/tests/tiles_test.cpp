@@ -491,6 +491,57 @@ TEST_F(EmulatedTiles, WarpsThatKeepTheirSumsWaitForOtherBlocks) {
   }
 }
 
+// ---- Clusters ----
+
+bool is_in_clusters(const RecurrenceTile& tile) {
+  return tile.clusters;
+}
+
+TEST_F(EmulatedTiles, ExchangeInClusters) {
+  for (const Sized& sized :
+       {Sized{"LSTM", 33, 1, DType::bf16}, Sized{"LSTM", 130, 7, DType::f16},
+        Sized{"LSTM", 300, 3, DType::f32}, Sized{"GRU", 33, 17, DType::f32},
+        Sized{"GRUResetBefore", 72, 3, DType::bf16}, Sized{"GRUResetBefore", 33, 25, DType::f32},
+        Sized{"LEM", 33, 9, DType::f16}, Sized{"MGU", 64, 1, DType::f32}}) {
+    const Graph graph = graph_of(sized);
+    for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Split)}) {
+      CompileOptions some = options(sized.dtype, 32);
+      if (passes != some.passes && sized.dtype != DType::f32) continue;
+      some.passes = passes;
+      const Sequences sequences = random_sequences(7, sized.batch, {.lengths = true}, true, 5);
+      check(graph, with_tile(graph, some, sequences, is_in_clusters), sequences, is_in_clusters);
+    }
+  }
+}
+
+// Shorter than there are places for steps, and of one step.
+TEST_F(EmulatedTiles, ExchangeFewStepsInClusters) {
+  const Graph graph = graph_of({"LSTM", 33, 3, DType::bf16});
+  for (const int64_t steps : {1, 2, 3, 4, 9}) {
+    const Sequences sequences = {.steps = steps, .batch = 3};
+    CompileOptions some = options(DType::bf16, 32);
+    some.chunk = 16;
+    check(graph, with_tile(graph, some, sequences, is_in_clusters), sequences, is_in_clusters);
+  }
+}
+
+TEST_F(EmulatedTiles, WarpsOfClustersKeepTheirSums) {
+  const Graph graph = graph_of({"LSTM", 100, 5, DType::bf16});
+  const Sequences sequences = random_sequences(9, 5, {.lengths = true, .resets = true}, true, 7);
+  const Kind wanted = [](const RecurrenceTile& tile) { return tile.clusters && tile.own_sums; };
+  check(graph, with_tile(graph, options(DType::bf16, 4), sequences, wanted), sequences, wanted);
+}
+
+// A state two steps ago, and more rows than are multiplied at once.
+TEST_F(EmulatedTiles, DelaysInClusters) {
+  const Graph graph = graph_of({"Qrnn", 64, 40, DType::f32});
+  const Sequences sequences = random_sequences(13, 40, {.resets = true}, true, 11);
+  const Kind wanted = [](const RecurrenceTile& tile) {
+    return tile.clusters && passes_of(tile, 40) > 1;
+  };
+  check(graph, with_tile(graph, options(DType::f32, 4), sequences, wanted), sequences, wanted);
+}
+
 // A state two steps ago, in lengths and with resets.
 TEST_F(EmulatedTiles, DelaysAndSequencesOfManyPasses) {
   for (const SequenceFeatures features :
