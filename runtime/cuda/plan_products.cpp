@@ -48,7 +48,7 @@ Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& c
                            .weight_stride = weight_stride,
                            .out_stride = launch.out.stride,
                            .dtype = plan_.dtype,
-                           .tf32 = plan_.tf32,
+                           .tf32 = plan_.tf32 || launch.tf32,
                            .accumulate = launch.accumulate};
   std::vector<ProductAlignment> alignments = {alignment(launch, true)};
   if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {

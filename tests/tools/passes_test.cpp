@@ -94,9 +94,10 @@ TEST_F(Tools, TimePassesCountsRuns) {
     names.push_back(name);
     sum += time;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
-                                             "fold", "cse", "hoist", "schedule", "resident",
-                                             "stack", "pad", "chunk", "wavefront", "reuse"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify", "fold",
+                                      "cse", "hoist", "schedule", "resident", "stack", "split",
+                                      "pad", "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);
