@@ -299,9 +299,9 @@ struct SplitLaunch {
   bool weight = false;
   int64_t once_rows = 1;
 };
-/// Products of parts are less than 2^115 and sums of 2^12 of them finite, so that they never turn
-/// the infinity that a' b' is into a NaN.
 inline constexpr int64_t kSplitParts = 3;
+/// Products of a small part are below 2^115, and sums of 2^12 of them finite, so that they never
+/// make a NaN of the infinity that a' b' is.
 inline constexpr float kMostSplitLeft = 0x1p100F;
 inline constexpr float kMostSplitWeight = 0x1p26F;
 

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/kernel_abi.h"
+#include "ir/text.h"
 #include "passes/build_plan.h"
 #include "passes/pipeline.h"
 #include "tests/support/sequence_graphs.h"
@@ -70,6 +71,24 @@ TEST(CudaSequenceKernels, AreInUnitsThatLaunchThem) {
   EXPECT_TRUE(has(source_of("Arrays", {.resets = true})));
   EXPECT_TRUE(has(source_of("Bidirectional", {})));  // reverses
   EXPECT_TRUE(has(source_of("Derived", {})));        // transposes
+}
+
+TEST(CudaSequenceKernels, SplitOperandsOfLargeProducts) {
+  const Result<Graph> graph = parse_graph(R"(graph Dense() {
+  input x: [1000]
+  param W: [2000, 1000]
+  %0 = input x : [1000]
+  %1 = param W : [2000, 1000]
+  %2 = matmul %1, %0 : [2000]
+  output y = %2
+}
+)");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  PlanOptions options{.batch = 32, .max_steps = 100, .machine = h200_machine()};
+  EXPECT_TRUE(has_sequence_kernels(plan_of(*graph, options)));
+  EXPECT_NE(emit_cuda(plan_of(*graph, options)).value().find(kCudaSplitName), std::string::npos);
+  options.passes = options.passes.without(Pass::Split);
+  EXPECT_FALSE(has_sequence_kernels(plan_of(*graph, options)));
 }
 
 }  // namespace
