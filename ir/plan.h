@@ -366,6 +366,8 @@ struct WeightRows {
   int64_t span() const { return (count - 1) * stride + length; }
 };
 WeightRows weight_rows(const GemmLaunch& launch);
+/// Elements from one row of the weight to the next, of one block.
+int64_t weight_stride(const GemmLaunch& launch);
 
 /// Whether rows have a pad that is zero always.
 bool ends_in_zeros(const Buffer& buffer);

@@ -265,8 +265,7 @@ class Executor {
 
   void run_launch(const GemmLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
     const Place weight = locate(launch.weight, t0, t, 0);
-    const int64_t contiguous = launch.transposed ? launch.n : launch.k;
-    const int64_t stride = launch.weight.stride == 0 ? contiguous : launch.weight.stride;
+    const int64_t stride = weight_stride(launch);
     for (int64_t row = 0; row < rows; ++row) {
       const Place left = locate(launch.left, t0, t, row);
       const Place out = locate(launch.out, t0, t, row);
