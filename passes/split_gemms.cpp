@@ -91,7 +91,8 @@ class SplitGemms {
   SplitGemms(Plan& plan, const Machine& machine, const SplitGemmsOptions& options)
       : plan_(plan), machine_(machine), options_(options), usual_(plan) {
     usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-    chunks_ = static_cast<double>((options.max_steps + usual_.chunk - 1) / usual_.chunk);
+    const int64_t chunks = (options.max_steps + usual_.chunk - 1) / usual_.chunk;
+    chunks_ = static_cast<double>(chunks);
   }
 
   bool run() {
