@@ -92,7 +92,7 @@ extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* ta
 
 // One element rounded to TF32, and what is left of it. Both count only where the first is below
 // `most`.
-struct rnnc_parts {
+struct rnnc_split_parts {
   float all;    // rounded
   float large;  // the same if it counts, else 0
   float small;  // the rest if it counts, else 0
@@ -108,8 +108,8 @@ static __device__ __forceinline__ float rnnc_round_part(float value) {
   if (magnitude > 0x7f800000u) rounded = 0x7fc00000u;
   return __uint_as_float(rounded | (bits & 0x80000000u));
 }
-static __device__ __forceinline__ rnnc_parts rnnc_split_element(float value, float most) {
-  rnnc_parts parts;
+static __device__ __forceinline__ rnnc_split_parts rnnc_split_element(float value, float most) {
+  rnnc_split_parts parts;
   parts.all = rnnc_round_part(value);
   const bool counts = fabsf(parts.all) < most;
   parts.large = counts ? parts.all : 0.0f;
@@ -143,7 +143,7 @@ extern "C" __global__ void rnnc_split(const float* source, float* target, int we
     packet first, second, third;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const rnnc_parts parts = rnnc_split_element(values.get(i), most);
+      const rnnc_split_parts parts = rnnc_split_element(values.get(i), most);
       first.set(i, weight ? parts.small : parts.large);
       second.set(i, weight ? parts.large : parts.small);
       third.set(i, parts.all);
