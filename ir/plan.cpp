@@ -17,8 +17,13 @@ int64_t stream_width(const RecurrenceTile& tile) {
 WeightRows weight_rows(const GemmLaunch& launch) {
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
   if (launch.weight.stride == 0) return {columns, launch.k, launch.k};
-  return launch.transposed ? WeightRows{launch.k, launch.n, launch.weight.stride}
-                           : WeightRows{launch.n, launch.k, launch.weight.stride};
+  return launch.transposed ? WeightRows{launch.k, launch.n, weight_stride(launch)}
+                           : WeightRows{launch.n, launch.k, weight_stride(launch)};
+}
+
+int64_t weight_stride(const GemmLaunch& launch) {
+  if (launch.weight.stride != 0) return launch.weight.stride;
+  return launch.transposed ? launch.n : launch.k;
 }
 
 bool ends_in_zeros(const Buffer& buffer) {

@@ -153,6 +153,7 @@ struct GemmLaunch {
   int64_t blocks = 1;
   int64_t repeats = 1;
   bool accumulate = false;  // adds to `out`, which an earlier launch wrote
+  bool tf32 = false;        // f32: may round its operands to TF32, whatever the plan says of others
 };
 
 /// Products and the elementwise work on their results as one launch (Step stages, and phases of
@@ -287,8 +288,33 @@ struct MaskLaunch {
   Access target;
 };
 
+/// Makes an operand of a product in TF32 that is about as exact as one in f32
+/// (passes/split_gemms.h): of each row of `length` elements of f32 three parts of `part` elements
+/// each, one behind the other. With a' an element a rounded to TF32, but no zero or infinity that
+/// it is not, and a" = a - a', they are
+///
+///     a', a", a'  of a left operand
+///     a", a', a'  of a weight
+///
+/// Where |a'| is not below kMostSplitLeft or kMostSplitWeight, the first two parts are zero. What
+/// is behind `length` is zero, too. Sequence stages make Chunk buffers of left operands, Once
+/// stages Invariant ones of weights.
+struct SplitLaunch {
+  Access source;
+  Access target;
+  int64_t length = 0;
+  int64_t part = 0;  // a multiple of 4, so that rows are aligned
+  bool weight = false;
+  int64_t once_rows = 1;
+};
+inline constexpr int64_t kSplitParts = 3;
+/// Products of a small part are below 2^115, and sums of 2^12 of them finite, so that they never
+/// make a NaN of the infinity that a' b' is.
+inline constexpr float kMostSplitLeft = 0x1p100F;
+inline constexpr float kMostSplitWeight = 0x1p26F;
+
 using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
-                            FusedLaunch, LoopLaunch, RecurrenceLaunch>;
+                            SplitLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan_touches.h.)
@@ -348,6 +374,8 @@ struct WeightRows {
   int64_t span() const { return (count - 1) * stride + length; }
 };
 WeightRows weight_rows(const GemmLaunch& launch);
+/// Elements from one row of the weight to the next, of one block.
+int64_t weight_stride(const GemmLaunch& launch);
 
 /// Whether rows have a pad that is zero always.
 bool ends_in_zeros(const Buffer& buffer);

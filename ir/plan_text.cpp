@@ -223,12 +223,13 @@ class Printer {
 
   std::string launch_text(const GemmLaunch& launch) const {
     const int64_t columns = launch.n * launch.blocks * launch.repeats;
-    return fmt::format(
-        "gemm {} {} {} @ {}{}, n {}, k {}{}{}{}", access_text(launch.out, columns),
-        launch.accumulate ? "+=" : "=", access_text(launch.left, launch.k * launch.blocks),
-        access_text(launch.weight, weight_rows(launch).span()), launch.transposed ? "" : "^T",
-        launch.n, launch.k, count_text(launch.blocks, "blocks"),
-        count_text(launch.repeats, "repeats"), rows_text(launch.once_rows));
+    return fmt::format("gemm {} {} {} @ {}{}, n {}, k {}{}{}{}{}", access_text(launch.out, columns),
+                       launch.accumulate ? "+=" : "=",
+                       access_text(launch.left, launch.k * launch.blocks),
+                       access_text(launch.weight, weight_rows(launch).span()),
+                       launch.transposed ? "" : "^T", launch.n, launch.k,
+                       count_text(launch.blocks, "blocks"), count_text(launch.repeats, "repeats"),
+                       launch.tf32 ? ", in TF32" : "", rows_text(launch.once_rows));
   }
 
   static std::string count_text(int64_t count, std::string_view what) {
@@ -286,6 +287,13 @@ class Printer {
 
   std::string launch_text(const MaskLaunch& launch) const {
     return fmt::format("mask {} = {}", access_text(launch.target, 1), spelling(launch.kind));
+  }
+
+  std::string launch_text(const SplitLaunch& launch) const {
+    return fmt::format(
+        "split {} = {}, {}, parts of {}{}", access_text(launch.target, kSplitParts * launch.part),
+        access_text(launch.source, launch.length), launch.weight ? "a weight" : "a left operand",
+        launch.part, rows_text(launch.once_rows));
   }
 
   static std::string rows_text(int64_t rows) {

@@ -46,6 +46,11 @@ void add(const Plan&, const MaskLaunch& launch, std::vector<Touch>& result) {
   result.push_back({launch.target, 1, true});
 }
 
+void add(const Plan&, const SplitLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.source, launch.length, false});
+  result.push_back({launch.target, kSplitParts * launch.part, true});
+}
+
 void add(const Plan& plan, const FusedLaunch& launch, std::vector<Touch>& result) {
   const int64_t length = plan.kernels[launch.kernel].length;
   for (const FusedLaunch::Product& product : launch.products) {

@@ -259,6 +259,9 @@ class Verifier {
       return fail("a product of nothing");
     }
     if (where == Where::State) return fail("a product of states alone");
+    if (launch.tf32 && plan_.dtype != DType::f32) {
+      return fail("a product of {} in TF32", to_string(plan_.dtype));
+    }
     const int64_t columns = launch.n * launch.blocks * launch.repeats;
     const TypedTouch left{launch.left, launch.k * launch.blocks, plan_.dtype, false};
     if (Status status = check_weight(launch, where); !status) return status;
@@ -406,6 +409,18 @@ class Verifier {
     const Buffer& buffer = plan_.buffers[launch.target.buffer];
     if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
     return fail("{} is no chunk of scalars", buffer.name);
+  }
+
+  Status check_launch(const SplitLaunch& launch, Where where) {
+    if (where != Where::Once && where != Where::Sequence) {
+      return fail("operands are split in Once and Sequence stages");
+    }
+    if (launch.length < 1 || launch.part < launch.length || launch.part % 4 != 0) {
+      return fail("parts of {} for rows of {}", launch.part, launch.length);
+    }
+    const TypedTouch source{launch.source, launch.length, DType::f32, false};
+    const TypedTouch target{launch.target, kSplitParts * launch.part, DType::f32, true};
+    return check_touches({source, target}, launch.once_rows, where);
   }
 
   /// Elements move as they are, of whatever type.

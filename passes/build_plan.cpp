@@ -4,9 +4,12 @@
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
 //    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
 //    (passes/stack.h), if that is faster still.
-// 4. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h).
-// 5. Choose the chunk by what the plan would cost.
-// 6. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
+// 4. Let large f32 products that are left run in parts on tensor cores (passes/split_gemms.h): what
+//    a stack has taken in its launch multiplies.
+// 5. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h); those of
+//    parts do.
+// 6. Choose the chunk by what the plan would cost.
+// 7. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
 //    verify the plan.
 #include "passes/build_plan.h"
 
@@ -21,6 +24,7 @@
 #include "passes/pipeline.h"
 #include "passes/resident.h"
 #include "passes/schedule.h"
+#include "passes/split_gemms.h"
 #include "passes/stack.h"
 #include "passes/wavefront.h"
 
@@ -76,8 +80,13 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
                       options.machine);
 }
 
+bool split_gemms(Plan& plan, const PlanOptions& options) {
+  return run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
+}
+
 /// Of a call, as the cost model holds.
 double seconds(Plan plan, const PlanOptions& options) {
+  if (options.passes.has(Pass::Split)) split_gemms(plan, options);
   plan.chunk = chunk_of(plan, options);
   if (options.passes.has(Pass::Wavefront)) run_wavefront(plan, options.machine);
   return cost_of(plan, options.max_steps, options.machine).seconds;
@@ -162,6 +171,9 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   }
   if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
     run("stack", [&] { return make_stacks(plan, options); });
+  }
+  if (passes.has(Pass::Split)) {
+    run("split", [&] { return split_gemms(plan, options); });
   }
   if (passes.has(Pass::Pad)) {
     run("pad",

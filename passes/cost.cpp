@@ -113,7 +113,9 @@ class CostModel {
     const auto [products, elementwise, width] =
         std::visit([&](const auto& l) { return arithmetic(l, rows(stage, launch)); }, launch);
     cost.flops = products + elementwise;
-    const double rate = product_flops(machine_, plan_.dtype, plan_.tf32);
+    const auto* gemm = std::get_if<GemmLaunch>(&launch);
+    const bool tf32 = plan_.tf32 || (gemm != nullptr && gemm->tf32);
+    const double rate = product_flops(machine_, plan_.dtype, tf32);
     const double exact = product_flops(machine_, compute_type(plan_.dtype), false);
     const double busy = occupancy(rows(stage, launch), width);
     cost.arithmetic_seconds = products / rate + elementwise / exact;

@@ -143,10 +143,7 @@ class Padding {
   }
 
   bool has_rows(const Stage& stage) const {
-    if (stage.domain == Domain::Sequence) {
-      return plan_.batch * options_.max_steps >= options_.least_rows;
-    }
-    return options_.multiply_pads || plan_.batch >= options_.least_library_rows;
+    return stage.domain == Domain::Step || plan_.batch * options_.max_steps >= options_.least_rows;
   }
 
   void find_product(size_t stage, size_t index, const GemmLaunch& launch) {
@@ -159,9 +156,8 @@ class Padding {
   /// Its rows of weights lie one behind the other: they get pads only to be multiplied.
   void find_product(size_t stage, size_t index, const FusedLaunch& launch, size_t part) {
     const Operands product = operands_of(launch, part);
-    if (launch.products[part].blocks > 1 || !options_.multiply_pads ||
-        std::min(product.n, product.k) < options_.least_size || product.k % unit_ == 0 ||
-        !can_widen(product.left) || !reaches_pad(product)) {
+    if (launch.products[part].blocks > 1 || std::min(product.n, product.k) < options_.least_size ||
+        product.k % unit_ == 0 || !can_widen(product.left) || !reaches_pad(product)) {
       return;
     }
     products_.push_back(
@@ -173,8 +169,7 @@ class Padding {
   }
 
   bool is_left_aligned(const Operands& product) const {
-    return is_aligned(product.left, product.left.stride, unit_) &&
-           (!options_.multiply_pads || product.k % unit_ == 0);
+    return is_aligned(product.left, product.left.stride, unit_) && product.k % unit_ == 0;
   }
 
   bool is_aligned(const Operands& product) const {
@@ -186,7 +181,7 @@ class Padding {
     const Operands product = operands_of(launch);
     if (is_left_aligned(product)) return Left::Keep;
     const bool widens = can_widen(product.left);
-    if (widens && (!options_.multiply_pads || reaches_pad(product))) return Left::Widen;
+    if (widens && reaches_pad(product)) return Left::Widen;
     if (stage.domain == Domain::Sequence && pays_copy(stage, launch)) return Left::Copy;
     // With a k as it is, products are the library's.
     const bool library = plan_.batch >= options_.least_library_rows;
@@ -214,7 +209,7 @@ class Padding {
 
   /// The k that the product will have.
   int64_t padded_k(const Operands& product, Left left) const {
-    const bool pads = options_.multiply_pads && (left == Left::Copy || reaches_pad(product));
+    const bool pads = left == Left::Copy || reaches_pad(product);
     return pads ? round_up(product.k, unit_) : product.k;
   }
 
@@ -287,7 +282,7 @@ class Padding {
   /// Whether products write the whole rows of a buffer and are all that does, and no pad is needed
   /// that is zero. Their weights change anyway.
   bool may_grow(BufferId id, const std::vector<Product*>& products) const {
-    if (!options_.multiply_pads || widened_.contains(id)) return false;
+    if (widened_.contains(id)) return false;
     const int64_t width = plan_.buffers[id].width;
     const bool all = std::ranges::all_of(products, [&](const Product* product) {
       const Operands old = operands_of(*product);

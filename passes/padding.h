@@ -5,7 +5,9 @@
 ///                                                 gemm b9 = b12 @ b13^T, n 4244, k 1064
 ///
 /// In b12, a chunk of x, rows of 1061 elements have a pad of 3 zeros behind them. In b13, what a
-/// Once stage made of the weight b1, they have 3 zeros as well.
+/// Once stage made of the weight b1, they have 3 zeros as well. Products go over these, and over
+/// pads of their results. Where something else lies behind the k elements of a left operand, k
+/// stays, and rows only lie apart.
 #pragma once
 
 #include "ir/plan.h"
@@ -13,13 +15,8 @@
 
 namespace rnnc {
 
-/// Whether products go over the pads of their operands too, which are zero, so that k (and n, where
-/// the result has room) are multiples of 16 bytes. Else k and n stay, and rows only lie apart.
-inline constexpr bool kMultiplyPads = true;
-
 struct PaddingOptions {
   int64_t max_steps = 1;
-  bool multiply_pads = kMultiplyPads;
   int64_t least_rows = 32;  // of a product of whole sequences, in a call
   int64_t least_size = 32;  // of k and n
   /// Step by step, products of fewer rows are those of rnnc's own kernels

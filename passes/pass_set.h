@@ -24,7 +24,7 @@ enum class Pass : uint8_t {
   Loop,       // a recurrence without products or reductions as one launch per chunk
   Resident,   // one with products too, its weights on the chip (GPUs only)
   Stack,      // layers of these that read each other in one launch, a step apart
-  Split,      // there, f32 products in parts on tensor cores, to much the same accuracy
+  Split,      // f32 products there, and of whole chunks, in parts on tensor cores (split_gemms.h)
   Pad,        // rows of products' operands begin every multiple of 16 bytes (GPUs only)
   Wavefront,  // independent recurrences of a network side by side
   Reuse,      // memory of values that are no longer needed

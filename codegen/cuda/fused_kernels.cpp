@@ -172,8 +172,8 @@ class Collector {
 
  private:
   bool is_ours(const GemmLaunch& gemm) const {
-    return !gemm.transposed && gemm.weight.stride == 0 && plan_.batch <= kMostProductRows &&
-           gemm.repeats <= kMostFusedResults;
+    return !gemm.transposed && !gemm.tf32 && gemm.weight.stride == 0 &&
+           plan_.batch <= kMostProductRows && gemm.repeats <= kMostFusedResults;
   }
 
   void add(const FusedLaunch& launch, const Kernel& kernel, Candidate candidate) {

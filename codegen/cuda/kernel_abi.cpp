@@ -25,7 +25,8 @@ bool has_sequence_kernels(const Plan& plan) {
   const auto needs = [](const Launch& launch) {
     const auto* copy = std::get_if<CopyLaunch>(&launch);
     return (copy != nullptr && copy->transposed) || std::holds_alternative<ReverseLaunch>(launch) ||
-           std::holds_alternative<MaskLaunch>(launch);
+           std::holds_alternative<MaskLaunch>(launch) ||
+           std::holds_alternative<SplitLaunch>(launch);
   };
   return std::ranges::any_of(
       plan.stages, [&](const Stage& stage) { return std::ranges::any_of(stage.launches, needs); });

@@ -69,13 +69,16 @@ struct CudaHistories {
 
 /// Kernels of sequence.cuh, which are there if `has_sequence_kernels`. Names end in the element's
 /// size in bytes, 2 or 4. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
-/// runtime/cuda/executable.cpp.
+/// runtime/cuda/launcher.cpp.
 inline constexpr const char* kCudaReverseName = "rnnc_reverse_";
 inline constexpr const char* kCudaTransposeName = "rnnc_transpose_";
 inline constexpr const char* kCudaMaskName = "rnnc_mask";
+inline constexpr const char* kCudaSplitName = "rnnc_split";
 inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
-/// Whether the plan has launches that need them: Reverse, Mask, transposing Copy.
+inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
+inline constexpr int kCudaSplitRows = 8;
+/// Whether the plan has launches that need them: Reverse, Mask, Split, transposing Copy.
 bool has_sequence_kernels(const Plan& plan);
 
 /// The largest number of arguments of a kernel: parameters end at 32764 bytes.

@@ -1,4 +1,4 @@
-// ---- Kernels of Reverse, Mask and transposing Copy launches (ir/plan.h). ----
+// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h). ----
 
 // Steps of sequence b, within [0, steps].
 static __device__ __forceinline__ rnnc_word rnnc_length(const int* lengths, rnnc_word steps,
@@ -88,4 +88,69 @@ extern "C" __global__ void rnnc_transpose_2(const unsigned short* source, unsign
 extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* target,
                                             rnnc_word rows, rnnc_word columns) {
   rnnc_transpose_tile(source, target, rows, columns);
+}
+
+// One element rounded to TF32, and what is left of it. Both count only where the first is below
+// `most`.
+struct rnnc_split_parts {
+  float all;    // rounded
+  float large;  // the same if it counts, else 0
+  float small;  // the rest if it counts, else 0
+};
+
+// To the nearest, away from zero where there are two; but what is finite and not zero stays so, and
+// NaNs become one that stays a NaN when its end is cut off.
+static __device__ __forceinline__ float rnnc_round_part(float value) {
+  const unsigned bits = __float_as_uint(value);
+  const unsigned magnitude = bits & 0x7fffffffu;
+  unsigned rounded = (magnitude + 0x1000u) & 0xffffe000u;
+  if (magnitude - 1 < 0x7f7fffffu) rounded = min(max(rounded, 0x2000u), 0x7f7fe000u);
+  if (magnitude > 0x7f800000u) rounded = 0x7fc00000u;
+  return __uint_as_float(rounded | (bits & 0x80000000u));
+}
+static __device__ __forceinline__ rnnc_split_parts rnnc_split_element(float value, float most) {
+  rnnc_split_parts parts;
+  parts.all = rnnc_round_part(value);
+  const bool counts = fabsf(parts.all) < most;
+  parts.large = counts ? parts.all : 0.0f;
+  parts.small = counts ? value - parts.all : 0.0f;
+  return parts;
+}
+
+// Rows of three parts, of a weight or a left operand. `target` is aligned to 16 bytes, and so are
+// its rows and parts; `source` may be. Blocks of 32 x 8 threads, of 4 elements each; blockIdx.x
+// goes along a row.
+extern "C" __global__ void rnnc_split(const float* source, float* target, int weight, float most,
+                                      rnnc_word rows, rnnc_word length, rnnc_word part,
+                                      rnnc_word source_stride, rnnc_word target_stride) {
+  rnnc_begin();
+  typedef rnnc_packet<float, 4, true> packet;
+  const rnnc_word column = (static_cast<rnnc_word>(blockIdx.x) * 32 + threadIdx.x) * 4;
+  if (column >= part) return;
+  const bool aligned = reinterpret_cast<rnnc_word>(source) % 16 == 0 && source_stride % 4 == 0;
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 8 + threadIdx.y;
+  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * 8) {
+    const float* from = source + row * source_stride + column;
+    packet values = {};
+    if (aligned && column + 4 <= length) {
+      values = packet::load(from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (column + i < length) values.set(i, from[i]);
+      }
+    }
+    packet first, second, third;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const rnnc_split_parts parts = rnnc_split_element(values.get(i), most);
+      first.set(i, weight ? parts.small : parts.large);
+      second.set(i, weight ? parts.large : parts.small);
+      third.set(i, parts.all);
+    }
+    float* to = target + row * target_stride + column;
+    first.store(to);
+    second.store(to + part);
+    third.store(to + 2 * part);
+  }
 }

@@ -338,6 +338,8 @@ void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepa
     run(*reverse, rows, position, crew);
   } else if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
     run(*mask, rows, position);
+  } else {
+    RNNC_CHECK(!std::holds_alternative<SplitLaunch>(launch), "operands are split on GPUs only");
   }
 }
 

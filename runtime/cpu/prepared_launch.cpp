@@ -86,8 +86,7 @@ class ProductWork : public PreparedLaunch {
     const Tile at = find(tile);
     const auto* weight =
         static_cast<const std::byte*>(addresses[0]) + at.block * launch_.n * launch_.k * element;
-    const int64_t contiguous = launch_.transposed ? launch_.n : launch_.k;
-    const int64_t stride = launch_.weight.stride == 0 ? contiguous : launch_.weight.stride;
+    const int64_t stride = weight_stride(launch_);
     std::byte* panel = packed + tile * panel_bytes_;
     if (launch_.transposed) {
       pack_columns(gemm_, dtype_, launch_.k, weight + at.column * element, stride, at.columns,

@@ -135,6 +135,9 @@ Status Launcher::once(const Launch& launch, LaunchQueue& queue) {
     return products_.run(*gemm, Domain::Once, gemm->once_rows, addresses_, {},
                          queue.library_workspace, queue.stream);
   }
+  if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
+    return split(*operand, operand->once_rows, {}, queue);
+  }
   return copy(std::get<CopyLaunch>(launch), queue);
 }
 
@@ -160,6 +163,9 @@ Status Launcher::sequence(const Launch& launch, int64_t steps, Position position
   }
   if (const auto* reversal = std::get_if<ReverseLaunch>(&launch)) {
     return reverse(*reversal, rows, position, queue);
+  }
+  if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
+    return split(*operand, rows, position, queue);
   }
   return fill_mask(std::get<MaskLaunch>(launch), rows, position, queue);
 }
@@ -433,6 +439,27 @@ Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, Position posi
       &batch,  &rows};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
   return start(kernels_.mask(), shape, parameters, queue, "filling a mask");
+}
+
+Status Launcher::split(const SplitLaunch& launch, int64_t rows, Position position,
+                       LaunchQueue& queue) {
+  constexpr int64_t kMostBlocks = 65535;
+  constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
+  const char* source = addresses_.pointer(launch.source, position);
+  char* target = addresses_.pointer(launch.target, position);
+  int weight = launch.weight ? 1 : 0;
+  float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
+  int64_t length = launch.length;
+  int64_t part = launch.part;
+  int64_t source_stride = launch.source.stride;
+  int64_t target_stride = launch.target.stride;
+  void* parameters[] = {&source, &target, &weight,        &most,         &rows,
+                        &length, &part,   &source_stride, &target_stride};
+  const int64_t down = std::min((rows + kCudaSplitRows - 1) / kCudaSplitRows, kMostBlocks);
+  const LaunchShape shape{
+      dim3(static_cast<unsigned>((part + kElements - 1) / kElements), static_cast<unsigned>(down)),
+      dim3(kCudaSplitThreads, kCudaSplitRows)};
+  return start(kernels_.split(), shape, parameters, queue, "splitting an operand");
 }
 
 }  // namespace rnnc

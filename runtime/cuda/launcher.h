@@ -72,6 +72,7 @@ class Launcher {
   Status transpose(const CopyLaunch& launch, LaunchQueue& queue);
   Status reverse(const ReverseLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
   Status fill_mask(const MaskLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
+  Status split(const SplitLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
 
   const CudaFusedKernels::Parameters* fused_parameters(const Launch& launch) const;
   void set_accesses(const std::vector<Access>& accesses, Position position);

@@ -154,6 +154,7 @@ Status LoadedKernels::find_own(bool sequence_kernels) {
                                                             {kCudaEndChunkName, &end_chunk_}};
   if (sequence_kernels) {
     own.emplace_back(kCudaMaskName, &mask_);
+    own.emplace_back(kCudaSplitName, &split_);
     for (size_t i = 0; i < reverse_.size(); ++i) {
       const char* size = i == 0 ? "2" : "4";
       own.emplace_back(std::string(kCudaReverseName) + size, &reverse_[i]);
@@ -195,7 +196,8 @@ LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
       refusal_(std::move(other.refusal_)),
       reverse_(other.reverse_),
       transpose_(other.transpose_),
-      mask_(other.mask_) {}
+      mask_(other.mask_),
+      split_(other.split_) {}
 
 LoadedKernels::~LoadedKernels() {
   if (library_ != nullptr) cudaLibraryUnload(library_);

@@ -50,6 +50,7 @@ class LoadedKernels {
   cudaKernel_t reverse(DType dtype) const { return reverse_[size_of(dtype) == 4]; }
   cudaKernel_t transpose(DType dtype) const { return transpose_[size_of(dtype) == 4]; }
   cudaKernel_t mask() const { return mask_; }
+  cudaKernel_t split() const { return split_; }
 
  private:
   LoadedKernels(const Plan& plan, std::string_view arch)
@@ -76,6 +77,7 @@ class LoadedKernels {
   std::array<cudaKernel_t, 2> reverse_ = {};    // of 2-byte elements, of 4-byte ones
   std::array<cudaKernel_t, 2> transpose_ = {};  // likewise
   cudaKernel_t mask_ = nullptr;
+  cudaKernel_t split_ = nullptr;
 };
 
 }  // namespace rnnc

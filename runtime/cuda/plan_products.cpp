@@ -38,17 +38,15 @@ Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& c
     if (!lt) return tl::unexpected(lt.error());
     context.lt = std::move(*lt);
   }
-  const int64_t contiguous = launch.transposed ? launch.n : launch.k;
-  const int64_t weight_stride = launch.weight.stride == 0 ? contiguous : launch.weight.stride;
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
                            .blocks = launch.blocks,
                            .left_stride = launch.left.stride,
-                           .weight_stride = weight_stride,
+                           .weight_stride = weight_stride(launch),
                            .out_stride = launch.out.stride,
                            .dtype = plan_.dtype,
-                           .tf32 = plan_.tf32,
+                           .tf32 = plan_.tf32 || launch.tf32,
                            .accumulate = launch.accumulate};
   std::vector<ProductAlignment> alignments = {alignment(launch, true)};
   if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {

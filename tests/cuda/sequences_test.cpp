@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/kernel_abi.h"
+#include "ir/text.h"
 #include "passes/build_plan.h"
 #include "passes/pipeline.h"
 #include "tests/support/sequence_graphs.h"
@@ -70,6 +71,39 @@ TEST(CudaSequenceKernels, AreInUnitsThatLaunchThem) {
   EXPECT_TRUE(has(source_of("Arrays", {.resets = true})));
   EXPECT_TRUE(has(source_of("Bidirectional", {})));  // reverses
   EXPECT_TRUE(has(source_of("Derived", {})));        // transposes
+}
+
+TEST(CudaSequenceKernels, SplitOperandsOfLargeProducts) {
+  const Result<Graph> graph = parse_graph(R"(graph Elman() {
+  input x: [1000]
+  param W: [1000, 1000]
+  param R: [1000, 1000]
+  state h: [1000]
+  %0 = input x : [1000]
+  %1 = param W : [1000, 1000]
+  %2 = param R : [1000, 1000]
+  %3 = state h @ 1 : [1000]
+  %4 = matmul %1, %0 : [1000]
+  %5 = matmul %2, %3 : [1000]
+  %6 = add %4, %5 : [1000]
+  %7 = mean %6 : []
+  %8 = sub %6, %7 : [1000]
+  %9 = tanh %8 : [1000]
+  %10 = const 0 : []
+  init h = %10
+  next h = %9
+  output h = %9
+}
+)");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  PlanOptions options{.batch = 32, .max_steps = 100, .machine = h200_machine()};
+  const std::string source = emit_cuda(plan_of(*graph, options), "sm_90").value();
+  EXPECT_NE(source.find(kCudaSplitName), std::string::npos);
+  EXPECT_NE(source.find("rnnc_resident_product"), std::string::npos);
+  const Result<std::string> cubin = compile_cubin(source, "sm_90");
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+  options.passes = options.passes.without(Pass::Split);
+  EXPECT_FALSE(has_sequence_kernels(plan_of(*graph, options)));
 }
 
 }  // namespace

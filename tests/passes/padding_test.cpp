@@ -24,7 +24,6 @@ struct Setting {
   DType dtype = DType::f32;
   int64_t batch = 3;
   int64_t chunk = 4;
-  bool multiply_pads = true;
   PassSet passes = kByStep;
 };
 
@@ -40,11 +39,7 @@ Plan padded_plan(const Graph& graph, const Setting& setting) {
                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   run_padding(*plan, machine,
-              {.max_steps = 11,
-               .multiply_pads = setting.multiply_pads,
-               .least_rows = 1,
-               .least_size = 1,
-               .least_library_rows = 1});
+              {.max_steps = 11, .least_rows = 1, .least_size = 1, .least_library_rows = 1});
   if (setting.passes.has(Pass::Wavefront)) run_wavefront(*plan, machine);
   Status status = assign_memory(*plan, setting.passes.has(Pass::Reuse));
   if (status) status = verify(*plan);
@@ -82,9 +77,8 @@ double tolerance(DType dtype) {
 
 /// Memory that nothing has written is NaN.
 void compare(const Graph& graph, const InterpreterArgs& args, const Setting& setting) {
-  SCOPED_TRACE(fmt::format("{}, B {}, C {}, {}, passes {}", to_string(setting.dtype), setting.batch,
-                           setting.chunk, setting.multiply_pads ? "pads multiplied" : "rows apart",
-                           setting.passes.to_string()));
+  SCOPED_TRACE(fmt::format("{}, B {}, C {}, passes {}", to_string(setting.dtype), setting.batch,
+                           setting.chunk, setting.passes.to_string()));
   const InterpreterResult expected = interpret_sequences(graph, args, {}, {});
   InterpreterResult actual = execute_plan(padded_plan(graph, setting), args);
   ASSERT_GE(actual.final_states.size(), expected.final_states.size());
@@ -98,7 +92,7 @@ bool is_aligned(const Plan& plan, const Access& access, int64_t stride) {
 }
 
 /// Of products that are launches of their own.
-void expect_aligned(const Plan& plan, bool multiply_pads) {
+void expect_aligned(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     if (stage.domain == Domain::Once) continue;
     for (const Launch& launch : stage.launches) {
@@ -106,10 +100,8 @@ void expect_aligned(const Plan& plan, bool multiply_pads) {
       if (gemm == nullptr) continue;
       EXPECT_TRUE(is_aligned(plan, gemm->left, gemm->left.stride)) << to_string(plan);
       EXPECT_TRUE(is_aligned(plan, gemm->out, gemm->out.stride)) << to_string(plan);
-      const int64_t row = gemm->transposed ? gemm->n : gemm->k;
-      const int64_t stride = gemm->weight.stride == 0 ? row : gemm->weight.stride;
-      EXPECT_TRUE(is_aligned(plan, gemm->weight, stride)) << to_string(plan);
-      EXPECT_EQ(gemm->weight.stride == 0, multiply_pads || stride == row) << to_string(plan);
+      EXPECT_TRUE(is_aligned(plan, gemm->weight, weight_stride(*gemm))) << to_string(plan);
+      EXPECT_EQ(gemm->weight.stride, 0) << to_string(plan);
     }
   }
 }
@@ -120,15 +112,9 @@ TEST(Padding, RowsOfEveryProductAreAligned) {
   for (const int64_t inputs : {1, 3, 7, 33, 300, 1000, 1061}) {
     for (const int64_t size : {1, 7, 33, 300}) {
       for (const DType dtype : kDTypes) {
-        for (const bool multiply_pads : {true, false}) {
-          SCOPED_TRACE(
-              fmt::format("{} x {}, {}, {}", inputs, size, to_string(dtype), multiply_pads));
-          for (const PassSet passes : {kByStep, kApart, PassSet::all()}) {
-            const Plan plan =
-                padded_plan(elman(inputs, size),
-                            {.dtype = dtype, .multiply_pads = multiply_pads, .passes = passes});
-            expect_aligned(plan, multiply_pads);
-          }
+        SCOPED_TRACE(fmt::format("{} x {}, {}", inputs, size, to_string(dtype)));
+        for (const PassSet passes : {kByStep, kApart, PassSet::all()}) {
+          expect_aligned(padded_plan(elman(inputs, size), {.dtype = dtype, .passes = passes}));
         }
       }
     }
@@ -144,7 +130,6 @@ TEST(Padding, ChangesNoResultWhateverTheSizes) {
       for (const DType dtype : kDTypes) {
         for (const PassSet passes : {kByStep, kApart, PassSet::all()}) {
           compare(graph, args, {.dtype = dtype, .passes = passes});
-          compare(graph, args, {.dtype = dtype, .multiply_pads = false, .passes = passes});
         }
       }
     }
@@ -157,11 +142,9 @@ TEST(Padding, ChangesNoResultOfTheCases) {
     const Graph graph = load_case(name);
     for (const int64_t chunk : {1, 4}) {
       const InterpreterArgs args = random_args(graph, 11, 3, 1);
-      for (const bool multiply_pads : {true, false}) {
-        for (const PassSet passes : {PassSet::all(), kApart, kApart.without(Pass::Reuse)}) {
-          compare(graph, args, {DType::bf16, 3, chunk, multiply_pads, passes});
-          compare(graph, args, {DType::f32, 3, chunk, multiply_pads, passes});
-        }
+      for (const PassSet passes : {PassSet::all(), kApart, kApart.without(Pass::Reuse)}) {
+        compare(graph, args, {DType::bf16, 3, chunk, passes});
+        compare(graph, args, {DType::f32, 3, chunk, passes});
       }
     }
   }
@@ -173,10 +156,8 @@ TEST(Padding, ChangesNoResultOfRandomGraphs) {
     const Graph graph =
         random_graph(seed, {.structure = seed % 2 == 1, .reversals = seed % 3 == 1});
     const InterpreterArgs args = random_args(graph, 11, 2, seed, seed % 2 == 0);
-    for (const bool multiply_pads : {true, false}) {
-      compare(graph, args, {.batch = 2, .multiply_pads = multiply_pads, .passes = kApart});
-      compare(graph, args, {.batch = 2, .multiply_pads = multiply_pads});
-      compare(graph, args, {.batch = 2, .multiply_pads = multiply_pads, .passes = PassSet::none()});
+    for (const PassSet passes : {kApart, kByStep, PassSet::none()}) {
+      compare(graph, args, {.batch = 2, .passes = passes});
     }
   }
 }
@@ -227,22 +208,17 @@ int64_t invariant_elements(const Plan& plan) {
 }
 
 TEST(Padding, StacksWeightsWithPadsAtOnce) {
-  const Plan plan = padded_plan(load_case("lstm"), {.dtype = DType::bf16, .multiply_pads = true});
-  const Plan apart = padded_plan(load_case("lstm"), {.dtype = DType::bf16, .multiply_pads = false});
-  for (const Plan* one : {&plan, &apart}) {
-    // Four of [4, 3] and four of [4, 4], of rows of 8.
-    EXPECT_EQ(invariant_elements(*one), one == &plan ? 2 * 16 * 8 : 16 * 8 + 16 * 4)
-        << to_string(*one);
-  }
+  const Plan plan = padded_plan(load_case("lstm"), {.dtype = DType::bf16});
+  // Four of [4, 3] and four of [4, 4], of rows of 8.
+  EXPECT_EQ(invariant_elements(plan), 2 * 16 * 8) << to_string(plan);
 }
 
 // ---- What `verify` says of pads ----
 
 template <typename Damage>
-std::string complaint(const Damage& damage, bool multiply_pads = true) {
-  Plan plan = padded_plan(
-      elman(7, 5),
-      {.dtype = DType::f16, .multiply_pads = multiply_pads, .passes = kApart.without(Pass::Reuse)});
+std::string complaint(const Damage& damage) {
+  Plan plan =
+      padded_plan(elman(7, 5), {.dtype = DType::f16, .passes = kApart.without(Pass::Reuse)});
   damage(plan);
   const Status status = verify(plan);
   return status ? "" : status.error().message;
@@ -268,7 +244,6 @@ L& first(Plan& plan, Domain domain) {
 
 TEST(Padding, IsVerified) {
   EXPECT_EQ(complaint([](Plan&) {}), "");
-  EXPECT_EQ(complaint([](Plan&) {}, false), "");
   EXPECT_EQ(complaint([](Plan& p) { padded(p, "x").pad = 8; }),
             "buffer x: rows of 8 with a pad of 8");
   EXPECT_EQ(complaint([](Plan& p) { p.buffers[0].pad = 1; }),
@@ -285,13 +260,20 @@ TEST(Padding, IsVerified) {
             "stage 1: launch 1: only the pad of x is read");
   EXPECT_EQ(complaint([](Plan& p) { padded(p, "x").offset = padded(p, "h").offset; }),
             "buffer h overlaps x, and the pad of one must stay zero");
-  EXPECT_EQ(
-      complaint([](Plan& p) { first<GemmLaunch>(p, Domain::Sequence).weight.stride = 3; }, false),
-      "stage 1: launch 1: rows of the weight overlap");
-  EXPECT_EQ(complaint([](Plan& p) { first<GemmLaunch>(p, Domain::Sequence).blocks = 2; }, false),
+  EXPECT_EQ(complaint([](Plan& p) { first<GemmLaunch>(p, Domain::Sequence).weight.stride = 3; }),
+            "stage 1: launch 1: rows of the weight overlap");
+  EXPECT_EQ(complaint([](Plan& p) {
+              GemmLaunch& gemm = first<GemmLaunch>(p, Domain::Sequence);
+              gemm.weight.stride = gemm.k;
+              gemm.blocks = 2;
+            }),
             "stage 1: launch 1: rows of several weights are apart");
-  EXPECT_EQ(complaint([](Plan& p) { ++first<GemmLaunch>(p, Domain::Sequence).k; }, false),
-            "stage 1: launch 1: W is read before it is written");
+  EXPECT_EQ(complaint([](Plan& p) {
+              GemmLaunch& gemm = first<GemmLaunch>(p, Domain::Sequence);
+              gemm.weight.stride = gemm.k;
+              --gemm.weight.column;
+            }),
+            "stage 1: launch 1: columns from -1 are outside W");
 }
 
 }  // namespace

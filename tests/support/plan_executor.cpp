@@ -1,6 +1,8 @@
 #include "tests/support/plan_executor.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -263,8 +265,7 @@ class Executor {
 
   void run_launch(const GemmLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
     const Place weight = locate(launch.weight, t0, t, 0);
-    const int64_t contiguous = launch.transposed ? launch.n : launch.k;
-    const int64_t stride = launch.weight.stride == 0 ? contiguous : launch.weight.stride;
+    const int64_t stride = weight_stride(launch);
     for (int64_t row = 0; row < rows; ++row) {
       const Place left = locate(launch.left, t0, t, row);
       const Place out = locate(launch.out, t0, t, row);
@@ -274,7 +275,13 @@ class Executor {
           double sum = launch.accumulate ? load(out, part * launch.n + i) : 0;
           for (int64_t k = 0; k < launch.k; ++k) {
             const int64_t at = launch.transposed ? k * stride + i : i * stride + k;
-            sum += load(left, block * launch.k + k) * load(weight, part * launch.n * launch.k + at);
+            double a = load(left, block * launch.k + k);
+            double b = load(weight, part * launch.n * launch.k + at);
+            if (launch.tf32) {
+              a = cut_to_tf32(a);
+              b = cut_to_tf32(b);
+            }
+            sum += a * b;
           }
           store(out, part * launch.n + i, sum);
         }
@@ -303,6 +310,37 @@ class Executor {
         store(target, i, from < 0 ? 0 : load(locate(launch.source, 0, from, b), i));
       }
     }
+  }
+
+  void run_launch(const SplitLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+    const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
+    for (int64_t row = 0; row < rows; ++row) {
+      const Place source = locate(launch.source, t0, t, row);
+      const Place target = locate(launch.target, t0, t, row);
+      for (int64_t i = 0; i < launch.part; ++i) {
+        const auto value = static_cast<float>(i < launch.length ? load(source, i) : 0);
+        const float rounded = round_to_tf32(value);
+        const bool counts = std::abs(rounded) < most;
+        const float large = counts ? rounded : 0;
+        const float small = counts ? value - rounded : 0;
+        store(target, i, launch.weight ? small : large);
+        store(target, launch.part + i, launch.weight ? large : small);
+        store(target, 2 * launch.part + i, rounded);
+      }
+    }
+  }
+
+  /// To the nearest, away from zero where there are two; what is finite and not zero stays so.
+  static float round_to_tf32(float value) {
+    if (value == 0 || !std::isfinite(value)) return value;
+    const uint32_t rounded = (std::bit_cast<uint32_t>(std::abs(value)) + 0x1000U) & 0xFFFFE000U;
+    return std::copysign(std::bit_cast<float>(std::clamp(rounded, 0x2000U, 0x7F7FE000U)), value);
+  }
+
+  /// As tensor cores do.
+  static double cut_to_tf32(double value) {
+    if (std::isnan(value)) return value;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFFE000U);
   }
 
   void run_launch(const MaskLaunch& launch, int64_t t0, int64_t t, int64_t rows) {

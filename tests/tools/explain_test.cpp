@@ -113,6 +113,14 @@ TEST_F(Explain, SaysWhatFindsNoRoomOnTheChipAndWhatIsSplit) {
   EXPECT_NE(split.find("weights on the chip; f32 products in three parts on tensor cores\n"),
             std::string::npos)
       << split;
+  for (const char* part : {
+           "parts of W, V\n      kernel that parts f32 for tensor cores\n",
+           "parts of x[t]\n      kernel that parts f32 for tensor cores\n",
+           "W, V @ parts of x[t]\n      library GEMM of parts in TF32, 4096 rows x 2000 x 3000\n",
+           "split: of f32 in three parts on tensor cores, within 2^-21 of each product\n",
+       }) {
+    EXPECT_NE(split.find(part), std::string::npos) << part << "\nis not in\n" << split;
+  }
 }
 
 TEST_F(Explain, SaysHowAStackLiesOnTheChip) {

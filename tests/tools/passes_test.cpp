@@ -44,10 +44,11 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
             "--passes: no pass is called `fusion`: there are simplify, fold, cse, dead-code, "
             "hoist, merge, sum, fuse, epilogue, loop, resident, stack, split, pad, wavefront, "
             "reuse, and `all` and `none` of them\nRun with --help for more information.\n");
-  EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
-            "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
-            "dot-products, simplify, fold, cse, hoist, schedule, resident, stack, pad, chunk, "
-            "wavefront, reuse\n");
+  EXPECT_EQ(
+      bad(1, emit_with({"--print-after", "merge"})),
+      "rnnc: error: --print-after `merge`: no such pass ran; these did: dead-code, delays, "
+      "dot-products, simplify, fold, cse, hoist, schedule, resident, stack, split, pad, chunk, "
+      "wavefront, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: dead-code, "
             "delays, dot-products, schedule, chunk, memory\n");
@@ -74,8 +75,9 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
             (std::vector<std::string>{
                 "after dead-code:", "after delays: nothing new", "after dot-products: nothing new",
                 "after simplify: nothing new", "after fold: nothing new", "after cse: nothing new",
-                "after dead-code: nothing new", "after hoist: nothing new", "after schedule:",
-                "after resident: nothing new", "after stack: nothing new", "after pad: nothing new",
+                "after dead-code: nothing new", "after hoist: nothing new",
+                "after schedule:", "after resident: nothing new", "after stack: nothing new",
+                "after split: nothing new", "after pad: nothing new",
                 "after chunk:", "after wavefront: nothing new", "after reuse:"}));
 }
 
@@ -94,9 +96,10 @@ TEST_F(Tools, TimePassesCountsRuns) {
     names.push_back(name);
     sum += time;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify",
-                                             "fold", "cse", "hoist", "schedule", "resident",
-                                             "stack", "pad", "chunk", "wavefront", "reuse"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"dead-code", "delays", "dot-products", "simplify", "fold",
+                                      "cse", "hoist", "schedule", "resident", "stack", "split",
+                                      "pad", "chunk", "wavefront", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);

@@ -90,13 +90,27 @@ LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
     if (stage.domain != Domain::Once) continue;
     for (const Launch& launch : stage.launches) {
       if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) add_part(*kernel);
-      const auto* copy = std::get_if<CopyLaunch>(&launch);
-      if (copy == nullptr) continue;
-      const int64_t begin = copy->target.column;
-      std::string name = join_names(weights_in(copy->source, copy->rows * copy->columns));
-      if (copy->transposed) name += "^T";
-      parts_[copy->target.buffer].push_back({begin, begin + copy->rows * copy->columns, name});
+      if (const auto* copy = std::get_if<CopyLaunch>(&launch)) add_part(*copy);
+      if (const auto* split = std::get_if<SplitLaunch>(&launch)) add_part(*split);
     }
+  }
+}
+
+void LaunchDescriber::add_part(const CopyLaunch& launch) {
+  const int64_t begin = launch.target.column;
+  const int64_t count = launch.rows * launch.columns;
+  std::string name = join_names(weights_in(launch.source, count));
+  if (launch.transposed) name += "^T";
+  parts_[launch.target.buffer].push_back({begin, begin + count, name});
+}
+
+/// A weight is named as it was, whatever its parts are.
+void LaunchDescriber::add_part(const SplitLaunch& launch) {
+  const std::vector<std::string> names =
+      weights_in(launch.source, launch.once_rows * launch.source.stride);
+  const int64_t width = plan_.buffers[launch.target.buffer].width;
+  for (const std::string& name : names) {
+    parts_[launch.target.buffer].push_back({0, width, name});
   }
 }
 
@@ -122,6 +136,9 @@ LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) c
     info.writes = {array(copy->target.buffer)};
   } else {
     add_hoisted(stage, info);
+  }
+  if (const auto* split = std::get_if<SplitLaunch>(&launch)) {
+    info.writes = {plan_.buffers[split->target.buffer].name};
   }
   return info;
 }
@@ -229,6 +246,7 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const GemmLaunch& la
   const bool library = machine_ == Machine::Kind::Cuda;
   info.strategy = fmt::format("{}, {} x {} x {}{}{}{}",
                               stage.domain == Domain::Step ? "GEMM in each step"
+                              : launch.tf32                ? "library GEMM of parts in TF32"
                               : library                    ? "library GEMM"
                                                            : "packed GEMM",
                               rows(stage, launch.once_rows), launch.n, launch.k,
@@ -244,6 +262,10 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const GemmLaunch& la
                                join_names(info.weights))});
   }
   if (launch.accumulate) info.notes.push_back({"merged", "adds to a sum in its place"});
+  if (launch.tf32) {
+    info.notes.push_back(
+        {"split", "of f32 in three parts on tensor cores, within 2^-21 of each product"});
+  }
   return info;
 }
 
@@ -361,6 +383,19 @@ LaunchInfo LaunchDescriber::describe_as(const Stage&, const MaskLaunch& launch) 
   info.strategy = "mask";
   info.what = launch.kind == MaskLaunch::Kind::Valid ? "1 for steps that a sequence has, else 0"
                                                      : "1 where a sequence begins anew, else 0";
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const SplitLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "split";
+  info.strategy = "kernel that parts f32 for tensor cores";
+  if (launch.weight) {
+    info.weights = weights_in(launch.source, launch.once_rows * launch.source.stride);
+    info.what = "parts of " + join_names(info.weights);
+  } else {
+    info.what = "parts of " + value(stage, launch.source, launch.length);
+  }
   return info;
 }
 

@@ -35,6 +35,8 @@ class LaunchDescriber {
   };
 
   void add_part(const ElementwiseLaunch& launch);
+  void add_part(const CopyLaunch& launch);
+  void add_part(const SplitLaunch& launch);
   LaunchInfo describe_as(const Stage& stage, const ElementwiseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const GemmLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const FusedLaunch& launch) const;
@@ -43,6 +45,7 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const CopyLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const MaskLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const SplitLaunch& launch) const;
 
   /// Names of the params, or values made of them, in `count` elements of a weight.
   std::vector<std::string> weights_in(const Access& weight, int64_t count) const;

@@ -55,9 +55,9 @@ class LaunchPicture {
   GraphPicture run() {
     for (const Stage& stage : plan_.stages) {
       for (const Launch& launch : stage.launches) {
-        const bool stacks =
-            stage.domain == Domain::Once && std::holds_alternative<CopyLaunch>(launch);
-        if (!stacks) add_launch(stage, launch);
+        const bool moves = std::holds_alternative<CopyLaunch>(launch) ||
+                           std::holds_alternative<SplitLaunch>(launch);
+        if (stage.domain != Domain::Once || !moves) add_launch(stage, launch);
       }
     }
     for (const auto& [buffer, leaf] : pending_) {
