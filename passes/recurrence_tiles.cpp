@@ -55,6 +55,7 @@ constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
 constexpr int64_t kReducing = 8;            // registers that reductions take besides
 constexpr int64_t kBytesOfPart = 8;         // of a reduction
 constexpr int64_t kBytesOfBarrier = 16;     // at most
+constexpr int64_t kWarpsOfCluster = 8;      // of a block, at least: with 4, no size was faster
 
 constexpr int64_t kMostWork = 4'000'000;  // of the search
 
@@ -70,6 +71,7 @@ constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the 
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnTileSeconds = 5e-9;      // of a tile by 64 bytes, where nothing is waited for
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
+constexpr double kClusterSeconds = 1e-8;      // of each cluster: the slowest counts
 constexpr double kPeerSeconds = 4e-9;         // of each block of a cluster
 constexpr double kSentSeconds = 1.3e-10;      // of a word to one of them
 constexpr double kSectorSeconds = 1e-7;       // of blocks that share sectors of the exchange
@@ -379,10 +381,18 @@ class TileProblem {
     return ceil_div(all, k_warps_);
   }
 
-  /// Neighbouring elements of a thread: one where there are threads for all.
+  /// Of a gate, and loaded. Tensor cores make those of rows that are not there as well, for which
+  /// blocks of a grid have time while they wait.
+  IntegerExpression sums_stored() const {
+    const IntegerExpression all = clusters_ * (1 - exact_);
+    return group_rows_ + (1 - all) * group_rows_ + all * passes_ * rows_;
+  }
+
+  /// Neighbouring elements of a thread: one in clusters where there are threads for all.
   IntegerExpression span_of(size_t i) const {
     const IntegerExpression more = min(max(rows_ * units_[i] - threads_, 0), 1);
-    return min(units_[i], 1 + (kMostSpan - 1) * max(more, owns_ * 1));
+    const IntegerExpression one = clusters_ * (1 - owns_) * (1 - more);
+    return min(units_[i], kMostSpan - (kMostSpan - 1) * one);
   }
 
   /// Elements that a thread makes at once: of as many rows as threads are enough for. In their
@@ -538,7 +548,7 @@ class TileProblem {
         }
         const IntegerExpression stored = (1 - owns_) * (product.added ? exact_ : 1);
         time = time + stored * (passes_ * k_warps_ * ticks(kWarpSeconds) +
-                                group_rows_ * gates * k_warps_ * (8 * shared));
+                                sums_stored() * gates * k_warps_ * (kBytesOfWord * shared));
       }
       const int64_t special = phases_[i].specials * ticks(kSpecialSeconds);
       const IntegerExpression elements =
@@ -549,8 +559,10 @@ class TileProblem {
         const IntegerExpression words =
             group_rows_ * ceil_div(element_bytes_ * IntegerExpression(units_[i]), kBytesOfWord);
         const IntegerExpression in_cluster =
-            ticks(machine_.cluster_seconds) +
-            blocks_of(i) * (ticks(kPeerSeconds) + words * ticks(kSentSeconds));
+            ticks(machine_.cluster_seconds) + groups_ * ticks(kClusterSeconds) +
+            blocks_of(i) * (ticks(kPeerSeconds) + words * ticks(kSentSeconds)) +
+            min(max(kBytesOfSector - element_bytes_ * IntegerExpression(units_[i]), 0), 1) *
+                ticks(kSectorSeconds);
         const IntegerExpression in_grid =
             least + min(peers, machine_.units) * peer + shares_sectors(i) * ticks(kSectorSeconds);
         const IntegerExpression among_blocks = clusters_ * in_cluster + (1 - clusters_) * in_grid;
@@ -629,6 +641,7 @@ class TileProblem {
     problem_.require(clusters_ * (blocks_ - machine_.cluster_units) <= 0);
     problem_.require(2 * IntegerExpression(clusters_) <= blocks_);
     problem_.require(clusters_ + streams_ <= 1);
+    problem_.require(kWarpsOfCluster * IntegerExpression(clusters_) <= warps_);
     for (size_t i = 0; i < units_.size(); ++i) {
       problem_.require(2 * IntegerExpression(clusters_) <= units_[i]);
       problem_.require(clusters_ * (blocks_ - blocks_of(i)) <= 0);

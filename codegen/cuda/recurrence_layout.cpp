@@ -78,9 +78,34 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   place_weights();
 }
 
+bool RecurrenceLayout::is_read_at_last(const Access& access) const {
+  if (plan_.buffers[access.buffer].placement == Placement::Caller) return false;
+  const auto reads_it = [&](const auto& launch) {
+    return std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {
+      return !touch.write && touch.access.buffer == access.buffer;
+    });
+  };
+  for (const Stage& stage : plan_.stages) {
+    for (const Launch& launch : stage.launches) {
+      const bool own = std::get_if<RecurrenceLaunch>(&launch) == &launch_;
+      if (!own && reads_it(launch)) return false;
+    }
+  }
+  // Its own products have the values of the exchange, its kernels those of registers.
+  for (const RecurrencePhase& phase : phases_) {
+    for (size_t i = 0; i < phase.sources.size(); ++i) {
+      const bool loads = !phase.kernel->arguments[i].written &&
+                         phase.sources[i] == RecurrenceSource::Memory &&
+                         phase.launch->accesses[i].buffer == access.buffer;
+      if (loads) return false;
+    }
+  }
+  return true;
+}
+
 int64_t RecurrenceLayout::span_of(int64_t units) const {
-  const bool enough = !tile_.own_sums && tile_.rows * units <= threads();
-  return enough ? 1 : std::min(kMostSpan, units);
+  const bool one = tile_.clusters && !tile_.own_sums && tile_.rows * units <= threads();
+  return one ? 1 : std::min(kMostSpan, units);
 }
 
 int64_t RecurrenceLayout::rows_at_once(const RecurrencePhase& phase) const {

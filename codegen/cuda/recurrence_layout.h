@@ -106,6 +106,9 @@ class RecurrenceLayout {
   bool is_whole(size_t slice) const { return whole_[slice]; }
   /// Whether its products read it in shared memory.
   bool is_shared(size_t slice) const { return slices_[slice].local || tile_.clusters; }
+  /// Whether nobody reads what is stored there at any step but the chunk's last ones, of which there
+  /// are as many as the buffer's history, or one.
+  bool is_read_at_last(const Access& access) const;
   /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
   /// are any.
   const std::vector<Access>& accesses() const { return accesses_; }
@@ -146,7 +149,8 @@ class RecurrenceLayout {
   static constexpr int64_t kMostUnrolledPasses = 2;
 
   void find_phases();
-  /// Neighbouring elements of a thread: one where there are threads for all of a pass, or two.
+  /// Neighbouring elements of a thread: two, or one where steps are so short that it counts, and
+  /// there are threads for all of a pass. (Blocks of a grid were slower with one.)
   int64_t span_of(int64_t units) const;
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();

@@ -526,7 +526,7 @@ TEST_F(EmulatedTiles, ExchangeFewStepsInClusters) {
 }
 
 TEST_F(EmulatedTiles, WarpsOfClustersKeepTheirSums) {
-  const Graph graph = graph_of({"LSTM", 100, 5, DType::bf16});
+  const Graph graph = graph_of({"LSTM", 200, 5, DType::bf16});
   const Sequences sequences = random_sequences(9, 5, {.lengths = true, .resets = true}, true, 7);
   const Kind wanted = [](const RecurrenceTile& tile) { return tile.clusters && tile.own_sums; };
   check(graph, with_tile(graph, options(DType::bf16, 4), sequences, wanted), sequences, wanted);
