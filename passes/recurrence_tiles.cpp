@@ -57,7 +57,7 @@ constexpr int64_t kBytesOfPart = 8;         // of a reduction
 constexpr int64_t kBytesOfBarrier = 16;     // at most
 constexpr int64_t kWarpsOfCluster = 8;      // of a block, at least: with 4, no size was faster
 
-constexpr int64_t kMostWork = 4'000'000;  // of the search
+constexpr int64_t kMostWork = 8'000'000;  // of the search
 
 // ---- The model of time ----
 

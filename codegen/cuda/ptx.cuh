@@ -53,12 +53,6 @@ static __device__ __forceinline__ float rnnc_reciprocal(float a) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
   return result;
 }
-// 2 to the power a, within 2 ulp; likewise.
-static __device__ __forceinline__ float rnnc_exp2(float a) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
-  return result;
-}
 
 // Keeps what is computed of a word where it stands: else it would be computed before a loop that
 // does not change the word, and take registers all the time.

@@ -59,7 +59,8 @@ TEST_P(CudaRecurrences, Compile) {
 }
 
 // One of each engine; one and two phases; reductions; an odd size; weights in shared memory, and
-// streamed; split products of many passes; layers that are sides; warps that share gates.
+// streamed; split products of many passes; layers that are sides; warps that share gates, or have
+// all gates of their elements; clusters.
 constexpr Sample kSamples[] = {
     {"LSTM", DType::bf16, false, 1024, 16},
     {"LSTM", DType::f32, false, 512, 16},
@@ -74,6 +75,9 @@ constexpr Sample kSamples[] = {
      [](const RecurrenceTile& tile) { return tile.sides.size() > 1; }},
     {"GRU", DType::f16, false, 128, 36,
      [](const RecurrenceTile& tile) { return tile.k_warps < tile.warps; }},
+    {"LSTM", DType::bf16, false, 256, 16, [](const RecurrenceTile& tile) { return tile.clusters; }},
+    {"LSTM", DType::f32, false, 256, 1, [](const RecurrenceTile& tile) { return tile.clusters; }},
+    {"GRU", DType::bf16, false, 64, 40, [](const RecurrenceTile& tile) { return tile.own_sums; }},
 };
 std::string case_name(const testing::TestParamInfo<std::tuple<std::string, Sample>>& test) {
   const auto& [arch, sample] = test.param;

@@ -70,7 +70,6 @@ extern "C" {
 float fabsf(float);
 float floorf(float);
 float expf(float);
-float exp2f(float);
 float logf(float);
 float log1pf(float);
 float expm1f(float);
@@ -214,9 +213,6 @@ static inline float rnnc_min(float a, float b) {
 }
 static inline float rnnc_reciprocal(float a) {
   return 1.0f / a;
-}
-static inline float rnnc_exp2(float a) {
-  return exp2f(a);
 }
 
 static inline void rnnc_keep_here(unsigned&) {}

@@ -233,7 +233,15 @@ TEST(PlanVerify, Recurrences) {
               l.tile.blocks = 16;
               l.tile.clusters = true;
             }),
-            "none");
+            "stage 2: launch 0: clusters of 16 blocks with 1 of 4 elements");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.units = {2, 2};
+              l.tile.blocks = 2;
+              l.tile.clusters = true;
+            }),
+            "stage 2: launch 0: an exchange of nothing");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.own_sums = true; }),
+            "stage 2: launch 0: warps cannot keep their sums to themselves");
   for (const int64_t blocks : {1, 17}) {
     EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) {
                 l.tile.blocks = blocks;

@@ -79,7 +79,7 @@ TEST_F(Explain, SaysHowARecurrenceLiesOnTheChip) {
   const std::string text = good(arguments);
   for (const char* part : {
            ", dense, 1 phase (sequence)\n  the product with Cell.0.R [8, 8] mixes its units\n",
-           "resident: grid of ",
+           "resident: blocks alone, ",
            " per block\n",
            "steps in one launch, weights on the chip",
        }) {
@@ -97,6 +97,17 @@ TEST_F(Explain, SaysHowARecurrenceLiesOnTheChip) {
     EXPECT_EQ(launch["weights"].size(), 2U);
   }
   EXPECT_EQ(recurrences, 2);
+}
+
+TEST_F(Explain, SaysWhomBlocksWaitFor) {
+  for (const auto& [hidden, kind] : {std::pair("8", "resident: blocks alone, "),
+                                     {"256", "resident: clusters, "},
+                                     {"1000", "resident: grid of "}}) {
+    const std::string text =
+        good({"explain", "net.rnn", "--cell", "Cell", "--dim", fmt::format("H={}", hidden),
+              "--batch", "4", "--steps", "64", "--dtype", "bf16", "--device", "cuda"});
+    EXPECT_NE(text.find(kind), std::string::npos) << kind << "\nis not in\n" << text;
+  }
 }
 
 TEST_F(Explain, SaysWhatFindsNoRoomOnTheChipAndWhatIsSplit) {

@@ -338,7 +338,11 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaun
   const RecurrenceTile& tile = launch.tile;
   const auto sides = static_cast<int64_t>(tile.sides.size());
   const std::string of_sides = sides == 1 ? "" : plural(sides, "side") + " x ";
-  info.strategy = fmt::format("resident: grid of {}{} x {} of {} warps, {} at once, {} per block",
+  // Blocks wait for those of their cluster, for no others, or for others of the launch.
+  const std::string_view kind = tile.clusters                  ? "clusters, "
+                                : launch.exchange == kNoBuffer ? "blocks alone, "
+                                                               : "grid of ";
+  info.strategy = fmt::format("resident: {}{}{} x {} of {} warps, {} at once, {} per block", kind,
                               of_sides, plural(tile.groups, "group"), plural(tile.blocks, "block"),
                               tile.warps, plural(tile.rows, "row"), join_units(tile.units));
   info.what = fmt::format("{}", fmt::join(phases, ", then "));
