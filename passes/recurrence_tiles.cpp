@@ -57,7 +57,7 @@ constexpr int64_t kBytesOfPart = 8;         // of a reduction
 constexpr int64_t kBytesOfBarrier = 16;     // at most
 constexpr int64_t kWarpsOfCluster = 8;      // of a block, at least: with 4, no size was faster
 
-constexpr int64_t kMostWork = 8'000'000;  // of the search
+constexpr int64_t kMostWork = 4'000'000;  // of the search, for each length of phases
 
 // ---- The model of time ----
 
@@ -277,7 +277,7 @@ class TileProblem {
          .lower_bound =
              [this](const Box& box) { return static_cast<double>(box.value(time_).least); },
          .most = static_cast<size_t>(rank) + 1,
-         .most_work = kMostWork});
+         .most_work = kMostWork * lengths_});
     if (!ranking) return tl::unexpected(ranking.error());
     const Solution& best = ranking->best.back();
     RecurrenceTile tile;
@@ -328,6 +328,7 @@ class TileProblem {
       const auto length = static_cast<uint64_t>(phase.length);
       const auto [units, fresh] = of_length.try_emplace(phase.length);
       if (fresh) {
+        ++lengths_;
         const bool reduces = std::ranges::any_of(phases_, [&](const PhaseShape& other) {
           return other.length == phase.length && other.reductions > 0;
         });
@@ -686,6 +687,7 @@ class TileProblem {
   IntegerVariable owns_;                // 0 or 1: warps own the sums of their elements
   IntegerExpression exact_;             // likewise
   std::vector<IntegerVariable> units_;  // per phase
+  int64_t lengths_ = 0;                 // different ones of phases
   IntegerExpression gate_warps_;        // those that share gates
   IntegerExpression threads_;           // of a block
   IntegerExpression group_rows_, passes_;

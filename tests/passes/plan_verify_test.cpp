@@ -239,7 +239,7 @@ TEST(PlanVerify, Recurrences) {
               l.tile.blocks = 2;
               l.tile.clusters = true;
             }),
-            "stage 2: launch 0: an exchange of nothing");
+            "none");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.own_sums = true; }),
             "stage 2: launch 0: warps cannot keep their sums to themselves");
   for (const int64_t blocks : {1, 17}) {

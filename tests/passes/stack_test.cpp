@@ -159,7 +159,7 @@ TEST(Stack, AllBlocksRunAtOnce) {
 }
 
 TEST(Stack, CanBeSwitchedOff) {
-  const Graph graph = tower({"Gated", "Gated"}, 64);
+  const Graph graph = tower({"Gated", "Gated"}, 512);
   const auto sides = [&](PassSet passes) { return sides_of(plan_of(graph, {.passes = passes})); };
   EXPECT_EQ(sides(PassSet::all()), "2");
   EXPECT_EQ(sides(PassSet::all().without(Pass::Stack)), "1, 1");
