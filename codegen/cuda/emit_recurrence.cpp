@@ -868,7 +868,7 @@ class RecurrenceEmitter : TextWriter {
       line("        }}");
     }
     const int64_t width = span(phase, argument);
-    line("        {}{{", layout_.is_read_at_last(access)
+    line("        {}{{", layout_.is_stored_at_last(access)
                              ? fmt::format("if (t + {} >= steps) ", steps_read(access))
                              : "");
     if (width > 1 && at_once(phase, argument) == width) {

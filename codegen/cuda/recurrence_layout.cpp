@@ -78,7 +78,8 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   place_weights();
 }
 
-bool RecurrenceLayout::is_read_at_last(const Access& access) const {
+bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
+  if (tile_.streamed_words > 0) return false;
   if (plan_.buffers[access.buffer].placement == Placement::Caller) return false;
   const auto reads_it = [&](const auto& launch) {
     return std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {

@@ -106,9 +106,10 @@ class RecurrenceLayout {
   bool is_whole(size_t slice) const { return whole_[slice]; }
   /// Whether its products read it in shared memory.
   bool is_shared(size_t slice) const { return slices_[slice].local || tile_.clusters; }
-  /// Whether nobody reads what is stored there at any step but the chunk's last ones, of which there
-  /// are as many as the buffer's history, or one.
-  bool is_read_at_last(const Access& access) const;
+  /// Whether what goes there is stored at the chunk's last steps alone, as many as the buffer has
+  /// history, or one: nobody reads it at others. (Where weights are streamed, the condition took
+  /// registers that are not there: GRU 1x2000 in TF32 spilled.)
+  bool is_stored_at_last(const Access& access) const;
   /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
   /// are any.
   const std::vector<Access>& accesses() const { return accesses_; }
