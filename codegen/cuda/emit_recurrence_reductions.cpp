@@ -1,0 +1,181 @@
+// Of a reduction over a row each block hands on its part, and joins the parts of all
+// (recurrence_reductions.cuh).
+#include "codegen/cuda/recurrence_emitter.h"
+
+#include <algorithm>
+#include <span>
+
+#include "codegen/cuda/kernel_text.h"
+#include "codegen/cuda/kernel_traits.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+using Source = RecurrenceSource;
+
+}  // namespace
+
+size_t RecurrenceEmitter::partial_count() const {
+  return phases_.back().first_partial + phases_.back().partials.size();
+}
+
+std::string RecurrenceEmitter::statistic(size_t index) const {
+  return fmt::format("rnnc_statistics({}) + {}", layout_.statistics(),
+                     index * static_cast<size_t>(tile_.rows));
+}
+
+RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int level) const {
+  Level of;
+  while (phase.partials[of.first].level < level) ++of.first;
+  while (of.first + of.count < phase.partials.size() &&
+         phase.partials[of.first + of.count].level == level) {
+    ++of.count;
+  }
+  of.before = (phase.first_partial + of.first) * static_cast<size_t>(tile_.blocks);
+  of.pairs = of.count % 2 == 0 && of.before % 2 == 0 && parts_of_row() % 2 == 0;
+  return of;
+}
+
+/// Where a block's parts of a row lie: those of a level together.
+std::string RecurrenceEmitter::place_of_parts(const Level& level, std::string_view row,
+                                              std::string_view block) const {
+  return fmt::format(
+      "reinterpret_cast<float2*>(exchange + {} + parts_at) + {} * {}u + {}u + {} * {}u",
+      step_of_exchange("t"), row, parts_of_row(), level.before, block, level.count);
+}
+
+/// Of the thread's elements, hands on the parts that they make with those of its neighbours.
+void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
+  const Phase& phase = phases_[p];
+  open_rows(p, false);
+  std::string parts;
+  for (size_t i = level.first; i < level.first + level.count; ++i) {
+    std::string values;
+    for (int64_t s = 0; s < phase.span; ++s) {
+      values += (s == 0 ? "" : ", ") + value(phase, phase.partials[i].value, s);
+    }
+    line("        const float values{}[{}] = {{{}}};", i, phase.span, values);
+    line("        const float2 part{} = {};", i, part(p, i, fmt::format("values{}", i)));
+    parts += fmt::format("{}part{}", i == level.first ? "" : ", ", i);
+  }
+  line("        const float2 parts[{}] = {{{}}};", level.count, parts);
+  line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, level.pairs,
+       place_of_parts(level, "r", "block"));
+  line("      }}");
+}
+
+std::string RecurrenceEmitter::part(size_t p, size_t partial, std::string_view values) const {
+  const Phase& phase = phases_[p];
+  return fmt::format(
+      "rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>({}, inside ? own{} : 0, "
+      "unit_end{} - unit{})",
+      kind(phase, partial), phase.units / phase.span, phase.span, p, values, p, p, p);
+}
+
+/// Whether a level's reductions, of one kind, are each of a result of one product, and there are
+/// threads for each element of each: then their parts need not wait for threads that have all.
+bool RecurrenceEmitter::are_of_sums(const Phase& phase, const Level& level) const {
+  const int64_t rows = std::min(tile_.rows, layout_.group_rows());
+  const int64_t lanes = phase.units / phase.span;
+  if (static_cast<int64_t>(level.count) * rows * lanes > threads()) return false;
+  for (size_t i = level.first; i < level.first + level.count; ++i) {
+    const Instruction& value = phase.kernel->body[phase.partials[i].value];
+    if (phase.partials[i].kind != phase.partials[level.first].kind || value.kind != Kind::Load ||
+        phase.sources[value.argument] != Source::Product ||
+        columns_of(phase, phase.results[value.argument]).size() != 1) {
+      return false;
+    }
+  }
+  return level.count > 1;
+}
+
+/// Of the sums that make a result, those of each product that it has parts of.
+std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t result) {
+  std::vector<int64_t> columns;
+  for (size_t i = 0; i < phase.products.size(); ++i) {
+    const RecurrenceProduct& product = phase.products[i];
+    if (!product.has(result) || product.sums != i) continue;
+    columns.push_back(product.column + (result - product.first) * phase.units);
+  }
+  return columns;
+}
+
+/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
+void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
+  const Phase& phase = phases_[p];
+  const int64_t lanes = phase.units / phase.span;
+  std::string columns;
+  for (size_t i = level.first; i < level.first + level.count; ++i) {
+    const uint32_t argument = phase.kernel->body[phase.partials[i].value].argument;
+    const int64_t column = columns_of(phase, phase.results[argument])[0];
+    columns += i + 1 == level.first + level.count
+                   ? fmt::format("{}", column)
+                   : fmt::format("which == {} ? {} : ", i - level.first, column);
+  }
+  line("      {{");
+  line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, level.count);
+  line("        const unsigned pass_row = threadIdx.x / {}u;",
+       lanes * static_cast<int64_t>(level.count));
+  line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
+  line("        const bool inside = pass_row < {}u && own{} > 0 && r < row_end;", tile_.rows, p);
+  line("        float values[{}] = {{}};", phase.span);
+  line("        if (inside) sums{}::add(values, buffer, ({}) + column{}, pass_row);", p, columns,
+       p);
+  line("        const float2 part[1] = {{{}}};", part(p, level.first, "values"));
+  line("        if (inside && column{} == 0) rnnc_exchange<false>({} + which, part);", p,
+       place_of_parts(level, "r", "block"));
+  line("      }}");
+}
+
+/// Joins the parts of all blocks of the group.
+void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
+  const Phase& phase = phases_[p];
+  std::string kinds;
+  for (size_t i = level.first; i < level.first + level.count; ++i) {
+    kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
+  }
+  line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
+       phase.blocks(), threads(), tile_.rows, parts_of_row(), level.pairs,
+       sets(phase, level.first, level.count, level.pairs), kinds,
+       place_of_parts(level, "pass_first", "0u"), statistic(level.first), tile_.rows);
+  line("      __syncthreads();");
+}
+
+/// How many warps share the reductions of a row: as many as there are for each row.
+int64_t RecurrenceEmitter::sets(const Phase& phase, size_t first, size_t count, bool pairs) const {
+  const auto of_level = std::span(phase.partials).subspan(first, count);
+  const bool all_one_kind = std::ranges::all_of(of_level, [&](const RecurrencePartial& partial) {
+    return partial.kind == of_level.front().kind;
+  });
+  if (!all_one_kind || phase.blocks() < 32) return 1;
+  const auto most = static_cast<int64_t>(pairs ? count / 2 : count);
+  int64_t sets = std::min(most, tile_.warps / std::min(tile_.rows, layout_.group_rows()));
+  while (sets > 1 && most % sets != 0) --sets;
+  return std::max<int64_t>(sets, 1);
+}
+
+std::string_view RecurrenceEmitter::kind(const Phase& phase, size_t partial) {
+  switch (phase.partials[partial].kind) {
+    case RecurrencePartial::Kind::Least:
+      return "least";
+    case RecurrencePartial::Kind::Greatest:
+      return "greatest";
+    case RecurrencePartial::Kind::Moments:
+      return "moments";
+  }
+  return "";
+}
+
+/// A reduction's value, once it is there.
+void RecurrenceEmitter::reduced(size_t p, uint32_t id) {
+  const Phase& phase = phases_[p];
+  const Op op = phase.kernel->body[id].op;
+  line("          v{}[n] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
+       op == Op::Var ? 'y' : 'x',
+       op == Op::Var || op == Op::Mean
+           ? fmt::format(" / {}", cuda_float_literal(static_cast<double>(phase.kernel->length)))
+           : "");
+}
+
+}  // namespace rnnc

@@ -1,0 +1,145 @@
+/// The text of a side of a recurrence kernel. Its loop over steps is in emit_recurrence.cpp, which
+/// says what names stand for; what it loads, what blocks hand to each other and its reductions are
+/// in files of their own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/cuda/recurrence_layout.h"
+#include "ir/text_writer.h"
+
+namespace rnnc {
+
+class RecurrenceEmitter : TextWriter {
+ public:
+  RecurrenceEmitter(const Plan& plan, const RecurrenceTile& tile, const RecurrenceLayout& layout)
+      : plan_(plan), tile_(tile), layout_(layout), phases_(layout.phases()) {}
+
+  std::string emit();
+
+ private:
+  using Phase = RecurrencePhase;
+  using Slice = RecurrenceExchange::Slice;
+
+  int64_t threads() const { return 32 * tile_.warps; }
+  int64_t element_bytes() const { return static_cast<int64_t>(size_of(plan_.dtype)); }
+  void position();
+  std::string column(const Phase& phase) const;
+  std::string_view engine() const;
+  static std::string product_name(size_t p, size_t i) { return fmt::format("w{}_{}", p, i); }
+  void operands(size_t p);
+  void open_rows(size_t p, bool inside_alone);
+  void open_elements(const Phase& phase);
+  void invariants(size_t p);
+  size_t carry_index(const Access& access) const;
+  void carry_of(char letter, size_t index, int64_t shared, int64_t values);
+  void unroll_passes() { line("#pragma unroll{}", layout_.are_passes_alike() ? " 1" : ""); }
+  void carries();
+  /// Whether what the next step needs is loaded when others no longer wait for this one. (In a
+  /// cluster, LSTM 1x256 in f32: 0.80 us, so 0.71. With tensor cores, steps took longer.)
+  bool loads_last() const { return layout_.passes() == 1 && tile_.clusters && layout_.is_exact(); }
+  void phase(size_t p);
+  void products(size_t p);
+  static bool has_totals(const Phase& phase, size_t product);
+  static bool is_first_part(const Phase& phase, size_t product);
+  void variables(size_t p);
+  void sums(size_t p);
+  void own_sums(const Phase& phase, uint32_t id, uint32_t result);
+  static std::vector<int> waits_of(const Phase& phase);
+  void while_waiting(size_t p, const std::vector<int>& waits, int level);
+  void statements(size_t p, const std::vector<int>& waits, int level);
+  static std::vector<uint32_t> statements_of(const Phase& phase, const std::vector<int>& waits,
+                                             int level);
+  void statement(size_t p, uint32_t id);
+  static std::string value(const Phase& phase, uint32_t id, std::string_view index);
+  static std::string value(const Phase& phase, uint32_t id, int64_t s);
+  void stores(size_t p);
+  int64_t steps_read(const Access& access) const;
+  void store(size_t p, const Instruction& instruction);
+
+  // ---- What it loads (emit_recurrence_loads.cpp). ----
+
+  std::string array(std::string_view type, bool loaded, size_t access, std::string_view row) const;
+  bool has_steps(const Access& access) const;
+  const Access& access_of(const Phase& phase, uint32_t argument) const;
+  std::string place(size_t p, uint32_t argument, std::string_view step) const;
+  static int64_t span(const Phase& phase, uint32_t argument);
+  int64_t at_once(const Phase& phase, uint32_t argument) const;
+  std::vector<uint32_t> loads(const Phase& phase) const;
+  void first_loads(size_t p);
+  int64_t packets(const Phase& phase, uint32_t argument) const;
+  void load(size_t p, std::string_view step);
+  void loads_of_next_pass(size_t p);
+  void loads_of_next_step(size_t p);
+  void prefetch_ahead(size_t p);
+  void prefetch(size_t p, std::string_view step);
+  void packets(size_t p, const std::vector<uint32_t>& ids);
+  bool is_packet(const Phase& phase, uint32_t id) const;
+  std::string loaded(size_t p, uint32_t id) const;
+
+  // ---- What blocks hand to each other (emit_recurrence_exchange.cpp). ----
+
+  /// Where elements that a phase stores lie in a slice.
+  struct InSlice {
+    int64_t behind = 0;  // the slice's first element
+    int64_t width = 0;
+    bool all = false;  // lie in it
+  };
+
+  int64_t shared_place(size_t slice) const;
+  std::string shared_step(size_t slice, std::string_view step) const;
+  int64_t first_barrier(size_t slice) const;
+  std::string barrier(size_t slice, std::string_view step) const;
+  std::string await(size_t slice, std::string_view step) const;
+  void begin_cluster();
+  void expect(std::string_view step);
+  void end_cluster();
+  std::string step_of_exchange(std::string_view step) const;
+  template <typename Work>
+  void for_exchanges(size_t p, int level, const Work& work) const;
+  bool is_of_lanes(const Phase& phase, size_t slice) const;
+  bool exchanges_by_lanes(size_t p, int level) const;
+  void exchanges(size_t p, int level, bool by_lanes);
+  bool stores_locally(const Phase& phase) const;
+  InSlice in_slice(const Phase& phase, const Instruction& store, size_t index) const;
+  void exchange(size_t p, const Instruction& store, size_t index);
+  void exchange_by_lanes(size_t p, const Instruction& store, size_t index);
+  void hand_on(size_t index, std::string_view element, std::string_view first,
+               std::string_view both = "", std::string_view second = "");
+
+  // ---- Reductions (emit_recurrence_reductions.cpp). ----
+
+  /// A phase's reductions of one level, that blocks exchange the parts of together.
+  struct Level {
+    size_t first = 0;  // among the phase's partials
+    size_t count = 0;
+    size_t before = 0;   // parts of a row before theirs
+    bool pairs = false;  // two of a block are a piece of 16 bytes
+  };
+
+  size_t partial_count() const;
+  std::string statistic(size_t index) const;
+  Level level_of(const Phase& phase, int level) const;
+  size_t parts_of_row() const { return partial_count() * static_cast<size_t>(tile_.blocks); }
+  std::string place_of_parts(const Level& level, std::string_view row,
+                             std::string_view block) const;
+  void hand_on_parts(size_t p, const Level& level);
+  std::string part(size_t p, size_t partial, std::string_view values) const;
+  bool are_of_sums(const Phase& phase, const Level& level) const;
+  static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
+  void hand_on_parts_of_sums(size_t p, const Level& level);
+  void join_parts(size_t p, const Level& level);
+  int64_t sets(const Phase& phase, size_t first, size_t count, bool pairs) const;
+  static std::string_view kind(const Phase& phase, size_t partial);
+  void reduced(size_t p, uint32_t id);
+
+  const Plan& plan_;
+  const RecurrenceTile& tile_;
+  const RecurrenceLayout& layout_;
+  const std::vector<RecurrencePhase>& phases_;
+};
+
+}  // namespace rnnc
