@@ -50,13 +50,13 @@ TEST(CudaMachine, HasClustersOfSomeArchitectures) {
   const auto clusters = [&](int64_t blocks) { return cuda_machine(device).clusters(blocks); };
   EXPECT_EQ(clusters(1), 132);
   EXPECT_EQ(clusters(2), 66);
-  EXPECT_EQ(clusters(3), 33);
-  EXPECT_EQ(clusters(4), 33);
-  EXPECT_EQ(clusters(5), 16);
+  EXPECT_EQ(clusters(3), 30);
+  EXPECT_EQ(clusters(4), 30);
+  EXPECT_EQ(clusters(5), 15);
   EXPECT_EQ(clusters(16), 7);
   EXPECT_EQ(clusters(17), 0);
   device.multiprocessors = 66;
-  EXPECT_EQ(clusters(4), 16);
+  EXPECT_EQ(clusters(4), 15);
   EXPECT_EQ(clusters(16), 3);
   device.major = 12;
   EXPECT_EQ(cuda_machine(device).cluster_units, 0);
