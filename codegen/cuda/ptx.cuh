@@ -258,10 +258,11 @@ static __device__ __forceinline__ void rnnc_store_in_cluster(unsigned to, const 
         : "r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(barrier)
         : "memory");
   } else if constexpr (Bytes == 8) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%0], {%1, %2}, [%3];"
-                 :
-                 : "r"(to), "r"(words[0]), "r"(words[1]), "r"(barrier)
-                 : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%0], {%1, %2}, [%3];"
+        :
+        : "r"(to), "r"(words[0]), "r"(words[1]), "r"(barrier)
+        : "memory");
   } else {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
                  :

@@ -166,8 +166,7 @@ static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, 
 template <rnnc_engine Engine, int Blocks>
 static __device__ __forceinline__ void rnnc_send(unsigned to, unsigned barrier, float first,
                                                  float second, bool both) {
-  unsigned bits[2] = {rnnc_exchanged<Engine>(first),
-                      both ? rnnc_exchanged<Engine>(second) : 0};
+  unsigned bits[2] = {rnnc_exchanged<Engine>(first), both ? rnnc_exchanged<Engine>(second) : 0};
   if constexpr (Engine == rnnc_engine::f16 || Engine == rnnc_engine::bf16) {
     bits[0] |= bits[1] << 16;
     rnnc_send_words<Blocks, 4>(to, barrier, bits);
@@ -561,7 +560,7 @@ class rnnc_resident_product {
   // Of shared memory.
   template <long long TileStride, int Count>
   static __device__ __forceinline__ void fetch_shared(unsigned (&left)[Count][kRowTiles][4],
-                                                    int first, const char* from, int rows) {
+                                                      int first, const char* from, int rows) {
     from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
 #pragma unroll
     for (int piece = 0; piece < Count; ++piece) {
