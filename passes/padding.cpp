@@ -20,6 +20,7 @@
 #include "ir/plan_touches.h"
 #include "passes/cost.h"
 #include "passes/kernel_builder.h"
+#include "passes/once_stages.h"
 
 namespace rnnc {
 namespace {
@@ -459,14 +460,7 @@ class Padding {
       const auto at = launches.begin() + static_cast<std::ptrdiff_t>(place->first.second);
       launches.insert(at, place->second.begin(), place->second.end());
     }
-    if (once_.empty()) return;
-    const auto is_once = [](const Stage& stage) { return stage.domain == Domain::Once; };
-    auto end = std::ranges::find_if_not(plan_.stages, is_once);
-    if (end == plan_.stages.begin()) {
-      end = plan_.stages.insert(end, Stage{.domain = Domain::Once}) + 1;
-    }
-    std::vector<Launch>& last = (end - 1)->launches;
-    last.insert(last.end(), once_.begin(), once_.end());
+    append_once(plan_, once_);
   }
 
   Plan& plan_;

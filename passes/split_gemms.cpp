@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "passes/cost.h"
+#include "passes/once_stages.h"
 
 namespace rnnc {
 namespace {
@@ -100,7 +101,7 @@ class SplitGemms {
       if (stage.domain == Domain::Sequence) split_products(stage);
     }
     if (once_.empty()) return false;
-    insert_once();
+    append_once(plan_, once_);
     return true;
   }
 
@@ -198,16 +199,6 @@ class SplitGemms {
     found->second = add(plan_, weight_buffer(plan_, gemm));
     once_.emplace_back(split_weight(gemm, source, found->second));
     return found->second;
-  }
-
-  void insert_once() {
-    const auto is_once = [](const Stage& stage) { return stage.domain == Domain::Once; };
-    auto end = std::ranges::find_if_not(plan_.stages, is_once);
-    if (end == plan_.stages.begin()) {
-      end = plan_.stages.insert(end, Stage{.domain = Domain::Once}) + 1;
-    }
-    std::vector<Launch>& last = (end - 1)->launches;
-    last.insert(last.end(), once_.begin(), once_.end());
   }
 
   Plan& plan_;
