@@ -426,6 +426,7 @@ class TileProblem {
       if (opens_side(i)) words = values = kept = carries = 0;
       IntegerExpression columns = 0;
       IntegerExpression of_phase = 0;  // registers of results
+      IntegerExpression ahead = 0;     // of a left operand that is there before the product's own
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
@@ -435,7 +436,9 @@ class TileProblem {
             across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums);
         of_phase = max(of_phase, results) +
                    (product.added || phases_[i].products.size() == 1 ? 0 : owns_ * results);
-        left = max(left, min(4 * row_tiles * along, left_words()) + splits_ * (8 * row_tiles));
+        const IntegerExpression operand = min(4 * row_tiles * along, left_words());
+        left = max(left, ahead + operand + splits_ * (8 * row_tiles));
+        ahead = product.exchanged && !product.early ? IntegerExpression(0) : operand;
         const IntegerExpression stored = product.added ? exact_ : 1;
         columns = columns + (1 - owns_) * stored * (kGatesOfTile * across * gate_warps_ + kPadding);
         most_pieces = max(most_pieces, along);

@@ -33,6 +33,14 @@ std::string RecurrenceEmitter::emit() {
   for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
   carries();
   for (size_t p = 0; p < phases_.size(); ++p) first_loads(p);
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    if (!is_begun_a_step_ahead(p)) continue;
+    line("  {};", first_words(p, 0));
+    line("  if (steps > 0{}) {}.begin(b{}_0);",
+         phases_[p].blocks() < tile_.blocks ? fmt::format(" && block < {}u", phases_[p].blocks())
+                                            : "",
+         left(p, 0, "0", "0"), p);
+  }
   if (tile_.clusters) begin_cluster();
   line("  int buffer = 0;");
   line("#pragma unroll 1");
@@ -133,8 +141,9 @@ void RecurrenceEmitter::operands(size_t p) {
            shared_place(product.slice));
       continue;
     }
-    line("  const char* const y{}_{} = exchange + at{} + slice{}::vector(group, {});", p, i,
-         product.slice, product.slice, vector);
+    line(
+        "  const char* const y{}_{} = {}.lane_place(exchange + at{} + slice{}::vector(group, {}));",
+        p, i, name, product.slice, product.slice, vector);
   }
 }
 
@@ -222,7 +231,13 @@ void RecurrenceEmitter::carries() {
 
 void RecurrenceEmitter::phase(size_t p) {
   const Phase& phase = phases_[p];
+  const bool begins = is_begun_ahead(p) && !is_begun_a_step_ahead(p);
   if (phase.blocks() < tile_.blocks) line("    if (block < {}u)", phase.blocks());
+  if (begins) {
+    line("    {{");
+    line("    {};", first_words(p, 0));
+    line("    {}.begin(b{}_0);", left(p, 0, "t", "0"), p);
+  }
   unroll_passes();
   line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
   const std::vector<int> waits = waits_of(phase);
@@ -260,51 +275,117 @@ void RecurrenceEmitter::phase(size_t p) {
   }
   if (loads_last()) loads_of_next_step(p);
   if (stores_locally(phase)) line("      __syncthreads();");
+  if (waits_together()) line("      __syncthreads();");
   if (shares) line("      buffer ^= 1;");
   line("    }}");
+  if (begins) line("    }}");
 }
 
+/// Whether a phase's first left operand is asked for as soon as the one before it has been
+/// multiplied with, in the pass before: it comes while the block does the elementwise work. (LSTM
+/// 64x1024 in bf16, two passes.)
+bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
+  if (phases_[p].products.empty()) return false;
+  const RecurrenceProduct& first = phases_[p].products[0];
+  const bool shared = first.is_exchanged() && layout_.is_shared(first.slice);
+  return !shared && (layout_.passes() > 1 || !first.own);
+}
+
+/// And so in the step before.
+bool RecurrenceEmitter::is_begun_a_step_ahead(size_t p) const {
+  return is_begun_ahead(p) && (phases_.size() == 1 || !phases_[p].products[0].own);
+}
+
+/// A product's left operand.
+std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
+                                    std::string_view pass) const {
+  const RecurrenceProduct& product = phases_[p].products[i];
+  const Access& left = product.product->left;
+  const int64_t row_bytes = left.stride * element_bytes();
+  const std::string first = fmt::format("(first_row + {} * {}u)", pass, tile_.rows);
+  const bool at_first = product.is_exchanged() && left.delay == 1;  // of memory, step 0 alone
+  std::string exchanged = "nullptr";
+  if (product.is_exchanged()) {
+    const bool shared = layout_.is_shared(product.slice);
+    exchanged =
+        fmt::format("y{}_{} + {} + slice{}::row({} * {}u)", p, i,
+                    shared ? shared_step(product.slice, fmt::format("(now - {}u)", left.delay))
+                           : step_of_exchange(fmt::format("({} - {})", step, left.delay)),
+                    product.slice, pass, tile_.rows);
+  }
+  return fmt::format(
+      "{}.left<{}, {}, {}>(x{}_{} + static_cast<rnnc_word>({}{}) * {}, {}, "
+      "static_cast<int>(row_end - {}), {} >= {})",
+      product_name(p, i), row_bytes,
+      product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
+      layout_.has_all_rows(), p, i,
+      has_steps(left) && !at_first ? fmt::format("{} * {}u + ", step, plan_.batch) : "", first,
+      row_bytes, exchanged, first, step, left.delay);
+}
+
+std::string RecurrenceEmitter::first_words(size_t p, size_t i) const {
+  return fmt::format("decltype({})::first_words b{}_{}", product_name(p, i), p, i);
+}
+
+void RecurrenceEmitter::begin_next(size_t p) {
+  const bool steps = is_begun_a_step_ahead(p);
+  if (!steps) {
+    line("      if (pass + 1 < {}) {}.begin(b{}_0);", layout_.passes(),
+         left(p, 0, "t", "(pass + 1)"), p);
+    return;
+  }
+  line("      {{");
+  line("        const int next_pass = pass + 1 < {} ? pass + 1 : 0;", layout_.passes());
+  line("        const int next = next_pass > 0 ? t : t + 1;");
+  line("        if (next < steps) {}.begin(b{}_0);", left(p, 0, "next", "next_pass"), p);
+  line("      }}");
+}
+
+/// What comes next is on its way while a product is made that waits for nothing of the step.
 void RecurrenceEmitter::products(size_t p) {
   const Phase& phase = phases_[p];
-  const std::vector<RecurrenceExchange::Slice>& slices = layout_.slices();
   line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
   line("      const int rows = static_cast<int>(row_end - pass_first);");
+  bool is_begun = is_begun_ahead(p);
+  const auto begin = [&](size_t i) {
+    if (!is_begun) line("      {};", first_words(p, i));
+    line("      const auto f{}_{} = {};", p, i, left(p, i, "t", "pass"));
+    if (!is_begun) line("      f{}_{}.begin(b{}_{});", p, i, p, i);
+    is_begun = false;
+  };
   for (size_t i = 0; i < phase.products.size(); ++i) {
     const RecurrenceProduct& product = phase.products[i];
-    const Access& left = product.product->left;
-    const int64_t row_bytes = left.stride * element_bytes();
-    std::string exchanged = "nullptr";
-    if (product.is_exchanged()) {
-      const bool shared = layout_.is_shared(product.slice);
-      const std::string step =
-          shared ? fmt::format("(now - {}u)", left.delay) : fmt::format("(t - {})", left.delay);
-      exchanged = fmt::format("y{}_{} + {} + slice{}::row(pass * {}u)", p, i,
-                              shared ? shared_step(product.slice, step) : step_of_exchange(step),
-                              product.slice, tile_.rows);
-      if (tile_.clusters && !slices[product.slice].local) {
-        line("      if (t >= {}) {};", left.delay, await(product.slice, step));
-      }
+    const int64_t delay = product.product->left.delay;
+    const bool follows = i > 0 && !phase.products[i - 1].own;
+    if (!follows) begin(i);
+    if (tile_.clusters && product.is_exchanged() && !layout_.slices()[product.slice].local) {
+      line("      if (t >= {}) {};", delay,
+           await(product.slice, fmt::format("(now - {}u)", delay)));
     }
-    const std::string name = product_name(p, i);
-    const std::string strides =
-        fmt::format("{}, {}", row_bytes,
-                    product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0");
-    const std::string operands =
-        fmt::format("x{}_{} + static_cast<rnnc_word>({}pass_first) * {}, {}, rows, t >= {}", p, i,
-                    has_steps(left) ? fmt::format("t * {}u + ", plan_.batch) : "", row_bytes,
-                    exchanged, left.delay);
-    const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
-    if (!tile_.own_sums && !has_totals(phase, i)) {
-      line("      {}.multiply<sums{}, {}>({}, {});", name, p, strides, sums, operands);
-      continue;
-    }
-    const std::string totals = fmt::format("totals{}", product.sums);
-    if (is_first_part(phase, i)) {
-      line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
-    }
-    line("      {}.add_to<{}>({}, {});", name, strides, totals, operands);
-    if (product.sums == i && !tile_.own_sums)
-      line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
+    line("      f{}_{}.await(b{}_{});", p, i, p, i);
+    if (!product.own && i + 1 < phase.products.size()) begin(i + 1);
+    multiply(p, i);
+    if (i == 0 && is_begun_ahead(p)) begin_next(p);
+  }
+}
+
+void RecurrenceEmitter::multiply(size_t p, size_t i) {
+  const Phase& phase = phases_[p];
+  const RecurrenceProduct& product = phase.products[i];
+  const std::string name = product_name(p, i);
+  const std::string operand = fmt::format("f{}_{}, b{}_{}", p, i, p, i);
+  const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
+  if (!tile_.own_sums && !has_totals(phase, i)) {
+    line("      {}.multiply<sums{}>({}, {});", name, p, sums, operand);
+    return;
+  }
+  const std::string totals = fmt::format("totals{}", product.sums);
+  if (is_first_part(phase, i)) {
+    line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
+  }
+  line("      {}.add_to({}, {});", name, totals, operand);
+  if (product.sums == i && !tile_.own_sums) {
+    line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
   }
 }
 

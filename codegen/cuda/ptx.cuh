@@ -59,6 +59,11 @@ static __device__ __forceinline__ float rnnc_reciprocal(float a) {
 static __device__ __forceinline__ void rnnc_keep_here(unsigned& word) {
   asm volatile("" : "+r"(word));
 }
+// Keeps an address in registers: else it would be computed again at each use.
+static __device__ __forceinline__ const char* rnnc_kept(const char* address) {
+  asm volatile("" : "+l"(address));
+  return address;
+}
 
 // sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high`
 // are two words of rows i and i + 8 of `a`, `b` is of row i of `b`, all of the same k, which are no

@@ -337,6 +337,19 @@ class rnnc_resident_product {
   // Of a warp.
   static constexpr int kTiles = ((Gates + 15) / 16 + Warps / KWarps - 1) / (Warps / KWarps);
   static constexpr int kPieces = ((KBytes + 63) / 64 + KWarps - 1) / KWarps;
+  static constexpr int kRowTiles = Rows / 8;
+  static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
+  // Of one row of memory each lane loads a part of its own, of 8 pieces at once. (With the 8 lanes
+  // of other gates loading the same, eight times as many loads are on their way, and steps of a
+  // grid are a quarter longer.)
+  static constexpr bool kSpread = kOneRow && !InShared;
+  static constexpr int kLoadBytes = kSpread ? 512 : 64;
+  static constexpr int kLoads = (kPieces * 64 + kLoadBytes - 1) / kLoadBytes;
+  static constexpr int kOnChip = Held + Shared;
+  static constexpr int kStreamed = kPieces * kTiles - kOnChip;
+  // Loads of left operands that are on their way at once.
+  static constexpr int kMostAtOnce = (kStreamed > 0 ? 8 : 16) / kRowTiles;
+  static constexpr int kFirst = kLoads < kMostAtOnce ? kLoads : kMostAtOnce;
 
   // `Units` elements from `unit` on of each of the product's results, which are `length` elements
   // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
@@ -374,30 +387,161 @@ class rnnc_resident_product {
   // Of the warp's part of k, for tiles of gates and of rows.
   typedef rnnc_tile_sums<Engine> totals[kTiles][Rows / 8];
 
-  // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has; `rows` of
-  // them are there. `fresh`: this launch writes the left operand, and its tiles lie TileStride
-  // bytes apart from `exchanged` on. Else its row r begins at `left + r * RowBytes`.
-  template <typename Sums, long long RowBytes, long long TileStride>
-  __device__ __forceinline__ void multiply(float* sums, const char* left, const char* exchanged,
-                                           int rows, bool fresh) const {
-    const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
+  // Of the left operand, a lane's part of the first pieces: they are asked for before they are
+  // needed.
+  typedef unsigned first_words[kFirst][kRowTiles][4];
+
+  // Where a lane's part of what blocks exchange begins. `from`: of the left operand's row 0.
+  static __device__ __forceinline__ const char* lane_place(const char* from) {
+    if constexpr (InShared) return from;
+    return rnnc_kept(
+        from + (kSpread ? load_byte(0)
+                        : k_warp() * kPieces * (TileRows * 64) + row() * 64 + lane() % 4 * 16));
+  }
+
+  // `rows` rows are there, or all if Full. `fresh`: this launch writes them, and their tiles lie
+  // TileStride bytes apart from `exchanged` on (lane_place). Else row r begins at
+  // `left + r * RowBytes`.
+  template <long long RowBytes, long long TileStride, bool Full>
+  struct left_operand {
+    const char* left;
+    const char* exchanged;
+    int rows;
+    bool fresh;
+
+    // Loads from `first` on, zero where there is nothing: first on their way, then there.
+    template <int Count>
+    __device__ __forceinline__ void begin(unsigned (&words)[Count][kRowTiles][4],
+                                          int first = 0) const {
+      if constexpr (InShared) return;
+      if constexpr (Granule >= 16) {
+        begin_aligned(words, first);
+      } else if (TileRows > 0 && fresh) {
+        clear(words);
+        begin_exchanged(words, first);
+      } else {
+        fetch_rows<RowBytes>(words, first, left, rows);
+      }
+    }
+    template <int Count>
+    __device__ __forceinline__ void await(unsigned (&words)[Count][kRowTiles][4],
+                                          int first = 0) const {
+      if (TileRows > 0 && fresh) {
+        if constexpr (InShared) {
+          fetch_shared<TileStride>(words, first, exchanged, rows);
+        } else {
+          await_exchanged(words, first);
+        }
+      } else {
+        if constexpr (InShared) fetch_rows<RowBytes>(words, first, left, rows);
+        round(words);
+      }
+    }
+
+   private:
+    __device__ __forceinline__ bool has(int load, int tile) const {
+      return (Full || tile * 8 + row() < rows) && is_inside(load);
+    }
+    // Wherever it comes from: two ways would meet again before they could wait for anything else.
+    template <int Count>
+    __device__ __forceinline__ void begin_aligned(unsigned (&words)[Count][kRowTiles][4],
+                                                  int first) const {
+      const char* from = exchanged;
+      int load_stride = kSpread ? kLoadBytes : TileRows * 64;
+      long long tile_stride = TileStride;
+      if (TileRows == 0 || !fresh) {
+        from = left + row() * RowBytes + load_byte(0);
+        load_stride = kLoadBytes;
+        tile_stride = 8 * RowBytes;
+      }
+      clear(words);
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          if (!has(first + load, tile)) continue;
+          rnnc_poll<16>(from + tile * tile_stride + (first + load) * load_stride,
+                        words[load][tile]);
+        }
+      }
+    }
+    __device__ __forceinline__ void load_exchanged(unsigned* words, int load, int tile) const {
+      if (!has(load, tile)) return;
+      constexpr int kStride = kSpread ? kLoadBytes : TileRows * 64;
+      rnnc_poll<16>(exchanged + tile * TileStride + load * kStride, words);
+      cut(words, load_byte(load));
+    }
+    template <int Count>
+    __device__ __forceinline__ void begin_exchanged(unsigned (&words)[Count][kRowTiles][4],
+                                                    int first) const {
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          load_exchanged(words[load][tile], first + load, tile);
+        }
+      }
+    }
+    // Of what other blocks write, those of which something was not there are on their way again,
+    // all at once.
+    template <int Count>
+    __device__ __forceinline__ void await_exchanged(unsigned (&words)[Count][kRowTiles][4],
+                                                    int first) const {
+      bool waits;
+      rnnc_patience patience;
+      do {
+        waits = false;
+        bool missing[Count][kRowTiles];
+#pragma unroll
+        for (int load = 0; load < Count; ++load) {
+#pragma unroll
+          for (int tile = 0; tile < kRowTiles; ++tile) {
+            const unsigned(&some)[4] = words[load][tile];
+            missing[load][tile] = __any_sync(0xffffffffu, rnnc_is_unwritten<kWhole>(some[0]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[1]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[2]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[3]));
+            waits = waits || missing[load][tile];
+          }
+        }
+        if (!waits) break;
+        patience.wait();
+#pragma unroll
+        for (int load = 0; load < Count; ++load) {
+#pragma unroll
+          for (int tile = 0; tile < kRowTiles; ++tile) {
+            if (missing[load][tile]) load_exchanged(words[load][tile], first + load, tile);
+          }
+        }
+      } while (waits);
+    }
+  };
+  template <long long RowBytes, long long TileStride, bool Full>
+  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(
+      const char* left, const char* exchanged, int rows, bool fresh) {
+    return {left, exchanged, rows, fresh};
+  }
+
+  // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has. The left
+  // operand's first words are there.
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply(float* sums, const Left& left,
+                                           const first_words& words) const {
     if constexpr (Engine != rnnc_engine::f32) {
-      multiply_on_tensor_cores<Sums>(sums, fetch);
+      multiply_on_tensor_cores<Sums>(sums, left, words);
     } else if constexpr (kOneRow) {
-      multiply_one_row<Sums>(sums, fetch);
+      multiply_one_row<Sums>(sums, left, words);
     } else {
-      multiply_exactly<Sums>(sums, rows, fetch);
+      multiply_exactly<Sums>(sums, left, words);
     }
   }
 
   // As `multiply`, in two: products of which the results are added up have totals in common. With
   // tensor cores only. The first gates of the totals are this product's.
-  template <long long RowBytes, long long TileStride, int Tiles>
-  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][Rows / 8],
-                                         const char* left, const char* exchanged, int rows,
-                                         bool fresh) const {
-    const left_operand<RowBytes, TileStride> fetch = {left, exchanged, rows, fresh};
-    add_tiles(sums, fetch);
+  template <int Tiles, typename Left>
+  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+                                         const Left& left, const first_words& words) const {
+    add_tiles(sums, left, words);
   }
   template <typename Sums>
   static __device__ __forceinline__ void store(float* to, const totals& sums) {
@@ -417,36 +561,7 @@ class rnnc_resident_product {
   }
 
  private:
-  static constexpr int kRowTiles = Rows / 8;
   static constexpr bool kOwn = OwnRows > 0;
-
-  template <long long RowBytes, long long TileStride>
-  struct left_operand {
-    const char* left;
-    const char* exchanged;
-    int rows;
-    bool fresh;
-
-    // Pieces from `first` on, zero where there are none.
-    template <int Count>
-    __device__ __forceinline__ void operator()(unsigned (&words)[Count][kRowTiles][4],
-                                               int first) const {
-      if (TileRows > 0 && fresh) {
-        if constexpr (InShared) {
-          fetch_shared<TileStride>(words, first, exchanged, rows);
-        } else {
-          fetch_exchanged<TileStride>(words, first, exchanged, rows);
-        }
-      } else {
-        fetch_rows<RowBytes>(words, first, left, rows);
-      }
-    }
-  };
-  static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
-  static constexpr int kOnChip = Held + Shared;
-  static constexpr int kStreamed = kPieces * kTiles - kOnChip;
-  // Pieces whose left operands are on their way at once.
-  static constexpr int kMostAtOnce = (kStreamed > 0 ? 8 : 16) / kRowTiles;
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
@@ -466,6 +581,15 @@ class rnnc_resident_product {
   // Of the lane's part of a piece, along k.
   static __device__ __forceinline__ int byte(int piece) {
     return (k_warp() * kPieces + piece) * 64 + lane() % 4 * 16;
+  }
+  // And of what it loads of the left operand.
+  static __device__ __forceinline__ int load_byte(int load) {
+    if constexpr (!kSpread) return byte(load);
+    return k_warp() * kPieces * 64 + load * kLoadBytes + lane() * 16;
+  }
+  static __device__ __forceinline__ bool is_inside(int load) {
+    const bool own = !kSpread || load * kLoadBytes + lane() * 16 < kPieces * 64;
+    return own && (KBytes == KWarps * kPieces * 64 || load_byte(load) < KBytes);
   }
   // Of the warp's, in the order of pieces.
   static __device__ __forceinline__ int tile(int piece, int half) {
@@ -490,6 +614,27 @@ class rnnc_resident_product {
       if constexpr (Engine == rnnc_engine::split) {
         if (value != value) words[i] = 0x7fc00000u;
       }
+    }
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void clear(unsigned (&words)[Count][kRowTiles][4]) {
+#pragma unroll
+    for (int load = 0; load < Count; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[load][tile][i] = 0;
+      }
+    }
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void round(unsigned (&words)[Count][kRowTiles][4]) {
+#pragma unroll
+    for (int load = 0; load < Count; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) round(words[load][tile]);
     }
   }
 
@@ -537,21 +682,20 @@ class rnnc_resident_product {
     }
   }
 
-  // Of row-major memory, that does not change.
+  // Of row-major memory, that does not change; not rounded.
   template <long long RowBytes, int Count>
   static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
                                                     int first, const char* from, int rows) {
     from += row() * RowBytes;
 #pragma unroll
-    for (int piece = 0; piece < Count; ++piece) {
+    for (int load = 0; load < Count; ++load) {
 #pragma unroll
       for (int tile = 0; tile < kRowTiles; ++tile) {
-        unsigned(&words)[4] = left[piece][tile];
+        unsigned(&words)[4] = left[load][tile];
         words[0] = words[1] = words[2] = words[3] = 0;
-        if (tile * 8 + row() >= rows) continue;
-        const int at = byte(first + piece);
+        if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
+        const int at = load_byte(first + load);
         rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
-        round(words);
       }
     }
     rnnc_sync_warp();
@@ -577,58 +721,6 @@ class rnnc_resident_product {
     rnnc_sync_warp();
   }
 
-  // Of what other blocks write. All loads are on their way at once, and then again those of pieces
-  // of which something was not there.
-  template <long long TileStride, int Count>
-  static __device__ __forceinline__ void fetch_exchanged(unsigned (&left)[Count][kRowTiles][4],
-                                                         int first, const char* from, int rows) {
-    from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
-    const auto is_inside = [&](int piece, int tile) {
-      return tile * 8 + row() < rows && byte(first + piece) < KBytes;
-    };
-    const auto load = [&](int piece, int tile) {
-      if (!is_inside(piece, tile)) return;
-      rnnc_poll<16>(from + tile * TileStride + piece * (TileRows * 64), left[piece][tile]);
-      cut(left[piece][tile], byte(first + piece));
-    };
-#pragma unroll
-    for (int piece = 0; piece < Count; ++piece) {
-#pragma unroll
-      for (int tile = 0; tile < kRowTiles; ++tile) {
-        unsigned(&words)[4] = left[piece][tile];
-        words[0] = words[1] = words[2] = words[3] = 0;
-        load(piece, tile);
-      }
-    }
-    bool waits;
-    rnnc_patience patience;
-    do {
-      waits = false;
-      bool missing[Count][kRowTiles];
-#pragma unroll
-      for (int piece = 0; piece < Count; ++piece) {
-#pragma unroll
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          const unsigned(&words)[4] = left[piece][tile];
-          missing[piece][tile] = __any_sync(0xffffffffu, rnnc_is_unwritten<kWhole>(words[0]) ||
-                                                             rnnc_is_unwritten<kWhole>(words[1]) ||
-                                                             rnnc_is_unwritten<kWhole>(words[2]) ||
-                                                             rnnc_is_unwritten<kWhole>(words[3]));
-          waits = waits || missing[piece][tile];
-        }
-      }
-      if (!waits) break;
-      patience.wait();
-#pragma unroll
-      for (int piece = 0; piece < Count; ++piece) {
-#pragma unroll
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          if (missing[piece][tile]) load(piece, tile);
-        }
-      }
-    } while (waits);
-  }
-
   static constexpr bool kWhole =
       Whole || (Engine != rnnc_engine::f16 && Engine != rnnc_engine::bf16);
 
@@ -643,31 +735,40 @@ class rnnc_resident_product {
     }
   }
 
-  // `work(piece, left)` for all of the warp's pieces, some at a time.
-  template <int First, typename Fetch, typename Work>
-  static __device__ __forceinline__ void by_pieces(const Fetch& fetch, const Work& work) {
-    if constexpr (First < kPieces) {
-      constexpr int kCount = kPieces - First < kMostAtOnce ? kPieces - First : kMostAtOnce;
-      unsigned left[kCount][kRowTiles][4];
-      fetch(left, First);
+  // `work(load, left)` for all of the warp's loads: the first ones, then others some at a time.
+  template <typename Left, typename Work>
+  static __device__ __forceinline__ void by_loads(const Left& left, const first_words& words,
+                                                  const Work& work) {
 #pragma unroll
-      for (int piece = 0; piece < kCount; ++piece) work(First + piece, left[piece]);
-      by_pieces<First + kCount>(fetch, work);
+    for (int load = 0; load < kFirst; ++load) work(load, words[load]);
+    others<kFirst>(left, work);
+  }
+  template <int First, typename Left, typename Work>
+  static __device__ __forceinline__ void others(const Left& left, const Work& work) {
+    if constexpr (First < kLoads) {
+      constexpr int kCount = kLoads - First < kMostAtOnce ? kLoads - First : kMostAtOnce;
+      unsigned words[kCount][kRowTiles][4];
+      left.begin(words, First);
+      left.await(words, First);
+#pragma unroll
+      for (int load = 0; load < kCount; ++load) work(First + load, words[load]);
+      others<First + kCount>(left, work);
     }
   }
 
-  template <typename Sums, typename Fetch>
-  __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Fetch& fetch) const {
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Left& left,
+                                                           const first_words& words) const {
     totals sums;
-    add_tiles(sums, fetch);
+    add_tiles(sums, left, words);
     store<Sums>(to, sums);
   }
 
-  template <int Tiles, typename Fetch>
+  template <int Tiles, typename Left>
   __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
-                                            const Fetch& fetch) const {
+                                            const Left& left, const first_words& first) const {
     stream_ahead ahead(stream_);
-    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+    by_loads(left, first, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         unsigned low[4];
@@ -685,18 +786,32 @@ class rnnc_resident_product {
 
   // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----
 
-  template <typename Sums, typename Fetch>
-  __device__ __forceinline__ void multiply_one_row(float* to, const Fetch& fetch) const {
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_one_row(float* to, const Left& left,
+                                                   const first_words& first) const {
     float sums[2 * kTiles] = {};
     stream_ahead ahead(stream_);
-    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+    const auto multiply = [&](int piece, const unsigned* words) {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
         unsigned gate[4];
         weights(gate, piece, half, ahead);
-        add(sums[half], gate, words[0]);
+        add(sums[half], gate, words);
       }
-    });
+    };
+    if constexpr (kSpread) {
+      uint4* const mine = put_in_shared(left, first);
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        unsigned words[4];
+        rnnc_to_words(mine[piece * 4 + lane() % 4], words);
+        multiply(piece, words);
+      }
+      rnnc_sync_warp();  // the next left operands come to the same places
+    } else {
+      by_loads(left, first,
+               [&](int piece, const unsigned(&words)[kRowTiles][4]) { multiply(piece, words[0]); });
+    }
     to += k_warp() * Sums::kRows * Sums::kStride + first_gate() + lane() / 4;
     const bool odd = lane() % 2 != 0;
 #pragma unroll
@@ -709,19 +824,16 @@ class rnnc_resident_product {
 
   // Left operands go through shared memory, of which each warp has a part, so that each lane has
   // all rows. Two rows at a time: unrolled for all, the code would not fit the instruction cache.
-  template <typename Sums, typename Fetch>
-  __device__ __forceinline__ void multiply_exactly(float* to, int rows, const Fetch& fetch) const {
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_exactly(float* to, const Left& left,
+                                                   const first_words& first) const {
     static_assert(Engine != rnnc_engine::f32 || Rows == 8, "one tile of rows");
-    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
-    by_pieces<0>(fetch, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
-      mine[piece * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
-    });
-    rnnc_sync_warp();
+    uint4* const mine = put_in_shared(left, first);
     const bool odd = lane() % 2 != 0;
     const bool upper = lane() % 4 / 2 != 0;
     to += (k_warp() * Sums::kRows + odd) * Sums::kStride + first_gate() + upper * 8 + lane() / 4;
 #pragma unroll 1
-    for (int row = 0; row < min(rows, 8); row += 2) {
+    for (int row = 0; row < min(left.rows, 8); row += 2) {
       float sums[2 * kTiles][2] = {};
       stream_ahead ahead(stream_);
 #pragma unroll
@@ -750,6 +862,18 @@ class rnnc_resident_product {
       }
     }
     rnnc_sync_warp();  // the next left operands come to the same places
+  }
+
+  // The left operand, where the warp's lanes all have it.
+  template <typename Left>
+  static __device__ __forceinline__ uint4* put_in_shared(const Left& left,
+                                                         const first_words& first) {
+    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
+    by_loads(left, first, [&](int load, const unsigned(&words)[kRowTiles][4]) {
+      mine[load * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
+    });
+    rnnc_sync_warp();
+    return mine;
   }
 
   static __device__ __forceinline__ void add(float& sum, const unsigned* a, const unsigned* b) {

@@ -247,6 +247,9 @@ void RecurrenceLayout::find_sources() {
       add_access(product.product->weight);
       const size_t slice = slice_of(slices_, *product.product);
       if (slice < slices_.size()) product.slice = slice;
+      product.own = std::ranges::any_of(stored, [&](const auto& place) {
+        return place.first.first == product.product->left.buffer;
+      });
     }
   }
 }

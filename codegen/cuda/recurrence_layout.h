@@ -59,7 +59,8 @@ struct RecurrenceProduct {
   size_t sums = 0;          // the product of the phase that stores its sums among its own
   uint32_t first = 0;       // among the phase's results
   size_t access = 0;        // of `left`; `weight` follows
-  size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`
+  size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`…
+  bool own = false;         // …and the side itself
 
   bool is_exchanged() const { return slice != SIZE_MAX; }
   /// Whether it makes, alone or with others, that result of the phase.
@@ -116,6 +117,10 @@ class RecurrenceLayout {
 
   int64_t group_rows() const { return group_rows_; }
   int64_t passes() const { return passes_; }  // of a tile's rows
+  /// Whether each pass of each group has all of them.
+  bool has_all_rows() const {
+    return group_rows_ % tile_.rows == 0 && plan_.batch % group_rows_ == 0;
+  }
   /// Whether there are so many that one code serves all: carries are in shared memory then, because
   /// registers have no index.
   bool are_passes_alike() const { return passes_ > kMostUnrolledPasses; }

@@ -216,6 +216,9 @@ static inline float rnnc_reciprocal(float a) {
 }
 
 static inline void rnnc_keep_here(unsigned&) {}
+static inline const char* rnnc_kept(const char* address) {
+  return address;
+}
 
 template <rnnc_engine Engine>
 static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const unsigned* high,
