@@ -53,7 +53,7 @@ constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
 constexpr int64_t kShortChunk = 4;
-constexpr double kAlike = 1.01;  // a shorter chunk that takes so much longer is better for memory
+constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
 
 bool is_chunk(const Buffer& buffer) {
   return buffer.extent == Extent::Chunk;
