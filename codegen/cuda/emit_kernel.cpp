@@ -21,8 +21,21 @@ class ElementEmitter : TextWriter {
   ElementEmitter(const Kernel& kernel, size_t index)
       : kernel_(kernel), shape_(cuda_kernel_shape(kernel)), index_(index) {}
 
-  std::string emit() {
-    signature();
+  std::string emit_kernel() {
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
+         cuda_access_parameters(kernel_.arguments.size()));
+    return body();
+  }
+
+  std::string emit_function() {
+    line("static __device__ __forceinline__ void {}(const rnnc_rows& rows{}) {{",
+         cuda_function_name(index_), cuda_access_parameters(kernel_.arguments.size(), "&"));
+    return body();
+  }
+
+ private:
+  std::string body() {
     line("  const unsigned i = blockIdx.x * {}u + threadIdx.x;", shape_.threads);
     line("  const unsigned slice_row = i / {}u;", kernel_.length);
     line("  const unsigned e = i % {}u;", kernel_.length);
@@ -37,13 +50,6 @@ class ElementEmitter : TextWriter {
     for (const uint32_t id : ids) statement(id);
     line("}}");
     return take_text();
-  }
-
- private:
-  void signature() {
-    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
-    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
-         cuda_access_parameters(kernel_.arguments.size()));
   }
 
   void row_pointers() {
@@ -94,7 +100,15 @@ class ElementEmitter : TextWriter {
 
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits) {
   if (cuda_kernel_shape(kernel).row_block) return emit_row_kernel(kernel, index, traits);
-  return ElementEmitter(kernel, index).emit();
+  return ElementEmitter(kernel, index).emit_kernel();
+}
+
+std::string emit_cuda_function(const Kernel& kernel, size_t index) {
+  return ElementEmitter(kernel, index).emit_function();
+}
+
+std::string cuda_function_name(size_t index) {
+  return fmt::format("s{}", index);
 }
 
 }  // namespace rnnc

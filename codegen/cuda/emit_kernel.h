@@ -12,4 +12,9 @@ namespace rnnc {
 /// come from users and may be anything.
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits);
 
+/// A kernel without reductions as a function of the device, which kernels call with CudaRows and
+/// CudaAccesses.
+std::string emit_cuda_function(const Kernel& kernel, size_t index);
+std::string cuda_function_name(size_t index);
+
 }  // namespace rnnc

@@ -5,6 +5,7 @@
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/prelude.h"
 #include "codegen/cuda/recurrence_kernels.h"
+#include "codegen/cuda/state_kernel.h"
 
 namespace rnnc {
 
@@ -25,9 +26,11 @@ Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
   unit += CudaLoopKernels(plan).code();
   unit += CudaRecurrenceKernels(plan).code();
   if (has_sequence_kernels(plan)) unit += kCudaSequence;
+  const CudaStateKernel states(plan);
+  unit += states.code();
   const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    if (!traits[i]) continue;
+    if (!traits[i] || states.has_alone(i)) continue;
     unit += '\n';
     unit += emit_cuda_kernel(plan.kernels[i], i, *traits[i]);
   }

@@ -127,8 +127,10 @@ class CudaExecutable : public Executable {
     OwnStream stream;
     Fence fence;
   };
-  std::vector<Side> sides_;           // of rounds that have several, but for the call's stream
-  std::vector<StepLaunch> together_;  // that are being launched: forward allocates nothing
+  std::vector<Side> sides_;  // of rounds that have several, but for the call's stream
+  // That are being launched: forward allocates nothing.
+  std::vector<StepLaunch> together_;
+  std::vector<StateLaunch> states_;
 };
 
 // ---- Preparing ----
@@ -221,6 +223,7 @@ void CudaExecutable::find_sweeps() {
     }
   }
   together_.reserve(most_lanes);
+  states_.reserve(plan_.states.size());
 }
 
 /// Streams that a round's launches are on at once.
@@ -504,28 +507,28 @@ Status CudaExecutable::run_branch(const Branch& branch, const Wave& wave, Launch
 
 Status CudaExecutable::begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
                                     LaunchQueue& queue) {
+  states_.clear();
   for (size_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || wave.start(state.lag) != 0) continue;
     const bool given = i < args.initial_states.size() && args.initial_states[i] != nullptr;
     const ElementwiseLaunch& launch = given ? state.init_given : state.init_declared;
-    Status status = launcher_->state(launch, wave.position(state.lag, 0), queue);
-    if (!status) return status;
+    states_.push_back({&launch, wave.position(state.lag, 0)});
   }
-  return {};
+  return launcher_->states(states_, queue);
 }
 
 Status CudaExecutable::end_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
                                   LaunchQueue& queue) {
+  states_.clear();
   for (size_t i = 0; i < args.final_states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     const int64_t steps = wave.count(state.lag);
     const bool ends = steps > 0 && wave.start(state.lag) + steps == wave.steps;
     if (state.sweep != sweep || !ends || args.final_states[i] == nullptr) continue;
-    Status status = launcher_->state(state.write_final, wave.position(state.lag, steps), queue);
-    if (!status) return status;
+    states_.push_back({&state.write_final, wave.position(state.lag, steps)});
   }
-  return {};
+  return launcher_->states(states_, queue);
 }
 
 }  // namespace

@@ -86,7 +86,9 @@ constexpr size_t recurrence_bytes(size_t accesses) {
 }
 
 size_t most_instance_bytes(const LoadedKernels& kernels) {
-  size_t most = recurrence_bytes(kernels.recurrences().most_accesses());
+  const CudaStateKernel::Shape& states = kernels.states().shape();
+  size_t most = std::max<size_t>(recurrence_bytes(kernels.recurrences().most_accesses()),
+                                 states.most_instances * states.instance_bytes);
   for (const CudaFusedShape& shape : kernels.fused().shapes()) {
     most = std::max<size_t>(most, shape.most_instances * shape.instance_bytes);
   }
@@ -141,8 +143,32 @@ Status Launcher::once(const Launch& launch, LaunchQueue& queue) {
   return copy(std::get<CopyLaunch>(launch), queue);
 }
 
-Status Launcher::state(const ElementwiseLaunch& launch, Position position, LaunchQueue& queue) {
-  return this->launch(launch, plan_.batch, position, queue);
+Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queue) {
+  const CudaStateKernel::Shape& shape = kernels_.states().shape();
+  uint32_t count = 0;
+  dim3 grid(0, 0, 0);
+  const auto flush = [&]() -> Status {
+    if (count == 0) return {};
+    grid.z = count;
+    void* parameters[] = {instances_.data()};
+    const LaunchShape all{grid, dim3(shape.threads)};
+    count = 0;
+    grid = dim3(0, 0, 0);
+    return start(kernels_.state_kernel(), all, parameters, queue, "launching");
+  };
+  for (const auto& [launch, position] : launches) {
+    const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch->kernel]), plan_.batch);
+    grid.x = std::max(grid.x, own.x);
+    grid.y = std::max(grid.y, own.y);
+    Writer writer(instances_.data() + count * shape.instance_bytes);
+    writer.append(at(own.rows, position));
+    writer.append(launch->kernel);
+    writer.append(uint32_t{0});
+    for (const Access& access : launch->accesses) writer.append(addresses_.at(access, position));
+    if (++count < shape.most_instances) continue;
+    if (Status status = flush(); !status) return status;
+  }
+  return flush();
 }
 
 Status Launcher::sequence(const Launch& launch, int64_t steps, Position position,
@@ -297,7 +323,8 @@ Status Launcher::warm_up(LaunchQueue& queue) {
     if (!status) return status;
     status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
   }
-  return status;
+  if (!status || kernels_.state_kernel() == nullptr) return status;
+  return once(kernels_.state_kernel(), kernels_.states().shape().threads, 0, no_instances);
 }
 
 Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {

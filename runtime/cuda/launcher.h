@@ -30,6 +30,12 @@ struct StepLaunch {
   Position position = {};
 };
 
+/// One that begins or ends a state.
+struct StateLaunch {
+  const ElementwiseLaunch* launch = nullptr;
+  Position position = {};
+};
+
 class Launcher {
  public:
   /// `plan`, `kernels`, `products` and what they refer to outlive this. `resident` is the base of
@@ -43,7 +49,8 @@ class Launcher {
   void bind(const ForwardArgs& args);
 
   Status once(const Launch& launch, LaunchQueue& queue);
-  Status state(const ElementwiseLaunch& launch, Position position, LaunchQueue& queue);
+  /// That begin or end states, as few launches as can be.
+  Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
   /// Of a Sequence stage, over `steps` steps.
   Status sequence(const Launch& launch, int64_t steps, Position position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.

@@ -79,7 +79,8 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
   return kernels;
 }
 
-/// Those of elementwise launches: the others are part of fused and loop kernels.
+/// Those of elementwise launches: the others are part of fused and loop kernels, or of that for
+/// states.
 Status LoadedKernels::find_elementwise(const Plan& plan) {
   elementwise_.resize(plan.kernels.size());
   const auto add = [&](const ElementwiseLaunch& launch) -> Status {
@@ -97,12 +98,11 @@ Status LoadedKernels::find_elementwise(const Plan& plan) {
       if (status && elementwise != nullptr) status = add(*elementwise);
     }
   }
-  for (const StatePlan& state : plan.states) {
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      if (status) status = add(*launch);
-    }
-  }
-  return status;
+  if (!status || !states_.exists()) return status;
+  const Result<cudaKernel_t> handle = find(states_.shape().name);
+  if (!handle) return tl::unexpected(handle.error());
+  state_kernel_ = *handle;
+  return {};
 }
 
 Status LoadedKernels::find_fused_and_loops() {
@@ -187,10 +187,12 @@ LoadedKernels::LoadedKernels(LoadedKernels&& other) noexcept
       fused_(std::move(other.fused_)),
       loops_(std::move(other.loops_)),
       recurrences_(std::move(other.recurrences_)),
+      states_(std::move(other.states_)),
       elementwise_(std::move(other.elementwise_)),
       fused_kernels_(std::move(other.fused_kernels_)),
       loop_kernels_(std::move(other.loop_kernels_)),
       recurrence_kernels_(std::move(other.recurrence_kernels_)),
+      state_kernel_(other.state_kernel_),
       set_frame_(other.set_frame_),
       end_chunk_(other.end_chunk_),
       refusal_(std::move(other.refusal_)),

@@ -11,6 +11,7 @@
 #include "codegen/cuda/kernel_abi.h"
 #include "codegen/cuda/loop_kernels.h"
 #include "codegen/cuda/recurrence_kernels.h"
+#include "codegen/cuda/state_kernel.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace rnnc {
@@ -43,6 +44,8 @@ class LoadedKernels {
   const CudaFusedKernels& fused() const { return fused_; }
   const CudaLoopKernels& loops() const { return loops_; }
   const CudaRecurrenceKernels& recurrences() const { return recurrences_; }
+  const CudaStateKernel& states() const { return states_; }
+  cudaKernel_t state_kernel() const { return state_kernel_; }  // null: there are no such launches
 
   cudaKernel_t set_frame() const { return set_frame_; }
   cudaKernel_t end_chunk() const { return end_chunk_; }
@@ -54,7 +57,7 @@ class LoadedKernels {
 
  private:
   LoadedKernels(const Plan& plan, std::string_view arch)
-      : fused_(plan, arch), loops_(plan), recurrences_(plan) {}
+      : fused_(plan, arch), loops_(plan), recurrences_(plan), states_(plan) {}
   Result<cudaKernel_t> find(const std::string& name) const;
   Status find_elementwise(const Plan& plan);
   Status find_fused_and_loops();
@@ -67,10 +70,12 @@ class LoadedKernels {
   CudaFusedKernels fused_;
   CudaLoopKernels loops_;
   CudaRecurrenceKernels recurrences_;
+  CudaStateKernel states_;
   std::vector<Loaded<CudaKernelShape>> elementwise_;
   std::vector<Loaded<CudaFusedShape>> fused_kernels_;
   std::vector<Loaded<CudaLoopShape>> loop_kernels_;
   std::vector<Loaded<CudaRecurrenceShape>> recurrence_kernels_;
+  cudaKernel_t state_kernel_ = nullptr;
   cudaKernel_t set_frame_ = nullptr;
   cudaKernel_t end_chunk_ = nullptr;
   std::string refusal_;
