@@ -36,13 +36,15 @@ constexpr int64_t kThreadsOfWarp = 32;
 constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
 constexpr int64_t kBytesOfWord = 4;
 constexpr int64_t kBytesOfSector = 32;
-constexpr int64_t kPadding = 4;          // columns behind a row of partial sums
-constexpr int64_t kMostRegisters = 255;  // of a thread
-constexpr int64_t kOtherRegisters = 52;  // addresses, counters, one element's arithmetic
-constexpr int64_t kStackRegisters = 8;   // places of arrays, that depend on the side
-constexpr int64_t kMostSpan = 2;         // neighbouring elements of a thread
-constexpr int64_t kMostInvariants = 8;   // of an element, in registers
-constexpr int64_t kRowsAdded = 2;        // of exact products, at once
+constexpr int64_t kBytesOfLoad = 16;
+constexpr int64_t kPadding = 4;              // columns behind a row of partial sums
+constexpr int64_t kMostRegisters = 255;      // of a thread
+constexpr int64_t kOtherRegisters = 28;      // addresses, counters, one element's arithmetic
+constexpr int64_t kUnalignedRegisters = 24;  // of rows that are not loaded by 16 bytes
+constexpr int64_t kStackRegisters = 8;       // places of arrays, that depend on the side
+constexpr int64_t kMostSpan = 2;             // neighbouring elements of a thread
+constexpr int64_t kMostInvariants = 8;       // of an element, in registers
+constexpr int64_t kRowsAdded = 2;            // of exact products, at once
 constexpr int64_t kMostUnits = 128;
 constexpr int64_t kUnitsOfWarp = 16;      // that has their sums to itself
 constexpr int64_t kStepsKept = 2;         // of what a block hands to itself
@@ -52,7 +54,7 @@ constexpr int64_t kLeftWordsOfStream = 32;
 constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
 constexpr int64_t kMostReducedUnits = 32;   // lanes of a warp
 constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
-constexpr int64_t kReducing = 8;            // registers that reductions take besides
+constexpr int64_t kReducing = 32;           // registers that reductions take besides
 constexpr int64_t kBytesOfPart = 8;         // of a reduction
 constexpr int64_t kBytesOfBarrier = 16;     // at most
 constexpr int64_t kWarpsOfCluster = 8;      // of a block, at least: with 4, no size was faster
@@ -421,6 +423,7 @@ class TileProblem {
     IntegerExpression carries = 0;  // and that its threads carry
     IntegerExpression most_carries = 0;
     int64_t most_reductions = 0;
+    bool unaligned = false;
     for (size_t i = 0; i < phases_.size(); ++i) {
       if (!unlike_[i]) continue;
       if (opens_side(i)) words = values = kept = carries = 0;
@@ -431,6 +434,7 @@ class TileProblem {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
         words = words + kWordsOfTile * across * along;
+        unaligned = unaligned || product.k_bytes % kBytesOfLoad != 0;
         const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
         const IntegerExpression results =
             across * (exact_ * (2 * kRowsAdded) + (1 - exact_) * tile_sums);
@@ -473,6 +477,7 @@ class TileProblem {
     }
     registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
     if (most_reductions > 0) registers_ = registers_ + kReducing;
+    if (unaligned) registers_ = registers_ + kUnalignedRegisters;
     if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
     const IntegerExpression sum_rows =
         rows_ - streams_ * (rows_ - 2 * ceil_div(min(rows_, group_rows_), 2));

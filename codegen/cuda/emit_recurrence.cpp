@@ -25,6 +25,8 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
+constexpr int64_t kMostWordsAhead = 16;  // of a left operand: registers during the elementwise work
+
 }  // namespace
 
 std::string RecurrenceEmitter::emit() {
@@ -288,7 +290,9 @@ bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
   if (phases_[p].products.empty()) return false;
   const RecurrenceProduct& first = phases_[p].products[0];
   const bool shared = first.is_exchanged() && layout_.is_shared(first.slice);
-  return !shared && (layout_.passes() > 1 || !first.own);
+  const int64_t words = 4 * first.pieces * tile_.rows / kExchangeTileRows;
+  const bool has_room = words <= kMostWordsAhead && tile_.streamed_words == 0;
+  return !shared && has_room && (layout_.passes() > 1 || !first.own);
 }
 
 /// And so in the step before.
@@ -303,7 +307,11 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
   const Access& left = product.product->left;
   const int64_t row_bytes = left.stride * element_bytes();
   const std::string first = fmt::format("(first_row + {} * {}u)", pass, tile_.rows);
-  const bool at_first = product.is_exchanged() && left.delay == 1;  // of memory, step 0 alone
+  // Of memory it is step 0 alone that is read. (Many loads must not have all their addresses
+  // computed before the steps.)
+  const bool aligned =
+      copy_bytes(plan_.buffers[left.buffer], {product.product->k, left.column, left.stride}) == 16;
+  const bool at_first = product.is_exchanged() && left.delay == 1 && aligned;
   std::string exchanged = "nullptr";
   if (product.is_exchanged()) {
     const bool shared = layout_.is_shared(product.slice);

@@ -409,7 +409,8 @@ class rnnc_resident_product {
     int rows;
     bool fresh;
 
-    // Loads from `first` on, zero where there is nothing: first on their way, then there.
+    // Loads from `first` on, zero where there is nothing: first on their way, then there. (What is
+    // not aligned takes many loads, which are made where they are waited for.)
     template <int Count>
     __device__ __forceinline__ void begin(unsigned (&words)[Count][kRowTiles][4],
                                           int first = 0) const {
@@ -419,8 +420,6 @@ class rnnc_resident_product {
       } else if (TileRows > 0 && fresh) {
         clear(words);
         begin_exchanged(words, first);
-      } else {
-        fetch_rows<RowBytes>(words, first, left, rows);
       }
     }
     template <int Count>
@@ -433,7 +432,7 @@ class rnnc_resident_product {
           await_exchanged(words, first);
         }
       } else {
-        if constexpr (InShared) fetch_rows<RowBytes>(words, first, left, rows);
+        if constexpr (InShared || Granule < 16) fetch_rows<RowBytes>(words, first, left, rows);
         round(words);
       }
     }
