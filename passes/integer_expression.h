@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace rnnc {
@@ -31,8 +33,19 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
+enum class IntegerOp : uint8_t {
+  Constant,
+  Variable,
+  Add,
+  Subtract,
+  Multiply,
+  CeilDivide,
+  Min,
+  Max
+};
+
 /// Sums, differences, products, rounded-up quotients, minima and maxima of variables and constants.
-/// A value type: `units * rows * 4 + 128`.
+/// A value type: `units * rows * 4 + 128`. Copies share what they are made of.
 class IntegerExpression {
  public:
   IntegerExpression(int64_t constant);          // NOLINT(google-explicit-constructor)
@@ -41,11 +54,8 @@ class IntegerExpression {
   /// An interval that holds all its values, given one for each variable.
   Interval over(std::span<const Interval> variables) const;
 
-  /// The variables in it, each once, in order.
-  std::vector<uint32_t> variables() const;
-
-  /// How many steps `over` takes.
-  size_t size() const { return nodes_.size(); }
+  /// One more than the greatest index of a variable in it; 0 if there is none.
+  uint32_t variables() const { return node_->variables; }
 
   friend IntegerExpression operator+(const IntegerExpression& a, const IntegerExpression& b);
   friend IntegerExpression operator-(const IntegerExpression& a, const IntegerExpression& b);
@@ -55,17 +65,22 @@ class IntegerExpression {
   friend IntegerExpression max(const IntegerExpression& a, const IntegerExpression& b);
 
  private:
-  enum class Op : uint8_t { Constant, Variable, Add, Subtract, Multiply, CeilDivide, Min, Max };
+  friend class IntegerTape;
   struct Node {
-    Op op;
+    IntegerOp op;
     int64_t value;  // of a constant; the index of a variable
+    uint32_t variables;
+    std::shared_ptr<const Node> a, b;
   };
 
-  static Interval apply(Op op, const Interval& a, const Interval& b);
-  static IntegerExpression combine(Op op, const IntegerExpression& a, const IntegerExpression& b);
+  static IntegerExpression combine(IntegerOp op, const IntegerExpression& a,
+                                   const IntegerExpression& b);
+  explicit IntegerExpression(Node node) : node_(std::make_shared<const Node>(std::move(node))) {}
 
-  std::vector<Node> nodes_;  // operands before what uses them
-  size_t depth_ = 1;         // most operands that wait at once
+  bool is_constant() const { return node_->op == IntegerOp::Constant; }
+  bool is(int64_t constant) const { return is_constant() && node_->value == constant; }
+
+  std::shared_ptr<const Node> node_;
 };
 
 IntegerExpression operator+(const IntegerExpression& a, const IntegerExpression& b);
@@ -75,6 +90,52 @@ IntegerExpression operator*(const IntegerExpression& a, const IntegerExpression&
 IntegerExpression ceil_div(const IntegerExpression& a, const IntegerExpression& b);
 IntegerExpression min(const IntegerExpression& a, const IntegerExpression& b);
 IntegerExpression max(const IntegerExpression& a, const IntegerExpression& b);
+
+/// Expressions as steps, operands before what uses them, equal ones once. The first steps are the
+/// variables. Whoever evaluates has the steps' values, and can make anew those that have changed.
+class IntegerTape {
+ public:
+  explicit IntegerTape(size_t variables);
+
+  /// The step that makes the value of an expression of these variables.
+  uint32_t add(const IntegerExpression& expression);
+
+  size_t size() const { return steps_.size(); }
+
+  /// Of all steps.
+  std::vector<Interval> values(std::span<const Interval> variables) const;
+
+  /// Makes the values of some steps, in this order, anew.
+  void update(std::span<const uint32_t> steps, std::span<Interval> values) const;
+
+  /// What some steps, the roots, are made of.
+  struct Parts {
+    std::vector<uint32_t> variables;
+    std::vector<std::vector<uint32_t>> users;  // by variable, steps that depend on it, in order
+  };
+  Parts parts_of(std::span<const uint32_t> roots) const;
+
+ private:
+  struct Step {
+    IntegerOp op;
+    uint32_t a = 0, b = 0;  // operands: earlier steps
+    int64_t value = 0;      // of a constant
+    bool operator==(const Step&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Step& step) const;
+  };
+  using Node = IntegerExpression::Node;
+
+  uint32_t step_of(const Node& node);
+  uint32_t number(const Step& step);
+
+  size_t variables_;
+  std::vector<Step> steps_;
+  std::unordered_map<Step, uint32_t, Hash> numbers_;
+  std::unordered_map<const Node*, uint32_t> known_;
+  std::vector<IntegerExpression> added_;  // so that their nodes live
+};
 
 enum class Truth : uint8_t { No, Unknown, Yes };
 
@@ -88,10 +149,11 @@ struct IntegerConstraint {
 
   /// Yes or No where that is so for all values in the intervals.
   Truth holds(std::span<const Interval> variables) const;
+  static Truth holds(Relation relation, const Interval& value, const Interval& limit);
 
-  /// By how much the value must at least change for the limit, over all values in the intervals.
-  /// No negative number.
-  double distance(std::span<const Interval> variables) const;
+  /// By how much a value must at least change for its limit, over all in the intervals. No negative
+  /// number.
+  static double distance(Relation relation, const Interval& value, const Interval& limit);
 
   /// `text` with numbers for {value} and {limit}, or in units of 1024 for {value:KB} and
   /// {limit:KB}, which are rounded apart so that they differ where the numbers do.

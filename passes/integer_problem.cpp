@@ -140,7 +140,13 @@ class IntegerProblem::Reasons {
     std::vector<Alternative> result;
     for (const size_t i : candidates) {
       const auto& [constraint, reason] = problem_.requirements_[i];
-      const auto distance = [&](const Box& box) { return constraint.distance(box.intervals); };
+      IntegerTape tape(problem_.variables_.size());
+      const uint32_t of_value = tape.add(constraint.value);
+      const uint32_t of_limit = tape.add(constraint.limit);
+      const auto distance = [&](const Box& box) {
+        const std::vector<Interval> values = tape.values(box.intervals);
+        return IntegerConstraint::distance(constraint.relation, values[of_value], values[of_limit]);
+      };
       const auto cost = [&](const Solution& solution) { return distance({box_of(solution)}); };
       const SearchResult closest = search(is_in, i, {.cost = cost, .lower_bound = distance});
       if (closest.best.empty()) continue;
@@ -173,9 +179,8 @@ IntegerVariable IntegerProblem::variable(std::string name, Choices choices) {
 }
 
 void IntegerProblem::require(IntegerConstraint constraint, std::string reason) {
-  for (const uint32_t variable : (constraint.value + constraint.limit).variables()) {
-    RNNC_CHECK(variable < variables_.size());
-  }
+  RNNC_CHECK(std::max(constraint.value.variables(), constraint.limit.variables()) <=
+             variables_.size());
   requirements_.push_back({std::move(constraint), std::move(reason)});
 }
 
@@ -187,6 +192,8 @@ std::vector<std::vector<int64_t>> IntegerProblem::choices() const {
 
 Result<Ranking> IntegerProblem::solve(const Search& search) const {
   RNNC_CHECK(search.most > 0);
+  RNNC_CHECK(!search.least || (!search.cost && !search.lower_bound &&
+                               search.least->variables() <= variables_.size()));
   for (const auto& [name, choices] : variables_) {
     if (choices.values.empty()) return fail("no value to choose from for {}", name);
     if (choices.values.size() > Choices::kMost) {

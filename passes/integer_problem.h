@@ -5,11 +5,12 @@
 ///     const auto rows = problem.variable("rows", multiples_of(8, 64));
 ///     problem.require(units * rows * 4 <= room, "sums need {value:KB} KB per SM, has {limit:KB}");
 ///     problem.require(divides(units, hidden), "{limit} units do not divide {value}");
-///     const Result<Ranking> ranking = problem.solve({.cost = time, .most = 5});
+///     const Result<Ranking> ranking = problem.solve({.least = units * 3 + rows, .most = 5});
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,8 +52,11 @@ struct Box {
 
 /// What is asked of a problem.
 struct Search {
-  /// What a solution costs; those that cost less are better, NaN is worst. Without one any solution
-  /// is as good as another, and the first that are found will do.
+  /// What is to be least: the cost of a solution, and a bound of costs by itself. Narrows what is
+  /// searched far more than `cost` and `lower_bound` would, in whose place it is.
+  std::optional<IntegerExpression> least = {};
+  /// What a solution costs; those that cost less are better, NaN is worst. Without a cost any
+  /// solution is as good as another, and the first that are found will do.
   std::function<double(const Solution&)> cost = {};
   /// No more than the cost of any solution in a box. Where given, what looks best is tried first
   /// and what cannot be among the best is not tried.

@@ -275,11 +275,7 @@ class TileProblem {
 
   Result<RecurrenceTile> solve(int64_t rank) const {
     const Result<Ranking> ranking = problem_.solve(
-        {.cost = [this](const Solution& s) { return static_cast<double>(s.value(time_)); },
-         .lower_bound =
-             [this](const Box& box) { return static_cast<double>(box.value(time_).least); },
-         .most = static_cast<size_t>(rank) + 1,
-         .most_work = kMostWork * lengths_});
+        {.least = time_, .most = static_cast<size_t>(rank) + 1, .most_work = kMostWork * lengths_});
     if (!ranking) return tl::unexpected(ranking.error());
     const Solution& best = ranking->best.back();
     RecurrenceTile tile;
@@ -494,9 +490,10 @@ class TileProblem {
     const IntegerExpression room_shared =
         kWordsOfTile * ceil_div(shared - tile_bytes + 1, tile_bytes);
     weight_registers_ = min(weight_words_, room);
-    const IntegerExpression others = weight_words_ - weight_registers_;
+    const IntegerExpression others = max(weight_words_ - room, 0);
     streamed_words_ = streams_ * max(others - room_shared, 0);
-    weights_in_shared_ = (others - streamed_words_) * bytes;
+    weights_in_shared_ =
+        ((1 - IntegerExpression(streams_)) * others + streams_ * min(others, room_shared)) * bytes;
     weight_bytes_ = weight_words_ * bytes;
     streamed_bytes_ = streamed_words_ * bytes;
     room_for_weights_ = room * bytes + machine_.shared_bytes - shared_bytes_ + streamed_bytes_;

@@ -68,11 +68,14 @@ class RandomProblem {
     return std::abs(sum - 5);
   }
 
-  double lower_bound(const Box& box) const {
+  IntegerExpression expression_of_cost() const {
     IntegerExpression sum = -5;
     for (size_t i = 0; i < variables_.size(); ++i) sum = sum + weights_[i] * variables_[i];
-    const Interval interval = box.value(sum);
-    return static_cast<double>(std::max({interval.least, -interval.most, int64_t{0}}));
+    return max(max(sum, 0 - sum), 0);
+  }
+
+  double lower_bound(const Box& box) const {
+    return static_cast<double>(box.value(expression_of_cost()).least);
   }
 
   IntegerProblem problem;
@@ -169,9 +172,11 @@ TEST(IntegerProblem, AgreesWithBruteForce) {
     const RandomProblem random(seed);
     std::vector<double> costs = random.costs();
     feasible += costs.empty() ? 0 : 1;
-    for (const bool has_bound : {false, true}) {
-      Search search{.cost = [&](const Solution& s) { return random.cost(s.values); }, .most = 4};
-      if (has_bound) search.lower_bound = [&](const Box& box) { return random.lower_bound(box); };
+    const auto cost = [&](const Solution& s) { return random.cost(s.values); };
+    const auto bound = [&](const Box& box) { return random.lower_bound(box); };
+    for (const Search& search :
+         {Search{.cost = cost, .most = 4}, Search{.cost = cost, .lower_bound = bound, .most = 4},
+          Search{.least = random.expression_of_cost(), .most = 4}}) {
       const Result<Ranking> ranking = random.problem.solve(search);
       ASSERT_EQ(ranking.has_value(), !costs.empty()) << seed;
       if (!ranking) {
@@ -238,6 +243,26 @@ TEST(IntegerExpression, WhatOverflowsIsUnknown) {
   EXPECT_EQ(divides(x, x * x).holds(big), Truth::Unknown);
   EXPECT_EQ(divides(0, x).holds(big), Truth::No);
   EXPECT_EQ((ceil_div(x, 0) >= 0).holds(big), Truth::Unknown);
+}
+
+TEST(IntegerTape, MakesEqualStepsOnce) {
+  const IntegerVariable x{0};
+  const IntegerVariable y{1};
+  IntegerTape tape(2);
+  const uint32_t product = tape.add((x + y) * (y + x));  // x, y, a sum, a product
+  const uint32_t more = tape.add(ceil_div((y + x) * (x + y) - y, 2));
+  EXPECT_EQ(tape.size(), 7U);
+
+  const IntegerTape::Parts parts = tape.parts_of({{more}});
+  EXPECT_EQ(parts.variables, std::vector<uint32_t>({0, 1}));
+  EXPECT_EQ(parts.users[0].size(), 4U);
+  std::vector<Interval> values = tape.values(std::vector<Interval>{{1, 2}, {3, 3}});
+  EXPECT_EQ(values[product], (Interval{16, 25}));
+  EXPECT_EQ(values[more], (Interval{7, 11}));
+  values[0] = {5, 5};
+  tape.update(parts.users[0], values);
+  EXPECT_EQ(values, tape.values(std::vector<Interval>{{5, 5}, {3, 3}}));
+  EXPECT_EQ(tape.add(1 * (IntegerExpression(2) + 3) * x + 0 * y), tape.add(x * 5));
 }
 
 TEST(IntegerExpression, HoldsOverIntervals) {
@@ -420,6 +445,22 @@ TEST(IntegerProblem, VisitsFewNodesOfAKernelsTile) {
   EXPECT_LT(ranking->nodes, 3000);
 }
 
+TEST(IntegerProblem, NarrowsByWhatIsToBeLeast) {
+  const Tile tile;
+  const IntegerExpression time =
+      100 * tile.rows + ceil_div(200'000, tile.warps) + 500 * tile.split + 200 * tile.groups +
+      ceil_div(10'000, tile.stages) + 156 * tile.in_memory + 3000 * (1 - min(tile.pad, 1));
+  const auto cost = [&](const Solution& s) { return static_cast<double>(s.value(time)); };
+  const auto bound = [&](const Box& box) { return static_cast<double>(box.value(time).least); };
+  const Result<Ranking> bounded =
+      tile.problem.solve({.cost = cost, .lower_bound = bound, .most = 5});
+  const Result<Ranking> narrowed = tile.problem.solve({.least = time, .most = 5});
+  ASSERT_TRUE(bounded && narrowed);
+  EXPECT_TRUE(narrowed->is_complete);
+  EXPECT_LT(narrowed->nodes, bounded->nodes);
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(narrowed->best[i].cost, bounded->best[i].cost);
+}
+
 TEST(IntegerProblem, SameAnswerEveryTime) {
   const auto text = [] {
     const Tile tile;
@@ -465,6 +506,12 @@ TEST(IntegerProblem, ACostThatIsNoNumberIsWorst) {
   ASSERT_TRUE(ranking);
   EXPECT_EQ(ranking->best[0][x], 2);
   EXPECT_EQ(ranking->best.size(), 2U);
+
+  // Where what is to be least is unknown, as with a quotient by 0.
+  const Result<Ranking> known = problem.solve({.least = 100 - ceil_div(9, x - 1), .most = 3});
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->best[0][x], 2);
+  EXPECT_EQ(known->best[2][x], 1);
 
   // A bound that is none bounds nothing.
   const auto bound = [](const Box&) { return std::nan(""); };
