@@ -114,12 +114,14 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
   const int64_t passes = ceil_div(group_rows, tile.rows);
   const int64_t row_tiles = tile.rows / 8;
   int64_t words = 0, sums = 0, left = 0, carried = 0, columns = 0, most_pieces = 0;
+  bool unaligned = false;  // rows of left operands
   for (size_t i = 0; i < subject.launch.phases.size(); ++i) {
     const FusedLaunch::Product& product = subject.launch.phases[i].products[0];
     const int64_t gate_warps = tile.warps / tile.k_warps;
     const int64_t tiles = ceil_div(ceil_div(product.members * tile.units[i], 16), gate_warps);
     const int64_t pieces = ceil_div(ceil_div(product.k * size, 64), tile.k_warps);
     words += 8 * tiles * pieces;
+    unaligned = unaligned || product.k * size % 16 != 0;
     sums = std::max(sums, exact ? 4 * tiles : tiles * row_tiles * (tile.split ? 8 : 4));
     left = std::max(left, std::min<int64_t>(pieces * row_tiles * 4, streams ? 32 : 64) +
                               (tile.split ? 8 * row_tiles : 0));
@@ -130,10 +132,11 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
   }
   const int64_t sum_rows = streams ? 2 * ceil_div(std::min(tile.rows, group_rows), 2) : tile.rows;
   const bool many = passes > 2;
-  return {.words = words,
-          .registers = sums + left + (many ? 0 : carried) + 52 + (streams ? 56 : 0),
-          .shared = 2 * tile.k_warps * sum_rows * columns * 4 + (many ? carried * threads * 4 : 0) +
-                    (exact ? tile.warps * 8 * 64 * most_pieces : 0)};
+  return {
+      .words = words,
+      .registers = sums + left + (many ? 0 : carried) + (unaligned ? 52 : 28) + (streams ? 56 : 0),
+      .shared = 2 * tile.k_warps * sum_rows * columns * 4 + (many ? carried * threads * 4 : 0) +
+                (exact ? tile.warps * 8 * 64 * most_pieces : 0)};
 }
 
 int64_t most_registers(const RecurrenceTile& tile, const Machine& machine) {
