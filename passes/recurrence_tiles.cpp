@@ -51,6 +51,7 @@ constexpr int64_t kStepsKept = 2;         // of what a block hands to itself
 constexpr int64_t kStreamRegisters = 56;  // weights on their way from memory
 constexpr int64_t kLeftWords = 64;        // of a product's left operand, at once
 constexpr int64_t kLeftWordsOfStream = 32;
+constexpr int64_t kMostWordsAhead = 32;
 constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
 constexpr int64_t kMostReducedUnits = 32;   // lanes of a warp
 constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
@@ -532,7 +533,14 @@ class TileProblem {
         exchanged = exchanged || waits;
         stays = stays && (product.stays || !waits);
         const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
-        const IntegerExpression row_tiles = passes_ * ceil_div(rows_, kRowsOfTile);
+        // Few words of a further pass's left operand come while the one before ends.
+        const IntegerExpression at_once = ceil_div(rows_, kRowsOfTile);
+        const IntegerExpression words_at_once = 4 * at_once * pieces(product);
+        const IntegerExpression many = min(max(words_at_once - kMostWordsAhead, 0), 1);
+        const bool aligned = product.k_bytes % kBytesOfLoad == 0;
+        const IntegerExpression turns =
+            aligned ? max(max(many, streams_), clusters_) * (passes_ - 1) + 1 : passes_;
+        const IntegerExpression row_tiles = turns * at_once;
         if (product.stays) {
           time = time + has_segments(i) * passes_ * tiles(i, product) * pieces(product) *
                             ticks(kOwnTileSeconds);

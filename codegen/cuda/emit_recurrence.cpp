@@ -25,7 +25,7 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
-constexpr int64_t kMostWordsAhead = 16;  // of a left operand: registers during the elementwise work
+constexpr int64_t kMostWordsAhead = 32;  // of a left operand: registers during the elementwise work
 
 }  // namespace
 

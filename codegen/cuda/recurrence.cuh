@@ -409,18 +409,13 @@ class rnnc_resident_product {
     int rows;
     bool fresh;
 
-    // Loads from `first` on, zero where there is nothing: first on their way, then there. (What is
-    // not aligned takes many loads, which are made where they are waited for.)
+    // Loads from `first` on, zero where there is nothing: first on their way, then there. Where
+    // memory may not be aligned they are made where they are waited for: two ways to make them
+    // would meet again before they could wait for anything else.
     template <int Count>
     __device__ __forceinline__ void begin(unsigned (&words)[Count][kRowTiles][4],
                                           int first = 0) const {
-      if constexpr (InShared) return;
-      if constexpr (Granule >= 16) {
-        begin_aligned(words, first);
-      } else if (TileRows > 0 && fresh) {
-        clear(words);
-        begin_exchanged(words, first);
-      }
+      if constexpr (kIsBegun) begin_aligned(words, first);
     }
     template <int Count>
     __device__ __forceinline__ void await(unsigned (&words)[Count][kRowTiles][4],
@@ -429,19 +424,21 @@ class rnnc_resident_product {
         if constexpr (InShared) {
           fetch_shared<TileStride>(words, first, exchanged, rows);
         } else {
+          if constexpr (!kIsBegun) begin_exchanged(words, first);
           await_exchanged(words, first);
         }
       } else {
-        if constexpr (InShared || Granule < 16) fetch_rows<RowBytes>(words, first, left, rows);
+        if constexpr (!kIsBegun) fetch_rows<RowBytes>(words, first, left, rows);
         round(words);
       }
     }
 
    private:
+    static constexpr bool kIsBegun = Granule >= 16 && !InShared;
+
     __device__ __forceinline__ bool has(int load, int tile) const {
       return (Full || tile * 8 + row() < rows) && is_inside(load);
     }
-    // Wherever it comes from: two ways would meet again before they could wait for anything else.
     template <int Count>
     __device__ __forceinline__ void begin_aligned(unsigned (&words)[Count][kRowTiles][4],
                                                   int first) const {
@@ -473,6 +470,7 @@ class rnnc_resident_product {
     template <int Count>
     __device__ __forceinline__ void begin_exchanged(unsigned (&words)[Count][kRowTiles][4],
                                                     int first) const {
+      clear(words);
 #pragma unroll
       for (int load = 0; load < Count; ++load) {
 #pragma unroll
