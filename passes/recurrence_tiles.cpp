@@ -71,6 +71,8 @@ constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
 constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once, beside special functions
 constexpr double kSpecialSeconds = 3.6e-11;   // of one, on one unit
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
+constexpr double kRowTileSeconds = 3e-7;      // of each tile of rows at once but the first
+constexpr double kAlikeSeconds = 2e-7;        // of a pass, where one code serves all
 constexpr double kPieceSeconds = 5e-8;        // of a warp, for 8 rows of 64 bytes along k
 constexpr double kOwnTileSeconds = 5e-9;      // of a tile by 64 bytes, where nothing is waited for
 constexpr double kOwnSeconds = 5e-8;          // until a block has what it hands to itself
@@ -248,6 +250,7 @@ class TileProblem {
         machine_units_(units),
         spare_registers_(choice.spare_registers),
         engine_(engine_of(plan)),
+        batch_(plan.batch),
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
         phases_(shapes_of(plan, phases, sides_)),
         unlike_(unlike_sides(phases_, sides_)),
@@ -560,14 +563,23 @@ class TileProblem {
         } else {
           time = time + work;
         }
+        if (engine_ != Engine::Exact && sides_.size() == 1) {
+          time = time + (at_once - 1) * ticks(kRowTileSeconds);
+        }
         const IntegerExpression stored = (1 - owns_) * (product.added ? exact_ : 1);
-        time = time + stored * (passes_ * k_warps_ * ticks(kWarpSeconds) +
+        // One row of f32 is added up by few threads in little time.
+        const bool one_row = engine_ == Engine::Exact && batch_ == 1;
+        time = time + stored * (passes_ * k_warps_ * ticks(kWarpSeconds * (one_row ? 0.25 : 1)) +
                                 sums_stored() * gates * k_warps_ * (kBytesOfWord * shared));
       }
       const int64_t special = phases_[i].specials * ticks(kSpecialSeconds);
       const IntegerExpression elements =
           (1 - owns_) * rows_ * units_[i] + owns_ * elements_of_thread(i) * threads_;
       time = time + passes_ * (ticks(kElementwiseSeconds) + special * elements);
+      if (engine_ != Engine::Exact) {
+        const IntegerExpression alike = min(max(passes_ - kMostUnrolledPasses, 0), 1);
+        time = time + alike * passes_ * ticks(kAlikeSeconds);
+      }
       IntegerExpression wait = 0;
       if (exchanged) {
         const IntegerExpression words =
@@ -688,6 +700,7 @@ class TileProblem {
   int64_t machine_units_;
   int64_t spare_registers_;
   Engine engine_;
+  int64_t batch_;
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
   std::vector<bool> unlike_;  // by phase
