@@ -7,6 +7,7 @@ namespace rnnc {
 namespace {
 
 constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
+constexpr uint32_t kNoKernel = UINT32_MAX;
 
 struct LaunchShape {
   dim3 grid;
@@ -324,6 +325,9 @@ Status Launcher::warm_up(LaunchQueue& queue) {
     status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
   }
   if (!status || kernels_.state_kernel() == nullptr) return status;
+  Writer writer(instances_.data());  // of no kernel: of any, no access would be an address
+  writer.append(CudaRows());
+  writer.append(kNoKernel);
   return once(kernels_.state_kernel(), kernels_.states().shape().threads, 0, no_instances);
 }
 
