@@ -10,9 +10,9 @@
 namespace rnnc {
 namespace {
 
-/// A word or two that a kernel puts away before its steps and takes back behind them cost nothing;
+/// A few words that a kernel puts away before its steps and takes back behind them cost nothing;
 /// what it spills within a step is more.
-constexpr int64_t kMostSpilledBytes = 16;
+constexpr int64_t kMostSpilledBytes = 32;
 
 /// The T at `offset`; nothing beyond the end.
 template <typename T>

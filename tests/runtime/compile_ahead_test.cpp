@@ -140,8 +140,8 @@ TEST(Cubin, OfAnyBytesTellsNothingWorse) {
 
 TEST(Cubin, SpillsAreRefusedUnlessTheyAreFew) {
   EXPECT_EQ(refuse_spills(0), "");
-  EXPECT_EQ(refuse_spills(16), "");
-  EXPECT_EQ(refuse_spills(24), "its kernel spills 24 bytes of each thread's registers");
+  EXPECT_EQ(refuse_spills(32), "");
+  EXPECT_EQ(refuse_spills(40), "its kernel spills 40 bytes of each thread's registers");
 }
 
 }  // namespace

@@ -1,0 +1,583 @@
+// A product's weights, for the life of the block.
+// KBytes: along k. Gates: rows of the block's weights. KWarps: those that share k, one after the
+// other; the others share the gates. Held: how many of a warp's tiles of 16
+// gates, of one piece after the other, are in registers; the Shared ones after them lie in shared
+// memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
+// where exact products put left operands in shared memory. Granule: bytes by which the left
+// operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
+// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. InShared: it lies
+// in the block's shared memory, and all of it is there. OwnRows > 0: a warp has all gates of 16
+// elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps
+// their sums; of a tile of 8 rows each lane has the sums of so many. With one, a tile's first 4
+// rows are all there are.
+template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
+          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool InShared,
+          int OwnRows>
+class rnnc_resident_product {
+ public:
+  // Of a warp.
+  static constexpr int kTiles = ((Gates + 15) / 16 + Warps / KWarps - 1) / (Warps / KWarps);
+  static constexpr int kPieces = ((KBytes + 63) / 64 + KWarps - 1) / KWarps;
+  static constexpr int kRowTiles = Rows / 8;
+  static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
+  // Of one row of memory each lane loads a part of its own, of 8 pieces at once. (With the 8 lanes
+  // of other gates loading the same, eight times as many loads are on their way, and steps of a
+  // grid are a quarter longer.)
+  static constexpr bool kSpread = kOneRow && !InShared;
+  static constexpr int kLoadBytes = kSpread ? 512 : 64;
+  static constexpr int kLoads = (kPieces * 64 + kLoadBytes - 1) / kLoadBytes;
+  static constexpr int kOnChip = Held + Shared;
+  static constexpr int kStreamed = kPieces * kTiles - kOnChip;
+  // Loads of left operands that are on their way at once.
+  static constexpr int kMostAtOnce = (kStreamed > 0 ? 8 : 16) / kRowTiles;
+  static constexpr int kFirst = kLoads < kMostAtOnce ? kLoads : kMostAtOnce;
+
+  // `Units` elements from `unit` on of each of the product's results, which are `length` elements
+  // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
+  // the block's own place for what finds no room on the chip.
+  template <int Units, int Granularity>
+  __device__ __forceinline__ void load_weights(const char* base, unsigned length, unsigned unit,
+                                               unsigned unit_end, char* stream) {
+    stream_ = reinterpret_cast<uint4*>(stream) + threadIdx.x;
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
+#pragma unroll
+      for (int half = 0; half < 2 * kTiles; ++half) {
+        const unsigned gate = first_gate() + half * 8 + lane() / 4;
+        const unsigned member = kOwn ? half / 2 : gate / Units;
+        const unsigned element =
+            unit + (kOwn ? warp() * 16 + lane() / 4 * 2 + half % 2 : gate % Units);
+        unsigned words[4] = {};
+        if ((kOwn || gate < Gates) && element < unit_end) {
+          const char* const row =
+              base + (static_cast<rnnc_word>(member) * length + element) * KBytes;
+          rnnc_load_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
+          round(words);
+        }
+        if (tile(piece, half) < Held) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) held_[tile(piece, half)][half % 2][i] = words[i];
+        } else {
+          const uint4 all = make_uint4(words[0], words[1], words[2], words[3]);
+          (tile(piece, half) < kOnChip ? spilled(piece, half) : streamed(piece, half))[0] = all;
+        }
+      }
+    }
+  }
+
+  // Of the warp's part of k, for tiles of gates and of rows.
+  typedef rnnc_tile_sums<Engine> totals[kTiles][Rows / 8];
+
+  // Of the left operand, a lane's part of the first pieces: they are asked for before they are
+  // needed.
+  typedef unsigned first_words[kFirst][kRowTiles][4];
+
+  // Where a lane's part of what blocks exchange begins. `from`: of the left operand's row 0.
+  static __device__ __forceinline__ const char* lane_place(const char* from) {
+    if constexpr (InShared) return from;
+    return rnnc_kept(
+        from + (kSpread ? load_byte(0)
+                        : k_warp() * kPieces * (TileRows * 64) + row() * 64 + lane() % 4 * 16));
+  }
+
+  // `rows` rows are there, or all if Full. `fresh`: this launch writes them, and their tiles lie
+  // TileStride bytes apart from `exchanged` on (lane_place). Else row r begins at
+  // `left + r * RowBytes`.
+  template <long long RowBytes, long long TileStride, bool Full>
+  struct left_operand {
+    const char* left;
+    const char* exchanged;
+    int rows;
+    bool fresh;
+
+    // Loads from `first` on, zero where there is nothing: first on their way, then there. Where
+    // memory may not be aligned they are made where they are waited for: two ways to make them
+    // would meet again before they could wait for anything else.
+    template <int Count>
+    __device__ __forceinline__ void begin(unsigned (&words)[Count][kRowTiles][4],
+                                          int first = 0) const {
+      if constexpr (kIsBegun) begin_aligned(words, first);
+    }
+    template <int Count>
+    __device__ __forceinline__ void await(unsigned (&words)[Count][kRowTiles][4],
+                                          int first = 0) const {
+      if (TileRows > 0 && fresh) {
+        if constexpr (InShared) {
+          fetch_shared<TileStride>(words, first, exchanged, rows);
+        } else {
+          if constexpr (!kIsBegun) begin_exchanged(words, first);
+          await_exchanged(words, first);
+        }
+      } else {
+        if constexpr (!kIsBegun) fetch_rows<RowBytes>(words, first, left, rows);
+        round(words);
+      }
+    }
+
+   private:
+    static constexpr bool kIsBegun = Granule >= 16 && !InShared;
+
+    __device__ __forceinline__ bool has(int load, int tile) const {
+      return (Full || tile * 8 + row() < rows) && is_inside(load);
+    }
+    template <int Count>
+    __device__ __forceinline__ void begin_aligned(unsigned (&words)[Count][kRowTiles][4],
+                                                  int first) const {
+      const char* from = exchanged;
+      int load_stride = kSpread ? kLoadBytes : TileRows * 64;
+      long long tile_stride = TileStride;
+      if (TileRows == 0 || !fresh) {
+        from = left + row() * RowBytes + load_byte(0);
+        load_stride = kLoadBytes;
+        tile_stride = 8 * RowBytes;
+      }
+      clear(words);
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          if (!has(first + load, tile)) continue;
+          rnnc_poll<16>(from + tile * tile_stride + (first + load) * load_stride,
+                        words[load][tile]);
+        }
+      }
+    }
+    __device__ __forceinline__ void load_exchanged(unsigned* words, int load, int tile) const {
+      if (!has(load, tile)) return;
+      constexpr int kStride = kSpread ? kLoadBytes : TileRows * 64;
+      rnnc_poll<16>(exchanged + tile * TileStride + load * kStride, words);
+    }
+    // Once all loads are on their way: each would be waited for else.
+    template <int Count>
+    static __device__ __forceinline__ void cut_all(unsigned (&words)[Count][kRowTiles][4],
+                                                   int first) {
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          cut(words[load][tile], load_byte(first + load));
+        }
+      }
+    }
+    template <int Count>
+    __device__ __forceinline__ void begin_exchanged(unsigned (&words)[Count][kRowTiles][4],
+                                                    int first) const {
+      clear(words);
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          load_exchanged(words[load][tile], first + load, tile);
+        }
+      }
+      cut_all(words, first);
+    }
+    // Of what other blocks write, those of which something was not there are on their way again,
+    // all at once.
+    template <int Count>
+    __device__ __forceinline__ void await_exchanged(unsigned (&words)[Count][kRowTiles][4],
+                                                    int first) const {
+      bool waits;
+      rnnc_patience patience;
+      do {
+        waits = false;
+        bool missing[Count][kRowTiles];
+#pragma unroll
+        for (int load = 0; load < Count; ++load) {
+#pragma unroll
+          for (int tile = 0; tile < kRowTiles; ++tile) {
+            const unsigned(&some)[4] = words[load][tile];
+            missing[load][tile] = __any_sync(0xffffffffu, rnnc_is_unwritten<kWhole>(some[0]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[1]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[2]) ||
+                                                              rnnc_is_unwritten<kWhole>(some[3]));
+            waits = waits || missing[load][tile];
+          }
+        }
+        if (!waits) break;
+        patience.wait();
+#pragma unroll
+        for (int load = 0; load < Count; ++load) {
+#pragma unroll
+          for (int tile = 0; tile < kRowTiles; ++tile) {
+            if (missing[load][tile]) load_exchanged(words[load][tile], first + load, tile);
+          }
+        }
+        cut_all(words, first);
+      } while (waits);
+    }
+  };
+  template <long long RowBytes, long long TileStride, bool Full>
+  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(
+      const char* left, const char* exchanged, int rows, bool fresh) {
+    return {left, exchanged, rows, fresh};
+  }
+
+  // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has. The left
+  // operand's first words are there.
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply(float* sums, const Left& left,
+                                           const first_words& words) const {
+    if constexpr (Engine != rnnc_engine::f32) {
+      multiply_on_tensor_cores<Sums>(sums, left, words);
+    } else if constexpr (kOneRow) {
+      multiply_one_row<Sums>(sums, left, words);
+    } else {
+      multiply_exactly<Sums>(sums, left, words);
+    }
+  }
+
+  // As `multiply`, in two: products of which the results are added up have totals in common. With
+  // tensor cores only. The first gates of the totals are this product's.
+  template <int Tiles, typename Left>
+  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+                                         const Left& left, const first_words& words) const {
+    add_tiles(sums, left, words);
+  }
+  template <typename Sums>
+  static __device__ __forceinline__ void store(float* to, const totals& sums) {
+    const int row = lane() % 4 * 2;
+    to += (k_warp() * Sums::kRows + row) * Sums::kStride + first_gate() + lane() / 4;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        if (Sums::kRows < Rows && r * 8 + row >= Sums::kRows) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          to[(r * 8 + i % 2) * Sums::kStride + tile * 16 + i / 2 * 8] = sums[tile][r].total(i);
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr bool kOwn = OwnRows > 0;
+
+  static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+  static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
+  static __device__ __forceinline__ int k_warp() {
+    return KWarps == Warps ? warp() : warp() % KWarps;
+  }
+  static __device__ __forceinline__ int first_gate() {
+    return KWarps == Warps ? 0 : warp() / KWarps * (kTiles * 16);
+  }
+  // Of the left operand's tiles. All lanes have the row if there is but one. Every other column of
+  // sums is of a row where lanes have one each.
+  static __device__ __forceinline__ int row() {
+    if constexpr (kOneRow) return 0;
+    if constexpr (OwnRows == 1) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
+    return lane() / 4;
+  }
+  // Of the lane's part of a piece, along k.
+  static __device__ __forceinline__ int byte(int piece) {
+    return (k_warp() * kPieces + piece) * 64 + lane() % 4 * 16;
+  }
+  // And of what it loads of the left operand.
+  static __device__ __forceinline__ int load_byte(int load) {
+    if constexpr (!kSpread) return byte(load);
+    return k_warp() * kPieces * 64 + load * kLoadBytes + lane() * 16;
+  }
+  static __device__ __forceinline__ bool is_inside(int load) {
+    const bool own = !kSpread || load * kLoadBytes + lane() * 16 < kPieces * 64;
+    return own && (KBytes == KWarps * kPieces * 64 || load_byte(load) < KBytes);
+  }
+  // Of the warp's, in the order of pieces.
+  static __device__ __forceinline__ int tile(int piece, int half) {
+    return piece * kTiles + half / 2;
+  }
+  static __device__ __forceinline__ uint4* spilled(int piece, int half) {
+    return reinterpret_cast<uint4*>(rnnc_shared + Spill) +
+           ((tile(piece, half) - Held) * 2 + half % 2) * (32 * Warps) + threadIdx.x;
+  }
+
+  __device__ __forceinline__ uint4* streamed(int piece, int half) const {
+    return stream_ + ((tile(piece, half) - kOnChip) * 2 + half % 2) * (32 * Warps);
+  }
+
+  // As tensor cores take them: of other bits of f32 they would just cut off the end. Where they are
+  // split, NaNs become one that stays a NaN when it is rounded.
+  static __device__ __forceinline__ void round(unsigned* words) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float value = __uint_as_float(words[i]);
+      if constexpr (Engine == rnnc_engine::tf32) words[i] = rnnc_to_tf32(value);
+      if constexpr (Engine == rnnc_engine::split) {
+        if (value != value) words[i] = 0x7fc00000u;
+      }
+    }
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void clear(unsigned (&words)[Count][kRowTiles][4]) {
+#pragma unroll
+    for (int load = 0; load < Count; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[load][tile][i] = 0;
+      }
+    }
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void round(unsigned (&words)[Count][kRowTiles][4]) {
+#pragma unroll
+    for (int load = 0; load < Count; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) round(words[load][tile]);
+    }
+  }
+
+  // Weights on their way from memory, of the tiles that come next: these are taken in order.
+  class stream_ahead {
+   public:
+    __device__ __forceinline__ explicit stream_ahead(const uint4* from) : from_(from) {
+#pragma unroll
+      for (int tile = 0; tile < kAhead; ++tile) load(tile);
+    }
+    __device__ __forceinline__ void take(unsigned* words, int tile, int half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = words_[tile % kDepth][half][i];
+      if (half == 1 && tile + kAhead < kStreamed) load(tile + kAhead);
+    }
+
+   private:
+    static constexpr int kDepth = 4;
+    static constexpr int kAhead = kStreamed < kDepth ? kStreamed : kDepth;
+
+    __device__ __forceinline__ void load(int tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        rnnc_poll<16>(from_ + (tile * 2 + half) * (32 * Warps), words_[tile % kDepth][half]);
+      }
+    }
+
+    const uint4* from_;
+    unsigned words_[kDepth][2][4];
+  };
+
+  // Weights of gates i and i + 8 of a tile, by `half`.
+  __device__ __forceinline__ void weights(unsigned* words, int piece, int half,
+                                          stream_ahead& ahead) const {
+    if (tile(piece, half) < Held) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = held_[tile(piece, half)][half % 2][i];
+        if constexpr (Engine == rnnc_engine::split) rnnc_keep_here(words[i]);
+      }
+    } else if (tile(piece, half) < kOnChip) {
+      rnnc_to_words(*spilled(piece, half), words);
+    } else {
+      ahead.take(words, tile(piece, half) - kOnChip, half % 2);
+    }
+  }
+
+  // Of row-major memory, that does not change; not rounded.
+  template <long long RowBytes, int Count>
+  static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
+                                                    int first, const char* from, int rows) {
+    from += row() * RowBytes;
+#pragma unroll
+    for (int load = 0; load < Count; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        unsigned(&words)[4] = left[load][tile];
+        words[0] = words[1] = words[2] = words[3] = 0;
+        if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
+        const int at = load_byte(first + load);
+        rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
+      }
+    }
+    rnnc_sync_warp();
+  }
+
+  // Of shared memory.
+  template <long long TileStride, int Count>
+  static __device__ __forceinline__ void fetch_shared(unsigned (&left)[Count][kRowTiles][4],
+                                                      int first, const char* from, int rows) {
+    from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+#pragma unroll
+    for (int piece = 0; piece < Count; ++piece) {
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        unsigned(&words)[4] = left[piece][tile];
+        words[0] = words[1] = words[2] = words[3] = 0;
+        if (tile * 8 + row() >= rows || byte(first + piece) >= KBytes) continue;
+        const char* const place = from + tile * TileStride + piece * (TileRows * 64);
+        rnnc_to_words(*reinterpret_cast<const uint4*>(place), words);
+        cut(words, byte(first + piece));
+      }
+    }
+    rnnc_sync_warp();
+  }
+
+  static constexpr bool kWhole =
+      Whole || (Engine != rnnc_engine::f16 && Engine != rnnc_engine::bf16);
+
+  // Makes zeros of what lies behind the end of k, where nothing is ever written.
+  static __device__ __forceinline__ void cut(unsigned* words, int at) {
+    if constexpr (KBytes % 16 != 0) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (at + 4 * i >= KBytes) words[i] = 0;
+        if (!kWhole && at + 4 * i + 2 == KBytes) words[i] &= 0xffffu;
+      }
+    }
+  }
+
+  // `work(load, left)` for all of the warp's loads: the first ones, then others some at a time.
+  template <typename Left, typename Work>
+  static __device__ __forceinline__ void by_loads(const Left& left, const first_words& words,
+                                                  const Work& work) {
+#pragma unroll
+    for (int load = 0; load < kFirst; ++load) work(load, words[load]);
+    others<kFirst>(left, work);
+  }
+  template <int First, typename Left, typename Work>
+  static __device__ __forceinline__ void others(const Left& left, const Work& work) {
+    if constexpr (First < kLoads) {
+      constexpr int kCount = kLoads - First < kMostAtOnce ? kLoads - First : kMostAtOnce;
+      unsigned words[kCount][kRowTiles][4];
+      left.begin(words, First);
+      left.await(words, First);
+#pragma unroll
+      for (int load = 0; load < kCount; ++load) work(First + load, words[load]);
+      others<First + kCount>(left, work);
+    }
+  }
+
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_on_tensor_cores(float* to, const Left& left,
+                                                           const first_words& words) const {
+    totals sums;
+    add_tiles(sums, left, words);
+    store<Sums>(to, sums);
+  }
+
+  template <int Tiles, typename Left>
+  __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+                                            const Left& left, const first_words& first) const {
+    stream_ahead ahead(stream_);
+    by_loads(left, first, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        unsigned low[4];
+        unsigned high[4];
+        weights(low, piece, 2 * tile, ahead);
+        weights(high, piece, 2 * tile + 1, ahead);
+#pragma unroll
+        for (int k = 0; k < 4; k += 2) {
+#pragma unroll
+          for (int r = 0; r < kRowTiles; ++r) sums[tile][r].add(low + k, high + k, words[r] + k);
+        }
+      }
+    });
+  }
+
+  // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----
+
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_one_row(float* to, const Left& left,
+                                                   const first_words& first) const {
+    float sums[2 * kTiles] = {};
+    stream_ahead ahead(stream_);
+    const auto multiply = [&](int piece, const unsigned* words) {
+#pragma unroll
+      for (int half = 0; half < 2 * kTiles; ++half) {
+        unsigned gate[4];
+        weights(gate, piece, half, ahead);
+        add(sums[half], gate, words);
+      }
+    };
+    if constexpr (kSpread) {
+      uint4* const mine = put_in_shared(left, first);
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        unsigned words[4];
+        rnnc_to_words(mine[piece * 4 + lane() % 4], words);
+        multiply(piece, words);
+      }
+      rnnc_sync_warp();  // the next left operands come to the same places
+    } else {
+      by_loads(left, first,
+               [&](int piece, const unsigned(&words)[kRowTiles][4]) { multiply(piece, words[0]); });
+    }
+    to += k_warp() * Sums::kRows * Sums::kStride + first_gate() + lane() / 4;
+    const bool odd = lane() % 2 != 0;
+#pragma unroll
+    for (int pair = 0; pair < kTiles; ++pair) {
+      float sum = exchange_between(sums[2 * pair], sums[2 * pair + 1], odd, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      if (lane() % 4 < 2) to[(2 * pair + odd) * 8] = sum;
+    }
+  }
+
+  // Left operands go through shared memory, of which each warp has a part, so that each lane has
+  // all rows. Two rows at a time: unrolled for all, the code would not fit the instruction cache.
+  template <typename Sums, typename Left>
+  __device__ __forceinline__ void multiply_exactly(float* to, const Left& left,
+                                                   const first_words& first) const {
+    static_assert(Engine != rnnc_engine::f32 || Rows == 8, "one tile of rows");
+    uint4* const mine = put_in_shared(left, first);
+    const bool odd = lane() % 2 != 0;
+    const bool upper = lane() % 4 / 2 != 0;
+    to += (k_warp() * Sums::kRows + odd) * Sums::kStride + first_gate() + upper * 8 + lane() / 4;
+#pragma unroll 1
+    for (int row = 0; row < min(left.rows, 8); row += 2) {
+      float sums[2 * kTiles][2] = {};
+      stream_ahead ahead(stream_);
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        unsigned x[2][4];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          rnnc_to_words(mine[piece * 32 + (row + r) * 4 + lane() % 4], x[r]);
+        }
+#pragma unroll
+        for (int half = 0; half < 2 * kTiles; ++half) {
+          unsigned gate[4];
+          weights(gate, piece, half, ahead);
+#pragma unroll
+          for (int r = 0; r < 2; ++r) add(sums[half][r], gate, x[r]);
+        }
+      }
+#pragma unroll
+      for (int pair = 0; pair < kTiles; ++pair) {
+        float of_row[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          of_row[i] = exchange_between(sums[2 * pair + i][0], sums[2 * pair + i][1], odd, 1);
+        }
+        to[row * Sums::kStride + pair * 16] = exchange_between(of_row[0], of_row[1], upper, 2);
+      }
+    }
+    rnnc_sync_warp();  // the next left operands come to the same places
+  }
+
+  // The left operand, where the warp's lanes all have it.
+  template <typename Left>
+  static __device__ __forceinline__ uint4* put_in_shared(const Left& left,
+                                                         const first_words& first) {
+    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
+    by_loads(left, first, [&](int load, const unsigned(&words)[kRowTiles][4]) {
+      mine[load * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
+    });
+    rnnc_sync_warp();
+    return mine;
+  }
+
+  static __device__ __forceinline__ void add(float& sum, const unsigned* a, const unsigned* b) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum = fmaf(__uint_as_float(a[i]), __uint_as_float(b[i]), sum);
+  }
+
+  // Of two lanes, whose numbers differ in a bit, one gets the sum of both's first values, the other
+  // (`second`) that of their second ones.
+  static __device__ __forceinline__ float exchange_between(float a, float b, bool second, int bit) {
+    return (second ? b : a) + __shfl_xor_sync(0xffffffffu, second ? a : b, bit);
+  }
+
+  unsigned held_[Held > 0 ? Held : 1][2][4];
+  uint4* stream_;
+};
