@@ -224,6 +224,10 @@ struct RecurrenceTile {
   /// A group's blocks are a cluster, which exchange through each other's shared memory. Of one side
   /// alone, and of 2 to kMostClusterBlocks blocks.
   bool clusters = false;
+  /// Of a chunk and of a step of it, what the model holds that chose the tile
+  /// (passes/recurrence_tiles.h); a step of 0: none did.
+  double start_seconds = 0;
+  double step_seconds = 0;
   /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
   /// (ir/recurrence_sides.h).
   std::vector<size_t> sides = {0};

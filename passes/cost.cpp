@@ -127,7 +127,7 @@ class CostModel {
       cost.seconds = machine_.launch_seconds + std::max(work, latency);
     }
     if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
-      const RecurrenceTime time = time_of(plan_, *recurrence, machine_);
+      const RecurrenceTime time = predicted_time(plan_, *recurrence, machine_);
       const double steps = time.start + time.step * static_cast<double>(plan_.chunk);
       cost.seconds = machine_.launch_seconds + std::max(cost.floor_seconds, steps);
     }

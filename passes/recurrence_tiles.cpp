@@ -295,6 +295,9 @@ class TileProblem {
     tile.split = best[splits_] != 0;
     tile.own_sums = best[owns_] != 0;
     tile.clusters = best[clusters_] != 0;
+    const RecurrenceTime time = this->time(best);
+    tile.start_seconds = time.start;
+    tile.step_seconds = time.step;
     return tile;
   }
 
@@ -311,8 +314,10 @@ class TileProblem {
             .weights_in_shared = weights};
   }
 
-  RecurrenceTime time(const RecurrenceTile& tile) const {
-    const Solution solution = solution_of(tile);
+  RecurrenceTime time(const RecurrenceTile& tile) const { return time(solution_of(tile)); }
+
+ private:
+  RecurrenceTime time(const Solution& solution) const {
     const auto weights = static_cast<double>(solution.value(weight_bytes_));
     const double step = static_cast<double>(solution.value(time_)) / kTicks;
     const auto behind = static_cast<double>(sides_.size() - 1);  // steps, of the last side
@@ -320,7 +325,6 @@ class TileProblem {
             .step = step};
   }
 
- private:
   static Choices may(bool allowed) { return range(0, allowed ? 1 : 0); }
 
   /// Phases of one length have them together.
@@ -751,6 +755,13 @@ Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const 
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {
   return problem_of(plan, launch, machine).needs(launch.tile);
+}
+
+RecurrenceTime predicted_time(const Plan& plan, const RecurrenceLaunch& launch,
+                              const Machine& machine) {
+  const RecurrenceTile& tile = launch.tile;
+  if (tile.step_seconds > 0) return {.start = tile.start_seconds, .step = tile.step_seconds};
+  return time_of(plan, launch, machine);
 }
 
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {

@@ -50,5 +50,8 @@ struct RecurrenceTime {
   double step = 0;
 };
 RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+/// The same, as it was when the tile was chosen if it was: without the model.
+RecurrenceTime predicted_time(const Plan& plan, const RecurrenceLaunch& launch,
+                              const Machine& machine);
 
 }  // namespace rnnc

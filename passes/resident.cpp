@@ -55,7 +55,7 @@ class Resident {
     recurrence.tile = *std::move(tile);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
-    const double step = time_of(plan_, recurrence, machine_).step;
+    const double step = predicted_time(plan_, recurrence, machine_).step;
     if (step > kMuchSlower * launches && has_aligned_products(recurrence)) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
                   step * 1e6, launches * 1e6);

@@ -213,6 +213,9 @@ TEST(RecurrenceTiles, WeightsGoToRegistersFirst) {
   ASSERT_TRUE(choose(large));
   EXPECT_EQ(misfit(large, large.launch.tile, h200_machine()), "");
   EXPECT_GT(large.launch.tile.weight_registers, 0);
+  const RecurrenceTime time = time_of(large.plan, large.launch, h200_machine());
+  EXPECT_EQ(large.launch.tile.step_seconds, time.step);
+  EXPECT_EQ(large.launch.tile.start_seconds, time.start);
   EXPECT_GT(needs_of(large.plan, large.launch, h200_machine()).weights_in_shared, 0);
 }
 
