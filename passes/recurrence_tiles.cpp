@@ -395,10 +395,12 @@ class TileProblem {
     return group_rows_ + (1 - all) * group_rows_ + all * passes_ * rows_;
   }
 
-  /// Neighbouring elements of a thread: one in clusters where there are threads for all.
+  /// Neighbouring elements of a thread: one in clusters where there are threads for all, and where
+  /// lanes have one sum of a member.
   IntegerExpression span_of(size_t i) const {
     const IntegerExpression more = min(max(rows_ * units_[i] - threads_, 0), 1);
-    const IntegerExpression one = clusters_ * (1 - owns_) * (1 - more);
+    const IntegerExpression few = 1 - min(max(group_rows_ - kLanesOfGate / 2, 0), 1);
+    const IntegerExpression one = clusters_ * (1 - owns_) * (1 - more) + owns_ * few;
     return min(units_[i], kMostSpan - (kMostSpan - 1) * one);
   }
 

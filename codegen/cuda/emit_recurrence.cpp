@@ -90,8 +90,9 @@ void RecurrenceEmitter::position() {
 /// The thread's first element in its block.
 std::string RecurrenceEmitter::column(const Phase& phase) const {
   if (tile_.own_sums) {
-    return fmt::format("threadIdx.x / 32u * {}u + threadIdx.x % 32u / 4u * 2u",
-                       phase.units / tile_.warps);
+    return fmt::format("threadIdx.x / 32u * {}u + threadIdx.x % 32u / 4u * 2u{}",
+                       phase.units / tile_.warps,
+                       phase.span == 1 ? " + threadIdx.x % 4u / 2u" : "");
   }
   return fmt::format("threadIdx.x % {}u * {}u", phase.units / phase.span, phase.span);
 }
@@ -126,7 +127,7 @@ void RecurrenceEmitter::operands(size_t p) {
         engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
         product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
         exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), shared,
-        layout_.own_rows(), name);
+        layout_.own_sums(), name);
     line(
         "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
         "unit_end{}, {});",
@@ -157,8 +158,8 @@ void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
   const int64_t at_once = layout_.rows_at_once(phase);
   if (tile_.own_sums) {
-    line("        const unsigned pass_row = threadIdx.x % 4u * {0}u + j % {0} + j / {0} * 8u;",
-         layout_.own_rows());
+    line("        const unsigned pass_row = threadIdx.x % {0}u * {1}u + j % {1} + j / {1} * 8u;",
+         phase.span == 1 ? 2 : 4, layout_.own_rows());
   } else {
     line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
   }
@@ -437,14 +438,20 @@ void RecurrenceEmitter::sums(size_t p) {
   }
 }
 
-/// The sums of the thread's two elements: rows i and i + 8 of a member's tile.
+/// The sums of the thread's elements: two are rows i and i + 8 of a member's tile.
 void RecurrenceEmitter::own_sums(const Phase& phase, uint32_t id, uint32_t result) {
   for (size_t i = 0; i < phase.products.size(); ++i) {
     const RecurrenceProduct& product = phase.products[i];
     if (product.sums != i || !product.has(result)) continue;
+    const std::string totals =
+        fmt::format("totals{}[{}][j / {}]", i, result - product.first, layout_.own_rows());
+    if (phase.span == 1) {
+      line("        a{}[0] += threadIdx.x % 4u < 2u ? {}.total(0) : {}.total(2);", id, totals,
+           totals);
+      continue;
+    }
     for (int64_t s = 0; s < phase.span; ++s) {
-      line("        a{}[{}] += totals{}[{}][j / {}].total(j % {} + {});", id, s, i,
-           result - product.first, layout_.own_rows(), layout_.own_rows(), 2 * s);
+      line("        a{}[{}] += {}.total(j % {} + {});", id, s, totals, layout_.own_rows(), 2 * s);
     }
   }
 }

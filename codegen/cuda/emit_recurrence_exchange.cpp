@@ -98,9 +98,10 @@ void RecurrenceEmitter::for_exchanges(size_t p, int level, const Work& work) con
   }
 }
 
-/// Whether two halves that make a word are those of neighbouring lanes.
+/// Whether two halves that make a word are those of two lanes. (For itself a block stores halves.)
 bool RecurrenceEmitter::is_of_lanes(const Phase& phase, size_t slice) const {
-  return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice);
+  return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice) &&
+         !layout_.slices()[slice].local;
 }
 
 bool RecurrenceEmitter::exchanges_by_lanes(size_t p, int level) const {
@@ -169,7 +170,8 @@ void RecurrenceEmitter::exchange_by_lanes(size_t p, const Instruction& store, si
   const std::string element = fmt::format("e{} + {}u", p, static_cast<uint32_t>(behind));
   line("        {{");
   line("          const float first = {};", value(phase, store.operands[0], 0));
-  line("          const float second = __shfl_xor_sync(0xffffffffu, first, 1);");
+  line("          const float second = __shfl_xor_sync(0xffffffffu, first, {});",
+       tile_.own_sums ? 2 : 1);
   line("          if (inside && column{} % 2 == 0{}) {{", p,
        all ? "" : fmt::format(" && {} < {}u", element, width));
   hand_on(index, element, "first",

@@ -13,7 +13,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int64_t kTileGates = 16;
-constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
+constexpr int64_t kLanesOfGate = 4;  // of a tile's sums, of which each has 4
 constexpr int64_t kTileWords = 8;    // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
 constexpr int64_t kBarrierBytes = 8;
@@ -105,7 +105,8 @@ bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
 }
 
 int64_t RecurrenceLayout::span_of(int64_t units) const {
-  const bool one = tile_.clusters && !tile_.own_sums && tile_.rows * units <= threads();
+  const bool one =
+      tile_.own_sums ? own_sums() == 1 : tile_.clusters && tile_.rows * units <= threads();
   return one ? 1 : std::min(kMostSpan, units);
 }
 
@@ -118,9 +119,10 @@ int64_t RecurrenceLayout::items(const RecurrencePhase& phase) const {
   return ceil_div(tile_.rows, rows_at_once(phase));
 }
 
-int64_t RecurrenceLayout::own_rows() const {
+int64_t RecurrenceLayout::own_sums() const {
   if (!tile_.own_sums) return 0;
-  return group_rows_ <= kLanesOfGate ? 1 : kExchangeTileRows / kLanesOfGate;
+  if (group_rows_ > kLanesOfGate) return 4;
+  return group_rows_ > kLanesOfGate / 2 ? 2 : 1;
 }
 
 bool RecurrenceLayout::is_exact() const {

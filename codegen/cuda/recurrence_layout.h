@@ -127,8 +127,12 @@ class RecurrenceLayout {
   /// Rows of a pass that the threads have at once, and one thread in all.
   int64_t rows_at_once(const RecurrencePhase& phase) const;
   int64_t items(const RecurrencePhase& phase) const;
-  /// Of a tile of 8 rows, those of which a lane has the sums to itself; 0: warps share sums.
-  int64_t own_rows() const;
+  /// Of a tile of 8 rows and a member's 16 elements, how many sums a lane has to itself: of two
+  /// rows and two elements; of one row where there are at most 4, and of one element of it where
+  /// there are at most 2, so that all lanes have some. 0: warps share sums.
+  int64_t own_sums() const;
+  /// The rows of these.
+  int64_t own_rows() const { return own_sums() == 4 ? 2 : 1; }
   /// Of f32 products, without tensor cores.
   bool is_exact() const;
   /// Rows of sums in shared memory: all of a tile, or where room is scarce those that there are.
@@ -156,7 +160,8 @@ class RecurrenceLayout {
 
   void find_phases();
   /// Neighbouring elements of a thread: two, or one where steps are so short that it counts, and
-  /// there are threads for all of a pass. (Blocks of a grid were slower with one.)
+  /// there are threads for all of a pass. (Blocks of a grid were slower with one.) The sums that
+  /// lanes have to themselves say it where there are some.
   int64_t span_of(int64_t units) const;
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();

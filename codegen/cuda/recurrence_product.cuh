@@ -6,13 +6,12 @@
 // where exact products put left operands in shared memory. Granule: bytes by which the left
 // operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
 // operand; 0: they do not. Whole: two values of 16 bits are stored there at once. InShared: it lies
-// in the block's shared memory, and all of it is there. OwnRows > 0: a warp has all gates of 16
+// in the block's shared memory, and all of it is there. OwnSums > 0: a warp has all gates of 16
 // elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps
-// their sums; of a tile of 8 rows each lane has the sums of so many. With one, a tile's first 4
-// rows are all there are.
+// their sums: those of 4 each lane, or with fewer rows fewer (RecurrenceLayout::own_sums).
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
           int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool InShared,
-          int OwnRows>
+          int OwnSums>
 class rnnc_resident_product {
  public:
   // Of a warp.
@@ -252,7 +251,7 @@ class rnnc_resident_product {
   }
 
  private:
-  static constexpr bool kOwn = OwnRows > 0;
+  static constexpr bool kOwn = OwnSums > 0;
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
@@ -263,10 +262,12 @@ class rnnc_resident_product {
     return KWarps == Warps ? 0 : warp() / KWarps * (kTiles * 16);
   }
   // Of the left operand's tiles. All lanes have the row if there is but one. Every other column of
-  // sums is of a row where lanes have one each.
+  // sums is of a row where lanes have one each, and each of two rows is twice among them where
+  // lanes have one element.
   static __device__ __forceinline__ int row() {
     if constexpr (kOneRow) return 0;
-    if constexpr (OwnRows == 1) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
+    if constexpr (OwnSums == 2) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
+    if constexpr (OwnSums == 1) return lane() / 4 % 2 == 0 ? lane() / 8 % 2 : 8;
     return lane() / 4;
   }
   // Of the lane's part of a piece, along k.
