@@ -2,7 +2,8 @@
 
     python3 bench/plot_recurrences.py bench/results/recurrences.json --out recurrences.svg
 
-The file's ending says what it is: .svg, .png. Needs matplotlib.
+Of rnnc and of cuDNN the better of plain launches and of replays of a CUDA graph. The file's ending
+says what it is: .svg, .png. Needs matplotlib.
 """
 
 import argparse
@@ -22,7 +23,7 @@ except ImportError:
 
 AXES = {"hidden": "H", "batch": "B", "steps": "T"}
 LINES = {  # key of a row: what it is, and how it is drawn
-    "us": ("rnnc", {"color": "tab:blue", "marker": "o"}),
+    "us": ("rnnc, plain or replayed", {"color": "tab:blue", "marker": "o"}),
     "cudnn_us": ("cuDNN, best algorithm", {"color": "tab:green", "marker": "s"}),
     "torch_us": ("torch.nn", {"color": "tab:orange", "marker": "^"}),
     "floor_us": ("floor of arithmetic and memory", {"color": "gray", "linestyle": ":"}),

@@ -2,8 +2,9 @@
 
     python3 bench/tiles.py --rnnc build/default/tools/rnnc
 
-For each shape: the model's time per step beside the measured one, the rank correlation of the two
-(Spearman), and how much slower the model's pick is than the best that was measured.
+For each shape: the model's time per step beside the measured one, of calls launched plainly, the
+rank correlation of the two (Spearman), and how much slower the model's pick is than the best that
+was measured.
 """
 
 import argparse

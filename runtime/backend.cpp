@@ -12,6 +12,11 @@ Result<double> Backend::time(const std::function<Status()>& work, Stream stream)
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+Result<std::unique_ptr<CapturedWork>> Backend::capture(
+    const std::function<Status(Stream)>& /*work*/) {
+  return fail("only a GPU can capture calls in a graph and replay them");
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options,
                                               [[maybe_unused]] KernelCache& cache) {
 #ifndef RNNC_WITH_CPU

@@ -28,6 +28,17 @@ class Executable {
   virtual std::string refusal() const { return ""; }
 };
 
+/// What a device was given once and can be given again with one launch.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  /// Launches it on `stream()`, and does not wait.
+  virtual Status replay() = 0;
+  /// Its own, which waits for no other: wait for what comes before a replay, and for the last
+  /// replay before this is destroyed.
+  virtual Stream stream() const = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -48,6 +59,12 @@ class Backend {
   /// Seconds that `work` takes on the stream, its end included. Here: a steady clock around `work`
   /// and `synchronize`; devices with events of their own use those.
   virtual Result<double> time(const std::function<Status()>& work, Stream stream);
+
+  /// Captures in a CUDA graph what `work` gives to the stream that it is called with, without
+  /// running it. `work` neither allocates nor waits; its pointers and sizes are those of every
+  /// replay. Other threads may go on with other programs. Here: an error, for devices without
+  /// graphs.
+  virtual Result<std::unique_ptr<CapturedWork>> capture(const std::function<Status(Stream)>& work);
 };
 
 /// `cache` outlives the backend. An error in plain words where the build or the machine lacks the

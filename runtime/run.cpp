@@ -268,6 +268,12 @@ struct Runner::Impl {
   Status forward();
   Result<RunResult> run(const RunArgs& run_args);
   Result<RunResult> download_results() const;
+  /// Why the last run cannot be timed so often.
+  Status check_repeats(int repeats) const;
+  /// The median seconds of `work`, which is a whole run, divided by its steps.
+  Result<double> median_per_step(int repeats, const std::function<Status()>& work,
+                                 Stream stream) const;
+  Result<std::unique_ptr<CapturedWork>> capture();
 };
 
 Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
@@ -450,6 +456,42 @@ Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
   return download_results();
 }
 
+Status Runner::Impl::check_repeats(int repeats) const {
+  if (shape.steps == 0) return fail("there was no run whose time could be measured");
+  if (repeats < 1) return fail("repeats must be at least 1, got {}", repeats);
+  return {};
+}
+
+Result<double> Runner::Impl::median_per_step(int repeats, const std::function<Status()>& work,
+                                             Stream stream) const {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    const Result<double> time = backend.time(work, stream);
+    if (!time) return time;
+    seconds.push_back(*time / static_cast<double>(shape.steps));
+  }
+  std::ranges::sort(seconds);
+  const size_t middle = seconds.size() / 2;
+  return seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+}
+
+/// A run of all pieces.
+Result<std::unique_ptr<CapturedWork>> Runner::Impl::capture() {
+  // What is derived from params alone is then there, and no part of the graph.
+  if (Status status = forward(); !status) return tl::unexpected(status.error());
+  // The stream of replays does not wait for that of other calls.
+  if (Status status = backend.synchronize(args.stream); !status) {
+    return tl::unexpected(status.error());
+  }
+  const Stream plain = args.stream;
+  Result<std::unique_ptr<CapturedWork>> captured = backend.capture([this](Stream stream) {
+    args.stream = stream;
+    return forward();
+  });
+  args.stream = plain;
+  return captured;
+}
+
 Runner::Runner(Program& program) : impl_(std::make_unique<Impl>(program)) {}
 Runner::~Runner() = default;
 Runner::Runner(Runner&&) noexcept = default;
@@ -484,19 +526,20 @@ Result<RunResult> Runner::run(const RunArgs& args) {
 }
 
 Result<double> Runner::time_per_step(int repeats) {
-  const int64_t steps = impl_->shape.steps;
-  if (steps == 0) return fail("there was no run whose time could be measured");
-  if (repeats < 1) return fail("repeats must be at least 1, got {}", repeats);
-  std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    const Result<double> time =
-        impl_->backend.time([this] { return impl_->forward(); }, impl_->args.stream);
-    if (!time) return time;
-    seconds.push_back(*time / static_cast<double>(steps));
+  if (Status status = impl_->check_repeats(repeats); !status) {
+    return tl::unexpected(status.error());
   }
-  std::ranges::sort(seconds);
-  const size_t middle = seconds.size() / 2;
-  return seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return impl_->median_per_step(repeats, [this] { return impl_->forward(); }, impl_->args.stream);
+}
+
+Result<double> Runner::time_replayed_per_step(int repeats) {
+  if (Status status = impl_->check_repeats(repeats); !status) {
+    return tl::unexpected(status.error());
+  }
+  const Result<std::unique_ptr<CapturedWork>> captured = impl_->capture();
+  if (!captured) return tl::unexpected(captured.error());
+  CapturedWork& work = **captured;
+  return impl_->median_per_step(repeats, [&work] { return work.replay(); }, work.stream());
 }
 
 }  // namespace rnnc

@@ -53,6 +53,11 @@ class Runner {
   /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
   /// run divided by its steps. Device events on a GPU, a steady clock on the CPU.
   Result<double> time_per_step(int repeats);
+  /// As `time_per_step`, of replays of a run that is captured once as a CUDA graph, on a stream of
+  /// its own. A plain run goes before, which packs weights. An error on the CPU, which has no
+  /// graphs. Not while another call of the program is under way; other threads may go on with other
+  /// programs.
+  Result<double> time_replayed_per_step(int repeats);
 
  private:
   struct Impl;

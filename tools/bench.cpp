@@ -37,26 +37,36 @@ nlohmann::json header(const Options& options, const Graph& graph) {
 Status report_steps(const Options& options, const Graph& graph, const BenchProgram& bench,
                     const Measurement& measured) {
   const Prediction prediction = predict(bench, options.shape.steps);
-  const double step = measured.seconds_per_step * 1e6;
+  const Timing& plain = measured.plain;
+  const std::optional<Timing>& replayed = measured.replayed;
+  const double step = plain.seconds_per_step * 1e6;
   const double predicted = prediction.seconds_per_step * 1e6;
   const double floor = prediction.floor_seconds_per_step * 1e6;
   if (options.bench.json.empty()) {
-    return print(fmt::format(
-        "time per step  {:.3f} us (median of {} runs of {} steps)\n"
-        "predicted      {:.3f} us\n"
-        "floor          {:.3f} us\n"
-        "launches       {} per run\n",
-        step, measured.runs, options.shape.steps, predicted, floor, prediction.launches));
+    std::string text = fmt::format("time per step  {:.3f} us (median of {} runs of {} steps)\n",
+                                   step, plain.runs, options.shape.steps);
+    if (replayed) {
+      text += fmt::format("replayed       {:.3f} us (median of {} replays of a CUDA graph)\n",
+                          replayed->seconds_per_step * 1e6, replayed->runs);
+    }
+    return print(text + fmt::format("predicted      {:.3f} us\n"
+                                    "floor          {:.3f} us\n"
+                                    "launches       {} per run\n",
+                                    predicted, floor, prediction.launches));
   }
   nlohmann::json json = header(options, graph);
   json.update({{"machine", bench.machine.name},
                {"microseconds_per_step", step},
-               {"runs", measured.runs},
+               {"runs", plain.runs},
                {"predicted_microseconds_per_step", predicted},
                {"floor_microseconds_per_step", floor},
                {"launches_per_call", prediction.launches},
                {"tiles", tiles_of(bench.plan)},
                {"tile_rank", bench.tile_rank}});
+  if (replayed) {
+    json.update({{"replayed_microseconds_per_step", replayed->seconds_per_step * 1e6},
+                 {"replayed_runs", replayed->runs}});
+  }
   return write_json(options.bench, json);
 }
 
@@ -102,7 +112,9 @@ Status bench_graph(const Options& options, const Graph& graph) {
   if (!bench) return tl::unexpected(bench.error());
   Progress progress;
   progress.phase("measuring");
-  const Result<Measurement> measured = measure(bench->program, options.shape, options.bench);
+  const bool replays = compile.device.kind == Device::Kind::cuda && compile.graphs;
+  const Result<Measurement> measured =
+      measure(bench->program, options.shape, options.bench, replays);
   progress.stop();
   if (!measured) return tl::unexpected(measured.error());
   return report_steps(options, graph, *bench, *measured);
@@ -141,12 +153,14 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->type_name("NUMBER")
       ->check(CLI::Range(int64_t{0}, kMostTileRank))
       ->excludes("--tune");
-  command->add_flag("--no-graphs", options->no_graphs, "Launch kernels one by one on a GPU");
+  command->add_flag("--no-graphs", options->no_graphs,
+                    "Launch kernels one by one on a GPU, and replay no calls");
   command->add_flag("--compile", options->compile,
                     "Measure compiling instead, cold and from the kernel cache");
   command->footer(
       "Times are medians of whole calls, divided by their steps: arrays stay on the device, and\n"
-      "packed weights from call to call.\n\n"
+      "packed weights from call to call. On a GPU also of replays of a call that was captured\n"
+      "once as a CUDA graph.\n\n"
       "Examples:\n"
       "  rnnc bench examples/cells/lstm.rnn --dim I=512 --dim H=512 --device cuda --dtype bf16\n"
       "  rnnc bench ladder --device cuda --svg ladder.svg");

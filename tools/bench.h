@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "ir/plan.h"
@@ -56,14 +57,19 @@ struct Prediction {
 };
 Prediction predict(const BenchProgram& bench, int64_t steps);
 
-struct Measurement {
-  RunResult result;
+struct Timing {
   double seconds_per_step = 0;  // the median of `runs`
   int runs = 0;
 };
+struct Measurement {
+  RunResult result;
+  Timing plain;                    // calls as they are
+  std::optional<Timing> replayed;  // a call captured as a CUDA graph
+};
 /// Runs on random arrays, the same for the same names and shapes, and takes the time of a call
-/// again and again.
-Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options);
+/// again and again; of its replays too if `replays`, on a GPU only.
+Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
+                            bool replays = false);
 
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);

@@ -155,7 +155,7 @@ Status measure_row(const Network& network, const BenchOptions& options,
   if (row.same_plan) return {};
   Result<Measurement> measured = measure(bench->program, network.shape, options);
   if (!measured) return tl::unexpected(measured.error());
-  row.microseconds = measured->seconds_per_step * 1e6;
+  row.microseconds = measured->plain.seconds_per_step * 1e6;
   row.prediction = predict(*bench, network.shape.steps);
   if (!reference) reference = {.machine = bench->machine.name, .result = measured->result};
   row.difference = largest_difference(measured->result, reference->result);

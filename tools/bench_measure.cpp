@@ -50,19 +50,19 @@ int choose_runs(const BenchOptions& options, const BenchShape& shape, double ste
   return static_cast<int>(std::clamp(options.seconds / call_seconds, 5.0, 1000.0));
 }
 
-Status time_runs(Runner& runner, const BenchOptions& options, const BenchShape& shape,
-                 Measurement& measured) {
+/// `time` is one of the runner's.
+Result<Timing> time_runs(Runner& runner, Result<double> (Runner::*time)(int),
+                         const BenchOptions& options, const BenchShape& shape) {
   // Clocks rise and caches fill before what counts.
-  const Result<double> first = runner.time_per_step(1);
+  const Result<double> first = (runner.*time)(1);
   if (!first) return tl::unexpected(first.error());
-  measured.runs = choose_runs(options, shape, *first);
-  const Result<double> warm = runner.time_per_step((measured.runs + 3) / 4);
+  int runs = choose_runs(options, shape, *first);
+  const Result<double> warm = (runner.*time)((runs + 3) / 4);
   if (!warm) return tl::unexpected(warm.error());
-  measured.runs = choose_runs(options, shape, *warm);
-  const Result<double> median = runner.time_per_step(measured.runs);
+  runs = choose_runs(options, shape, *warm);
+  const Result<double> median = (runner.*time)(runs);
   if (!median) return tl::unexpected(median.error());
-  measured.seconds_per_step = *median;
-  return {};
+  return Timing{.seconds_per_step = *median, .runs = runs};
 }
 
 }  // namespace
@@ -153,17 +153,21 @@ Prediction predict(const BenchProgram& bench, int64_t steps) {
           .launches = count_launches(bench.plan, steps)};
 }
 
-Result<Measurement> measure(Program& program, const BenchShape& shape,
-                            const BenchOptions& options) {
+Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
+                            bool replays) {
   const Result<RunArgs> args = random_args(program.signature(), shape);
   if (!args) return tl::unexpected(args.error());
   Runner runner(program);
   Result<RunResult> result = runner.run(*args);
   if (!result) return tl::unexpected(result.error());
-  Measurement measured{.result = std::move(*result)};
-  if (Status status = time_runs(runner, options, shape, measured); !status) {
-    return tl::unexpected(status.error());
-  }
+  const Result<Timing> plain = time_runs(runner, &Runner::time_per_step, options, shape);
+  if (!plain) return tl::unexpected(plain.error());
+  Measurement measured{.result = std::move(*result), .plain = *plain, .replayed = {}};
+  if (!replays) return measured;
+  const Result<Timing> replayed =
+      time_runs(runner, &Runner::time_replayed_per_step, options, shape);
+  if (!replayed) return tl::unexpected(replayed.error());
+  measured.replayed = *replayed;
   return measured;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/cuda/cuda_backend.h"
 
 #include "codegen/cuda/cuda_code.h"
+#include "runtime/cuda/graph.h"
 
 namespace rnnc {
 namespace {
@@ -27,6 +28,29 @@ class Event {
  private:
   cudaEvent_t event_ = nullptr;
   cudaError_t error_;
+};
+
+class CudaCapturedWork : public CapturedWork {
+ public:
+  CudaCapturedWork(int device, OwnStream stream, StepGraph graph)
+      : device_(device), stream_(std::move(stream)), graph_(std::move(graph)) {}
+  ~CudaCapturedWork() override {
+    const DeviceScope scope(device_);
+    const CaptureNeutralScope neutral;
+    graph_ = StepGraph();
+  }
+
+  Status replay() override {
+    const DeviceScope scope(device_);
+    if (!scope.status()) return scope.status();
+    return graph_.replay(stream_.get());
+  }
+  Stream stream() const override { return stream_.get(); }
+
+ private:
+  const int device_;
+  OwnStream stream_;
+  StepGraph graph_;
 };
 
 class CudaBackend : public Backend {
@@ -110,6 +134,20 @@ class CudaBackend : public Backend {
             });
     if (!status) return tl::unexpected(status.error());
     return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+  Result<std::unique_ptr<CapturedWork>> capture(
+      const std::function<Status(Stream)>& work) override {
+    const DeviceScope scope(context_.device.index);
+    if (!scope.status()) return tl::unexpected(scope.status().error());
+    const CaptureNeutralScope neutral;
+    Result<OwnStream> stream = OwnStream::create();
+    if (!stream) return tl::unexpected(stream.error());
+    Result<StepGraph> graph =
+        StepGraph::capture({&*stream, 1}, [&] { return work(stream->get()); });
+    if (!graph) return tl::unexpected(graph.error());
+    return std::make_unique<CudaCapturedWork>(context_.device.index, std::move(*stream),
+                                              std::move(*graph));
   }
 
  private:

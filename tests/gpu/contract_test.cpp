@@ -8,8 +8,9 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/backend.h"
 #include "runtime/kernel_cache.h"
-
+#include "runtime/run.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/networks.h"
@@ -216,6 +217,33 @@ TEST_P(GpuContract, IsCapturedInTheCallersGraph) {
   cudaGraphDestroy(graph);
 }
 
+TEST_P(GpuContract, IsReplayedOnAStreamOfItsOwn) {
+  const Call other = other_call(0.25);
+  const auto expected = expected_bits(call_);
+  const auto expected_other = expected_bits(other);
+
+  Program program = make();
+  DeviceArguments arguments = on_device(program, call_);
+  const auto untouched = arguments.result_bits();
+  const Result<std::unique_ptr<CapturedWork>> captured = program.backend().capture(
+      [&](Stream stream) { return program.forward(arguments.on(stream)); });
+  ASSERT_TRUE(captured.has_value()) << captured.error().message;
+  CapturedWork& work = **captured;
+  EXPECT_NE(work.stream(), nullptr);
+  EXPECT_EQ(arguments.result_bits(), untouched);
+  const auto replay = [&] {
+    const Status replayed = work.replay();
+    ASSERT_TRUE(replayed.has_value()) << replayed.error().message;
+    const Status waited = program.backend().synchronize(work.stream());
+    ASSERT_TRUE(waited.has_value()) << waited.error().message;
+  };
+  replay();
+  EXPECT_EQ(arguments.result_bits(), expected);
+  arguments.upload(other.args, other.sequences);
+  replay();
+  EXPECT_EQ(arguments.result_bits(), expected_other);
+}
+
 TEST_P(GpuContract, NeitherWaitsNorAllocates) {
   Program program = make();
   const DeviceArguments arguments = on_device(program, call_);
@@ -353,6 +381,63 @@ INSTANTIATE_TEST_SUITE_P(All, GpuContract,
                          case_name);
 INSTANTIATE_TEST_SUITE_P(All, GpuPieces,
                          testing::ValuesIn(contract_cases({Kind::Cell, Kind::Stack})), case_name);
+
+RunArgs named(const Graph& graph, const InterpreterArgs& args) {
+  RunArgs named;
+  named.inputs = {
+      {"x", Array::from_doubles(args.inputs[0], {args.steps, args.batch, 24}, DType::f32)}};
+  for (size_t i = 0; i < graph.params.size(); ++i) {
+    std::vector<int64_t> shape;
+    for (const Dim& size : graph.params[i].type.shape) shape.push_back(*size.constant());
+    named.params.push_back(
+        {graph.params[i].name, Array::from_doubles(args.params[i], shape, DType::f32)});
+  }
+  return named;
+}
+
+/// Outputs and final states.
+std::vector<std::vector<double>> values_of(const RunResult& result) {
+  std::vector<std::vector<double>> values;
+  for (const auto& arrays : {result.outputs, result.final_states}) {
+    for (const NamedArray& array : arrays) values.push_back(array.array.to_doubles());
+  }
+  return values;
+}
+
+TEST(GpuRunner, ReplaysTakeTimeAndChangeNothing) {
+  const Graph graph = lstm_graph(24, 48);
+  auto program = Program::compile(
+      graph, {.device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = kChunk});
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  Runner runner(*program);
+  RunArgs args = named(graph, arguments_for(graph, kSteps, kBatch));
+  std::vector<std::vector<double>> expected;
+  for (const int64_t piece : {int64_t{0}, kChunk}) {
+    args.piece = piece;
+    const Result<RunResult> first = runner.run(args);
+    ASSERT_TRUE(first.has_value()) << first.error().message;
+    if (piece == 0) expected = values_of(*first);
+    EXPECT_EQ(values_of(*first), expected);
+    const Result<double> replayed = runner.time_replayed_per_step(3);
+    ASSERT_TRUE(replayed.has_value()) << replayed.error().message;
+    EXPECT_GT(*replayed, 0);
+    const Result<double> plain = runner.time_per_step(1);
+    ASSERT_TRUE(plain.has_value()) << plain.error().message;
+    const Result<RunResult> again = runner.run(args);
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_EQ(values_of(*again), expected);
+  }
+}
+
+TEST(GpuErrors, OfWhatIsCapturedAreTold) {
+  auto program =
+      Program::compile(lstm_graph(1, 1), {.device = {.kind = Device::Kind::cuda, .index = 0}});
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const auto captured = program->backend().capture(
+      [](Stream) -> Status { return fail("there is nothing to capture"); });
+  ASSERT_FALSE(captured.has_value());
+  EXPECT_EQ(captured.error().message, "there is nothing to capture");
+}
 
 TEST(GpuErrors, SayHowMuchMemoryIsNeededAndFree) {
   auto program = Program::compile(lstm_graph(1, 64),

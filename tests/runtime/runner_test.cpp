@@ -290,6 +290,21 @@ TEST(Runner, MeasuresTheLastRun) {
   EXPECT_LT(*seconds, 1);
 }
 
+TEST(Runner, ReplaysNothingOnTheCpu) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  EXPECT_EQ(runner.time_replayed_per_step(1).error().message,
+            "there was no run whose time could be measured");
+  const RunArgs args = arguments(4, 2);
+  ASSERT_TRUE(runner.run(args));
+  EXPECT_EQ(runner.time_replayed_per_step(0).error().message, "repeats must be at least 1, got 0");
+  EXPECT_EQ(runner.time_replayed_per_step(1).error().message,
+            "only a GPU can capture calls in a graph and replay them");
+  const Result<RunResult> result = runner.run(args);
+  ASSERT_TRUE(result) << result.error().message;
+  expect_like_interpreter(*result, args, 1e-5);
+}
+
 TEST(Runner, ACellWithoutInputsHasNoLength) {
   const Result<Graph> graph = parse_graph(R"(graph Counter() {
   state n: []

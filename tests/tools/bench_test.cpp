@@ -111,6 +111,7 @@ TEST_F(Bench, TellsTheTimePerStep) {
   EXPECT_EQ(json["tiles"], Json::array());
   EXPECT_EQ(json["tile_rank"], 0);
   EXPECT_GT(json["microseconds_per_step"], 0);
+  EXPECT_FALSE(json.contains("replayed_microseconds_per_step"));
   EXPECT_GT(json["predicted_microseconds_per_step"], 0);
   EXPECT_GT(json["floor_microseconds_per_step"], 0);
   // Two layers, each with four products and at least as many other operations in every step.
@@ -169,6 +170,29 @@ TEST_F(Bench, WritesWhereItCan) {
             "rnnc: error: cannot write `no/place.svg`: `no`: No such file or directory\n");
 }
 #endif
+
+TEST_F(Bench, ReplaysCallsOnAGpu) {
+  const CommandResult table = rnnc(net({"bench"}, {"--device", "cuda"}));
+  for (const char* reason : {"cannot be used", "no CUDA backend", "NVRTC"}) {
+    if (table.errors.find(reason) != std::string::npos) GTEST_SKIP() << table.errors;
+  }
+  EXPECT_EQ(without_numbers(table.output),
+            "time per step  # us (median of # runs of # steps)\n"
+            "replayed       # us (median of # replays of a CUDA graph)\n"
+            "predicted      # us\n"
+            "floor          # us\n"
+            "launches       # per run\n")
+      << table.errors;
+  const std::vector<std::string> words = {"--device", "cuda", "--json", "-"};
+  const Json both = Json::parse(good(net({"bench"}, words)));
+  EXPECT_GT(both["microseconds_per_step"], 0);
+  EXPECT_GT(both["replayed_microseconds_per_step"], 0);
+  EXPECT_EQ(both["runs"], 1);
+  EXPECT_EQ(both["replayed_runs"], 1);
+  const Json plain = Json::parse(good(net({"bench", "--no-graphs"}, words)));
+  EXPECT_GT(plain["microseconds_per_step"], 0);
+  EXPECT_FALSE(plain.contains("replayed_microseconds_per_step"));
+}
 
 }  // namespace
 }  // namespace rnnc::test
