@@ -140,8 +140,10 @@ void RecurrenceEmitter::operands(size_t p) {
          array(type, true, product.access, "0"), vector, of.k);
     if (!exchanged) continue;
     if (shared) {
-      line("  const char* const y{}_{} = reinterpret_cast<char*>(rnnc_shared) + {};", p, i,
-           shared_place(product.slice));
+      line(
+          "  const unsigned y{}_{} = {}.lane_place(reinterpret_cast<const char*>(rnnc_shared) + "
+          "{});",
+          p, i, name, shared_place(product.slice));
       continue;
     }
     line(

@@ -12,7 +12,7 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
-constexpr int kStepsAhead = 4;
+constexpr int kStepsAhead = 4;  // at least
 
 }  // namespace
 
@@ -129,11 +129,17 @@ void RecurrenceEmitter::loads_of_next_step(size_t p) {
   prefetch_ahead(p);
 }
 
-/// Where no block waits for another through memory, steps are shorter than memory's latency.
+/// Where no block waits for another through memory, steps are shorter than memory's latency. Lanes
+/// whose elements are in one sector of the cache ask for different steps: each need not ask at all
+/// of them.
 void RecurrenceEmitter::prefetch_ahead(size_t p) {
   if (layout_.exchange().step_bytes > 0) return;
-  line("      const int ahead = t + {};", kStepsAhead);
-  line("      if (ahead < steps) {{");
+  const Phase& phase = phases_[p];
+  const int64_t lanes = phase.units / phase.span;
+  const int64_t turns = lanes >= 4 ? 4 : lanes >= 2 ? 2 : 1;
+  line("      const int ahead = t + {} + static_cast<int>(column{} / {}u % {}u);", kStepsAhead, p,
+       phase.span, turns);
+  line("      if (t % {} == 0 && ahead < steps) {{", turns);
   prefetch(p, "ahead");
   line("      }}");
 }

@@ -64,6 +64,10 @@ static __device__ __forceinline__ const char* rnnc_kept(const char* address) {
   asm volatile("" : "+l"(address));
   return address;
 }
+static __device__ __forceinline__ unsigned rnnc_kept(unsigned address) {
+  asm volatile("" : "+r"(address));
+  return address;
+}
 
 // sum[16][8] += a[16][k] * b[8][k]^T for the k of two words. In lane 4 * i + j, `low` and `high`
 // are two words of rows i and i + 8 of `a`, `b` is of row i of `b`, all of the same k, which are no
@@ -108,6 +112,14 @@ static __device__ __forceinline__ void rnnc_copy(unsigned to, const char* from, 
     if (inside) bits = *reinterpret_cast<const unsigned short*>(from);
     asm volatile("st.shared.u16 [%0], %1;" : : "r"(to), "h"(bits) : "memory");
   }
+}
+// 16 bytes of shared memory. (Through a pointer, a load waits for the place of the block in its
+// cluster, of which the pointer's address is made each time.)
+static __device__ __forceinline__ void rnnc_load_shared(unsigned address, unsigned* words) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
 }
 // What was copied since the last call is one group.
 static __device__ __forceinline__ void rnnc_end_copies() {

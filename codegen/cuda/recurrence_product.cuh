@@ -1,3 +1,13 @@
+// Where a lane's part of what blocks exchange begins: in memory, or in shared memory.
+template <bool InShared>
+struct rnnc_lane_place {
+  typedef const char* type;
+};
+template <>
+struct rnnc_lane_place<true> {
+  typedef unsigned type;
+};
+
 // A product's weights, for the life of the block.
 // KBytes: along k. Gates: rows of the block's weights. KWarps: those that share k, one after the
 // other; the others share the gates. Held: how many of a warp's tiles of 16
@@ -71,12 +81,16 @@ class rnnc_resident_product {
   // needed.
   typedef unsigned first_words[kFirst][kRowTiles][4];
 
-  // Where a lane's part of what blocks exchange begins. `from`: of the left operand's row 0.
-  static __device__ __forceinline__ const char* lane_place(const char* from) {
-    if constexpr (InShared) return from;
-    return rnnc_kept(
-        from + (kSpread ? load_byte(0)
-                        : k_warp() * kPieces * (TileRows * 64) + row() * 64 + lane() % 4 * 16));
+  // `from`: of the left operand's row 0.
+  typedef typename rnnc_lane_place<InShared>::type place;
+  static __device__ __forceinline__ place lane_place(const char* from) {
+    from += kSpread ? load_byte(0)
+                    : k_warp() * kPieces * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
+    if constexpr (InShared) {
+      return rnnc_kept(static_cast<unsigned>(__cvta_generic_to_shared(from)));
+    } else {
+      return rnnc_kept(from);
+    }
   }
 
   // `rows` rows are there, or all if Full. `fresh`: this launch writes them, and their tiles lie
@@ -85,7 +99,7 @@ class rnnc_resident_product {
   template <long long RowBytes, long long TileStride, bool Full>
   struct left_operand {
     const char* left;
-    const char* exchanged;
+    place exchanged;
     int rows;
     bool fresh;
 
@@ -102,7 +116,7 @@ class rnnc_resident_product {
                                           int first = 0) const {
       if (TileRows > 0 && fresh) {
         if constexpr (InShared) {
-          fetch_shared<TileStride>(words, first, exchanged, rows);
+          fetch_shared(words, first);
         } else {
           if constexpr (!kIsBegun) begin_exchanged(words, first);
           await_exchanged(words, first);
@@ -145,6 +159,23 @@ class rnnc_resident_product {
       if (!has(load, tile)) return;
       constexpr int kStride = kSpread ? kLoadBytes : TileRows * 64;
       rnnc_poll<16>(exchanged + tile * TileStride + load * kStride, words);
+    }
+    template <int Count>
+    __device__ __forceinline__ void fetch_shared(unsigned (&words)[Count][kRowTiles][4],
+                                                 int first) const {
+      clear(words);
+#pragma unroll
+      for (int load = 0; load < Count; ++load) {
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          if (!has(first + load, tile)) continue;
+          rnnc_load_shared(
+              exchanged + tile * static_cast<int>(TileStride) + (first + load) * (TileRows * 64),
+              words[load][tile]);
+          cut(words[load][tile], byte(first + load));
+        }
+      }
+      rnnc_sync_warp();
     }
     // Once all loads are on their way: each would be waited for else.
     template <int Count>
@@ -207,8 +238,10 @@ class rnnc_resident_product {
     }
   };
   template <long long RowBytes, long long TileStride, bool Full>
-  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(
-      const char* left, const char* exchanged, int rows, bool fresh) {
+  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(const char* left,
+                                                                                  place exchanged,
+                                                                                  int rows,
+                                                                                  bool fresh) {
     return {left, exchanged, rows, fresh};
   }
 
@@ -388,26 +421,6 @@ class rnnc_resident_product {
         if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
         const int at = load_byte(first + load);
         rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
-      }
-    }
-    rnnc_sync_warp();
-  }
-
-  // Of shared memory.
-  template <long long TileStride, int Count>
-  static __device__ __forceinline__ void fetch_shared(unsigned (&left)[Count][kRowTiles][4],
-                                                      int first, const char* from, int rows) {
-    from += (k_warp() * kPieces + first) * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
-#pragma unroll
-    for (int piece = 0; piece < Count; ++piece) {
-#pragma unroll
-      for (int tile = 0; tile < kRowTiles; ++tile) {
-        unsigned(&words)[4] = left[piece][tile];
-        words[0] = words[1] = words[2] = words[3] = 0;
-        if (tile * 8 + row() >= rows || byte(first + piece) >= KBytes) continue;
-        const char* const place = from + tile * TileStride + piece * (TileRows * 64);
-        rnnc_to_words(*reinterpret_cast<const uint4*>(place), words);
-        cut(words, byte(first + piece));
       }
     }
     rnnc_sync_warp();

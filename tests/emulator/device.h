@@ -219,6 +219,9 @@ static inline void rnnc_keep_here(unsigned&) {}
 static inline const char* rnnc_kept(const char* address) {
   return address;
 }
+static inline unsigned rnnc_kept(unsigned address) {
+  return address;
+}
 
 template <rnnc_engine Engine>
 static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const unsigned* high,
@@ -241,6 +244,14 @@ static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const uns
 template <int Bytes>
 static inline void rnnc_copy(unsigned to, const char* from, bool inside) {
   rnnc::emulator::machine->copy(to, from, Bytes, inside);
+}
+static inline void rnnc_load_shared(unsigned address, unsigned* words) {
+  const unsigned char* const from = rnnc::emulator::here->shared + address;
+  __cvta_generic_to_shared(from + 15);
+  if (address % 16 != 0) {
+    rnnc::emulator::machine->fail("rnnc_load_shared reads an address that is no multiple of 16");
+  }
+  __builtin_memcpy(words, from, 16);
 }
 static inline void rnnc_end_copies() {
   rnnc::emulator::machine->end_copies();
