@@ -221,6 +221,9 @@ struct RecurrenceTile {
   int64_t streamed_words = 0;
   /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
   bool split = false;
+  /// Steps of which inputs lie in shared memory, a power of two: those of the last of them are on
+  /// their way while the first one's are needed (ir/recurrence_inputs.h). 0: none do.
+  int64_t input_steps = 0;
   /// A group's blocks are a cluster, which exchange through each other's shared memory. Of one side
   /// alone, and of 2 to kMostClusterBlocks blocks.
   bool clusters = false;

@@ -337,6 +337,9 @@ std::string to_string(const RecurrenceTile& tile) {
   if (tile.k_warps != tile.warps) text += fmt::format(", {} warps along k", tile.k_warps);
   if (tile.own_sums) text += ", sums in their warps";
   if (tile.split) text += ", split products";
+  if (tile.input_steps > 0) {
+    text += fmt::format(", inputs of {} steps in shared memory", tile.input_steps);
+  }
   if (tile.clusters) text += ", in clusters";
   return text;
 }

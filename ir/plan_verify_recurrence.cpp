@@ -71,6 +71,10 @@ class RecurrenceVerifier {
       return fail("warps share gates of unequal products");
     }
     if (tile.own_sums && !can_own_sums()) return fail("warps cannot keep their sums to themselves");
+    if (tile.input_steps < 0 || tile.input_steps == 1 ||
+        (tile.input_steps & (tile.input_steps - 1)) != 0) {
+      return fail("inputs of {} steps in shared memory", tile.input_steps);
+    }
     if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
       return fail("only f32 products are split");
     }

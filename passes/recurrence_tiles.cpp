@@ -20,6 +20,7 @@
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_inputs.h"
 #include "ir/recurrence_sides.h"
 #include "passes/integer_problem.h"
 
@@ -34,6 +35,9 @@ constexpr int64_t kWordsOfTile = 8;   // per thread of a warp
 constexpr int64_t kRowsOfTile = 8;
 constexpr int64_t kThreadsOfWarp = 32;
 constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
+constexpr int64_t kMostInputSteps = 4;
+constexpr int64_t kMostCopies = 4;    // of a thread
+constexpr int64_t kPadOfInputs = 16;  // bytes before them
 constexpr int64_t kBytesOfWord = 4;
 constexpr int64_t kBytesOfSector = 32;
 constexpr int64_t kBytesOfLoad = 16;
@@ -245,7 +249,9 @@ class TileProblem {
   /// For `units` units of the machine.
   TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
               int64_t units, const TileChoice& choice)
-      : machine_(machine),
+      : plan_(plan),
+        launch_phases_(phases),
+        machine_(machine),
         sides_(choice.sides),
         machine_units_(units),
         spare_registers_(choice.spare_registers),
@@ -295,6 +301,7 @@ class TileProblem {
     tile.split = best[splits_] != 0;
     tile.own_sums = best[owns_] != 0;
     tile.clusters = best[clusters_] != 0;
+    tile.input_steps = input_steps(tile, best);
     const RecurrenceTime time = this->time(best);
     tile.start_seconds = time.start;
     tile.step_seconds = time.step;
@@ -309,14 +316,39 @@ class TileProblem {
   TileNeeds needs(const RecurrenceTile& tile) const {
     const Solution solution = solution_of(tile);
     const int64_t weights = solution.value(weights_in_shared_);
+    const int64_t inputs = tile.input_steps * this->inputs(tile).step_bytes;
     return {.registers = solution.value(registers_) + tile.weight_registers,
-            .shared_bytes = solution.value(shared_bytes_) + weights,
+            .shared_bytes = solution.value(shared_bytes_) + weights + inputs,
             .weights_in_shared = weights};
   }
 
   RecurrenceTime time(const RecurrenceTile& tile) const { return time(solution_of(tile)); }
 
  private:
+  /// Of a step, a block and the side that has the most.
+  RecurrenceInputs inputs(const RecurrenceTile& tile) const {
+    RecurrenceInputs most;
+    for (size_t side = 0; side < sides_.size(); ++side) {
+      const RecurrenceInputs of = inputs_of(plan_, launch_phases_, tile, side);
+      most.step_bytes = std::max(most.step_bytes, of.step_bytes);
+      most.copies = std::max(most.copies, of.copies);
+    }
+    return most;
+  }
+
+  /// As many as there is room for, up to what hides the memory's latency; none if a thread has
+  /// many copies, whose addresses would take registers.
+  int64_t input_steps(const RecurrenceTile& tile, const Solution& solution) const {
+    const auto [list, bytes, sharers, copies] = inputs(tile);
+    if (copies > kMostCopies) return 0;
+    const int64_t room = machine_.shared_bytes - solution.value(shared_bytes_) -
+                         solution.value(weights_in_shared_) - kPadOfInputs;
+    for (int64_t steps = kMostInputSteps; bytes > 0 && steps > 1; steps /= 2) {
+      if (steps * bytes <= room) return steps;
+    }
+    return 0;
+  }
+
   RecurrenceTime time(const Solution& solution) const {
     const auto weights = static_cast<double>(solution.value(weight_bytes_));
     const double step = static_cast<double>(solution.value(time_)) / kTicks;
@@ -701,6 +733,8 @@ class TileProblem {
     return solution;
   }
 
+  const Plan& plan_;
+  std::span<const FusedLaunch> launch_phases_;
   const Machine& machine_;
   std::vector<size_t> sides_;
   int64_t machine_units_;

@@ -35,6 +35,7 @@ std::string RecurrenceEmitter::emit() {
   for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
   carries();
   for (size_t p = 0; p < phases_.size(); ++p) first_loads(p);
+  first_inputs();
   for (size_t p = 0; p < phases_.size(); ++p) {
     if (!is_begun_a_step_ahead(p)) continue;
     line("  {};", first_words(p, 0));
@@ -50,6 +51,7 @@ std::string RecurrenceEmitter::emit() {
   line("    const unsigned now = t;");
   for (size_t p = 0; p < phases_.size(); ++p) phase(p);
   if (tile_.clusters) expect("(now + 1u)");
+  exchange_ahead();
   line("  }}");
   if (tile_.clusters) end_cluster();
   return take_text();
@@ -249,17 +251,23 @@ void RecurrenceEmitter::phase(size_t p) {
   variables(p);
   products(p);
   if (!loads_last()) loads_of_next_pass(p);
+  await_inputs(p);
   // Who stores to shared memory has passed a barrier after its last use.
   const bool shares = !tile_.own_sums && !phase.products.empty();
-  if (shares || !phase.partials.empty() || tile_.clusters) line("      __syncthreads();");
+  const bool shares_inputs = !tile_.own_sums && has_inputs(phase);
+  if (shares || shares_inputs || !phase.partials.empty() || tile_.clusters) {
+    line("      __syncthreads();");
+  }
+  if (tile_.own_sums && has_inputs(phase)) line("      rnnc_sync_warp();");
+  if (tile_.own_sums && phase.products.empty()) inputs_ahead(p);
   for (int level = 0; level <= phase.last_level(); ++level) {
     const bool reduces = level < phase.last_level();
     const Level parts = reduces ? level_of(phase, level) : Level();
     const bool of_sums = reduces && are_of_sums(phase, parts);
     if (of_sums) hand_on_parts_of_sums(p, parts);
     open_rows(p, true);
-    if (level == 0) sums(p);
     packets(p, statements_of(phase, waits, level));
+    if (level == 0) sums(p);
     open_elements(phase);
     statements(p, waits, level);
     line("        }}");
@@ -279,6 +287,7 @@ void RecurrenceEmitter::phase(size_t p) {
     join_parts(p, parts);
   }
   if (loads_last()) loads_of_next_step(p);
+  if (!tile_.own_sums) inputs_ahead(p);
   if (stores_locally(phase)) line("      __syncthreads();");
   if (waits_together()) line("      __syncthreads();");
   if (shares) line("      buffer ^= 1;");
@@ -375,6 +384,8 @@ void RecurrenceEmitter::products(size_t p) {
     }
     line("      f{}_{}.await(b{}_{});", p, i, p, i);
     if (!product.own && i + 1 < phase.products.size()) begin(i + 1);
+    // A warp has time while its left operand comes from shared memory.
+    if (tile_.own_sums && i + 1 == phase.products.size()) inputs_ahead(p);
     multiply(p, i);
     if (i == 0 && is_begun_ahead(p)) begin_next(p);
   }

@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/cuda/kernel_traits.h"
+#include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
@@ -79,6 +80,17 @@ void RecurrenceEmitter::end_cluster() {
 std::string RecurrenceEmitter::step_of_exchange(std::string_view step) const {
   const int64_t width = layout_.accesses().back().stride;
   return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
+}
+
+/// The last warp's work, which has the least to do. Sides that are steps behind prefetch too.
+void RecurrenceEmitter::exchange_ahead() {
+  constexpr int kStepsAhead = 4;
+  if (layout_.exchange().step_bytes == 0) return;
+  const int64_t ahead = kStepsAhead + std::ssize(tile_.sides) - 1;
+  line("    if (threadIdx.x >= {}u && t + {} < steps) {{", threads() - 32, ahead);
+  line("      rnnc_prefetch_exchange<{}, {}>(exchange + {});", layout_.exchange().step_bytes,
+       all_blocks(tile_), step_of_exchange(fmt::format("(t + {})", ahead)));
+  line("    }}");
 }
 
 /// `work(store, slice)` for what a phase hands on once reductions up to a level are there.

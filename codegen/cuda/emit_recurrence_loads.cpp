@@ -1,4 +1,6 @@
-// What the elementwise work loads of memory: before it is needed, and kept as it lies there.
+// What the elementwise work loads of memory, before it is needed: to shared memory some steps ahead
+// where it is aligned and there is room (ir/recurrence_inputs.h), else to registers one step ahead,
+// and kept as it lies in memory.
 #include "codegen/cuda/recurrence_emitter.h"
 
 #include <algorithm>
@@ -55,12 +57,14 @@ int64_t RecurrenceEmitter::at_once(const Phase& phase, uint32_t argument) const 
   return phase.segment_length() % all == 0 && aligned >= bytes ? all : 1;
 }
 
+/// That go to registers.
 std::vector<uint32_t> RecurrenceEmitter::loads(const Phase& phase) const {
   std::vector<uint32_t> ids;
   for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
     const Instruction& instruction = phase.kernel->body[id];
     if (instruction.kind != Kind::Load) continue;
-    if (phase.sources[instruction.argument] == Source::Memory) ids.push_back(id);
+    if (phase.sources[instruction.argument] != Source::Memory) continue;
+    if (layout_.input(phase, instruction.argument) == nullptr) ids.push_back(id);
   }
   return ids;
 }
@@ -129,11 +133,10 @@ void RecurrenceEmitter::loads_of_next_step(size_t p) {
   prefetch_ahead(p);
 }
 
-/// Where no block waits for another through memory, steps are shorter than memory's latency. Lanes
-/// whose elements are in one sector of the cache ask for different steps: each need not ask at all
-/// of them.
+/// A load that waits for memory delays the next step, and loads behind it that look for what other
+/// blocks write. Lanes whose elements are in one sector of the cache ask for different steps: each
+/// need not ask at all of them.
 void RecurrenceEmitter::prefetch_ahead(size_t p) {
-  if (layout_.exchange().step_bytes > 0) return;
   const Phase& phase = phases_[p];
   const int64_t lanes = phase.units / phase.span;
   const int64_t turns = lanes >= 4 ? 4 : lanes >= 2 ? 2 : 1;
@@ -152,17 +155,148 @@ void RecurrenceEmitter::prefetch(size_t p, std::string_view step) {
   line("      }}");
 }
 
+// ---- Inputs that are copied to shared memory. ----
+
+bool RecurrenceEmitter::has_inputs(const Phase& phase) const {
+  for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) {
+    if (layout_.input(phase, i) != nullptr) return true;
+  }
+  return false;
+}
+
+/// Of a phase, those that are copied together, one after the other.
+std::vector<std::vector<const RecurrenceInput*>> RecurrenceEmitter::groups_of_inputs(
+    const Phase& phase) const {
+  std::vector<std::vector<const RecurrenceInput*>> groups;
+  for (const RecurrenceInput& input : layout_.staged().inputs) {
+    if (layout_.input(phase, input.argument) != &input) continue;
+    if (!input.joins) groups.emplace_back();
+    groups.back().push_back(&input);
+  }
+  return groups;
+}
+
+/// Finds what the thread copies, and copies that of the first steps.
+void RecurrenceEmitter::first_inputs() {
+  if (layout_.staged().inputs.empty() || tile_.input_steps == 0) return;
+  line("  char* const inputs = reinterpret_cast<char*>(rnnc_shared) + {};", layout_.inputs());
+  line("  const auto inputs_at = static_cast<unsigned>(__cvta_generic_to_shared(inputs));");
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    const auto groups = groups_of_inputs(phases_[p]);
+    for (size_t i = 0; i < groups.size(); ++i) find_copies(p, i, groups[i]);
+  }
+  line("#pragma unroll 1");
+  line("  for (int step = 0; step < {}; ++step) {{", tile_.input_steps - 1);
+  for (size_t p = 0; p < phases_.size(); ++p) copy_inputs(p, "step");
+  line("  }}");
+}
+
+/// Granules of the last warps' threads come first, as the elementwise work is of the first warps.
+void RecurrenceEmitter::find_copies(size_t p, size_t index,
+                                    const std::vector<const RecurrenceInput*>& group) {
+  const Phase& phase = phases_[p];
+  const RecurrenceInput& first = *group.front();
+  const auto element = static_cast<int64_t>(size_of(phase.kernel->arguments[first.argument].dtype));
+  const int64_t sharers = layout_.staged().sharers;
+  int64_t granules = 0;
+  for (const RecurrenceInput* input : group) granules += input->granules;
+  line("  rnnc_input<{}, {}, {}, {}, {}, {}, {}> in{}_{}[{}];", first.granule, element,
+       first.is_checked, plan_.batch * access_of(phase, first.argument).stride * element,
+       tile_.input_steps, layout_.staged().step_bytes,
+       layout_.exchange().step_bytes > 0 ? kStepsAhead : 0, p, index,
+       (granules + sharers - 1) / sharers);
+  line("#pragma unroll");
+  line("  for (unsigned i = 0; i < {}; ++i) {{", (granules + sharers - 1) / sharers);
+  line("    unsigned at = (i + 1) * {0}u - 1 - threadIdx.x % {0}u;", sharers);
+  for (const RecurrenceInput* input : group) {
+    const int64_t across = input->granules / layout_.group_rows();
+    const std::string_view type = cuda_element_type(phase.kernel->arguments[input->argument].dtype);
+    line("    {{");
+    line("      const unsigned row = at / {}u;", across);
+    line("      const unsigned byte = {}at % {}u * {}u;",
+         tile_.own_sums ? fmt::format("threadIdx.x / 32u * {}u + ", across * input->granule) : "",
+         across, input->granule);
+    line("      if (at < {}u && first_row + row < row_end && unit{} + byte / {}u < unit_end{}) {{",
+         input->granules, p, element, p);
+    line("        in{}_{}[i].set(reinterpret_cast<const char*>({} + unit{}) + byte,", p, index,
+         array(type, true, phase.accesses[input->argument], "first_row + row"), p);
+    line("                       inputs_at + {}u + row * {}u + byte);", input->offset,
+         input->row_bytes);
+    line("      }}");
+    line("      at -= {}u;  // of those before it, far away", input->granules);
+    line("    }}");
+  }
+  line("  }}");
+}
+
+/// One group of copies: those of a phase at a step.
+void RecurrenceEmitter::copy_inputs(size_t p, std::string_view step) {
+  const auto groups = groups_of_inputs(phases_[p]);
+  if (groups.empty()) return;
+  line("    if ({} < steps) {{", step);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    line("#pragma unroll");
+    line("      for (const auto& input : in{}_{}) input.copy({}, steps);", p, i, step);
+  }
+  line("    }}");
+  line("    rnnc_end_copies();");
+}
+
+/// Until those of the step are there, as soon as all who copied them have passed a barrier.
+void RecurrenceEmitter::await_inputs(size_t p) {
+  if (!has_inputs(phases_[p])) return;
+  // Later ones of all phases may be on their way, if all blocks have all phases.
+  int64_t groups = 0;
+  for (const Phase& phase : phases_) {
+    if (!has_inputs(phase)) continue;
+    ++groups;
+    if (phase.blocks() < tile_.blocks) {
+      groups = 1;
+      break;
+    }
+  }
+  // Where warps keep their sums, the next ones have begun (products).
+  const int64_t begun = tile_.own_sums && !phases_[p].products.empty() ? 1 : 0;
+  line("      if (pass == 0) rnnc_wait_copies({});", (tile_.input_steps - 1) * groups - 1 + begun);
+}
+
+/// In place of those of the step before, which nobody needs any more.
+void RecurrenceEmitter::inputs_ahead(size_t p) {
+  if (!has_inputs(phases_[p])) return;
+  if (tile_.own_sums) line("      rnnc_sync_warp();");
+  line("      if (pass == 0) {{");
+  line("      const int ahead = t + {};", tile_.input_steps - 1);
+  copy_inputs(p, "ahead");
+  line("      }}");
+}
+
 /// Those of these loads that take a thread's elements of a row at once.
 void RecurrenceEmitter::packets(size_t p, const std::vector<uint32_t>& ids) {
   const Phase& phase = phases_[p];
   for (const uint32_t id : ids) {
-    if (!is_packet(phase, id)) continue;
+    if (input_packet(p, id) || !is_packet(phase, id)) continue;
     const uint32_t argument = phase.kernel->body[id].argument;
     const std::string type =
         fmt::format("rnnc_packet<{}, {}, true>",
                     cuda_element_type(phase.kernel->arguments[argument].dtype), phase.span);
     line("        const {0} c{1} = {0}::load({2});", type, id, place(p, argument, "0"));
   }
+}
+
+/// Whether a load is of an input in shared memory, whose elements are taken here then.
+bool RecurrenceEmitter::input_packet(size_t p, uint32_t id) {
+  const Phase& phase = phases_[p];
+  const Instruction& load = phase.kernel->body[id];
+  if (load.kind != Kind::Load) return false;
+  const RecurrenceInput* const input = layout_.input(phase, load.argument);
+  if (input == nullptr) return false;
+  const std::string_view type = cuda_element_type(phase.kernel->arguments[load.argument].dtype);
+  line("        const auto c{} = rnnc_packet<{}, {}, {}>::load(", id, type, phase.span,
+       phase.units % phase.span == 0);
+  line("            reinterpret_cast<const {}*>(inputs + now % {}u * {}u + {}u) +", type,
+       tile_.input_steps, layout_.staged().step_bytes, input->offset);
+  line("            (r - first_row) * {}u + column{});", phase.units, p);
+  return true;
 }
 
 /// Whether a load takes a thread's elements of a row at once from the L1 cache.
@@ -185,6 +319,7 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
       return fmt::format("s < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
                          phase.kernel->arguments[argument].vector ? " + s" : "");
     case Source::Memory: {
+      if (layout_.input(phase, argument) != nullptr) return fmt::format("c{}.get(s)", id);
       const std::string packets =
           loads_last() ? fmt::format("l{}_{}", p, id) : fmt::format("m{}", id);
       if (span(phase, argument) == 1) return fmt::format("{}[j].get(0)", packets);

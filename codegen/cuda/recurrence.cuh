@@ -66,6 +66,22 @@ struct rnnc_slice {
   }
 };
 
+// Brings the block's share of what all Blocks blocks exchange at a step, Bytes, to the L2 cache:
+// there it was before the launch, but whatever goes through the cache meanwhile drives it out. Who
+// looks for it then waits for memory. (LSTM 16x1024 over 512 steps: a step took 0.1 us longer.)
+template <unsigned Bytes, unsigned Blocks>
+static __device__ __forceinline__ void rnnc_prefetch_exchange(const char* step) {
+  constexpr unsigned kLineBytes = 128;
+  constexpr unsigned kLines = (Bytes + kLineBytes - 1) / kLineBytes;
+  constexpr unsigned kShare = (kLines + Blocks - 1) / Blocks;
+#pragma unroll
+  for (unsigned i = 0; i < kShare; i += 32) {
+    const unsigned own = i + threadIdx.x % 32;
+    const unsigned line = blockIdx.x * kShare + own;
+    if (own < kShare && line < kLines) rnnc_prefetch(step + line * kLineBytes);
+  }
+}
+
 // What loops that wait for other blocks call. With a watchdog, they do not wait forever.
 class rnnc_patience {
  public:
@@ -209,6 +225,40 @@ static __device__ __forceinline__ void rnnc_load_piece(unsigned* words, const ch
     }
   }
 }
+
+// A thread's share of some inputs: Bytes of them, which at each step are Advance bytes further on
+// in memory, and in shared memory in turn at Steps places that are StepBytes apart. Checked: memory
+// may be aligned to elements alone. Ahead: steps from the time when something is on its way to the
+// L2 cache, or 0. (A load that waits for memory delays all later ones of the multiprocessor, and
+// those look for what other blocks write: GRU 16x1024 in bf16 1.45 us, without 1.54.)
+template <int Bytes, int ElementBytes, bool Checked, long long Advance, unsigned Steps,
+          unsigned StepBytes, int Ahead>
+class rnnc_input {
+ public:
+  // Of step 0.
+  __device__ __forceinline__ void set(const char* from, unsigned to) {
+    from_ = rnnc_kept(from);
+    to_ = to;
+  }
+  __device__ __forceinline__ void copy(int step, int steps) const {
+    if (to_ == kNowhere) return;
+    const char* const from = from_ + step * Advance;
+    if (Ahead > 0 && step + Ahead < steps) rnnc_prefetch(from + Ahead * Advance);
+    const unsigned to = to_ + static_cast<unsigned>(step) % Steps * StepBytes;
+    if (Checked && reinterpret_cast<rnnc_word>(from) % Bytes != 0) {
+#pragma unroll 1
+      for (int i = 0; i < Bytes; i += ElementBytes) rnnc_copy<ElementBytes>(to + i, from + i, true);
+    } else {
+      rnnc_copy<Bytes>(to, from, true);
+    }
+  }
+
+ private:
+  static constexpr unsigned kNowhere = 0xffffffffu;
+
+  const char* from_ = nullptr;
+  unsigned to_ = kNowhere;
+};
 
 // What a thread carries from step to step: `Values` for each pass, in shared memory from byte First
 // on. Only the thread itself looks at it.

@@ -90,6 +90,14 @@ class RecurrenceEmitter : TextWriter {
   void prefetch(size_t p, std::string_view step);
   void packets(size_t p, const std::vector<uint32_t>& ids);
   bool is_packet(const Phase& phase, uint32_t id) const;
+  bool has_inputs(const Phase& phase) const;
+  void first_inputs();
+  std::vector<std::vector<const RecurrenceInput*>> groups_of_inputs(const Phase& phase) const;
+  void find_copies(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
+  void copy_inputs(size_t p, std::string_view step);
+  void await_inputs(size_t p);
+  void inputs_ahead(size_t p);
+  bool input_packet(size_t p, uint32_t id);
   std::string loaded(size_t p, uint32_t id) const;
 
   // ---- What blocks hand to each other (emit_recurrence_exchange.cpp). ----
@@ -110,6 +118,7 @@ class RecurrenceEmitter : TextWriter {
   void expect(std::string_view step);
   void end_cluster();
   std::string step_of_exchange(std::string_view step) const;
+  void exchange_ahead();
   template <typename Work>
   void for_exchanges(size_t p, int level, const Work& work) const;
   bool is_of_lanes(const Phase& phase, size_t slice) const;

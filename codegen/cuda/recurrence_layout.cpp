@@ -76,6 +76,7 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   place_in_shared_memory();
   place_carries();
   place_weights();
+  place_inputs();
 }
 
 bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
@@ -312,6 +313,22 @@ void RecurrenceLayout::place_carries() {
     carry.shared_before = shared_bytes_ + bytes;
     shared_bytes_ += bytes * (carry.before ? 2 : 1);
   }
+}
+
+void RecurrenceLayout::place_inputs() {
+  if (tile_.input_steps == 0) return;
+  staged_ = inputs_of(plan_, launch_.phases, tile_, side_);
+  inputs_ = ceil_div(shared_bytes_, kAlignment) * kAlignment;
+  shared_bytes_ = inputs_ + tile_.input_steps * staged_.step_bytes;
+}
+
+const RecurrenceInput* RecurrenceLayout::input(const RecurrencePhase& phase,
+                                               uint32_t argument) const {
+  const auto index = static_cast<size_t>(phase.launch - launch_.phases.data());
+  const auto found = std::ranges::find_if(staged_.inputs, [&](const RecurrenceInput& input) {
+    return input.phase == index && input.argument == argument;
+  });
+  return found == staged_.inputs.end() ? nullptr : &*found;
 }
 
 /// One product's after the other's: first to registers, then to shared memory, the rest to memory.

@@ -8,6 +8,7 @@
 
 #include "ir/plan.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_inputs.h"
 
 namespace rnnc {
 
@@ -144,7 +145,7 @@ class RecurrenceLayout {
 
   // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
   // reductions, what the block hands to itself at two steps or to its cluster
-  // (RecurrenceExchange), carries, weights.
+  // (RecurrenceExchange), carries, weights, inputs.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t statistics() const { return statistics_; }
@@ -152,6 +153,11 @@ class RecurrenceLayout {
   int64_t clusters() const { return clusters_; }  // what blocks of a cluster exchange, by slot
   int64_t barriers() const { return barriers_; }  // of that: of each slice, by slot
   int64_t shared_bytes() const { return shared_bytes_; }
+  /// Inputs of `input_steps` steps, one behind the other.
+  int64_t inputs() const { return inputs_; }
+  const RecurrenceInputs& staged() const { return staged_; }
+  /// Where an argument of a phase is among them; null: it is not.
+  const RecurrenceInput* input(const RecurrencePhase& phase, uint32_t argument) const;
   /// Bytes of weights in memory.
   int64_t stream_bytes() const { return stream_bytes_; }
 
@@ -171,6 +177,7 @@ class RecurrenceLayout {
   void place_in_shared_memory();
   void place_carries();
   void place_weights();
+  void place_inputs();
   size_t add_access(const Access& access);
   int64_t threads() const { return 32 * tile_.warps; }
 
@@ -192,6 +199,8 @@ class RecurrenceLayout {
   int64_t clusters_ = 0;
   int64_t barriers_ = 0;
   int64_t shared_bytes_ = 0;
+  RecurrenceInputs staged_;
+  int64_t inputs_ = 0;
   int64_t stream_bytes_ = 0;
 };
 
