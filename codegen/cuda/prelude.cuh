@@ -81,8 +81,18 @@ static __device__ __forceinline__ float rnnc_sigmoid(float a) {
 static __device__ __forceinline__ float rnnc_silu(float a) {
   return a * rnnc_sigmoid(a);
 }
+// log(1 + a) of 0 <= a <= 1, within 2 ulp: a and a^2 times a polynomial of degree 8 (at Chebyshev's
+// nodes), in Estrin's scheme. Where others wait for the result, log1pf takes three times as long.
+static __device__ __forceinline__ float rnnc_log1p_of_unit(float a) {
+  const float a2 = a * a;
+  const float a4 = a2 * a2;
+  const float low = fmaf(fmaf(0.198621094f, a, -0.249875516f), a2, fmaf(0.333328933f, a, -0.5f));
+  const float high =
+      fmaf(fmaf(0.0256827865f, a, -0.0675118119f), a2, fmaf(0.116265282f, a, -0.158783853f));
+  return fmaf(a2, fmaf(a4 * a4, -0.00457976619f, fmaf(high, a4, low)), a);
+}
 static __device__ __forceinline__ float rnnc_softplus(float a) {
-  return rnnc_max(a, 0.0f) + log1pf(expf(-fabsf(a)));
+  return rnnc_max(a, 0.0f) + rnnc_log1p_of_unit(expf(-fabsf(a)));
 }
 // erfc keeps the relative accuracy of the left tail, where 1 + erf would cancel.
 static __device__ __forceinline__ float rnnc_gelu(float a) {

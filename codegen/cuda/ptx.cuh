@@ -143,8 +143,14 @@ static __device__ __forceinline__ void rnnc_wait_copies(int pending) {
     case 4:
       asm volatile("cp.async.wait_group 4;" : : : "memory");
       break;
-    default:
+    case 5:
       asm volatile("cp.async.wait_group 5;" : : : "memory");
+      break;
+    case 6:
+      asm volatile("cp.async.wait_group 6;" : : : "memory");
+      break;
+    default:
+      asm volatile("cp.async.wait_group 7;" : : : "memory");
       break;
   }
 }

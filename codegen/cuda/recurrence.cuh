@@ -235,15 +235,18 @@ template <int Bytes, int ElementBytes, bool Checked, long long Advance, unsigned
           unsigned StepBytes, int Ahead>
 class rnnc_input {
  public:
-  // Of step 0.
-  __device__ __forceinline__ void set(const char* from, unsigned to) {
-    from_ = rnnc_kept(from);
-    to_ = to;
+  // `from`, `to`: of step 0. Of steps that are copied together, the thread's is the one so many
+  // steps behind the first.
+  __device__ __forceinline__ void set(const char* from, unsigned to, unsigned behind, int steps) {
+    from_ = rnnc_kept(from + behind * Advance);
+    to_ = to + behind * StepBytes;
+    end_ = steps - static_cast<int>(behind);
   }
-  __device__ __forceinline__ void copy(int step, int steps) const {
-    if (to_ == kNowhere) return;
+  // Of `step`, the first of those that are copied together.
+  __device__ __forceinline__ void copy(int step) const {
+    if (step >= end_) return;
     const char* const from = from_ + step * Advance;
-    if (Ahead > 0 && step + Ahead < steps) rnnc_prefetch(from + Ahead * Advance);
+    if (Ahead > 0 && step + Ahead < end_) rnnc_prefetch(from + Ahead * Advance);
     const unsigned to = to_ + static_cast<unsigned>(step) % Steps * StepBytes;
     if (Checked && reinterpret_cast<rnnc_word>(from) % Bytes != 0) {
 #pragma unroll 1
@@ -254,10 +257,9 @@ class rnnc_input {
   }
 
  private:
-  static constexpr unsigned kNowhere = 0xffffffffu;
-
   const char* from_ = nullptr;
-  unsigned to_ = kNowhere;
+  unsigned to_ = 0;
+  int end_ = 0;
 };
 
 // What a thread carries from step to step: `Values` for each pass, in shared memory from byte First

@@ -90,15 +90,20 @@ class RecurrenceEmitter : TextWriter {
   void prefetch(size_t p, std::string_view step);
   void packets(size_t p, const std::vector<uint32_t>& ids);
   bool is_packet(const Phase& phase, uint32_t id) const;
+  std::string loaded(size_t p, uint32_t id) const;
+
+  // ---- Inputs that are copied ahead (emit_recurrence_inputs.cpp). ----
+
   bool has_inputs(const Phase& phase) const;
-  void first_inputs();
   std::vector<std::vector<const RecurrenceInput*>> groups_of_inputs(const Phase& phase) const;
+  int64_t steps_of_copy() const;
+  void first_inputs();
   void find_copies(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
   void copy_inputs(size_t p, std::string_view step);
+  std::string copies_now() const;
   void await_inputs(size_t p);
   void inputs_ahead(size_t p);
   bool input_packet(size_t p, uint32_t id);
-  std::string loaded(size_t p, uint32_t id) const;
 
   // ---- What blocks hand to each other (emit_recurrence_exchange.cpp). ----
 
