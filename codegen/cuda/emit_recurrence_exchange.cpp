@@ -110,10 +110,9 @@ void RecurrenceEmitter::for_exchanges(size_t p, int level, const Work& work) con
   }
 }
 
-/// Whether two halves that make a word are those of two lanes. (For itself a block stores halves.)
+/// Whether two halves that make a word are those of two lanes.
 bool RecurrenceEmitter::is_of_lanes(const Phase& phase, size_t slice) const {
-  return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice) &&
-         !layout_.slices()[slice].local;
+  return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice);
 }
 
 bool RecurrenceEmitter::exchanges_by_lanes(size_t p, int level) const {

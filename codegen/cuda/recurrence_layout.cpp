@@ -207,7 +207,8 @@ void RecurrenceLayout::find_slices() {
     });
     if (!touched || (slice.local && slice.side != side_)) continue;
     slices_.push_back(slice);
-    whole_.push_back(stores_whole_words(slice));
+    const bool in_halves = slice.local && own_sums() == 1;  // as lanes have them
+    whole_.push_back(!in_halves && stores_whole_words(slice));
   }
 }
 

@@ -255,6 +255,11 @@ TEST(PlanVerify, Recurrences) {
               l.tile.sides = {0, 1};
             }),
             "stage 2: launch 0: clusters of 4 blocks in 2 sides");
+  for (const int64_t steps : {-2, 1, 3, 6}) {
+    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = steps; }),
+              fmt::format("stage 2: launch 0: inputs of {} steps in shared memory", steps));
+  }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = 4; }), "none");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
             "stage 2: launch 0: 3 of 4 warps share k");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),

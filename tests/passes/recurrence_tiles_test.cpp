@@ -256,6 +256,35 @@ TEST(RecurrenceTiles, WhatFindsNoRoomIsStreamed) {
   }
 }
 
+TEST(RecurrenceTiles, InputsTakeTheSharedMemoryThatIsLeft) {
+  Subject subject = lstm(DType::bf16, 16, 1024);
+  // Pre-activations of four gates, beside the recurrence.
+  FusedLaunch& phase = subject.launch.phases[0];
+  for (int gate = 0; gate < 4; ++gate) {
+    phase.accesses.push_back(row_of(subject, 1024, DType::f32));
+    subject.plan.kernels[0].arguments.push_back({.dtype = DType::f32, .vector = true});
+  }
+  ASSERT_TRUE(choose(subject));
+  EXPECT_EQ(subject.launch.tile.input_steps, 8);
+  const TileNeeds all = needs_of(subject.plan, subject.launch, h200_machine());
+  subject.launch.tile.input_steps = 0;
+  const TileNeeds none = needs_of(subject.plan, subject.launch, h200_machine());
+  const int64_t step = (all.shared_bytes - none.shared_bytes) / 8;
+  EXPECT_GT(step, 0);
+  std::set<int64_t> seen;
+  for (int64_t room = 0; room <= 9; ++room) {
+    Machine machine = h200_machine();
+    machine.shared_bytes = none.shared_bytes + room * step;
+    const Result<RecurrenceTile> tile =
+        choose_recurrence_tile(subject.plan, subject.launch.phases, machine);
+    ASSERT_TRUE(tile);
+    const RecurrenceLaunch launch{subject.launch.phases, *tile};
+    EXPECT_LE(needs_of(subject.plan, launch, machine).shared_bytes, machine.shared_bytes);
+    seen.insert(tile->input_steps);
+  }
+  EXPECT_GE(seen.size(), 3u);  // 0, 2, 4, 8
+}
+
 TEST(RecurrenceTiles, ManyRowsSplitProductsOfF32) {
   Subject one = lstm(DType::f32, 1, 1024);
   ASSERT_TRUE(choose(one));
