@@ -50,7 +50,7 @@ RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases
   const std::vector<int64_t> segments = phase_segments(plan, phases);
   const auto [begin, end] = side_at(tile.sides, side, phases.size());
   int64_t together = 0;  // granules
-  const auto end_group = [&] {
+  const auto end_group = [&result, &together] {
     result.copies += ceil_div(together, result.sharers);
     together = 0;
   };
