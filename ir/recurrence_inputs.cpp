@@ -48,13 +48,13 @@ RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases
   result.sharers = kLanes * (tile.own_sums ? 1 : tile.warps);
   const int64_t group_rows = ceil_div(plan.batch, tile.groups);
   const std::vector<int64_t> segments = phase_segments(plan, phases);
-  const auto [begin, end] = side_at(tile.sides, side, phases.size());
+  const RecurrenceSide own = side_at(tile.sides, side, phases.size());
   int64_t together = 0;  // granules
   const auto end_group = [&result, &together] {
     result.copies += ceil_div(together, result.sharers);
     together = 0;
   };
-  for (size_t p = begin; p < end; ++p) {
+  for (size_t p = own.begin; p < own.end; ++p) {
     const Kernel& kernel = plan.kernels[phases[p].kernel];
     for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
       const Access& access = phases[p].accesses[i];
