@@ -4,9 +4,8 @@
 // 1. Before the steps each thread finds what it copies. If there are threads enough, each has but
 //    every second or fourth step's, so that the others need not look.
 // 2. They copy for the first steps.
-// 3. At a step those of it are awaited before the barrier behind the products, and copies begin
-// that
-//    take the places of steps that all have passed.
+// 3. At a step those of it are awaited before the barrier behind the products, and copies begin of
+//    later ones, in the places of steps that all have passed.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_text.h"

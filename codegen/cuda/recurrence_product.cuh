@@ -115,10 +115,10 @@ class rnnc_resident_product {
     __device__ __forceinline__ void await(unsigned (&words)[Count][kRowTiles][4],
                                           int first = 0) const {
       if (TileRows > 0 && fresh) {
+        if constexpr (!kIsBegun) begin_exchanged(words, first);
         if constexpr (InShared) {
-          fetch_shared(words, first);
+          rnnc_sync_warp();
         } else {
-          if constexpr (!kIsBegun) begin_exchanged(words, first);
           await_exchanged(words, first);
         }
       } else {
@@ -158,24 +158,12 @@ class rnnc_resident_product {
     __device__ __forceinline__ void load_exchanged(unsigned* words, int load, int tile) const {
       if (!has(load, tile)) return;
       constexpr int kStride = kSpread ? kLoadBytes : TileRows * 64;
-      rnnc_poll<16>(exchanged + tile * TileStride + load * kStride, words);
-    }
-    template <int Count>
-    __device__ __forceinline__ void fetch_shared(unsigned (&words)[Count][kRowTiles][4],
-                                                 int first) const {
-      clear(words);
-#pragma unroll
-      for (int load = 0; load < Count; ++load) {
-#pragma unroll
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          if (!has(first + load, tile)) continue;
-          rnnc_load_shared(
-              exchanged + tile * static_cast<int>(TileStride) + (first + load) * (TileRows * 64),
-              words[load][tile]);
-          cut(words[load][tile], byte(first + load));
-        }
+      const place from = exchanged + tile * static_cast<int>(TileStride) + load * kStride;
+      if constexpr (InShared) {
+        rnnc_load_shared(from, words);
+      } else {
+        rnnc_poll<16>(from, words);
       }
-      rnnc_sync_warp();
     }
     // Once all loads are on their way: each would be waited for else.
     template <int Count>
