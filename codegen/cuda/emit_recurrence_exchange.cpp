@@ -82,14 +82,17 @@ std::string RecurrenceEmitter::step_of_exchange(std::string_view step) const {
   return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
 }
 
-/// The last warp's work, which has the least to do. Sides that are steps behind prefetch too.
+/// The work of a warp between those that do elementwise work and those that copy inputs. Of some
+/// steps at a time: it takes no longer than of one. Sides that are steps behind prefetch too.
 void RecurrenceEmitter::exchange_ahead() {
-  constexpr int kStepsAhead = 4;
+  constexpr int kSteps = 4;
   if (layout_.exchange().step_bytes == 0) return;
-  const int64_t ahead = kStepsAhead + std::ssize(tile_.sides) - 1;
-  line("    if (threadIdx.x >= {}u && t + {} < steps) {{", threads() - 32, ahead);
-  line("      rnnc_prefetch_exchange<{}, {}>(exchange + {});", layout_.exchange().step_bytes,
-       all_blocks(tile_), step_of_exchange(fmt::format("(t + {})", ahead)));
+  const int64_t ahead = kSteps + std::ssize(tile_.sides) - 1;
+  line("    if (threadIdx.x / 32u == {}u && t % {} == 0 && t + {} <= steps) {{",
+       tile_.warps / 2 - 1, kSteps, ahead + kSteps);
+  line("      rnnc_prefetch_exchange<{}, {}>(exchange + {});",
+       kSteps * layout_.exchange().step_bytes, all_blocks(tile_),
+       step_of_exchange(fmt::format("(t + {})", ahead)));
   line("    }}");
 }
 

@@ -43,8 +43,11 @@ std::vector<std::vector<const RecurrenceInput*>> RecurrenceEmitter::groups_of_in
   return groups;
 }
 
-/// Steps that are copied together.
+/// Steps that are copied together. Blocks that wait for others through memory copy at each step:
+/// what comes at once is in the way of what they wait for (LSTM 16x1024 without its input product:
+/// 1.20 us, in twos 1.27).
 int64_t RecurrenceEmitter::steps_of_copy() const {
+  if (layout_.exchange().step_bytes > 0) return 1;
   int64_t phases = 0;
   int64_t steps = tile_.input_steps / 2;
   for (const Phase& phase : phases_) {

@@ -14,10 +14,17 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
+constexpr int64_t kThreadsOfWarp = 32;
+
 }  // namespace
 
 size_t RecurrenceEmitter::partial_count() const {
   return phases_.back().first_partial + phases_.back().partials.size();
+}
+
+/// Of a pass.
+int64_t RecurrenceEmitter::most_rows() const {
+  return std::min(tile_.rows, layout_.group_rows());
 }
 
 std::string RecurrenceEmitter::statistic(size_t index) const {
@@ -56,7 +63,8 @@ void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
       values += (s == 0 ? "" : ", ") + value(phase, phase.partials[i].value, s);
     }
     line("        const float values{}[{}] = {{{}}};", i, phase.span, values);
-    line("        const float2 part{} = {};", i, part(p, i, fmt::format("values{}", i)));
+    line("        const float2 part{} = {};", i,
+         part(p, i, phase.span, fmt::format("values{}, inside ? own{} : 0", i, p)));
     parts += fmt::format("{}part{}", i == level.first ? "" : ", ", i);
   }
   line("        const float2 parts[{}] = {{{}}};", level.count, parts);
@@ -65,20 +73,20 @@ void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
   line("      }}");
 }
 
-std::string RecurrenceEmitter::part(size_t p, size_t partial, std::string_view values) const {
+/// `values`: a thread's, and how many of these there are.
+std::string RecurrenceEmitter::part(size_t p, size_t partial, int64_t span,
+                                    std::string_view values) const {
   const Phase& phase = phases_[p];
   return fmt::format(
-      "rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>({}, inside ? own{} : 0, "
-      "unit_end{} - unit{})",
-      kind(phase, partial), phase.units / phase.span, phase.span, p, values, p, p, p);
+      "rnnc_part<rnnc_reduction::{}, {}, {}, units{}::kFull>({}, unit_end{} - unit{})",
+      kind(phase, partial), phase.units / span, span, p, values, p, p);
 }
 
 /// Whether a level's reductions, of one kind, are each of a result of one product, and there are
 /// threads for each element of each: then their parts need not wait for threads that have all.
 bool RecurrenceEmitter::are_of_sums(const Phase& phase, const Level& level) const {
-  const int64_t rows = std::min(tile_.rows, layout_.group_rows());
   const int64_t lanes = phase.units / phase.span;
-  if (static_cast<int64_t>(level.count) * rows * lanes > threads()) return false;
+  if (static_cast<int64_t>(level.count) * most_rows() * lanes > threads()) return false;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     const Instruction& value = phase.kernel->body[phase.partials[i].value];
     if (phase.partials[i].kind != phase.partials[level.first].kind || value.kind != Kind::Load ||
@@ -101,10 +109,18 @@ std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t 
   return columns;
 }
 
-/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
+/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction, of as many elements
+/// as let one warp have all reductions of a row, which it stores at once.
 void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
+  constexpr int64_t kMostSpan = 4;
   const Phase& phase = phases_[p];
-  const int64_t lanes = phase.units / phase.span;
+  const auto count = static_cast<int64_t>(level.count);
+  int64_t span = phase.span;
+  while (span < kMostSpan && phase.units % (2 * span) == 0 &&
+         count * phase.units / span > kThreadsOfWarp) {
+    span *= 2;
+  }
+  const int64_t lanes = phase.units / span;
   std::string columns;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     const uint32_t argument = phase.kernel->body[phase.partials[i].value].argument;
@@ -114,32 +130,44 @@ void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
                    : fmt::format("which == {} ? {} : ", i - level.first, column);
   }
   line("      {{");
-  line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, level.count);
-  line("        const unsigned pass_row = threadIdx.x / {}u;",
-       lanes * static_cast<int64_t>(level.count));
+  line("        const unsigned column = threadIdx.x % {}u * {}u;", lanes, span);
+  line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, count);
+  line("        const unsigned pass_row = threadIdx.x / {}u;", lanes * count);
   line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
-  line("        const bool inside = pass_row < {}u && own{} > 0 && r < row_end;", tile_.rows, p);
-  line("        float values[{}] = {{}};", phase.span);
-  line("        if (inside) sums{}::add(values, buffer, ({}) + column{}, pass_row);", p, columns,
-       p);
-  line("        const float2 part[1] = {{{}}};", part(p, level.first, "values"));
-  line("        if (inside && column{} == 0) rnnc_exchange<false>({} + which, part);", p,
+  line("        const unsigned all = units{}::count(block);", p);
+  line("        const bool inside = pass_row < {}u && column < all && r < row_end;", tile_.rows);
+  line("        float values[{}] = {{}};", span);
+  line("        if (inside) sums{}::add(values, buffer, ({}) + column, pass_row);", p, columns);
+  line(
+      "        const float2 part[1] = {{{}}};",
+      part(p, level.first, span, fmt::format("values, inside ? min({}u, all - column) : 0", span)));
+  line("        if (inside && column == 0) rnnc_exchange<false>({} + which, part);",
        place_of_parts(level, "r", "block"));
   line("      }}");
 }
 
-/// Joins the parts of all blocks of the group.
+/// Joins the parts of all blocks of the group, once this one has handed on its own.
 void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
   std::string kinds;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
   }
-  line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
-       phase.blocks(), threads(), tile_.rows, parts_of_row(), level.pairs,
-       sets(phase, level.first, level.count, level.pairs), kinds,
+  const int64_t first_thread = first_joining_warp(phase) * kThreadsOfWarp;
+  if (!are_of_sums(phase, level)) line("      __syncthreads();");
+  line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
+       phase.blocks(), first_thread, threads() - first_thread, tile_.rows, parts_of_row(),
+       level.pairs, sets(phase, level.first, level.count, level.pairs), kinds,
        place_of_parts(level, "pass_first", "0u"), statistic(level.first), tile_.rows);
   line("      __syncthreads();");
+}
+
+/// Warps before it have elements, and work while parts come. The others join parts if that takes
+/// them no more turns than all.
+int64_t RecurrenceEmitter::first_joining_warp(const Phase& phase) const {
+  const int64_t threads = most_rows() * phase.units / phase.span;
+  const int64_t warps = (threads + kThreadsOfWarp - 1) / kThreadsOfWarp;
+  return warps + most_rows() <= tile_.warps ? warps : 0;
 }
 
 /// How many warps share the reductions of a row: as many as there are for each row.
@@ -150,7 +178,7 @@ int64_t RecurrenceEmitter::sets(const Phase& phase, size_t first, size_t count, 
   });
   if (!all_one_kind || phase.blocks() < 32) return 1;
   const auto most = static_cast<int64_t>(pairs ? count / 2 : count);
-  int64_t sets = std::min(most, tile_.warps / std::min(tile_.rows, layout_.group_rows()));
+  int64_t sets = std::min(most, (tile_.warps - first_joining_warp(phase)) / most_rows());
   while (sets > 1 && most % sets != 0) --sets;
   return std::max<int64_t>(sets, 1);
 }

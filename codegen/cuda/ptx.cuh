@@ -337,6 +337,15 @@ static __device__ __forceinline__ unsigned rnnc_load_acquire(const unsigned* fro
 }
 // In every loop that waits for other threads. Nothing here; the emulator lets them run.
 static __device__ __forceinline__ void rnnc_spin_pause() {}
+// So many cycles, at least.
+static __device__ __forceinline__ void rnnc_spend(unsigned cycles) {
+  unsigned since;
+  unsigned now;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(since));
+  do {
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+  } while (now - since < cycles);
+}
 
 static __device__ __forceinline__ void rnnc_sync_warp() {
   __syncwarp();

@@ -153,11 +153,13 @@ class RecurrenceEmitter : TextWriter {
   std::string place_of_parts(const Level& level, std::string_view row,
                              std::string_view block) const;
   void hand_on_parts(size_t p, const Level& level);
-  std::string part(size_t p, size_t partial, std::string_view values) const;
+  std::string part(size_t p, size_t partial, int64_t span, std::string_view values) const;
   bool are_of_sums(const Phase& phase, const Level& level) const;
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
   void hand_on_parts_of_sums(size_t p, const Level& level);
   void join_parts(size_t p, const Level& level);
+  int64_t most_rows() const;
+  int64_t first_joining_warp(const Phase& phase) const;
   int64_t sets(const Phase& phase, size_t first, size_t count, bool pairs) const;
   static std::string_view kind(const Phase& phase, size_t partial);
   void reduced(size_t p, uint32_t id);

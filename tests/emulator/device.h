@@ -320,6 +320,9 @@ static inline unsigned rnnc_load_acquire(const unsigned* from) {
 static inline void rnnc_spin_pause() {
   rnnc::emulator::machine->pause();
 }
+static inline void rnnc_spend(unsigned) {
+  rnnc::emulator::machine->pause();
+}
 static inline void rnnc_sync_warp() {
   __syncwarp();
 }
