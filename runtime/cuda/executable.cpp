@@ -103,6 +103,8 @@ class CudaExecutable : public Executable {
   Status run_sweep(uint32_t index, const ForwardArgs& args, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const Wave& wave, bool replay, LaunchQueue& queue);
   Status run_sequences(const Round& round, const Wave& wave, LaunchQueue& queue);
+  Status clear_early(const Round& round, const Wave& wave, LaunchQueue& queue);
+  Status clear_exchanges(size_t index, const Wave& wave, cudaStream_t stream);
   Status run_side(const Round& round, uint32_t side, const Wave& wave, LaunchQueue& queue);
   Status end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue);
   bool replays(const Sweep& sweep, size_t round, const Wave& wave) const;
@@ -240,7 +242,9 @@ size_t CudaExecutable::most_streams() const {
 Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
-    for (const Round& round : sweep.rounds) most = std::max<size_t>(most, round.sides);
+    for (const Round& round : sweep.rounds) {
+      most = std::max<size_t>({most, round.sides, round.cleared_early.empty() ? 1U : 2U});
+    }
   }
   while (sides_.size() + 1 < most) {
     Result<OwnStream> stream = OwnStream::create();
@@ -445,11 +449,36 @@ Status CudaExecutable::run_sequences(const Round& round, const Wave& wave, Launc
     });
     if (!status) return status;
   }
+  if (Status status = clear_early(round, wave, queue); !status) return status;
   if (Status status = run_side(round, 0, wave, queue); !status) return status;
   for (uint32_t side = 1; side < round.sides; ++side) {
     if (!is_used(side)) continue;
     const auto& [stream, fence] = sides_[side - 1];
     if (Status status = fence.order(stream.get(), queue.stream); !status) return status;
+  }
+  return {};
+}
+
+/// On the stream of the second side, which the round does not have.
+Status CudaExecutable::clear_early(const Round& round, const Wave& wave, LaunchQueue& queue) {
+  bool is_ordered = false;
+  for (const size_t index : round.cleared_early) {
+    if (wave.count(plan_.stages[index].lag) == 0) continue;
+    const auto& [stream, fence] = sides_[0];
+    Status status = is_ordered ? Status() : fence.order(queue.stream, stream.get());
+    is_ordered = true;
+    if (status) status = clear_exchanges(index, wave, stream.get());
+    if (!status) return status;
+  }
+  return {};
+}
+
+Status CudaExecutable::clear_exchanges(size_t index, const Wave& wave, cudaStream_t stream) {
+  const Stage& stage = plan_.stages[index];
+  for (const Launch& launch : stage.launches) {
+    Status status = launcher_->clear_exchange(launch, wave.count(stage.lag),
+                                              wave.position(stage.lag, 0), stream);
+    if (!status) return status;
   }
   return {};
 }
@@ -460,6 +489,10 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& w
     const Stage& stage = plan_.stages[index];
     const int64_t steps = wave.count(stage.lag);
     if (steps == 0 || stage.lag % round.sides != side) continue;
+    const bool is_cleared = std::ranges::binary_search(round.cleared_early, index);
+    const Status cleared = is_cleared ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
+                                      : clear_exchanges(index, wave, queue.stream);
+    if (!cleared) return cleared;
     for (const Launch& launch : stage.launches) {
       Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
       if (!status) return status;

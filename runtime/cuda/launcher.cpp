@@ -172,6 +172,18 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
   return flush();
 }
 
+Status Launcher::clear_exchange(const Launch& launch, int64_t steps, Position position,
+                                cudaStream_t stream) const {
+  const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
+  if (recurrence == nullptr || recurrence->exchange == kNoBuffer) return {};
+  const Buffer& exchange = plan_.buffers[recurrence->exchange];
+  const auto step_bytes =
+      static_cast<size_t>(plan_.batch * exchange.width) * size_of(exchange.dtype);
+  return check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = recurrence->exchange}, position),
+                                    0xFF, static_cast<size_t>(steps) * step_bytes, stream),
+                    "clearing what blocks exchange");
+}
+
 Status Launcher::sequence(const Launch& launch, int64_t steps, Position position,
                           LaunchQueue& queue) {
   const int64_t rows = steps * plan_.batch;
@@ -260,16 +272,6 @@ Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, Position 
                         LaunchQueue& queue) {
   const CudaRecurrenceKernels::Parameters& of = kernels_.recurrences().of(launch);
   const auto& kernel = kernels_.recurrence_kernels()[of.shape];
-  if (launch.exchange != kNoBuffer) {
-    const Buffer& exchange = plan_.buffers[launch.exchange];
-    const auto step_bytes =
-        static_cast<size_t>(plan_.batch * exchange.width) * size_of(exchange.dtype);
-    const Status filled =
-        check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = launch.exchange}, position), 0xFF,
-                                   static_cast<size_t>(steps) * step_bytes, queue.stream),
-                   "clearing what blocks exchange");
-    if (!filled) return filled;
-  }
   Writer writer(instances_.data());
   writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
   writer.append(static_cast<int32_t>(steps));

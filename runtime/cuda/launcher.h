@@ -51,7 +51,9 @@ class Launcher {
   Status once(const Launch& launch, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
-  /// Of a Sequence stage, over `steps` steps.
+  /// Of a Sequence stage, over `steps` steps; for recurrences once what they exchange is clear.
+  Status clear_exchange(const Launch& launch, int64_t steps, Position position,
+                        cudaStream_t stream) const;
   Status sequence(const Launch& launch, int64_t steps, Position position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);

@@ -4,10 +4,12 @@
 // 2. Give each stage the first round in which it can run: that of the last stage before it that it
 //    depends on, or the one after where a Sequence stage depends on a Step stage.
 // 3. Join the Step stages of a round and a lag that depend on one another to lanes.
-// 4. Join lanes of a round whose launches are alike to branches, and count its streams.
+// 4. Join lanes of a round whose launches are alike to branches, count its streams, and find what
+//    can be cleared early.
 #include "runtime/cuda/rounds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -77,6 +79,7 @@ class RoundFinder {
     for (Round& round : rounds_) {
       join_branches(round);
       round.sides = sides_of(round);
+      if (round.sides == 1) round.cleared_early = cleared_early(round);
     }
     return std::move(rounds_);
   }
@@ -153,6 +156,28 @@ class RoundFinder {
       if (is_resident(stage)) resident.insert(stage.lag);
     }
     return resident.size() < 2 ? 1 : std::min<uint32_t>(last_lag + 1, kMostStreams);
+  }
+
+  std::vector<size_t> cleared_early(const Round& round) const {
+    std::vector<size_t> result;
+    std::vector<Region> before;
+    bool multiplies = false;
+    for (const size_t index : round.sequences) {
+      const Stage& stage = plan_.stages[index];
+      std::vector<Region> cleared;
+      for (const Launch& launch : stage.launches) {
+        multiplies = multiplies || std::holds_alternative<GemmLaunch>(launch);
+        const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
+        if (recurrence == nullptr || recurrence->exchange == kNoBuffer) continue;
+        const BufferId exchange = recurrence->exchange;
+        cleared.push_back({exchange, 0, plan_.buffers[exchange].width, true});
+      }
+      if (multiplies && !cleared.empty() && !depend(plan_, before, cleared)) {
+        result.push_back(index);
+      }
+      std::ranges::move(regions_of(plan_, stage), std::back_inserter(before));
+    }
+    return result;
   }
 
   bool alike(const Lane& a, const Lane& b) const {

@@ -34,6 +34,9 @@ struct Branch {
 struct Round {
   std::vector<size_t> sequences;  // stages of the plan, in order
   uint32_t sides = 1;             // lag i's are on stream i modulo as many
+  /// Of one side, stages with recurrences behind products that touch nothing of what their blocks
+  /// exchange: that is cleared on another stream meanwhile.
+  std::vector<size_t> cleared_early;
   std::vector<Branch> branches;
 };
 

@@ -246,6 +246,48 @@ TEST(RoundsOfNetworks, ResidentLayersAreOnStreamsOfTheirOwn) {
   EXPECT_EQ(sides(), 1u);
 }
 
+TEST(RoundsOfNetworks, ExchangesAreClearedBesideProducts) {
+  const PlanOptions options = {.dtype = DType::bf16,
+                               .batch = 16,
+                               .max_steps = 40,
+                               .chunk = 40,
+                               .passes = PassSet::all(),
+                               .machine = h200_machine()};
+  Result<Plan> plan = build_plan(test::tower({"Gated"}, 1024), options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto cleared = [&] {
+    const std::vector<Round> rounds = find_rounds(*plan, CudaFusedKernels(*plan), 0);
+    return rounds.size() == 1 ? rounds[0].cleared_early : std::vector<size_t>{SIZE_MAX};
+  };
+  BufferId exchange = kNoBuffer;
+  size_t recurrence = SIZE_MAX;
+  const Access* made = nullptr;
+  for (size_t i = 0; i < plan->stages.size(); ++i) {
+    for (const Launch& launch : plan->stages[i].launches) {
+      if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) made = &gemm->out;
+      if (const auto* resident = std::get_if<RecurrenceLaunch>(&launch)) {
+        recurrence = i;
+        exchange = resident->exchange;
+      }
+    }
+  }
+  ASSERT_NE(exchange, kNoBuffer);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(cleared(), std::vector<size_t>{recurrence});
+  // Not if the products lie there until the recurrence has read them, nor if there are none.
+  const Buffer apart = plan->buffers[exchange];
+  plan->buffers[exchange].placement = plan->buffers[made->buffer].placement;
+  plan->buffers[exchange].extent = plan->buffers[made->buffer].extent;
+  plan->buffers[exchange].offset = plan->buffers[made->buffer].offset;
+  EXPECT_EQ(cleared(), std::vector<size_t>{});
+  plan->buffers[exchange] = apart;
+  for (Stage& stage : plan->stages) {
+    std::erase_if(stage.launches,
+                  [](const Launch& launch) { return std::holds_alternative<GemmLaunch>(launch); });
+  }
+  EXPECT_EQ(cleared(), std::vector<size_t>{});
+}
+
 TEST_F(RoundsTest, OtherLaunchesAreBranchesOfTheirOwn) {
   const Layer first = add_layer(x_, {.lag = 0});
   add_layer(first.h, {.lag = 1});
