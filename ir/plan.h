@@ -85,6 +85,7 @@ struct Buffer {
   /// Invariant): no launch writes them. In resident memory they are zero always, so that products
   /// may read on into them.
   int64_t pad = 0;
+  friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
 /// Which elements of a buffer row (t, b) of a launch touches: those from `column` on, at step
@@ -95,6 +96,7 @@ struct Access {
   int64_t column = 0;  // elements from the start of the row
   int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once launch
                        // walks over a matrix row by row, and for weights whose rows are apart
+  friend bool operator==(const Access&, const Access&) = default;
 };
 
 /// One SSA value of a fused elementwise kernel.
@@ -108,6 +110,7 @@ struct Instruction {
   uint32_t argument = 0;           // Load, Store: index into Kernel::arguments
   double value = 0;                // Constant
   std::vector<uint32_t> operands;  // indices of earlier instructions
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 /// A fused elementwise kernel over rows of `length` elements. Rows are independent. Reductions go
@@ -118,11 +121,13 @@ struct Kernel {
     bool vector = false;   // `length` elements per row, else one
     bool written = false;  // stored, else loaded; no argument is both
     bool product = false;  // loaded: a result of the products of a FusedLaunch, not from memory
+    friend bool operator==(const Argument&, const Argument&) = default;
   };
   std::string name;
   int64_t length = 0;
   std::vector<Argument> arguments;
   std::vector<Instruction> body;  // in order; stores may stand anywhere
+  friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 /// Runs `Plan::kernels[kernel]`; accesses line up with its arguments. How many rows follows from
@@ -174,10 +179,12 @@ struct FusedLaunch {
     int64_t blocks = 1;  // divides `length`
     uint32_t first_argument = 0;
     uint32_t members = 1;
+    friend bool operator==(const Product&, const Product&) = default;
   };
   uint32_t kernel = 0;
   std::vector<Access> accesses;  // as for elementwise launches; of products' results: no buffer
   std::vector<Product> products;
+  friend bool operator==(const FusedLaunch&, const FusedLaunch&) = default;
 };
 
 /// Runs an elementwise kernel for each step of the chunk in order: a whole recurrence of class

@@ -65,8 +65,17 @@ void add(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& result)
 }
 
 template <typename L>
+size_t most_touches(const L& launch) {
+  size_t most = 4;
+  if constexpr (requires { launch.accesses; }) most += launch.accesses.size();
+  if constexpr (requires { launch.products; }) most += 2 * launch.products.size();
+  return most;
+}
+
+template <typename L>
 std::vector<Touch> in_order(const Plan& plan, const L& launch) {
   std::vector<Touch> result;
+  result.reserve(most_touches(launch));
   add(plan, launch, result);
   std::ranges::stable_partition(result, [](const Touch& touch) { return !touch.write; });
   return result;

@@ -7,11 +7,6 @@
 namespace rnnc {
 namespace {
 
-bool same(const Kernel::Argument& left, const Kernel::Argument& right) {
-  return left.dtype == right.dtype && left.vector == right.vector &&
-         left.written == right.written && left.product == right.product;
-}
-
 bool same(const Instruction& left, const Instruction& right) {
   return left.kind == right.kind && left.op == right.op && left.vector == right.vector &&
          left.argument == right.argument && left.operands == right.operands &&
@@ -21,8 +16,7 @@ bool same(const Instruction& left, const Instruction& right) {
 /// Same but for the name.
 bool same(const Kernel& left, const Kernel& right) {
   const auto equal = [](const auto& a, const auto& b) { return same(a, b); };
-  return left.length == right.length &&
-         std::ranges::equal(left.arguments, right.arguments, equal) &&
+  return left.length == right.length && left.arguments == right.arguments &&
          std::ranges::equal(left.body, right.body, equal);
 }
 

@@ -3,16 +3,19 @@
 // 1. Its launches become phases (passes/recurrence_phases.h).
 // 2. Values of one step that products read become chunks: no step's are stored where others are
 // read.
-// 3. Choose a tile (passes/recurrence_tiles.h), and check that what the phases hand to each other
-//    can go the ways that a RecurrenceLaunch has.
+// 3. Choose a tile (passes/recurrence_tiles.h), for recurrences that are alike once, and check that
+//    what the phases hand to each other can go the ways that a RecurrenceLaunch has.
 // 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
 //    it was, and its reason says so.
 #include "passes/resident.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "ir/plan_accesses.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "passes/cost.h"
@@ -30,12 +33,83 @@ namespace {
 constexpr double kMuchSlower = 4;
 constexpr int64_t kAlignedBytes = 16;
 
+/// Phases and what they use of their plan, numbered as it comes and without names: equal for equal
+/// layers, of which each has buffers of its own.
+struct Excerpt {
+  Excerpt(const Plan& whole, const std::vector<FusedLaunch>& of) {
+    plan.dtype = whole.dtype;
+    plan.tf32 = whole.tf32;
+    plan.batch = whole.batch;
+    plan.chunk = whole.chunk;
+    RecurrenceLaunch recurrence;
+    recurrence.phases = of;
+    std::map<uint32_t, uint32_t> kernels;  // of the plan → of the excerpt
+    for (FusedLaunch& phase : recurrence.phases) {
+      const auto next = static_cast<uint32_t>(plan.kernels.size());
+      const auto [kernel, fresh] = kernels.try_emplace(phase.kernel, next);
+      if (fresh) plan.kernels.emplace_back(whole.kernels[phase.kernel]).name.clear();
+      phase.kernel = kernel->second;
+    }
+    std::map<BufferId, BufferId> buffers;  // likewise
+    Launch launch = std::move(recurrence);
+    for_each_access(launch, [&](Access& access) {
+      const auto next = static_cast<BufferId>(plan.buffers.size());
+      const auto [buffer, fresh] = buffers.try_emplace(access.buffer, next);
+      if (fresh) add(whole.buffers[access.buffer]);
+      access.buffer = buffer->second;
+    });
+    phases = std::move(std::get<RecurrenceLaunch>(launch).phases);
+  }
+
+  friend bool operator==(const Excerpt& a, const Excerpt& b) {
+    return a.phases == b.phases && a.plan.kernels == b.plan.kernels &&
+           a.plan.buffers == b.plan.buffers;
+  }
+
+  Plan plan;  // without stages
+  std::vector<FusedLaunch> phases;
+
+ private:
+  void add(Buffer buffer) {
+    buffer.name.clear();
+    buffer.slot = 0;  // which of the caller's arrays it is
+    plan.buffers.push_back(std::move(buffer));
+  }
+};
+
+/// Chooses tiles of a plan's recurrences. They depend on nothing but the excerpt that they are
+/// chosen from, so that those of equal ones are equal, too.
+class Tiles {
+ public:
+  Tiles(const Machine& machine, const TileChoice& choice) : machine_(machine), choice_(choice) {}
+
+  const Result<RecurrenceTile>& choose(const Plan& plan, const std::vector<FusedLaunch>& phases) {
+    Excerpt excerpt(plan, phases);
+    const auto known = std::ranges::find(known_, excerpt, &Known::excerpt);
+    if (known != known_.end()) return known->tile;
+    Result<RecurrenceTile> tile =
+        choose_recurrence_tile(excerpt.plan, excerpt.phases, machine_, choice_);
+    known_.push_back({std::move(excerpt), std::move(tile)});
+    return known_.back().tile;
+  }
+
+ private:
+  struct Known {
+    Excerpt excerpt;
+    Result<RecurrenceTile> tile;
+  };
+
+  const Machine& machine_;
+  TileChoice choice_;
+  std::deque<Known> known_;
+};
+
 class Resident {
  public:
-  Resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded, size_t stage)
+  Resident(Plan& plan, const Machine& machine, Tiles& tiles, bool padded, size_t stage)
       : plan_(plan),
         machine_(machine),
-        choice_(choice),
+        tiles_(tiles),
         padded_(padded),
         stage_(plan.stages[stage]) {}
 
@@ -49,10 +123,9 @@ class Resident {
     if (!phases) return tl::unexpected(phases.error());
     recurrence.phases = *std::move(phases);
     give_addresses(recurrence);
-    Result<RecurrenceTile> tile =
-        choose_recurrence_tile(plan_, recurrence.phases, machine_, choice_);
+    const Result<RecurrenceTile>& tile = tiles_.choose(plan_, recurrence.phases);
     if (!tile) return tl::unexpected(tile.error());
-    recurrence.tile = *std::move(tile);
+    recurrence.tile = *tile;
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = predicted_time(plan_, recurrence, machine_).step;
@@ -100,7 +173,7 @@ class Resident {
 
   Plan& plan_;
   const Machine& machine_;
-  TileChoice choice_;
+  Tiles& tiles_;
   bool padded_;
   Stage& stage_;
 };
@@ -115,10 +188,11 @@ bool is_candidate(const Stage& stage) {
 bool run_resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
+  Tiles tiles(machine, choice);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
     Plan trial = plan;
-    if (Status status = Resident(trial, machine, choice, padded, i).run(); !status) {
+    if (Status status = Resident(trial, machine, tiles, padded, i).run(); !status) {
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }

@@ -39,13 +39,16 @@ bool may_run_side_by_side(const Stage& a, const Stage& b) {
 
 std::vector<StageRun> side_by_side(const Plan& plan) {
   std::vector<StageRun> runs;
-  Buffers run;  // of the last one
+  Buffers run;  // of the last one, if others may join it
+  const auto may_join = [&plan](size_t i) {
+    return i > 0 && i < plan.stages.size() &&
+           may_run_side_by_side(plan.stages[i - 1], plan.stages[i]);
+  };
   for (size_t i = 0; i < plan.stages.size(); ++i) {
-    Buffers stage = buffers_of(plan, plan.stages[i]);
-    const bool joins = i > 0 && may_run_side_by_side(plan.stages[i - 1], plan.stages[i]) &&
-                       !intersect(stage.touched, run.written) &&
-                       !intersect(run.touched, stage.written);
-    if (joins) {
+    Buffers stage;
+    if (may_join(i) || may_join(i + 1)) stage = buffers_of(plan, plan.stages[i]);
+    if (may_join(i) && !intersect(stage.touched, run.written) &&
+        !intersect(run.touched, stage.written)) {
       runs.back().end = i + 1;
       run.touched.merge(stage.touched);
       run.written.merge(stage.written);

@@ -119,7 +119,7 @@ std::set<int64_t> candidates(const Plan& plan, int64_t steps) {
 }
 
 /// A buffer that several sweeps use, each for itself, becomes one per sweep.
-void split_by_sweep(Plan& plan) {
+Plan split_by_sweep(Plan plan) {
   std::map<BufferId, uint32_t> home;  // the first sweep that uses it
   std::map<std::pair<BufferId, uint32_t>, BufferId> others;
   for (Stage& stage : plan.stages) {
@@ -134,26 +134,34 @@ void split_by_sweep(Plan& plan) {
       });
     }
   }
+  return plan;
 }
 
+/// The wavefront of a plan, whatever its chunk.
 class Wavefront {
  public:
-  Wavefront(Plan& plan, const Machine& machine)
-      : plan_(plan),
-        room_(find_room(plan, machine)),
-        producers_(plan.stages.size()),
-        writers_(plan.buffers.size()),
-        leads_on_(plan.stages.size(), false),
-        lags_(plan.stages.size(), 0) {}
-
-  bool run() {
+  Wavefront(const Plan& plan, const Machine& machine)
+      : plan_(split_by_sweep(plan)),
+        room_(find_room(plan_, machine)),
+        producers_(plan_.stages.size()),
+        writers_(plan_.buffers.size()),
+        leads_on_(plan_.stages.size(), false),
+        lags_(plan_.stages.size(), 0) {
     find_dependences();
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       if (is_recurrence(plan_.stages[i])) mark(i);
     }
-    if (!find_lags() || !is_worth_it()) return false;
-    apply();
-    return true;
+    exists_ = find_lags() && is_worth_it();
+  }
+
+  bool exists() const { return exists_; }
+
+  /// The plan with it, if there is one.
+  Plan with_chunk(int64_t chunk) const {
+    Plan plan = plan_;
+    plan.chunk = chunk;
+    apply(plan);
+    return plan;
   }
 
  private:
@@ -250,49 +258,50 @@ class Wavefront {
     return apart && !crosses;
   }
 
-  void apply() {
-    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
-      Buffer& buffer = plan_.buffers[id];
+  /// To a copy of the plan.
+  void apply(Plan& plan) const {
+    for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+      Buffer& buffer = plan.buffers[id];
       if (buffer.extent != Extent::Chunk || writers_[id].empty()) continue;
       buffer.lag = lag_of(id);
-      buffer.sweep = plan_.stages[*writers_[id].begin()].sweep;
+      buffer.sweep = plan.stages[*writers_[id].begin()].sweep;
     }
-    for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      Stage& stage = plan_.stages[i];
+    for (size_t i = 0; i < plan.stages.size(); ++i) {
+      Stage& stage = plan.stages[i];
       stage.lag = lags_[i];
       for (Launch& launch : stage.launches) {
-        for_each_access(launch, [&](Access& access) { reach_back(stage, access); });
+        for_each_access(launch, [&](Access& access) { reach_back(plan, stage, access); });
       }
     }
-    for (StatePlan& state : plan_.states) {
-      for (const Touch& touch : touches(plan_, state.init_declared)) {
+    for (StatePlan& state : plan.states) {
+      for (const Touch& touch : touches(plan, state.init_declared)) {
         if (touch.write) state.lag = lag_of(touch.access.buffer);
       }
     }
   }
 
-  void reach_back(const Stage& stage, Access& access) {
-    Buffer& buffer = plan_.buffers[access.buffer];
+  static void reach_back(Plan& plan, const Stage& stage, Access& access) {
+    Buffer& buffer = plan.buffers[access.buffer];
     if (buffer.extent != Extent::Chunk) return;
-    access.delay += (stage.lag - buffer.lag) * static_cast<uint32_t>(plan_.chunk);
+    access.delay += (stage.lag - buffer.lag) * static_cast<uint32_t>(plan.chunk);
     buffer.history = std::max(buffer.history, access.delay);
   }
 
-  Plan& plan_;
+  const Plan plan_;
   std::vector<bool> room_;                   // per sweep
   std::vector<std::set<size_t>> producers_;  // per stage
   std::vector<std::set<size_t>> writers_;    // per buffer
   std::vector<bool> leads_on_;               // per stage: is or leads to a recurrence
   std::vector<uint32_t> lags_;               // per stage
+  bool exists_ = false;
 };
 
 }  // namespace
 
 bool run_wavefront(Plan& plan, const Machine& machine) {
-  Plan changed = plan;
-  split_by_sweep(changed);
-  if (!Wavefront(changed, machine).run()) return false;
-  plan = std::move(changed);
+  const Wavefront wavefront(plan, machine);
+  if (!wavefront.exists()) return false;
+  plan = wavefront.with_chunk(plan.chunk);
   return true;
 }
 
@@ -302,11 +311,12 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
     return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
                                           : std::min(max_steps, chunk_for_cores(plan));
   }
+  const Wavefront lags(plan, machine);
+  Plan trial = plan;
   std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
   for (const int64_t chunk : candidates(plan, max_steps)) {
-    Plan trial = plan;
+    if (wavefront && lags.exists()) trial = lags.with_chunk(chunk);
     trial.chunk = chunk;
-    if (wavefront) run_wavefront(trial, machine);
     trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
   }
   const double least =
