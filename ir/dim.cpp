@@ -204,7 +204,7 @@ Dim Dim::power(const Dim& base, int exponent) {
 }
 
 Dim Dim::substitute(const std::map<std::string, Dim, std::less<>>& values) const {
-  if (fault_ != Fault::None) return *this;
+  if (fault_ != Fault::None || constant()) return *this;
   Dim sum;
   for (const Term& term : terms_) {
     Dim product;

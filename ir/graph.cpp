@@ -258,16 +258,17 @@ NodeId Graph::index(NodeId operand, Dim position, SourceLocation location) {
 }
 
 void Graph::bind(const DimBindings& bindings) {
-  const auto bind_type = [&bindings](Type& type) {
-    for (Dim& dim : type.shape) dim = dim.bind(bindings);
+  const std::map<std::string, Dim, std::less<>> values(bindings.begin(), bindings.end());
+  const auto bind_type = [&values](Type& type) {
+    for (Dim& dim : type.shape) dim = dim.substitute(values);
   };
   for (InputDecl& input : inputs) bind_type(input.type);
   for (ParamDecl& param : params) bind_type(param.type);
   for (StateDecl& state : states) bind_type(state.type);
   for (Node& node : nodes) {
     bind_type(node.type);
-    node.begin = node.begin.bind(bindings);
-    node.end = node.end.bind(bindings);
+    node.begin = node.begin.substitute(values);
+    node.end = node.end.substitute(values);
   }
   std::erase_if(dims, [&bindings](const DimDecl& dim) { return bindings.contains(dim.name); });
 }

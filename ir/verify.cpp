@@ -86,13 +86,13 @@ Status check_leaf(const Node& node, std::string_view kind, const std::vector<Dec
 Status check_operation(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
   std::vector<Type> types;
-  std::string shapes;
-  for (const NodeId operand : node.operands) {
-    types.push_back(graph[operand].type);
-    shapes += (shapes.empty() ? "" : ", ") + to_string(graph[operand].type.shape);
-  }
+  for (const NodeId operand : node.operands) types.push_back(graph[operand].type);
   const std::optional<Type> type = infer_type(node.op, types);
-  if (!type) return fail("does not take operands of shapes {}", shapes);
+  if (!type) {
+    std::vector<std::string> shapes;
+    for (const Type& operand : types) shapes.push_back(to_string(operand.shape));
+    return fail("does not take operands of shapes {}", fmt::join(shapes, ", "));
+  }
   if (*type != node.type) {
     return fail("its shape is {}, not {}", to_string(type->shape), to_string(node.type.shape));
   }

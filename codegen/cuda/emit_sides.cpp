@@ -37,20 +37,18 @@ int64_t apart(const SideText& a, const SideText& b, size_t place) {
 class SidesEmitter : TextWriter {
  public:
   SidesEmitter(const Plan& plan, const RecurrenceTile& tile,
-               const std::vector<RecurrenceLayout>& sides, const std::string& name)
-      : plan_(plan), tile_(tile), sides_(sides), name_(name) {}
+               const std::vector<RecurrenceLayout>& sides)
+      : plan_(plan), tile_(tile), sides_(sides) {}
 
-  std::string emit() {
+  RecurrenceFunction emit() {
     size_t accesses = 0;
     for (const RecurrenceLayout& side : sides_) {
       texts_.push_back({emit_recurrence_side(plan_, tile_, side), places(side, accesses)});
       accesses += side.accesses().size();
     }
-    signature(accesses);
     position();
     for (const Run& run : runs()) emit(run);
-    line("}}");
-    return take_text();
+    return {.threads = 32 * tile_.warps, .accesses = accesses, .body = take_text()};
   }
 
  private:
@@ -83,17 +81,6 @@ class SidesEmitter : TextWriter {
       if (apart(of_run.back(), text, i) != apart(of_run[0], of_run[1], i)) return false;
     }
     return true;
-  }
-
-  void signature(size_t accesses) {
-    line("struct {}_launch {{", name_);
-    line("  rnnc_rows rows;");
-    line("  int steps;");
-    line("  int unused;");
-    line("  rnnc_access access[{}];", accesses);
-    line("}};");
-    line("extern \"C\" __global__ void __launch_bounds__({}, 1)", 32 * tile_.warps);
-    line("{}(const __grid_constant__ {}_launch launch) {{", name_, name_);
   }
 
   void position() {
@@ -138,16 +125,29 @@ class SidesEmitter : TextWriter {
   const Plan& plan_;
   const RecurrenceTile& tile_;
   const std::vector<RecurrenceLayout>& sides_;
-  const std::string& name_;
   std::vector<SideText> texts_;
 };
 
 }  // namespace
 
-std::string emit_recurrence_kernel(const Plan& plan, const RecurrenceTile& tile,
-                                   const std::vector<RecurrenceLayout>& sides,
-                                   const std::string& name) {
-  return SidesEmitter(plan, tile, sides, name).emit();
+std::string RecurrenceFunction::text(std::string_view name) const {
+  return fmt::format(
+      R"(struct {0}_launch {{
+  rnnc_rows rows;
+  int steps;
+  int unused;
+  rnnc_access access[{1}];
+}};
+extern "C" __global__ void __launch_bounds__({2}, 1)
+{0}(const __grid_constant__ {0}_launch launch) {{
+{3}}}
+)",
+      name, accesses, threads, body);
+}
+
+RecurrenceFunction emit_recurrence_function(const Plan& plan, const RecurrenceTile& tile,
+                                            const std::vector<RecurrenceLayout>& sides) {
+  return SidesEmitter(plan, tile, sides).emit();
 }
 
 }  // namespace rnnc

@@ -11,7 +11,7 @@
 namespace rnnc {
 
 CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
-  std::map<std::string, uint32_t> known;  // code of a kernel without a name
+  std::map<RecurrenceFunction, uint32_t> known;  // index of the shape
   for (const Stage& stage : plan.stages) {
     for (const Launch& one : stage.launches) {
       const auto* launch = std::get_if<RecurrenceLaunch>(&one);
@@ -26,7 +26,7 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
         parameters.accesses.insert(parameters.accesses.end(), side.accesses().begin(),
                                    side.accesses().end());
       }
-      const auto [found, is_new] = known.try_emplace(emit_recurrence_kernel(plan, tile, sides, ""),
+      const auto [found, is_new] = known.try_emplace(emit_recurrence_function(plan, tile, sides),
                                                      static_cast<uint32_t>(shapes_.size()));
       parameters.shape = found->second;
       most_accesses_ = std::max(most_accesses_, parameters.accesses.size());
@@ -43,7 +43,7 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
         code_ += kCudaRecurrence;
       }
       code_ += '\n';
-      code_ += emit_recurrence_kernel(plan, tile, sides, name);
+      code_ += found->first.text(name);
     }
   }
 }
