@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/nvrtc_library.h"
+#include "codegen/cuda/shared_library.h"
 
 namespace rnnc {
 namespace {
@@ -130,9 +131,23 @@ Result<std::string> cuda_arch_for(int major, int minor) {
 }
 
 Result<std::string> nvrtc_version() {
+  const Result<NvrtcFile> file = nvrtc_file();
+  if (!file) return tl::unexpected(file.error());
+  return file->version;
+}
+
+bool nvrtc_is_loaded() {
+  return SharedLibrary::is_open(kNvrtcSoname);
+}
+
+std::vector<std::string> nvrtc_places() {
+  return SharedLibrary::places(kNvrtcSoname);
+}
+
+Result<NvrtcFile> nvrtc_file() {
   const Result<const NvrtcLibrary*> nvrtc = nvrtc_library();
   if (!nvrtc) return tl::unexpected(nvrtc.error());
-  return fmt::format("{}.{}", (*nvrtc)->major, (*nvrtc)->minor);
+  return NvrtcFile{(*nvrtc)->path, fmt::format("{}.{}", (*nvrtc)->major, (*nvrtc)->minor)};
 }
 
 Result<std::string> compile_ptx(std::string_view source, std::string_view arch) {

@@ -28,6 +28,16 @@ Result<std::string> cuda_arch_for(int major, int minor);
 /// "13.0", or why NVRTC cannot be used.
 Result<std::string> nvrtc_version();
 
+/// For those who would know its version without loading it, which takes a while: whether it is
+/// loaded; the files that decide which one would be (SharedLibrary::places); what was.
+bool nvrtc_is_loaded();
+std::vector<std::string> nvrtc_places();
+struct NvrtcFile {
+  std::string path;
+  std::string version;
+};
+Result<NvrtcFile> nvrtc_file();
+
 /// `arch` is "sm_90" and the like. Errors carry the compiler's log. Spilled registers are no error
 /// here.
 Result<std::string> compile_ptx(std::string_view source, std::string_view arch);

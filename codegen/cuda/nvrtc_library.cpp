@@ -26,9 +26,10 @@ Status find_functions(const SharedLibrary& library, NvrtcLibrary& nvrtc) {
 }
 
 Result<NvrtcLibrary> load() {
-  Result<SharedLibrary> library = SharedLibrary::open("libnvrtc.so.13", "NVRTC 13");
+  Result<SharedLibrary> library = SharedLibrary::open(kNvrtcSoname, "NVRTC 13");
   if (!library) return tl::unexpected(library.error());
   NvrtcLibrary nvrtc;
+  nvrtc.path = library->path();
   if (Status found = find_functions(*library, nvrtc); !found) return tl::unexpected(found.error());
 
   if (nvrtc.version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS || nvrtc.major < kOldestMajor) {

@@ -10,6 +10,8 @@
 
 namespace rnnc {
 
+inline constexpr const char* kNvrtcSoname = "libnvrtc.so.13";
+
 struct NvrtcLibrary {
   decltype(::nvrtcVersion)* version = nullptr;
   decltype(::nvrtcGetErrorString)* error_string = nullptr;
@@ -25,6 +27,7 @@ struct NvrtcLibrary {
   decltype(::nvrtcGetCUBINSize)* cubin_size = nullptr;
   decltype(::nvrtcGetCUBIN)* cubin = nullptr;
 
+  std::string path;  // of its file
   int major = 0;
   int minor = 0;
   std::vector<int> supported_archs;  // 80 for sm_80, ascending

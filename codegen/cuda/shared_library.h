@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/status.h"
 
@@ -13,6 +14,15 @@ class SharedLibrary {
   /// Opens `soname` ("libnvrtc.so.13") from the run path, the system's search path, or the CUDA
   /// toolkit's usual folder. The error says how to get `package` ("NVRTC").
   static Result<SharedLibrary> open(const std::string& soname, const std::string& package);
+  /// Whether this process has it open, so that `open` takes no time.
+  static bool is_open(const std::string& soname);
+  /// Files that decide which one `open` finds where the library is not open yet: as long as none of
+  /// them appears, goes or changes, it is the same. (Subfolders for newer processors, which the
+  /// system may look into, are left out.) Empty if the system does not say.
+  static std::vector<std::string> places(const std::string& soname);
+
+  /// The file that it was loaded from.
+  std::string path() const;
   /// Opens `soname` from this library's own folder, so that this library finds it by name later.
   /// Nothing happens if it is not there.
   void preload_neighbour(const std::string& soname) const;

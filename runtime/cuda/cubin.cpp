@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codegen/cuda/cuda_code.h"
+#include "runtime/library_record.h"
 
 namespace rnnc {
 namespace {
@@ -67,16 +68,31 @@ class Sections {
   std::string_view names_;
 };
 
+/// Of the NVRTC that is loaded or, if none is, would be. None if that takes loading it.
+std::optional<std::string> known_version(const KernelCache& cache) {
+  if (!nvrtc_is_loaded()) return recall_version(nvrtc_places(), cache);
+  const Result<std::string> version = nvrtc_version();
+  return version ? std::optional(*version) : std::nullopt;
+}
+
 }  // namespace
 
 Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const KernelCache& cache) {
   const Result<std::string> source = emit_cuda(plan, arch);
   if (!source) return tl::unexpected(source.error());
-  const Result<std::string> compiler = nvrtc_version();
+  const auto key_of = [&](const std::string& version) {
+    return fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION, arch, version,
+                       *source);
+  };
+  const std::optional<std::string> known = known_version(cache);
+  std::optional<std::string> cached = known ? cache.get(key_of(*known)) : std::nullopt;
+  if (cached) return Cubin{*std::move(cached), true};
+  const Result<NvrtcFile> compiler = nvrtc_file();
   if (!compiler) return tl::unexpected(compiler.error());
-  const std::string key =
-      fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION, arch, *compiler, *source);
-  if (std::optional<std::string> cached = cache.get(key)) return Cubin{*std::move(cached), true};
+  remember_version(compiler->version, compiler->path, nvrtc_places(), cache);
+  const std::string key = key_of(compiler->version);
+  if (known != compiler->version) cached = cache.get(key);
+  if (cached) return Cubin{*std::move(cached), true};
   Result<std::string> code = compile_cubin(*source, arch);
   if (!code) return tl::unexpected(code.error());
   Cubin cubin{*std::move(code)};

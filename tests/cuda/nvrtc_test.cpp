@@ -1,6 +1,9 @@
 // Generated code compiles for every architecture, without a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/shared_library.h"
 #include "tests/cuda/kernel_plans.h"
@@ -54,6 +57,21 @@ TEST(Nvrtc, SaysItsVersion) {
   const Result<std::string> version = nvrtc_version();
   ASSERT_TRUE(version.has_value()) << version.error().message;
   EXPECT_TRUE(version->starts_with("13.")) << *version;
+}
+
+TEST(Nvrtc, SaysWhereItIs) {
+  const Result<NvrtcFile> file = nvrtc_file();
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->version, nvrtc_version().value());
+  EXPECT_TRUE(std::filesystem::is_regular_file(file->path)) << file->path;
+  EXPECT_TRUE(nvrtc_is_loaded());
+  const std::vector<std::string> places = nvrtc_places();
+  EXPECT_NE(std::ranges::find(places, "/etc/ld.so.cache"), places.end());
+  EXPECT_NE(std::ranges::find(places, "/usr/lib/libnvrtc.so.13"), places.end());
+}
+
+TEST(SharedLibrary, ThatIsNotThereIsNotOpen) {
+  EXPECT_FALSE(SharedLibrary::is_open("libnothing.so.13"));
 }
 
 TEST(Nvrtc, RefusesUnknownArchitectures) {

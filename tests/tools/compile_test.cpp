@@ -1,4 +1,5 @@
 // rnnc compile, and what --tune is for.
+#include <cstdlib>
 #include <regex>
 
 #include "tests/tools/tools_test.h"
@@ -47,12 +48,26 @@ TEST_F(Compile, FillsTheCacheForEachArchitecture) {
             "sm_80   NVIDIA A100, 108 multiprocessors: # KB in # s\n"
             "sm_90   NVIDIA H200, 132 multiprocessors: # KB in # s\n" +
                 cache);
-  EXPECT_NE(good({"cache"}).find("\nentries   2\n"), std::string::npos);
+  // Kernels, and NVRTC's version.
+  EXPECT_NE(good({"cache"}).find("\nentries   3\n"), std::string::npos);
   EXPECT_EQ(good(compile({"--batch", "4"})),
             "sm_90   NVIDIA H200, 132 multiprocessors: in the cache already\n" + cache);
   EXPECT_EQ(without_times(good(compile({"--lengths", "--resets", "--multiprocessors", "114"}))),
             "sm_90   NVIDIA H200, 114 multiprocessors: # KB in # s\n" + cache);
-  EXPECT_NE(good({"cache"}).find("\nentries   3\n"), std::string::npos);
+  EXPECT_NE(good({"cache"}).find("\nentries   4\n"), std::string::npos);
+}
+
+TEST_F(Compile, LoadsNoCompilerForWhatIsInTheCache) {
+  const auto loads_nvrtc = [this] {
+    ::setenv("LD_DEBUG", "files", 1);
+    const CommandResult result = rnnc(compile({}));
+    ::unsetenv("LD_DEBUG");
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_NE(result.errors.find("calling init: "), std::string::npos);
+    return std::regex_search(result.errors, std::regex("calling init: [^\n]*libnvrtc"));
+  };
+  EXPECT_TRUE(loads_nvrtc());
+  EXPECT_FALSE(loads_nvrtc());
 }
 
 TEST_F(Compile, SaysWhatItCannotCompile) {
