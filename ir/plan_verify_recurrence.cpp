@@ -13,6 +13,7 @@
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 
 namespace rnnc {
@@ -110,7 +111,6 @@ class RecurrenceVerifier {
   }
 
   bool can_own_sums() const {
-    constexpr int64_t kUnitsOfWarp = 16;
     const RecurrenceTile& tile = launch_.tile;
     const bool exact = plan_.dtype == DType::f32 && !plan_.tf32 && !tile.split;
     return !exact && tile.k_warps == 1 && count_reductions(plan_, launch_.phases) == 0 &&

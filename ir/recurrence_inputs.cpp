@@ -4,15 +4,14 @@
 
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
 
-constexpr int64_t kLanes = 32;
 constexpr int64_t kMostGranule = 16;
 constexpr int64_t kLeastGranule = 4;  // that copies to shared memory can be of
-constexpr int64_t kUnitsOfWarp = 16;  // that keeps its sums
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -45,7 +44,7 @@ bool is_alike(std::span<const FusedLaunch> phases, const Kernel& kernel, const R
 RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases,
                            const RecurrenceTile& tile, size_t side) {
   RecurrenceInputs result;
-  result.sharers = kLanes * (tile.own_sums ? 1 : tile.warps);
+  result.sharers = kThreadsOfWarp * (tile.own_sums ? 1 : tile.warps);
   const int64_t group_rows = ceil_div(plan.batch, tile.groups);
   const std::vector<int64_t> segments = phase_segments(plan, phases);
   const RecurrenceSide own = side_at(tile.sides, side, phases.size());

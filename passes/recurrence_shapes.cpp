@@ -7,12 +7,11 @@
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 
 /// Uses of the unit for special functions.
 int64_t specials_of(const Instruction& instruction) {

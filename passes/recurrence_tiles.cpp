@@ -20,6 +20,7 @@
 #include "ir/kernel_facts.h"
 #include "ir/recurrence_exchange.h"
 #include "ir/recurrence_inputs.h"
+#include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 #include "passes/integer_problem.h"
 #include "passes/recurrence_shapes.h"
@@ -29,12 +30,6 @@ namespace {
 
 // ---- The kernel ----
 
-constexpr int64_t kGatesOfTile = 16;
-constexpr int64_t kBytesOfTile = 64;  // of k
-constexpr int64_t kWordsOfTile = 8;   // per thread of a warp
-constexpr int64_t kRowsOfTile = 8;
-constexpr int64_t kThreadsOfWarp = 32;
-constexpr int64_t kLanesOfGate = 4;  // of a tile's sums
 constexpr int64_t kMostInputSteps = 8;
 constexpr int64_t kMostCopies = 4;    // of a thread
 constexpr int64_t kPadOfInputs = 16;  // bytes before them
@@ -46,22 +41,18 @@ constexpr int64_t kMostRegisters = 255;      // of a thread
 constexpr int64_t kOtherRegisters = 28;      // addresses, counters, one element's arithmetic
 constexpr int64_t kUnalignedRegisters = 24;  // of rows that are not loaded by 16 bytes
 constexpr int64_t kStackRegisters = 8;       // places of arrays, that depend on the side
-constexpr int64_t kMostSpan = 2;             // neighbouring elements of a thread
 constexpr int64_t kRowsAdded = 2;            // of exact products, at once
 constexpr int64_t kMostUnits = 128;
-constexpr int64_t kUnitsOfWarp = 16;      // that has their sums to itself
 constexpr int64_t kStepsKept = 2;         // of what a block hands to itself
 constexpr int64_t kStreamRegisters = 56;  // weights on their way from memory
 constexpr int64_t kLeftWords = 64;        // of a product's left operand, at once
 constexpr int64_t kLeftWordsOfStream = 32;
-constexpr int64_t kMostWordsAhead = 32;
-constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
-constexpr int64_t kMostReducedUnits = 32;   // lanes of a warp
-constexpr int64_t kValuesInWaiting = 24;    // of an element, for a reduction
-constexpr int64_t kReducing = 32;           // registers that reductions take besides
-constexpr int64_t kBytesOfPart = 8;         // of a reduction
-constexpr int64_t kBytesOfBarrier = 16;     // at most
-constexpr int64_t kWarpsOfCluster = 8;      // of a block, at least: with 4, no size was faster
+constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
+constexpr int64_t kValuesInWaiting = 24;   // of an element, for a reduction
+constexpr int64_t kReducing = 32;          // registers that reductions take besides
+constexpr int64_t kBytesOfPart = 8;        // of a reduction
+constexpr int64_t kBytesOfBarrier = 16;    // at most
+constexpr int64_t kWarpsOfCluster = 8;     // of a block, at least: with 4, no size was faster
 
 constexpr int64_t kMostWork = 4'000'000;  // of the search, for each length of phases
 
@@ -128,6 +119,7 @@ class TileProblem {
         element_bytes_(static_cast<int64_t>(size_of(plan.dtype))),
         phases_(shapes_of(plan, phases, sides_)),
         unlike_(unlike_sides(phases_, sides_)),
+        reduces_(count_reductions(plan, phases) > 0),
         all_share_k_(std::ranges::any_of(phases, have_unequal_sums)),
         groups_(problem_.variable("groups", one_of(group_counts(plan.batch, units)))),
         warps_(problem_.variable("warps", powers_of_two(4, 16))),
@@ -139,7 +131,7 @@ class TileProblem {
             "clusters",
             may(sides_.size() == 1 && machine.cluster_units > 1 && can_be_clusters(plan, phases)))),
         slots_(cluster_slots(plan, phases)),
-        owns_(problem_.variable("own sums", may(count_reductions(plan, phases) == 0))),
+        owns_(problem_.variable("own sums", may(!reduces_))),
         exact_(engine_ == Engine::Exact ? 1 - IntegerExpression(splits_) : 0),
         gate_warps_(ceil_div(warps_, k_warps_)),
         threads_(kThreadsOfWarp * IntegerExpression(warps_)),
@@ -280,11 +272,11 @@ class TileProblem {
 
   /// Of the weights of a product, for one warp: across, and along k.
   IntegerExpression tiles(size_t i, const ProductShape& product) const {
-    return ceil_div(ceil_div(product.members * IntegerExpression(units_[i]), kGatesOfTile),
+    return ceil_div(ceil_div(product.members * IntegerExpression(units_[i]), kTileGates),
                     gate_warps_);
   }
   IntegerExpression pieces(const ProductShape& product) const {
-    const int64_t all = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
+    const int64_t all = (product.k_bytes + kExchangePieceBytes - 1) / kExchangePieceBytes;
     return ceil_div(all, k_warps_);
   }
 
@@ -300,7 +292,8 @@ class TileProblem {
   IntegerExpression span_of(size_t i) const {
     const IntegerExpression more = min(max(rows_ * units_[i] - threads_, 0), 1);
     const IntegerExpression few = 1 - min(max(group_rows_ - kLanesOfGate / 2, 0), 1);
-    const IntegerExpression one = clusters_ * (1 - owns_) * (1 - more) + owns_ * few;
+    const IntegerExpression apart = reduces_ ? IntegerExpression(1) : IntegerExpression(clusters_);
+    const IntegerExpression one = apart * (1 - owns_) * (1 - more) + owns_ * few;
     return min(units_[i], kMostSpan - (kMostSpan - 1) * one);
   }
 
@@ -311,11 +304,11 @@ class TileProblem {
     const IntegerExpression at_once = ceil_div(span * threads_ - units_[i] + 1, units_[i]);
     const IntegerExpression two = min(max(group_rows_ - kLanesOfGate, 0), 1);
     return span * ((1 - owns_) * ceil_div(rows_, at_once) +
-                   owns_ * (1 + two) * ceil_div(rows_, kRowsOfTile));
+                   owns_ * (1 + two) * ceil_div(rows_, kExchangeTileRows));
   }
 
   void add_memory() {
-    const IntegerExpression row_tiles = ceil_div(rows_, kRowsOfTile);
+    const IntegerExpression row_tiles = ceil_div(rows_, kExchangeTileRows);
     IntegerExpression sums = 0;          // registers of products' results
     IntegerExpression left = 0;          // and of what it reads
     IntegerExpression words = 0;         // of weights, of a side
@@ -339,7 +332,7 @@ class TileProblem {
       for (const ProductShape& product : phases_[i].products) {
         const IntegerExpression across = tiles(i, product);
         const IntegerExpression along = pieces(product);
-        words = words + kWordsOfTile * across * along;
+        words = words + kTileWords * across * along;
         unaligned = unaligned || product.k_bytes % kBytesOfLoad != 0;
         const IntegerExpression tile_sums = (4 + 4 * IntegerExpression(splits_)) * row_tiles;
         const IntegerExpression results =
@@ -350,19 +343,20 @@ class TileProblem {
         left = max(left, ahead + operand + splits_ * (8 * row_tiles));
         ahead = product.exchanged && !product.early ? IntegerExpression(0) : operand;
         const IntegerExpression stored = product.added ? exact_ : 1;
-        columns = columns + (1 - owns_) * stored * (kGatesOfTile * across * gate_warps_ + kPadding);
+        columns = columns + (1 - owns_) * stored * (kTileGates * across * gate_warps_ + kPadding);
         most_pieces = max(most_pieces, along);
         if (product.stays && product.first) {
-          const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
-          kept = kept + has_segments(i) * ceil_div(group_rows_, kRowsOfTile) *
-                            min(group_rows_, kRowsOfTile) * (kStepsKept * pieces * kBytesOfTile);
+          const int64_t pieces = (product.k_bytes + kExchangePieceBytes - 1) / kExchangePieceBytes;
+          kept = kept + has_segments(i) * ceil_div(group_rows_, kExchangeTileRows) *
+                            min(group_rows_, kExchangeTileRows) *
+                            (kStepsKept * pieces * kExchangePieceBytes);
         }
         if (product.exchanged && product.first) {
-          const int64_t pieces = (product.k_bytes + kBytesOfTile - 1) / kBytesOfTile;
-          kept =
-              kept + clusters_ * (slots_ * kBytesOfBarrier + ceil_div(group_rows_, kRowsOfTile) *
-                                                                 min(group_rows_, kRowsOfTile) *
-                                                                 (slots_ * pieces * kBytesOfTile));
+          const int64_t pieces = (product.k_bytes + kExchangePieceBytes - 1) / kExchangePieceBytes;
+          kept = kept + clusters_ * (slots_ * kBytesOfBarrier +
+                                     ceil_div(group_rows_, kExchangeTileRows) *
+                                         min(group_rows_, kExchangeTileRows) *
+                                         (slots_ * pieces * kExchangePieceBytes));
         }
       }
       partial_sums = max(partial_sums, columns);
@@ -375,30 +369,29 @@ class TileProblem {
       const IntegerExpression alike = min(max(passes_ - kMostUnrolledPasses, 0), 1);
       carries = carries + alike * carried * (threads_ * kBytesOfWord);
       values = values + phases_[i].fixed * span + (1 - alike) * carried + loaded * elements;
-      if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
+      if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements + kReducing);
       weight_words_ = max(weight_words_, words);
       most_values = max(most_values, values);
       most_kept = max(most_kept, kept);
       most_carries = max(most_carries, carries);
     }
     registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
-    if (most_reductions > 0) registers_ = registers_ + kReducing;
     if (unaligned) registers_ = registers_ + kUnalignedRegisters;
     if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
     const IntegerExpression sum_rows =
         rows_ - streams_ * (rows_ - 2 * ceil_div(min(rows_, group_rows_), 2));
     shared_bytes_ = 2 * k_warps_ * sum_rows * partial_sums * kBytesOfWord +
                     most_reductions * kBytesOfPart * rows_ + most_kept + most_carries +
-                    exact_ * warps_ * most_pieces * (kRowsOfTile * kBytesOfTile);
+                    exact_ * warps_ * most_pieces * (kExchangeTileRows * kExchangePieceBytes);
     // As many whole tiles as there is room for.
     registers_ = registers_ + kStreamRegisters * IntegerExpression(streams_);
     const IntegerExpression free = max(most_registers() - registers_, 0);
-    const IntegerExpression room = kWordsOfTile * ceil_div(free - (kWordsOfTile - 1), kWordsOfTile);
+    const IntegerExpression room = kTileWords * ceil_div(free - (kTileWords - 1), kTileWords);
     const IntegerExpression bytes = threads_ * kBytesOfWord;  // of a word of each thread
-    const IntegerExpression tile_bytes = kWordsOfTile * bytes;
+    const IntegerExpression tile_bytes = kTileWords * bytes;
     const IntegerExpression shared = max(machine_.shared_bytes - shared_bytes_, 0);
     const IntegerExpression room_shared =
-        kWordsOfTile * ceil_div(shared - tile_bytes + 1, tile_bytes);
+        kTileWords * ceil_div(shared - tile_bytes + 1, tile_bytes);
     weight_registers_ = min(weight_words_, room);
     const IntegerExpression others = max(weight_words_ - room, 0);
     streamed_words_ = streams_ * max(others - room_shared, 0);
@@ -435,15 +428,16 @@ class TileProblem {
       bool exchanged = false;
       bool stays = true;
       for (const ProductShape& product : phases_[i].products) {
-        const IntegerExpression gates = kGatesOfTile * tiles(i, product) * gate_warps_;
-        const IntegerExpression k = pieces(product) * k_warps_ * (kBytesOfTile / element_bytes_);
+        const IntegerExpression gates = kTileGates * tiles(i, product) * gate_warps_;
+        const IntegerExpression k =
+            pieces(product) * k_warps_ * (kExchangePieceBytes / element_bytes_);
         const bool waits = product.exchanged && !product.early;
         if (waits) peers = max(peers, ceil_div(blocks_of(i), product.blocks));
         exchanged = exchanged || waits;
         stays = stays && (product.stays || !waits);
         const IntegerExpression rows = exact_ * group_rows_ + (1 - exact_) * passes_ * rows_;
         // Few words of a further pass's left operand come while the one before ends.
-        const IntegerExpression at_once = ceil_div(rows_, kRowsOfTile);
+        const IntegerExpression at_once = ceil_div(rows_, kExchangeTileRows);
         const IntegerExpression words_at_once = 4 * at_once * pieces(product);
         const IntegerExpression many = min(max(words_at_once - kMostWordsAhead, 0), 1);
         const bool aligned = product.k_bytes % kBytesOfLoad == 0;
@@ -461,7 +455,7 @@ class TileProblem {
             row_tiles * pieces(product) * ticks(kPieceSeconds) + rows * gates * k * multiply +
             exact_ * group_rows_ * pieces(product) * tiles(i, product) * ticks(kExactPieceSeconds);
         if (product.early) {
-          const IntegerExpression words = kWordsOfTile * tiles(i, product) * pieces(product);
+          const IntegerExpression words = kTileWords * tiles(i, product) * pieces(product);
           const IntegerExpression spilled = min(words, weight_words_ - weight_registers_);
           const IntegerExpression loads = passes_ * spilled * threads_ * (kBytesOfWord * shared);
           in_turn = in_turn + loads;
@@ -542,9 +536,9 @@ class TileProblem {
       problem_.require(owns_ * (kUnitsOfWarp * warps_) <= owns_ * units);
     }
     // No more rows at once than there are.
-    problem_.require(rows_ <= max(kRowsOfTile, 2 * group_rows_ - 1));
+    problem_.require(rows_ <= max(kExchangeTileRows, 2 * group_rows_ - 1));
     if (engine_ == Engine::Exact) {
-      problem_.require(exact_ * rows_ <= kRowsOfTile);
+      problem_.require(exact_ * rows_ <= kExchangeTileRows);
       problem_.require(exact_ + owns_ <= 1);
       // Two rows at a time take no weights on their way.
       problem_.require(exact_ * streams_ * group_rows_ <= kRowsAdded);
@@ -612,7 +606,8 @@ class TileProblem {
   int64_t element_bytes_;
   std::vector<PhaseShape> phases_;
   std::vector<bool> unlike_;  // by phase
-  bool all_share_k_;          // or gates could not be shared
+  bool reduces_;
+  bool all_share_k_;  // or gates could not be shared
   IntegerProblem problem_;
   IntegerVariable groups_, warps_, k_warps_, rows_;
   IntegerVariable splits_, streams_;    // 0 or 1

@@ -25,8 +25,6 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
-constexpr int64_t kMostWordsAhead = 32;  // of a left operand: registers during the elementwise work
-
 }  // namespace
 
 std::string RecurrenceEmitter::emit() {

@@ -14,8 +14,6 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
-constexpr int64_t kThreadsOfWarp = 32;
-
 }  // namespace
 
 size_t RecurrenceEmitter::partial_count() const {
@@ -29,7 +27,7 @@ int64_t RecurrenceEmitter::most_rows() const {
 
 std::string RecurrenceEmitter::statistic(size_t index) const {
   return fmt::format("rnnc_statistics({}) + {}", layout_.statistics(),
-                     index * static_cast<size_t>(tile_.rows));
+                     static_cast<int64_t>(index) * most_rows());
 }
 
 RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int level) const {
@@ -82,10 +80,22 @@ std::string RecurrenceEmitter::part(size_t p, size_t partial, int64_t span,
       kind(phase, partial), phase.units / span, span, p, values, p, p);
 }
 
+/// Neighbouring elements of a thread that adds up the sums of one reduction: so many that one warp
+/// has all reductions of a row, which it stores at once.
+int64_t RecurrenceEmitter::span_of_sums(const Phase& phase, const Level& level) {
+  constexpr int64_t kMostSums = 4;
+  int64_t span = phase.span;
+  while (span < kMostSums && phase.units % (2 * span) == 0 &&
+         static_cast<int64_t>(level.count) * phase.units / span > kThreadsOfWarp) {
+    span *= 2;
+  }
+  return span;
+}
+
 /// Whether a level's reductions, of one kind, are each of a result of one product, and there are
 /// threads for each element of each: then their parts need not wait for threads that have all.
 bool RecurrenceEmitter::are_of_sums(const Phase& phase, const Level& level) const {
-  const int64_t lanes = phase.units / phase.span;
+  const int64_t lanes = phase.units / span_of_sums(phase, level);
   if (static_cast<int64_t>(level.count) * most_rows() * lanes > threads()) return false;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     const Instruction& value = phase.kernel->body[phase.partials[i].value];
@@ -109,17 +119,11 @@ std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t 
   return columns;
 }
 
-/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction, of as many elements
-/// as let one warp have all reductions of a row, which it stores at once.
+/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
 void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
-  constexpr int64_t kMostSpan = 4;
   const Phase& phase = phases_[p];
   const auto count = static_cast<int64_t>(level.count);
-  int64_t span = phase.span;
-  while (span < kMostSpan && phase.units % (2 * span) == 0 &&
-         count * phase.units / span > kThreadsOfWarp) {
-    span *= 2;
-  }
+  const int64_t span = span_of_sums(phase, level);
   const int64_t lanes = phase.units / span;
   std::string columns;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
@@ -156,18 +160,18 @@ void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
   const int64_t first_thread = first_joining_warp(phase) * kThreadsOfWarp;
   if (!are_of_sums(phase, level)) line("      __syncthreads();");
   line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
-       phase.blocks(), first_thread, threads() - first_thread, tile_.rows, parts_of_row(),
+       phase.blocks(), first_thread, threads() - first_thread, most_rows(), parts_of_row(),
        level.pairs, sets(phase, level.first, level.count, level.pairs), kinds,
-       place_of_parts(level, "pass_first", "0u"), statistic(level.first), tile_.rows);
+       place_of_parts(level, "pass_first", "0u"), statistic(level.first), most_rows());
   line("      __syncthreads();");
 }
 
-/// Warps before it have elements, and work while parts come. The others join parts if that takes
-/// them no more turns than all.
+/// Warps before it have elements, and work while parts come. The others join them, if they are as
+/// many.
 int64_t RecurrenceEmitter::first_joining_warp(const Phase& phase) const {
   const int64_t threads = most_rows() * phase.units / phase.span;
   const int64_t warps = (threads + kThreadsOfWarp - 1) / kThreadsOfWarp;
-  return warps + most_rows() <= tile_.warps ? warps : 0;
+  return 2 * warps <= tile_.warps ? warps : 0;
 }
 
 /// How many warps share the reductions of a row: as many as there are for each row.

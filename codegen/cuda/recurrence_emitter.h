@@ -154,6 +154,7 @@ class RecurrenceEmitter : TextWriter {
                              std::string_view block) const;
   void hand_on_parts(size_t p, const Level& level);
   std::string part(size_t p, size_t partial, int64_t span, std::string_view values) const;
+  static int64_t span_of_sums(const Phase& phase, const Level& level);
   bool are_of_sums(const Phase& phase, const Level& level) const;
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
   void hand_on_parts_of_sums(size_t p, const Level& level);

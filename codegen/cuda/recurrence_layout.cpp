@@ -12,14 +12,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int64_t kTileGates = 16;
-constexpr int64_t kLanesOfGate = 4;  // of a tile's sums, of which each has 4
-constexpr int64_t kTileWords = 8;    // of weights, in a thread
 constexpr int64_t kStatisticBytes = 8;
 constexpr int64_t kBarrierBytes = 8;
 constexpr int64_t kAlignment = 16;
-constexpr int64_t kMostSpan = 2;
-constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -65,6 +60,7 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
       side_(side),
       exchange_(exchange_of(plan, launch)) {
   group_rows_ = ceil_div(plan.batch, tile_.groups);
+  reduces_ = count_reductions(plan, launch.phases) > 0;
   passes_ = ceil_div(group_rows_, tile_.rows);
   find_phases();
   find_slices();
@@ -106,8 +102,8 @@ bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
 }
 
 int64_t RecurrenceLayout::span_of(int64_t units) const {
-  const bool one =
-      tile_.own_sums ? own_sums() == 1 : tile_.clusters && tile_.rows * units <= threads();
+  const bool few = tile_.rows * units <= threads();
+  const bool one = tile_.own_sums ? own_sums() == 1 : few && (tile_.clusters || reduces_);
   return one ? 1 : std::min(kMostSpan, units);
 }
 

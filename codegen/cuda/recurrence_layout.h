@@ -9,6 +9,7 @@
 #include "ir/plan.h"
 #include "ir/recurrence_exchange.h"
 #include "ir/recurrence_inputs.h"
+#include "ir/recurrence_kernel.h"
 
 namespace rnnc {
 
@@ -162,12 +163,10 @@ class RecurrenceLayout {
   int64_t stream_bytes() const { return stream_bytes_; }
 
  private:
-  static constexpr int64_t kMostUnrolledPasses = 2;
-
   void find_phases();
-  /// Neighbouring elements of a thread: two, or one where steps are so short that it counts, and
-  /// there are threads for all of a pass. (Blocks of a grid were slower with one.) The sums that
-  /// lanes have to themselves say it where there are some.
+  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass, and
+  /// steps are so short that it counts, or phases so long, with reductions. (Other blocks of a grid
+  /// were slower with one.) The sums that lanes have to themselves say it where there are some.
   int64_t span_of(int64_t units) const;
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();
@@ -186,6 +185,7 @@ class RecurrenceLayout {
   const RecurrenceTile& tile_;
   size_t side_;
   int64_t group_rows_ = 0;
+  bool reduces_ = false;
   int64_t passes_ = 0;
   std::vector<RecurrencePhase> phases_;
   std::map<RecurrencePlace, RecurrenceCarry> carries_;

@@ -118,9 +118,14 @@ struct rnnc_parts {
   static constexpr int kLanes = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;  // of a row
   static constexpr int kParts = (Blocks + kLanes - 1) / kLanes;           // of a lane
   static constexpr int kCount = sizeof...(Reductions);
+  static constexpr int kOfSet = kCount / Sets;
   static constexpr int kAtOnce = Pairs ? 2 : 1;  // parts, of one load
-  // Reductions of which all parts are on their way at once.
-  static constexpr int kMostNow = kParts < 8 ? 16 / kParts / kAtOnce * kAtOnce : kAtOnce;
+  // What is on its way at once: all parts of some reductions, of as many rows as there is room for.
+  static constexpr int kMost = kParts < 8 ? 16 / kParts / kAtOnce * kAtOnce : kAtOnce;
+  static constexpr int kReductionsNow = kOfSet < kMost ? kOfSet : kMost;
+  static constexpr int kTurns = (Rows * Sets * kLanes + Threads - 1) / Threads;
+  static constexpr int kRoom = kMost / kReductionsNow;
+  static constexpr int kRowsNow = kRoom < kTurns ? kRoom : kTurns;
 
   static __device__ __forceinline__ void join(const float2* from, float2* to, int rows) {
     if constexpr (FirstThread > 0) {
@@ -128,38 +133,52 @@ struct rnnc_parts {
     }
     rnnc_spend(kCyclesOnTheWay);
 #pragma unroll 1
-    for (int first = 0; first < rows * Sets; first += Threads / kLanes) {
-      const int place = first + (threadIdx.x - FirstThread) / kLanes;
-      const int row = place / Sets;
-      const int set = place % Sets * kOfSet;
-      join_from<0>(from + row * Stride + threadIdx.x % kLanes * kCount + set, to + set * Rows + row,
-                   row < rows);
+    for (int first = 0; first < rows * Sets; first += kRowsNow * (Threads / kLanes)) {
+      row_of_lane of[kRowsNow];
+#pragma unroll
+      for (int i = 0; i < kRowsNow; ++i) {
+        const int place = first + i * (Threads / kLanes) + (threadIdx.x - FirstThread) / kLanes;
+        const int row = place / Sets;
+        const int set = place % Sets * kOfSet;
+        of[i] = {from + row * Stride + threadIdx.x % kLanes * kCount + set, to + set * Rows + row,
+                 row < rows};
+      }
+      join_from<0>(of);
     }
   }
 
  private:
   static constexpr rnnc_reduction kReductions[] = {Reductions...};
 
-  static constexpr int kOfSet = kCount / Sets;
+  struct row_of_lane {
+    const float2* from;
+    float2* to;
+    bool inside;
+  };
+  template <int Now>
+  struct parts_of_lane {
+    unsigned words[kParts][Now][2];
+  };
 
   template <int First>
-  static __device__ __forceinline__ void join_from(const float2* from, float2* to, bool inside) {
+  static __device__ __forceinline__ void join_from(const row_of_lane (&of)[kRowsNow]) {
     if constexpr (First < kOfSet) {
-      constexpr int kNow = kOfSet - First < kMostNow ? kOfSet - First : kMostNow;
-      unsigned parts[kParts][kNow][2];
-      fetch<kNow>(parts, from + First, inside);
-      join_one<First, 0, kNow>(parts, to, inside);
-      join_from<First + kNow>(from, to, inside);
+      constexpr int kNow = kOfSet - First < kReductionsNow ? kOfSet - First : kReductionsNow;
+      parts_of_lane<kNow> parts[kRowsNow];
+      fetch<First>(parts, of);
+#pragma unroll
+      for (int i = 0; i < kRowsNow; ++i) join_one<First, 0>(parts[i], of[i]);
+      join_from<First + kNow>(of);
     }
   }
 
   template <int First, int Index, int Now>
-  static __device__ __forceinline__ void join_one(const unsigned (&parts)[kParts][Now][2],
-                                                  float2* to, bool inside) {
+  static __device__ __forceinline__ void join_one(const parts_of_lane<Now>& parts,
+                                                  const row_of_lane& of) {
     if constexpr (Index < Now) {
-      const float2 result = joined<kReductions[First + Index], Index>(parts);
-      if (inside && threadIdx.x % kLanes == 0) to[(First + Index) * Rows] = result;
-      join_one<First, Index + 1, Now>(parts, to, inside);
+      const float2 result = joined<kReductions[First + Index], Index>(parts.words);
+      if (of.inside && threadIdx.x % kLanes == 0) of.to[(First + Index) * Rows] = result;
+      join_one<First, Index + 1>(parts, of);
     }
   }
 
@@ -167,44 +186,56 @@ struct rnnc_parts {
     return threadIdx.x % kLanes + part * kLanes;
   }
 
-  // Parts that there are, once they are there.
-  template <int Now>
-  static __device__ __forceinline__ void fetch(unsigned (&parts)[kParts][Now][2],
-                                               const float2* from, bool inside) {
-    const auto load = [&](int part) {
-      if (!inside || block(part) >= Blocks) return;
+  // Parts once they are there.
+  template <int First, int Now>
+  static __device__ __forceinline__ void fetch(parts_of_lane<Now> (&parts)[kRowsNow],
+                                               const row_of_lane (&of)[kRowsNow]) {
+    const auto load = [&](int row, int part) {
+      if (!of[row].inside || block(part) >= Blocks) return;
 #pragma unroll
       for (int i = 0; i < Now; i += kAtOnce) {
-        rnnc_poll<8 * kAtOnce>(from + part * (kLanes * kCount) + i, parts[part][i]);
+        rnnc_poll<8 * kAtOnce>(of[row].from + First + part * (kLanes * kCount) + i,
+                               parts[row].words[part][i]);
       }
     };
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
+    for (int row = 0; row < kRowsNow; ++row) {
 #pragma unroll
-      for (int i = 0; i < Now; ++i) parts[part][i][0] = parts[part][i][1] = 0;
-      load(part);
+      for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+        for (int i = 0; i < Now; ++i) {
+          parts[row].words[part][i][0] = parts[row].words[part][i][1] = 0;
+        }
+        load(row, part);
+      }
     }
     bool waits;
     rnnc_patience patience;
     do {
       waits = false;
-      bool missing[kParts];
+      bool missing[kRowsNow][kParts];
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        bool own = false;
+      for (int row = 0; row < kRowsNow; ++row) {
 #pragma unroll
-        for (int i = 0; i < Now; ++i) {
-          own |= parts[part][i][0] == 0xffffffffu;
-          own |= parts[part][i][1] == 0xffffffffu;
+        for (int part = 0; part < kParts; ++part) {
+          bool own = false;
+#pragma unroll
+          for (int i = 0; i < Now; ++i) {
+            own |= parts[row].words[part][i][0] == 0xffffffffu;
+            own |= parts[row].words[part][i][1] == 0xffffffffu;
+          }
+          missing[row][part] = __any_sync(0xffffffffu, own);
+          waits |= missing[row][part];
         }
-        missing[part] = __any_sync(0xffffffffu, own);
-        waits |= missing[part];
       }
       if (!waits) break;
       patience.wait();
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        if (missing[part]) load(part);
+      for (int row = 0; row < kRowsNow; ++row) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          if (missing[row][part]) load(row, part);
+        }
       }
     } while (waits);
   }

@@ -87,6 +87,18 @@ Graph random_tower(Dice& dice) {
   return tower(cells, dice.one_of<int64_t>({1, 3, 8, 16, 31, 48, 64, 130, 256}));
 }
 
+/// Of a number stored as such, relative to it.
+double rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+    default:
+      return 0x1p-24;
+  }
+}
+
 /// The rest of a draw.
 void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance, Dice& dice) {
   CompileOptions options = {
@@ -106,7 +118,7 @@ void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance,
   SCOPED_TRACE(fmt::format("seed {}: {}, {}, chunk {}, rank {}, passes {}, {} steps, batch {}",
                            seed, graph.name, to_string(dtype), options.chunk, options.tile_rank,
                            options.passes.to_string(), sequences.steps, sequences.batch));
-  check_run(graph, options, sequences, tolerance);
+  check_run(graph, options, sequences, tolerance, rounding_of(dtype));
 }
 
 void run_draw(uint64_t seed) {

@@ -1,0 +1,20 @@
+/// What the choice of a RecurrenceLaunch's tile (passes/recurrence_tiles.cpp) and the text of its
+/// kernel (codegen/cuda) must agree on, beside where blocks exchange what (recurrence_exchange.h).
+#pragma once
+
+#include <cstdint>
+
+namespace rnnc {
+
+inline constexpr int64_t kThreadsOfWarp = 32;
+inline constexpr int64_t kTileGates = 16;      // of weights, that tensor cores take at once
+inline constexpr int64_t kTileWords = 8;       // of these, in each thread of a warp
+inline constexpr int64_t kLanesOfGate = 4;     // of a tile's sums, of which each has 4
+inline constexpr int64_t kUnitsOfWarp = 16;    // that keeps its sums
+inline constexpr int64_t kMostSpan = 2;        // neighbouring elements of a thread
+inline constexpr int64_t kMostInvariants = 8;  // of an element, in registers
+/// Of a left operand, in registers during the elementwise work of the step or pass before.
+inline constexpr int64_t kMostWordsAhead = 32;
+inline constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
+
+}  // namespace rnnc
