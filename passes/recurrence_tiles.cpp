@@ -369,13 +369,14 @@ class TileProblem {
       const IntegerExpression alike = min(max(passes_ - kMostUnrolledPasses, 0), 1);
       carries = carries + alike * carried * (threads_ * kBytesOfWord);
       values = values + phases_[i].fixed * span + (1 - alike) * carried + loaded * elements;
-      if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements + kReducing);
+      if (phases_[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);
       weight_words_ = max(weight_words_, words);
       most_values = max(most_values, values);
       most_kept = max(most_kept, kept);
       most_carries = max(most_carries, carries);
     }
     registers_ = max(sums + left, waiting) + most_values + kOtherRegisters;
+    if (most_reductions > 0) registers_ = registers_ + kReducing;
     if (unaligned) registers_ = registers_ + kUnalignedRegisters;
     if (sides_.size() > 2) registers_ = registers_ + kStackRegisters;
     const IntegerExpression sum_rows =
