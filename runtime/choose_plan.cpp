@@ -16,7 +16,7 @@ namespace {
 
 /// Each is compiled anew.
 constexpr size_t kMostTiles = 5;
-constexpr int64_t kSpare[] = {0, 16, 40};  // registers of a thread
+constexpr int64_t kSpare[] = {0, 24, 72};  // registers of a thread
 
 /// The choice to try after one that was refused.
 PlanChoice next_choice(PlanChoice choice) {
