@@ -84,7 +84,10 @@ TEST_F(ChoosePlan, LeavesRegistersBeforeItTakesOtherTiles) {
 TEST_F(ChoosePlan, GoesOnFromTheTileThatWasAskedFor) {
   CompileOptions options = resident_options();
   options.tile_rank = 3;
-  EXPECT_EQ(choose(planner(options), 1).choice.tile_rank, 4);
+  const Planner third = planner(options);
+  EXPECT_EQ(choose(third, 0).choice.tile_rank, 3);
+  EXPECT_EQ(seen_[0], tiles_of(plan_of(third, {PassSet::all(), 3})));
+  EXPECT_GT(choose(third, 3).choice.tile_rank, 3);
 }
 
 TEST_F(ChoosePlan, DoesWithoutResidentRecurrencesInTheEnd) {
