@@ -63,15 +63,15 @@ double modulo(double a, double b) {
 }  // namespace scalar
 
 constexpr OpInfo leaf(Op op, std::string_view name) {
-  return {op, name, 0, false, false, NanRule::Propagate, "", {}};
+  return {op, name, 0, false, false, NanRule::Propagate, "", 0, 0, {}};
 }
 
 constexpr OpInfo structure(Op op, std::string_view name, int arity) {
-  return {op, name, arity, false, false, NanRule::Propagate, "", {}};
+  return {op, name, arity, false, false, NanRule::Propagate, "", 0, 0, {}};
 }
 
-constexpr OpInfo reduction(Op op, std::string_view name) {
-  return {op, name, 1, false, true, NanRule::Propagate, "", {}};
+constexpr OpInfo reduction(Op op, std::string_view name, int flops = 1) {
+  return {op, name, 1, false, true, NanRule::Propagate, "", flops, 0, {}};
 }
 
 // In the order of `Op`.
@@ -90,14 +90,14 @@ constexpr auto kOps = std::to_array<OpInfo>({
     structure(Op::Stack, "stack", kAnyArity),
     structure(Op::Transpose, "transpose", 1),
     structure(Op::Reverse, "reverse", 1),
-    {Op::MatMul, "matmul", 2, false, false, NanRule::Propagate, "", {}},
+    {Op::MatMul, "matmul", 2, false, false, NanRule::Propagate, "", 0, 0, {}},
     reduction(Op::Sum, "sum"),
     reduction(Op::Mean, "mean"),
-    reduction(Op::Var, "var"),
+    reduction(Op::Var, "var", 4),  // the mean, and the square of what is apart from it
     reduction(Op::ReduceMin, "reduce_min"),
     reduction(Op::ReduceMax, "reduce_max"),
-#define RNNC_SCALAR_OP(op, name, arity, nan_rule, cuda, meaning, da, db, dc) \
-  OpInfo{Op::op, name, arity, true, false, NanRule::nan_rule, cuda, {da, db, dc}},
+#define RNNC_SCALAR_OP(op, name, arity, nan_rule, cuda, flops, specials, meaning, da, db, dc) \
+  OpInfo{Op::op, name, arity, true, false, NanRule::nan_rule, cuda, flops, specials, {da, db, dc}},
 #include "ir/ops.def"
 #undef RNNC_SCALAR_OP
 });
@@ -129,8 +129,8 @@ std::optional<Op> parse_op(std::string_view name) {
 double evaluate(Op op, [[maybe_unused]] double a, [[maybe_unused]] double b,
                 [[maybe_unused]] double c) {
   switch (op) {
-#define RNNC_SCALAR_OP(op, name, arity, nan_rule, cuda, meaning, ...) \
-  case Op::op:                                                        \
+#define RNNC_SCALAR_OP(op, name, arity, nan_rule, cuda, flops, specials, meaning, ...) \
+  case Op::op:                                                                         \
     return meaning;
 #include "ir/ops.def"
 #undef RNNC_SCALAR_OP

@@ -60,6 +60,10 @@ struct OpInfo {
   NanRule nan_rule;
   /// CUDA C++ for one element with `$0 $1 $2` for operands; functions come from the device prelude.
   std::string_view cuda;
+  /// For the cost models, of an element: operations, and uses of a GPU's unit for special
+  /// functions.
+  int flops;
+  int specials;
   /// Partial derivatives by operand, in the formula notation of `ir/formula.h`.
   std::array<std::string_view, 3> derivative;
 };

@@ -20,33 +20,8 @@
 namespace rnnc {
 namespace {
 
-constexpr double kFlopsOfFunction = 10;
 constexpr double kLoopStepSeconds = 2e-8;  // dependent arithmetic of one step
 constexpr int64_t kTile = 32;              // rows and columns that one unit of a GPU takes on
-
-double flops_of(Op op) {
-  switch (op) {
-    case Op::Sigmoid:
-    case Op::Tanh:
-    case Op::Exp:
-    case Op::Log:
-    case Op::Log1p:
-    case Op::Expm1:
-    case Op::Softplus:
-    case Op::Silu:
-    case Op::Gelu:
-    case Op::Elu:
-    case Op::Erf:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Pow:
-      return kFlopsOfFunction;
-    case Op::Var:
-      return 4;  // the mean, and the square of what is apart from it
-    default:
-      return 1;
-  }
-}
 
 /// Of one row.
 double flops_of(const Kernel& kernel) {
@@ -55,7 +30,7 @@ double flops_of(const Kernel& kernel) {
     const bool scalar = instruction.kind == Instruction::Kind::Scalar;
     if (!scalar && instruction.kind != Instruction::Kind::Reduce) continue;
     const bool walks = instruction.vector || !scalar;
-    flops += flops_of(instruction.op) * (walks ? static_cast<double>(kernel.length) : 1);
+    flops += info(instruction.op).flops * (walks ? static_cast<double>(kernel.length) : 1);
   }
   return flops;
 }

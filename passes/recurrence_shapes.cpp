@@ -13,32 +13,6 @@
 namespace rnnc {
 namespace {
 
-/// Uses of the unit for special functions.
-int64_t specials_of(const Instruction& instruction) {
-  if (instruction.kind != Instruction::Kind::Scalar) return 0;
-  switch (instruction.op) {
-    case Op::Div:
-    case Op::Exp:
-    case Op::Log:
-    case Op::Sqrt:
-    case Op::Rsqrt:
-      return 1;
-    case Op::Sigmoid:
-    case Op::Tanh:
-    case Op::Log1p:
-    case Op::Expm1:
-    case Op::Softplus:
-    case Op::Silu:
-    case Op::Gelu:
-    case Op::Elu:
-    case Op::Erf:
-    case Op::Pow:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
 bool is_written(const Plan& plan, std::span<const FusedLaunch> phases, BufferId buffer) {
   return std::ranges::any_of(phases, [&](const FusedLaunch& phase) {
     return std::ranges::any_of(touches(plan, phase), [buffer](const Touch& touch) {
@@ -79,7 +53,11 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
     for (const int level : reduction_levels(kernel)) {
       phase.levels = std::max<int64_t>(phase.levels, level);
     }
-    for (const Instruction& instruction : kernel.body) phase.specials += specials_of(instruction);
+    for (const Instruction& instruction : kernel.body) {
+      if (instruction.kind == Instruction::Kind::Scalar) {
+        phase.specials += info(instruction.op).specials;
+      }
+    }
     if (phase.fixed > kMostInvariants) phase.fixed = 0;
     phase.segments = segments[shapes.size() - 1];
     const std::vector<size_t> common = common_sums(launch);

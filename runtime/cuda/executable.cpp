@@ -490,8 +490,8 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& w
     const int64_t steps = wave.count(stage.lag);
     if (steps == 0 || stage.lag % round.sides != side) continue;
     const bool is_cleared = std::ranges::binary_search(round.cleared_early, index);
-    const Status cleared = is_cleared ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
-                                      : clear_exchanges(index, wave, queue.stream);
+    Status cleared = is_cleared ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
+                                : clear_exchanges(index, wave, queue.stream);
     if (!cleared) return cleared;
     for (const Launch& launch : stage.launches) {
       Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
