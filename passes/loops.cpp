@@ -1,6 +1,5 @@
 // 1. A recurrence of class Linear or Elementwise is a loop if all that its kernel computes, loads
-// of
-//    its states and stores to them are rows of one length, and rows of a state array are whole
+//    of its states and stores to them are rows of one length, and rows of a state array are whole
 //    ones: then each element of each state is loaded and stored at one place of the kernel.
 // 2. Move into it elementwise values after it that need nothing from later stages, and recurrences
 //    that are such loops and use it.

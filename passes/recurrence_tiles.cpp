@@ -1,6 +1,5 @@
-// 1. Reduce the phases to what tiles depend on (recurrence_shapes.h): lengths, products, how much
-// is
-//    carried.
+// 1. Reduce the phases to what tiles depend on (recurrence_shapes.h): lengths, products, and how
+//    much is carried.
 // 2. State the problem: variables are the batch groups, warps, rows at once, and for each length
 //    that phases have the elements that a block makes; and whether f32 products are split, and
 //    weights streamed that find no room. Blocks follow from these. Registers and shared memory are

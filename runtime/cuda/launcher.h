@@ -51,9 +51,10 @@ class Launcher {
   Status once(const Launch& launch, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
-  /// Of a Sequence stage, over `steps` steps; for recurrences once what they exchange is clear.
+  /// Of a recurrence with an exchange, makes that ready; of other launches, nothing.
   Status clear_exchange(const Launch& launch, int64_t steps, Position position,
                         cudaStream_t stream) const;
+  /// Of a Sequence stage, over `steps` steps; its exchange must be clear.
   Status sequence(const Launch& launch, int64_t steps, Position position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);

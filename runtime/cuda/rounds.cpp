@@ -1,6 +1,5 @@
 // 1. Find which stages of a lag depend on one another: one writes what the other reads or writes,
-// or
-//    memory that they share.
+//    or memory that they share.
 // 2. Give each stage the first round in which it can run: that of the last stage before it that it
 //    depends on, or the one after where a Sequence stage depends on a Step stage.
 // 3. Join the Step stages of a round and a lag that depend on one another to lanes.
@@ -158,6 +157,7 @@ class RoundFinder {
     return resident.size() < 2 ? 1 : std::min<uint32_t>(last_lag + 1, kMostStreams);
   }
 
+  /// What comes before a stage in its round, and products among that, leave its exchange alone.
   std::vector<size_t> cleared_early(const Round& round) const {
     std::vector<size_t> result;
     std::vector<Region> before;
