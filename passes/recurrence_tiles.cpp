@@ -57,10 +57,13 @@ constexpr int64_t kMostWork = 4'000'000;  // of the search, for each length of p
 
 // ---- The model of time ----
 
-constexpr double kTensorShare = 0.8;         // of the machine's rate of products, with tensor cores
-constexpr double kExactShare = 0.84;         // and without
-constexpr double kLeastExchange = 0.55;      // of the time in which all units exchange: that of two
-constexpr double kSharedBandwidth = 2.2e11;  // bytes per second of one unit
+constexpr double kTensorShare = 0.8;     // of the machine's rate of products, with tensor cores
+constexpr double kExactShare = 0.84;     // and without
+constexpr double kLeastExchange = 0.55;  // of the time in which all units exchange: that of two
+constexpr double kLevelExchange = 0.75;  // likewise, from elements to what they are reduced to
+constexpr double kPassOfLevelExchange = 0.3;  // besides, of a further pass: it waits alone
+constexpr double kPartShare = 0.26;           // of the time to read parts, which few loads do
+constexpr double kSharedBandwidth = 2.2e11;   // bytes per second of one unit
 constexpr double kElementwiseSeconds = 1e-7;  // of the rows at once, beside special functions
 constexpr double kSpecialSeconds = 3.6e-11;   // of one, on one unit
 constexpr double kWarpSeconds = 2e-8;         // of adding a warp's sums to the others'
@@ -497,8 +500,11 @@ class TileProblem {
       }
       time = time + max(wait, early);
       if (phases_[i].levels > 0) {
-        time = time + phases_[i].levels * (least + blocks_of(i) * peer) +
-               group_rows_ * blocks_of(i) * (phases_[i].reductions * kBytesOfPart * read);
+        const double exchanges = static_cast<double>(phases_[i].levels) * machine_.exchange_seconds;
+        const double parts = static_cast<double>(phases_[i].reductions * kBytesOfPart) * kPartShare;
+        time = time + passes_ * ticks(exchanges * kLevelExchange) +
+               (passes_ - 1) * ticks(exchanges * kPassOfLevelExchange) +
+               group_rows_ * blocks_of(i) * ticks(parts * unit / machine_.cache_bandwidth);
       }
       time_ = max(time_, time - in_turn);
     }

@@ -47,6 +47,9 @@ std::string RecurrenceEmitter::emit() {
   line("#pragma unroll 1");
   line("  for (int t = 0; t < steps; ++t) {{");
   line("    const unsigned now = t;");
+  if (layout_.exchange().step_bytes > 0) {
+    line("    char* const exchange_now = rnnc_kept(exchange + {});", step_of_exchange("t"));
+  }
   for (size_t p = 0; p < phases_.size(); ++p) phase(p);
   if (tile_.clusters) expect("(now + 1u)");
   exchange_ahead();
@@ -281,6 +284,8 @@ void RecurrenceEmitter::phase(size_t p) {
     line("      }}");
     if (!reduces) continue;
     if (!of_sums) hand_on_parts(p, parts);
+    if (!of_sums) line("      __syncthreads();");
+    line("      const unsigned handed_on{} = rnnc_clock();", level);
     while_waiting(p, waits, level + 1);
     join_parts(p, parts);
   }

@@ -219,8 +219,8 @@ void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::str
         "{}, {});",
         engine(), shared_place(index), shared_step(index, "now"), place, values);
   } else {
-    line("          rnnc_exchange<rnnc_engine::{}>(exchange + {} + at{} + {}, {});", engine(),
-         step_of_exchange("t"), index, place, values);
+    line("          rnnc_exchange<rnnc_engine::{}>(exchange_now + at{} + {}, {});", engine(), index,
+         place, values);
   }
 }
 

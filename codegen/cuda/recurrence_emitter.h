@@ -142,8 +142,8 @@ class RecurrenceEmitter : TextWriter {
   struct Level {
     size_t first = 0;  // among the phase's partials
     size_t count = 0;
-    size_t before = 0;   // parts of a row before theirs
-    bool pairs = false;  // two of a block are a piece of 16 bytes
+    size_t before = 0;    // parts of a row before theirs
+    bool pieces = false;  // two neighbours are a piece of 16 bytes
   };
 
   size_t partial_count() const;
@@ -159,9 +159,9 @@ class RecurrenceEmitter : TextWriter {
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
   void hand_on_parts_of_sums(size_t p, const Level& level);
   void join_parts(size_t p, const Level& level);
+  std::string parts(size_t p, const Level& level, size_t first, size_t count) const;
   int64_t most_rows() const;
   int64_t first_joining_warp(const Phase& phase) const;
-  int64_t sets(const Phase& phase, size_t first, size_t count, bool pairs) const;
   static std::string_view kind(const Phase& phase, size_t partial);
   void reduced(size_t p, uint32_t id);
 

@@ -21,6 +21,19 @@ static __device__ __forceinline__ float2* rnnc_statistics(int at) {
   return reinterpret_cast<float2*>(rnnc_shared + at);
 }
 
+template <rnnc_reduction Reduction>
+static __device__ __forceinline__ float rnnc_extremum(float a, float b) {
+  return Reduction == rnnc_reduction::least ? rnnc_min(a, b) : rnnc_max(a, b);
+}
+
+// The greatest power of two that is not above Most, which is at least 1.
+template <int Most>
+static __device__ __forceinline__ constexpr int rnnc_power_of_two() {
+  int power = 1;
+  while (2 * power <= Most) power *= 2;
+  return power;
+}
+
 // What `value` of some neighbouring lanes makes, in each of them.
 template <rnnc_reduction Reduction, int Lanes>
 static __device__ __forceinline__ float rnnc_joined(float value) {
@@ -28,12 +41,10 @@ static __device__ __forceinline__ float rnnc_joined(float value) {
 #pragma unroll
   for (int offset = Lanes / 2; offset > 0; offset /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, value, offset);
-    if constexpr (Reduction == rnnc_reduction::least) {
-      value = rnnc_min(value, other);
-    } else if constexpr (Reduction == rnnc_reduction::greatest) {
-      value = rnnc_max(value, other);
-    } else {
+    if constexpr (Reduction == rnnc_reduction::moments) {
       value += other;
+    } else {
+      value = rnnc_extremum<Reduction>(value, other);
     }
   }
   return value;
@@ -52,18 +63,63 @@ static __device__ __forceinline__ float rnnc_identity() {
                                                  : 0.0f;
 }
 
-// A sum and squared deviations, of some neighbouring lanes that have Count elements each.
-template <int Lanes, int Count>
-static __device__ __forceinline__ float2 rnnc_joined_moments(float sum, float squares) {
+// Of Count values of each lane, what those of Lanes neighbouring lanes make that are a multiple of
+// First apart. While a lane has several values, a power of two, it keeps half of them and hands on
+// the others, so that it ends with value number `kept` alone. Each value is of Elements elements.
+template <rnnc_reduction Reduction, int Lanes, int First, int Elements, int Count>
+static __device__ __forceinline__ float2 rnnc_folded(const float2 (&values)[Count], int& kept) {
+  if constexpr (First == Lanes) {
+    static_assert(Count == 1, "as many lanes as values");
+    return values[0];
+  } else {
+    static_assert(Count == 1 || Count % 2 == 0, "a power of two");
+    constexpr int kHalf = (Count + 1) / 2;
+    const bool upper = Count > 1 && threadIdx.x / First % 2 != 0;
+    if (upper) kept += kHalf;
+    float2 halves[kHalf];
 #pragma unroll
-  for (int offset = 1; offset < Lanes; offset *= 2) {
-    const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
-    const float apart = sum - other;
-    squares += __shfl_xor_sync(0xffffffffu, squares, offset);
-    squares = fmaf(apart * apart, 0.5f / (Count * offset), squares);
-    sum += other;
+    for (int i = 0; i < kHalf; ++i) {
+      const float2 low = values[i];
+      const float2 high = values[Count - kHalf + i];
+      const float2 own = upper ? high : low;
+      const float2 others = upper || Count == 1 ? low : high;
+      const float sum = __shfl_xor_sync(0xffffffffu, others.x, First);
+      if constexpr (Reduction == rnnc_reduction::moments) {
+        const float apart = own.x - sum;
+        const float squares = own.y + __shfl_xor_sync(0xffffffffu, others.y, First);
+        halves[i] = make_float2(own.x + sum, fmaf(apart * apart, 0.5f / Elements, squares));
+      } else {
+        halves[i] = make_float2(rnnc_extremum<Reduction>(own.x, sum), 0.0f);
+      }
+    }
+    return rnnc_folded<Reduction, Lanes, 2 * First, 2 * Elements>(halves, kept);
   }
-  return make_float2(sum, squares);
+}
+
+// What Count values of one lane make, of Elements elements each.
+template <rnnc_reduction Reduction, int Elements, int Count>
+static __device__ __forceinline__ float2 rnnc_of_lane(const float2 (&values)[Count]) {
+  float first = values[0].x;
+#pragma unroll
+  for (int i = 1; i < Count; ++i) {
+    if constexpr (Reduction == rnnc_reduction::moments) {
+      first += values[i].x;
+    } else {
+      first = rnnc_extremum<Reduction>(first, values[i].x);
+    }
+  }
+  if constexpr (Reduction != rnnc_reduction::moments) return make_float2(first, 0.0f);
+  float squares = values[0].y;
+  if constexpr (Count > 1) {
+    const float mean = first * (1.0f / (Elements * Count));
+    squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const float apart = values[i].x * (1.0f / Elements) - mean;
+      squares += fmaf(Elements * apart, apart, values[i].y);
+    }
+  }
+  return make_float2(first, squares);
 }
 
 // The part of the `Lanes` neighbouring lanes that have `count` elements of a row; this one has
@@ -76,12 +132,10 @@ static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], 
 #pragma unroll
   for (int i = 0; i < Span; ++i) {
     if (i >= own) continue;
-    if constexpr (Reduction == rnnc_reduction::least) {
-      sum = rnnc_min(sum, values[i]);
-    } else if constexpr (Reduction == rnnc_reduction::greatest) {
-      sum = rnnc_max(sum, values[i]);
-    } else {
+    if constexpr (Reduction == rnnc_reduction::moments) {
       sum += values[i];
+    } else {
+      sum = rnnc_extremum<Reduction>(sum, values[i]);
     }
   }
   if constexpr (Reduction != rnnc_reduction::moments) {
@@ -97,181 +151,220 @@ static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], 
     const float apart = values[i] - mean;
     if (i < own) squares = fmaf(apart, apart, squares);
   }
-  return Full ? rnnc_joined_moments<Lanes, Span>(sum, squares)
-              : make_float2(sum, rnnc_joined<Reduction, Lanes>(squares));
+  if constexpr (!Full) return make_float2(sum, rnnc_joined<Reduction, Lanes>(squares));
+  const float2 of_lane[1] = {make_float2(sum, squares)};
+  int kept = 0;
+  return rnnc_folded<Reduction, Lanes, 1, Span>(of_lane, kept);
 }
 
-// Joins the parts of all `Blocks` blocks for the first `rows` rows, and puts the results to `to`, a
-// reduction's `Rows` rows one after the other. A row's parts lie from `from` on, those of a block
-// together: it writes whole sectors of the cache where it can (a step of a layer-norm LSTM on an
-// H200: 5.9 us; with those of a reduction together 6.9).
-// Rows are Stride pairs apart. Some lanes share a row, or one of `Sets` equal parts of its
-// reductions, that are all of one kind then; all blocks join in one order. Squared deviations of
-// parts join as those of Chan, Golub and LeVeque (1983).
-// Threads: so many from FirstThread on, which have handed on the block's own parts. Looking for the
-// others' before they can be there delays those who store them, and what comes just after a look is
-// seen a trip later (the same step: 4.2 us, waiting 3.9).
-template <typename Units, int Blocks, int FirstThread, int Threads, int Rows, int Stride,
-          bool Pairs, int Sets, rnnc_reduction... Reductions>
-struct rnnc_parts {
-  static constexpr int kCyclesOnTheWay = 200;  // of a store to the L2 cache, at least
-  static constexpr int kLanes = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;  // of a row
-  static constexpr int kParts = (Blocks + kLanes - 1) / kLanes;           // of a lane
-  static constexpr int kCount = sizeof...(Reductions);
-  static constexpr int kOfSet = kCount / Sets;
-  static constexpr int kAtOnce = Pairs ? 2 : 1;  // parts, of one load
-  // What is on its way at once: all parts of some reductions, of as many rows as there is room for.
-  static constexpr int kMost = kParts < 8 ? 16 / kParts / kAtOnce * kAtOnce : kAtOnce;
-  static constexpr int kReductionsNow = kOfSet < kMost ? kOfSet : kMost;
-  static constexpr int kTurns = (Rows * Sets * kLanes + Threads - 1) / Threads;
-  static constexpr int kRoom = kMost / kReductionsNow;
-  static constexpr int kRowsNow = kRoom < kTurns ? kRoom : kTurns;
+// Some words of a lane's, once all of those are there that it loads: `load(i)` asks for words[i].
+template <int Count, int Words, typename Load>
+static __device__ __forceinline__ void rnnc_await_words(unsigned (&words)[Count][Words],
+                                                        const Load& load) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+#pragma unroll
+    for (int j = 0; j < Words; ++j) words[i][j] = 0;
+    load(i);
+  }
+  bool waits;
+  rnnc_patience patience;
+  do {
+    waits = false;
+    bool missing[Count];
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      bool own = false;
+#pragma unroll
+      for (int j = 0; j < Words; ++j) own |= words[i][j] == 0xffffffffu;
+      missing[i] = __any_sync(0xffffffffu, own);
+      waits |= missing[i];
+    }
+    if (!waits) break;
+    patience.wait();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      if (missing[i]) load(i);
+    }
+  } while (waits);
+}
 
-  static __device__ __forceinline__ void join(const float2* from, float2* to, int rows) {
+// Joins the parts of all `Blocks` blocks of Count reductions of one kind, for the first `rows` rows
+// of a pass that has up to Rows. Puts the results to `to`, a reduction's rows one after the other.
+// A row's parts lie from `from` on, those of a block together: it writes whole sectors of the cache
+// where it can, and who looks at them looks at few lines. (A step of a layer-norm LSTM on an H200:
+// 3.9 us; with those of a reduction together 1 us more, with those of a block and all rows together
+// 0.5 us more.) Rows are Stride pairs apart, blocks Apart.
+// All blocks join in one order. Squared deviations of parts join as those of Chan, Golub and
+// LeVeque (1983).
+// Threads: so many from FirstThread on, which handed on the block's own parts at the time `since`.
+// Looking for the others' before they can be there delays those who store them, and what comes just
+// after a look is seen a trip later (the same step: 4.2 us, waiting 3.9).
+template <rnnc_reduction Reduction, typename Units, int Blocks, int FirstThread, int Threads,
+          int Rows, int Count, int Apart, int Stride, bool Pairs>
+struct rnnc_parts {
+  static constexpr int kCyclesOnTheWay = 300;  // of a store to the L2 cache, at least
+  static constexpr int kMostWords = 32;        // of a thread, on their way at once
+
+  static __device__ __forceinline__ void join(const float2* from, float2* to, int rows,
+                                              unsigned since) {
     if constexpr (FirstThread > 0) {
       if (threadIdx.x < FirstThread) return;
     }
-    rnnc_spend(kCyclesOnTheWay);
-#pragma unroll 1
-    for (int first = 0; first < rows * Sets; first += kRowsNow * (Threads / kLanes)) {
-      row_of_lane of[kRowsNow];
-#pragma unroll
-      for (int i = 0; i < kRowsNow; ++i) {
-        const int place = first + i * (Threads / kLanes) + (threadIdx.x - FirstThread) / kLanes;
-        const int row = place / Sets;
-        const int set = place % Sets * kOfSet;
-        of[i] = {from + row * Stride + threadIdx.x % kLanes * kCount + set, to + set * Rows + row,
-                 row < rows};
-      }
-      join_from<0>(of);
+    from = rnnc_kept(from);
+    rnnc_spend(since, kCyclesOnTheWay);
+    if constexpr (kInOrder) {
+      join_in_order(from, to, rows);
+    } else {
+      join_by_blocks(from, to, rows);
     }
   }
 
  private:
-  static constexpr rnnc_reduction kReductions[] = {Reductions...};
+  static __device__ __forceinline__ int thread() { return threadIdx.x - FirstThread; }
 
-  struct row_of_lane {
-    const float2* from;
-    float2* to;
-    bool inside;
-  };
+  // ---- Lanes load a row's parts in the order of memory, 16 bytes each. A lane always has parts of
+  // ---- the same reductions, and all parts are of as many elements.
+
+  static constexpr int kLoads = Pairs ? Blocks * Count / 2 : 1;                     // of a row
+  static constexpr int kLanes = (kLoads & -kLoads) < 32 ? (kLoads & -kLoads) : 32;  // that share it
+  static constexpr int kLoadsOfLane = kLoads / kLanes;
+  static constexpr int kKinds = Count == 1 ? 1 : Count / 2;  // of lanes, by their reductions
+  static constexpr int kValues = Count == 1 ? 1 : 2;         // of a lane and a row
+  static constexpr bool kInOrder = Pairs && Apart == Count && Units::kFull &&
+                                   Blocks * Count % 2 == 0 && (Count == 1 || Count % 2 == 0) &&
+                                   (kKinds & kKinds - 1) == 0 && kKinds * kValues <= kLanes &&
+                                   kLoadsOfLane * 4 <= kMostWords;
+  static constexpr int kTeams = Threads / kLanes;
+  static constexpr int kRoom = kInOrder ? kMostWords / (kLoadsOfLane * 4) : 1;
+  static constexpr int kTurns = (Rows + kTeams - 1) / kTeams;
+  static constexpr int kWanted = kRoom < kTurns ? kRoom : kTurns;
+  // So many rows that each of a team's lanes may end with one value.
+  static constexpr int kMostRows = kLanes / kKinds / kValues;
+  static constexpr int kRowsNow =
+      kInOrder ? rnnc_power_of_two<(kWanted < kMostRows ? kWanted : kMostRows)>() : 1;
+
+  static __device__ __forceinline__ void join_in_order(const float2* from, float2* to, int rows) {
+    const int lane = thread() % kLanes;
+#pragma unroll 1
+    for (int first = 0; first < rows; first += kTeams * kRowsNow) {
+      const int row = first + thread() / kLanes;
+      int kept = 0;
+      const float2 result = in_order<kRowsNow>(from + row * Stride, rows - row, kTeams, kept);
+      const int place = row + kept / kValues * kTeams;
+      if (lane < kKinds * kValues * kRowsNow && place < rows) {
+        to[(lane % kKinds * kValues + kept % kValues) * Rows + place] = result;
+      }
+    }
+  }
+
+  // Of Now rows from `from` on, `apart` apart, as far as there are `rows`: a result that the lane
+  // ends with, of row kept / kValues.
   template <int Now>
-  struct parts_of_lane {
-    unsigned words[kParts][Now][2];
-  };
-
-  template <int First>
-  static __device__ __forceinline__ void join_from(const row_of_lane (&of)[kRowsNow]) {
-    if constexpr (First < kOfSet) {
-      constexpr int kNow = kOfSet - First < kReductionsNow ? kOfSet - First : kReductionsNow;
-      parts_of_lane<kNow> parts[kRowsNow];
-      fetch<First>(parts, of);
+  static __device__ __forceinline__ float2 in_order(const float2* from, int rows, int apart,
+                                                    int& kept) {
+    unsigned words[Now * kLoadsOfLane][4];
+    rnnc_await_words(words, [&](int i) {
+      const int row = i / kLoadsOfLane * apart;
+      const int load = i % kLoadsOfLane * kLanes + threadIdx.x % kLanes;
+      if (row < rows) rnnc_poll<16>(from + row * Stride + load * 2, words[i]);
+    });
+    float2 values[Now * kValues];
 #pragma unroll
-      for (int i = 0; i < kRowsNow; ++i) join_one<First, 0>(parts[i], of[i]);
-      join_from<First + kNow>(of);
+    for (int i = 0; i < Now; ++i) of_row<kValues>(words, i * kLoadsOfLane, values + i * kValues);
+    constexpr int kElements = Units::kUnits * kLoadsOfLane * 2 / kValues;
+    return rnnc_folded<Reduction, kLanes, kKinds, kElements>(values, kept);
+  }
+
+  template <int Values, int All>
+  static __device__ __forceinline__ void of_row(const unsigned (&words)[All][4], int first,
+                                                float2* values) {
+    constexpr int kOfValue = kLoadsOfLane * 2 / Values;
+#pragma unroll
+    for (int value = 0; value < Values; ++value) {
+      float2 parts[kOfValue];
+#pragma unroll
+      for (int i = 0; i < kOfValue; ++i) {
+        const unsigned* const both = words[first + (Values == 2 ? i : i / 2)];
+        const int at = Values == 2 ? value * 2 : i % 2 * 2;
+        parts[i] = make_float2(__uint_as_float(both[at]), __uint_as_float(both[at + 1]));
+      }
+      values[value] = rnnc_of_lane<Reduction, Units::kUnits>(parts);
     }
   }
 
-  template <int First, int Index, int Now>
-  static __device__ __forceinline__ void join_one(const parts_of_lane<Now>& parts,
-                                                  const row_of_lane& of) {
-    if constexpr (Index < Now) {
-      const float2 result = joined<kReductions[First + Index], Index>(parts.words);
-      if (of.inside && threadIdx.x % kLanes == 0) of.to[(First + Index) * Rows] = result;
-      join_one<First, Index + 1>(parts, of);
-    }
-  }
+  // ---- Some lanes share a row's reduction, and have parts of some blocks each. ----
+
+  static constexpr int kLanesOfOne = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;
+  static constexpr int kParts = (Blocks + kLanesOfOne - 1) / kLanesOfOne;  // of a lane
+  static constexpr int kTeamsOfOne = Threads / kLanesOfOne;
+  // No part is of fewer elements, and all lanes have as many.
+  static constexpr bool kFull = Units::kFull && Blocks == kLanesOfOne * kParts;
 
   static __device__ __forceinline__ int block(int part) {
-    return threadIdx.x % kLanes + part * kLanes;
+    return thread() % kLanesOfOne + part * kLanesOfOne;
   }
 
-  // Parts once they are there.
-  template <int First, int Now>
-  static __device__ __forceinline__ void fetch(parts_of_lane<Now> (&parts)[kRowsNow],
-                                               const row_of_lane (&of)[kRowsNow]) {
-    const auto load = [&](int row, int part) {
-      if (!of[row].inside || block(part) >= Blocks) return;
+  static constexpr int kTurnsOfOne = (Rows * Count + kTeamsOfOne - 1) / kTeamsOfOne;
+  static constexpr int kRoomForOnes = kMostWords / 2 / kParts > 0 ? kMostWords / 2 / kParts : 1;
+  static constexpr int kNow = kRoomForOnes < kTurnsOfOne ? kRoomForOnes : kTurnsOfOne;
+
+  static __device__ __forceinline__ void join_by_blocks(const float2* from, float2* to, int rows) {
+#pragma unroll 1
+    for (int first = 0; first < rows * Count; first += kTeamsOfOne * kNow) {
+      const int place = first + thread() / kLanesOfOne;
+      unsigned words[kNow * kParts][2];
+      rnnc_await_words(words, [&](int i) {
+        const int of_one = place + i / kParts * kTeamsOfOne;
+        const int part = i % kParts;
+        if (of_one >= rows * Count || block(part) >= Blocks) return;
+        rnnc_poll<8>(from + of_one / Count * Stride + block(part) * Apart + of_one % Count,
+                     words[i]);
+      });
 #pragma unroll
-      for (int i = 0; i < Now; i += kAtOnce) {
-        rnnc_poll<8 * kAtOnce>(of[row].from + First + part * (kLanes * kCount) + i,
-                               parts[row].words[part][i]);
+      for (int i = 0; i < kNow; ++i) {
+        float2 parts[kParts];
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          const unsigned(&both)[2] = words[i * kParts + part];
+          parts[part] = make_float2(__uint_as_float(both[0]), __uint_as_float(both[1]));
+        }
+        const float2 result = joined(parts);
+        const int of_one = place + i * kTeamsOfOne;
+        if (of_one < rows * Count && thread() % kLanesOfOne == 0) {
+          to[of_one % Count * Rows + of_one / Count] = result;
+        }
       }
-    };
-#pragma unroll
-    for (int row = 0; row < kRowsNow; ++row) {
+    }
+  }
+
+  static __device__ __forceinline__ float2 joined(const float2 (&parts)[kParts]) {
+    if constexpr (kFull) {
+      const float2 own[1] = {rnnc_of_lane<Reduction, Units::kUnits>(parts)};
+      int kept = 0;
+      return rnnc_folded<Reduction, kLanesOfOne, 1, Units::kUnits * kParts>(own, kept);
+    } else if constexpr (Reduction != rnnc_reduction::moments) {
+      float extremum = rnnc_identity<Reduction>();
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-        for (int i = 0; i < Now; ++i) {
-          parts[row].words[part][i][0] = parts[row].words[part][i][1] = 0;
-        }
-        load(row, part);
+        if (block(part) < Blocks) extremum = rnnc_extremum<Reduction>(extremum, parts[part].x);
       }
-    }
-    bool waits;
-    rnnc_patience patience;
-    do {
-      waits = false;
-      bool missing[kRowsNow][kParts];
-#pragma unroll
-      for (int row = 0; row < kRowsNow; ++row) {
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          bool own = false;
-#pragma unroll
-          for (int i = 0; i < Now; ++i) {
-            own |= parts[row].words[part][i][0] == 0xffffffffu;
-            own |= parts[row].words[part][i][1] == 0xffffffffu;
-          }
-          missing[row][part] = __any_sync(0xffffffffu, own);
-          waits |= missing[row][part];
-        }
-      }
-      if (!waits) break;
-      patience.wait();
-#pragma unroll
-      for (int row = 0; row < kRowsNow; ++row) {
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          if (missing[row][part]) load(row, part);
-        }
-      }
-    } while (waits);
-  }
-
-  template <rnnc_reduction Reduction, int Index, int Now>
-  static __device__ __forceinline__ float2 joined(const unsigned (&parts)[kParts][Now][2]) {
-    float own[kParts];
-#pragma unroll
-    for (int j = 0; j < kParts; ++j) {
-      own[j] = block(j) < Blocks ? __uint_as_float(parts[j][Index][0]) : rnnc_identity<Reduction>();
-    }
-    if constexpr (Reduction != rnnc_reduction::moments) {
-      float extremum = own[0];
-#pragma unroll
-      for (int j = 1; j < kParts; ++j) {
-        extremum = Reduction == rnnc_reduction::least ? rnnc_min(extremum, own[j])
-                                                      : rnnc_max(extremum, own[j]);
-      }
-      return make_float2(rnnc_joined<Reduction, kLanes>(extremum), 0.0f);
+      return make_float2(rnnc_joined<Reduction, kLanesOfOne>(extremum), 0.0f);
     } else {
-      constexpr bool kFull = Units::kFull && Blocks == kLanes * kParts;
       float sum = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kParts; ++j) sum += own[j];
-      if constexpr (!kFull) sum = rnnc_joined<Reduction, kLanes>(sum);
-      const float mean = sum / static_cast<float>(kFull ? Units::kUnits * kParts : Units::kLength);
+      for (int part = 0; part < kParts; ++part) sum += parts[part].x;
+      sum = rnnc_joined<Reduction, kLanesOfOne>(sum);
+      const float mean = sum / static_cast<float>(Units::kLength);
       float squares = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kParts; ++j) {
-        if (block(j) >= Blocks) continue;
-        const auto elements = static_cast<float>(kFull ? Units::kUnits : Units::count(block(j)));
-        const float apart = rnnc_quotient<Units::kUnits>(own[j], elements) - mean;
-        squares += fmaf(elements * apart, apart, __uint_as_float(parts[j][Index][1]));
+      for (int part = 0; part < kParts; ++part) {
+        if (block(part) >= Blocks) continue;
+        const auto elements = static_cast<float>(Units::count(block(part)));
+        const float apart = rnnc_quotient<Units::kUnits>(parts[part].x, elements) - mean;
+        squares += fmaf(elements * apart, apart, parts[part].y);
       }
-      if constexpr (kFull) return rnnc_joined_moments<kLanes, Units::kUnits * kParts>(sum, squares);
-      return make_float2(sum, rnnc_joined<Reduction, kLanes>(squares));
+      return make_float2(sum, rnnc_joined<Reduction, kLanesOfOne>(squares));
     }
   }
 };

@@ -216,7 +216,8 @@ static inline float rnnc_reciprocal(float a) {
 }
 
 static inline void rnnc_keep_here(unsigned&) {}
-static inline const char* rnnc_kept(const char* address) {
+template <typename T>
+static inline T* rnnc_kept(T* address) {
   return address;
 }
 static inline unsigned rnnc_kept(unsigned address) {
@@ -320,7 +321,10 @@ static inline unsigned rnnc_load_acquire(const unsigned* from) {
 static inline void rnnc_spin_pause() {
   rnnc::emulator::machine->pause();
 }
-static inline void rnnc_spend(unsigned) {
+static inline unsigned rnnc_clock() {
+  return 0;
+}
+static inline void rnnc_spend(unsigned, unsigned) {
   rnnc::emulator::machine->pause();
 }
 static inline void rnnc_sync_warp() {
