@@ -226,7 +226,8 @@ struct rnnc_parts {
   // ---- Lanes load a row's parts in the order of memory, 16 bytes each. A lane always has parts of
   // ---- the same reductions, and all parts are of as many elements.
 
-  static constexpr int kLoads = Pairs ? Blocks * Count / 2 : 1;                     // of a row
+  static constexpr int kPairs = Blocks * Count / 2;                                 // of a row
+  static constexpr int kLoads = Pairs && kPairs > 0 ? kPairs : 1;                   // likewise
   static constexpr int kLanes = (kLoads & -kLoads) < 32 ? (kLoads & -kLoads) : 32;  // that share it
   static constexpr int kLoadsOfLane = kLoads / kLanes;
   static constexpr int kKinds = Count == 1 ? 1 : Count / 2;  // of lanes, by their reductions

@@ -136,6 +136,23 @@ TEST(CudaRecurrenceKernels, LikeSidesShareTheirCode) {
   EXPECT_EQ(count(code(7), "for (int t = 0;"), 3u);
 }
 
+// One that reduces is a single block there, which joins its own parts.
+TEST(CudaRecurrenceKernels, StacksOfUnlikeLayersCompile) {
+  for (const int64_t hidden : {7, 33}) {
+    const std::vector<std::string> cells = {"Dense",  "Gated",     "ResetBefore",
+                                            "Normed", "Projected", "Update"};
+    const Result<Plan> plan = build_plan(tower(cells, hidden), {.dtype = DType::f32,
+                                                                .batch = 3,
+                                                                .max_steps = 11,
+                                                                .passes = PassSet::all(),
+                                                                .machine = h200_machine()});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    EXPECT_EQ(CudaRecurrenceKernels(*plan).shapes().size(), 1u);
+    const Result<std::string> cubin = compile_cubin(*emit_cuda(*plan, "sm_90"), "sm_90");
+    EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+  }
+}
+
 TEST(CudaRecurrenceKernels, StacksCompile) {
   const Plan plan = stack_of(5);
   const Result<std::string> source = emit_cuda(plan, "sm_90");
