@@ -92,8 +92,8 @@ class SidesEmitter : TextWriter {
     if (tile_.clusters || tile_.blocks == 1 || all == tile_.blocks) {
       line("  const unsigned number = blockIdx.x;");
     } else {
-      line("  const unsigned number = rnnc_kept(blockIdx.x % 2u * {}u + blockIdx.x / 2u);",
-           (all + 1) / 2);
+      line("  const unsigned number = {}(blockIdx.x % 2u * {}u + blockIdx.x / 2u);",
+           sides_[0].keeps_addresses() ? "rnnc_kept" : "", (all + 1) / 2);
     }
   }
 
