@@ -1,4 +1,4 @@
-/// What the choice of a RecurrenceLaunch's tile (passes/recurrence_tiles.cpp) and the text of its
+/// What the choice of a RecurrenceLaunch's tile (passes/recurrence_tiles.h) and the text of its
 /// kernel (codegen/cuda) must agree on, beside where blocks exchange what (recurrence_exchange.h).
 #pragma once
 
