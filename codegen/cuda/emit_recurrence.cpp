@@ -47,9 +47,8 @@ std::string RecurrenceEmitter::emit() {
   line("#pragma unroll 1");
   line("  for (int t = 0; t < steps; ++t) {{");
   line("    const unsigned now = t;");
-  if (layout_.exchange().step_bytes > 0) {
-    line("    char* const exchange_now = {}(exchange + {});",
-         layout_.keeps_addresses() ? "rnnc_kept" : "", step_of_exchange("t"));
+  if (layout_.exchange().step_bytes > 0 && layout_.keeps_addresses()) {
+    line("    char* const exchange_now = rnnc_kept(exchange + {});", step_of_exchange("t"));
   }
   for (size_t p = 0; p < phases_.size(); ++p) phase(p);
   if (tile_.clusters) expect("(now + 1u)");

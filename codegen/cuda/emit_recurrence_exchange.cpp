@@ -82,6 +82,12 @@ std::string RecurrenceEmitter::step_of_exchange(std::string_view step) const {
   return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
 }
 
+/// Where the step's part of it begins.
+std::string RecurrenceEmitter::exchange_now() const {
+  return layout_.keeps_addresses() ? "exchange_now"
+                                   : fmt::format("exchange + {}", step_of_exchange("t"));
+}
+
 /// The work of a warp between those that do elementwise work and those that copy inputs. Of some
 /// steps at a time: it takes no longer than of one. Sides that are steps behind prefetch too.
 void RecurrenceEmitter::exchange_ahead() {
@@ -219,8 +225,8 @@ void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::str
         "{}, {});",
         engine(), shared_place(index), shared_step(index, "now"), place, values);
   } else {
-    line("          rnnc_exchange<rnnc_engine::{}>(exchange_now + at{} + {}, {});", engine(), index,
-         place, values);
+    line("          rnnc_exchange<rnnc_engine::{}>({} + at{} + {}, {});", engine(), exchange_now(),
+         index, place, values);
   }
 }
 

@@ -44,9 +44,8 @@ RecurrenceEmitter::Level RecurrenceEmitter::level_of(const Phase& phase, int lev
 /// Where a block's parts of a row lie: those of a level together.
 std::string RecurrenceEmitter::place_of_parts(const Level& level, std::string_view row,
                                               std::string_view block) const {
-  return fmt::format(
-      "reinterpret_cast<float2*>(exchange_now + parts_at) + {} * {}u + {}u + {} * {}u", row,
-      parts_of_row(), level.before, block, level.count);
+  return fmt::format("reinterpret_cast<float2*>({} + parts_at) + {} * {}u + {}u + {} * {}u",
+                     exchange_now(), row, parts_of_row(), level.before, block, level.count);
 }
 
 /// Of the thread's elements, hands on the parts that they make with those of its neighbours.

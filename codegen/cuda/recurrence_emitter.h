@@ -123,6 +123,7 @@ class RecurrenceEmitter : TextWriter {
   void expect(std::string_view step);
   void end_cluster();
   std::string step_of_exchange(std::string_view step) const;
+  std::string exchange_now() const;
   void exchange_ahead();
   template <typename Work>
   void for_exchanges(size_t p, int level, const Work& work) const;
