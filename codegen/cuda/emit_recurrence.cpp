@@ -25,6 +25,9 @@ namespace {
 using Kind = Instruction::Kind;
 using Source = RecurrenceSource;
 
+/// From the last reduction's result on, until a block asks for what others then hand on.
+constexpr int kCyclesToState = 350;
+
 }  // namespace
 
 std::string RecurrenceEmitter::emit() {
@@ -253,6 +256,9 @@ void RecurrenceEmitter::phase(size_t p) {
   products(p);
   if (!loads_last()) loads_of_next_pass(p);
   await_inputs(p);
+  const Level first = phase.last_level() > 0 ? level_of(phase, 0) : Level();
+  const bool of_sums = phase.last_level() > 0 && are_of_sums(phase, first);
+  if (of_sums) place_parts_of_sums(p, first);
   // Who stores to shared memory has passed a barrier after its last use.
   const bool shares = !tile_.own_sums && !phase.products.empty();
   const bool shares_inputs = !tile_.own_sums && has_inputs(phase);
@@ -262,32 +268,9 @@ void RecurrenceEmitter::phase(size_t p) {
   if (tile_.own_sums && has_inputs(phase)) line("      rnnc_sync_warp();");
   if (tile_.own_sums && phase.products.empty()) inputs_ahead(p);
   for (int level = 0; level <= phase.last_level(); ++level) {
-    const bool reduces = level < phase.last_level();
-    const Level parts = reduces ? level_of(phase, level) : Level();
-    const bool of_sums = reduces && are_of_sums(phase, parts);
-    if (of_sums) hand_on_parts_of_sums(p, parts);
-    open_rows(p, true);
-    packets(p, statements_of(phase, waits, level));
-    if (level == 0) sums(p);
-    open_elements(phase);
-    statements(p, waits, level);
-    line("        }}");
-    exchanges(p, level, false);
-    if (exchanges_by_lanes(p, level)) {
-      line("      }}");
-      open_rows(p, false);
-      exchanges(p, level, true);
-      line("      }}");
-      open_rows(p, true);
-    }
-    if (level == phase.last_level()) stores(p);
-    line("      }}");
-    if (!reduces) continue;
-    if (!of_sums) hand_on_parts(p, parts);
-    if (!of_sums) line("      __syncthreads();");
-    line("      const unsigned handed_on{} = rnnc_clock();", level);
-    while_waiting(p, waits, level + 1);
-    join_parts(p, parts);
+    if (of_sums && level == 0) hand_on_parts_of_sums(p, first);
+    elementwise(p, waits, level);
+    if (level < phase.last_level()) reductions(p, waits, level, of_sums && level == 0);
   }
   if (loads_last()) loads_of_next_step(p);
   if (!tile_.own_sums) inputs_ahead(p);
@@ -298,16 +281,74 @@ void RecurrenceEmitter::phase(size_t p) {
   if (begins) line("    }}");
 }
 
-/// Whether a phase's first left operand is asked for as soon as the one before it has been
-/// multiplied with, in the pass before: it comes while the block does the elementwise work. (LSTM
-/// 64x1024 in bf16, two passes.)
+/// What needs reductions up to a level.
+void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int level) {
+  const Phase& phase = phases_[p];
+  open_rows(p, true);
+  packets(p, statements_of(phase, waits, level));
+  if (level == 0) sums(p);
+  open_elements(phase);
+  statements(p, waits, level);
+  line("        }}");
+  exchanges(p, level, false);
+  if (exchanges_by_lanes(p, level)) {
+    line("      }}");
+    open_rows(p, false);
+    exchanges(p, level, true);
+    line("      }}");
+    open_rows(p, true);
+  }
+  if (level == phase.last_level()) {
+    if (is_begun_at_end(p)) {
+      line("      }}");
+      line("      rnnc_spend(joined, {});", kCyclesToState);
+      begin_next(p);
+      open_rows(p, true);
+    }
+    stores(p);
+  }
+  line("      }}");
+}
+
+/// Those of a level.
+void RecurrenceEmitter::reductions(size_t p, const std::vector<int>& waits, int level,
+                                   bool are_handed_on) {
+  const Phase& phase = phases_[p];
+  const Level parts = level_of(phase, level);
+  if (!are_handed_on) {
+    hand_on_parts(p, parts);
+    line("      __syncthreads();");
+  }
+  line("      const unsigned handed_on{} = rnnc_clock();", level);
+  while_waiting(p, waits, level + 1);
+  join_parts(p, parts);
+  if (level + 1 == phase.last_level() && is_begun_at_end(p)) {
+    line("      const unsigned joined = rnnc_clock();");
+  }
+}
+
+/// Whether a phase's first left operand is asked for before its pass begins: as soon as the one
+/// before it has been multiplied with, so that it comes while the block does the elementwise work
+/// (LSTM 64x1024 in bf16, two passes), or at the end of the step before.
 bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
   if (phases_[p].products.empty()) return false;
   const RecurrenceProduct& first = phases_[p].products[0];
   const bool shared = first.is_exchanged() && layout_.is_shared(first.slice);
   const int64_t words = 4 * first.pieces * tile_.rows / kExchangeTileRows;
   const bool has_room = words <= kMostWordsAhead && tile_.streamed_words == 0;
-  return !shared && has_room && (layout_.passes() > 1 || !first.own);
+  return !shared && has_room && (layout_.passes() > 1 || !first.own || ends_in_reductions(p));
+}
+
+/// Whether a step is one phase with reductions, after which all warps of a block begin at the same
+/// time. They then ask for what the next step needs before what else ends the step, but no earlier
+/// than it can be there: too early a look delays it. (A layer-norm LSTM 3.15 us, so 3.10; after 200
+/// cycles 3.31.)
+bool RecurrenceEmitter::ends_in_reductions(size_t p) const {
+  return phases_.size() == 1 && phases_[p].last_level() > 0 && layout_.passes() == 1;
+}
+
+bool RecurrenceEmitter::is_begun_at_end(size_t p) const {
+  return ends_in_reductions(p) && is_begun_ahead(p);
 }
 
 /// And so in the step before.
@@ -390,7 +431,7 @@ void RecurrenceEmitter::products(size_t p) {
     // A warp has time while its left operand comes from shared memory.
     if (tile_.own_sums && i + 1 == phase.products.size()) inputs_ahead(p);
     multiply(p, i);
-    if (i == 0 && is_begun_ahead(p)) begin_next(p);
+    if (i == 0 && is_begun_ahead(p) && !is_begun_at_end(p)) begin_next(p);
   }
 }
 
@@ -449,7 +490,8 @@ void RecurrenceEmitter::sums(size_t p) {
       continue;
     }
     for (const int64_t column : columns_of(phase, index)) {
-      line("        sums{}::add(a{}, buffer, {} + column{}, pass_row);", p, id, column, p);
+      line("        sums{0}::add(a{1}, buffer, sums{0}::place({2} + column{0}, pass_row));", p, id,
+           column);
     }
   }
 }

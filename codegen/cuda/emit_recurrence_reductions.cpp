@@ -118,8 +118,9 @@ std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t 
   return columns;
 }
 
-/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
-void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
+/// Before the block's warps have met: which part a thread has a share of, where its sums lie and
+/// where it goes.
+void RecurrenceEmitter::place_parts_of_sums(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
   const auto count = static_cast<int64_t>(level.count);
   const int64_t span = span_of_sums(phase, level);
@@ -130,22 +131,31 @@ void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
     const int64_t column = columns_of(phase, phase.results[argument])[0];
     columns += i + 1 == level.first + level.count
                    ? fmt::format("{}", column)
-                   : fmt::format("which == {} ? {} : ", i - level.first, column);
+                   : fmt::format("part_of == {} ? {} : ", i - level.first, column);
   }
+  line("      const unsigned part_column = threadIdx.x % {}u * {}u;", lanes, span);
+  line("      const unsigned part_of = threadIdx.x / {}u % {}u;", lanes, count);
+  line("      const unsigned part_row = threadIdx.x / {}u;", lanes * count);
+  line("      const unsigned part_all = units{}::count(block);", p);
+  line("      const bool has_part = part_row < {}u && part_column < part_all &&", tile_.rows);
+  line("                            first_row + pass * {}u + part_row < row_end;", tile_.rows);
+  line("      const unsigned part_from = rnnc_kept(sums{}::place(({}) + part_column, part_row));",
+       p, columns);
+  line("      float2* const part_to = rnnc_kept({} + part_of);",
+       place_of_parts(level, fmt::format("(first_row + pass * {}u + part_row)", tile_.rows),
+                      "block"));
+}
+
+/// As `hand_on_parts`, by more threads: each adds up the sums of one reduction.
+void RecurrenceEmitter::hand_on_parts_of_sums(size_t p, const Level& level) {
+  const int64_t span = span_of_sums(phases_[p], level);
   line("      {{");
-  line("        const unsigned column = threadIdx.x % {}u * {}u;", lanes, span);
-  line("        const unsigned which = threadIdx.x / {}u % {}u;", lanes, count);
-  line("        const unsigned pass_row = threadIdx.x / {}u;", lanes * count);
-  line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
-  line("        float2* const to = rnnc_kept({} + which);", place_of_parts(level, "r", "block"));
-  line("        const unsigned all = units{}::count(block);", p);
-  line("        const bool inside = pass_row < {}u && column < all && r < row_end;", tile_.rows);
   line("        float values[{}] = {{}};", span);
-  line("        if (inside) sums{}::add(values, buffer, ({}) + column, pass_row);", p, columns);
-  line(
-      "        const float2 part[1] = {{{}}};",
-      part(p, level.first, span, fmt::format("values, inside ? min({}u, all - column) : 0", span)));
-  line("        if (inside && column == 0) rnnc_exchange<false>(to, part);");
+  line("        if (has_part) sums{}::add(values, buffer, part_from);", p);
+  line("        const float2 part[1] = {{{}}};",
+       part(p, level.first, span,
+            fmt::format("values, has_part ? min({}u, part_all - part_column) : 0", span)));
+  line("        if (has_part && part_column == 0) rnnc_exchange<false>(part_to, part);");
   line("      }}");
 }
 
@@ -158,9 +168,11 @@ void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
     size_t last = first + 1;
     while (last < end && phase.partials[last].kind == phase.partials[first].kind) ++last;
     line("      {}::join(", parts(p, level, first, last - first));
-    line("          {} + {}u, {}, min(rows, {}), handed_on{});",
-         place_of_parts(level, "pass_first", "0u"), first - level.first, statistic(first),
-         most_rows(), phase.partials[first].level);
+    line("          {} + {}u, {}, {}, handed_on{});", place_of_parts(level, "pass_first", "0u"),
+         first - level.first, statistic(first),
+         layout_.has_all_rows() ? fmt::format("{}", most_rows())
+                                : fmt::format("min(rows, {})", most_rows()),
+         phase.partials[first].level);
     first = last;
   }
   line("      __syncthreads();");

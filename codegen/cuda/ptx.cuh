@@ -207,15 +207,26 @@ static __device__ __forceinline__ void rnnc_poll(const void* from, unsigned* wor
   static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
   const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(from));
   if constexpr (Bytes == 16) {
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "l"(global)
-                 : "memory");
+    asm volatile(
+        "{\n"
+        ".reg .b64 first, second;\n"
+        "ld.relaxed.gpu.global.v2.b64 {first, second}, [%4];\n"
+        "mov.b64 {%0, %1}, first;\n"
+        "mov.b64 {%2, %3}, second;\n"
+        "}"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "l"(global)
+        : "memory");
   } else if constexpr (Bytes == 8) {
-    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "l"(global)
-                 : "memory");
+    asm volatile(
+        "{\n"
+        ".reg .b64 both;\n"
+        "ld.relaxed.gpu.global.b64 both, [%2];\n"
+        "mov.b64 {%0, %1}, both;\n"
+        "}"
+        : "=r"(words[0]), "=r"(words[1])
+        : "l"(global)
+        : "memory");
   } else if constexpr (Bytes == 4) {
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(words[0]) : "l"(global) : "memory");
   } else {
@@ -224,21 +235,33 @@ static __device__ __forceinline__ void rnnc_poll(const void* from, unsigned* wor
     words[0] = half;
   }
 }
-// Stores what others poll; 2 bytes are those of the low half of a word.
+// Stores what others poll; 2 bytes are those of the low half of a word. Two words at a place that
+// is aligned to both are there together, or neither is.
 template <int Bytes>
 static __device__ __forceinline__ void rnnc_publish(void* to, const unsigned* words) {
   static_assert(Bytes == 2 || Bytes == 4 || Bytes == 8 || Bytes == 16, "words or half a word");
   const auto global = static_cast<unsigned long long>(__cvta_generic_to_global(to));
   if constexpr (Bytes == 16) {
-    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "l"(global), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
+    asm volatile(
+        "{\n"
+        ".reg .b64 first, second;\n"
+        "mov.b64 first, {%1, %2};\n"
+        "mov.b64 second, {%3, %4};\n"
+        "st.relaxed.gpu.global.v2.b64 [%0], {first, second};\n"
+        "}"
+        :
+        : "l"(global), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+        : "memory");
   } else if constexpr (Bytes == 8) {
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};"
-                 :
-                 : "l"(global), "r"(words[0]), "r"(words[1])
-                 : "memory");
+    asm volatile(
+        "{\n"
+        ".reg .b64 both;\n"
+        "mov.b64 both, {%1, %2};\n"
+        "st.relaxed.gpu.global.b64 [%0], both;\n"
+        "}"
+        :
+        : "l"(global), "r"(words[0]), "r"(words[1])
+        : "memory");
   } else if constexpr (Bytes == 4) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global), "r"(words[0]) : "memory");
   } else {

@@ -298,12 +298,15 @@ struct rnnc_partial_sums {
   static __device__ __forceinline__ float* at(int buffer) {
     return reinterpret_cast<float*>(rnnc_shared + buffer * BufferBytes);
   }
-  // Of `Span` neighbouring columns.
+  // Of a warp's, where a column of a row is.
+  static __device__ __forceinline__ unsigned place(unsigned column, unsigned row) {
+    return row * kStride + column;
+  }
+  // Of `Span` neighbouring columns from a place on.
   template <int Span>
-  static __device__ __forceinline__ void add(float (&totals)[Span], int buffer, int column,
-                                             int row) {
+  static __device__ __forceinline__ void add(float (&totals)[Span], int buffer, unsigned place) {
     typedef rnnc_packet<float, Span, true> packet;
-    const float* const sums = at(buffer) + row * kStride + column;
+    const float* const sums = at(buffer) + place;
 #pragma unroll
     for (int warp = 0; warp < Warps; ++warp) {
       const packet part = packet::load(sums + warp * (Rows * kStride));

@@ -48,7 +48,11 @@ class RecurrenceEmitter : TextWriter {
     return plan_.dtype == DType::f32 && !plan_.tf32 && layout_.exchange().step_bytes > 0;
   }
   void phase(size_t p);
+  void elementwise(size_t p, const std::vector<int>& waits, int level);
+  void reductions(size_t p, const std::vector<int>& waits, int level, bool are_handed_on);
   bool is_begun_ahead(size_t p) const;
+  bool ends_in_reductions(size_t p) const;
+  bool is_begun_at_end(size_t p) const;
   bool is_begun_a_step_ahead(size_t p) const;
   std::string left(size_t p, size_t i, std::string_view step, std::string_view pass) const;
   std::string first_words(size_t p, size_t i) const;
@@ -158,6 +162,7 @@ class RecurrenceEmitter : TextWriter {
   static int64_t span_of_sums(const Phase& phase, const Level& level);
   bool are_of_sums(const Phase& phase, const Level& level) const;
   static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
+  void place_parts_of_sums(size_t p, const Level& level);
   void hand_on_parts_of_sums(size_t p, const Level& level);
   void join_parts(size_t p, const Level& level);
   std::string parts(size_t p, const Level& level, size_t first, size_t count) const;

@@ -63,6 +63,16 @@ static __device__ __forceinline__ float rnnc_identity() {
                                                  : 0.0f;
 }
 
+// What two values of Elements elements each make.
+template <rnnc_reduction Reduction, int Elements>
+static __device__ __forceinline__ float2 rnnc_both(float2 a, float2 b) {
+  if constexpr (Reduction != rnnc_reduction::moments) {
+    return make_float2(rnnc_extremum<Reduction>(a.x, b.x), 0.0f);
+  }
+  const float apart = a.x - b.x;
+  return make_float2(a.x + b.x, fmaf(apart * apart, 0.5f / Elements, a.y + b.y));
+}
+
 // Of Count values of each lane, what those of Lanes neighbouring lanes make that are a multiple of
 // First apart. While a lane has several values, a power of two, it keeps half of them and hands on
 // the others, so that it ends with value number `kept` alone. Each value is of Elements elements.
@@ -83,43 +93,49 @@ static __device__ __forceinline__ float2 rnnc_folded(const float2 (&values)[Coun
       const float2 high = values[Count - kHalf + i];
       const float2 own = upper ? high : low;
       const float2 others = upper || Count == 1 ? low : high;
-      const float sum = __shfl_xor_sync(0xffffffffu, others.x, First);
+      float2 another = make_float2(__shfl_xor_sync(0xffffffffu, others.x, First), 0.0f);
       if constexpr (Reduction == rnnc_reduction::moments) {
-        const float apart = own.x - sum;
-        const float squares = own.y + __shfl_xor_sync(0xffffffffu, others.y, First);
-        halves[i] = make_float2(own.x + sum, fmaf(apart * apart, 0.5f / Elements, squares));
-      } else {
-        halves[i] = make_float2(rnnc_extremum<Reduction>(own.x, sum), 0.0f);
+        another.y = __shfl_xor_sync(0xffffffffu, others.y, First);
       }
+      halves[i] = rnnc_both<Reduction, Elements>(own, another);
     }
     return rnnc_folded<Reduction, Lanes, 2 * First, 2 * Elements>(halves, kept);
   }
 }
 
-// What Count values of one lane make, of Elements elements each.
+// What Count values of one lane make, of Elements elements each: halves of them in pairs, while
+// there are any.
 template <rnnc_reduction Reduction, int Elements, int Count>
 static __device__ __forceinline__ float2 rnnc_of_lane(const float2 (&values)[Count]) {
-  float first = values[0].x;
+  if constexpr (Count == 1) {
+    return values[0];
+  } else if constexpr (Count % 2 == 0) {
+    float2 pairs[Count / 2];
 #pragma unroll
-  for (int i = 1; i < Count; ++i) {
-    if constexpr (Reduction == rnnc_reduction::moments) {
-      first += values[i].x;
-    } else {
-      first = rnnc_extremum<Reduction>(first, values[i].x);
+    for (int i = 0; i < Count / 2; ++i) {
+      pairs[i] = rnnc_both<Reduction, Elements>(values[i], values[i + Count / 2]);
     }
-  }
-  if constexpr (Reduction != rnnc_reduction::moments) return make_float2(first, 0.0f);
-  float squares = values[0].y;
-  if constexpr (Count > 1) {
-    const float mean = first * (1.0f / (Elements * Count));
-    squares = 0.0f;
+    return rnnc_of_lane<Reduction, 2 * Elements>(pairs);
+  } else if constexpr (Reduction != rnnc_reduction::moments) {
+    float extremum = values[0].x;
+#pragma unroll
+    for (int i = 1; i < Count; ++i) {
+      extremum = rnnc_extremum<Reduction>(extremum, values[i].x);
+    }
+    return make_float2(extremum, 0.0f);
+  } else {
+    float sum = values[0].x;
+#pragma unroll
+    for (int i = 1; i < Count; ++i) sum += values[i].x;
+    const float mean = sum * (1.0f / (Elements * Count));
+    float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       const float apart = values[i].x * (1.0f / Elements) - mean;
       squares += fmaf(Elements * apart, apart, values[i].y);
     }
+    return make_float2(sum, squares);
   }
-  return make_float2(first, squares);
 }
 
 // The part of the `Lanes` neighbouring lanes that have `count` elements of a row; this one has
@@ -157,9 +173,10 @@ static __device__ __forceinline__ float2 rnnc_part(const float (&values)[Span], 
   return rnnc_folded<Reduction, Lanes, 1, Span>(of_lane, kept);
 }
 
-// Some words of a lane's, once all of those are there that it loads: `load(i)` asks for words[i].
+// Some parts of a lane's, once all of those are there that it loads: `load(i)` asks for words[i].
+// Both words of a part are there together, and the second is not negative.
 template <int Count, int Words, typename Load>
-static __device__ __forceinline__ void rnnc_await_words(unsigned (&words)[Count][Words],
+static __device__ __forceinline__ void rnnc_await_parts(unsigned (&words)[Count][Words],
                                                         const Load& load) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
@@ -167,26 +184,34 @@ static __device__ __forceinline__ void rnnc_await_words(unsigned (&words)[Count]
     for (int j = 0; j < Words; ++j) words[i][j] = 0;
     load(i);
   }
-  bool waits;
   rnnc_patience patience;
-  do {
-    waits = false;
-    bool missing[Count];
+  while (true) {
+    unsigned missing[Count];
+    unsigned any = 0;
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      bool own = false;
+      missing[i] = 0;
 #pragma unroll
-      for (int j = 0; j < Words; ++j) own |= words[i][j] == 0xffffffffu;
-      missing[i] = __any_sync(0xffffffffu, own);
-      waits |= missing[i];
+      for (int j = 1; j < Words; j += 2) missing[i] |= words[i][j];
+      any |= missing[i];
     }
-    if (!waits) break;
+    if (!__any_sync(0xffffffffu, static_cast<int>(any) < 0)) break;
     patience.wait();
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      if (missing[i]) load(i);
+      if (static_cast<int>(missing[i]) < 0) load(i);
     }
-  } while (waits);
+  }
+}
+
+// Lanes that share the parts of a row, which are `loads` loads: as many as there can be, at least
+// `least`, or fewer, so that all `threads` have parts of one row and none has more than `most`
+// loads. Each time that their number halves, so does one round of shuffles.
+static __device__ __forceinline__ constexpr int rnnc_lanes_of_row(int loads, int least, int most,
+                                                                  int threads, int rows) {
+  int lanes = (loads & -loads) < 32 ? (loads & -loads) : 32;
+  while (lanes > least && threads / lanes < rows && loads / lanes * 2 <= most) lanes /= 2;
+  return lanes;
 }
 
 // Joins the parts of all `Blocks` blocks of Count reductions of one kind, for the first `rows` rows
@@ -211,6 +236,7 @@ struct rnnc_parts {
     if constexpr (FirstThread > 0) {
       if (threadIdx.x < FirstThread) return;
     }
+    if constexpr (kInOrder) from += thread() / kLanes * Stride + thread() % kLanes * 2;
     from = rnnc_kept(from);
     rnnc_spend(since, kCyclesOnTheWay);
     if constexpr (kInOrder) {
@@ -226,12 +252,13 @@ struct rnnc_parts {
   // ---- Lanes load a row's parts in the order of memory, 16 bytes each. A lane always has parts of
   // ---- the same reductions, and all parts are of as many elements.
 
-  static constexpr int kPairs = Blocks * Count / 2;                                 // of a row
-  static constexpr int kLoads = Pairs && kPairs > 0 ? kPairs : 1;                   // likewise
-  static constexpr int kLanes = (kLoads & -kLoads) < 32 ? (kLoads & -kLoads) : 32;  // that share it
+  static constexpr int kPairs = Blocks * Count / 2;                // of a row
+  static constexpr int kLoads = Pairs && kPairs > 0 ? kPairs : 1;  // likewise
+  static constexpr int kKinds = Count == 1 ? 1 : Count / 2;        // of lanes, by their reductions
+  static constexpr int kValues = Count == 1 ? 1 : 2;               // of a lane and a row
+  static constexpr int kLanes =
+      rnnc_lanes_of_row(kLoads, kKinds* kValues, kMostWords / 4, Threads, Rows);
   static constexpr int kLoadsOfLane = kLoads / kLanes;
-  static constexpr int kKinds = Count == 1 ? 1 : Count / 2;  // of lanes, by their reductions
-  static constexpr int kValues = Count == 1 ? 1 : 2;         // of a lane and a row
   static constexpr bool kInOrder = Pairs && Apart == Count && Units::kFull &&
                                    Blocks * Count % 2 == 0 && (Count == 1 || Count % 2 == 0) &&
                                    (kKinds & kKinds - 1) == 0 && kKinds * kValues <= kLanes &&
@@ -251,7 +278,7 @@ struct rnnc_parts {
     for (int first = 0; first < rows; first += kTeams * kRowsNow) {
       const int row = first + thread() / kLanes;
       int kept = 0;
-      const float2 result = in_order<kRowsNow>(from + row * Stride, rows - row, kTeams, kept);
+      const float2 result = in_order<kRowsNow>(from + first * Stride, rows - row, kTeams, kept);
       const int place = row + kept / kValues * kTeams;
       if (lane < kKinds * kValues * kRowsNow && place < rows) {
         to[(lane % kKinds * kValues + kept % kValues) * Rows + place] = result;
@@ -259,15 +286,15 @@ struct rnnc_parts {
     }
   }
 
-  // Of Now rows from `from` on, `apart` apart, as far as there are `rows`: a result that the lane
-  // ends with, of row kept / kValues.
+  // Of Now rows from the lane's first part on, `apart` apart, as far as there are `rows`: a result
+  // that the lane ends with, of row kept / kValues.
   template <int Now>
   static __device__ __forceinline__ float2 in_order(const float2* from, int rows, int apart,
                                                     int& kept) {
     unsigned words[Now * kLoadsOfLane][4];
-    rnnc_await_words(words, [&](int i) {
+    rnnc_await_parts(words, [&](int i) {
       const int row = i / kLoadsOfLane * apart;
-      const int load = i % kLoadsOfLane * kLanes + threadIdx.x % kLanes;
+      const int load = i % kLoadsOfLane * kLanes;
       if (row < rows) rnnc_poll<16>(from + row * Stride + load * 2, words[i]);
     });
     float2 values[Now * kValues];
@@ -315,7 +342,7 @@ struct rnnc_parts {
     for (int first = 0; first < rows * Count; first += kTeamsOfOne * kNow) {
       const int place = first + thread() / kLanesOfOne;
       unsigned words[kNow * kParts][2];
-      rnnc_await_words(words, [&](int i) {
+      rnnc_await_parts(words, [&](int i) {
         const int of_one = place + i / kParts * kTeamsOfOne;
         const int part = i % kParts;
         if (of_one >= rows * Count || block(part) >= Blocks) return;
