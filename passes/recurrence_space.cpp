@@ -132,7 +132,9 @@ IntegerExpression TileSpace::sums_stored() const {
 IntegerExpression TileSpace::span_of(size_t i) const {
   const IntegerExpression more = min(max(rows * units[i] - threads, 0), 1);
   const IntegerExpression few = 1 - min(max(group_rows - kLanesOfGate / 2, 0), 1);
-  const IntegerExpression apart = reduces ? IntegerExpression(1) : IntegerExpression(clusters);
+  const bool are_words = element_bytes == kBytesOfWord;
+  const IntegerExpression apart =
+      reduces || are_words ? IntegerExpression(1) : IntegerExpression(clusters);
   const IntegerExpression one = apart * (1 - owns) * (1 - more) + owns * few;
   return min(units[i], kMostSpan - (kMostSpan - 1) * one);
 }

@@ -40,8 +40,8 @@ struct TileSpace {
   /// Of a gate, and loaded. Tensor cores make those of rows that are not there as well, for which
   /// blocks of a grid have time while they wait.
   IntegerExpression sums_stored() const;
-  /// Neighbouring elements of a thread: one in clusters where there are threads for all, and where
-  /// lanes have one sum of a member.
+  /// Neighbouring elements of a thread: where there are threads for all one in clusters, of words
+  /// and with reductions, and one where lanes have one sum of a member.
   IntegerExpression span_of(size_t phase) const;
   /// Elements that a thread makes at once: of as many rows as threads are enough for. In their
   /// warps, sums of two rows lie in a lane where there are more than 4.

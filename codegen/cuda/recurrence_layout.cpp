@@ -103,7 +103,9 @@ bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
 
 int64_t RecurrenceLayout::span_of(int64_t units) const {
   const bool few = tile_.rows * units <= threads();
-  const bool one = tile_.own_sums ? own_sums() == 1 : few && (tile_.clusters || reduces_);
+  const bool are_words = plan_.dtype == DType::f32;
+  const bool one =
+      tile_.own_sums ? own_sums() == 1 : few && (tile_.clusters || reduces_ || are_words);
   return one ? 1 : std::min(kMostSpan, units);
 }
 

@@ -169,9 +169,11 @@ class RecurrenceLayout {
 
  private:
   void find_phases();
-  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass, and
-  /// steps are so short that it counts, or phases so long, with reductions. (Other blocks of a grid
-  /// were slower with one.) The sums that lanes have to themselves say it where there are some.
+  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass and
+  /// two are no word together, or steps are so short that it counts, or phases so long, with
+  /// reductions. (In f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so 2.12; with
+  /// halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where there are
+  /// some.
   int64_t span_of(int64_t units) const;
   static void find_reductions(RecurrencePhase& phase);
   void find_slices();
