@@ -108,7 +108,7 @@ static __device__ __forceinline__ void k0_row(const float* const a0, float* cons
     o1.store(a1 + e);
   }
 }
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 4)
 k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2) {
   rnnc_let_next_begin();
   if (!rnnc_is_due(rows)) {
