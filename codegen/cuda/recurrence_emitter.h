@@ -1,6 +1,6 @@
 /// The text of a side of a recurrence kernel. Its loop over steps is in emit_recurrence.cpp, which
-/// says what names stand for; what it loads, what blocks hand to each other and its reductions are
-/// in files of their own.
+/// says what names stand for; its products, what it loads, what blocks hand to each other and its
+/// reductions are in files of their own.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,6 @@ class RecurrenceEmitter : TextWriter {
   int64_t element_bytes() const { return static_cast<int64_t>(size_of(plan_.dtype)); }
   void position();
   std::string column(const Phase& phase) const;
-  std::string_view engine() const;
-  static std::string product_name(size_t p, size_t i) { return fmt::format("w{}_{}", p, i); }
-  void operands(size_t p);
   void open_rows(size_t p, bool inside_alone);
   void open_elements(const Phase& phase);
   void invariants(size_t p);
@@ -50,20 +47,7 @@ class RecurrenceEmitter : TextWriter {
   void phase(size_t p);
   void elementwise(size_t p, const std::vector<int>& waits, int level);
   void reductions(size_t p, const std::vector<int>& waits, int level, bool are_handed_on);
-  bool is_begun_ahead(size_t p) const;
-  bool ends_in_reductions(size_t p) const;
-  bool is_begun_at_end(size_t p) const;
-  bool is_begun_a_step_ahead(size_t p) const;
-  std::string left(size_t p, size_t i, std::string_view step, std::string_view pass) const;
-  std::string first_words(size_t p, size_t i) const;
-  void begin_next(size_t p);
-  void products(size_t p);
-  void multiply(size_t p, size_t i);
-  static bool has_totals(const Phase& phase, size_t product);
-  static bool is_first_part(const Phase& phase, size_t product);
   void variables(size_t p);
-  void sums(size_t p);
-  void own_sums(const Phase& phase, uint32_t id, uint32_t result);
   static std::vector<int> waits_of(const Phase& phase);
   void while_waiting(size_t p, const std::vector<int>& waits, int level);
   void statements(size_t p, const std::vector<int>& waits, int level);
@@ -75,6 +59,25 @@ class RecurrenceEmitter : TextWriter {
   void stores(size_t p);
   int64_t steps_read(const Access& access) const;
   void store(size_t p, const Instruction& instruction);
+
+  // ---- Products (emit_recurrence_products.cpp). ----
+
+  std::string_view engine() const;
+  static std::string product_name(size_t p, size_t i) { return fmt::format("w{}_{}", p, i); }
+  void operands(size_t p);
+  bool is_begun_ahead(size_t p) const;
+  bool ends_in_reductions(size_t p) const;
+  bool is_begun_at_end(size_t p) const;
+  bool is_begun_a_step_ahead(size_t p) const;
+  std::string left(size_t p, size_t i, std::string_view step, std::string_view pass) const;
+  std::string first_words(size_t p, size_t i) const;
+  void begin_next(size_t p);
+  void products(size_t p);
+  void multiply(size_t p, size_t i);
+  static bool has_totals(const Phase& phase, size_t product);
+  static bool is_first_part(const Phase& phase, size_t product);
+  void sums(size_t p);
+  void own_sums(const Phase& phase, uint32_t id, uint32_t result);
 
   // ---- What it loads (emit_recurrence_loads.cpp). ----
 

@@ -256,19 +256,19 @@ struct rnnc_parts {
   static constexpr int kLoads = Pairs && kPairs > 0 ? kPairs : 1;  // likewise
   static constexpr int kKinds = Count == 1 ? 1 : Count / 2;        // of lanes, by their reductions
   static constexpr int kValues = Count == 1 ? 1 : 2;               // of a lane and a row
-  static constexpr int kLanes =
-      rnnc_lanes_of_row(kLoads, kKinds* kValues, kMostWords / 4, Threads, Rows);
+  static constexpr int kResults = kKinds * kValues;                // of a row
+  static constexpr int kLanes = rnnc_lanes_of_row(kLoads, kResults, kMostWords / 4, Threads, Rows);
   static constexpr int kLoadsOfLane = kLoads / kLanes;
   static constexpr bool kInOrder = Pairs && Apart == Count && Units::kFull &&
                                    Blocks * Count % 2 == 0 && (Count == 1 || Count % 2 == 0) &&
-                                   (kKinds & kKinds - 1) == 0 && kKinds * kValues <= kLanes &&
+                                   (kKinds & kKinds - 1) == 0 && kResults <= kLanes &&
                                    kLoadsOfLane * 4 <= kMostWords;
   static constexpr int kTeams = Threads / kLanes;
   static constexpr int kRoom = kInOrder ? kMostWords / (kLoadsOfLane * 4) : 1;
   static constexpr int kTurns = (Rows + kTeams - 1) / kTeams;
   static constexpr int kWanted = kRoom < kTurns ? kRoom : kTurns;
   // So many rows that each of a team's lanes may end with one value.
-  static constexpr int kMostRows = kLanes / kKinds / kValues;
+  static constexpr int kMostRows = kLanes / kResults;
   static constexpr int kRowsNow =
       kInOrder ? rnnc_power_of_two<(kWanted < kMostRows ? kWanted : kMostRows)>() : 1;
 
@@ -280,7 +280,7 @@ struct rnnc_parts {
       int kept = 0;
       const float2 result = in_order<kRowsNow>(from + first * Stride, rows - row, kTeams, kept);
       const int place = row + kept / kValues * kTeams;
-      if (lane < kKinds * kValues * kRowsNow && place < rows) {
+      if (lane < kResults * kRowsNow && place < rows) {
         to[(lane % kKinds * kValues + kept % kValues) * Rows + place] = result;
       }
     }
