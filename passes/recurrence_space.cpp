@@ -18,6 +18,7 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kMostUnits = 128;
+constexpr int64_t kMostRowsAtOnce = 32;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
 
 TileEngine engine_of(const Plan& plan) {
@@ -70,7 +71,7 @@ TileSpace::TileSpace(const Plan& plan, std::span<const FusedLaunch> launch_phase
       groups(problem.variable("groups", one_of(group_counts(plan.batch, machine_units)))),
       warps(problem.variable("warps", powers_of_two(4, 16))),
       k_warps(problem.variable("warps along k", powers_of_two(1, 16))),
-      rows(problem.variable("rows", powers_of_two(8, 32))),
+      rows(problem.variable("rows", multiples_of(kExchangeTileRows, kMostRowsAtOnce))),
       splits(problem.variable("splits", may(choice.split && engine == TileEngine::Exact))),
       streams(problem.variable("streams", may(sides.size() == 1))),
       clusters(problem.variable("clusters", may(sides.size() == 1 && machine.cluster_units > 1 &&

@@ -121,7 +121,8 @@ class TileProblem {
       problem.require(space.owns * (kUnitsOfWarp * space.warps) <= space.owns * units);
     }
     // No more rows at once than there are.
-    problem.require(space.rows <= max(kExchangeTileRows, 2 * space.group_rows - 1));
+    problem.require(space.rows <=
+                    kExchangeTileRows * ceil_div(space.group_rows, kExchangeTileRows));
     if (space.engine == TileEngine::Exact) {
       problem.require(space.exact * space.rows <= kExchangeTileRows);
       problem.require(space.exact + space.owns <= 1);

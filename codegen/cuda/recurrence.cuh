@@ -372,3 +372,56 @@ class rnnc_tile_sums<rnnc_engine::split> {
   float large_[4] = {};
   float small_[4] = {};
 };
+
+// Of 4 pairs of f32.
+static __device__ __forceinline__ void rnnc_add_products(float& sum, const unsigned* a,
+                                                         const unsigned* b) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum = fmaf(__uint_as_float(a[i]), __uint_as_float(b[i]), sum);
+}
+// Of two lanes, whose numbers differ in a bit, one gets the sum of both's first values, the other
+// (`second`) that of their second ones.
+static __device__ __forceinline__ float rnnc_exchange_between(float a, float b, bool second,
+                                                              int bit) {
+  return (second ? b : a) + __shfl_xor_sync(0xffffffffu, second ? a : b, bit);
+}
+
+// Weights of `Tiles` tiles in memory, a thread's part of each: those of the tiles that come next
+// are on their way. They are taken in order.
+template <int Tiles, int Warps>
+class rnnc_streamed_weights {
+ public:
+  __device__ __forceinline__ explicit rnnc_streamed_weights(const uint4* from) : from_(from) {
+#pragma unroll
+    for (int tile = 0; tile < kAhead; ++tile) load(tile);
+  }
+  __device__ __forceinline__ void take(unsigned* words, int tile, int half) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = words_[tile % kDepth][half][i];
+    if (half == 1 && tile + kAhead < Tiles) load(tile + kAhead);
+  }
+
+ private:
+  static constexpr int kDepth = 4;
+  static constexpr int kAhead = Tiles < kDepth ? Tiles : kDepth;
+
+  __device__ __forceinline__ void load(int tile) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rnnc_poll<16>(from_ + (tile * 2 + half) * (32 * Warps), words_[tile % kDepth][half]);
+    }
+  }
+
+  const uint4* from_;
+  unsigned words_[kDepth][2][4];
+};
+
+// Where a lane's part of what blocks exchange begins: in memory, or in shared memory.
+template <bool InShared>
+struct rnnc_lane_place {
+  typedef const char* type;
+};
+template <>
+struct rnnc_lane_place<true> {
+  typedef unsigned type;
+};

@@ -30,13 +30,18 @@ CudaRecurrenceKernels::CudaRecurrenceKernels(const Plan& plan) {
                                                      static_cast<uint32_t>(shapes_.size()));
       parameters.shape = found->second;
       most_accesses_ = std::max(most_accesses_, parameters.accesses.size());
-      if (!is_new) continue;
+      if (!is_new) {
+        double& step = shapes_[parameters.shape].step_seconds;
+        step = std::min(step, tile.step_seconds);
+        continue;
+      }
       const std::string name = fmt::format("r{}", shapes_.size());
       shapes_.push_back({.name = name,
                          .threads = static_cast<uint32_t>(32 * tile.warps),
                          .shared_bytes = static_cast<uint32_t>(shared_bytes),
                          .blocks = static_cast<uint32_t>(all_blocks(tile)),
-                         .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : 1)});
+                         .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : 1),
+                         .step_seconds = tile.step_seconds});
       if (code_.empty()) {
         code_ += fmt::format("\nconstexpr unsigned long long kWatchdogSeconds = {};\n",
                              RNNC_WATCHDOG_SECONDS);

@@ -1,13 +1,3 @@
-// Where a lane's part of what blocks exchange begins: in memory, or in shared memory.
-template <bool InShared>
-struct rnnc_lane_place {
-  typedef const char* type;
-};
-template <>
-struct rnnc_lane_place<true> {
-  typedef unsigned type;
-};
-
 // A product's weights, for the life of the block.
 // KBytes: along k. Gates: rows of the block's weights. KWarps: those that share k, one after the
 // other; the others share the gates. Held: how many of a warp's tiles of 16
@@ -37,9 +27,20 @@ class rnnc_resident_product {
   static constexpr int kLoads = (kPieces * 64 + kLoadBytes - 1) / kLoadBytes;
   static constexpr int kOnChip = Held + Shared;
   static constexpr int kStreamed = kPieces * kTiles - kOnChip;
-  // Loads of left operands that are on their way at once.
-  static constexpr int kMostAtOnce = (kStreamed > 0 ? 8 : 16) / kRowTiles;
+  // Loads of left operands that are on their way at once: an even number.
+  static constexpr int kMostAtOnce = (kStreamed > 0 ? 4 : 8) / kRowTiles * 2;
   static constexpr int kFirst = kLoads < kMostAtOnce ? kLoads : kMostAtOnce;
+  // Others follow in halves of these, each while the one before is worked on.
+  static constexpr int kHalf = kMostAtOnce / 2;
+  static constexpr bool kIsBegun = Granule >= 16 && !InShared;
+  // A piece of four tiles of rows in parts is much code, and takes longer than the next one's left
+  // operands take to come: where all weights are on the chip, a loop takes the pieces of which none
+  // are in registers.
+  static constexpr int kMostHeld = (Held + kTiles - 1) / kTiles;
+  static constexpr int kUnrolled =
+      ((kMostHeld > kFirst ? kMostHeld : kFirst) + kHalf - 1) / kHalf * kHalf;
+  static constexpr bool kRolls = Engine == rnnc_engine::split && kRowTiles == 4 && kStreamed == 0 &&
+                                 kIsBegun && kPieces - kUnrolled > 1;
 
   // `Units` elements from `unit` on of each of the product's results, which are `length` elements
   // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
@@ -48,28 +49,40 @@ class rnnc_resident_product {
   __device__ __forceinline__ void load_weights(const char* base, unsigned length, unsigned unit,
                                                unsigned unit_end, char* stream) {
     stream_ = reinterpret_cast<uint4*>(stream) + threadIdx.x;
+    const auto load = [&](unsigned(&words)[4], int piece, int half) {
+      const unsigned gate = first_gate() + half * 8 + lane() / 4;
+      const unsigned member = kOwn ? half / 2 : gate / Units;
+      const unsigned element =
+          unit + (kOwn ? warp() * 16 + lane() / 4 * 2 + half % 2 : gate % Units);
+      if ((kOwn || gate < Gates) && element < unit_end) {
+        const char* const row = base + (static_cast<rnnc_word>(member) * length + element) * KBytes;
+        int bytes = KBytes - byte(piece);
+        if (KBytes % 16 != 0 && piece != kEnd) bytes = bytes > 0 ? 16 : 0;
+        rnnc_load_piece<Granularity>(words, row + byte(piece), bytes);
+        round(words);
+      }
+    };
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
-        const unsigned gate = first_gate() + half * 8 + lane() / 4;
-        const unsigned member = kOwn ? half / 2 : gate / Units;
-        const unsigned element =
-            unit + (kOwn ? warp() * 16 + lane() / 4 * 2 + half % 2 : gate % Units);
+        if (tile(piece, half) >= Held) continue;
         unsigned words[4] = {};
-        if ((kOwn || gate < Gates) && element < unit_end) {
-          const char* const row =
-              base + (static_cast<rnnc_word>(member) * length + element) * KBytes;
-          rnnc_load_piece<Granularity>(words, row + byte(piece), KBytes - byte(piece));
-          round(words);
-        }
-        if (tile(piece, half) < Held) {
+        load(words, piece, half);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) held_[tile(piece, half)][half % 2][i] = words[i];
-        } else {
-          const uint4 all = make_uint4(words[0], words[1], words[2], words[3]);
-          (tile(piece, half) < kOnChip ? spilled(piece, half) : streamed(piece, half))[0] = all;
-        }
+        for (int i = 0; i < 4; ++i) held_[tile(piece, half)][half % 2][i] = words[i];
+      }
+    }
+    // Where these go is an address: code for some serves all.
+#pragma unroll 4
+    for (int tile = Held; tile < kPieces * kTiles; ++tile) {
+      unsigned words[2][4] = {};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) load(words[i], tile / kTiles, tile % kTiles * 2 + i);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        (tile < kOnChip ? spilled(tile, i) : streamed(tile, i))[0] =
+            make_uint4(words[i][0], words[i][1], words[i][2], words[i][3]);
       }
     }
   }
@@ -128,8 +141,6 @@ class rnnc_resident_product {
     }
 
    private:
-    static constexpr bool kIsBegun = Granule >= 16 && !InShared;
-
     __device__ __forceinline__ bool has(int load, int tile) const {
       return (Full || tile * 8 + row() < rows) && is_inside(load);
     }
@@ -173,7 +184,7 @@ class rnnc_resident_product {
       for (int load = 0; load < Count; ++load) {
 #pragma unroll
         for (int tile = 0; tile < kRowTiles; ++tile) {
-          cut(words[load][tile], load_byte(first + load));
+          if (ends(first + load)) cut(words[load][tile], load_byte(first + load));
         }
       }
     }
@@ -300,21 +311,28 @@ class rnnc_resident_product {
     if constexpr (!kSpread) return byte(load);
     return k_warp() * kPieces * 64 + load * kLoadBytes + lane() * 16;
   }
+  // Of each warp's pieces the only one that k may end within, and the load that has it.
+  static constexpr int kEnd = KBytes / 64 % kPieces;
+  static __device__ __forceinline__ bool ends(int load) { return load == kEnd * 64 / kLoadBytes; }
   static __device__ __forceinline__ bool is_inside(int load) {
     const bool own = !kSpread || load * kLoadBytes + lane() * 16 < kPieces * 64;
-    return own && (KBytes == KWarps * kPieces * 64 || load_byte(load) < KBytes);
+    if (load >= kLoads || !own) return false;
+    if (KBytes == KWarps * kPieces * 64) return true;
+    if (kSpread || load == kEnd) return load_byte(load) < KBytes;
+    // The same for many loads.
+    return k_warp() < KBytes / 64 / kPieces + (load < kEnd ? 1 : 0);
   }
   // Of the warp's, in the order of pieces.
   static __device__ __forceinline__ int tile(int piece, int half) {
     return piece * kTiles + half / 2;
   }
-  static __device__ __forceinline__ uint4* spilled(int piece, int half) {
+  static __device__ __forceinline__ uint4* spilled(int tile, int half) {
     return reinterpret_cast<uint4*>(rnnc_shared + Spill) +
-           ((tile(piece, half) - Held) * 2 + half % 2) * (32 * Warps) + threadIdx.x;
+           ((tile - Held) * 2 + half) * (32 * Warps) + threadIdx.x;
   }
 
-  __device__ __forceinline__ uint4* streamed(int piece, int half) const {
-    return stream_ + ((tile(piece, half) - kOnChip) * 2 + half % 2) * (32 * Warps);
+  __device__ __forceinline__ uint4* streamed(int tile, int half) const {
+    return stream_ + ((tile - kOnChip) * 2 + half) * (32 * Warps);
   }
 
   // As tensor cores take them: of other bits of f32 they would just cut off the end. Where they are
@@ -342,6 +360,15 @@ class rnnc_resident_product {
     }
   }
 
+  static __device__ __forceinline__ void copy(unsigned (&to)[kRowTiles][4],
+                                              const unsigned (&from)[kRowTiles][4]) {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[tile][i] = from[tile][i];
+    }
+  }
+
   template <int Count>
   static __device__ __forceinline__ void round(unsigned (&words)[Count][kRowTiles][4]) {
 #pragma unroll
@@ -351,33 +378,7 @@ class rnnc_resident_product {
     }
   }
 
-  // Weights on their way from memory, of the tiles that come next: these are taken in order.
-  class stream_ahead {
-   public:
-    __device__ __forceinline__ explicit stream_ahead(const uint4* from) : from_(from) {
-#pragma unroll
-      for (int tile = 0; tile < kAhead; ++tile) load(tile);
-    }
-    __device__ __forceinline__ void take(unsigned* words, int tile, int half) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = words_[tile % kDepth][half][i];
-      if (half == 1 && tile + kAhead < kStreamed) load(tile + kAhead);
-    }
-
-   private:
-    static constexpr int kDepth = 4;
-    static constexpr int kAhead = kStreamed < kDepth ? kStreamed : kDepth;
-
-    __device__ __forceinline__ void load(int tile) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        rnnc_poll<16>(from_ + (tile * 2 + half) * (32 * Warps), words_[tile % kDepth][half]);
-      }
-    }
-
-    const uint4* from_;
-    unsigned words_[kDepth][2][4];
-  };
+  typedef rnnc_streamed_weights<kStreamed, Warps> stream_ahead;
 
   // Weights of gates i and i + 8 of a tile, by `half`.
   __device__ __forceinline__ void weights(unsigned* words, int piece, int half,
@@ -389,7 +390,7 @@ class rnnc_resident_product {
         if constexpr (Engine == rnnc_engine::split) rnnc_keep_here(words[i]);
       }
     } else if (tile(piece, half) < kOnChip) {
-      rnnc_to_words(*spilled(piece, half), words);
+      rnnc_to_words(*spilled(tile(piece, half), half % 2), words);
     } else {
       ahead.take(words, tile(piece, half) - kOnChip, half % 2);
     }
@@ -408,7 +409,8 @@ class rnnc_resident_product {
         words[0] = words[1] = words[2] = words[3] = 0;
         if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
         const int at = load_byte(first + load);
-        rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, KBytes - at);
+        const int bytes = ends(first + load) ? KBytes - at : 16;
+        rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, bytes);
       }
     }
     rnnc_sync_warp();
@@ -428,20 +430,37 @@ class rnnc_resident_product {
     }
   }
 
-  // `work(load, left)` for all of the warp's loads: the first ones, then others some at a time.
-  template <typename Left, typename Work>
+  // `work(load, left)` for the warp's loads before End: the first ones, then others, by halves or,
+  // where they are not begun before they are waited for, some at a time.
+  template <int End = kLoads, typename Left, typename Work>
   static __device__ __forceinline__ void by_loads(const Left& left, const first_words& words,
                                                   const Work& work) {
+    if constexpr (kIsBegun && kFirst < End) {
+      unsigned halves[2][kHalf][kRowTiles][4];
 #pragma unroll
-    for (int load = 0; load < kFirst; ++load) work(load, words[load]);
-    others<kFirst>(left, work);
+      for (int load = 0; load < kFirst; ++load)
+        copy(halves[load / kHalf][load % kHalf], words[load]);
+#pragma unroll
+      for (int first = 0; first < End; first += kHalf) {
+        unsigned(&these)[kHalf][kRowTiles][4] = halves[first / kHalf % 2];
+        if (first >= kFirst) left.await(these, first);
+#pragma unroll
+        for (int i = 0; i < kHalf; ++i) {
+          if (first + i < End) work(first + i, these[i]);
+        }
+        if (first + kFirst < End) left.begin(these, first + kFirst);
+      }
+    } else {
+#pragma unroll
+      for (int load = 0; load < kFirst; ++load) work(load, words[load]);
+      if constexpr (!kIsBegun) others<kFirst>(left, work);
+    }
   }
   template <int First, typename Left, typename Work>
   static __device__ __forceinline__ void others(const Left& left, const Work& work) {
     if constexpr (First < kLoads) {
       constexpr int kCount = kLoads - First < kMostAtOnce ? kLoads - First : kMostAtOnce;
       unsigned words[kCount][kRowTiles][4];
-      left.begin(words, First);
       left.await(words, First);
 #pragma unroll
       for (int load = 0; load < kCount; ++load) work(First + load, words[load]);
@@ -461,20 +480,43 @@ class rnnc_resident_product {
   __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
                                             const Left& left, const first_words& first) const {
     stream_ahead ahead(stream_);
-    by_loads(left, first, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        unsigned low[4];
-        unsigned high[4];
-        weights(low, piece, 2 * tile, ahead);
-        weights(high, piece, 2 * tile + 1, ahead);
-#pragma unroll
-        for (int k = 0; k < 4; k += 2) {
-#pragma unroll
-          for (int r = 0; r < kRowTiles; ++r) sums[tile][r].add(low + k, high + k, words[r] + k);
-        }
+    by_loads<kRolls ? kUnrolled : kLoads>(
+        left, first, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
+          add_piece(sums, words,
+                    [&](unsigned* gate, int half) { weights(gate, piece, half, ahead); });
+        });
+    if constexpr (kRolls) {
+      unsigned next[1][kRowTiles][4];
+      left.begin(next, kUnrolled);
+#pragma unroll 1
+      for (int piece = kUnrolled; piece < kPieces; ++piece) {
+        left.await(next, piece);
+        unsigned words[kRowTiles][4];
+        copy(words, next[0]);
+        if (piece + 1 < kPieces) left.begin(next, piece + 1);
+        add_piece(sums, words, [&](unsigned* gate, int half) {
+          rnnc_to_words(*spilled(tile(piece, half), half % 2), gate);
+        });
       }
-    });
+    }
+  }
+  // `weights(words, half)`: of the piece (weights).
+  template <int Tiles, typename Weights>
+  static __device__ __forceinline__ void add_piece(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+                                                   const unsigned (&words)[kRowTiles][4],
+                                                   const Weights& weights) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      unsigned low[4];
+      unsigned high[4];
+      weights(low, 2 * tile);
+      weights(high, 2 * tile + 1);
+#pragma unroll
+      for (int k = 0; k < 4; k += 2) {
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) sums[tile][r].add(low + k, high + k, words[r] + k);
+      }
+    }
   }
 
   // ---- Exactly: the four lanes of a gate have parts of k, and add up what they have. ----
@@ -489,7 +531,7 @@ class rnnc_resident_product {
       for (int half = 0; half < 2 * kTiles; ++half) {
         unsigned gate[4];
         weights(gate, piece, half, ahead);
-        add(sums[half], gate, words);
+        rnnc_add_products(sums[half], gate, words);
       }
     };
     if constexpr (kSpread) {
@@ -509,7 +551,7 @@ class rnnc_resident_product {
     const bool odd = lane() % 2 != 0;
 #pragma unroll
     for (int pair = 0; pair < kTiles; ++pair) {
-      float sum = exchange_between(sums[2 * pair], sums[2 * pair + 1], odd, 1);
+      float sum = rnnc_exchange_between(sums[2 * pair], sums[2 * pair + 1], odd, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       if (lane() % 4 < 2) to[(2 * pair + odd) * 8] = sum;
     }
@@ -541,7 +583,7 @@ class rnnc_resident_product {
           unsigned gate[4];
           weights(gate, piece, half, ahead);
 #pragma unroll
-          for (int r = 0; r < 2; ++r) add(sums[half][r], gate, x[r]);
+          for (int r = 0; r < 2; ++r) rnnc_add_products(sums[half][r], gate, x[r]);
         }
       }
 #pragma unroll
@@ -549,9 +591,9 @@ class rnnc_resident_product {
         float of_row[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          of_row[i] = exchange_between(sums[2 * pair + i][0], sums[2 * pair + i][1], odd, 1);
+          of_row[i] = rnnc_exchange_between(sums[2 * pair + i][0], sums[2 * pair + i][1], odd, 1);
         }
-        to[row * Sums::kStride + pair * 16] = exchange_between(of_row[0], of_row[1], upper, 2);
+        to[row * Sums::kStride + pair * 16] = rnnc_exchange_between(of_row[0], of_row[1], upper, 2);
       }
     }
     rnnc_sync_warp();  // the next left operands come to the same places
@@ -567,17 +609,6 @@ class rnnc_resident_product {
     });
     rnnc_sync_warp();
     return mine;
-  }
-
-  static __device__ __forceinline__ void add(float& sum, const unsigned* a, const unsigned* b) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum = fmaf(__uint_as_float(a[i]), __uint_as_float(b[i]), sum);
-  }
-
-  // Of two lanes, whose numbers differ in a bit, one gets the sum of both's first values, the other
-  // (`second`) that of their second ones.
-  static __device__ __forceinline__ float exchange_between(float a, float b, bool second, int bit) {
-    return (second ? b : a) + __shfl_xor_sync(0xffffffffu, second ? a : b, bit);
   }
 
   unsigned held_[Held > 0 ? Held : 1][2][4];

@@ -12,7 +12,7 @@ namespace {
 std::string refuse(const Plan& plan, std::string_view code) {
   const CudaRecurrenceKernels recurrences(plan);
   for (const CudaRecurrenceShape& shape : recurrences.shapes()) {
-    std::string refusal = refuse_spills(local_bytes(code, shape.name));
+    std::string refusal = refuse_spills(local_bytes(code, shape.name), shape.step_seconds);
     if (!refusal.empty()) return refusal;
   }
   return "";

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -11,9 +12,10 @@
 namespace rnnc {
 namespace {
 
-/// A few words that a kernel puts away before its steps and takes back behind them cost nothing;
-/// what it spills within a step is more.
+/// A few words that a kernel puts away before its steps and takes back behind them cost nothing.
+/// What a step reads again, such as places of arrays, costs some cycles a word.
 constexpr int64_t kMostSpilledBytes = 32;
+constexpr double kSpilledBytesOfSecond = 12e6;
 
 /// The T at `offset`; nothing beyond the end.
 template <typename T>
@@ -129,8 +131,9 @@ int64_t local_bytes(std::string_view cubin, std::string_view kernel) {
   return 0;
 }
 
-std::string refuse_spills(int64_t local_bytes) {
-  if (local_bytes <= kMostSpilledBytes) return "";
+std::string refuse_spills(int64_t local_bytes, double step_seconds) {
+  const auto of_step = static_cast<int64_t>(kSpilledBytesOfSecond * step_seconds);
+  if (local_bytes <= std::max(kMostSpilledBytes, of_step)) return "";
   return fmt::format("its kernel spills {} bytes of each thread's registers", local_bytes);
 }
 

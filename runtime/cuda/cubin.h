@@ -22,8 +22,8 @@ Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const Kernel
 /// it, without a device. 0 where the code does not tell.
 int64_t local_bytes(std::string_view cubin, std::string_view kernel);
 
-/// Why a resident kernel with so many bytes in local memory is not worth running, for people;
-/// empty: it is.
-std::string refuse_spills(int64_t local_bytes);
+/// Why a resident kernel with so many bytes in local memory, of steps that long, is not worth
+/// running, for people; empty: it is.
+std::string refuse_spills(int64_t local_bytes, double step_seconds);
 
 }  // namespace rnnc

@@ -145,7 +145,7 @@ Result<std::string> LoadedKernels::refuse(cudaKernel_t kernel, const CudaRecurre
                                      : refuse_blocks(kernel, shape, device);
           });
   if (!refusal || !refusal->empty()) return refusal;
-  return refuse_spills(static_cast<int64_t>(attributes.localSizeBytes));
+  return refuse_spills(static_cast<int64_t>(attributes.localSizeBytes), shape.step_seconds);
 }
 
 /// Those of the prelude, and of sequence.cuh.

@@ -139,9 +139,11 @@ TEST(Cubin, OfAnyBytesTellsNothingWorse) {
 }
 
 TEST(Cubin, SpillsAreRefusedUnlessTheyAreFew) {
-  EXPECT_EQ(refuse_spills(0), "");
-  EXPECT_EQ(refuse_spills(32), "");
-  EXPECT_EQ(refuse_spills(40), "its kernel spills 40 bytes of each thread's registers");
+  EXPECT_EQ(refuse_spills(0, 0), "");
+  EXPECT_EQ(refuse_spills(32, 1e-6), "");
+  EXPECT_EQ(refuse_spills(40, 1e-6), "its kernel spills 40 bytes of each thread's registers");
+  EXPECT_EQ(refuse_spills(40, 1e-5), "");
+  EXPECT_EQ(refuse_spills(160, 1e-5), "its kernel spills 160 bytes of each thread's registers");
 }
 
 }  // namespace

@@ -251,6 +251,41 @@ TEST_F(EmulatedTiles, StreamWeightsOfSeveralRecurrences) {
   check(network("Stack", 352), options(DType::f32, 6), {.steps = 8, .batch = 1}, is_streamed);
 }
 
+// ---- Many rows at once ----
+
+// With most weights in shared memory, which the last pieces of a long product have by a loop; a
+// second pass has fewer rows.
+TEST_F(EmulatedTiles, SplitFourTilesOfRows) {
+  constexpr int64_t kHidden = 640;
+  const Graph graph = linear(kHidden);
+  const Sequences sequences = random_sequences(3, 61, {.lengths = true}, true, 3);
+  const Kind wanted = [](const RecurrenceTile& tile) {
+    const int64_t pieces = ceil_div(kHidden * 4 / 64, tile.k_warps);
+    const int64_t across = ceil_div(ceil_div(tile.units[0], 16), tile.warps / tile.k_warps);
+    const int64_t held = ceil_div(tile.weight_registers / 8, across);
+    return tile.split && !is_streamed(tile) && tile.rows == 32 && held + 2 <= pieces && pieces > 6;
+  };
+  check(graph, with_tile(graph, options(DType::f32, 10), sequences, wanted), sequences, wanted);
+}
+
+TEST_F(EmulatedTiles, ThreeTilesOfRows) {
+  struct Case {
+    DType dtype;
+    int64_t hidden;
+    int multiprocessors;
+  };
+  const Kind wanted = [](const RecurrenceTile& tile) { return tile.rows == 24; };
+  for (const auto [dtype, hidden, multiprocessors] :
+       {Case{DType::f32, 100, 4}, Case{DType::f32, 333, 12}, Case{DType::bf16, 333, 7}}) {
+    const Graph graph = lstm_graph(3, hidden);
+    for (const int64_t batch : {21, 53}) {
+      const Sequences sequences = {.steps = 4, .batch = batch};
+      check(graph, with_tile(graph, options(dtype, multiprocessors), sequences, wanted), sequences,
+            wanted);
+    }
+  }
+}
+
 // ---- Reductions ----
 
 /// A layer norm of each of so many products, and others of one of them.
