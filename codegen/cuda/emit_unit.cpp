@@ -8,6 +8,19 @@
 #include "codegen/cuda/state_kernel.h"
 
 namespace rnnc {
+namespace {
+
+/// Of sequence.cuh what the plan needs: all of it is more to compile than many a recurrence.
+std::string emit_sequence_kernels(const Plan& plan) {
+  std::string code;
+  for (const std::string& name : cuda_sequence_kernels(plan)) {
+    code += fmt::format("#define has_{} 1\n", name);
+  }
+  if (!code.empty()) code += kCudaSequence;
+  return code;
+}
+
+}  // namespace
 
 Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
   if (plan.dtype == DType::f64) {
@@ -25,7 +38,7 @@ Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
   unit += fused.code();
   unit += CudaLoopKernels(plan).code();
   unit += CudaRecurrenceKernels(plan).code();
-  if (has_sequence_kernels(plan)) unit += kCudaSequence;
+  unit += emit_sequence_kernels(plan);
   const CudaStateKernel states(plan);
   unit += states.code();
   const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);

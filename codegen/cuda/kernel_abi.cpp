@@ -21,15 +21,31 @@ int64_t rows_per_slice(int64_t length) {
 
 }  // namespace
 
-bool has_sequence_kernels(const Plan& plan) {
-  const auto needs = [](const Launch& launch) {
-    const auto* copy = std::get_if<CopyLaunch>(&launch);
-    return (copy != nullptr && copy->transposed) || std::holds_alternative<ReverseLaunch>(launch) ||
-           std::holds_alternative<MaskLaunch>(launch) ||
-           std::holds_alternative<SplitLaunch>(launch);
-  };
-  return std::ranges::any_of(
-      plan.stages, [&](const Stage& stage) { return std::ranges::any_of(stage.launches, needs); });
+std::string cuda_reverse_name(DType dtype) {
+  return fmt::format("rnnc_reverse_{}", size_of(dtype));
+}
+
+std::string cuda_transpose_name(DType dtype) {
+  return fmt::format("rnnc_transpose_{}", size_of(dtype));
+}
+
+std::set<std::string> cuda_sequence_kernels(const Plan& plan) {
+  std::set<std::string> names;
+  const auto dtype = [&](const Access& access) { return plan.buffers[access.buffer].dtype; };
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
+        names.insert(cuda_reverse_name(dtype(reverse->source)));
+      } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+        if (copy->transposed) names.insert(cuda_transpose_name(dtype(copy->source)));
+      } else if (std::holds_alternative<MaskLaunch>(launch)) {
+        names.insert(kCudaMaskName);
+      } else if (std::holds_alternative<SplitLaunch>(launch)) {
+        names.insert(kCudaSplitName);
+      }
+    }
+  }
+  return names;
 }
 
 std::string cuda_kernel_name(size_t index) {

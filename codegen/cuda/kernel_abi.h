@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "ir/plan.h"
@@ -67,19 +68,19 @@ struct CudaHistories {
   CudaHistory history[kCudaHistoriesPerLaunch] = {};
 };
 
-/// Kernels of sequence.cuh, which are there if `has_sequence_kernels`. Names end in the element's
-/// size in bytes, 2 or 4. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
+/// Kernels of sequence.cuh. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
 /// runtime/cuda/launcher.cpp.
-inline constexpr const char* kCudaReverseName = "rnnc_reverse_";
-inline constexpr const char* kCudaTransposeName = "rnnc_transpose_";
 inline constexpr const char* kCudaMaskName = "rnnc_mask";
 inline constexpr const char* kCudaSplitName = "rnnc_split";
+std::string cuda_reverse_name(DType dtype);  // of elements of its size, which is 2 or 4 bytes
+std::string cuda_transpose_name(DType dtype);
 inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-/// Whether the plan has launches that need them: Reverse, Mask, Split, transposing Copy.
-bool has_sequence_kernels(const Plan& plan);
+/// The names of those that the plan's Reverse, Mask, Split and transposing Copy launches need: a
+/// unit has no others.
+std::set<std::string> cuda_sequence_kernels(const Plan& plan);
 
 /// The largest number of arguments of a kernel: parameters end at 32764 bytes.
 inline constexpr size_t kCudaMaxArguments = 1000;

@@ -1,4 +1,5 @@
-// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h). ----
+// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h): those that the
+// unit asks for. ----
 
 // Steps of sequence b, within [0, steps].
 static __device__ __forceinline__ rnnc_word rnnc_length(const int* lengths, rnnc_word steps,
@@ -19,6 +20,7 @@ static __device__ __forceinline__ void rnnc_reverse_rows(const T* source, T* tar
   rnnc_begin();
   const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
   rnnc_word i = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+#pragma unroll 1
   for (; i < rows * width; i += threads) {
     const rnnc_word row = i / width;
     const rnnc_word element = i % width;
@@ -37,9 +39,14 @@ static __device__ __forceinline__ void rnnc_reverse_rows(const T* source, T* tar
     rnnc_reverse_rows(source, target, lengths, steps, start, batch, rows, width, source_stride, \
                       target_stride);                                                           \
   }
+#if has_rnnc_reverse_2
 RNNC_REVERSE(rnnc_reverse_2, unsigned short)
+#endif
+#if has_rnnc_reverse_4
 RNNC_REVERSE(rnnc_reverse_4, unsigned)
+#endif
 
+#if has_rnnc_mask
 // kind 0: valid; 1: reset; 2: reset of values that run in reverse.
 extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths,
                                      const unsigned char* reset, rnnc_word steps, rnnc_word start,
@@ -58,6 +65,7 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
   }
   target[row] = value ? 1.0f : 0.0f;
 }
+#endif
 
 // target[columns, rows] = source[rows, columns]^T, by tiles of 32 x 32, of which blockIdx.x counts
 // those of a row first; blocks of 32 x 8 threads.
@@ -81,15 +89,20 @@ static __device__ __forceinline__ void rnnc_transpose_tile(const T* source, T* t
     }
   }
 }
+#if has_rnnc_transpose_2
 extern "C" __global__ void rnnc_transpose_2(const unsigned short* source, unsigned short* target,
                                             rnnc_word rows, rnnc_word columns) {
   rnnc_transpose_tile(source, target, rows, columns);
 }
+#endif
+#if has_rnnc_transpose_4
 extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* target,
                                             rnnc_word rows, rnnc_word columns) {
   rnnc_transpose_tile(source, target, rows, columns);
 }
+#endif
 
+#if has_rnnc_split
 // One element rounded to TF32, and what is left of it. Both count only where the first is below
 // `most`.
 struct rnnc_split_parts {
@@ -154,3 +167,4 @@ extern "C" __global__ void rnnc_split(const float* source, float* target, int we
     third.store(to + 2 * part);
   }
 }
+#endif

@@ -1,5 +1,7 @@
 #include "runtime/cuda/loaded_kernels.h"
 
+#include <set>
+
 #include "codegen/cuda/cuda_code.h"
 #include "runtime/cuda/cubin.h"
 
@@ -74,7 +76,7 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
                             .and_then([&] { return kernels.find_elementwise(plan); })
                             .and_then([&] { return kernels.find_fused_and_loops(); })
                             .and_then([&] { return kernels.find_recurrences(context.device); })
-                            .and_then([&] { return kernels.find_own(has_sequence_kernels(plan)); });
+                            .and_then([&] { return kernels.find_own(plan); });
   if (!loaded) return tl::unexpected(loaded.error());
   return kernels;
 }
@@ -149,17 +151,18 @@ Result<std::string> LoadedKernels::refuse(cudaKernel_t kernel, const CudaRecurre
 }
 
 /// Those of the prelude, and of sequence.cuh.
-Status LoadedKernels::find_own(bool sequence_kernels) {
+Status LoadedKernels::find_own(const Plan& plan) {
   std::vector<std::pair<std::string, cudaKernel_t*>> own = {{kCudaSetFrameName, &set_frame_},
                                                             {kCudaEndChunkName, &end_chunk_}};
-  if (sequence_kernels) {
-    own.emplace_back(kCudaMaskName, &mask_);
-    own.emplace_back(kCudaSplitName, &split_);
-    for (size_t i = 0; i < reverse_.size(); ++i) {
-      const char* size = i == 0 ? "2" : "4";
-      own.emplace_back(std::string(kCudaReverseName) + size, &reverse_[i]);
-      own.emplace_back(std::string(kCudaTransposeName) + size, &transpose_[i]);
-    }
+  const std::set<std::string> needed = cuda_sequence_kernels(plan);
+  const auto add = [&](const std::string& name, cudaKernel_t& kernel) {
+    if (needed.contains(name)) own.emplace_back(name, &kernel);
+  };
+  add(kCudaMaskName, mask_);
+  add(kCudaSplitName, split_);
+  for (const DType dtype : {DType::f16, DType::f32}) {
+    add(cuda_reverse_name(dtype), reverse_[size_of(dtype) == 4]);
+    add(cuda_transpose_name(dtype), transpose_[size_of(dtype) == 4]);
   }
   for (const auto& [name, kernel] : own) {
     const Result<cudaKernel_t> found = find(name);

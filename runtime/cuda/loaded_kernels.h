@@ -64,7 +64,7 @@ class LoadedKernels {
   Status find_recurrences(const CudaDevice& device);
   Result<std::string> refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                              const CudaDevice& device) const;
-  Status find_own(bool sequence_kernels);
+  Status find_own(const Plan& plan);
 
   cudaLibrary_t library_ = nullptr;
   CudaFusedKernels fused_;

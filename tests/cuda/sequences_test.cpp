@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/kernel_abi.h"
@@ -43,7 +45,7 @@ TEST_P(CudaSequences, Compile) {
     const Plan plan =
         plan_of(sequence_graph(name),
                 {.dtype = dtype, .batch = 3, .max_steps = 8, .lengths = true, .resets = true});
-    EXPECT_TRUE(has_sequence_kernels(plan));
+    EXPECT_NE(cuda_sequence_kernels(plan), std::set<std::string>{});
     EXPECT_EQ(has_blocks(plan), name == "Blocks");
     const Result<std::string> source = emit_cuda(plan, arch);
     ASSERT_TRUE(source.has_value()) << source.error().message;
@@ -56,21 +58,30 @@ INSTANTIATE_TEST_SUITE_P(All, CudaSequences,
                          testing::Range(size_t{0}, supported_cuda_archs().size()),
                          [](const auto& arch) { return supported_cuda_archs()[arch.param]; });
 
-// Calls without lengths and resets pay nothing: neither do their kernels.
-TEST(CudaSequenceKernels, AreInUnitsThatLaunchThem) {
-  const auto source_of = [](const std::string& name, const PlanOptions& options) {
-    return emit_cuda(plan_of(sequence_graph(name), options)).value();
+// Nobody pays for others' launches, by compiling kernels for them.
+TEST(CudaSequenceKernels, AreThoseThatAreLaunched) {
+  using Names = std::set<std::string>;
+  const auto of = [](const std::string& name, const PlanOptions& options) {
+    const Plan plan = plan_of(sequence_graph(name), options);
+    const Names names = cuda_sequence_kernels(plan);
+    const std::string source = emit_cuda(plan, "sm_90").value();
+    const Result<std::string> cubin = compile_cubin(source, "sm_90");
+    EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+    for (const std::string kernel : {"rnnc_reverse_2", "rnnc_reverse_4", "rnnc_mask", "rnnc_split",
+                                     "rnnc_transpose_2", "rnnc_transpose_4"}) {
+      // Where a kernel's code begins in the symbol table of the cubin.
+      EXPECT_EQ(cubin->find(".text." + kernel) != std::string::npos, names.contains(kernel))
+          << kernel;
+    }
+    return names;
   };
-  const auto has = [](const std::string& source) {
-    return source.find(kCudaMaskName) != std::string::npos &&
-           source.find(kCudaReverseName) != std::string::npos &&
-           source.find(kCudaTransposeName) != std::string::npos;
-  };
-  EXPECT_FALSE(has(source_of("Arrays", {})));
-  EXPECT_TRUE(has(source_of("Arrays", {.lengths = true})));
-  EXPECT_TRUE(has(source_of("Arrays", {.resets = true})));
-  EXPECT_TRUE(has(source_of("Bidirectional", {})));  // reverses
-  EXPECT_TRUE(has(source_of("Derived", {})));        // transposes
+  EXPECT_EQ(of("Arrays", {}), Names{});
+  EXPECT_EQ(of("Arrays", {.lengths = true}), Names{"rnnc_mask"});
+  EXPECT_EQ(of("Arrays", {.resets = true}), Names{"rnnc_mask"});
+  EXPECT_EQ(of("Bidirectional", {}), Names{"rnnc_reverse_4"});
+  EXPECT_EQ(of("Bidirectional", {.dtype = DType::bf16}),
+            (Names{"rnnc_reverse_2", "rnnc_reverse_4"}));
+  EXPECT_EQ(of("Derived", {}), Names{"rnnc_transpose_4"});
 }
 
 TEST(CudaSequenceKernels, SplitOperandsOfLargeProducts) {
@@ -103,7 +114,7 @@ TEST(CudaSequenceKernels, SplitOperandsOfLargeProducts) {
   const Result<std::string> cubin = compile_cubin(source, "sm_90");
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
   options.passes = options.passes.without(Pass::Split);
-  EXPECT_FALSE(has_sequence_kernels(plan_of(*graph, options)));
+  EXPECT_EQ(cuda_sequence_kernels(plan_of(*graph, options)), std::set<std::string>{});
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ void check_parts(float value, const float (&parts)[3], bool weight) {
 }
 
 TEST(EmulatedSplit, PartsOfRowsOfEveryLength) {
-  const EmulatedUnit unit{std::string(kCudaSequence)};
+  const EmulatedUnit unit{"#define has_rnnc_split 1\n" + std::string(kCudaSequence)};
   const std::vector<float> special = {
       kInfinity, -kInfinity, kNan,       0.0F,    -0.0F,   kTiny,  -kTiny, 1e-42F,
       1e-38F,    kGreatest,  -kGreatest, 1.3e30F, 1.2e30F, 6.8e7F, 6.7e7F, 0x1.FFFFFEP0F};
