@@ -1,5 +1,6 @@
-// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h): those that the
-// unit asks for. ----
+// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h). ----
+//
+// A unit has those whose names it defines with `has_` before them.
 
 // Steps of sequence b, within [0, steps].
 static __device__ __forceinline__ rnnc_word rnnc_length(const int* lengths, rnnc_word steps,
