@@ -38,4 +38,17 @@ void for_each_access(Launch& launch, const Visit& visit) {
   std::visit(visit_launch, launch);
 }
 
+/// Likewise, of all launches of a plan.
+template <typename Visit>
+void for_each_access(Plan& plan, const Visit& visit) {
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) for_each_access(launch, visit);
+  }
+  for (StatePlan& state : plan.states) {
+    for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      std::ranges::for_each(launch->accesses, visit);
+    }
+  }
+}
+
 }  // namespace rnnc

@@ -441,16 +441,9 @@ class Padding {
     const auto set = [this](Access& access) {
       if (widened_.contains(access.buffer)) access.stride = plan_.buffers[access.buffer].width;
     };
-    for (Stage& stage : plan_.stages) {
-      for (Launch& launch : stage.launches) for_each_access(launch, set);
-    }
+    for_each_access(plan_, set);
     for (auto& [place, launches] : before_) {
       for (Launch& launch : launches) for_each_access(launch, set);
-    }
-    for (StatePlan& state : plan_.states) {
-      for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        std::ranges::for_each(launch->accesses, set);
-      }
     }
   }
 

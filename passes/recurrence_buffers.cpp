@@ -20,20 +20,14 @@ void add_exchange(Plan& plan, RecurrenceLaunch& recurrence) {
 void remove_unused_temporaries(Plan& plan) {
   std::vector<bool> used(plan.buffers.size(), false);
   const auto for_all = [&plan](const auto& visit) {
-    const auto visit_access = [&visit](Access& access) { visit(access.buffer); };
+    for_each_access(plan, [&visit](Access& access) { visit(access.buffer); });
     for (Stage& stage : plan.stages) {
       for (Launch& launch : stage.launches) {
-        for_each_access(launch, visit_access);
         auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
         if (recurrence == nullptr) continue;
         for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {
           if (*id != kNoBuffer) visit(*id);
         }
-      }
-    }
-    for (StatePlan& state : plan.states) {
-      for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        std::ranges::for_each(launch->accesses, visit_access);
       }
     }
   };

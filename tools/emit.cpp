@@ -28,6 +28,7 @@ struct Options {
   Source source;
   std::string form;
   std::string dtype = "f32";
+  bool tf32 = false;
   std::string arch = "sm_90";
   int64_t batch = 1;
   int64_t steps = 100;
@@ -67,12 +68,12 @@ bool has_plan(Form form) {
   return form != Form::ast && form != Form::graph && form != Form::dot;
 }
 
-/// Of the form's own device, or for the plan the one that is asked for.
-Machine machine_of(const Options& options) {
+/// The form's own device, or for the plan the one that is asked for.
+Machine::Kind device_of(const Options& options) {
   const Form form = kForms.at(options.form);
   const bool cuda = form == Form::cuda || form == Form::ptx || form == Form::cubin ||
                     (form == Form::plan && options.device == "cuda");
-  return choose_machine(cuda ? Machine::Kind::Cuda : Machine::Kind::Cpu);
+  return cuda ? Machine::Kind::Cuda : Machine::Kind::Cpu;
 }
 
 /// The forms that come after the syntax tree.
@@ -88,8 +89,9 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   const Result<Plan> plan = build_plan(*bound, {.dtype = dtype_of(options.dtype),
                                                 .batch = options.batch,
                                                 .max_steps = options.steps,
+                                                .tf32 = options.tf32,
                                                 .passes = options.passes,
-                                                .machine = machine_of(options),
+                                                .machine = choose_machine(device_of(options)),
                                                 .observer = options.log.observer()});
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
@@ -102,6 +104,11 @@ int run_emit(const CLI::App& command, Options& options) {
   const Form form = kForms.at(options.form);
   if (form == Form::cubin && options.output.empty()) {
     return report_usage(command, "--as cubin: its bytes are not text: give -o FILE");
+  }
+  const bool cuda = device_of(options) == Machine::Kind::Cuda;
+  if (const std::string problem = check_tf32(options.tf32, options.dtype, cuda ? "cuda" : "cpu");
+      !problem.empty()) {
+    return report_usage(command, problem);
   }
   if (options.log.is_wanted() && !has_plan(form)) {
     return report_usage(command, fmt::format("--as {} runs no passes", options.form));
@@ -138,6 +145,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->check(
           CLI::IsMember({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
   add_dtype(*command, options->dtype, "Element type of arrays");
+  command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU may round to TF32");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")
       ->type_name("ARCH")
       ->capture_default_str();

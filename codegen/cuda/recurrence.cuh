@@ -343,32 +343,13 @@ class rnnc_tile_sums<rnnc_engine::split> {
  public:
   __device__ __forceinline__ void add(const unsigned* low, const unsigned* high,
                                       const unsigned* b) {
-    unsigned parts_low[2][2];
-    unsigned parts_high[2][2];
-    unsigned parts_b[2][2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      split(parts_low, low, i);
-      split(parts_high, high, i);
-      split(parts_b, b, i);
-    }
-    rnnc_multiply_tile<rnnc_engine::tf32>(small_, parts_low[0], parts_high[0], parts_b[1]);
-    rnnc_multiply_tile<rnnc_engine::tf32>(small_, parts_low[1], parts_high[1], parts_b[0]);
-    rnnc_multiply_tile<rnnc_engine::tf32>(large_, parts_low[0], parts_high[0], parts_b[0]);
+    rnnc_multiply_parts(large_, small_, low, high, b);
   }
   __device__ __forceinline__ float total(int i) const {
     return large_[i] + (fabsf(small_[i]) < __uint_as_float(0x7f800000u) ? small_[i] : 0.0f);
   }
 
  private:
-  // To the nearest, away from zero where there are two; without an instruction for conversions,
-  // which are slow. (Of a NaN whose bits are all ones this would make a zero.)
-  static __device__ __forceinline__ void split(unsigned (&parts)[2][2], const unsigned* words,
-                                               int i) {
-    parts[0][i] = (words[i] + 0x1000u) & 0xffffe000u;
-    parts[1][i] = __float_as_uint(__uint_as_float(words[i]) - __uint_as_float(parts[0][i]));
-  }
-
   float large_[4] = {};
   float small_[4] = {};
 };

@@ -201,29 +201,27 @@ class rnnc_resident_product {
       }
       cut_all(words, first);
     }
-    // Of what other blocks write, those of which something was not there are on their way again,
+    // Of what other blocks write, each lane asks again for that of which something was not there,
     // all at once.
     template <int Count>
     __device__ __forceinline__ void await_exchanged(unsigned (&words)[Count][kRowTiles][4],
                                                     int first) const {
-      bool waits;
       rnnc_patience patience;
-      do {
-        waits = false;
+      while (true) {
+        bool waits = false;
         bool missing[Count][kRowTiles];
 #pragma unroll
         for (int load = 0; load < Count; ++load) {
 #pragma unroll
           for (int tile = 0; tile < kRowTiles; ++tile) {
             const unsigned(&some)[4] = words[load][tile];
-            missing[load][tile] = __any_sync(0xffffffffu, rnnc_is_unwritten<kWhole>(some[0]) ||
-                                                              rnnc_is_unwritten<kWhole>(some[1]) ||
-                                                              rnnc_is_unwritten<kWhole>(some[2]) ||
-                                                              rnnc_is_unwritten<kWhole>(some[3]));
+            missing[load][tile] =
+                rnnc_is_unwritten<kWhole>(some[0]) || rnnc_is_unwritten<kWhole>(some[1]) ||
+                rnnc_is_unwritten<kWhole>(some[2]) || rnnc_is_unwritten<kWhole>(some[3]);
             waits = waits || missing[load][tile];
           }
         }
-        if (!waits) break;
+        if (!__any_sync(0xffffffffu, waits)) break;
         patience.wait();
 #pragma unroll
         for (int load = 0; load < Count; ++load) {
@@ -233,7 +231,7 @@ class rnnc_resident_product {
           }
         }
         cut_all(words, first);
-      } while (waits);
+      }
     }
   };
   template <long long RowBytes, long long TileStride, bool Full>
@@ -453,18 +451,17 @@ class rnnc_resident_product {
     } else {
 #pragma unroll
       for (int load = 0; load < kFirst; ++load) work(load, words[load]);
-      if constexpr (!kIsBegun) others<kFirst>(left, work);
-    }
-  }
-  template <int First, typename Left, typename Work>
-  static __device__ __forceinline__ void others(const Left& left, const Work& work) {
-    if constexpr (First < kLoads) {
-      constexpr int kCount = kLoads - First < kMostAtOnce ? kLoads - First : kMostAtOnce;
-      unsigned words[kCount][kRowTiles][4];
-      left.await(words, First);
+      if constexpr (!kIsBegun) {
 #pragma unroll
-      for (int load = 0; load < kCount; ++load) work(First + load, words[load]);
-      others<First + kCount>(left, work);
+        for (int next = kFirst; next < End; next += kMostAtOnce) {
+          unsigned some[kMostAtOnce][kRowTiles][4];
+          left.await(some, next);
+#pragma unroll
+          for (int i = 0; i < kMostAtOnce; ++i) {
+            if (next + i < End) work(next + i, some[i]);
+          }
+        }
+      }
     }
   }
 

@@ -242,6 +242,22 @@ static inline void rnnc_multiply_tile(float* sum, const unsigned* low, const uns
   rnnc::emulator::machine->sync_warp(work);
 }
 
+static inline void rnnc_multiply_parts(float* large, float* small, const unsigned* low,
+                                       const unsigned* high, const unsigned* b) {
+  unsigned parts[2][3][2];  // large, small; of low, high, b
+  const unsigned* const words[3] = {low, high, b};
+  for (int of = 0; of < 3; ++of) {
+    for (int i = 0; i < 2; ++i) {
+      parts[0][of][i] = (words[of][i] + 0x1000u) & 0xffffe000u;
+      parts[1][of][i] =
+          __float_as_uint(__uint_as_float(words[of][i]) - __uint_as_float(parts[0][of][i]));
+    }
+  }
+  rnnc_multiply_tile<rnnc_engine::tf32>(small, parts[0][0], parts[0][1], parts[1][2]);
+  rnnc_multiply_tile<rnnc_engine::tf32>(small, parts[1][0], parts[1][1], parts[0][2]);
+  rnnc_multiply_tile<rnnc_engine::tf32>(large, parts[0][0], parts[0][1], parts[0][2]);
+}
+
 template <int Bytes>
 static inline void rnnc_copy(unsigned to, const char* from, bool inside) {
   rnnc::emulator::machine->copy(to, from, Bytes, inside);

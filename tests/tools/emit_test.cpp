@@ -36,6 +36,19 @@ TEST_F(Tools, EmitTakesTypeBatchAndSteps) {
   EXPECT_EQ(plan.substr(0, plan.find('\n')), "plan Toy: f64, batch 5, chunk 3");
 }
 
+TEST_F(Tools, EmitRoundsToTf32OnlyForAGpu) {
+  const std::vector<std::string> plan = {"emit", "toy.rnn", "--as",   "plan",  "--dim",
+                                         "I=3",  "--dim",   "H=1024", "--tf32"};
+  const auto with = [&](std::vector<std::string> others) {
+    others.insert(others.begin(), plan.begin(), plan.end());
+    return others;
+  };
+  const std::string rounded = good(with({"--device", "cuda"}));
+  EXPECT_EQ(rounded.substr(0, rounded.find(',')), "plan Toy: f32 with products in TF32");
+  const std::string problem = "--tf32 is for f32 on a GPU, not for f32 on cpu";
+  EXPECT_NE(bad(2, plan).find(problem), std::string::npos);
+}
+
 TEST_F(Tools, EmitWritesWholeFilesOrNone) {
   EXPECT_EQ(good({"emit", "toy.rnn", "--as", "graph", "-o", "toy.graph"}), "");
   EXPECT_EQ(TemporaryDirectory::read(directory_ / "toy.graph"),
