@@ -49,6 +49,7 @@ measure_ladder() { # DTYPE
     measure python3 bench/recurrences.py --rnnc "$bin/rnnc" --cudnn "$bin/cudnn_rnn" \
       --json "$out/recurrences.json"
     measure python3 bench/plot_recurrences.py "$out/recurrences.json"
+    measure python3 bench/compile_times.py --rnnc "$bin/rnnc" --json "$out/compile_times.json"
   fi
   if [[ $parts == *" resident "* ]]; then
     measure python3 bench/tiles.py --rnnc "$bin/rnnc" --json "$out/tiles.json"

@@ -101,6 +101,7 @@ COMPILED_STEP = {"lstm": 6.3, "layernorm_lstm": 9.5, "gru_reset_before": 11.7}  
 # Over the list, by dtype: the geometric mean of cuDNN's time to ours that is to be reached.
 LIST_RATIOS = {"f16": 1.4, "bf16": 3.5, "tf32": 2.0, "f32": 2.0}
 WORST_RATIO = 0.95
+COLD_SECONDS = 1.5  # that any of these may take to compile
 
 SWEEPS = {
     "hidden": [REFERENCE._replace(hidden=h) for h in (128, 256, 512, 768, 1024, 1536, 2048)],
