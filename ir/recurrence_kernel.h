@@ -15,6 +15,9 @@ inline constexpr int64_t kMostSpan = 2;        // neighbouring elements of a thr
 inline constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 /// Of a left operand, in registers during the elementwise work of the step or pass before.
 inline constexpr int64_t kMostWordsAhead = 32;
-inline constexpr int64_t kMostUnrolledPasses = 2;  // more keep what they carry in shared memory
+/// One code serves all passes of a tile's rows, which keep what they carry in shared memory then,
+/// where there are more passes, or more rows of each: that is much code and takes long to compile.
+inline constexpr int64_t kMostUnrolledPasses = 2;
+inline constexpr int64_t kMostUnrolledRows = 16;
 
 }  // namespace rnnc

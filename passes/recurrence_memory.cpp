@@ -93,7 +93,7 @@ TileMemory::TileMemory(const TileSpace& space, int64_t spare_registers)
     const IntegerExpression elements = space.elements_of_thread(i);
     const IntegerExpression loaded = 2 * space.phases[i].loaded;
     const IntegerExpression carried = space.phases[i].kept * space.passes * elements;
-    const IntegerExpression alike = min(max(space.passes - kMostUnrolledPasses, 0), 1);
+    const IntegerExpression alike = space.are_passes_alike();
     carries = carries + alike * carried * (space.threads * kBytesOfWord);
     values = values + space.phases[i].fixed * span + (1 - alike) * carried + loaded * elements;
     if (space.phases[i].levels > 0) waiting = max(waiting, kValuesInWaiting * elements);

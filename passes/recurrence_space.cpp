@@ -126,6 +126,11 @@ IntegerExpression TileSpace::pieces(const ProductShape& product) const {
   const int64_t all = (product.k_bytes + kExchangePieceBytes - 1) / kExchangePieceBytes;
   return ceil_div(all, k_warps);
 }
+IntegerExpression TileSpace::are_passes_alike() const {
+  const IntegerExpression reasons =
+      max(passes - kMostUnrolledPasses, 0) + max(rows - kMostUnrolledRows, 0);
+  return min((passes - 1) * reasons, 1);
+}
 IntegerExpression TileSpace::sums_stored() const {
   const IntegerExpression all = clusters * (1 - exact);
   return group_rows + (1 - all) * group_rows + all * passes * rows;

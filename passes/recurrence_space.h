@@ -37,6 +37,8 @@ struct TileSpace {
   /// Of the weights of a product, for one warp: across, and along k.
   IntegerExpression tiles(size_t phase, const ProductShape& product) const;
   IntegerExpression pieces(const ProductShape& product) const;
+  /// 1 if one code serves all passes, else 0.
+  IntegerExpression are_passes_alike() const;
   /// Of a gate, and loaded. Tensor cores make those of rows that are not there as well, for which
   /// blocks of a grid have time while they wait.
   IntegerExpression sums_stored() const;

@@ -123,9 +123,11 @@ class RecurrenceLayout {
   bool has_all_rows() const {
     return group_rows_ % tile_.rows == 0 && plan_.batch % group_rows_ == 0;
   }
-  /// Whether there are so many that one code serves all: carries are in shared memory then, because
+  /// Whether one code serves all (kMostUnrolledPasses): carries are in shared memory then, because
   /// registers have no index.
-  bool are_passes_alike() const { return passes_ > kMostUnrolledPasses; }
+  bool are_passes_alike() const {
+    return passes_ > kMostUnrolledPasses || (passes_ > 1 && tile_.rows > kMostUnrolledRows);
+  }
   /// Rows of a pass that the threads have at once, and one thread in all.
   int64_t rows_at_once(const RecurrencePhase& phase) const;
   int64_t items(const RecurrencePhase& phase) const;

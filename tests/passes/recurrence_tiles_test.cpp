@@ -131,11 +131,11 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
     most_pieces = std::max(most_pieces, pieces);
   }
   const int64_t sum_rows = streams ? 2 * ceil_div(std::min(tile.rows, group_rows), 2) : tile.rows;
-  const bool many = passes > 2;
+  const bool alike = passes > 2 || (passes > 1 && tile.rows > 16);
   return {
       .words = words,
-      .registers = sums + left + (many ? 0 : carried) + (unaligned ? 52 : 28) + (streams ? 56 : 0),
-      .shared = 2 * tile.k_warps * sum_rows * columns * 4 + (many ? carried * threads * 4 : 0) +
+      .registers = sums + left + (alike ? 0 : carried) + (unaligned ? 52 : 28) + (streams ? 56 : 0),
+      .shared = 2 * tile.k_warps * sum_rows * columns * 4 + (alike ? carried * threads * 4 : 0) +
                 (exact ? tile.warps * 8 * 64 * most_pieces : 0)};
 }
 
