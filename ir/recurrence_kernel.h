@@ -17,6 +17,8 @@ inline constexpr int64_t kMostInvariants = 8;  // of an element, in registers
 inline constexpr int64_t kMostWordsAhead = 32;
 /// One code serves all passes of a tile's rows, which keep what they carry in shared memory then,
 /// where there are more passes, or more rows of each: that is much code and takes long to compile.
+/// (Two passes of 24 rows, LSTM 43x1085 in TF32: a third less, but steps of 9.0 us, else 8.65; of
+/// 32 rows, GRU 54x1152 in f32: two fifths less, steps of 16.7 us, else 16.9.)
 inline constexpr int64_t kMostUnrolledPasses = 2;
 inline constexpr int64_t kMostUnrolledRows = 16;
 

@@ -202,7 +202,8 @@ class rnnc_resident_product {
       cut_all(words, first);
     }
     // Of what other blocks write, each lane asks again for that of which something was not there,
-    // all at once.
+    // all at once. (With the same code for what is asked for the first time, steps took up to 16 %
+    // longer.)
     template <int Count>
     __device__ __forceinline__ void await_exchanged(unsigned (&words)[Count][kRowTiles][4],
                                                     int first) const {
