@@ -69,12 +69,13 @@ Result<CudaDevice> describe_cuda_device(int index) {
   }
   int clock = 0;         // kHz
   int memory_clock = 0;  // kHz
+  int under_mps = 0;
   const auto ask = [index](int& value, cudaDeviceAttr attribute) {
     return check_cuda(cudaDeviceGetAttribute(&value, attribute, index), "asking a device");
   };
-  const Status asked = ask(clock, cudaDevAttrClockRate).and_then([&] {
-    return ask(memory_clock, cudaDevAttrMemoryClockRate);
-  });
+  const Status asked = ask(clock, cudaDevAttrClockRate)
+                           .and_then([&] { return ask(memory_clock, cudaDevAttrMemoryClockRate); })
+                           .and_then([&] { return ask(under_mps, cudaDevAttrMpsEnabled); });
   if (!asked) return tl::unexpected(asked.error());
   return CudaDevice{
       .index = index,
@@ -87,7 +88,8 @@ Result<CudaDevice> describe_cuda_device(int index) {
       .memory_bandwidth = memory_clock * 1e3 * kTransfersPerClock * properties.memoryBusWidth / 8,
       .cache_bytes = properties.l2CacheSize,
       .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
-      .registers = properties.regsPerMultiprocessor};
+      .registers = properties.regsPerMultiprocessor,
+      .under_mps = under_mps != 0};
 }
 
 Machine cuda_machine(const CudaDevice& device) {

@@ -22,6 +22,7 @@ struct CudaDevice {
   int64_t cache_bytes = 0;      // of the L2 cache
   int64_t shared_bytes = 0;     // that one block may have
   int64_t registers = 0;        // of a multiprocessor
+  bool under_mps = false;       // shared among programs by CUDA's Multi-Process Service
 };
 
 /// For the cost model: an H200's measured figures, scaled.

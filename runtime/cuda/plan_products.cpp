@@ -101,7 +101,7 @@ size_t PlanProducts::workspace_bytes() const {
   return bytes;
 }
 
-Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) const {
+Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) {
   if (products_.empty()) return {};
   constexpr auto bytes_of = [](int64_t count, size_t element) {
     return aligned_size(static_cast<size_t>(count) * element);
@@ -120,8 +120,12 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
   const ProductPointers scratch{.left = memory->data(),
                                 .weight = memory->data() + left,
                                 .out = memory->data() + left + weight};
-  Status status = check_cuda(cudaMemsetAsync(memory->data(), 0, left + weight, stream), "clearing");
-  for (const auto& [launch, product] : products_) {
+  Status status = check_cuda(
+      cudaMemsetAsync(memory->data(), Product::kTestByte, left + weight, stream), "clearing");
+  for (auto& [launch, product] : products_) {
+    if (status && device.under_mps) {
+      status = product.replace_wrong_algorithms(scratch, workspace, stream);
+    }
     if (status) status = product.warm_up(scratch, workspace, stream);
   }
   // Before the scratch memory goes.

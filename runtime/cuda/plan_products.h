@@ -19,8 +19,9 @@ class PlanProducts {
 
   /// Of library workspace.
   size_t workspace_bytes() const;
-  /// Runs everything once on memory of its own, so that kernels are loaded from then on.
-  Status warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) const;
+  /// Runs everything once on memory of its own, so that kernels are loaded from then on; under MPS
+  /// takes other algorithms for those that are wrong there.
+  Status warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream);
   /// Runs one over `rows` rows; in Sequence stages any number up to a chunk's.
   Status run(const GemmLaunch& launch, Domain domain, int64_t rows, const Addresses& addresses,
              Position position, void* workspace, cudaStream_t stream) const;

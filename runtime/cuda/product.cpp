@@ -3,15 +3,23 @@
 //     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
 // where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
 // The blocks of a block-diagonal weight are the library's batch.
+//
+// Where CUDA's Multi-Process Service (MPS) leaves a program some of the multiprocessors, algorithms
+// of blocks in clusters can leave parts of their result unwritten: with 104 of an H200's 132, a
+// fourth of those that cuBLASLt 13.1 offered did, its favourites for 27 of 90 products among them.
+// Hence `replace_wrong_algorithms`.
 #include "runtime/cuda/product.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace rnnc {
 namespace {
 
 constexpr float kOne = 1;
 constexpr float kZero = 0;
+constexpr int kMostReplacements = 16;
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -52,14 +60,13 @@ Status set_preference(const CublasLtLibrary& library, cublasLtMatmulPreference_t
 }
 
 Status limit_algorithms(const CublasLtLibrary& library, const ProductAlignment& alignment,
-                        cublasLtMatmulPreferenceOpaque_t& preference) {
+                        uint64_t workspace, cublasLtMatmulPreferenceOpaque_t& preference) {
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     return set_preference(library, &preference, attribute, value);
   };
   // Partial sums are added up by a kernel of their own, in f32 and in a fixed order.
   const uint32_t reductions =
       CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  const uint64_t workspace = Product::kMostWorkspaceBytes;
   return library
       .check(library.init_preference(&preference, sizeof(preference)),
              "limiting the choice of algorithms")
@@ -160,31 +167,38 @@ Status Product::choose_algorithm(Variant& variant) {
     }
     break;
   }
-  const Result<cublasLtMatmulHeuristicResult_t> found = ask_library(variant);
+  const auto found = ask_library(variant, 1, kMostWorkspaceBytes);
   if (!found) return tl::unexpected(found.error());
-  variant.algorithm = found->algo;
-  workspace_bytes_ = std::max(workspace_bytes_, found->workspaceSize);
+  variant.algorithm = found->front().algo;
+  workspace_bytes_ = std::max(workspace_bytes_, found->front().workspaceSize);
   return {};
 }
 
-Result<cublasLtMatmulHeuristicResult_t> Product::ask_library(const Variant& variant) const {
+Result<std::vector<cublasLtMatmulHeuristicResult_t>> Product::ask_library(
+    const Variant& variant, int most, size_t workspace_bytes) const {
   const CublasLtLibrary& library = lt_->library();
   cublasLtMatmulPreferenceOpaque_t preference = {};
-  if (Status limited = limit_algorithms(library, variant.alignment, preference); !limited) {
+  if (Status limited = limit_algorithms(library, variant.alignment, workspace_bytes, preference);
+      !limited) {
     return tl::unexpected(limited.error());
   }
   const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
-  cublasLtMatmulHeuristicResult_t found = {};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
   int count = 0;
   const cublasStatus_t status = library.get_heuristic(
       lt_->handle(), descriptors.operation, descriptors.weight, descriptors.left, descriptors.out,
-      descriptors.out, &preference, 1, &found, &count);
-  if (status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS) {
-    return found;
-  }
-  return fail("cuBLASLt has no algorithm for a {} product [{}, {}] @ [{}, {}]: {}",
-              to_string(shape_.dtype), variant.rows, shape_.k, shape_.k, shape_.n,
-              library.status_string(status != CUBLAS_STATUS_SUCCESS ? status : found.state));
+      descriptors.out, &preference, most, found.data(), &count);
+  const cublasStatus_t first = found.front().state;
+  found.resize(static_cast<size_t>(count));
+  std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+  if (status == CUBLAS_STATUS_SUCCESS && !found.empty()) return found;
+  return fail("cuBLASLt has no algorithm for {}: {}", describe(variant),
+              library.status_string(status != CUBLAS_STATUS_SUCCESS ? status : first));
+}
+
+std::string Product::describe(const Variant& variant) const {
+  return fmt::format("a {} product [{}, {}] @ [{}, {}]", to_string(shape_.dtype), variant.rows,
+                     shape_.k, shape_.k, shape_.n);
 }
 
 int64_t Product::left_elements() const {
@@ -200,9 +214,72 @@ int64_t Product::out_elements() const {
 Status Product::warm_up(const ProductPointers& scratch, void* workspace,
                         cudaStream_t stream) const {
   for (const Variant& variant : variants_) {
-    if (Status status = run(variant, scratch, workspace, stream); !status) return status;
+    if (Status status = run(variant, scratch, shape_.accumulate, workspace, stream); !status) {
+      return status;
+    }
   }
   return {};
+}
+
+Status Product::replace_wrong_algorithms(const ProductPointers& scratch, void* workspace,
+                                         cudaStream_t stream) {
+  for (Variant& variant : variants_) {
+    if (Status status = replace_if_wrong(variant, scratch, workspace, stream); !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status Product::replace_if_wrong(Variant& variant, const ProductPointers& scratch, void* workspace,
+                                 cudaStream_t stream) {
+  Result<bool> right = is_right(variant, scratch, workspace, stream);
+  if (!right) return tl::unexpected(right.error());
+  if (*right) return {};
+  // What there is of workspace has been handed out.
+  const auto found = ask_library(variant, kMostReplacements, workspace_bytes_);
+  if (!found) return tl::unexpected(found.error());
+  for (const cublasLtMatmulHeuristicResult_t& next : *found) {
+    variant.algorithm = next.algo;
+    right = is_right(variant, scratch, workspace, stream);
+    if (!right) return tl::unexpected(right.error());
+    if (*right) return {};
+  }
+  return fail(
+      "each of cuBLASLt's {} algorithms for {} gives wrong numbers on this GPU, which MPS shares "
+      "among programs",
+      found->size(), describe(variant));
+}
+
+/// All elements are the same sum of equal terms.
+Result<bool> Product::is_right(const Variant& variant, const ProductPointers& scratch,
+                               void* workspace, cudaStream_t stream) const {
+  constexpr double kTolerance = 0.01;  // relative; of TF32 too
+  constexpr uint16_t kHalf = kTestByte * 0x101;
+  const double term = shape_.dtype == DType::bf16  ? float_from_bf16(kHalf)
+                      : shape_.dtype == DType::f16 ? float_from_f16(kHalf)
+                                                   : std::bit_cast<float>(kHalf * 0x10001U);
+  const double expected = term * term * static_cast<double>(shape_.k);
+  const auto columns = static_cast<size_t>(shape_.blocks * shape_.n);
+  const auto stride = variant.rows == 1 ? columns : static_cast<size_t>(shape_.out_stride);
+  const size_t count = stride * static_cast<size_t>(variant.rows - 1) + columns;
+  std::vector<float> out(count);
+  const Status done =
+      check_cuda(cudaMemsetAsync(scratch.out, 0xff, count * sizeof(float), stream), "clearing")
+          .and_then([&] { return run(variant, scratch, false, workspace, stream); })
+          .and_then([&] {
+            return check_cuda(cudaMemcpyAsync(out.data(), scratch.out, count * sizeof(float),
+                                              cudaMemcpyDeviceToHost, stream),
+                              "copying");
+          })
+          .and_then([&] { return check_cuda(cudaStreamSynchronize(stream), "multiplying"); });
+  if (!done) return tl::unexpected(done.error());
+  for (size_t i = 0; i < count; ++i) {
+    // NaN is not near either.
+    const bool is_near = std::abs(out[i] - expected) <= kTolerance * expected;
+    if (i % stride < columns && !is_near) return false;
+  }
+  return true;
 }
 
 Status Product::run(int64_t rows, const ProductPointers& pointers, void* workspace,
@@ -213,21 +290,21 @@ Status Product::run(int64_t rows, const ProductPointers& pointers, void* workspa
         !is_aligned(pointers.out, variant.alignment.out)) {
       continue;
     }
-    return run(variant, pointers, workspace, stream);
+    return run(variant, pointers, shape_.accumulate, workspace, stream);
   }
   RNNC_CHECK(false, "no product is prepared for {} rows at these addresses", rows);
 }
 
-Status Product::run(const Variant& variant, const ProductPointers& pointers, void* workspace,
-                    cudaStream_t stream) const {
+Status Product::run(const Variant& variant, const ProductPointers& pointers, bool accumulate,
+                    void* workspace, cudaStream_t stream) const {
   const CublasLtLibrary& library = lt_->library();
   const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
-  return library.check(library.matmul(lt_->handle(), descriptors.operation, &kOne, pointers.weight,
-                                      descriptors.weight, pointers.left, descriptors.left,
-                                      shape_.accumulate ? &kOne : &kZero, pointers.out,
-                                      descriptors.out, pointers.out, descriptors.out,
-                                      &variant.algorithm, workspace, workspace_bytes_, stream),
-                       "multiplying");
+  return library.check(
+      library.matmul(lt_->handle(), descriptors.operation, &kOne, pointers.weight,
+                     descriptors.weight, pointers.left, descriptors.left,
+                     accumulate ? &kOne : &kZero, pointers.out, descriptors.out, pointers.out,
+                     descriptors.out, &variant.algorithm, workspace, workspace_bytes_, stream),
+      "multiplying");
 }
 
 }  // namespace rnnc

@@ -5,10 +5,13 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ir/dtype.h"
 #include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace rnnc {
 
@@ -63,6 +66,11 @@ class Product {
 
   /// Runs each algorithm once on scratch memory, so that its kernels are loaded from then on.
   Status warm_up(const ProductPointers& scratch, void* workspace, cudaStream_t stream) const;
+  /// Does so on left and weight of bytes `kTestByte`, waits, and looks at all that came out. One
+  /// that is wrong gives its place to the next best that is right; an error if there is none.
+  Status replace_wrong_algorithms(const ProductPointers& scratch, void* workspace,
+                                  cudaStream_t stream);
+  static constexpr uint8_t kTestByte = 0x3c;  // makes a small normal number of every type
 
   /// `rows` is one of those prepared; `workspace` has `workspace_bytes()`.
   Status run(int64_t rows, const ProductPointers& pointers, void* workspace,
@@ -83,9 +91,16 @@ class Product {
                      int64_t columns, int64_t stride, int64_t block_offset) const;
   Status add_variant(int64_t rows, const ProductAlignment& alignment);
   Status choose_algorithm(Variant& variant);
-  Result<cublasLtMatmulHeuristicResult_t> ask_library(const Variant& variant) const;
-  Status run(const Variant& variant, const ProductPointers& pointers, void* workspace,
-             cudaStream_t stream) const;
+  /// Best first, at least one and at most `most`; each with so much workspace at most.
+  Result<std::vector<cublasLtMatmulHeuristicResult_t>> ask_library(const Variant& variant, int most,
+                                                                   size_t workspace_bytes) const;
+  Status replace_if_wrong(Variant& variant, const ProductPointers& scratch, void* workspace,
+                          cudaStream_t stream);
+  Result<bool> is_right(const Variant& variant, const ProductPointers& scratch, void* workspace,
+                        cudaStream_t stream) const;
+  std::string describe(const Variant& variant) const;
+  Status run(const Variant& variant, const ProductPointers& pointers, bool accumulate,
+             void* workspace, cudaStream_t stream) const;
 
   const CublasLt* lt_;
   ProductShape shape_;

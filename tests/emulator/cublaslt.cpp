@@ -1,13 +1,16 @@
 // cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b + beta c
-// in f32, with a transposed or not, of one type each for inputs and results, in blocks.
+// in f32, with a transposed or not, of one type each for inputs and results, in blocks. An
+// algorithm is its place among the heuristic's.
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "ir/dtype.h"
+#include "tests/emulator/emulator.h"
 #include "tests/emulator/queue.h"
 
 namespace rnnc::emulator {
@@ -15,6 +18,8 @@ cudaError_t submit(cudaStream_t stream, Work work);
 }
 
 namespace {
+
+constexpr int kAlgorithms = 3;
 
 struct Operation {
   cublasComputeType_t compute;
@@ -56,6 +61,7 @@ struct Product {
   const void* right;
   float* result;
   float alpha, beta;
+  bool unfinished;  // its last column is not written
 
   void run() const {
     const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -75,7 +81,7 @@ struct Product {
           const int64_t at = operation.transposed != 0 ? k + i * a.stride : i + k * a.stride;
           row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32);
         }
-        for (int64_t j = 0; j < static_cast<int64_t>(d.columns); ++j) {
+        for (int64_t j = 0; j + (unfinished ? 1 : 0) < static_cast<int64_t>(d.columns); ++j) {
           const float sum =
               std::inner_product(row.begin(), row.end(), columns.begin() + j * depth, 0.0F);
           float& to = result[block * d.block_offset + i + j * d.stride];
@@ -144,11 +150,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* count) {
-  results[0] = {};
-  *count = 1;
+  *count = std::min(most, kAlgorithms);
+  for (int i = 0; i < *count; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<uint64_t>(i);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
@@ -164,7 +173,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               const void* left, cublasLtMatrixLayout_t a, const void* right,
                               cublasLtMatrixLayout_t b, const void* beta, const void* c,
                               cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t,
+                              cudaStream_t stream) {
+  const auto wrong = static_cast<uint64_t>(rnnc::emulator::settings().wrong_algorithms);
   const Product product = {read<Operation>(operation),
                            read<Layout>(a),
                            read<Layout>(b),
@@ -173,7 +184,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                            right,
                            static_cast<float*>(d),
                            *static_cast<const float*>(alpha),
-                           *static_cast<const float*>(beta)};
+                           *static_cast<const float*>(beta),
+                           algorithm->data[0] < wrong};
   if (c != d || product.d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = rnnc::emulator::submit(stream, [product] { product.run(); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

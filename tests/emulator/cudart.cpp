@@ -278,6 +278,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ind
     case cudaDevAttrCooperativeLaunch:
       *value = 1;
       return cudaSuccess;
+    case cudaDevAttrMpsEnabled:
+      *value = settings().under_mps ? 1 : 0;
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = kDynamicShared;
       return cudaSuccess;

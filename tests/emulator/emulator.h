@@ -15,6 +15,8 @@ struct Settings {
   int most_clusters = 1'024;            // at once, whatever multiprocessors say; 0: launches fail
   int spilling_units = 0;               // those loaded next have kernels that spill registers
   int spilled_bytes = 64;               // so many
+  bool under_mps = false;
+  int wrong_algorithms = 0;  // of cuBLASLt's, its favourites, which leave a part unwritten
 };
 Settings& settings();
 /// Decides every order that a GPU leaves open, from now on.

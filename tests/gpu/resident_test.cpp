@@ -148,7 +148,7 @@ TEST(GpuResidentPasses, OfManyRows) {
     CompileOptions options = resident(DType::f32);
     options.allow_tf32 = tf32;
     bool found = false;
-    for (const int64_t hidden : {130, 500, 1001}) {
+    for (const int64_t hidden : {130, 260, 390, 500, 700, 1001}) {  // one for each size of GPU
       const Graph graph = lstm_graph(8, hidden);
       const int64_t rank = rank_of_many_rows(graph, options, kBatch);
       if (rank < 0) continue;

@@ -1,5 +1,6 @@
 // What preparing makes of a device that has no room for a resident recurrence, of kernels that
-// spill, of kernels compiled ahead of time, and of tiles measured before.
+// spill, of kernels compiled ahead of time, of tiles measured before, and of products that are
+// wrong under MPS.
 #include <gtest/gtest.h>
 
 #include "runtime/backend.h"
@@ -236,6 +237,37 @@ TEST_F(EmulatedClusters, AreRefusedWhereTheyFindNoRoom) {
   emulator::settings().most_blocks = 1;
   EXPECT_EQ(prepare_clusters(program)->refusal(),
             "its kernel needs clusters of 4 blocks, and cuda:0 (Emulated GPU) has room for none");
+}
+
+// ---- Products under MPS ----
+
+TEST_F(EmulatedPreparing, FindsAlgorithmsThatAreRightUnderMps) {
+  emulator::settings().under_mps = true;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const PassSet passes : {PassSet::all(), kWithout}) {
+      for (const int wrong : {0, 1, 2}) {
+        SCOPED_TRACE(fmt::format("{}, {} wrong", to_string(dtype), wrong));
+        emulator::settings().wrong_algorithms = wrong;
+        CompileOptions options = this->options();
+        options.dtype = dtype;
+        options.passes = passes;
+        check_run(graph_, options, random_sequences(kSteps, kBatch, {}, true, 3),
+                  dtype == DType::f32 ? 2e-5 : 3e-2);
+      }
+    }
+  }
+}
+
+TEST_F(EmulatedPreparing, RefusesProductsThatAreWrongUnderMps) {
+  emulator::settings().under_mps = true;
+  emulator::settings().wrong_algorithms = 3;
+  Result<Program> program = Program::compile(graph_, options());
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const Status prepared = program->prepare(kBatch, kSteps);
+  ASSERT_FALSE(prepared.has_value());
+  EXPECT_EQ(prepared.error().message,
+            "each of cuBLASLt's 3 algorithms for a f32 product [16, 24] @ [24, 192] gives wrong "
+            "numbers on this GPU, which MPS shares among programs");
 }
 
 }  // namespace
