@@ -91,9 +91,11 @@ class Product {
                      int64_t columns, int64_t stride, int64_t block_offset) const;
   Status add_variant(int64_t rows, const ProductAlignment& alignment);
   Status choose_algorithm(Variant& variant);
-  /// Best first, at least one and at most `most`; each with so much workspace at most.
-  Result<std::vector<cublasLtMatmulHeuristicResult_t>> ask_library(const Variant& variant, int most,
-                                                                   size_t workspace_bytes) const;
+  /// For arrays of this alignment, best first, at least one and at most `most`; each with so much
+  /// workspace at most.
+  Result<std::vector<cublasLtMatmulHeuristicResult_t>> ask_library(
+      const Variant& variant, const ProductAlignment& alignment, int most,
+      size_t workspace_bytes) const;
   Status replace_if_wrong(Variant& variant, const ProductPointers& scratch, void* workspace,
                           cudaStream_t stream);
   Result<bool> is_right(const Variant& variant, const ProductPointers& scratch, void* workspace,

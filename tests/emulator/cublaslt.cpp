@@ -19,7 +19,9 @@ cudaError_t submit(cudaStream_t stream, Work work);
 
 namespace {
 
-constexpr int kAlgorithms = 3;
+constexpr int kAlgorithms = 5;
+constexpr int kOfAlignedArrays = 3;
+constexpr uint32_t kAlignment = 16;
 
 struct Operation {
   cublasComputeType_t compute;
@@ -139,24 +141,31 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   return write(layout, changed);
 }
 
-cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, size_t) {
-  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference,
+                                                     size_t) {
+  return write(preference, kAlignment);
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    const void*, size_t) {
-  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t) {
+  if (attribute != CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) return CUBLAS_STATUS_SUCCESS;
+  uint32_t alignment = 0;
+  std::memcpy(&alignment, value, sizeof(alignment));
+  return write(preference, alignment);
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* count) {
-  *count = std::min(most, kAlgorithms);
+  const bool aligned = read<uint32_t>(preference) >= kAlignment;
+  const int first = aligned ? 0 : kOfAlignedArrays;
+  const int end = aligned ? kOfAlignedArrays : kAlgorithms;
+  *count = std::min(most, end - first);
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
-    results[i].algo.data[0] = static_cast<uint64_t>(i);
+    results[i].algo.data[0] = static_cast<uint64_t>(first + i);
   }
   return CUBLAS_STATUS_SUCCESS;
 }
