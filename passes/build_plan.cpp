@@ -35,6 +35,17 @@ Status check_options(const PlanOptions& options) {
   if (options.batch < 1) return fail("batch must be at least 1, got {}", options.batch);
   if (options.max_steps < 1) return fail("steps must be at least 1, got {}", options.max_steps);
   if (options.chunk < 0) return fail("chunk must not be negative, got {}", options.chunk);
+  const std::string_view strategy = to_string(options.strategy);
+  if (options.strategy == Strategy::Any) return {};
+  if (options.machine.kind != Machine::Kind::Cuda) {
+    return fail("strategy `{}` is for a GPU", strategy);
+  }
+  if (!options.passes.has(Pass::Resident)) {
+    return fail("strategy `{}` needs the pass `resident`", strategy);
+  }
+  if (options.strategy == Strategy::Stacked && !options.passes.has(Pass::Stack)) {
+    return fail("strategy `{}` needs the pass `stack`", strategy);
+  }
   return {};
 }
 
@@ -95,31 +106,42 @@ double seconds(Plan plan, const PlanOptions& options) {
 TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
-          .split = options.passes.has(Pass::Split)};
+          .split = options.passes.has(Pass::Split),
+          .strategy = options.strategy};
+}
+
+Status refuse_strategy(const Plan& plan, const PlanOptions& options, const Error& error) {
+  return fail("`{}` cannot run with strategy `{}`: {}", plan.name, to_string(options.strategy),
+              error.message);
 }
 
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
-bool make_resident(Plan& plan, const PlanOptions& options) {
+Status make_resident(Plan& plan, const PlanOptions& options) {
   Plan shared = plan;
   const bool padded = options.passes.has(Pass::Pad);
   TileChoice choice = tile_choice(options);
-  const bool changed = run_resident(plan, options.machine, choice, padded);
+  const Result<bool> made = run_resident(plan, options.machine, choice, padded);
+  if (!made) return refuse_strategy(plan, options, made.error());
   const int64_t beside = most_resident(plan);
-  if (beside < 2 || !options.passes.has(Pass::Wavefront)) return changed;
+  if (beside < 2 || !options.passes.has(Pass::Wavefront)) return {};
   choice.beside = beside;
-  run_resident(shared, options.machine, choice, padded);
-  const bool all_fit = most_resident(shared) == beside;
+  const bool all_fit = run_resident(shared, options.machine, choice, padded).has_value() &&
+                       most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
-  return changed;
+  return {};
 }
 
-bool make_stacks(Plan& plan, const PlanOptions& options) {
+Status make_stacks(Plan& plan, const PlanOptions& options) {
+  const bool wanted = options.strategy == Strategy::Stacked;
+  if (!wanted && options.strategy != Strategy::Any) return {};
   Plan stacked = plan;
-  if (!run_stack(stacked, options.machine, tile_choice(options))) return false;
-  if (seconds(stacked, options) >= seconds(plan, options)) return false;
-  plan = std::move(stacked);
-  return true;
+  const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
+  if (!made) return refuse_strategy(plan, options, made.error());
+  if (*made && (wanted || seconds(stacked, options) < seconds(plan, options))) {
+    plan = std::move(stacked);
+  }
+  return {};
 }
 
 /// rnnc's own kernels for products of f32 with an epilogue are for few rows: what would run step by
@@ -134,7 +156,7 @@ PassSet passes_for(const Graph& graph, const PlanOptions& options) {
   }
   Result<Plan> trial = make_plan(graph, options, passes);
   if (!trial) return passes;
-  if (passes.has(Pass::Resident)) make_resident(*trial, options);
+  if (passes.has(Pass::Resident) && !make_resident(*trial, options)) return passes;
   const bool steps = std::ranges::any_of(trial->stages, [](const Stage& stage) {
     return stage.domain == Domain::Step && std::ranges::any_of(stage.launches, [](const Launch& l) {
              return std::holds_alternative<FusedLaunch>(l);
@@ -167,10 +189,12 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   });
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
-    run("resident", [&] { return make_resident(plan, options); });
+    const Status resident = run("resident", [&] { return make_resident(plan, options); });
+    if (!resident) return tl::unexpected(resident.error());
   }
   if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
-    run("stack", [&] { return make_stacks(plan, options); });
+    const Status stacked = run("stack", [&] { return make_stacks(plan, options); });
+    if (!stacked) return tl::unexpected(stacked.error());
   }
   if (passes.has(Pass::Split)) {
     run("split", [&] { return split_gemms(plan, options); });

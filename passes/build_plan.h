@@ -6,6 +6,7 @@
 #include "passes/machine.h"
 #include "passes/pass_observer.h"
 #include "passes/pass_set.h"
+#include "passes/strategy.h"
 
 namespace rnnc {
 
@@ -21,6 +22,9 @@ struct PlanOptions {
   bool tf32 = false;     // f32: products may round their operands to TF32
   PassSet passes = PassSet::all();
   Machine machine = {};
+  /// Of each recurrence of class block or dense. One that cannot be is an error, as are passes
+  /// without Resident, without Stack for stacked ones, and machines other than GPUs.
+  Strategy strategy = Strategy::Any;
   int64_t tile_rank = 0;        // of resident recurrences: passes/recurrence_tiles.h
   int64_t spare_registers = 0;  // likewise
   PassObserver observer = {};

@@ -40,6 +40,14 @@ Choices may(bool allowed) {
   return range(0, allowed ? 1 : 0);
 }
 
+/// What makes `strategy`: 0 or 1 if that does not matter.
+Choices makes(Strategy strategy, const TileChoice& choice, bool allowed) {
+  const bool any = choice.strategy == Strategy::Any || choice.strategy == Strategy::Stacked;
+  if (any) return may(allowed);
+  const int64_t value = choice.strategy == strategy ? 1 : 0;
+  return one_of({value});
+}
+
 /// Lanes of a warp reduce the units of a row in pairs. Other units are even, for threads that
 /// have two each.
 Choices unit_counts(int64_t length, bool reduces) {
@@ -73,9 +81,10 @@ TileSpace::TileSpace(const Plan& plan, std::span<const FusedLaunch> launch_phase
       k_warps(problem.variable("warps along k", powers_of_two(1, 16))),
       rows(problem.variable("rows", multiples_of(kExchangeTileRows, kMostRowsAtOnce))),
       splits(problem.variable("splits", may(choice.split && engine == TileEngine::Exact))),
-      streams(problem.variable("streams", may(sides.size() == 1))),
-      clusters(problem.variable("clusters", may(sides.size() == 1 && machine.cluster_units > 1 &&
-                                                can_be_clusters(plan, launch_phases)))),
+      streams(problem.variable("streams", makes(Strategy::Hybrid, choice, sides.size() == 1))),
+      clusters(problem.variable("clusters", makes(Strategy::Cluster, choice,
+                                                  sides.size() == 1 && machine.cluster_units > 1 &&
+                                                      can_be_clusters(plan, launch_phases)))),
       slots(cluster_slots(plan, launch_phases)),
       owns(problem.variable("own sums", may(!reduces))),
       exact(engine == TileEngine::Exact ? 1 - IntegerExpression(splits) : 0),

@@ -1,6 +1,7 @@
 // 1. The space of tiles (recurrence_space.h), what each needs (recurrence_memory.h) and what time a
 //    step takes with it (recurrence_time.h): expressions over the space's variables.
-// 2. State the problem: what the kernel can do, and what the machine has.
+// 2. State the problem: what the kernel can do, what the machine has, and what a strategy that is
+//    asked for needs.
 // 3. Solve it (passes/integer_problem.h) for the least time of a step.
 #include "passes/recurrence_tiles.h"
 
@@ -22,12 +23,23 @@ constexpr int64_t kPadOfInputs = 16;      // bytes before them
 constexpr int64_t kWarpsOfCluster = 8;    // of a block, at least: with 4, no size was faster
 constexpr int64_t kMostWork = 4'000'000;  // of the search, for each length of phases
 
+/// Whether no block need wait for another where each makes whole rows, or whole segments of them.
+bool can_stand_alone(std::span<const PhaseShape> phases) {
+  return std::ranges::all_of(phases, [](const PhaseShape& phase) {
+    return phase.reductions == 0 &&
+           std::ranges::all_of(phase.products, [](const ProductShape& product) {
+             return !product.exchanged || product.stays;
+           });
+  });
+}
+
 class TileProblem {
  public:
   TileProblem(const Plan& plan, std::span<const FusedLaunch> phases, const Machine& machine,
               const TileChoice& choice)
       : plan_(plan),
         launch_phases_(phases),
+        strategy_(choice.strategy),
         space_(plan, phases, machine, choice),
         memory_(space_, choice.spare_registers),
         time_(ticks_of_step(space_, memory_)) {
@@ -35,6 +47,7 @@ class TileProblem {
   }
 
   Result<RecurrenceTile> solve(int64_t rank) const {
+    if (Status status = check_strategy(); !status) return tl::unexpected(status.error());
     const Result<Ranking> ranking = space_.problem.solve({.least = time_,
                                                           .most = static_cast<size_t>(rank) + 1,
                                                           .most_work = kMostWork * space_.lengths});
@@ -77,6 +90,19 @@ class TileProblem {
   RecurrenceTime time(const RecurrenceTile& tile) const { return time(solution_of(tile)); }
 
  private:
+  /// What no tile changes.
+  Status check_strategy() const {
+    if (strategy_ == Strategy::Block && !can_stand_alone(space_.phases)) {
+      return fail("its blocks of threads wait for each other however many elements each makes");
+    }
+    if (strategy_ != Strategy::Cluster) return {};
+    if (space_.machine.cluster_units < 2) {
+      return fail("{} has no clusters of blocks", space_.machine.name);
+    }
+    if (can_be_clusters(plan_, launch_phases_)) return {};
+    return fail("clusters exchange whole vectors that products read, and nothing else");
+  }
+
   /// Of a step, a block and the side that has the most.
   RecurrenceInputs inputs(const RecurrenceTile& tile) const {
     RecurrenceInputs most;
@@ -127,10 +153,16 @@ class TileProblem {
       problem.require(space.exact * space.rows <= kExchangeTileRows);
       problem.require(space.exact + space.owns <= 1);
       // Two rows at a time take no weights on their way.
-      problem.require(space.exact * space.streams * space.group_rows <= kRowsAdded);
+      problem.require(space.exact * space.streams * space.group_rows <= kRowsAdded,
+                      reason_of(Strategy::Hybrid,
+                                "without tensor cores weights are loaded for {limit} rows at most, "
+                                "and there are {value}"));
     }
-    problem.require(space.streams <= memory_.streamed_words);
+    problem.require(space.streams <= memory_.streamed_words,
+                    reason_of(Strategy::Hybrid, "all its weights find room on the chip"));
     require_clusters();
+    if (strategy_ == Strategy::Block) require_blocks_alone();
+    if (strategy_ == Strategy::Grid) require_exchange();
     problem.require(
         std::ssize(space.sides) * space.blocks * space.groups <= space.machine_units,
         fmt::format("it needs {{value}} blocks of threads at the same time, and {}{} has "
@@ -150,25 +182,59 @@ class TileProblem {
         "which has {limit:KB}");
   }
 
+  /// Why there is no tile of a strategy; where it is not asked for there are others, and this is no
+  /// reason.
+  std::string reason_of(Strategy strategy, std::string reason) const {
+    return strategy_ == strategy ? std::move(reason) : std::string();
+  }
+
+  void require_blocks_alone() {
+    for (size_t i = 0; i < space_.phases.size(); ++i) {
+      space_.problem.require(space_.blocks_of(i) <= space_.phases[i].segments,
+                             "a row takes {value} blocks of threads, which wait for each other, "
+                             "and may take {limit}");
+    }
+  }
+
+  /// Some block waits for others.
+  void require_exchange() {
+    if (!can_stand_alone(space_.phases)) return;
+    IntegerExpression cut = 0;
+    for (size_t i = 0; i < space_.phases.size(); ++i) {
+      const bool waits = std::ranges::any_of(space_.phases[i].products, &ProductShape::exchanged);
+      if (waits) cut = cut + (1 - space_.has_segments(i));
+    }
+    space_.problem.require(1 <= cut,
+                           "one block of threads makes whole rows, and none waits for another");
+  }
+
   /// Each block has an even number of elements of every phase, and waits for all others.
   void require_clusters() {
     const TileSpace& space = space_;
     IntegerProblem& problem = space_.problem;
-    problem.require(space.clusters * (space.blocks - space.machine.cluster_units) <= 0);
-    problem.require(2 * IntegerExpression(space.clusters) <= space.blocks);
+    const auto why = [this](const char* reason) { return reason_of(Strategy::Cluster, reason); };
+    problem.require(space.clusters * (space.blocks - space.machine.cluster_units) <= 0,
+                    why("it needs {value} blocks of threads more than a cluster has"));
+    problem.require(2 * IntegerExpression(space.clusters) <= space.blocks,
+                    why("a cluster has {value} blocks of threads at least, and it has {limit}"));
     problem.require(space.clusters + space.streams <= 1);
     problem.require(kWarpsOfCluster * IntegerExpression(space.clusters) <= space.warps);
     for (size_t i = 0; i < space.units.size(); ++i) {
-      problem.require(2 * IntegerExpression(space.clusters) <= space.units[i]);
-      problem.require(space.clusters * (space.blocks - space.blocks_of(i)) <= 0);
+      problem.require(2 * IntegerExpression(space.clusters) <= space.units[i],
+                      why("a block of a cluster makes {value} elements of a row at least, and has "
+                          "{limit}"));
+      problem.require(space.clusters * (space.blocks - space.blocks_of(i)) <= 0,
+                      why("all blocks of a cluster make elements in every phase, and {value} of "
+                          "its blocks would not"));
     }
     IntegerExpression at_once = space.machine.clusters(space.machine.cluster_units);
     for (int64_t size = space.machine.cluster_units / 2; size > 1; size /= 2) {
       const IntegerExpression fits = 1 - min(max(space.blocks - size, 0), 1);
       at_once = at_once + fits * (space.machine.clusters(size) - space.machine.clusters(2 * size));
     }
-    problem.require(space.clusters * space.groups <=
-                    at_once + (1 - space.clusters) * space.machine.units);
+    problem.require(
+        space.clusters * space.groups <= at_once + (1 - space.clusters) * space.machine.units,
+        why("it needs {value} clusters at the same time, and the GPU has room for {limit}"));
   }
 
   Solution solution_of(const RecurrenceTile& tile) const {
@@ -190,6 +256,7 @@ class TileProblem {
 
   const Plan& plan_;
   std::span<const FusedLaunch> launch_phases_;
+  Strategy strategy_;
   TileSpace space_;
   TileMemory memory_;
   IntegerExpression time_;  // of a step, in ticks
@@ -211,6 +278,13 @@ Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const 
                                               const Machine& machine, const TileChoice& choice) {
   if (plan.dtype == DType::f64) return fail("f64 has no kernel for it");
   return TileProblem(plan, phases, machine, choice).solve(choice.rank);
+}
+
+Strategy strategy_of(const RecurrenceLaunch& launch) {
+  if (launch.tile.sides.size() > 1) return Strategy::Stacked;
+  if (launch.tile.clusters) return Strategy::Cluster;
+  if (launch.tile.streamed_words > 0) return Strategy::Hybrid;
+  return launch.exchange == kNoBuffer ? Strategy::Block : Strategy::Grid;
 }
 
 TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine) {

@@ -13,6 +13,7 @@
 
 #include "ir/plan.h"
 #include "passes/machine.h"
+#include "passes/strategy.h"
 
 namespace rnnc {
 
@@ -26,6 +27,8 @@ struct TileChoice {
   int64_t spare_registers = 0;
   /// Whether f32 products may be split into parts for tensor cores.
   bool split = true;
+  /// Tiles of this one only. (Stacked ones have several sides: it leaves out none.)
+  Strategy strategy = Strategy::Any;
   /// Of the launch, as RecurrenceTile has them: they share these units in turn.
   std::vector<size_t> sides = {0};
 };
@@ -35,6 +38,9 @@ struct TileChoice {
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
                                               const Machine& machine,
                                               const TileChoice& choice = {});
+
+/// Of a launch that has its buffers; not Any.
+Strategy strategy_of(const RecurrenceLaunch& launch);
 
 /// What a tile takes of each unit of the machine that has a block.
 struct TileNeeds {

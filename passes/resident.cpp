@@ -6,7 +6,7 @@
 // 3. Choose a tile (passes/recurrence_tiles.h), for recurrences that are alike once, and check that
 //    what the phases hand to each other can go the ways that a RecurrenceLaunch has.
 // 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
-//    it was, and its reason says so.
+//    it was, and its reason says so; if a strategy was asked for, that is an error.
 #include "passes/resident.h"
 
 #include <algorithm>
@@ -84,6 +84,8 @@ class Tiles {
  public:
   Tiles(const Machine& machine, const TileChoice& choice) : machine_(machine), choice_(choice) {}
 
+  bool has_strategy() const { return choice_.strategy != Strategy::Any; }
+
   const Result<RecurrenceTile>& choose(const Plan& plan, const std::vector<FusedLaunch>& phases) {
     Excerpt excerpt(plan, phases);
     const auto known = std::ranges::find(known_, excerpt, &Known::excerpt);
@@ -130,7 +132,8 @@ class Resident {
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = predicted_time(plan_, recurrence, machine_).step;
-    if (step > kMuchSlower * launches && has_aligned_products(recurrence)) {
+    if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
+        !tiles_.has_strategy()) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
                   step * 1e6, launches * 1e6);
     }
@@ -186,14 +189,21 @@ bool is_candidate(const Stage& stage) {
 
 }  // namespace
 
-bool run_resident(Plan& plan, const Machine& machine, const TileChoice& choice, bool padded) {
+Result<bool> run_resident(Plan& plan, const Machine& machine, const TileChoice& choice,
+                          bool padded) {
   if (machine.kind != Machine::Kind::Cuda) return false;
-  bool changed = false;
   Tiles tiles(machine, choice);
+  if (tiles.has_strategy() && std::ranges::none_of(plan.stages, is_candidate)) {
+    return fail("no recurrence of it is of class block or dense");
+  }
+  bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
     Plan trial = plan;
     if (Status status = Resident(trial, machine, tiles, padded, i).run(); !status) {
+      if (tiles.has_strategy()) {
+        return fail("recurrence {}: {}", plan.stages[i].name, status.error().message);
+      }
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }

@@ -408,16 +408,20 @@ Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
 
 }  // namespace
 
-bool run_stack(Plan& plan, const Machine& machine, const TileChoice& choice) {
+Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& choice) {
   if (machine.kind != Machine::Kind::Cuda) return false;
   bool changed = false;
+  std::string reason = "no recurrence of it reads another by products alone, at the same step";
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_resident(plan.stages[i])) continue;
     std::vector<Stack> stacks = stacks_from(plan, i);
     const size_t layers = stacks.size();
     for (size_t parts = 1; parts < layers; ++parts) {
       Stack& stack = stacks[(layers + parts - 1) / parts - 1];
-      if (!finish(stack, machine, choice)) continue;
+      if (Status status = finish(stack, machine, choice); !status) {
+        reason = fmt::format("{}: {}", stack.plan.stages[stack.stage].name, status.error().message);
+        continue;
+      }
       remove_unused_temporaries(stack.plan);
       plan = std::move(stack.plan);
       i = stack.stage;
@@ -425,6 +429,7 @@ bool run_stack(Plan& plan, const Machine& machine, const TileChoice& choice) {
       break;
     }
   }
+  if (!changed && choice.strategy == Strategy::Stacked) return fail("{}", reason);
   return changed;
 }
 

@@ -16,7 +16,8 @@
 namespace rnnc {
 
 /// After run_resident (passes/resident.h): `plan` has no lags yet, and no offsets. Merges what can
-/// be and fits, whatever it costs; the choice's sides do not matter. True if anything has changed.
-bool run_stack(Plan& plan, const Machine& machine, const TileChoice& choice = {});
+/// be and fits, whatever it costs; the choice's sides do not matter. True if anything has changed:
+/// with the strategy Stacked all else is an error.
+Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& choice = {});
 
 }  // namespace rnnc

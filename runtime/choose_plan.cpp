@@ -1,7 +1,9 @@
 // 1. Give the device the plan as it was asked for.
 // 2. While it refuses: the plan with fewer weights in registers, since what spills is most often
 //    just too much, and then with the next best tiles; a few times, until there are no others.
-// 3. Then the plan without resident recurrences, and a note with the first reason.
+// 3. Then the plan without resident recurrences, and a note with the first reason; if a strategy
+// was
+//    asked for, an error with it.
 #include "runtime/choose_plan.h"
 
 #include <algorithm>
@@ -36,6 +38,7 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
                                const Machine& machine, Plan first, const PlanChoice& choice,
                                const TakePlan& take) {
   ChosenPlan chosen{.plan = std::move(first), .choice = choice};
+  const Strategy strategy = planner.options().strategy;
   std::string reason;  // of the first refusal
   std::set<std::vector<std::string>> tried;
   int64_t last_rank = choice.tile_rank;  // of which there are tiles that were not tried
@@ -50,8 +53,13 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
     }
     chosen.choice = next_choice(chosen.choice);
     Result<Plan> next = planner.plan(shape, machine, chosen.choice);
-    if (!next) return tl::unexpected(next.error());
-    chosen.plan = *std::move(next);
+    // A strategy may have no tile with fewer registers.
+    if (!next && strategy == Strategy::Any) return tl::unexpected(next.error());
+    if (next) chosen.plan = *std::move(next);
+  }
+  if (strategy != Strategy::Any) {
+    return fail("{} at batch {} cannot run with strategy `{}`: {}", quote(planner.signature().name),
+                shape.batch, to_string(strategy), reason);
   }
   chosen.choice = {choice.passes.without(Pass::Resident), 0, 0};
   Result<Plan> without = planner.plan(shape, machine, chosen.choice);

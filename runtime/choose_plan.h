@@ -1,5 +1,5 @@
 /// The plan that a device takes. Only resident recurrences may be refused (Executable::refusal):
-/// then other tiles are tried, and at last the plan is made without them.
+/// then other tiles are tried, and at last, if no strategy was asked for, the plan is made without.
 #pragma once
 
 #include <functional>

@@ -37,6 +37,7 @@ Status check_options(const CompileOptions& options) {
     return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);
   }
   if (options.tune && cpu) return fail("tune is for a GPU, not for cpu");
+  if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
   if (options.tune && options.tile_rank > 0) {
     return fail("tune finds the tile itself: it excludes tile_rank");
   }
@@ -162,6 +163,7 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
                                           .tf32 = options_.allow_tf32,
                                           .passes = choice.passes,
                                           .machine = machine,
+                                          .strategy = options_.strategy,
                                           .tile_rank = choice.tile_rank,
                                           .spare_registers = choice.spare_registers});
   if (!plan || options_.device.kind != Device::Kind::cpu) return plan;

@@ -21,6 +21,7 @@
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "passes/pass_set.h"
+#include "passes/strategy.h"
 #include "runtime/device.h"
 
 namespace rnnc {
@@ -46,6 +47,9 @@ struct CompileOptions {
   PassSet passes = PassSet::all();
   /// GPU: launches of a chunk are captured once and replayed. Off for comparison.
   bool graphs = true;
+  /// GPU: how recurrences of class block and dense run (passes/strategy.h). Where one cannot,
+  /// preparing fails and says why; without a strategy there is always another way.
+  Strategy strategy = Strategy::Any;
   /// GPU, resident recurrences: how their work lies on the GPU. 0: as the cost model likes best;
   /// more: so many places behind that, for comparison.
   int64_t tile_rank = 0;

@@ -28,8 +28,9 @@ constexpr uint64_t kSeed = 1;
 // ---- Remembering ----
 
 /// All that decides how fast tiles are. The plan's own tiles are the model's first choice.
-std::string key_of(const Plan& first, const Backend& backend) {
-  return fmt::format("fastest tile on {}\n{}", backend.identity(), to_string(first));
+std::string key_of(const Planner& planner, const Plan& first, const Backend& backend) {
+  return fmt::format("fastest tile on {}, strategy {}\n{}", backend.identity(),
+                     to_string(planner.options().strategy), to_string(first));
 }
 
 std::string entry_of(int64_t rank, const Plan& plan) {
@@ -188,7 +189,7 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
 
 Result<int64_t> find_rank(const Planner& planner, const PlanShape& shape, const Plan& first,
                           Backend& backend, const KernelCache& cache) {
-  const std::string key = key_of(first, backend);
+  const std::string key = key_of(planner, first, backend);
   const std::optional<std::string> entry = cache.get(key);
   const std::optional<int64_t> remembered = entry ? rank_of(*entry) : std::nullopt;
   if (remembered) {

@@ -18,6 +18,7 @@ struct Options {
   BenchShape shape;
   BenchOptions bench;
   PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
   bool no_graphs = false;
   bool compile = false;
   int64_t tile_rank = 0;
@@ -32,6 +33,7 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"batch", options.shape.batch},
           {"steps", options.shape.steps},
           {"passes", options.passes.to_string()},
+          {"strategy", to_string(options.strategy)},
           {"graphs", !options.no_graphs}};
 }
 
@@ -87,7 +89,9 @@ Result<double> time_compile(const Graph& graph, const CompileOptions& compile,
 /// NVRTC and the driver have compiled in other processes, and keep, does not count.
 Status bench_compile(const Options& options, const Graph& graph, CompileOptions compile) {
   ::setenv("CUDA_CACHE_DISABLE", "1", /*overwrite=*/1);
-  const Result<double> live = time_compile(ladder_network(1, 8), compile, {.batch = 1, .steps = 1});
+  CompileOptions warm = compile;
+  warm.strategy = Strategy::Any;
+  const Result<double> live = time_compile(ladder_network(1, 8), warm, {.batch = 1, .steps = 1});
   if (!live) return tl::unexpected(live.error());
   compile.cache_directory =
       std::filesystem::temp_directory_path() / fmt::format("rnnc_bench_{}", ::getpid());
@@ -109,6 +113,7 @@ Status bench_graph(const Options& options, const Graph& graph) {
   CompileOptions compile = compile_options(options.bench);
   compile.passes = options.passes;
   compile.graphs = !options.no_graphs;
+  compile.strategy = options.strategy;
   compile.tile_rank = options.tile_rank;
   if (options.compile) return bench_compile(options, graph, compile);
   Result<BenchProgram> bench = compile_bench(graph, compile, options.shape);
@@ -125,9 +130,9 @@ Status bench_graph(const Options& options, const Graph& graph) {
 
 int run_bench(const CLI::App& command, const Options& options) {
   if (options.source.file.empty()) return report_usage(command, "FILE is required, or `ladder`");
-  if (const std::string problem = check_usage(options.bench); !problem.empty()) {
-    return report_usage(command, problem);
-  }
+  std::string problem = check_usage(options.bench);
+  if (problem.empty()) problem = check_strategy(options.strategy, options.bench.device);
+  if (!problem.empty()) return report_usage(command, problem);
   if (Status status = check_json(options.bench); !status) return report(status.error());
   std::optional<Definition> definition = load_definition(options.source);
   if (!definition) return kError;
@@ -149,6 +154,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_shape(*command, options->shape);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
   command
       ->add_option("--tile-rank", options->tile_rank,
                    "Resident recurrences: not the best tile by the cost model, but one so many "

@@ -174,6 +174,28 @@ std::string check_tune(bool tune, const std::string& device) {
   return tune && device == "cpu" ? "--tune is for a GPU, not for cpu" : "";
 }
 
+void add_strategy(CLI::App& command, Strategy& strategy) {
+  std::vector<std::string> names;
+  std::string help =
+      "GPU: how recurrences of class block and dense run, or an error that says why "
+      "one cannot";
+  for (const StrategyInfo& info : all_strategies()) {
+    names.emplace_back(info.name);
+    help += fmt::format("{} {} ({})", names.size() == 1 ? ":" : ",", info.name, info.summary);
+  }
+  command
+      .add_option_function<std::string>(
+          "--strategy", [&strategy](const std::string& name) { strategy = *parse_strategy(name); },
+          help)
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names));
+}
+
+std::string check_strategy(Strategy strategy, const std::string& device) {
+  const bool useless = strategy != Strategy::Any && device == "cpu";
+  return useless ? "--strategy is for a GPU, not for cpu" : "";
+}
+
 void add_passes(CLI::App& command, PassSet& passes) {
   const auto accept = [&passes](const std::string& text) {
     const Result<PassSet> set = PassSet::parse(text);

@@ -99,6 +99,11 @@ void add_tune(CLI::App& command, bool& tune);
 /// What is wrong with it together with --device, or "".
 std::string check_tune(bool tune, const std::string& device);
 
+/// --strategy.
+void add_strategy(CLI::App& command, Strategy& strategy);
+/// What is wrong with it together with --device, or "".
+std::string check_strategy(Strategy strategy, const std::string& device);
+
 /// --passes.
 void add_passes(CLI::App& command, PassSet& passes);
 

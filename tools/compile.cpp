@@ -19,6 +19,7 @@ struct Options {
   bool resets = false;
   bool reverse = false;
   PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
 };
 
 #ifdef RNNC_WITH_CUDA
@@ -31,6 +32,7 @@ CompileOptions compile_options(const Options& options) {
   compile.allow_tf32 = options.tf32;
   compile.reverse = options.reverse;
   compile.passes = options.passes;
+  compile.strategy = options.strategy;
   return compile;
 }
 
@@ -123,6 +125,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--tf32", options->tf32, "Let products of f32 round to TF32");
   add_shape(*command, *options);
   add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
   command->footer(
       "Fills the kernel cache ($RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc),\n"
       "which may be copied to a machine with such a GPU: programs start there without compiling.\n"

@@ -35,6 +35,7 @@ struct Options {
   std::string device = "cpu";
   std::string output;
   PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
   PassLog log;
 };
 
@@ -92,6 +93,7 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
                                                 .tf32 = options.tf32,
                                                 .passes = options.passes,
                                                 .machine = choose_machine(device_of(options)),
+                                                .strategy = options.strategy,
                                                 .observer = options.log.observer()});
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
@@ -105,11 +107,10 @@ int run_emit(const CLI::App& command, Options& options) {
   if (form == Form::cubin && options.output.empty()) {
     return report_usage(command, "--as cubin: its bytes are not text: give -o FILE");
   }
-  const bool cuda = device_of(options) == Machine::Kind::Cuda;
-  if (const std::string problem = check_tf32(options.tf32, options.dtype, cuda ? "cuda" : "cpu");
-      !problem.empty()) {
-    return report_usage(command, problem);
-  }
+  const std::string device = device_of(options) == Machine::Kind::Cuda ? "cuda" : "cpu";
+  std::string problem = check_tf32(options.tf32, options.dtype, device);
+  if (problem.empty()) problem = check_strategy(options.strategy, device);
+  if (!problem.empty()) return report_usage(command, problem);
   if (options.log.is_wanted() && !has_plan(form)) {
     return report_usage(command, fmt::format("--as {} runs no passes", options.form));
   }
@@ -162,6 +163,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
   options->log.add_options(*command);
   command->add_option("-o,--output", options->output, "Write to this file instead of printing")
       ->type_name("FILE");

@@ -20,6 +20,7 @@ struct Options {
   bool lengths = false;
   bool resets = false;
   PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
   PassLog log;
   bool json = false;
   bool html = false;
@@ -31,7 +32,8 @@ std::string check_usage(const Options& options) {
   if (options.threads > 0 && options.device != "cpu") {
     return fmt::format("--threads is for the CPU, not for {}", options.device);
   }
-  return check_tf32(options.tf32, options.dtype, options.device);
+  const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  return problem.empty() ? check_strategy(options.strategy, options.device) : problem;
 }
 
 Device device_of(const Options& options) {
@@ -58,7 +60,8 @@ std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, Pla
                                                      .allow_tf32 = plan.tf32,
                                                      .cache_directory = cache_directory(),
                                                      .chunk = plan.chunk,
-                                                     .passes = plan.passes});
+                                                     .passes = plan.passes,
+                                                     .strategy = plan.strategy});
   if (!program) return {};  // no GPU: a model of one
   const SequenceFeatures features{plan.lengths, plan.resets};
   if (Status status = program->prepare(plan.batch, plan.max_steps, features); !status) {
@@ -87,6 +90,7 @@ Result<std::string> explain_graph(Options& options, const Graph& graph) {
                    .tf32 = options.tf32,
                    .passes = options.passes,
                    .machine = machine_of(options),
+                   .strategy = options.strategy,
                    .observer = options.log.observer()};
   const std::vector<std::string> notes = ask_gpu(options, *bound, plan);
   for (const std::string& note : notes) report_note(note);
@@ -148,6 +152,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->add_flag("--lengths", options->lengths, "Calls come with the sequences' lengths");
   command->add_flag("--resets", options->resets, "Calls come with a mask of resets");
   add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
   options->log.add_options(*command);
   CLI::Option* json =
       command->add_flag("--json", options->json, "For programs; docs/explain.md lists the keys");

@@ -23,6 +23,7 @@ struct Options {
   int threads = 0;
   PassSet passes = PassSet::all();
   bool tune = false;
+  Strategy strategy = Strategy::Any;
   bool no_graphs = false;
   bool time = false;
 };
@@ -109,6 +110,7 @@ Result<Program> compile(const Options& options, const Graph& graph) {
   compile_options.passes = options.passes;
   compile_options.graphs = !options.no_graphs;
   compile_options.tune = options.tune;
+  compile_options.strategy = options.strategy;
   return Program::compile(graph, compile_options);
 }
 
@@ -178,6 +180,9 @@ std::string check_usage(const Options& options) {
     return problem;
   }
   if (std::string problem = check_tune(options.tune, options.device); !problem.empty()) {
+    return problem;
+  }
+  if (std::string problem = check_strategy(options.strategy, options.device); !problem.empty()) {
     return problem;
   }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
@@ -296,6 +301,7 @@ void add_run(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_passes(*command, options->passes);
   add_tune(*command, options->tune);
+  add_strategy(*command, options->strategy);
   command->add_flag("--no-graphs", options->no_graphs,
                     "GPU: launch every kernel anew, without CUDA graphs");
   command->add_flag("--time", options->time, "Print compile time and the median time per step");

@@ -243,8 +243,10 @@ Status Product::replace_if_wrong(Variant& variant, const ProductPointers& scratc
   const ProductAlignment less = {.left = std::min(all.left, kLessAlignment),
                                  .weight = std::min(all.weight, kLessAlignment),
                                  .out = std::min(all.out, kLessAlignment)};
+  std::vector<ProductAlignment> alignments = {all};
+  if (less != all) alignments.push_back(less);
   size_t tried = 0;
-  for (const ProductAlignment& alignment : {all, less}) {
+  for (const ProductAlignment& alignment : alignments) {
     // What there is of workspace has been handed out.
     const auto found = ask_library(variant, alignment, kMostReplacements, workspace_bytes_);
     if (!found) return tl::unexpected(found.error());
@@ -258,7 +260,7 @@ Status Product::replace_if_wrong(Variant& variant, const ProductPointers& scratc
   }
   return fail(
       "each of cuBLASLt's {} algorithms for {} gives wrong numbers on this GPU, which MPS shares "
-      "among programs",
+      "among programs: another CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or none, may help",
       tried, describe(variant));
 }
 

@@ -153,6 +153,26 @@ TEST(CudaRecurrenceKernels, StacksOfUnlikeLayersCompile) {
   }
 }
 
+// As they are asked for, where others would be chosen too.
+TEST(CudaRecurrenceKernels, StrategiesCompile) {
+  for (const StrategyInfo& info : all_strategies()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(fmt::format("{}, {}", info.name, to_string(dtype)));
+      const size_t layers = info.strategy == Strategy::Stacked ? 2 : 1;
+      const int64_t hidden = info.strategy == Strategy::Hybrid ? 1000 : 57;
+      const Result<Plan> plan = build_plan(tower(std::vector<std::string>(layers, "Gated"), hidden),
+                                           {.dtype = dtype,
+                                            .batch = 9,
+                                            .max_steps = 11,
+                                            .machine = h200_machine(),
+                                            .strategy = info.strategy});
+      ASSERT_TRUE(plan.has_value()) << plan.error().message;
+      const Result<std::string> cubin = compile_cubin(*emit_cuda(*plan, "sm_90"), "sm_90");
+      EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+    }
+  }
+}
+
 TEST(CudaRecurrenceKernels, StacksCompile) {
   const Plan plan = stack_of(5);
   const Result<std::string> source = emit_cuda(plan, "sm_90");

@@ -1,6 +1,6 @@
 // cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b + beta c
-// in f32, with a transposed or not, of one type each for inputs and results, in blocks. An
-// algorithm is its place among the heuristic's.
+// in f32, with a transposed or not, of one type each for inputs and results, in blocks.
+// Algorithms are numbers, best first; the first of them need aligned arrays.
 #include <cublasLt.h>
 
 #include <algorithm>

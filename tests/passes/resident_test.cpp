@@ -140,7 +140,7 @@ TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
   Plan plan = *build_plan(load_case("gru_reset_before"), {.dtype = DType::bf16, .batch = 2});
   const size_t buffers = plan.buffers.size();
   const std::string before = to_string(plan);
-  EXPECT_FALSE(run_resident(plan, machine));
+  EXPECT_FALSE(run_resident(plan, machine).value());
   EXPECT_EQ(to_string(plan), before);
   EXPECT_EQ(plan.buffers.size(), buffers);
   EXPECT_NE(recurrence_of(plan).reason.find("shared memory"), std::string::npos)
@@ -151,12 +151,12 @@ TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   Machine machine = h200_machine();
   machine.exchange_seconds = 1e-3;
   Plan plan = *build_plan(load_case("layer_norm_lstm"), {.batch = 2});
-  EXPECT_FALSE(run_resident(plan, machine));
+  EXPECT_FALSE(run_resident(plan, machine).value());
   EXPECT_NE(recurrence_of(plan).reason.find(" us on the chip, and takes "), std::string::npos)
       << recurrence_of(plan).reason;
   // Rows of 8 bytes: as launches that is slower still.
   plan = *build_plan(load_case("layer_norm_lstm"), {.dtype = DType::bf16, .batch = 2});
-  EXPECT_TRUE(run_resident(plan, machine));
+  EXPECT_TRUE(run_resident(plan, machine).value());
 }
 
 TEST(Resident, IsForGpus) {

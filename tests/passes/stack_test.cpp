@@ -170,7 +170,7 @@ TEST(Stack, CanBeSwitchedOff) {
 TEST(Stack, IsForGpus) {
   Plan plan =
       plan_of(tower({"Gated", "Gated"}, 64), {.passes = PassSet::all().without(Pass::Stack)});
-  EXPECT_FALSE(run_stack(plan, cpu_machine(4)));
+  EXPECT_FALSE(run_stack(plan, cpu_machine(4)).value());
 }
 
 }  // namespace

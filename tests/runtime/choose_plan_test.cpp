@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/recurrence_tiles.h"
 #include "tests/runtime/fake_gpu.h"
 
 namespace rnnc::test {
@@ -31,17 +32,19 @@ class ChoosePlan : public testing::Test {
   }
   /// Gives the plans to a device that refuses the first so many; `seen_` are their tiles.
   ChosenPlan choose(const Planner& planner, size_t refused) {
+    Result<ChosenPlan> chosen = try_to_choose(planner, refused);
+    EXPECT_TRUE(chosen) << chosen.error().message;
+    return *std::move(chosen);
+  }
+  Result<ChosenPlan> try_to_choose(const Planner& planner, size_t refused) {
     seen_.clear();
     const auto take = [&](const Plan& plan) -> Result<std::string> {
       seen_.push_back(tiles_of(plan));
       if (seen_.size() > refused || seen_.back().empty()) return "";
       return fmt::format("reason {}", seen_.size());
     };
-    Result<ChosenPlan> chosen =
-        choose_plan(planner, shape_, h200_machine(), plan_of(planner, planner.choice()),
-                    planner.choice(), take);
-    EXPECT_TRUE(chosen) << chosen.error().message;
-    return *std::move(chosen);
+    return choose_plan(planner, shape_, h200_machine(), plan_of(planner, planner.choice()),
+                       planner.choice(), take);
   }
 
   std::vector<Tiles> seen_;
@@ -99,6 +102,26 @@ TEST_F(ChoosePlan, DoesWithoutResidentRecurrencesInTheEnd) {
   ASSERT_EQ(seen_.size(), 6U);
   EXPECT_EQ(tiles_of(chosen.plan), Tiles{});
   EXPECT_EQ(to_string(chosen.plan), to_string(plan_of(all, {kWithout, 0})));
+}
+
+TEST_F(ChoosePlan, KeepsToAStrategy) {
+  for (const Strategy strategy : {Strategy::Cluster, Strategy::Grid}) {
+    CompileOptions options = resident_options();
+    options.strategy = strategy;
+    const Planner of_strategy = planner(options);
+    const ChosenPlan chosen = choose(of_strategy, 3);
+    ASSERT_EQ(seen_.size(), 4U);
+    for (const Stage& stage : chosen.plan.stages) {
+      if (!is_resident(stage)) continue;
+      EXPECT_EQ(strategy_of(std::get<RecurrenceLaunch>(stage.launches[0])), strategy);
+    }
+    const Result<ChosenPlan> none = try_to_choose(of_strategy, 9);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().message,
+              fmt::format("`Elman` at batch 16 cannot run with strategy `{}`: reason 1",
+                          to_string(strategy)));
+    EXPECT_EQ(seen_.size(), 5U);
+  }
 }
 
 // It is not compiled twice.

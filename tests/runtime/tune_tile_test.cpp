@@ -104,8 +104,8 @@ TEST_F(TuneTile, DamagedEntriesAreReplaced) {
 TEST_F(TuneTile, EntriesThatMeanOtherTilesAreReplaced) {
   ASSERT_EQ(tune(), 2);
   const std::string whole = TemporaryDirectory::read(entry());
-  const std::string key =
-      fmt::format("fastest tile on {}\n{}", gpu_.identity(), to_string(plan(0)));
+  const std::string key = fmt::format("fastest tile on {}, strategy {}\n{}", gpu_.identity(), "any",
+                                      to_string(plan(0)));
   ASSERT_TRUE(cache_.get(key));
   const std::string tiles = tiles_of(plan(3))[0];
   for (const std::string& other :
@@ -150,6 +150,8 @@ TEST(TuneOption, IsForAGpuAndForAllTiles) {
   options.device = {};
   EXPECT_EQ(Planner::make(dense_recurrence(), options).error().message,
             "tune is for a GPU, not for cpu");
+  EXPECT_EQ(Planner::make(dense_recurrence(), {.strategy = Strategy::Grid}).error().message,
+            "strategy is for a GPU, not for cpu");
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ TEST_F(Bench, TellsTheTimePerStep) {
   const Json json = Json::parse(good(net({"bench"}, {"--json", "-", "--passes", "none"})));
   EXPECT_EQ(json["name"], "Net");
   EXPECT_EQ(json["passes"], "none");
+  EXPECT_EQ(json["strategy"], "any");
   EXPECT_EQ(json["batch"], 3);
   EXPECT_EQ(json["steps"], 5);
   EXPECT_EQ(json["runs"], 1);

@@ -1,4 +1,4 @@
-// rnnc compile, and what --tune is for.
+// rnnc compile, and what --tune and --strategy are for.
 #include <cstdlib>
 #include <regex>
 
@@ -37,7 +37,56 @@ TEST_F(Compile, TuningIsForAGpu) {
             std::string::npos);
 }
 
+TEST_F(Compile, StrategiesAreForAGpu) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"run", "toy.rnn"},
+                                             {"bench", "toy.rnn"},
+                                             {"explain", "toy.rnn"},
+                                             {"emit", "toy.rnn", "--as", "plan"}}) {
+    std::vector<std::string> arguments = words;
+    arguments.insert(arguments.end(), {"--strategy", "grid"});
+    EXPECT_EQ(bad(2, arguments), fmt::format("--strategy is for a GPU, not for cpu\n"
+                                             "Run `rnnc {} --help` for more information.\n",
+                                             words[0]));
+    arguments.back() = "grids";
+    EXPECT_NE(bad(2, arguments).find("grids not in {block,cluster,grid,hybrid,stacked}"),
+              std::string::npos);
+    EXPECT_NE(
+        good({words[0], "--help"}).find("--strategy NAME:{block,cluster,grid,hybrid,stacked}"),
+        std::string::npos);
+  }
+}
+
 #ifdef RNNC_WITH_CUDA
+TEST_F(Compile, SaysWhyAStrategyCannotBe) {
+  directory_.write("gated.rnn", R"(
+cell Gated[H](x: [H]) -> h {
+  state h: [H]
+  param R: [H, H]
+  h[t] = tanh(R @ h[t-1] + x[t])
+}
+)");
+  const auto with = [](const char* command, const char* size, const char* strategy) {
+    return std::vector<std::string>{command,   "gated.rnn", "--dim",      size,
+                                    "--dtype", "bf16",      "--strategy", strategy};
+  };
+  EXPECT_EQ(
+      bad(1, with("compile", "H=512", "block")),
+      "rnnc: error: `Gated` cannot run with strategy `block`: recurrence h: a row takes 4 blocks "
+      "of threads, which wait for each other, and may take 1\n");
+  EXPECT_EQ(
+      bad(1, compile({"--strategy", "grid"})),
+      "rnnc: error: `Toy` cannot run with strategy `grid`: no recurrence of it is of class block "
+      "or dense\n");
+  for (const auto& [strategy, kind] : {std::pair("block", "resident: blocks alone, "),
+                                       {"cluster", "resident: clusters, "},
+                                       {"grid", "resident: grid of "}}) {
+    std::vector<std::string> arguments = with("explain", "H=64", strategy);
+    arguments.insert(arguments.end(), {"--device", "cuda"});
+    EXPECT_NE(good(arguments).find(kind), std::string::npos) << strategy;
+  }
+}
+
 std::string without_times(const std::string& text) {
   return std::regex_replace(text, std::regex("[0-9]+ KB in [0-9.]+ s"), "# KB in # s");
 }

@@ -185,6 +185,7 @@ Result<Explanation> explain(const Graph& graph, const PlanOptions& options) {
 
   PlanOptions untouched = options;
   untouched.passes = PassSet::none();
+  untouched.strategy = Strategy::Any;
   untouched.observer = {};
   const Result<Plan> naive = build_plan(graph, untouched);
   if (naive) explanation.naive = totals_of(*naive, options.max_steps, options.machine);

@@ -113,6 +113,31 @@ TEST_F(EmulatedPreparing, AFewSpilledBytesAreNoReason) {
   EXPECT_EQ(prepare(options()).prepared(kBatch, kSteps)->tile_rank, 0);
 }
 
+// Where a strategy was asked for there is no other way.
+TEST_F(EmulatedPreparing, ARefusedStrategyIsAnError) {
+  const auto refusal = [&] {
+    CompileOptions wanted = options();
+    wanted.strategy = Strategy::Grid;
+    Result<Program> program = Program::compile(graph_, wanted);
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const Status prepared = program->prepare(kBatch, kSteps);
+    return prepared ? "none" : prepared.error().message;
+  };
+  EXPECT_EQ(refusal(), "none");
+  emulator::settings().spilling_units = 1;
+  EXPECT_EQ(refusal(), "none");
+  emulator::settings().spilling_units = 5;
+  EXPECT_EQ(refusal(),
+            "`LSTM` at batch 4 cannot run with strategy `grid`: its kernel spills 64 bytes of each "
+            "thread's registers");
+  emulator::settings().spilling_units = 0;
+  emulator::settings().most_blocks = 0;
+  const std::string no_room = refusal();
+  EXPECT_TRUE(
+      no_room.starts_with("`LSTM` at batch 4 cannot run with strategy `grid`: its kernel needs "))
+      << no_room;
+}
+
 // As when another process takes a part of the device.
 TEST_F(EmulatedPreparing, RoomThatIsLostLaterIsAnError) {
   Program program = prepare(options());
@@ -167,8 +192,8 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   CompileOptions other = options();
   other.tile_rank = 1;
   const Program second = prepare(other);
-  const std::string key =
-      fmt::format("fastest tile on {}\n{}", program.backend().identity(), to_string(first));
+  const std::string key = fmt::format("fastest tile on {}, strategy any\n{}",
+                                      program.backend().identity(), to_string(first));
   ASSERT_TRUE(cache_.get(key));
   cache_.put(key, fmt::format("1\n{}", tiles(second)[0]));
   Program remembered = prepare(tuned);
@@ -267,7 +292,8 @@ TEST_F(EmulatedPreparing, RefusesProductsThatAreWrongUnderMps) {
   ASSERT_FALSE(prepared.has_value());
   EXPECT_EQ(prepared.error().message,
             "each of cuBLASLt's 5 algorithms for a f32 product [16, 24] @ [24, 192] gives wrong "
-            "numbers on this GPU, which MPS shares among programs");
+            "numbers on this GPU, which MPS shares among programs: another "
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or none, may help");
 }
 
 }  // namespace
