@@ -87,18 +87,6 @@ Graph random_tower(Dice& dice) {
   return tower(cells, dice.one_of<int64_t>({1, 3, 8, 16, 31, 48, 64, 130, 256}));
 }
 
-/// Of a number stored as such, relative to it.
-double rounding_of(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::f16:
-      return 0x1p-11;
-    default:
-      return 0x1p-24;
-  }
-}
-
 /// The rest of a draw.
 void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance, Dice& dice) {
   CompileOptions options = {
@@ -118,7 +106,7 @@ void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance,
   SCOPED_TRACE(fmt::format("seed {}: {}, {}, chunk {}, rank {}, passes {}, {} steps, batch {}",
                            seed, graph.name, to_string(dtype), options.chunk, options.tile_rank,
                            options.passes.to_string(), sequences.steps, sequences.batch));
-  check_run(graph, options, sequences, tolerance, rounding_of(dtype));
+  check_run(graph, options, sequences, tolerance, Cells::any);
 }
 
 void run_draw(uint64_t seed) {
@@ -151,8 +139,9 @@ TEST(GpuSoak, Towers) {
 }
 
 // 183: more values that are the same at every step than registers are kept for, and no reduction.
+// 6305: results beyond f16's numbers, were params not halved.
 TEST(GpuSoak, DrawsThatFailedOnce) {
-  for (const uint64_t seed : {183}) run_draw(seed);
+  for (const uint64_t seed : {183, 6305}) run_draw(seed);
 }
 
 }  // namespace

@@ -37,11 +37,18 @@ InterpreterArgs sequence_arguments(const Graph& graph, const Sequences& sequence
 /// Largest error over outputs and final states.
 double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected);
 
-/// One run means what each segment of each sequence by itself does (sequence_oracle.h). If
-/// `rounding` is given, results may also be off by some times what changing each number that goes
-/// in by so much of itself does to them: chaotic cells are not to be had more exactly.
+/// Which cells a check is for.
+enum class Cells {
+  tame,  // results are as exact as their type
+  /// Chaotic cells are not to be had more exactly than some times what rounding each number that
+  /// goes in does to their results. Some grow at each step: params are halved until results stay
+  /// well below the largest number of their type.
+  any,
+};
+
+/// One run means what each segment of each sequence by itself does (sequence_oracle.h).
 void check_run(const Graph& graph, const CompileOptions& options, const Sequences& sequences,
-               double tolerance, double rounding = 0);
+               double tolerance, Cells cells = Cells::tame);
 /// So do runs with and without lengths, resets and given states, of 1, 3, 4 and 13 steps.
 void check_segments(const Graph& graph, const CompileOptions& options, double tolerance);
 /// NaN past a sequence's end changes no bit.
