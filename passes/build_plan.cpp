@@ -110,9 +110,8 @@ TileChoice tile_choice(const PlanOptions& options) {
           .strategy = options.strategy};
 }
 
-Status refuse_strategy(const Plan& plan, const PlanOptions& options, const Error& error) {
-  return fail("`{}` cannot run with strategy `{}`: {}", plan.name, to_string(options.strategy),
-              error.message);
+tl::unexpected<Error> refuse(const PlanOptions& options, const Plan& plan, const Error& error) {
+  return refuse_strategy(plan.name, options.batch, options.strategy, error.message);
 }
 
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
@@ -122,7 +121,7 @@ Status make_resident(Plan& plan, const PlanOptions& options) {
   const bool padded = options.passes.has(Pass::Pad);
   TileChoice choice = tile_choice(options);
   const Result<bool> made = run_resident(plan, options.machine, choice, padded);
-  if (!made) return refuse_strategy(plan, options, made.error());
+  if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return {};
   choice.beside = beside;
@@ -137,7 +136,7 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   if (!wanted && options.strategy != Strategy::Any) return {};
   Plan stacked = plan;
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
-  if (!made) return refuse_strategy(plan, options, made.error());
+  if (!made) return refuse(options, plan, made.error());
   if (*made && (wanted || seconds(stacked, options) < seconds(plan, options))) {
     plan = std::move(stacked);
   }

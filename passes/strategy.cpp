@@ -30,4 +30,12 @@ std::optional<Strategy> parse_strategy(std::string_view name) {
   return found == std::end(kStrategies) ? std::nullopt : std::optional(found->strategy);
 }
 
+tl::unexpected<Error> refuse_strategy(std::string_view name, int64_t batch, Strategy strategy,
+                                      std::string_view reason) {
+  return fail(
+      "`{}` at batch {} cannot run with strategy `{}`: {} (leave the strategy out, and rnnc finds "
+      "a way)",
+      name, batch, to_string(strategy), reason);
+}
+
 }  // namespace rnnc

@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "ir/status.h"
+
 namespace rnnc {
 
 enum class Strategy : uint8_t {
@@ -28,5 +30,9 @@ std::span<const StrategyInfo> all_strategies();
 
 std::string_view to_string(Strategy strategy);  // "any" too
 std::optional<Strategy> parse_strategy(std::string_view name);
+
+/// The error of a program `name` that cannot run with it at this batch size.
+tl::unexpected<Error> refuse_strategy(std::string_view name, int64_t batch, Strategy strategy,
+                                      std::string_view reason);
 
 }  // namespace rnnc

@@ -1,9 +1,9 @@
 // 1. Give the device the plan as it was asked for.
 // 2. While it refuses: the plan with fewer weights in registers, since what spills is most often
 //    just too much, and then with the next best tiles; a few times, until there are no others.
-// 3. Then the plan without resident recurrences, and a note with the first reason; if a strategy
-// was
-//    asked for, an error with it.
+// 3. Then the plan without resident recurrences, and a note with the first reason; or, if a
+// strategy
+//    was asked for, an error with it.
 #include "runtime/choose_plan.h"
 
 #include <algorithm>
@@ -58,8 +58,7 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
     if (next) chosen.plan = *std::move(next);
   }
   if (strategy != Strategy::Any) {
-    return fail("{} at batch {} cannot run with strategy `{}`: {}", quote(planner.signature().name),
-                shape.batch, to_string(strategy), reason);
+    return refuse_strategy(planner.signature().name, shape.batch, strategy, reason);
   }
   chosen.choice = {choice.passes.without(Pass::Resident), 0, 0};
   Result<Plan> without = planner.plan(shape, machine, chosen.choice);

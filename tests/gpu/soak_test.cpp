@@ -1,6 +1,6 @@
 // Random draws of a cell, shape, type, strategy, lengths and resets against the interpreter. Half
 // of the cells are random graphs, half are shipped ones at random sizes; others are layers of
-// cells. RNNC_SOAK_DRAWS says how many, RNNC_SOAK_FIRST with which seed they begin:
+// cells, and wide ones. RNNC_SOAK_DRAWS says how many, RNNC_SOAK_FIRST with which seed they begin:
 //
 //     RNNC_SOAK_DRAWS=500 rnnc_test_gpu --gtest_filter='GpuSoak*'
 #include <gtest/gtest.h>
@@ -10,9 +10,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <string_view>
 
 #include "passes/delays.h"
+#include "passes/strategy.h"
 #include "tests/support/golden_cases.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_graph.h"
@@ -77,18 +79,41 @@ Graph random_cell(uint64_t seed, Dice& dice) {
   return graph;
 }
 
+std::string layer(Dice& dice) {
+  return dice.one_of({"Dense", "Normed", "Gated", "Projected", "Update", "ResetBefore"});
+}
+
 /// Layers of one kind, or of several.
 Graph random_tower(Dice& dice) {
-  const auto cell = [&dice]() -> std::string {
-    return dice.one_of({"Dense", "Normed", "Gated", "Projected", "Update", "ResetBefore"});
-  };
-  std::vector<std::string> cells(static_cast<size_t>(1 + dice.up_to(7)), cell());
-  if (dice.one_in(2)) std::ranges::generate(cells, cell);
+  std::vector<std::string> cells(static_cast<size_t>(1 + dice.up_to(7)), layer(dice));
+  if (dice.one_in(2)) std::ranges::generate(cells, [&dice] { return layer(dice); });
   return tower(cells, dice.one_of<int64_t>({1, 3, 8, 16, 31, 48, 64, 130, 256}));
 }
 
+using Counts = std::map<Strategy, int>;
+
+/// `drawn`, or the next one in turn that the program can run with; else Any, which it always can.
+Strategy possible_strategy(Strategy drawn, const Graph& graph, CompileOptions options,
+                           const Sequences& sequences) {
+  if (drawn == Strategy::Any) return drawn;
+  std::vector<Strategy> turns;
+  for (const StrategyInfo& info : all_strategies()) turns.push_back(info.strategy);
+  std::ranges::rotate(turns, std::ranges::find(turns, drawn));
+  for (const Strategy strategy : turns) {
+    options.strategy = strategy;
+    const Status prepared = Program::compile(graph, options).and_then([&](Program made) -> Status {
+      return made.prepare(sequences.batch, sequences.steps, sequences.features());
+    });
+    if (prepared) return strategy;
+    const std::string reason = fmt::format("strategy `{}`", to_string(strategy));
+    EXPECT_NE(prepared.error().message.find(reason), std::string::npos) << prepared.error().message;
+  }
+  return Strategy::Any;
+}
+
 /// The rest of a draw.
-void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance, Dice& dice) {
+void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance, Dice& dice,
+               Counts& counts) {
   CompileOptions options = {
       .dtype = dtype,
       .device = {.kind = Device::Kind::cuda, .index = 0},
@@ -103,45 +128,70 @@ void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance,
   const Sequences sequences =
       random_sequences(dice.up_to(20), dice.one_of<int64_t>({1, 2, 3, 5, 8, 9, 17, 33}), features,
                        dice.one_in(2), static_cast<uint32_t>(seed));
-  SCOPED_TRACE(fmt::format("seed {}: {}, {}, chunk {}, rank {}, passes {}, {} steps, batch {}",
-                           seed, graph.name, to_string(dtype), options.chunk, options.tile_rank,
-                           options.passes.to_string(), sequences.steps, sequences.batch));
+  const Strategy drawn = dice.one_of({Strategy::Any, Strategy::Block, Strategy::Cluster,
+                                      Strategy::Grid, Strategy::Hybrid, Strategy::Stacked});
+  SCOPED_TRACE(
+      fmt::format("seed {}: {}, {}, chunk {}, strategy {} or a later one, rank {}, "
+                  "passes {}, {} steps, batch {}",
+                  seed, graph.name, to_string(dtype), options.chunk, to_string(drawn),
+                  options.tile_rank, options.passes.to_string(), sequences.steps, sequences.batch));
+  options.strategy = possible_strategy(drawn, graph, options, sequences);
+  ++counts[options.strategy];
   check_run(graph, options, sequences, tolerance, Cells::any);
 }
 
-void run_draw(uint64_t seed) {
+void run_draw(uint64_t seed, Counts& counts) {
   Dice dice(seed);
   // Rounded to 16 bits, a random graph may well be far from what it computes in float64.
   const bool shipped = dice.one_in(2);
   const Graph graph = shipped ? shipped_cell(dice) : random_cell(seed, dice);
   const DType dtype = shipped ? dice.one_of({DType::f32, DType::bf16, DType::f16}) : DType::f32;
-  run_graph(seed, graph, dtype, shipped ? golden_tolerance(dtype) : 3e-5, dice);
+  run_graph(seed, graph, dtype, shipped ? golden_tolerance(dtype) : 3e-5, dice, counts);
 }
 
-void run_tower(uint64_t seed) {
+void run_tower(uint64_t seed, Counts& counts) {
   Dice dice(seed);
   const Graph graph = random_tower(dice);
   const DType dtype = dice.one_of({DType::f32, DType::bf16, DType::f16});
   // Layers add to each other's errors.
-  run_graph(seed, graph, dtype, 2 * golden_tolerance(dtype), dice);
+  run_graph(seed, graph, dtype, 2 * golden_tolerance(dtype), dice, counts);
+}
+
+/// So many weights that hybrid recurrences are among them, and blocks that wait for each other.
+void run_wide(uint64_t seed, Counts& counts) {
+  Dice dice(seed);
+  const Graph graph = tower({layer(dice)}, dice.one_of<int64_t>({130, 192, 257, 384, 500}));
+  const DType dtype = dice.one_of({DType::f32, DType::bf16, DType::f16});
+  run_graph(seed, graph, dtype, 2 * golden_tolerance(dtype), dice, counts);
+}
+
+void run_draws(void (*run)(uint64_t, Counts&)) {
+  const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
+  const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
+  Counts counts;
+  for (uint64_t seed = first; seed < first + draws; ++seed) run(seed, counts);
+  for (const auto& [strategy, count] : counts) {
+    fmt::print("strategy {}: {} of {} draws\n", to_string(strategy), count, draws);
+  }
 }
 
 TEST(GpuSoak, Draws) {
-  const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
-  const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
-  for (uint64_t seed = first; seed < first + draws; ++seed) run_draw(seed);
+  run_draws(run_draw);
 }
 
 TEST(GpuSoak, Towers) {
-  const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
-  const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
-  for (uint64_t seed = first; seed < first + draws; ++seed) run_tower(seed);
+  run_draws(run_tower);
+}
+
+TEST(GpuSoak, Wide) {
+  run_draws(run_wide);
 }
 
 // 183: more values that are the same at every step than registers are kept for, and no reduction.
 // 6305: results beyond f16's numbers, were params not halved.
 TEST(GpuSoak, DrawsThatFailedOnce) {
-  for (const uint64_t seed : {183, 6305}) run_draw(seed);
+  Counts counts;
+  for (const uint64_t seed : {183, 6305}) run_draw(seed, counts);
 }
 
 }  // namespace

@@ -103,56 +103,76 @@ TEST(Strategies, OfStacks) {
             "cluster, cluster, cluster");
 }
 
+/// The error of a strategy that cannot be.
+std::string why(const Graph& graph, Strategy strategy, PlanOptions options = {}) {
+  const Result<Plan> plan = plan_of(graph, strategy, std::move(options));
+  EXPECT_FALSE(plan.has_value()) << strategies_of(plan);
+  return plan ? "" : plan.error().message;
+}
+
 TEST(Strategies, SayWhyTheyCannotBe) {
-  const auto why = [](const Graph& graph, Strategy strategy, PlanOptions options = {}) {
-    const Result<Plan> plan = plan_of(graph, strategy, std::move(options));
-    EXPECT_FALSE(plan.has_value()) << strategies_of(plan);
-    return plan ? "" : plan.error().message;
-  };
   const PlanOptions bf16 = {.dtype = DType::bf16, .batch = 16};
-  EXPECT_EQ(why(lstm(1024), Strategy::Block, bf16),
-            "`Tower` cannot run with strategy `block`: recurrence Gated.0.h, Gated.0.c: a row "
-            "takes 26 blocks of threads, which wait for each other, and may take 1");
-  EXPECT_EQ(why(lstm(2048), Strategy::Cluster, bf16),
-            "`Tower` cannot run with strategy `cluster`: recurrence Gated.0.h, Gated.0.c: it needs "
-            "2048 KB of weights on each unit, which has room for 298");
-  EXPECT_EQ(why(lstm(1), Strategy::Cluster, bf16),
-            "`Tower` cannot run with strategy `cluster`: recurrence Gated.0.h, Gated.0.c: a block "
-            "of a cluster makes 2 elements of a row at least, and has 1; and a cluster has 2 "
-            "blocks of threads at least, and it has 1");
-  EXPECT_EQ(why(lstm(1), Strategy::Grid, bf16),
-            "`Tower` cannot run with strategy `grid`: recurrence Gated.0.h, Gated.0.c: one block "
-            "of threads makes whole rows, and none waits for another");
-  EXPECT_EQ(why(lstm(8192), Strategy::Grid, bf16),
-            "`Tower` cannot run with strategy `grid`: recurrence Gated.0.h, Gated.0.c: it needs "
-            "4096 KB of weights on each unit, which has room for 330; or it needs 2048 blocks of "
-            "threads at the same time, and NVIDIA H200 has room for 132");
-  EXPECT_EQ(why(lstm(1), Strategy::Hybrid, bf16),
-            "`Tower` cannot run with strategy `hybrid`: recurrence Gated.0.h, Gated.0.c: all its "
-            "weights find room on the chip");
-  EXPECT_EQ(why(lstm(64), Strategy::Hybrid,
-                {.batch = 300, .passes = PassSet::all().without(Pass::Split)}),
-            "`Tower` cannot run with strategy `hybrid`: recurrence Gated.0.h, Gated.0.c: without "
-            "tensor cores weights are loaded for 2 rows at most, and there are 17");
-  EXPECT_EQ(why(load_case("layer_norm_lstm"), Strategy::Block, {.batch = 3}),
-            "`LayerNormLSTM` cannot run with strategy `block`: recurrence h, c: its blocks of "
-            "threads wait for each other however many elements each makes");
-  EXPECT_EQ(why(load_case("layer_norm_lstm"), Strategy::Cluster, {.batch = 3}),
-            "`LayerNormLSTM` cannot run with strategy `cluster`: recurrence h, c: clusters "
-            "exchange whole vectors that products read, and nothing else");
-  EXPECT_EQ(why(lstm(64), Strategy::Stacked),
-            "`Tower` cannot run with strategy `stacked`: no recurrence of it reads another by "
-            "products alone, at the same step");
-  EXPECT_EQ(why(tower({"Gated", "Gated"}, 1900), Strategy::Stacked, bf16),
-            "`Tower` cannot run with strategy `stacked`: Gated.0.h, Gated.0.c, Gated.1.h, "
-            "Gated.1.c: it needs 476 blocks of threads at the same time, and NVIDIA H200 has room "
-            "for 132; or it needs 960 KB of weights on each unit, which has room for 258");
-  EXPECT_EQ(why(network("Mixed", 8), Strategy::Block),
-            "`Mixed` cannot run with strategy `block`: recurrence Normed.0.h: its blocks of "
-            "threads wait for each other however many elements each makes");
-  EXPECT_EQ(
-      why(tower({"Elementwise"}, 8), Strategy::Grid),
-      "`Tower` cannot run with strategy `grid`: no recurrence of it is of class block or dense");
+  const PlanOptions exact = {.batch = 300, .passes = PassSet::all().without(Pass::Split)};
+  struct Case {
+    Graph graph;
+    Strategy strategy;
+    PlanOptions options;
+    std::string reason;
+  };
+  const Graph normed = load_case("layer_norm_lstm");
+  const std::string wait =
+      "its blocks of threads wait for each other however many elements each makes";
+  for (const Case& c : {
+           Case{lstm(1024), Strategy::Block, bf16,
+                "recurrence Gated.0.h, Gated.0.c: a row takes 26 blocks of threads, which wait for "
+                "each other, and may take 1"},
+           Case{lstm(2048), Strategy::Cluster, bf16,
+                "recurrence Gated.0.h, Gated.0.c: it needs 2048 KB of weights on each unit, which "
+                "has room for 298"},
+           Case{lstm(1), Strategy::Cluster, bf16,
+                "recurrence Gated.0.h, Gated.0.c: a block of a cluster makes 2 elements of a row "
+                "at least, and has 1; and a cluster has 2 blocks of threads at least, and it has "
+                "1"},
+           Case{lstm(1), Strategy::Grid, bf16,
+                "recurrence Gated.0.h, Gated.0.c: one block of threads makes whole rows, and none "
+                "waits for another"},
+           Case{lstm(8192), Strategy::Grid, bf16,
+                "recurrence Gated.0.h, Gated.0.c: it needs 4096 KB of weights on each unit, which "
+                "has room for 330; or it needs 2048 blocks of threads at the same time, and NVIDIA "
+                "H200 has room for 132"},
+           Case{lstm(1), Strategy::Hybrid, bf16,
+                "recurrence Gated.0.h, Gated.0.c: all its weights find room on the chip"},
+           Case{lstm(64), Strategy::Hybrid, exact,
+                "recurrence Gated.0.h, Gated.0.c: without tensor cores weights are loaded for 2 "
+                "rows at most, and there are 17"},
+           Case{normed, Strategy::Block, {.batch = 3}, "recurrence h, c: " + wait},
+           Case{normed,
+                Strategy::Cluster,
+                {.batch = 3},
+                "recurrence h, c: clusters exchange whole vectors that products read, and nothing "
+                "else"},
+           Case{lstm(64),
+                Strategy::Stacked,
+                {},
+                "no recurrence of it reads another by products alone, at the same step"},
+           Case{tower({"Gated", "Gated"}, 1900), Strategy::Stacked, bf16,
+                "Gated.0.h, Gated.0.c, Gated.1.h, Gated.1.c: it needs 476 blocks of threads at the "
+                "same time, and NVIDIA H200 has room for 132; or it needs 960 KB of weights on "
+                "each unit, which has room for 258"},
+           Case{network("Mixed", 8), Strategy::Block, {}, "recurrence Normed.0.h: " + wait},
+           Case{tower({"Elementwise"}, 8),
+                Strategy::Grid,
+                {},
+                "no recurrence of it is of class block or dense"},
+       }) {
+    EXPECT_EQ(why(c.graph, c.strategy, c.options),
+              fmt::format("`{}` at batch {} cannot run with strategy `{}`: {} (leave the strategy "
+                          "out, and rnnc finds a way)",
+                          c.graph.name, c.options.batch, to_string(c.strategy), c.reason));
+  }
+}
+
+TEST(Strategies, NeedPassesAndAGpu) {
   EXPECT_EQ(why(lstm(64), Strategy::Grid, {.passes = PassSet::all().without(Pass::Resident)}),
             "strategy `grid` needs the pass `resident`");
   EXPECT_EQ(why(tower({"Gated", "Gated"}, 64), Strategy::Stacked,
@@ -167,8 +187,9 @@ TEST(Strategies, SayWhyTheyCannotBe) {
   const Result<Plan> old = build_plan(lstm(8), {.machine = machine, .strategy = Strategy::Cluster});
   ASSERT_FALSE(old.has_value());
   EXPECT_EQ(old.error().message,
-            "`Tower` cannot run with strategy `cluster`: recurrence Gated.0.h, Gated.0.c: NVIDIA "
-            "H200 has no clusters of blocks");
+            "`Tower` at batch 1 cannot run with strategy `cluster`: recurrence Gated.0.h, "
+            "Gated.0.c: NVIDIA H200 has no clusters of blocks (leave the strategy out, and rnnc "
+            "finds a way)");
 }
 
 }  // namespace

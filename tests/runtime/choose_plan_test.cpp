@@ -118,7 +118,8 @@ TEST_F(ChoosePlan, KeepsToAStrategy) {
     const Result<ChosenPlan> none = try_to_choose(of_strategy, 9);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().message,
-              fmt::format("`Elman` at batch 16 cannot run with strategy `{}`: reason 1",
+              fmt::format("`Elman` at batch 16 cannot run with strategy `{}`: reason 1 (leave the "
+                          "strategy out, and rnnc finds a way)",
                           to_string(strategy)));
     EXPECT_EQ(seen_.size(), 5U);
   }

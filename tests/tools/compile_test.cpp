@@ -70,14 +70,15 @@ cell Gated[H](x: [H]) -> h {
     return std::vector<std::string>{command,   "gated.rnn", "--dim",      size,
                                     "--dtype", "bf16",      "--strategy", strategy};
   };
-  EXPECT_EQ(
-      bad(1, with("compile", "H=512", "block")),
-      "rnnc: error: `Gated` cannot run with strategy `block`: recurrence h: a row takes 4 blocks "
-      "of threads, which wait for each other, and may take 1\n");
-  EXPECT_EQ(
-      bad(1, compile({"--strategy", "grid"})),
-      "rnnc: error: `Toy` cannot run with strategy `grid`: no recurrence of it is of class block "
-      "or dense\n");
+  EXPECT_EQ(bad(1, with("compile", "H=512", "block")),
+            "rnnc: error: `Gated` at batch 1 cannot run with strategy `block`: recurrence h: a "
+            "row takes 4 blocks "
+            "of threads, which wait for each other, and may take 1 (leave the strategy out, and "
+            "rnnc finds a way)\n");
+  EXPECT_EQ(bad(1, compile({"--strategy", "grid"})),
+            "rnnc: error: `Toy` at batch 1 cannot run with strategy `grid`: no recurrence of it "
+            "is of class block "
+            "or dense (leave the strategy out, and rnnc finds a way)\n");
   for (const auto& [strategy, kind] : {std::pair("block", "resident: blocks alone, "),
                                        {"cluster", "resident: clusters, "},
                                        {"grid", "resident: grid of "}}) {

@@ -129,7 +129,7 @@ TEST_F(EmulatedPreparing, ARefusedStrategyIsAnError) {
   emulator::settings().spilling_units = 5;
   EXPECT_EQ(refusal(),
             "`LSTM` at batch 4 cannot run with strategy `grid`: its kernel spills 64 bytes of each "
-            "thread's registers");
+            "thread's registers (leave the strategy out, and rnnc finds a way)");
   emulator::settings().spilling_units = 0;
   emulator::settings().most_blocks = 0;
   const std::string no_room = refusal();
