@@ -1,9 +1,10 @@
 // 1. Lower and simplify a copy of the Graph (passes/pipeline.h); refuse what cannot be planned yet.
 // 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
-//    buffers (passes/layout.h) and write the launches (passes/launches.h).
+//    buffers (passes/layout.h) and write the launches (passes/launches.h). For a GPU also with
+//    products apart from the work behind them, if steps of many rows are faster so.
 // 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
 //    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
-//    (passes/stack.h), if that is faster still.
+//    (passes/stack.h), if that is faster still. Of what stays launches take the faster plan.
 // 4. Let large f32 products that are left run in parts on tensor cores (passes/split_gemms.h): what
 //    a stack has taken in its launch multiplies.
 // 5. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h); those of
@@ -14,9 +15,11 @@
 #include "passes/build_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "passes/cost.h"
 #include "passes/dependence.h"
+#include "passes/epilogues.h"
 #include "passes/launches.h"
 #include "passes/layout.h"
 #include "passes/memory.h"
@@ -110,25 +113,50 @@ TileChoice tile_choice(const PlanOptions& options) {
           .strategy = options.strategy};
 }
 
+/// A CPU's own kernels for products with an epilogue are for few rows.
+PassSet first_passes(const PlanOptions& options) {
+  const bool few = options.batch <= kMostEpilogueRows;
+  const bool apart = options.machine.kind == Machine::Kind::Cpu && !few;
+  return apart ? options.passes.without(Pass::Epilogue) : options.passes;
+}
+
 tl::unexpected<Error> refuse(const PlanOptions& options, const Plan& plan, const Error& error) {
   return refuse_strategy(plan.name, options.batch, options.strategy, error.message);
 }
 
+bool has_fused_steps(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return stage.domain == Domain::Step && std::ranges::any_of(stage.launches, [](const Launch& l) {
+             return std::holds_alternative<FusedLaunch>(l);
+           });
+  });
+}
+
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
-Status make_resident(Plan& plan, const PlanOptions& options) {
+Status make_resident(Plan& plan, const PlanOptions& options, const Plan* apart) {
   Plan shared = plan;
-  const bool padded = options.passes.has(Pass::Pad);
-  TileChoice choice = tile_choice(options);
-  const Result<bool> made = run_resident(plan, options.machine, choice, padded);
+  ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad), apart};
+  const Result<bool> made = run_resident(plan, options.machine, choice);
   if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
   if (beside < 2 || !options.passes.has(Pass::Wavefront)) return {};
-  choice.beside = beside;
-  const bool all_fit = run_resident(shared, options.machine, choice, padded).has_value() &&
-                       most_resident(shared) == beside;
+  choice.tile.beside = beside;
+  const bool all_fit =
+      run_resident(shared, options.machine, choice).has_value() && most_resident(shared) == beside;
   if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
   return {};
+}
+
+/// `apart` has other launches of the same stages. Takes it where `plan` has left recurrences as
+/// launches, with the reasons for that.
+void take_if_faster(Plan& apart, Plan& plan, const PlanOptions& options) {
+  if (!has_fused_steps(plan) || !make_resident(apart, options, nullptr)) return;
+  if (seconds(apart, options) >= seconds(plan, options)) return;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (!is_resident(apart.stages[i])) apart.stages[i].reason = plan.stages[i].reason;
+  }
+  plan = std::move(apart);
 }
 
 Status make_stacks(Plan& plan, const PlanOptions& options) {
@@ -143,25 +171,24 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
-/// rnnc's own kernels for products of f32 with an epilogue are for few rows: what would run step by
-/// step with many does without. (On an H200 a step of 99x1792 in TF32 takes 55 us so, and 18 us as
-/// a product of the library and a kernel behind it.)
-PassSet passes_for(const Graph& graph, const PlanOptions& options) {
-  constexpr int64_t kMostRows = 32;
-  const PassSet passes = options.passes;
-  if (options.machine.kind != Machine::Kind::Cuda || options.dtype != DType::f32 ||
-      options.batch <= kMostRows || !passes.has(Pass::Epilogue)) {
-    return passes;
+/// A step of each recurrence that runs step by step.
+double step_seconds(const Plan& plan, const Machine& machine) {
+  double seconds = 0;
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain == Domain::Step) seconds += cost_of(plan, stage, machine).seconds;
   }
-  Result<Plan> trial = make_plan(graph, options, passes);
-  if (!trial) return passes;
-  if (passes.has(Pass::Resident) && !make_resident(*trial, options)) return passes;
-  const bool steps = std::ranges::any_of(trial->stages, [](const Stage& stage) {
-    return stage.domain == Domain::Step && std::ranges::any_of(stage.launches, [](const Launch& l) {
-             return std::holds_alternative<FusedLaunch>(l);
-           });
-  });
-  return steps ? passes.without(Pass::Epilogue) : passes;
+  return seconds;
+}
+
+/// `plan` with products and the work behind them in launches of their own, if that is faster on a
+/// GPU: a library's product is for many rows, rnnc's own for few.
+Result<std::optional<Plan>> make_apart(const Graph& graph, const Plan& plan,
+                                       const PlanOptions& options) {
+  if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(plan)) return std::nullopt;
+  Result<Plan> apart = make_plan(graph, options, options.passes.without(Pass::Epilogue));
+  if (!apart) return tl::unexpected(apart.error());
+  const bool faster = step_seconds(*apart, options.machine) < step_seconds(plan, options.machine);
+  return faster ? std::optional(*std::move(apart)) : std::nullopt;
 }
 
 }  // namespace
@@ -176,19 +203,28 @@ Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
   if (!lowered) return tl::unexpected(lowered.error());
 
   Plan plan;
+  std::optional<Plan> apart;
   const PassSet& passes = options.passes;
   const auto run = [&](std::string_view name, auto pass) {
     return observe(options.observer, name, nullptr, &plan, pass);
   };
   const Status made = run("schedule", [&]() -> Status {
-    Result<Plan> launches = make_plan(graph, options, passes_for(graph, options));
+    Result<Plan> launches = make_plan(graph, options, first_passes(options));
     if (!launches) return tl::unexpected(launches.error());
     plan = std::move(*launches);
+    Result<std::optional<Plan>> others = make_apart(graph, plan, options);
+    if (!others) return tl::unexpected(others.error());
+    apart = std::move(*others);
+    if (apart && !passes.has(Pass::Resident)) plan = *apart;
     return {};
   });
   if (!made) return tl::unexpected(made.error());
   if (passes.has(Pass::Resident)) {
-    const Status resident = run("resident", [&] { return make_resident(plan, options); });
+    const Status resident = run("resident", [&]() -> Status {
+      const Status status = make_resident(plan, options, apart ? &*apart : nullptr);
+      if (status && apart) take_if_faster(*apart, plan, options);
+      return status;
+    });
     if (!resident) return tl::unexpected(resident.error());
   }
   if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {

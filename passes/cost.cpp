@@ -95,8 +95,11 @@ class CostModel {
     const double busy = occupancy(rows(stage, launch), width);
     cost.arithmetic_seconds = products / rate + elementwise / exact;
     cost.floor_seconds = std::max(cost.arithmetic_seconds, traffic);
-    const double work = std::max(cost.arithmetic_seconds / busy, traffic);
-    cost.seconds = machine_.launch_seconds + work;
+    const StepShares shares = shares_of(stage, launch);
+    const double share = product_share(shares, plan_.dtype, tf32);
+    const double work = std::max((products / (rate * share) + elementwise / exact) / busy,
+                                 traffic / shares.bandwidth);
+    cost.seconds = machine_.launch_seconds + shares.seconds + work;
     if (std::holds_alternative<LoopLaunch>(launch)) {
       const double latency = kLoopStepSeconds * static_cast<double>(plan_.chunk);
       cost.seconds = machine_.launch_seconds + std::max(work, latency);
@@ -108,6 +111,12 @@ class CostModel {
     }
     // Steps of a chunk are a graph.
     if (stage.domain == Domain::Sequence) cost.submit_seconds = machine_.submit_seconds;
+    return cost;
+  }
+
+  Cost stage(const Stage& stage) const {
+    Cost cost;
+    for (const Launch& l : stage.launches) cost += launch(stage, l);
     return cost;
   }
 
@@ -178,6 +187,13 @@ class CostModel {
     return cached ? machine_.cache_bandwidth : machine_.memory_bandwidth;
   }
 
+  StepShares shares_of(const Stage& stage, const Launch& launch) const {
+    if (stage.domain != Domain::Step) return {};
+    if (std::holds_alternative<GemmLaunch>(launch)) return machine_.step_product;
+    if (std::holds_alternative<FusedLaunch>(launch)) return machine_.step_fused;
+    return machine_.step_kernel;
+  }
+
   struct Arithmetic {
     double products = 0;
     double elementwise = 0;
@@ -232,13 +248,6 @@ class CostModel {
   struct Sweep {
     std::vector<Cost> full, last;
   };
-
-  /// Of one execution of all its launches.
-  Cost stage(const Stage& stage) const {
-    Cost cost;
-    for (const Launch& l : stage.launches) cost += launch(stage, l);
-    return cost;
-  }
 
   /// `rest`: steps of the last chunk.
   void add(const StageRun& run, int64_t rest, Sweep& sweep, uint32_t lag) const {
@@ -307,6 +316,10 @@ class CostModel {
 
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine) {
   return CostModel(plan, machine).launch(stage, launch);
+}
+
+Cost cost_of(const Plan& plan, const Stage& stage, const Machine& machine) {
+  return CostModel(plan, machine).stage(stage);
 }
 
 Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine) {

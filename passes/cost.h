@@ -22,6 +22,9 @@ struct Cost {
 /// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine);
 
+/// One execution of all launches of a stage, one after the other.
+Cost cost_of(const Plan& plan, const Stage& stage, const Machine& machine);
+
 /// A call of `steps` steps without its Once stages. On a GPU, stages side by side in a wave
 /// overlap, but have one machine together.
 Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine);

@@ -14,8 +14,9 @@
 
 namespace rnnc {
 
-/// With more rows than this a library's product is faster: it cuts the result into tiles of rows
-/// and columns, a product with its epilogue goes through all rows beside each tile of its weights.
+/// With more rows than this a library's product is faster on a CPU: it cuts the result into tiles
+/// of rows and columns, a product with its epilogue goes through all rows beside each tile of
+/// weights.
 inline constexpr int64_t kMostEpilogueRows = 256;
 
 /// What a launch has room for on a GPU: results of products in a block's registers, and places of

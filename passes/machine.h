@@ -10,6 +10,16 @@
 
 namespace rnnc {
 
+/// What a kind of launch reaches in one step, which is too short for a machine's rates.
+struct StepShares {
+  // Of the rates:
+  double tensor_flops = 1;
+  double tf32_flops = 1;
+  double exact_flops = 1;
+  double bandwidth = 1;
+  double seconds = 0;  // besides
+};
+
 struct Machine {
   enum class Kind : uint8_t { Cpu, Cuda };
   Kind kind = Kind::Cpu;
@@ -27,6 +37,10 @@ struct Machine {
   double wave_seconds = 1e-6;      // from the end of a wave to the start of the next
   double submit_seconds = 0;       // until the thread that made a launch can make another
   double fork_seconds = 0;         // of a wave on several streams, beside what these do
+  // Of launches of a step:
+  StepShares step_product = {};  // a library's product
+  StepShares step_fused = {};    // products with elementwise work
+  StepShares step_kernel = {};   // elementwise work
   // Of a GPU's unit, for one block of threads:
   int64_t shared_bytes = 0;  // of shared memory
   int64_t registers = 0;     // of 32 bits
@@ -45,5 +59,7 @@ Machine h200_machine();
 
 /// Rate of products of storage type `dtype`.
 double product_flops(const Machine& machine, DType dtype, bool tf32);
+/// The share of it.
+double product_share(const StepShares& shares, DType dtype, bool tf32);
 
 }  // namespace rnnc

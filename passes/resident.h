@@ -11,12 +11,17 @@
 
 namespace rnnc {
 
+struct ResidentChoice {
+  TileChoice tile = {};
+  bool padded = false;  // products that stay launches get aligned rows (passes/padding.h)
+  /// The same stages in other launches: what would be slower than these stays too.
+  const Plan* apart = nullptr;
+};
+
 /// `plan` has no lags yet, and no offsets. Recurrences that stay as they are say why in their
 /// `reason`; with a strategy that is an error, as is a plan without any that it is for, and what
-/// would be slow goes too. True if one has changed. Does nothing for a CPU. `padded`: products that
-/// stay launches get aligned rows (passes/padding.h).
-Result<bool> run_resident(Plan& plan, const Machine& machine, const TileChoice& choice = {},
-                          bool padded = false);
+/// would be slow goes too. True if one has changed. Does nothing for a CPU.
+Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoice& choice = {});
 
 /// Resident recurrences of the sweep that has most.
 int64_t most_resident(const Plan& plan);

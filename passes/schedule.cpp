@@ -445,9 +445,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
     scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage, fuse).run();
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
-    if (passes.has(Pass::Epilogue) && plan.batch <= kMostEpilogueRows) {
-      fuse_epilogues(graph, schedule.values, scheduled);
-    }
+    if (passes.has(Pass::Epilogue)) fuse_epilogues(graph, schedule.values, scheduled);
     if (passes.has(Pass::Sum)) sum_products(graph, scheduled);
     if (scheduled.loop) close_loop(scheduled);
   }

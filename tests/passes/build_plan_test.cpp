@@ -105,6 +105,29 @@ TEST(BuildPlan, RecurrencesAreFewLaunches) {
   }
 }
 
+/// Of many rows a library's product is faster than rnnc's own, which has the work behind it in its
+/// launch.
+TEST(BuildPlan, OnAGpuStepsOfManyRowsAreALibrarysProducts) {
+  const auto stage_of = [](int64_t batch, DType dtype) {
+    const PlanOptions options = {.dtype = dtype,
+                                 .batch = batch,
+                                 .max_steps = 50,
+                                 .passes = PassSet::all().without(Pass::Resident),
+                                 .machine = h200_machine()};
+    const Graph graph = load_case("lstm", {{"I", 1024}, {"H", 1024}});
+    return recurrence_of(*build_plan(graph, options));
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Stage few = stage_of(8, dtype);
+    EXPECT_EQ(count<FusedLaunch>(few), 1);
+    EXPECT_EQ(count<GemmLaunch>(few), 0);
+    const Stage many = stage_of(128, dtype);
+    EXPECT_EQ(count<FusedLaunch>(many), 0);
+    EXPECT_EQ(count<GemmLaunch>(many), 1);
+    EXPECT_EQ(count<ElementwiseLaunch>(many), 1);
+  }
+}
+
 TEST(BuildPlan, LengthsAddNoLaunchToARecurrence) {
   const Plan plan = *build_plan(load_case("lstm"), {.batch = 2, .max_steps = 50, .lengths = true});
   EXPECT_EQ(recurrence_of(plan).launches.size(), 1u);

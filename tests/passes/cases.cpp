@@ -23,14 +23,14 @@ std::vector<std::string> case_names() {
   return names;
 }
 
-Graph load_case(const std::string& name) {
-  return graph_from(read_data(case_path(name + ".graph")));
+Graph load_case(const std::string& name, const DimBindings& dims) {
+  return graph_from(read_data(case_path(name + ".graph")), dims);
 }
 
-Graph graph_from(const std::string& text) {
+Graph graph_from(const std::string& text, const DimBindings& dims) {
   Result<Graph> graph = parse_graph(text);
   RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
-  const Result<DimBindings> bindings = complete_bindings(*graph, {});
+  const Result<DimBindings> bindings = complete_bindings(*graph, dims);
   RNNC_CHECK(bindings.has_value(), "{}", bindings.error().message);
   graph->bind(*bindings);
   const Status status = verify(*graph);

@@ -11,11 +11,11 @@ namespace rnnc::test {
 /// Names of all `.graph` files there, sorted.
 std::vector<std::string> case_names();
 
-/// The bound, verified graph of a case; its dims have the file's defaults.
-Graph load_case(const std::string& name);
+/// The bound, verified graph of a case; dims that are not given have the file's defaults.
+Graph load_case(const std::string& name, const DimBindings& dims = {});
 
 /// The same from text.
-Graph graph_from(const std::string& text);
+Graph graph_from(const std::string& text, const DimBindings& dims = {});
 
 /// "tests/passes/cases/NAME".
 std::string case_path(const std::string& file);

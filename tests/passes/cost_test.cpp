@@ -77,6 +77,35 @@ TEST(Cost, ProductsHaveTheRateOfTheirType) {
   EXPECT_DOUBLE_EQ(lstm.cost(fast).floor_seconds, flops / 5e11);
 }
 
+TEST(Cost, LaunchesOfAStepReachAShareOfTheRates) {
+  Lstm lstm;
+  Machine fast = machine();
+  fast.cache_bandwidth = 1e16;
+  fast.step_product = {
+      .tensor_flops = 0.5, .tf32_flops = 0.25, .exact_flops = 0.125, .seconds = 3e-6};
+  fast.step_fused = {.tensor_flops = 0.1};
+  fast.step_kernel = {.bandwidth = 0.01};
+  const double flops = 2.0 * 16 * 1024 * 4096;
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).seconds, 4e-6 + flops / 5e13);
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).floor_seconds, flops / 1e14);
+  lstm.plan.dtype = DType::f32;
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).seconds, 4e-6 + flops / 1.25e11);
+  lstm.plan.tf32 = true;
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).seconds, 4e-6 + flops / 1e12);
+  lstm.plan.tf32 = false;
+  fast.cache_bandwidth = 1e9;
+  fast.step_product.bandwidth = 0.5;
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).seconds, 4e-6 + 2 * lstm.cost(fast).floor_seconds);
+  lstm.plan.stages[0].launches.push_back(lstm.tanh({}, {lstm.row(lstm.h)}));
+  const Cost kernel = cost_of(lstm.plan, lstm.step(), lstm.step().launches[1], fast);
+  EXPECT_DOUBLE_EQ(kernel.seconds, 1e-6 + 100 * kernel.floor_seconds);
+  EXPECT_DOUBLE_EQ(cost_of(lstm.plan, lstm.step(), fast).seconds,
+                   lstm.cost(fast).seconds + kernel.seconds);
+  // A product of a chunk's steps has the rates as they are.
+  lstm.plan.stages[0].domain = Domain::Sequence;
+  EXPECT_DOUBLE_EQ(lstm.cost(fast).seconds, 1e-6 + lstm.cost(fast).floor_seconds);
+}
+
 TEST(Cost, SmallProductsLeaveUnitsIdle) {
   Lstm lstm;
   Machine wide = machine();

@@ -159,6 +159,29 @@ TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   EXPECT_TRUE(run_resident(plan, machine).value());
 }
 
+/// As a library's products their steps are faster than as those that phases are made of.
+TEST(Resident, ManyRowsStayProductsOfALibraryAndSayWhy) {
+  Machine machine = h200_machine();
+  machine.exchange_seconds = 1e-3;
+  const PlanOptions options = {.dtype = DType::bf16, .batch = 200, .machine = machine};
+  const Graph graph = load_case("gru_reset_before", {{"I", 1024}, {"H", 1024}});
+  const Plan plan = *build_plan(graph, options);
+  const Stage& recurrence = recurrence_of(plan);
+  EXPECT_TRUE(std::holds_alternative<GemmLaunch>(recurrence.launches[0]));
+  EXPECT_NE(recurrence.reason.find(" us on the chip, and takes "), std::string::npos)
+      << recurrence.reason;
+  // Phases take no such products.
+  Plan apart = *build_plan(graph, {.dtype = DType::bf16,
+                                   .batch = 200,
+                                   .passes = PassSet::all().without(Pass::Resident),
+                                   .machine = h200_machine()});
+  EXPECT_FALSE(run_resident(apart, h200_machine()).value());
+  // But those of another plan are only what they are compared with.
+  EXPECT_NE(
+      resident(*build_plan(graph, {.dtype = DType::bf16, .batch = 200, .machine = h200_machine()})),
+      nullptr);
+}
+
 TEST(Resident, IsForGpus) {
   const Graph graph = load_case("lstm");
   const auto text = [&](PassSet passes, const Machine& machine) {
