@@ -2,8 +2,7 @@
 // 2. While it refuses: the plan with fewer weights in registers, since what spills is most often
 //    just too much, and then with the next best tiles; a few times, until there are no others.
 // 3. Then the plan without resident recurrences, and a note with the first reason; or, if a
-// strategy
-//    was asked for, an error with it.
+//    strategy was asked for, an error with it.
 #include "runtime/choose_plan.h"
 
 #include <algorithm>
@@ -38,8 +37,8 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
                                const Machine& machine, Plan first, const PlanChoice& choice,
                                const TakePlan& take) {
   ChosenPlan chosen{.plan = std::move(first), .choice = choice};
-  const Strategy strategy = planner.options().strategy;
-  std::string reason;  // of the first refusal
+  const Strategy strategy = planner.options().strategy;  // that was asked for
+  std::string reason;                                    // of the first refusal
   std::set<std::vector<std::string>> tried;
   int64_t last_rank = choice.tile_rank;  // of which there are tiles that were not tried
   while (chosen.choice.tile_rank <= std::min(last_rank + 1, kMostTileRank)) {
@@ -54,13 +53,13 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
     chosen.choice = next_choice(chosen.choice);
     Result<Plan> next = planner.plan(shape, machine, chosen.choice);
     // A strategy may have no tile with fewer registers.
-    if (!next && strategy == Strategy::Any) return tl::unexpected(next.error());
+    if (!next && choice.strategy == Strategy::Any) return tl::unexpected(next.error());
     if (next) chosen.plan = *std::move(next);
   }
   if (strategy != Strategy::Any) {
     return refuse_strategy(planner.signature().name, shape.batch, strategy, reason);
   }
-  chosen.choice = {choice.passes.without(Pass::Resident), 0, 0};
+  chosen.choice = {choice.passes.without(Pass::Resident)};
   Result<Plan> without = planner.plan(shape, machine, chosen.choice);
   if (!without) return tl::unexpected(without.error());
   chosen.plan = *std::move(without);

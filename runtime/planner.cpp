@@ -163,7 +163,7 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
                                           .tf32 = options_.allow_tf32,
                                           .passes = choice.passes,
                                           .machine = machine,
-                                          .strategy = options_.strategy,
+                                          .strategy = choice.strategy,
                                           .tile_rank = choice.tile_rank,
                                           .spare_registers = choice.spare_registers});
   if (!plan || options_.device.kind != Device::Kind::cpu) return plan;

@@ -22,6 +22,9 @@ struct PlanChoice {
   PassSet passes = PassSet::all();
   int64_t tile_rank = 0;
   int64_t spare_registers = 0;
+  Strategy strategy = Strategy::Any;
+
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
 };
 
 class Planner {
@@ -32,7 +35,8 @@ class Planner {
   const Graph& graph() const { return graph_; }  // bound, after the passes
   const CompileOptions& options() const { return options_; }
   const Signature& signature() const { return signature_; }
-  PlanChoice choice() const { return {options_.passes, options_.tile_rank, 0}; }  // by the options
+  /// By the options.
+  PlanChoice choice() const { return {options_.passes, options_.tile_rank, 0, options_.strategy}; }
 
   /// Whether there may be sequences of so many steps.
   Status check_size(int64_t batch, int64_t steps) const;

@@ -8,7 +8,7 @@
 #include "runtime/describe.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/planner.h"
-#include "runtime/tune_tile.h"
+#include "runtime/tune.h"
 
 namespace rnnc {
 namespace {
@@ -181,24 +181,21 @@ Result<Program::Impl::Prepared> Program::Impl::prepare(const PlanShape& shape, P
   prepared.chunk = plan.chunk;
   prepared.initial_states.resize(plan.states.size());
   prepared.no_final_states.resize(plan.states.size());
-  PlanChoice choice = planner.choice();
-  TunedTile tuned;
-  if (planner.options().tune) tuned = tune_tile(planner, shape, plan, *backend, cache);
-  if (tuned.rank > 0) {
-    choice.tile_rank = tuned.rank;
-    Result<Plan> fastest = planner.plan(shape, backend->machine(), choice);
+  Tuned tuned = {planner.choice()};
+  if (planner.options().tune) tuned = tune(planner, shape, plan, *backend, cache);
+  if (tuned.choice != planner.choice()) {
+    Result<Plan> fastest = planner.plan(shape, backend->machine(), tuned.choice);
     if (!fastest) return tl::unexpected(fastest.error());
     plan = *std::move(fastest);
   }
-  Result<ChosenPlan> chosen = choose_plan(planner, shape, backend->machine(), std::move(plan),
-                                          choice, [&](const Plan& given) -> Result<std::string> {
-                                            Result<std::unique_ptr<Executable>> executable =
-                                                backend->prepare(given);
-                                            if (!executable)
-                                              return tl::unexpected(executable.error());
-                                            prepared.executable = *std::move(executable);
-                                            return prepared.executable->refusal();
-                                          });
+  Result<ChosenPlan> chosen =
+      choose_plan(planner, shape, backend->machine(), std::move(plan), tuned.choice,
+                  [&](const Plan& given) -> Result<std::string> {
+                    Result<std::unique_ptr<Executable>> executable = backend->prepare(given);
+                    if (!executable) return tl::unexpected(executable.error());
+                    prepared.executable = *std::move(executable);
+                    return prepared.executable->refusal();
+                  });
   if (!chosen) return tl::unexpected(chosen.error());
   prepared.chosen = *std::move(chosen);
   if (prepared.chosen.note.empty()) prepared.chosen.note = tuned.note;
@@ -278,7 +275,8 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
   if (!prepared) return tl::unexpected(prepared.error());
   const ChosenPlan& chosen = (*prepared)->chosen;
   const PlanChoice& choice = chosen.choice;
-  return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers};
+  return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers,
+                      choice.strategy};
 }
 
 Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,

@@ -53,10 +53,11 @@ struct CompileOptions {
   /// GPU, resident recurrences: how their work lies on the GPU. 0: as the cost model likes best;
   /// more: so many places behind that, for comparison.
   int64_t tile_rank = 0;
-  /// GPU, resident recurrences: preparing measures the best few of these and keeps the fastest,
-  /// which `cache_directory` remembers for this device, driver and compiler. Another tile may give
-  /// other bits, so that what is remembered counts for programs with this option only. Preparing
-  /// then runs calls on the default stream: not while a thread captures a CUDA graph.
+  /// GPU, recurrences of class block and dense: preparing measures the best few of these, the best
+  /// of each strategy unless one is given, and launches for each step, and keeps the fastest, which
+  /// `cache_directory` remembers for this device, driver and compiler. Another may give other bits,
+  /// so that what is remembered counts for programs with this option only. Preparing then runs
+  /// calls on the default stream: not while a thread captures a CUDA graph.
   bool tune = false;
 };
 
@@ -95,9 +96,11 @@ struct Signature {
 /// What a prepared shape runs, for those who explain or measure it.
 struct PreparedPlan {
   const Plan* plan = nullptr;       // until the shape is prepared for more steps
-  PassSet passes = PassSet::all();  // the options', but Resident where the GPU refused it
+  PassSet passes = PassSet::all();  // the options', but Resident where the GPU refused it or
+                                    // tuning found launches faster
   int64_t tile_rank = 0;
-  int64_t spare_registers = 0;  // that its tiles leave, because the best of all spilled
+  int64_t spare_registers = 0;        // that its tiles leave, because the best of all spilled
+  Strategy strategy = Strategy::Any;  // the options', or what tuning found fastest
 };
 
 /// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.

@@ -166,8 +166,9 @@ Status check_storage(DType dtype, Device::Kind device) {
 
 void add_tune(CLI::App& command, bool& tune) {
   command.add_flag("--tune", tune,
-                   "GPU, resident recurrences: measure the best few tiles first and take the "
-                   "fastest, which the kernel cache remembers");
+                   "GPU, recurrences with products: measure the best few tiles, each strategy and "
+                   "launches for each step first, and take the fastest, which the kernel cache "
+                   "remembers");
 }
 
 std::string check_tune(bool tune, const std::string& device) {

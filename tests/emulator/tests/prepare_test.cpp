@@ -181,7 +181,6 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   tuned.tune = true;
   Program program = prepare(tuned);
   EXPECT_EQ(program.notes(), std::vector<std::string>{});
-  ASSERT_EQ(tiles(program).size(), 1U);
   expect_right(program);
   const int64_t entries = cache_.usage()->entries;
   EXPECT_GE(entries, 1 + 1 + program.prepared(kBatch, kSteps)->tile_rank);  // kernels, a winner
@@ -192,10 +191,10 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   CompileOptions other = options();
   other.tile_rank = 1;
   const Program second = prepare(other);
-  const std::string key = fmt::format("fastest tile on {}, strategy any\n{}",
+  const std::string key = fmt::format("fastest plan on {}, strategy any\n{}",
                                       program.backend().identity(), to_string(first));
   ASSERT_TRUE(cache_.get(key));
-  cache_.put(key, fmt::format("1\n{}", tiles(second)[0]));
+  cache_.put(key, fmt::format("rank 1\n{}", tiles(second)[0]));
   Program remembered = prepare(tuned);
   EXPECT_EQ(remembered.prepared(kBatch, kSteps)->tile_rank, 1);
   EXPECT_EQ(tiles(remembered), tiles(second));

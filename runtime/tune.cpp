@@ -1,15 +1,17 @@
-// 1. Look for the winner of an earlier measurement. What is remembered is its rank and, since a
-//    rank alone could come to mean another one, its tiles: if the plan of that rank has others, the
-//    entry counts as absent.
-// 2. Prepare the plan of each of the best few ranks, leave out those that the device refuses, and
-//    time calls on random arrays.
+// 1. Look for the winner of an earlier measurement. What is remembered is its name and, since a
+//    name alone could come to mean another plan, its tiles: if the plan of that name has others,
+//    the entry counts as absent.
+// 2. Candidates are the best few tiles, the best of each strategy, and launches for each step. Of
+//    those whose plans differ, leave out what the device refuses, and time calls on random arrays.
 // 3. Remember the fastest.
-#include "runtime/tune_tile.h"
+#include "runtime/tune.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "runtime/choose_plan.h"
 #include "runtime/describe.h"
@@ -18,32 +20,65 @@
 namespace rnnc {
 namespace {
 
-constexpr int64_t kRanks = 4;
+constexpr int64_t kRanks = 4;       // of tiles, by the cost model
 constexpr int64_t kMostChunks = 4;  // of a call that is timed
 constexpr int kFewestCalls = 3;
 constexpr int kMostCalls = 50;
-constexpr double kSecondsOfRank = 0.05;  // while which calls are timed
+constexpr double kSecondsOfPlan = 0.05;  // while which calls are timed
 constexpr uint64_t kSeed = 1;
+
+// ---- Candidates ----
+
+struct Candidate {
+  std::string name;
+  PlanChoice choice;
+};
+
+/// The options' own choice comes first.
+std::vector<Candidate> candidates(const Planner& planner) {
+  std::vector<Candidate> all;
+  PlanChoice choice = planner.choice();
+  for (; choice.tile_rank < kRanks; ++choice.tile_rank) {
+    all.push_back({fmt::format("rank {}", choice.tile_rank), choice});
+  }
+  choice = planner.choice();
+  if (choice.strategy != Strategy::Any) return all;
+  for (const StrategyInfo& info : all_strategies()) {
+    choice.strategy = info.strategy;
+    all.push_back({fmt::format("strategy {}", info.name), choice});
+  }
+  choice = planner.choice();
+  choice.passes = choice.passes.without(Pass::Resident);
+  all.push_back({"launches", choice});
+  return all;
+}
+
+/// Whether there is a choice.
+bool may_be_resident(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return is_resident(stage) ||
+           (stage.domain == Domain::Step && (stage.recurrence == RecurrenceClass::Block ||
+                                             stage.recurrence == RecurrenceClass::Dense));
+  });
+}
 
 // ---- Remembering ----
 
-/// All that decides how fast tiles are. The plan's own tiles are the model's first choice.
+/// All that decides which plan is fastest. The first is the model's choice.
 std::string key_of(const Planner& planner, const Plan& first, const Backend& backend) {
-  return fmt::format("fastest tile on {}, strategy {}\n{}", backend.identity(),
+  return fmt::format("fastest plan on {}, strategy {}\n{}", backend.identity(),
                      to_string(planner.options().strategy), to_string(first));
 }
 
-std::string entry_of(int64_t rank, const Plan& plan) {
-  return fmt::format("{}\n{}", rank, fmt::join(tiles_of(plan), "\n"));
+std::string entry_of(const Candidate& candidate, const Plan& plan) {
+  return fmt::format("{}\n{}", candidate.name, fmt::join(tiles_of(plan), "\n"));
 }
 
 /// Of an entry, which may be anything.
-std::optional<int64_t> rank_of(const std::string& entry) {
-  int64_t rank = 0;
-  const char* end = entry.data() + entry.size();
-  const auto [rest, error] = std::from_chars(entry.data(), end, rank);
-  const bool is_rank = error == std::errc() && rest != end && rank >= 0 && rank < kRanks;
-  return is_rank ? std::optional(rank) : std::nullopt;
+std::optional<Candidate> candidate_of(const std::string& entry, const Planner& planner) {
+  const std::vector<Candidate> all = candidates(planner);
+  const auto found = std::ranges::find(all, entry.substr(0, entry.find('\n')), &Candidate::name);
+  return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
 // ---- Measuring ----
@@ -142,7 +177,7 @@ Result<double> time_calls(Executable& executable, const ForwardArgs& args, Backe
   if (!warm) return tl::unexpected(warm.error());
   double least = std::numeric_limits<double>::infinity();
   double all = 0;
-  for (int calls = 0; calls < kFewestCalls || (calls < kMostCalls && all < kSecondsOfRank);
+  for (int calls = 0; calls < kFewestCalls || (calls < kMostCalls && all < kSecondsOfPlan);
        ++calls) {
     const Result<double> seconds = backend.time(call, args.stream);
     if (!seconds) return seconds;
@@ -152,11 +187,11 @@ Result<double> time_calls(Executable& executable, const ForwardArgs& args, Backe
   return least;
 }
 
-/// The plan of the fastest rank; without one if the device takes none.
+/// Without a candidate if the device takes no plan of a resident recurrence.
 struct Winner {
-  int64_t rank = 0;
+  std::optional<Candidate> candidate = {};
   double seconds = std::numeric_limits<double>::infinity();
-  std::optional<Plan> plan = {};
+  Plan plan = {};
 };
 
 Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Plan& first,
@@ -167,52 +202,59 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
     return tl::unexpected(status.error());
   }
   Winner winner;
-  PlanChoice choice = planner.choice();
-  Plan plan = first;
-  for (choice.tile_rank = 0; choice.tile_rank < kRanks; ++choice.tile_rank) {
-    if (choice.tile_rank > 0) {
-      Result<Plan> next = planner.plan(shape, backend.machine(), choice);
-      if (!next) return tl::unexpected(next.error());
-      if (tiles_of(*next) == tiles_of(plan)) break;  // there are no others
-      plan = *std::move(next);
-    }
-    const Result<std::unique_ptr<Executable>> executable = backend.prepare(plan);
+  bool refused = false;
+  bool resident = false;  // one of them, at least
+  std::set<std::string> tried;
+  for (const Candidate& candidate : candidates(planner)) {
+    Result<Plan> plan = planner.plan(shape, backend.machine(), candidate.choice);
+    if (!plan && candidate.choice.strategy != planner.options().strategy) continue;  // it cannot
+    if (!plan) return tl::unexpected(plan.error());
+    if (!tried.insert(to_string(*plan)).second) continue;
+    const Result<std::unique_ptr<Executable>> executable = backend.prepare(*plan);
     if (!executable) return tl::unexpected(executable.error());
-    if (!(*executable)->refusal().empty()) continue;
-    if (Status status = call.reserve(plan); !status) return tl::unexpected(status.error());
+    if (!(*executable)->refusal().empty()) {
+      refused = true;
+      continue;
+    }
+    resident = resident || !tiles_of(*plan).empty();
+    if (Status status = call.reserve(*plan); !status) return tl::unexpected(status.error());
     const Result<double> seconds = time_calls(**executable, call.args, backend);
     if (!seconds) return tl::unexpected(seconds.error());
-    if (*seconds < winner.seconds) winner = {choice.tile_rank, *seconds, plan};
+    if (*seconds < winner.seconds) winner = {candidate, *seconds, *std::move(plan)};
   }
+  // Then choosing a plan finds that too, and says why.
+  if (refused && !resident) return Winner{};
   return winner;
 }
 
-Result<int64_t> find_rank(const Planner& planner, const PlanShape& shape, const Plan& first,
-                          Backend& backend, const KernelCache& cache) {
+Result<PlanChoice> find_choice(const Planner& planner, const PlanShape& shape, const Plan& first,
+                               Backend& backend, const KernelCache& cache) {
   const std::string key = key_of(planner, first, backend);
   const std::optional<std::string> entry = cache.get(key);
-  const std::optional<int64_t> remembered = entry ? rank_of(*entry) : std::nullopt;
+  const std::optional<Candidate> remembered = entry ? candidate_of(*entry, planner) : std::nullopt;
   if (remembered) {
-    const PlanChoice choice{planner.choice().passes, *remembered};
-    const Result<Plan> plan = planner.plan(shape, backend.machine(), choice);
-    if (!plan) return tl::unexpected(plan.error());
-    if (*entry == entry_of(*remembered, *plan)) return *remembered;
+    const Result<Plan> plan = planner.plan(shape, backend.machine(), remembered->choice);
+    if (plan && *entry == entry_of(*remembered, *plan)) return remembered->choice;
   }
   const Result<Winner> winner = measure(planner, shape, first, backend);
   if (!winner) return tl::unexpected(winner.error());
-  if (winner->plan) cache.put(key, entry_of(winner->rank, *winner->plan));
-  return winner->rank;
+  if (!winner->candidate) return planner.choice();
+  cache.put(key, entry_of(*winner->candidate, winner->plan));
+  return winner->candidate->choice;
 }
 
 }  // namespace
 
-TunedTile tune_tile(const Planner& planner, const PlanShape& shape, const Plan& first,
-                    Backend& backend, const KernelCache& cache) {
-  if (tiles_of(first).empty()) return {};
-  const Result<int64_t> rank = find_rank(planner, shape, first, backend, cache);
-  if (rank) return {.rank = *rank};
-  return {.note = fmt::format("{} at batch {} is not tuned: {}", quote(planner.signature().name),
-                              shape.batch, rank.error().message)};
+Tuned tune(const Planner& planner, const PlanShape& shape, const Plan& first, Backend& backend,
+           const KernelCache& cache) {
+  if (!may_be_resident(first) || !planner.choice().passes.has(Pass::Resident)) {
+    return {planner.choice()};
+  }
+  const Result<PlanChoice> choice = find_choice(planner, shape, first, backend, cache);
+  if (choice) return {*choice};
+  return {planner.choice(),
+          fmt::format("{} at batch {} is not tuned: {}", quote(planner.signature().name),
+                      shape.batch, choice.error().message)};
 }
 
 }  // namespace rnnc
