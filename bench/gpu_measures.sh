@@ -53,6 +53,7 @@ measure_ladder() { # DTYPE
   fi
   if [[ $parts == *" resident "* ]]; then
     measure python3 bench/tiles.py --rnnc "$bin/rnnc" --json "$out/tiles.json"
+    measure python3 bench/ways.py --rnnc "$bin/rnnc" --json "$out/ways.json"
   fi
   if [[ $parts == *" cpu "* ]]; then # on two processors of a machine that does nothing else
     measure taskset -c 0,1 python3 bench/cpu_compare.py --rnnc "$bin/rnnc" --rounds 3 \

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <tuple>
 
@@ -79,6 +80,34 @@ void check_lstm(const Graph& graph, const CompileOptions& options, int64_t steps
               most);
   }
 }
+
+/// Cells of several phases, and of rows of which a library's products are faster than rnnc's own.
+class GpuManyRows : public testing::TestWithParam<std::string> {};
+
+TEST_P(GpuManyRows, AreWhatTheInterpreterComputes) {
+  const std::vector<GoldenCase> cases = golden_cases(GetParam(), {DType::bf16});
+  const auto odd = [](const GoldenCase& golden_case) {
+    return golden_case.size.name == "T7_B3_H7";
+  };
+  const auto found = std::ranges::find_if(cases, odd);
+  ASSERT_NE(found, cases.end());
+  const Result<Graph> graph = golden_graph(*found);
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Resident)}) {
+      SCOPED_TRACE(fmt::format("{}, passes {}", to_string(dtype), passes.to_string()));
+      CompileOptions options = resident(dtype, 4);
+      options.passes = passes;
+      check_run(*graph, options, random_sequences(6, 300, {.lengths = true}, true, 7),
+                tolerance(dtype));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, GpuManyRows,
+                         testing::Values("LSTM", "LayerNormLSTM", "GRUResetBefore", "LEM", "CfC",
+                                         "MUT2"),
+                         [](const auto& cell) { return cell.param; });
 
 struct Size {
   int64_t input, hidden, batch;
