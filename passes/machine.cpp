@@ -50,7 +50,7 @@ Machine h200_machine() {
   machine.wave_seconds = 4e-6;  // a graph's start and histories' moves
   machine.submit_seconds = 8e-6;
   machine.fork_seconds = 25e-6;
-  // Fitted to 238 times of LSTM and GRU steps (8 to 512 rows, 512 to 2048 units; within a fifth).
+  // Fitted to bench/results/steps.tsv: 8 to 512 rows of LSTM and GRU, within a fifth.
   machine.step_product = {0.83, 0.62, 0.67, 0.67, 1.5e-6};
   machine.step_fused = {0.13, 0.11, 0.48, 0.67, 1.4e-6};
   machine.step_kernel = {.bandwidth = 0.3};
