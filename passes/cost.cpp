@@ -41,6 +41,7 @@ Cost& operator+=(Cost& sum, const Cost& cost) {
   sum.seconds += cost.seconds;
   sum.floor_seconds += cost.floor_seconds;
   sum.arithmetic_seconds += cost.arithmetic_seconds;
+  sum.machine_seconds += cost.machine_seconds;
   sum.submit_seconds += cost.submit_seconds;
   return sum;
 }
@@ -51,6 +52,7 @@ Cost operator*(const Cost& cost, double times) {
           cost.seconds * times,
           cost.floor_seconds * times,
           cost.arithmetic_seconds * times,
+          cost.machine_seconds * times,
           cost.submit_seconds * times};
 }
 
@@ -97,8 +99,10 @@ class CostModel {
     cost.floor_seconds = std::max(cost.arithmetic_seconds, traffic);
     const StepShares shares = shares_of(stage, launch);
     const double share = product_share(shares, plan_.dtype, tf32);
-    const double work = std::max((products / (rate * share) + elementwise / exact) / busy,
-                                 traffic / shares.bandwidth);
+    const double reached = products / (rate * share) + elementwise / exact;
+    const double moved = traffic / shares.bandwidth;
+    cost.machine_seconds = std::max(reached, moved);
+    const double work = std::max(reached / busy, moved);
     cost.seconds = machine_.launch_seconds + shares.seconds + work;
     if (std::holds_alternative<LoopLaunch>(launch)) {
       const double latency = kLoopStepSeconds * static_cast<double>(plan_.chunk);
@@ -272,7 +276,7 @@ class CostModel {
       sum += cost;
       longest = std::max(longest, cost.seconds);
     }
-    if (!is_cpu()) sum.seconds = std::max(longest, sum.floor_seconds);
+    if (!is_cpu()) sum.seconds = std::max(longest, sum.machine_seconds);
     return sum;
   }
 

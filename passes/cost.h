@@ -15,6 +15,9 @@ struct Cost {
   double floor_seconds = 0;
   /// Arithmetic alone: the floor, or less where memory is the limit.
   double arithmetic_seconds = 0;
+  /// The whole machine's: launches side by side take no less than theirs together. The floor, or
+  /// more where a step is too short for the machine's rates.
+  double machine_seconds = 0;
   /// Of the thread that makes the launches one by one.
   double submit_seconds = 0;
 };

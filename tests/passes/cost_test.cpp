@@ -227,6 +227,9 @@ TEST(Cost, WhatOverlapsHasOneMachineTogether) {
   const BufferId other = lstm.resident("other", Extent::Batch, 4096);
   lstm.recurrence({lstm.gemm(other, lstm.row(lstm.h, 1), lstm.weight)});
   EXPECT_NEAR(cost_of(lstm.plan, 8, quick).seconds, 8 * 2 * alone, 1e-6);
+  // What each of them does not reach alone, they do not reach together.
+  quick.step_product.bandwidth = 0.25;
+  EXPECT_NEAR(cost_of(lstm.plan, 8, quick).seconds, 8 * 2 * 4 * alone, 1e-6);
 }
 
 TEST(Machine, RatesOfProducts) {
