@@ -20,8 +20,11 @@
 namespace rnnc {
 namespace {
 
-constexpr int64_t kRanks = 4;       // of tiles, by the cost model
-constexpr int64_t kMostChunks = 4;  // of a call that is timed
+constexpr int64_t kRanks = 4;  // of tiles, by the cost model
+// A call that is timed has so many chunks of the first plan, or, since others may have longer ones,
+// so many steps; or all that there may be.
+constexpr int64_t kChunks = 4;
+constexpr int64_t kFewestSteps = 128;
 constexpr int kFewestCalls = 3;
 constexpr int kMostCalls = 50;
 constexpr double kSecondsOfPlan = 0.05;  // while which calls are timed
@@ -197,7 +200,7 @@ struct Winner {
 Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Plan& first,
                        Backend& backend) {
   Call call(backend);
-  const int64_t steps = std::min(shape.max_steps, kMostChunks * first.chunk);
+  const int64_t steps = std::min(shape.max_steps, std::max(kFewestSteps, kChunks * first.chunk));
   if (Status status = call.make(planner, shape, steps); !status) {
     return tl::unexpected(status.error());
   }
