@@ -27,7 +27,7 @@ namespace rnnc {
 namespace {
 
 /// A recurrence that looks so many times as slow as its launches would be is slower: on an H200
-/// resident ones took 0.4 to 0.9 times what their model says, launches 0.7 to 1.4 times. (From 1.4
+/// resident ones took 0.4 to 0.9 times what their model says, launches 0.7 to 1.6 times. (From 1.4
 /// to 1.7 the choices of 100 LSTMs and GRUs of 128 to 512 rows come alike. But launches of products
 /// whose rows are not aligned, and will not be, take up to 50 times as long.)
 constexpr double kMuchSlower = 1.6;
