@@ -114,8 +114,9 @@ class EmulatedTiles : public testing::Test {
     RNNC_CHECK(planner.has_value(), "{}", planner.error().message);
     for (; options.tile_rank < kMostRank; ++options.tile_rank) {
       const PlanShape shape = {sequences.batch, sequences.steps, sequences.features()};
-      const Result<Plan> plan = planner->plan(shape, program->backend().machine(),
-                                              {options.passes, options.tile_rank, 0});
+      PlanChoice choice = planner->choice();
+      choice.tile_rank = options.tile_rank;
+      const Result<Plan> plan = planner->plan(shape, program->backend().machine(), choice);
       RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
       const std::optional<RecurrenceTile> tile = tile_of(*plan);
       if (!tile) break;
