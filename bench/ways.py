@@ -4,8 +4,7 @@
 
 For each shape: microseconds per step of the model's own choice, of what `--tune` chooses, and of each
 way that can be asked for (calls launched plainly or replayed as a CUDA graph, the better), and how
-much slower the two choices are than the best of all. Mostly of many rows, where ways differ least and
-models err most.
+much slower the two choices are than the best of all. Mostly of many rows, where the model errs most.
 """
 
 import argparse

@@ -3,6 +3,15 @@
 #include <algorithm>
 
 namespace rnnc {
+namespace {
+
+/// The number for products of a storage type.
+double of_type(DType dtype, bool tf32, double tensor, double with_tf32, double exact) {
+  if (dtype == DType::bf16 || dtype == DType::f16) return tensor;
+  return dtype == DType::f32 && tf32 ? with_tf32 : exact;
+}
+
+}  // namespace
 
 int64_t Machine::clusters(int64_t blocks) const {
   if (blocks <= 1) return units;
@@ -62,29 +71,13 @@ Machine h200_machine() {
 }
 
 double product_flops(const Machine& machine, DType dtype, bool tf32) {
-  switch (dtype) {
-    case DType::f64:
-      return machine.exact_flops / 2;
-    case DType::f32:
-      return tf32 ? machine.tf32_flops : machine.exact_flops;
-    case DType::bf16:
-    case DType::f16:
-      break;
-  }
-  return machine.tensor_flops;
+  const double flops =
+      of_type(dtype, tf32, machine.tensor_flops, machine.tf32_flops, machine.exact_flops);
+  return dtype == DType::f64 ? flops / 2 : flops;
 }
 
 double product_share(const StepShares& shares, DType dtype, bool tf32) {
-  switch (dtype) {
-    case DType::f64:
-      return shares.exact_flops;
-    case DType::f32:
-      return tf32 ? shares.tf32_flops : shares.exact_flops;
-    case DType::bf16:
-    case DType::f16:
-      break;
-  }
-  return shares.tensor_flops;
+  return of_type(dtype, tf32, shares.tensor_flops, shares.tf32_flops, shares.exact_flops);
 }
 
 }  // namespace rnnc

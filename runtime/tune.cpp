@@ -209,7 +209,9 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
   bool resident = false;  // one of them, at least
   std::set<std::string> tried;
   for (const Candidate& candidate : candidates(planner)) {
-    Result<Plan> plan = planner.plan(shape, backend.machine(), candidate.choice);
+    Result<Plan> plan = candidate.choice == planner.choice()
+                            ? first
+                            : planner.plan(shape, backend.machine(), candidate.choice);
     if (!plan && candidate.choice.strategy != planner.options().strategy) continue;  // it cannot
     if (!plan) return tl::unexpected(plan.error());
     if (!tried.insert(to_string(*plan)).second) continue;
