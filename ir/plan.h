@@ -247,16 +247,20 @@ struct RecurrenceTile {
 /// class Block or Dense in one launch, whose weights stay on the chip (Sequence stages, alone in
 /// theirs). Each phase is a fused launch, as in a Step stage.
 ///
-/// What a phase writes reaches others in two ways only. Products read it as `left`, from a Chunk
-/// buffer that this launch alone writes and at a column that only one phase stores to; or a kernel
+/// What a phase writes reaches others in three ways only. Products read it as `left`, from a Chunk
+/// buffer that this launch alone writes and at a column that only one phase stores to. A kernel
 /// loads what a kernel stores: the same elements of the same row (the same column, and phases of
 /// one length), at most as many steps later as the buffer has history, or, for an argument that is
 /// not a vector, at most one step. Where the buffer is Batch, that is the same step or the next.
+/// Or a kernel gathers elements that others store (ir/recurrence_gathers.h): all of them are stored
+/// by the launch, each once, in earlier phases of the same step or, of a Chunk buffer, at most as
+/// many steps before as it has history.
 ///
 /// Unlike other fused launches, a phase may have no products, and its kernel reductions over the
-/// row. What products read of the same launch, and their parts of reductions, the blocks hand to
-/// each other through `exchange` (ir/recurrence_exchange.h): a Chunk buffer of f32 without history
-/// that nothing else touches. At its first steps a product reads the history of its buffer instead.
+/// row. What products read of the same launch, what kernels gather, and their parts of reductions,
+/// the blocks hand to each other through `exchange` (ir/recurrence_exchange.h): a Chunk buffer of
+/// f32 without history that nothing else touches. At the first steps the history of the buffer is
+/// read instead.
 /// Weights that find no room on the chip the launch lays out in `stream`, an Invariant buffer of
 /// f32 that is its own as well, as its threads load them.
 ///

@@ -3,7 +3,8 @@
 // 3. Find what the phases store, in buffers of the program's own.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
-// 5. What kernels load of it are the same elements of the same row.
+// 5. What kernels load of it are the same elements of the same row, or all of it is stored and can
+//    be gathered.
 // 6. What a side stores no other stores or loads, and products of earlier ones do not read.
 #include <algorithm>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_gathers.h"
 #include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 
@@ -33,7 +35,7 @@ class RecurrenceVerifier {
       for (const FusedLaunch::Product& product : launch_.phases[i].products) {
         if (Status status = check_product(product); !status) return status;
       }
-      if (Status status = check_loads(launch_.phases[i]); !status) return status;
+      if (Status status = check_loads(i); !status) return status;
       if (Status status = check_side(i); !status) return status;
     }
     return {};
@@ -43,8 +45,7 @@ class RecurrenceVerifier {
   struct Store {
     Access access;
     int64_t count = 0;
-    bool vector = false;
-    int64_t length = 0;  // of its phase
+    size_t phase = 0;
     size_t side = 0;
   };
 
@@ -114,6 +115,7 @@ class RecurrenceVerifier {
     const RecurrenceTile& tile = launch_.tile;
     const bool exact = plan_.dtype == DType::f32 && !plan_.tf32 && !tile.split;
     return !exact && tile.k_warps == 1 && count_reductions(plan_, launch_.phases) == 0 &&
+           gathers_of(plan_, launch_.phases, tile.sides).empty() &&
            std::ranges::all_of(tile.units,
                                [&](int64_t units) { return units == kUnitsOfWarp * tile.warps; });
   }
@@ -187,9 +189,8 @@ class RecurrenceVerifier {
       const Kernel::Argument& argument = kernel.arguments[i];
       if (!argument.written) continue;
       const int64_t count = argument.vector ? kernel.length : 1;
-      stores_[phase.accesses[i].buffer].push_back({phase.accesses[i], count, argument.vector,
-                                                   kernel.length,
-                                                   side_of(launch_.tile.sides, index)});
+      stores_[phase.accesses[i].buffer].push_back(
+          {phase.accesses[i], count, index, side_of(launch_.tile.sides, index)});
     }
   }
 
@@ -215,18 +216,24 @@ class RecurrenceVerifier {
     if (is_written_elsewhere(left.buffer)) {
       return fail("products read {}, which another launch writes", name_of(left));
     }
+    return check_stored_once(left, product.k * product.blocks, std::move(stores), "products read");
+  }
+
+  /// Every element from the access on.
+  Status check_stored_once(const Access& access, int64_t count, std::vector<Store> stores,
+                           std::string_view readers) const {
     const auto column = [](const Store& store) { return store.access.column; };
     std::ranges::sort(stores, {}, column);
-    int64_t end = left.column;
+    int64_t end = access.column;
     for (const Store& store : stores) {
       if (column(store) < end && &store != stores.data()) {
-        return fail("{} is stored twice where products read it", name_of(left));
+        return fail("{} is stored twice where {} it", name_of(access), readers);
       }
       if (column(store) > end) break;
       end = column(store) + store.count;
     }
-    if (end < left.column + product.k * product.blocks) {
-      return fail("products read more of {} than is stored", name_of(left));
+    if (end < access.column + count) {
+      return fail("{} more of {} than is stored", readers, name_of(access));
     }
     return {};
   }
@@ -243,20 +250,22 @@ class RecurrenceVerifier {
     });
   }
 
-  Status check_loads(const FusedLaunch& phase) const {
+  Status check_loads(size_t index) const {
+    const FusedLaunch& phase = launch_.phases[index];
     const Kernel& kernel = kernel_of(phase);
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
-      const Kernel::Argument& argument = kernel.arguments[i];
-      if (argument.written || argument.product) continue;
+      if (!is_gathered(plan_, launch_.phases, index, i)) continue;
       const Access& access = phase.accesses[i];
-      for (const Store& store : stores_to(access, argument.vector ? kernel.length : 1)) {
-        if (store.vector != argument.vector || store.access.column != access.column ||
-            store.length != kernel.length) {
-          return fail("other elements of {} are loaded than are stored", name_of(access));
-        }
-        if (!argument.vector && access.delay > 1) {
-          return fail("{} is loaded {} steps later", name_of(access), access.delay);
-        }
+      const int64_t count = kernel.arguments[i].vector ? kernel.length : 1;
+      const std::vector<Store> stores = stores_to(access, count);
+      if (Status status = check_stored_once(access, count, stores, "kernels gather"); !status) {
+        return status;
+      }
+      const bool is_earlier =
+          std::ranges::all_of(stores, [index](const Store& store) { return store.phase < index; });
+      const bool has_steps = plan_.buffers[access.buffer].extent == Extent::Chunk;
+      if (access.delay == 0 ? !is_earlier : !has_steps) {
+        return fail("kernels gather elements of {} before they are stored", name_of(access));
       }
     }
     return {};

@@ -12,6 +12,7 @@
 namespace rnnc {
 namespace {
 
+constexpr int64_t kWordBytes = 4;
 constexpr int64_t kPartBytes = 8;       // two floats
 constexpr int64_t kPartsOfPiece = 2;    // that may be stored at once, aligned to both
 constexpr int64_t kWidthMultiple = 32;  // steps begin at multiples of 128 bytes
@@ -56,18 +57,20 @@ void for_stores(const Plan& plan, std::span<const FusedLaunch> phases,
 /// Bytes that a row takes of words, which halves fill in pairs.
 int64_t row_bytes(const Plan& plan, std::span<const FusedLaunch> phases,
                   const RecurrenceExchange::Slice& slice) {
-  constexpr int64_t kWord = 4;
   int64_t words = 0;
   for_stores(plan, phases, slice, [&](const Access&, const Kernel::Argument&, int64_t length) {
-    words += ceil_div(length * static_cast<int64_t>(size_of(plan.dtype)), kWord);
+    words += ceil_div(length * static_cast<int64_t>(size_of(plan.dtype)), kWordBytes);
   });
-  return words * kWord;
+  return words * kWordBytes;
 }
 
 }  // namespace
 
 bool can_be_clusters(const Plan& plan, std::span<const FusedLaunch> phases) {
-  if (count_reductions(plan, phases) > 0) return false;
+  constexpr size_t kOneSide[] = {0};
+  if (count_reductions(plan, phases) > 0 || !gathers_of(plan, phases, kOneSide).empty()) {
+    return false;
+  }
   bool waits = false;
   bool can = true;
   for (const FusedLaunch& phase : phases) {
@@ -211,11 +214,15 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
     exchange.parts.push_back(exchange.step_bytes);
     exchange.step_bytes += ceil_div(parts, kPartsOfPiece) * kPartsOfPiece * kPartBytes;
   }
+  for (const RecurrenceGather& gather : gathers_of(plan, launch.phases, sides)) {
+    exchange.gathered.push_back({gather, exchange.step_bytes});
+    exchange.step_bytes += plan.batch * gather.width * kWordBytes;
+  }
   return exchange;
 }
 
 int64_t exchange_width(const Plan& plan, const RecurrenceLaunch& launch) {
-  const int64_t words = ceil_div(exchange_of(plan, launch).step_bytes, 4 * plan.batch);
+  const int64_t words = ceil_div(exchange_of(plan, launch).step_bytes, kWordBytes * plan.batch);
   return ceil_div(words, kWidthMultiple) * kWidthMultiple;
 }
 

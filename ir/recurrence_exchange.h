@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/plan.h"
+#include "ir/recurrence_gathers.h"
 
 namespace rnnc {
 
@@ -52,6 +53,11 @@ struct RecurrenceExchange {
   int64_t tiles = 0;      // of a group
   /// By side: offset of its parts of reductions, of 8 bytes: of rows, levels, blocks.
   std::vector<int64_t> parts;
+  /// What kernels gather: rows of f32, one element behind the other.
+  struct Gathered : RecurrenceGather {
+    int64_t offset = 0;  // bytes
+  };
+  std::vector<Gathered> gathered;
   int64_t step_bytes = 0;
   int64_t local_bytes = 0;  // of a block's shared memory, the most of a side
   // Of clusters: bytes of a step in the shared memory of each block, and steps.
@@ -60,8 +66,8 @@ struct RecurrenceExchange {
 };
 
 /// Whether blocks can exchange through each other's shared memory, if each has an even number of
-/// elements of every phase: there are no reductions, and each product waits for all blocks, which
-/// so are never further apart than there are slots.
+/// elements of every phase: there are no reductions, kernels gather nothing, and each product waits
+/// for all blocks, which so are never further apart than there are slots.
 bool can_be_clusters(const Plan& plan, std::span<const FusedLaunch> phases);
 
 /// Steps that blocks of clusters keep of what they exchange. A block stores those of step t when

@@ -69,7 +69,8 @@ class LaunchBuilder {
     launch.out = layout_.places[first.result].compute;
     launch.n = first.n;
     launch.k = group.k;
-    launch.transposed = group.members.size() == 1 && first.transposed;
+    launch.transposed =
+        group.members.size() == 1 && first.transposed && stage.domain != Domain::Step;
     launch.once_rows = group.rows;
     launch.blocks = group.blocks;
     launch.accumulate = group.accumulates;

@@ -9,8 +9,8 @@
 //    they take another type. It holds one step if only its own stage, step by step, uses it, else a
 //    chunk. Values that later sweeps use get such buffers of all steps, too. What is written to a
 //    place of an assembly is its pieces.
-// 6. Weights are read where they are, except that several are stacked, that stages that run step by
-//    step read the program's own only, and that kernels with products read no transposed ones.
+// 6. Weights are read where they are, except that several are stacked, and that stages that run
+//    step by step read the program's own only, and no transposed ones.
 // 7. Resident are buffers of Once stages and those that products with launches of their own touch
 //    step by step, because captured graphs need fixed addresses. Whole sequences they multiply are
 //    copied chunk by chunk. All others go to the workspace.
@@ -415,9 +415,10 @@ class LayoutBuilder {
     const bool several = group.members.size() > 1;
     const Access one = layout_.read(schedule_, first.weight, stage).storage;
     const bool foreign = step && plan_.buffers[one.buffer].placement == Placement::Caller;
-    const bool turned = first.transposed && (several || fused);
+    const bool as_rows = several || fused || step;
+    const bool turned = first.transposed && as_rows;
     const bool in_place = !foreign && !turned && are_neighbours(group);
-    layout_.weight[first.node] = in_place ? one : access(add_pack(group, several || fused));
+    layout_.weight[first.node] = in_place ? one : access(add_pack(group, as_rows));
   }
 
   /// Whether the weights lie one after the other in one value as they are.

@@ -91,7 +91,7 @@ TileMemory::TileMemory(const TileSpace& space, int64_t spare_registers)
     most_reductions = std::max(most_reductions, space.phases[i].reductions);
     const IntegerExpression span = space.span_of(i);
     const IntegerExpression elements = space.elements_of_thread(i);
-    const IntegerExpression loaded = 2 * space.phases[i].loaded;
+    const IntegerExpression loaded = 2 * space.phases[i].loaded + space.phases[i].gathered;
     const IntegerExpression carried = space.phases[i].kept * space.passes * elements;
     const IntegerExpression alike = space.are_passes_alike();
     carries = carries + alike * carried * (space.threads * kBytesOfWord);

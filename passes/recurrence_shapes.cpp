@@ -7,6 +7,7 @@
 #include "ir/kernel_facts.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_gathers.h"
 #include "ir/recurrence_kernel.h"
 #include "ir/recurrence_sides.h"
 
@@ -37,7 +38,9 @@ std::vector<PhaseShape> shapes_of(const Plan& plan, std::span<const FusedLaunch>
       if (argument.written || argument.product) continue;
       const BufferId buffer = launch.accesses[i].buffer;
       const bool is_fixed = plan.buffers[buffer].extent == Extent::Invariant;
-      if (is_fixed) {
+      if (is_gathered(plan, phases, shapes.size() - 1, i)) {
+        ++phase.gathered;
+      } else if (is_fixed) {
         ++phase.fixed;
       } else if (is_written(plan, phases, buffer)) {
         // Of what an earlier phase writes, the step before it is another value.

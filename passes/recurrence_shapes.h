@@ -27,6 +27,7 @@ struct PhaseShape {
   int64_t fixed = 0;     // values of an element that are the same at every step
   int64_t kept = 0;      // values of an element from step to step
   int64_t loaded = 0;    // a pass before they are needed
+  int64_t gathered = 0;  // of what others store
   int64_t reductions = 0;
   int64_t levels = 0;    // of them: exchanges
   int64_t specials = 0;  // of an element: exponentials, quotients and the like

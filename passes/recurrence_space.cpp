@@ -12,6 +12,7 @@
 
 #include "ir/kernel_facts.h"
 #include "ir/recurrence_exchange.h"
+#include "ir/recurrence_gathers.h"
 #include "ir/recurrence_kernel.h"
 
 namespace rnnc {
@@ -86,7 +87,8 @@ TileSpace::TileSpace(const Plan& plan, std::span<const FusedLaunch> launch_phase
                                                   sides.size() == 1 && machine.cluster_units > 1 &&
                                                       can_be_clusters(plan, launch_phases)))),
       slots(cluster_slots(plan, launch_phases)),
-      owns(problem.variable("own sums", may(!reduces))),
+      owns(problem.variable("own sums",
+                            may(!reduces && gathers_of(plan, launch_phases, sides).empty()))),
       exact(engine == TileEngine::Exact ? 1 - IntegerExpression(splits) : 0),
       gate_warps(ceil_div(warps, k_warps)),
       threads(kThreadsOfWarp * IntegerExpression(warps)),

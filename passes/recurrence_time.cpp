@@ -149,6 +149,9 @@ IntegerExpression ticks_of_step(const TileSpace& space, const TileMemory& memory
                    : among_blocks;
     }
     time = time + max(wait, early);
+    if (space.phases[i].gathered > 0) {
+      time = time + space.passes * ticks(space.machine.exchange_seconds);
+    }
     if (space.phases[i].levels > 0) {
       const double exchanges =
           static_cast<double>(space.phases[i].levels) * space.machine.exchange_seconds;

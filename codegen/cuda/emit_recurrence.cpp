@@ -7,10 +7,11 @@
 //    work. Where it needs a reduction, hand on the block's part of it, compute meanwhile what does
 //    not need it, join all blocks' parts and go on.
 //
-// In its text, `first` is the side's first array, `at` where a slice lies in a step of the exchange
-// and `parts_at` where its parts of reductions do (codegen/cuda/emit_sides.cpp). `r` is the value
-// of a place that was stored last, `q` the one before it, `i` is the same at every step, `l` is
-// loaded for the next pass, `m` was for this one, `a` is of products, `v` computed.
+// In its text, `first` is the side's first array, `at` where a slice lies in a step of the
+// exchange, `gathered_at` what kernels gather, and `parts_at` where its parts of reductions do
+// (codegen/cuda/emit_sides.cpp). `r` is the value of a place that was stored last, `q` the one
+// before it, `i` is the same at every step, `l` is loaded for the next pass, `m` was for this one,
+// `g` is gathered, `a` is of products, `v` computed.
 #include "codegen/cuda/emit_recurrence.h"
 
 #include <algorithm>
@@ -105,9 +106,16 @@ std::string RecurrenceEmitter::column(const Phase& phase) const {
 /// A loop over the thread's rows of a pass.
 void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   const Phase& phase = phases_[p];
-  const int64_t lanes = phase.units / phase.span;
   line("#pragma unroll");
   line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
+  find_row(p);
+  if (inside_alone) line("        if (!inside) continue;");
+}
+
+/// The thread's row `j` of a pass.
+void RecurrenceEmitter::find_row(size_t p) {
+  const Phase& phase = phases_[p];
+  const int64_t lanes = phase.units / phase.span;
   const int64_t at_once = layout_.rows_at_once(phase);
   if (tile_.own_sums) {
     line("        const unsigned pass_row = threadIdx.x % {0}u * {1}u + j % {1} + j / {1} * 8u;",
@@ -121,7 +129,6 @@ void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   line("        const bool inside = {}{}own{} > 0 && r < row_end;",
        extra_threads ? fmt::format("threadIdx.x < {}u && ", lanes * at_once) : "",
        extra_rows ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
-  if (inside_alone) line("        if (!inside) continue;");
 }
 
 /// A loop over the thread's elements of a row.
@@ -213,6 +220,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (tile_.own_sums && phase.products.empty()) inputs_ahead(p);
   for (int level = 0; level <= phase.last_level(); ++level) {
     if (of_sums && level == 0) hand_on_parts_of_sums(p, first);
+    if (level == 0) gather(p, level);
     elementwise(p, waits, level);
     if (level < phase.last_level()) reductions(p, waits, level, of_sums && level == 0);
   }
@@ -265,6 +273,7 @@ void RecurrenceEmitter::reductions(size_t p, const std::vector<int>& waits, int 
   }
   line("      const unsigned handed_on{} = rnnc_clock();", level);
   while_waiting(p, waits, level + 1);
+  gather(p, level + 1);
   join_parts(p, parts);
   if (level + 1 == phase.last_level() && is_begun_at_end(p)) {
     line("      const unsigned joined = rnnc_clock();");
@@ -291,7 +300,8 @@ std::vector<int> RecurrenceEmitter::waits_of(const Phase& phase) {
     const Instruction& instruction = body[id];
     const bool is_late =
         instruction.kind == Kind::Load
-            ? phase.sources[instruction.argument] == Source::Product
+            ? phase.sources[instruction.argument] == Source::Product ||
+                  phase.sources[instruction.argument] == Source::Gather
             : instruction.kind == Kind::Reduce || instruction.kind == Kind::Store ||
                   std::ranges::any_of(instruction.operands,
                                       [&](uint32_t operand) { return waits[operand] < 0; });

@@ -138,6 +138,7 @@ void RecurrenceEmitter::exchanges(size_t p, int level, bool by_lanes) {
     if (is_of_lanes(phases_[p], slice) != by_lanes) return;
     by_lanes ? exchange_by_lanes(p, store, slice) : exchange(p, store, slice);
   });
+  if (!by_lanes) hand_on_gathered(p, level);
 }
 
 bool RecurrenceEmitter::stores_locally(const Phase& phase) const {

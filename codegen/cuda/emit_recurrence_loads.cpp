@@ -195,6 +195,8 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
       return at_once(phase, argument) == 1 ? fmt::format("{}[n].get(0)", packets)
                                            : fmt::format("{}[j].get(s)", packets);
     }
+    case Source::Gather:
+      return gathered(p, id);
     case Source::Last:
     case Source::Before:
       break;

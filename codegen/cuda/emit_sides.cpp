@@ -59,6 +59,9 @@ class SidesEmitter : TextWriter {
     for (size_t i = 0; i < side.slices().size(); ++i) {
       result.push_back({fmt::format("at{}", i), side.slices()[i].offset});
     }
+    for (size_t i = 0; i < side.gathered().size(); ++i) {
+      result.push_back({fmt::format("gathered_at{}", i), side.gathered()[i].offset});
+    }
     return result;
   }
 

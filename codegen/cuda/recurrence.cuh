@@ -199,6 +199,32 @@ static __device__ __forceinline__ void rnnc_await_slice(unsigned barrier, unsign
   while (!rnnc_has_arrived(barrier, parity)) patience.wait();
 }
 
+// A word that other blocks store.
+static __device__ __forceinline__ unsigned rnnc_gathered(const char* from) {
+  unsigned word;
+  rnnc_poll<4>(from, &word);
+  return word;
+}
+// Words that other blocks store, once all are there that a warp's lanes load: `load(i)` is what is
+// seen of word i.
+template <int Count, typename Load>
+static __device__ __forceinline__ void rnnc_gather(unsigned (&words)[Count], const Load& load) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) words[i] = load(i);
+  rnnc_patience patience;
+  while (true) {
+    bool missing = false;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) missing = missing || rnnc_is_unwritten<true>(words[i]);
+    if (!__any_sync(0xffffffffu, missing)) break;
+    patience.wait();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      if (rnnc_is_unwritten<true>(words[i])) words[i] = load(i);
+    }
+  }
+}
+
 // As a value reads that was stored as a T.
 template <typename T>
 static __device__ __forceinline__ float rnnc_rounded(float value) {

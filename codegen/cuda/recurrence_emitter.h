@@ -29,6 +29,7 @@ class RecurrenceEmitter : TextWriter {
   void position();
   std::string column(const Phase& phase) const;
   void open_rows(size_t p, bool inside_alone);
+  void find_row(size_t p);
   void open_elements(const Phase& phase);
   void invariants(size_t p);
   size_t carry_index(const Access& access) const;
@@ -143,6 +144,18 @@ class RecurrenceEmitter : TextWriter {
   void exchange_by_lanes(size_t p, const Instruction& store, size_t index);
   void hand_on(size_t index, std::string_view element, std::string_view first,
                std::string_view both = "", std::string_view second = "");
+
+  // ---- What kernels gather (emit_recurrence_gathers.cpp). ----
+
+  size_t gathered_of(const Access& access) const;
+  std::string place_of_gathered(size_t index, std::string_view step,
+                                std::string_view element) const;
+  void hand_on_gathered(size_t p, int level);
+  static std::vector<uint32_t> gathered_at(const Phase& phase, int level);
+  int64_t first_word(const Phase& phase, uint32_t id) const;
+  int64_t words(const Phase& phase, uint32_t id) const;
+  void gather(size_t p, int level);
+  std::string gathered(size_t p, uint32_t id) const;
 
   // ---- Reductions (emit_recurrence_reductions.cpp). ----
 

@@ -64,6 +64,8 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
   passes_ = ceil_div(group_rows_, tile_.rows);
   find_phases();
   find_slices();
+  std::ranges::copy_if(exchange_.gathered, std::back_inserter(gathered_),
+                       [side](const auto& gathered) { return gathered.side == side; });
   find_sources();
   if (launch.stream != kNoBuffer) add_access({.buffer = launch.stream});
   if (launch.exchange != kNoBuffer) {
@@ -244,6 +246,7 @@ void RecurrenceLayout::find_sources() {
   for (size_t p = 0; p < phases_.size(); ++p) {
     RecurrencePhase& phase = phases_[p];
     for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) find_source(p, i, stored);
+    put_off_gathers(phase);
     for (RecurrenceProduct& product : phase.products) {
       product.access = add_access(product.product->left);
       add_access(product.product->weight);
@@ -265,6 +268,11 @@ void RecurrenceLayout::find_source(size_t p, uint32_t argument,
   phase.accesses.push_back(of.product ? SIZE_MAX : add_access(access));
   if (of.product) return;
   RecurrenceSource& source = phase.sources.back();
+  const auto index = static_cast<size_t>(phase.launch - launch_.phases.data());
+  if (is_gathered(plan_, launch_.phases, index, argument)) {
+    source = RecurrenceSource::Gather;
+    return;
+  }
   const RecurrencePlace place(access.buffer, access.column);
   const auto found = stored.find(place);
   if (of.written || found == stored.end() || access.delay > 1) {
@@ -281,6 +289,28 @@ void RecurrenceLayout::find_source(size_t p, uint32_t argument,
   carry.initial = true;
   carry.initial_phase = p;
   carry.initial_argument = argument;
+}
+
+/// What is gathered is awaited where it is needed, so that parts of reductions which do not need it
+/// are on their way meanwhile.
+void RecurrenceLayout::put_off_gathers(RecurrencePhase& phase) {
+  const std::vector<Instruction>& body = phase.kernel->body;
+  std::vector<bool> waits(body.size());
+  std::vector<int> first_use(body.size(), phase.last_level());
+  for (uint32_t id = 0; id < body.size(); ++id) {
+    const Instruction& instruction = body[id];
+    waits[id] = instruction.kind == Kind::Load
+                    ? phase.sources[instruction.argument] == RecurrenceSource::Gather
+                    : instruction.kind == Kind::Scalar &&
+                          std::ranges::any_of(instruction.operands,
+                                              [&](uint32_t operand) { return waits[operand]; });
+  }
+  for (uint32_t id = static_cast<uint32_t>(body.size()); id-- > 0;) {
+    if (waits[id]) phase.levels[id] = std::max(phase.levels[id], first_use[id]);
+    for (const uint32_t operand : body[id].operands) {
+      first_use[operand] = std::min(first_use[operand], phase.levels[id]);
+    }
+  }
 }
 
 void RecurrenceLayout::place_in_shared_memory() {

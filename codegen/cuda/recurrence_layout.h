@@ -19,6 +19,7 @@ enum class RecurrenceSource : uint8_t {
   Product,    // the block's products
   Invariant,  // memory: one value for all steps
   Memory,     // memory, at each step: of other launches, or stored here more than a step before
+  Gather,     // the exchange, at each step: what other threads store (ir/recurrence_gathers.h)
   Last,       // what a kernel stored last
   Before,     // what it stored before that
 };
@@ -77,10 +78,12 @@ struct RecurrencePhase {
   int64_t segments = 1;  // of a row, which no block crosses
   int64_t columns = 0;   // of products' sums
   std::vector<RecurrenceProduct> products;
-  std::vector<RecurrenceSource> sources;    // by argument
-  std::vector<size_t> accesses;             // by argument; SIZE_MAX: a product
-  std::vector<uint32_t> results;            // by argument: index among the products' results
-  std::vector<int> levels;                  // by instruction: reductions that it waits for in a row
+  std::vector<RecurrenceSource> sources;  // by argument
+  std::vector<size_t> accesses;           // by argument; SIZE_MAX: a product
+  std::vector<uint32_t> results;          // by argument: index among the products' results
+  /// By instruction: reductions that it waits for in a row. What is gathered, and what is made of
+  /// it alone, is of the level of its first user.
+  std::vector<int> levels;
   std::vector<RecurrencePartial> partials;  // by level
   size_t first_partial = 0;                 // among those of the side
 
@@ -104,6 +107,8 @@ class RecurrenceLayout {
   const std::vector<RecurrenceExchange::Slice>& slices() const { return slices_; }
   /// Where its parts of reductions lie in a step of the exchange.
   int64_t parts() const { return exchange_.parts[side_]; }
+  /// Of what kernels gather, the side's.
+  const std::vector<RecurrenceExchange::Gathered>& gathered() const { return gathered_; }
   /// Whether two neighbouring elements that a block stores to a slice of the side's make a word of
   /// it, if they are halves of one.
   bool is_whole(size_t slice) const { return whole_[slice]; }
@@ -182,6 +187,7 @@ class RecurrenceLayout {
   bool stores_whole_words(const RecurrenceExchange::Slice& slice) const;
   void find_sources();
   void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
+  static void put_off_gathers(RecurrencePhase& phase);
   void place_in_shared_memory();
   void place_carries();
   void place_weights();
@@ -201,6 +207,7 @@ class RecurrenceLayout {
   RecurrenceExchange exchange_;
   std::vector<RecurrenceExchange::Slice> slices_;
   std::vector<bool> whole_;  // by slice
+  std::vector<RecurrenceExchange::Gathered> gathered_;
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;
   int64_t statistics_ = 0;

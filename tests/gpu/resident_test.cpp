@@ -106,7 +106,7 @@ TEST_P(GpuManyRows, AreWhatTheInterpreterComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Cells, GpuManyRows,
                          testing::Values("LSTM", "LayerNormLSTM", "GRUResetBefore", "LEM", "CfC",
-                                         "MUT2"),
+                                         "LMU", "MUT2"),
                          [](const auto& cell) { return cell.param; });
 
 struct Size {

@@ -170,13 +170,7 @@ TEST(Resident, ManyRowsStayProductsOfALibraryAndSayWhy) {
   EXPECT_TRUE(std::holds_alternative<GemmLaunch>(recurrence.launches[0]));
   EXPECT_NE(recurrence.reason.find(" us on the chip, and takes "), std::string::npos)
       << recurrence.reason;
-  // Phases take no such products.
-  Plan apart = *build_plan(graph, {.dtype = DType::bf16,
-                                   .batch = 200,
-                                   .passes = PassSet::all().without(Pass::Resident),
-                                   .machine = h200_machine()});
-  EXPECT_FALSE(run_resident(apart, h200_machine()).value());
-  // But those of another plan are only what they are compared with.
+  // Those of another plan are only what they are compared with.
   EXPECT_NE(
       resident(*build_plan(graph, {.dtype = DType::bf16, .batch = 200, .machine = h200_machine()})),
       nullptr);
@@ -193,8 +187,18 @@ TEST(Resident, IsForGpus) {
   EXPECT_NE(text(PassSet::all(), h200_machine()).find("resident on"), std::string::npos);
 }
 
-/// A state that kernels load as another phase stored it at another place.
-TEST(Resident, ElementsThatMoveWithinARowAreNotExchanged) {
+/// Of the recurrence, in order: buffers that its kernels gather elements of, and how many.
+std::vector<std::string> gathered(const Plan& plan) {
+  const RecurrenceLaunch* launch = resident(plan);
+  RNNC_CHECK(launch != nullptr, "{}", recurrence_of(plan).reason);
+  std::vector<std::string> result;
+  for (const RecurrenceGather& gather : gathers_of(plan, launch->phases, launch->tile.sides)) {
+    result.push_back(fmt::format("{} {}", plan.buffers[gather.buffer].name, gather.width));
+  }
+  return result;
+}
+
+TEST(Resident, ElementsThatMoveWithinARowAreGathered) {
   const Plan plan = plan_of(graph_from(R"(graph G() {
     input x: [4]
     param R: [4, 4]
@@ -214,8 +218,38 @@ TEST(Resident, ElementsThatMoveWithinARowAreNotExchanged) {
     next h = %10
     output y = %10
   })"));
-  EXPECT_EQ(resident(plan), nullptr);
-  EXPECT_NE(recurrence_of(plan).reason.find("not resident: "), std::string::npos);
+  EXPECT_EQ(gathered(plan), (std::vector<std::string>{"h 4", "concat.6 4"}));
+}
+
+TEST(Resident, OneValueOfARowIsGatheredByPhasesOfAnotherLength) {
+  const Plan plan = plan_of(graph_from(R"(graph G() {
+    input x: [4]
+    param A: [6, 6]
+    param R: [4, 6]
+    state h: [4]
+    state m: [6]
+    %0 = input x : [4]
+    %1 = param A : [6, 6]
+    %2 = param R : [4, 6]
+    %3 = state h @ 1 : [4]
+    %4 = state m @ 1 : [6]
+    %5 = const 0 : []
+    %6 = mean %3 : []
+    %7 = matmul %1, %4 : [6]
+    %8 = add %7, %6 : [6]
+    %9 = matmul %2, %8 : [4]
+    %10 = add %0, %9 : [4]
+    %11 = tanh %10 : [4]
+    init h = %5
+    init m = %5
+    next h = %11
+    next m = %8
+    output y = %11
+  })"));
+  EXPECT_EQ(gathered(plan), std::vector<std::string>{"mean.6 1"});
+  const RecurrenceLaunch& launch = *resident(plan);
+  EXPECT_FALSE(launch.tile.clusters);
+  EXPECT_FALSE(launch.tile.own_sums);
 }
 
 }  // namespace

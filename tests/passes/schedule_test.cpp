@@ -57,7 +57,7 @@ TEST(Hoist, HalfOfAProductWithAJoinedVectorIsHoisted) {
       k1(x, c)
     step h (dense):
       k0(x, concat.5[0:4], h[t-1], concat.5[4:8])
-      gemm products of concat.5 = concat.5 @ concat.6, n 4, k 8
+      gemm products of concat.5 = concat.5 @ concat.6^T, n 4, k 8
       k1(products of concat.5, h)
   )");
 }

@@ -324,7 +324,9 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaun
   std::vector<std::string> phases;
   int products = 0;
   for (const FusedLaunch& phase : launch.phases) {
-    LaunchInfo one = describe_as(stage, phase);
+    LaunchInfo one = phase.products.empty()
+                         ? describe_as(stage, ElementwiseLaunch{phase.kernel, phase.accesses})
+                         : describe_as(stage, phase);
     for (const std::string& name : one.weights) add_once(info.weights, name);
     for (const auto& [name, times] : one.operations) add_operations(info.operations, name, times);
     for (const FusedLaunch::Product& product : phase.products) {
