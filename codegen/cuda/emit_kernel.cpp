@@ -1,4 +1,6 @@
-// Without reductions: one thread per element runs the whole body, loads first.
+// Without reductions: one thread per element runs the whole body, loads first; or one thread for a
+// packet of neighbours, which it loads at once. Where the caller's arrays are not aligned to their
+// packets, it loads them element by element.
 #include "codegen/cuda/emit_kernel.h"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include "codegen/cuda/emit_row.h"
 #include "codegen/cuda/kernel_abi.h"
 #include "codegen/cuda/kernel_text.h"
+#include "codegen/cuda/kernel_traits.h"
 #include "ir/text_writer.h"
 
 namespace rnnc {
@@ -96,10 +99,123 @@ class ElementEmitter : TextWriter {
   const size_t index_;
 };
 
+class PacketEmitter : TextWriter {
+ public:
+  PacketEmitter(const Kernel& kernel, size_t index, const KernelTraits& traits)
+      : kernel_(kernel),
+        shape_(cuda_kernel_shape(kernel, traits.items)),
+        name_(cuda_kernel_name(index)) {
+    for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
+      if (kernel.arguments[i].vector && traits.unaligned[i]) checked_.push_back(i);
+    }
+  }
+
+  std::string emit() {
+    packet();
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
+    line("  const unsigned i = (blockIdx.x * {}u + threadIdx.x) * {}u;", shape_.threads,
+         shape_.items);
+    line("  const unsigned slice_row = i / {}u;", kernel_.length);
+    line("  const unsigned e = i % {}u;", kernel_.length);
+    line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
+    std::string arrays = "e";
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const std::string type = cuda_array_type(kernel_.arguments[i]);
+      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row);", type, i, type, i);
+      arrays += fmt::format(", a{}", i);
+    }
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
+    if (checked_.empty()) {
+      line("  {}_packet({});", name_, arrays);
+    } else {
+      line("  if (({}) == 0) {{", cuda_misalignment(kernel_, checked_, shape_.items));
+      line("    {}_packet<true>({});", name_, arrays);
+      line("  }} else {{");
+      line("    {}_packet<false>({});", name_, arrays);
+      line("  }}");
+    }
+    line("}}");
+    return take_text();
+  }
+
+ private:
+  /// From element `e` of a row on. Packet types `t`, loaded packets `x`, stored ones `o`.
+  void packet() {
+    if (!checked_.empty()) line("template <bool Aligned>");
+    part("static __device__ __forceinline__ void {}_packet(unsigned e", name_);
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      part(", {}* const a{}", cuda_array_type(kernel_.arguments[i]), i);
+    }
+    line(") {{");
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      if (!argument.vector) continue;
+      const bool is_checked = std::ranges::find(checked_, i) != checked_.end();
+      line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument.dtype),
+           shape_.items, is_checked ? "Aligned" : "true", i);
+      line("  {}t{} {}{} = {};", argument.written ? "" : "const ", i, argument.written ? "o" : "x",
+           i, argument.written ? "{}" : fmt::format("t{}::load(a{} + e)", i, i));
+    }
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (!is_of_elements(id)) of_row(id);
+    }
+    line("#pragma unroll");
+    line("  for (int x = 0; x < {}; ++x) {{", shape_.items);
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (is_of_elements(id)) of_element(id);
+    }
+    line("  }}");
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      if (argument.vector && argument.written) line("  o{}.store(a{} + e);", i, i);
+    }
+    line("}}");
+  }
+
+  bool is_of_elements(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    return instruction.kind == Kind::Store ? kernel_.arguments[instruction.argument].vector
+                                           : instruction.vector;
+  }
+
+  void of_row(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Load) {
+      line("  const float v{} = rnnc_load(a{});", id, instruction.argument);
+    } else if (instruction.kind == Kind::Scalar) {
+      line("  const float v{} = {};", id, cuda_scalar_text(kernel_, id));
+    } else if (instruction.kind == Kind::Store) {
+      line("  if (e == 0) rnnc_store(a{}, {});", instruction.argument,
+           cuda_value(kernel_, instruction.operands[0]));
+    }
+  }
+
+  void of_element(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Load) {
+      line("    const float v{} = x{}.get(x);", id, instruction.argument);
+    } else if (instruction.kind == Kind::Scalar) {
+      line("    const float v{} = {};", id, cuda_scalar_text(kernel_, id));
+    } else if (instruction.kind == Kind::Store) {
+      line("    o{}.set(x, {});", instruction.argument,
+           cuda_value(kernel_, instruction.operands[0]));
+    }
+  }
+
+  const Kernel& kernel_;
+  const CudaKernelShape shape_;
+  const std::string name_;
+  std::vector<uint32_t> checked_;  // arguments that may lie anywhere
+};
+
 }  // namespace
 
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits) {
   if (cuda_kernel_shape(kernel).row_block) return emit_row_kernel(kernel, index, traits);
+  if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit();
   return ElementEmitter(kernel, index).emit_kernel();
 }
 

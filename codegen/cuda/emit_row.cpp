@@ -371,7 +371,7 @@ class RowEmitter : TextWriter {
     if (checked_.empty()) {
       line("  {}_row({});", name_, arrays);
     } else {
-      line("  if (({}) == 0) {{", misalignment());
+      line("  if (({}) == 0) {{", cuda_misalignment(kernel_, checked_, packet_));
       line("    {}_row<true>({});", name_, arrays);
       line("  }} else {{");
       line("    {}_row<false>({});", name_, arrays);
@@ -386,16 +386,6 @@ class RowEmitter : TextWriter {
     const bool has_few = ahead_ && words_ + saved <= kFewValues;
     const int threads = has_few ? kThreadsOfFewValues : kThreadsBesideOneAnother;
     return std::max(1, threads / shape_.threads);
-  }
-
-  /// Zero where all rows are aligned to their packets.
-  std::string misalignment() const {
-    std::string text;
-    for (const uint32_t i : checked_) {
-      text += fmt::format("{}(reinterpret_cast<rnnc_word>(a{}) & {})", text.empty() ? "" : " | ", i,
-                          packet_ * bytes(kernel_.arguments[i]) - 1);
-    }
-    return text;
   }
 
   const Kernel kernel_;

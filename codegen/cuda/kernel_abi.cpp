@@ -52,8 +52,10 @@ std::string cuda_kernel_name(size_t index) {
   return fmt::format("k{}", index);
 }
 
-CudaKernelShape cuda_kernel_shape(const Kernel& kernel) {
-  if (!has_reductions(kernel)) return {.length = kernel.length, .threads = kElementwiseThreads};
+CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items) {
+  if (!has_reductions(kernel)) {
+    return {.length = kernel.length, .threads = kElementwiseThreads, .items = items};
+  }
   // Up to four elements per thread: joining few warps costs less than joining many.
   const int64_t wanted =
       std::max<int64_t>(std::min<int64_t>(kernel.length, 256), kernel.length / 4);
@@ -80,7 +82,8 @@ CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows) {
     return grid;
   }
   const int64_t per_slice = std::min(rows, rows_per_slice(shape.length));
-  grid.x = static_cast<uint32_t>(ceil_div(per_slice * shape.length, shape.threads));
+  grid.x = static_cast<uint32_t>(
+      ceil_div(per_slice * shape.length, int64_t{shape.threads} * shape.items));
   grid.y = static_cast<uint32_t>(ceil_div(rows, per_slice));
   grid.rows.per_slice = static_cast<uint32_t>(per_slice);
   return grid;

@@ -93,9 +93,10 @@ struct CudaKernelShape {
   int64_t length = 0;      // elements of a row
   int threads = 0;         // per block
   int items = 1;           // elements per thread
-  bool row_block = false;  // one block per row; else one thread per element of all rows
+  bool row_block = false;  // one block per row; else threads have neighbours of all rows
 };
-CudaKernelShape cuda_kernel_shape(const Kernel& kernel);
+/// `items`: without reductions; divides the length (kernel_traits.h).
+CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items = 1);
 
 /// The largest number of rows of a launch whose rows have `length` elements.
 int64_t cuda_most_rows(int64_t length);

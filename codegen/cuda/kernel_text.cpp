@@ -28,6 +28,16 @@ std::string cuda_access_parameters(size_t count, std::string_view reference) {
   return text;
 }
 
+std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
+                              int packet) {
+  std::string text;
+  for (const uint32_t i : arguments) {
+    text += fmt::format("{}(reinterpret_cast<rnnc_word>(a{}) & {})", text.empty() ? "" : " | ", i,
+                        static_cast<size_t>(packet) * size_of(kernel.arguments[i].dtype) - 1);
+  }
+  return text;
+}
+
 std::string cuda_float_literal(double value) {
   const auto rounded = static_cast<float>(value);
   if (std::isnan(rounded)) return "__int_as_float(0x7fffffff)";

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/plan.h"
 
@@ -17,6 +18,10 @@ std::string cuda_array_type(const Kernel::Argument& argument);
 
 /// Parameters of a kernel behind others: ", const rnnc_access p0, const rnnc_access p1".
 std::string cuda_access_parameters(size_t count, std::string_view reference = "");
+
+/// Zero where rows `a` of these arguments are aligned to packets of so many elements.
+std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
+                              int packet);
 
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);

@@ -12,6 +12,9 @@ namespace rnnc {
 struct KernelTraits {
   /// Elements, at most `kMostPacket`: rows of all vector arguments begin at multiples of it.
   int packet = 1;
+  /// Elements of a thread, neighbours that it loads at once, where the kernel has no reductions: 1
+  /// or the packet, as far as it divides the length.
+  int items = 1;
   /// By argument: may be aligned to its elements only, as the caller's arrays are.
   std::vector<bool> unaligned;
   /// By argument: lies where no launch of a Step stage writes. So a launch in a graph of Step

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/kernel_traits.h"
 #include "runtime/cuda/cubin.h"
 
 namespace rnnc {
@@ -85,12 +86,14 @@ Result<LoadedKernels> LoadedKernels::load(const Plan& plan, const CudaContext& c
 /// states.
 Status LoadedKernels::find_elementwise(const Plan& plan) {
   elementwise_.resize(plan.kernels.size());
+  const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   const auto add = [&](const ElementwiseLaunch& launch) -> Status {
     Loaded<CudaKernelShape>& kernel = elementwise_[launch.kernel];
     if (kernel.handle != nullptr) return {};
     const Result<cudaKernel_t> handle = find(cuda_kernel_name(launch.kernel));
     if (!handle) return tl::unexpected(handle.error());
-    kernel = {*handle, cuda_kernel_shape(plan.kernels[launch.kernel])};
+    kernel = {*handle,
+              cuda_kernel_shape(plan.kernels[launch.kernel], traits[launch.kernel]->items)};
     return {};
   };
   Status status;

@@ -59,6 +59,87 @@ k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_
 )");
 }
 
+TEST(EmitCuda, ThreadsOfManyRowsHavePackets) {
+  Plan plan = empty_plan(DType::f32);
+  plan.batch = 2048;
+  KernelBuilder builder(plan, 64);
+  const uint32_t x = builder.load(add_sequence(plan, Role::Input, 0, 64), true);
+  const uint32_t gate = builder.load(add_sequence(plan, Role::Input, 1, 1), false);
+  const uint32_t squared = builder.scalar(Op::Mul, {gate, gate});
+  const uint32_t product = builder.scalar(Op::Mul, {x, squared});
+  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, 64), true, product);
+  builder.store(add_sequence(plan, Role::Output, 0, 1), false, squared);
+  EXPECT_EQ(kernel_text(plan, builder.finish()),
+            R"(template <bool Aligned>
+static __device__ __forceinline__ void k0_packet(unsigned e, const float* const a0, const float* const a1, float* const a2, float* const a3) {
+  typedef rnnc_packet<float, 4, Aligned> t0;
+  const t0 x0 = t0::load(a0 + e);
+  typedef rnnc_packet<float, 4, true> t2;
+  t2 o2 = {};
+  const float v1 = rnnc_load(a1);
+  const float v2 = (v1 * v1);
+  if (e == 0) rnnc_store(a3, v2);
+#pragma unroll
+  for (int x = 0; x < 4; ++x) {
+    const float v0 = x0.get(x);
+    const float v3 = (v0 * v2);
+    o2.set(x, v3);
+  }
+  o2.store(a2 + e);
+}
+extern "C" __global__ void __launch_bounds__(128)
+k0(const rnnc_rows rows, const rnnc_access p0, const rnnc_access p1, const rnnc_access p2, const rnnc_access p3) {
+  const unsigned i = (blockIdx.x * 128u + threadIdx.x) * 4u;
+  const unsigned slice_row = i / 64u;
+  const unsigned e = i % 64u;
+  const unsigned row = blockIdx.y * rows.per_slice + slice_row;
+  const float* const a0 = rnnc_row<const float>(rows.frame, p0, row);
+  const float* const a1 = rnnc_row<const float>(rows.frame, p1, row);
+  float* const a2 = rnnc_row<float>(rows.frame, p2, row);
+  float* const a3 = rnnc_row<float>(rows.frame, p3, row);
+  const bool due = rnnc_is_due(rows);
+  rnnc_begin();
+  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;
+  if (((reinterpret_cast<rnnc_word>(a0) & 15)) == 0) {
+    k0_packet<true>(e, a0, a1, a2, a3);
+  } else {
+    k0_packet<false>(e, a0, a1, a2, a3);
+  }
+}
+)");
+}
+
+/// Elements of a thread of a kernel that adds up `terms` vectors, run for these rows.
+int items(int64_t batch, int64_t length, int terms, int64_t column = 0) {
+  Plan plan = empty_plan(DType::f32);
+  plan.batch = batch;
+  KernelBuilder builder(plan, length);
+  Access access = add_buffer(plan, Extent::Chunk, DType::f32, 2 * length * terms);
+  access.column = column;
+  uint32_t sum = builder.constant(0);
+  for (int i = 0; i < terms; ++i) {
+    sum = builder.scalar(Op::Add, {sum, builder.load(access, true)});
+    access.column += length;
+  }
+  builder.store(add_buffer(plan, Extent::Chunk, DType::f32, length), true, sum);
+  const ElementwiseLaunch launch = builder.finish();
+  Stage stage;
+  stage.domain = Domain::Step;
+  stage.launches.emplace_back(launch);
+  plan.stages.push_back(std::move(stage));
+  return kernel_traits(plan)[launch.kernel]->items;
+}
+
+TEST(EmitCuda, PacketsAreForManyAlignedElements) {
+  EXPECT_EQ(items(2048, 64, 2), 4);
+  EXPECT_EQ(items(2047, 64, 2), 1);  // a thread for each occupies more of the machine
+  EXPECT_EQ(items(2048, 66, 2), 2);
+  EXPECT_EQ(items(2048, 65, 2), 1);
+  EXPECT_EQ(items(2048, 64, 2, 2), 2);
+  EXPECT_EQ(items(2048, 64, 15), 4);
+  EXPECT_EQ(items(2048, 64, 16), 2);  // registers
+}
+
 TEST(EmitCuda, ReductionKernelHasOneBlockPerRow) {
   Plan plan = empty_plan(DType::f32);
   KernelBuilder builder(plan, 1000);
@@ -244,7 +325,8 @@ TEST(CudaGrid, CoversEveryElementOnce) {
   Kernel kernel;
   for (const int64_t length : {1, 7, 128, 300, 1 << 20, 1 << 30, INT32_MAX}) {
     kernel.length = length;
-    const CudaKernelShape shape = cuda_kernel_shape(kernel);
+    const int items = length % 4 == 0 ? 4 : 1;
+    const CudaKernelShape shape = cuda_kernel_shape(kernel, items);
     for (const int64_t rows : {1, 3, 1000, 65535}) {
       if (rows > cuda_most_rows(length)) continue;
       const CudaGrid grid = cuda_grid(shape, rows);
@@ -252,9 +334,10 @@ TEST(CudaGrid, CoversEveryElementOnce) {
       EXPECT_LE(grid.y, 65535u);
       EXPECT_GE(int64_t{grid.y} * grid.rows.per_slice, rows);
       EXPECT_LT((int64_t{grid.y} - 1) * grid.rows.per_slice, rows);
-      EXPECT_GE(int64_t{grid.x} * shape.threads, int64_t{grid.rows.per_slice} * length);
+      const int64_t elements = int64_t{grid.x} * shape.threads * items;
+      EXPECT_GE(elements, int64_t{grid.rows.per_slice} * length);
       // Indices within a slice, those of idle threads too, are 32-bit.
-      EXPECT_LE(int64_t{grid.x} * shape.threads, int64_t{UINT32_MAX});
+      EXPECT_LE(elements, int64_t{UINT32_MAX});
     }
   }
 }

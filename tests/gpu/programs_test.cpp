@@ -66,6 +66,48 @@ TEST(GpuPrograms, RandomGraphsInF16) {
   for (uint64_t seed = 50; seed < 60; ++seed) check_random_graph(seed, DType::f16, 2e-2);
 }
 
+// Of so many rows, a thread of an elementwise kernel has packets of 4 neighbours, 2 or 1, whether
+// the caller's arrays are aligned to them or not.
+TEST(GpuPrograms, ManyRowsOfPackets) {
+  constexpr int64_t kRows = 520;
+  constexpr int64_t kSteps = 3;
+  for (const int64_t hidden : {256, 258, 255}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Graph graph = lstm_graph(16, hidden);
+      auto program = Program::compile(graph, {.dtype = dtype,
+                                              .device = {.kind = Device::Kind::cuda, .index = 0},
+                                              .passes = PassSet::all().without(Pass::Resident)});
+      ASSERT_TRUE(program.has_value()) << program.error().message;
+      const Status prepared = program->prepare(kRows, kSteps);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      const InterpreterArgs args = arguments_for(graph, kSteps, kRows, true);
+      for (const bool misaligned : {false, true}) {
+        const Result<double> error = error_of_run(*program, graph, args, misaligned);
+        ASSERT_TRUE(error.has_value()) << error.error().message;
+        EXPECT_LE(*error, dtype == DType::f32 ? 2e-5 : 2e-2)
+            << hidden << " in " << to_string(dtype) << (misaligned ? ", not aligned" : "");
+      }
+    }
+  }
+}
+
+TEST(GpuPrograms, RandomGraphsOfManyRows) {
+  constexpr int64_t kRows = 33000;
+  constexpr int64_t kSteps = 2;
+  for (uint64_t seed = 100; seed < 106; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph = explicit_random_graph(seed, {.operations = 20, .largest_size = 8});
+    auto program = compile(graph, DType::f32, 0);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    const Status prepared = program->prepare(kRows, kSteps);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    const InterpreterArgs args = random_args(graph, kSteps, kRows, seed, true);
+    const Result<double> error = error_of_run(*program, graph, args, seed % 2 == 1);
+    ASSERT_TRUE(error.has_value()) << error.error().message;
+    EXPECT_LE(*error, 2e-5);
+  }
+}
+
 /// With every op, layers in reverse by turns, and lengths and resets by turns.
 void check_random_sequences(uint64_t seed, DType dtype, double tolerance) {
   SCOPED_TRACE(fmt::format("seed {} in {}", seed, to_string(dtype)));
