@@ -40,11 +40,11 @@ void RecurrenceEmitter::operands(size_t p) {
     const bool shared = exchanged && layout_.is_shared(product.slice);
     line(
         "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-        "{}, {}, {}> {};",
+        "{}, {}, {}, {}> {};",
         engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
-        product.held, product.shared, product.spill, layout_.lefts(), left_bytes,
-        exchanged ? exchange.tile_rows : 0, exchanged && layout_.is_whole(product.slice), shared,
-        layout_.own_sums(), name);
+        product.held, product.shared, product.spill, layout_.lefts(), layout_.left_pieces(),
+        left_bytes, exchanged ? exchange.tile_rows : 0,
+        exchanged && layout_.is_whole(product.slice), shared, layout_.own_sums(), name);
     line(
         "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
         "unit_end{}, {});",

@@ -315,17 +315,16 @@ void RecurrenceLayout::put_off_gathers(RecurrencePhase& phase) {
 
 void RecurrenceLayout::place_in_shared_memory() {
   int64_t columns = 0;
-  int64_t pieces = 0;
   size_t partials = 0;
   for (const RecurrencePhase& phase : phases_) {
     columns = std::max(columns, phase.columns);
     partials = std::max(partials, phase.partials.size());
     for (const RecurrenceProduct& product : phase.products) {
-      pieces = std::max(pieces, product.pieces);
+      if (is_exact()) left_pieces_ = std::max(left_pieces_, product.pieces);
     }
   }
   sums_bytes_ = tile_.own_sums ? 0 : tile_.k_warps * sum_rows() * (columns + 4) * 4;
-  statistics_ = lefts() + (is_exact() ? tile_.warps * pieces * 8 * kExchangePieceBytes : 0);
+  statistics_ = lefts() + tile_.warps * left_pieces_ * 8 * kExchangePieceBytes;
   local_ = statistics_ + static_cast<int64_t>(partials) * tile_.rows * kStatisticBytes;
   clusters_ = local_ + 2 * exchange_.local_bytes;
   barriers_ = clusters_ + exchange_.slots * exchange_.cluster_bytes;

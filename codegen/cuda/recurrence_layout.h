@@ -161,6 +161,7 @@ class RecurrenceLayout {
   // (RecurrenceExchange), carries, weights, inputs.
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
+  int64_t left_pieces() const { return left_pieces_; }  // of a warp
   int64_t statistics() const { return statistics_; }
   int64_t local() const { return local_; }
   int64_t clusters() const { return clusters_; }  // what blocks of a cluster exchange, by slot
@@ -210,6 +211,7 @@ class RecurrenceLayout {
   std::vector<RecurrenceExchange::Gathered> gathered_;
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;
+  int64_t left_pieces_ = 0;
   int64_t statistics_ = 0;
   int64_t local_ = 0;
   int64_t clusters_ = 0;

@@ -3,15 +3,17 @@
 // other; the others share the gates. Held: how many of a warp's tiles of 16
 // gates, of one piece after the other, are in registers; the Shared ones after them lie in shared
 // memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
-// where exact products put left operands in shared memory. Granule: bytes by which the left
-// operand's rows may be loaded at once. TileRows: rows of a tile where blocks exchange the left
-// operand; 0: they do not. Whole: two values of 16 bits are stored there at once. InShared: it lies
-// in the block's shared memory, and all of it is there. OwnSums > 0: a warp has all gates of 16
-// elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i + 1, and keeps
-// their sums: those of 4 each lane, or with fewer rows fewer (RecurrenceLayout::own_sums).
+// where exact products put left operands in shared memory. LeftPieces: room of each warp there, the
+// same for all products: no barrier parts one warp's from another's next one. Granule: bytes by
+// which the left operand's rows may be loaded at once. TileRows: rows of a tile where blocks
+// exchange the left operand; 0: they do not. Whole: two values of 16 bits are stored there at once.
+// InShared: it lies in the block's shared memory, and all of it is there. OwnSums > 0: a warp has
+// all gates of 16 elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i +
+// 1, and keeps their sums: those of 4 each lane, or with fewer rows fewer
+// (RecurrenceLayout::own_sums).
 template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
-          int Shared, int Spill, int Lefts, int Granule, int TileRows, bool Whole, bool InShared,
-          int OwnSums>
+          int Shared, int Spill, int Lefts, int LeftPieces, int Granule, int TileRows, bool Whole,
+          bool InShared, int OwnSums>
 class rnnc_resident_product {
  public:
   // Of a warp.
@@ -601,7 +603,8 @@ class rnnc_resident_product {
   template <typename Left>
   static __device__ __forceinline__ uint4* put_in_shared(const Left& left,
                                                          const first_words& first) {
-    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (kPieces * 32);
+    static_assert(kPieces <= LeftPieces, "room for all of them");
+    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (LeftPieces * 32);
     by_loads(left, first, [&](int load, const unsigned(&words)[kRowTiles][4]) {
       mine[load * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
     });

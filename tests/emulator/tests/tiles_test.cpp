@@ -72,6 +72,39 @@ TEST_F(EmulatedTiles, StreamWeightsOfSeveralRecurrences) {
   check(network("Stack", 352), options(DType::f32, 6), {.steps = 8, .batch = 1}, is_streamed);
 }
 
+// ---- Products of different lengths ----
+
+/// Two states of different lengths, each made of both.
+Graph coupled(int64_t first, int64_t second) {
+  Unit unit("coupled.rnn", R"(cell Coupled[G, H](x: [H]) -> h {
+  state g: [G]
+  state h: [H]
+  param A: [G, G]
+  param B: [G, H]
+  param C: [H, G]
+  param D: [H, H]
+  g[t] = tanh(A @ g[t-1] + B @ h[t-1])
+  h[t] = tanh(x[t] + C @ g[t-1] + D @ h[t-1])
+}
+)");
+  std::optional<Graph> graph = unit.lower("Coupled", {{"G", first}, {"H", second}});
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind({{"G", first}, {"H", second}});
+  return *std::move(graph);
+}
+
+// Exact ones have left operands in shared memory, each warp its own, one product after the other.
+TEST_F(EmulatedTiles, ExactProductsOfDifferentLengths) {
+  for (const auto& [first, second] : {std::pair(20, 600), std::pair(600, 20)}) {
+    for (const int64_t batch : {1, 5}) {
+      CompileOptions exact = options(DType::f32, 16);
+      exact.passes = exact.passes.without(Pass::Split);
+      check(coupled(first, second), exact, {.steps = batch == 1 ? 5 : 40, .batch = batch},
+            [](const RecurrenceTile& tile) { return tile.warps > 1; });
+    }
+  }
+}
+
 // ---- Many rows at once ----
 
 TEST_F(EmulatedTiles, ThreeTilesOfRows) {
