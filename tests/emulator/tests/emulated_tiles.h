@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "frontend/unit.h"
 #include "ir/text.h"
 #include "runtime/backend.h"
 #include "runtime/planner.h"
@@ -55,6 +56,15 @@ inline Graph shipped(const std::string& cell, int64_t hidden) {
   sized.size.dims = {{"I", 3}, {"H", hidden}};
   Result<Graph> graph = golden_graph(sized);
   RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
+  return *std::move(graph);
+}
+
+/// The cell of a text, with numbers for its dims.
+inline Graph cell_of(const std::string& name, const std::string& text, const DimBindings& dims) {
+  Unit unit("cell.rnn", text);
+  std::optional<Graph> graph = unit.lower(name, dims);
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind(dims);
   return *std::move(graph);
 }
 

@@ -1,7 +1,6 @@
 // Resident recurrences whose kernels gather what other threads store, on the emulated GPU: values
 // per row, elements and slices of the same step and of steps before, between phases of different
 // lengths, on tiles of every kind.
-#include "frontend/unit.h"
 #include "ir/recurrence_gathers.h"
 #include "passes/build_plan.h"
 #include "passes/delays.h"
@@ -11,7 +10,7 @@ namespace rnnc::test {
 namespace {
 
 Graph gathering(int64_t hidden, int64_t memory) {
-  Unit unit("gathering.rnn", R"(cell Gathering[H, D](x: [H]) -> h {
+  Graph graph = cell_of("Gathering", R"(cell Gathering[H, D](x: [H]) -> h {
   state h: [H]
   state m: [D]
   param A: [D, D]
@@ -24,12 +23,10 @@ Graph gathering(int64_t hidden, int64_t memory) {
   n = layernorm(R @ h[t-1] + W @ m[t], e, e)
   h[t] = tanh(x[t] + n + m[t][2] + m[t-1][D-H:] * mean(m[t]))
 }
-)");
-  std::optional<Graph> graph = unit.lower("Gathering", {{"H", hidden}, {"D", memory}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"H", hidden}, {"D", memory}});
-  run_delays(*graph);
-  return *std::move(graph);
+)",
+                        {{"H", hidden}, {"D", memory}});
+  run_delays(graph);
+  return graph;
 }
 
 struct Gathered {

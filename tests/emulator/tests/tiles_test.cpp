@@ -1,6 +1,5 @@
 // Resident recurrences on tiles of every kind, on the emulated GPU: with weights that find no room
 // on the chip, of units that are no powers of two, with more passes over rows than are unrolled.
-#include "frontend/unit.h"
 #include "tests/emulator/tests/emulated_tiles.h"
 
 namespace rnnc::test {
@@ -76,7 +75,7 @@ TEST_F(EmulatedTiles, StreamWeightsOfSeveralRecurrences) {
 
 /// Two states of different lengths, each made of both.
 Graph coupled(int64_t first, int64_t second) {
-  Unit unit("coupled.rnn", R"(cell Coupled[G, H](x: [H]) -> h {
+  return cell_of("Coupled", R"(cell Coupled[G, H](x: [H]) -> h {
   state g: [G]
   state h: [H]
   param A: [G, G]
@@ -86,11 +85,8 @@ Graph coupled(int64_t first, int64_t second) {
   g[t] = tanh(A @ g[t-1] + B @ h[t-1])
   h[t] = tanh(x[t] + C @ g[t-1] + D @ h[t-1])
 }
-)");
-  std::optional<Graph> graph = unit.lower("Coupled", {{"G", first}, {"H", second}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"G", first}, {"H", second}});
-  return *std::move(graph);
+)",
+                 {{"G", first}, {"H", second}});
 }
 
 // Exact ones have left operands in shared memory, each warp its own, one product after the other.
@@ -144,11 +140,7 @@ Graph reducing(int64_t norms, std::string_view others, int64_t hidden) {
 }}
 )",
                                        params, sum, others);
-  Unit unit("reducing.rnn", text);
-  std::optional<Graph> graph = unit.lower("Reducing", {{"H", hidden}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"H", hidden}});
-  return *std::move(graph);
+  return cell_of("Reducing", text, {{"H", hidden}});
 }
 
 // Of one to eight products, some with extrema beside moments: of blocks that are as large or not,
