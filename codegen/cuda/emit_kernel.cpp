@@ -159,14 +159,10 @@ class PacketEmitter : TextWriter {
       line("  {}t{} {}{} = {};", argument.written ? "" : "const ", i, argument.written ? "o" : "x",
            i, argument.written ? "{}" : fmt::format("t{}::load(a{} + e)", i, i));
     }
-    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
-      if (!is_of_elements(id)) of_row(id);
-    }
+    statements(/*of_elements=*/false);
     line("#pragma unroll");
     line("  for (int x = 0; x < {}; ++x) {{", shape_.items);
-    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
-      if (is_of_elements(id)) of_element(id);
-    }
+    statements(/*of_elements=*/true);
     line("  }}");
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel_.arguments[i];
@@ -175,34 +171,30 @@ class PacketEmitter : TextWriter {
     line("}}");
   }
 
-  bool is_of_elements(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    return instruction.kind == Kind::Store ? kernel_.arguments[instruction.argument].vector
-                                           : instruction.vector;
-  }
-
-  void of_row(uint32_t id) {
-    const Instruction& instruction = kernel_.body[id];
-    if (instruction.kind == Kind::Load) {
-      line("  const float v{} = rnnc_load(a{});", id, instruction.argument);
-    } else if (instruction.kind == Kind::Scalar) {
-      line("  const float v{} = {};", id, cuda_scalar_text(kernel_, id));
-    } else if (instruction.kind == Kind::Store) {
-      line("  if (e == 0) rnnc_store(a{}, {});", instruction.argument,
-           cuda_value(kernel_, instruction.operands[0]));
+  /// Those of the row come first: none depends on an element.
+  void statements(bool of_elements) {
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      const bool stores = instruction.kind == Kind::Store;
+      const bool vector =
+          stores ? kernel_.arguments[instruction.argument].vector : instruction.vector;
+      if (vector != of_elements || instruction.kind == Kind::Constant) continue;
+      if (stores) {
+        line("{}, {});",
+             vector ? fmt::format("    o{}.set(x", instruction.argument)
+                    : fmt::format("  if (e == 0) rnnc_store(a{}", instruction.argument),
+             cuda_value(kernel_, instruction.operands[0]));
+      } else {
+        line("{}const float v{} = {};", vector ? "    " : "  ", id, value(id));
+      }
     }
   }
 
-  void of_element(uint32_t id) {
+  std::string value(uint32_t id) const {
     const Instruction& instruction = kernel_.body[id];
-    if (instruction.kind == Kind::Load) {
-      line("    const float v{} = x{}.get(x);", id, instruction.argument);
-    } else if (instruction.kind == Kind::Scalar) {
-      line("    const float v{} = {};", id, cuda_scalar_text(kernel_, id));
-    } else if (instruction.kind == Kind::Store) {
-      line("    o{}.set(x, {});", instruction.argument,
-           cuda_value(kernel_, instruction.operands[0]));
-    }
+    if (instruction.kind == Kind::Scalar) return cuda_scalar_text(kernel_, id);
+    return instruction.vector ? fmt::format("x{}.get(x)", instruction.argument)
+                              : fmt::format("rnnc_load(a{})", instruction.argument);
   }
 
   const Kernel& kernel_;

@@ -33,6 +33,28 @@ TEST_P(NvrtcArchs, CompilesEveryOpInEveryType) {
                          "ELF"));
 }
 
+TEST_P(NvrtcArchs, CompilesPackets) {
+  Plan plan = empty_plan(DType::f32);
+  Stage stage;
+  uint32_t slot = 0;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    plan.dtype = dtype;
+    for (const int64_t length : {1 << 17, (1 << 17) + 2}) {
+      KernelBuilder builder(plan, length);
+      const uint32_t x = builder.load(add_sequence(plan, Role::Input, slot, length), true);
+      const uint32_t y = builder.scalar(Op::Tanh, {x});
+      builder.store(add_sequence(plan, Role::Output, slot++, length), true, y);
+      stage.launches.emplace_back(builder.finish());
+    }
+  }
+  plan.stages.push_back(std::move(stage));
+  const std::string source = emit_cuda(plan).value();
+  EXPECT_NE(source.find("rnnc_packet<rnnc_f16, 4, Aligned>"), std::string::npos);
+  EXPECT_NE(source.find("rnnc_packet<rnnc_bf16, 2, Aligned>"), std::string::npos);
+  const Result<std::string> cubin = compile_cubin(source, GetParam());
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, NvrtcArchs, testing::ValuesIn(supported_cuda_archs()),
                          [](const auto& arch) { return arch.param; });
 

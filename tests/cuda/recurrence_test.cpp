@@ -60,7 +60,7 @@ TEST_P(CudaRecurrences, Compile) {
 
 // One of each engine; one and two phases; reductions; an odd size; weights in shared memory, and
 // streamed; split products of many passes; layers that are sides; warps that share gates, or have
-// all gates of their elements; clusters.
+// all gates of their elements; clusters; what phases of another length gather.
 constexpr Sample kSamples[] = {
     {"LSTM", DType::bf16, false, 1024, 16},
     {"LSTM", DType::f32, false, 512, 16},
@@ -78,6 +78,7 @@ constexpr Sample kSamples[] = {
     {"LSTM", DType::bf16, false, 256, 16, [](const RecurrenceTile& tile) { return tile.clusters; }},
     {"LSTM", DType::f32, false, 256, 1, [](const RecurrenceTile& tile) { return tile.clusters; }},
     {"GRU", DType::bf16, false, 64, 40, [](const RecurrenceTile& tile) { return tile.own_sums; }},
+    {"LMU", DType::f16, false, 200, 16},
 };
 std::string case_name(const testing::TestParamInfo<std::tuple<std::string, Sample>>& test) {
   const auto& [arch, sample] = test.param;
