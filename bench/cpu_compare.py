@@ -7,8 +7,15 @@
 The three take turns, `--rounds` times for each shape; what counts is the least of their rounds'
 medians, since whatever else runs on the machine only adds to a time. The load average behind a row
 says how much that was: those compared make `--threads` of it. GRU is torch's, with the reset gate
-after the recurrent product. f32, forward, the input as wide as the hidden state. Needs torch, onnx
-and onnxruntime; run it from the repository's root.
+after the recurrent product. f32, forward, the input as wide as the hidden state.
+
+Behind the ratio, in percent: `floor`, the least time that the products can take of what rnnc takes,
+at the rates that bench/cpu_peak.cpp measures first (the input's product of all steps, and in each
+step multiply-adds or, of 1 to 4 rows, the weights from the second level caches, whichever takes
+longer; weights that do not fit there take longer still); and `mm`, what torch.mm takes for the same
+products of what the faster peer takes.
+
+Needs torch, onnx and onnxruntime, and a C++ compiler; run it from the repository's root.
 """
 
 import argparse
@@ -17,7 +24,10 @@ import json
 import math
 import os
 import statistics
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -79,6 +89,40 @@ def time_calls(call, seconds):
     return statistics.median(times)
 
 
+def measure_peak(threads):
+    """What bench/cpu_peak.cpp prints."""
+    source = Path(__file__).with_name("cpu_peak.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/cpu_peak"
+        options = ["-std=c++20", "-O2", "-march=native", "-pthread"]
+        subprocess.run(["c++", *options, source, "-o", program], check=True)
+        result = subprocess.run([program, str(threads)], capture_output=True, check=True)
+    return json.loads(result.stdout)
+
+
+def floor_microseconds(peak, cell, layers, hidden, batch):
+    """Of a step: the least time for its products."""
+    weights = layers * GATES[cell] * hidden * hidden  # of the input, and as many of the recurrence
+    multiply_adds = 2 * weights * batch / peak["flops"]
+    return 1e6 * (multiply_adds + max(multiply_adds, 4 * weights / peak["l2_bytes_per_second"]))
+
+
+def torch_products(cell, layers, hidden, steps, batch):
+    """A call that computes the products of a network, and nothing else."""
+    columns = GATES[cell] * hidden
+    sequence, step = torch.rand(steps * batch, hidden), torch.rand(batch, hidden)
+    weights = [torch.rand(columns, hidden).t() for _ in range(2 * layers)]
+    of_sequence, of_step = torch.empty(steps * batch, columns), torch.empty(batch, columns)
+
+    def multiply():
+        for layer in range(layers):
+            torch.mm(sequence, weights[2 * layer], out=of_sequence)
+            for _ in range(steps):
+                torch.mm(step, weights[2 * layer + 1], out=of_step)
+
+    return multiply
+
+
 def ours(arguments, cell, layers, hidden, batch):
     """Microseconds per step."""
     network = f"examples/networks/stacked_{cell.lower()}.rnn"
@@ -91,21 +135,25 @@ def ours(arguments, cell, layers, hidden, batch):
     return result["microseconds_per_step"]
 
 
-def compare(arguments, cell, layers, hidden, batch):
+def compare(arguments, peak, cell, layers, hidden, batch):
     shape = (cell, layers, hidden, arguments.steps, batch)
+    products = torch_products(*shape)
     peers = {"torch": torch_network(*shape), "onnx": onnx_network(*shape, arguments.threads)}
-    rounds = {"rnnc": [], **{name: [] for name in peers}}
+    rounds = {"rnnc": [], "torch_mm": [], **{name: [] for name in peers}}
     with torch.inference_mode():
         for _ in range(arguments.rounds):
             rounds["rnnc"].append(ours(arguments, cell, layers, hidden, batch))
-            for name, call in peers.items():
+            for name, call in (peers | {"torch_mm": products}).items():
                 seconds = time_calls(call, arguments.seconds)
                 rounds[name].append(seconds / arguments.steps * 1e6)
     row = {"cell": cell, "layers": layers, "hidden": hidden, "batch": batch}
     row |= {f"{name}_us_per_step": min(times) for name, times in rounds.items()}
     fastest = min(row["torch_us_per_step"], row["onnx_us_per_step"])
-    load = round(os.getloadavg()[0], 1)
-    return row | {"ratio": fastest / row["rnnc_us_per_step"], "load": load, "rounds": rounds}
+    floor = floor_microseconds(peak, cell, layers, hidden, batch)
+    row["ratio"] = fastest / row["rnnc_us_per_step"]
+    row["floor_share"] = floor / row["rnnc_us_per_step"]
+    row["torch_mm_share"] = row["torch_mm_us_per_step"] / fastest
+    return row | {"load": round(os.getloadavg()[0], 1), "rounds": rounds}
 
 
 def shape_of(row):
@@ -122,17 +170,18 @@ def rows_before(arguments):
 def print_row(row):
     cell, layers, hidden, batch = shape_of(row)
     times = "".join(f"{row[f'{name}_us_per_step']:10.2f}" for name in ("rnnc", "torch", "onnx"))
-    ratio_and_load = f"{row['ratio']:8.2f}{row['load']:7.1f}"
-    print(f"{cell:6}{layers:2}{hidden:6}{batch:4}{times}{ratio_and_load}", flush=True)
+    shares = f"{100 * row['floor_share']:7.0f}{100 * row['torch_mm_share']:6.0f}"
+    rest = f"{row['ratio']:8.2f}{shares}{row['load']:7.1f}"
+    print(f"{cell:6}{layers:2}{hidden:6}{batch:4}{times}{rest}", flush=True)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
     parser.add_argument("--cell", nargs="+", choices=GATES, default=list(GATES))
-    parser.add_argument("--layers", nargs="+", type=int, default=[1, 4])
-    parser.add_argument("--hidden", nargs="+", type=int, default=[128, 256, 512, 1024])
-    parser.add_argument("--batch", nargs="+", type=int, default=[1, 16, 64])
+    parser.add_argument("--layers", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--hidden", nargs="+", type=int, default=[96, 200, 384, 640, 1024])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 4, 16, 24, 64])
     parser.add_argument("--steps", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2, help="on all sides")
     parser.add_argument("--rounds", type=int, default=5)
@@ -152,15 +201,17 @@ def main():
         "steps": arguments.steps,
         "threads": arguments.threads,
     }
+    peak = measure_peak(arguments.threads)
+    header |= peak
     print(", ".join(f"{name} {value}" for name, value in header.items()))
     print("µs per step")
     columns = "".join(f"{name:>10}" for name in ("rnnc", "torch", "onnx"))
-    print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{columns}{'ratio':>8}{'load':>7}")
+    print(f"{'cell':6}{'L':>2}{'H':>6}{'B':>4}{columns}{'ratio':>8}{'floor':>7}{'mm':>6}{'load':>7}")
     measured = rows_before(arguments)
     for shape in itertools.product(
         arguments.cell, arguments.layers, arguments.hidden, arguments.batch
     ):
-        measured[shape] = compare(arguments, *shape)
+        measured[shape] = compare(arguments, peak, *shape)
         print_row(measured[shape])
     rows = [measured[shape] for shape in sorted(measured)]
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/cpu_target.h"
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "passes/pass_set.h"
@@ -36,6 +37,7 @@ struct CompileOptions {
   Device device = {};       // the CPU unless said otherwise
   bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
   int threads = 0;          // CPU: 0 means one per hardware thread
+  CpuTarget cpu = {};       // CPU: which instructions, how wide vectors; a width may change bits
   std::filesystem::path cache_directory =
       {};  // of compiled kernels; empty: nothing is kept on disk
   /// Steps per chunk of the plan; 0: chosen from the batch size, and at most the steps prepared

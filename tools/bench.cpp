@@ -19,6 +19,7 @@ struct Options {
   BenchOptions bench;
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
   bool no_graphs = false;
   bool compile = false;
   int64_t tile_rank = 0;
@@ -114,6 +115,7 @@ Status bench_graph(const Options& options, const Graph& graph) {
   compile.passes = options.passes;
   compile.graphs = !options.no_graphs;
   compile.strategy = options.strategy;
+  compile.cpu = options.cpu;
   compile.tile_rank = options.tile_rank;
   if (options.compile) return bench_compile(options, graph, compile);
   Result<BenchProgram> bench = compile_bench(graph, compile, options.shape);
@@ -132,6 +134,7 @@ int run_bench(const CLI::App& command, const Options& options) {
   if (options.source.file.empty()) return report_usage(command, "FILE is required, or `ladder`");
   std::string problem = check_usage(options.bench);
   if (problem.empty()) problem = check_strategy(options.strategy, options.bench.device);
+  if (problem.empty()) problem = check_cpu_target(options.cpu, options.bench.device);
   if (!problem.empty()) return report_usage(command, problem);
   if (Status status = check_json(options.bench); !status) return report(status.error());
   std::optional<Definition> definition = load_definition(options.source);
@@ -155,6 +158,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
   command
       ->add_option("--tile-rank", options->tile_rank,
                    "Resident recurrences: not the best tile by the cost model, but one so many "

@@ -197,6 +197,51 @@ std::string check_strategy(Strategy strategy, const std::string& device) {
   return useless ? "--strategy is for a GPU, not for cpu" : "";
 }
 
+#ifdef RNNC_WITH_CPU
+
+void add_cpu_target(CLI::App& command, CpuTarget& target) {
+  command
+      .add_option_function<std::string>(
+          "--cpu-level",
+          [&target](const std::string& name) { target.level = *parse_cpu_level(name); },
+          "CPU: instructions that code may use: all that this machine has, AVX2 and FMA "
+          "(x86-64-v3), or any x86-64's [host]")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"host", "avx2", "baseline"}));
+  command
+      .add_option_function<std::string>(
+          "--vector-bits",
+          [&target](const std::string& text) {
+            const Result<VectorBits> bits = parse_vector_bits(text);
+            if (!bits) throw CLI::ValidationError("--vector-bits", bits.error().message);
+            target.vectors = *bits;
+          },
+          "CPU: vectors of 128, 256 or 512 bits; `512,256`: those of products, those of "
+          "elementwise work. Chosen by the processor if not given (`rnnc devices` shows it)")
+      ->type_name("BITS");
+}
+
+std::string check_cpu_target(const CpuTarget& target, const std::string& device) {
+  if (device != "cpu") {
+    if (target.level != CpuLevel::Host)
+      return fmt::format("--cpu-level is for the CPU, not for {}", device);
+    return target == CpuTarget{} ? ""
+                                 : fmt::format("--vector-bits is for the CPU, not for {}", device);
+  }
+  const Status fits = check_target(target);
+  return fits ? "" : fits.error().message;
+}
+
+#else
+
+void add_cpu_target(CLI::App& /*command*/, CpuTarget& /*target*/) {}
+
+std::string check_cpu_target(const CpuTarget& /*target*/, const std::string& /*device*/) {
+  return "";
+}
+
+#endif
+
 void add_passes(CLI::App& command, PassSet& passes) {
   const auto accept = [&passes](const std::string& text) {
     const Result<PassSet> set = PassSet::parse(text);

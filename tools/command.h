@@ -104,6 +104,11 @@ void add_strategy(CLI::App& command, Strategy& strategy);
 /// What is wrong with it together with --device, or "".
 std::string check_strategy(Strategy strategy, const std::string& device);
 
+/// --cpu-level and --vector-bits.
+void add_cpu_target(CLI::App& command, CpuTarget& target);
+/// What is wrong with them together with --device, or "".
+std::string check_cpu_target(const CpuTarget& target, const std::string& device);
+
 /// --passes.
 void add_passes(CLI::App& command, PassSet& passes);
 

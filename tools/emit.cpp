@@ -36,15 +36,17 @@ struct Options {
   std::string output;
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
   PassLog log;
 };
 
-Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form) {
+Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
+                                  [[maybe_unused]] const CpuTarget& target) {
 #ifdef RNNC_WITH_CPU
   if (Status status = check_storage(plan.dtype, Device::Kind::cpu); !status) {
     return tl::unexpected(status.error());
   }
-  return form == Form::llvm ? emit_llvm(plan) : emit_assembly(plan);
+  return form == Form::llvm ? emit_llvm(plan, target) : emit_assembly(plan, target);
 #else
   return fail("this build of rnnc has no CPU backend");
 #endif
@@ -98,7 +100,7 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (form == Form::plan) return to_string(*plan);
-  if (form == Form::llvm || form == Form::assembly) return emit_cpu_form(*plan, form);
+  if (form == Form::llvm || form == Form::assembly) return emit_cpu_form(*plan, form, options.cpu);
   return emit_cuda_form(*plan, form, options.arch);
 }
 
@@ -110,6 +112,7 @@ int run_emit(const CLI::App& command, Options& options) {
   const std::string device = device_of(options) == Machine::Kind::Cuda ? "cuda" : "cpu";
   std::string problem = check_tf32(options.tf32, options.dtype, device);
   if (problem.empty()) problem = check_strategy(options.strategy, device);
+  if (problem.empty()) problem = check_cpu_target(options.cpu, device);
   if (!problem.empty()) return report_usage(command, problem);
   if (options.log.is_wanted() && !has_plan(form)) {
     return report_usage(command, fmt::format("--as {} runs no passes", options.form));
@@ -164,6 +167,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
   options->log.add_options(*command);
   command->add_option("-o,--output", options->output, "Write to this file instead of printing")
       ->type_name("FILE");

@@ -21,6 +21,7 @@ struct Options {
   bool resets = false;
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
   PassLog log;
   bool json = false;
   bool html = false;
@@ -32,8 +33,9 @@ std::string check_usage(const Options& options) {
   if (options.threads > 0 && options.device != "cpu") {
     return fmt::format("--threads is for the CPU, not for {}", options.device);
   }
-  const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
-  return problem.empty() ? check_strategy(options.strategy, options.device) : problem;
+  std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  if (problem.empty()) problem = check_strategy(options.strategy, options.device);
+  return problem.empty() ? check_cpu_target(options.cpu, options.device) : problem;
 }
 
 Device device_of(const Options& options) {
@@ -45,6 +47,7 @@ Machine machine_of(const Options& options) {
   CompileOptions compile;
   compile.device = device_of(options);
   compile.threads = options.threads;
+  compile.cpu = options.cpu;
   KernelCache cache({});
   const auto backend = make_backend(compile, cache);
   if (backend) return (*backend)->machine();
@@ -153,6 +156,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->add_flag("--resets", options->resets, "Calls come with a mask of resets");
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
   options->log.add_options(*command);
   CLI::Option* json =
       command->add_flag("--json", options->json, "For programs; docs/explain.md lists the keys");

@@ -24,6 +24,7 @@ struct Options {
   PassSet passes = PassSet::all();
   bool tune = false;
   Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
   bool no_graphs = false;
   bool time = false;
 };
@@ -111,6 +112,7 @@ Result<Program> compile(const Options& options, const Graph& graph) {
   compile_options.graphs = !options.no_graphs;
   compile_options.tune = options.tune;
   compile_options.strategy = options.strategy;
+  compile_options.cpu = options.cpu;
   return Program::compile(graph, compile_options);
 }
 
@@ -183,6 +185,9 @@ std::string check_usage(const Options& options) {
     return problem;
   }
   if (std::string problem = check_strategy(options.strategy, options.device); !problem.empty()) {
+    return problem;
+  }
+  if (std::string problem = check_cpu_target(options.cpu, options.device); !problem.empty()) {
     return problem;
   }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
@@ -302,6 +307,7 @@ void add_run(CLI::App& app, int& exit_code) {
   add_passes(*command, options->passes);
   add_tune(*command, options->tune);
   add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
   command->add_flag("--no-graphs", options->no_graphs,
                     "GPU: launch every kernel anew, without CUDA graphs");
   command->add_flag("--time", options->time, "Print compile time and the median time per step");

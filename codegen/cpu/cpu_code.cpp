@@ -101,40 +101,40 @@ Result<std::string> generate_code(llvm::Module& module, const HostTarget& host,
 
 }  // namespace
 
-Result<std::string> emit_llvm(const Plan& plan, CpuLevel level) {
+Result<std::string> emit_llvm(const Plan& plan, const CpuTarget& target) {
   llvm::LLVMContext context;
-  return whole_module(plan, host_target(level), context).map([](const Module& module) {
+  return whole_module(plan, host_target(target), context).map([](const Module& module) {
     return print(*module);
   });
 }
 
-Result<std::string> emit_kernels_llvm(const Plan& plan, CpuLevel level) {
+Result<std::string> emit_kernels_llvm(const Plan& plan, const CpuTarget& target) {
   llvm::LLVMContext context;
-  return kernels_module(plan, host_target(level), context).map([](const Module& module) {
+  return kernels_module(plan, host_target(target), context).map([](const Module& module) {
     return print(*module);
   });
 }
 
-Result<std::string> emit_assembly(const Plan& plan, CpuLevel level) {
+Result<std::string> emit_assembly(const Plan& plan, const CpuTarget& target) {
   llvm::LLVMContext context;
-  const HostTarget& host = host_target(level);
+  const HostTarget& host = host_target(target);
   const Result<Module> module = whole_module(plan, host, context);
   if (!module) return tl::unexpected(module.error());
   return generate_code(**module, host, llvm::CodeGenFileType::AssemblyFile);
 }
 
-Result<std::string> compile_object(const Plan& plan, CpuLevel level) {
+Result<std::string> compile_object(const Plan& plan, const CpuTarget& target) {
   llvm::LLVMContext context;
-  const HostTarget& host = host_target(level);
+  const HostTarget& host = host_target(target);
   const Result<Module> module = kernels_module(plan, host, context);
   if (!module) return tl::unexpected(module.error());
   return generate_code(**module, host, llvm::CodeGenFileType::ObjectFile);
 }
 
-Result<std::string> compile_gemm_object(DType dtype, CpuLevel level) {
+Result<std::string> compile_gemm_object(DType dtype, const CpuTarget& target) {
   if (Status checked = check_dtype(dtype); !checked) return tl::unexpected(checked.error());
   llvm::LLVMContext context;
-  const HostTarget& host = host_target(level);
+  const HostTarget& host = host_target(target);
   const Result<Module> module = make_module(host, context);
   if (!module) return tl::unexpected(module.error());
   emit_gemm_tiles(**module, host, dtype);

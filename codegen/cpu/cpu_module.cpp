@@ -81,12 +81,14 @@ class JitModule : public CpuModule {
                                                             scratch_slot_elements(plan.kernels[i]) *
                                                             size_of(compute_type(plan.dtype)));
     }
-    const GemmTiling tiling = gemm_tiling(host, plan.dtype);
-    gemm_.lanes = tiling.lanes;
-    gemm_.panel_columns = tiling.panel_columns;
+    gemm_.lanes = gemm_lanes(host, plan.dtype);
+    gemm_.block_k = gemm_block_k(host);
     if (!has_products(plan)) return {};
-    for (int rows = 1; rows <= tiling.rows; ++rows) {
-      if (auto found = find(gemm_tile_name(rows), gemm_.tiles); !found) return found;
+    for (int vectors = 1; vectors <= kMostPanelVectors; ++vectors) {
+      for (int rows = 1; rows <= most_tile_rows(host, vectors); ++rows) {
+        auto found = find(gemm_tile_name({rows, vectors}), gemm_.tiles[vectors - 1]);
+        if (!found) return found;
+      }
     }
     return {};
   }
@@ -113,9 +115,10 @@ bool has_products(const Plan& plan) {
 }
 
 Result<std::unique_ptr<CpuModule>> CpuModule::load(const Plan& plan, const std::string& object,
-                                                   const std::string& gemm_object, CpuLevel level) {
+                                                   const std::string& gemm_object,
+                                                   const CpuTarget& target) {
   auto module = std::make_unique<JitModule>();
-  if (auto loaded = module->load_objects(plan, object, gemm_object, host_target(level)); !loaded) {
+  if (auto loaded = module->load_objects(plan, object, gemm_object, host_target(target)); !loaded) {
     return tl::unexpected(loaded.error());
   }
   return module;

@@ -20,6 +20,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "codegen/cpu/vector_math.h"
@@ -29,20 +30,20 @@ namespace {
 
 using llvm::Value;
 
-constexpr int kVectorsPerPanel = 4;
 constexpr int kCacheLine = 64;
 
 class TileEmitter {
  public:
-  TileEmitter(llvm::Module& module, const HostTarget& host, DType dtype, int rows)
+  TileEmitter(llvm::Module& module, const HostTarget& host, DType dtype, const GemmTile& tile)
       : module_(module),
         builder_(module.getContext()),
         element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
-        lanes_(host.vector_bits / element_->getScalarSizeInBits()),
+        lanes_(static_cast<unsigned>(gemm_lanes(host, dtype))),
         vector_(llvm::FixedVectorType::get(element_, lanes_)),
         align_(element_->getScalarSizeInBits() / 8),
         math_(builder_, host, vector_),
-        rows_(rows) {}
+        rows_(tile.rows),
+        vectors_(tile.vectors) {}
 
   void emit();
 
@@ -62,6 +63,7 @@ class TileEmitter {
   llvm::Align align_;
   VectorMath math_;
   int rows_;
+  int vectors_;
 
   llvm::Function* function_ = nullptr;
   std::vector<llvm::PHINode*> sums_;  // [row][vector]
@@ -74,8 +76,8 @@ void TileEmitter::emit() {
   auto* type = llvm::FunctionType::get(
       builder_.getVoidTy(),
       {pointer, integer, pointer, pointer, integer, integer, integer, integer, pointer}, false);
-  function_ =
-      llvm::Function::Create(type, llvm::Function::ExternalLinkage, gemm_tile_name(rows_), module_);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
+                                     gemm_tile_name({rows_, vectors_}), module_);
   function_->setDoesNotThrow();
   builder_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
   emit_sums();
@@ -104,7 +106,7 @@ void TileEmitter::emit_sums() {
   builder_.SetInsertPoint(loop);
   llvm::PHINode* i = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
   i->addIncoming(builder_.getInt64(0), entry);
-  for (int n = 0; n < rows_ * kVectorsPerPanel; ++n) {
+  for (int n = 0; n < rows_ * vectors_; ++n) {
     sums_.push_back(builder_.CreatePHI(vector_, 2));
     sums_.back()->addIncoming(math_.constant(0), entry);
   }
@@ -117,14 +119,14 @@ void TileEmitter::emit_sums() {
   // One row alone waits for memory, whose speed the processor's own prefetching reaches.
   if (rows_ > 1) prefetch_line(i);
   Value* panel_row = builder_.CreateInBoundsGEP(
-      element_, panel, builder_.CreateMul(i, builder_.getInt64(kVectorsPerPanel * lanes_)));
+      element_, panel, builder_.CreateMul(i, builder_.getInt64(int64_t{vectors_} * lanes_)));
   totals_.resize(sums_.size());
-  for (int v = 0; v < kVectorsPerPanel; ++v) {
+  for (int v = 0; v < vectors_; ++v) {
     Value* weights = builder_.CreateAlignedLoad(
         vector_, builder_.CreateConstInBoundsGEP1_64(element_, panel_row, v * lanes_),
         llvm::Align(vector_->getPrimitiveSizeInBits().getFixedValue() / 8));
     for (int row = 0; row < rows_; ++row) {
-      const int n = row * kVectorsPerPanel + v;
+      const int n = row * vectors_ + v;
       totals_[n] = math_.multiply_add(elements[row], weights, sums_[n]);
     }
   }
@@ -160,11 +162,11 @@ void TileEmitter::emit_stores(llvm::BasicBlock* done) {
     auto* whole = llvm::BasicBlock::Create(context, "whole", function_);
     auto* partial = llvm::BasicBlock::Create(context, "partial", function_);
     builder_.SetInsertPoint(block);
-    Value* panel_columns = builder_.getInt64(kVectorsPerPanel * lanes_);
+    Value* panel_columns = builder_.getInt64(int64_t{vectors_} * lanes_);
     Value* is_whole = builder_.CreateICmpSGE(function_->getArg(6), panel_columns);
     builder_.CreateCondBr(is_whole, whole, partial);
     builder_.SetInsertPoint(whole);
-    for (int v = 0; v < kVectorsPerPanel; ++v) store_vector(v, block == add, nullptr);
+    for (int v = 0; v < vectors_; ++v) store_vector(v, block == add, nullptr);
     builder_.CreateBr(done);
     builder_.SetInsertPoint(partial);
     store_partial(block == add, done);
@@ -176,7 +178,7 @@ void TileEmitter::store_partial(bool add, llvm::BasicBlock* done) {
   Value* columns = function_->getArg(6);
   std::vector<llvm::Constant*> lane_numbers(lanes_);
   for (unsigned lane = 0; lane < lanes_; ++lane) lane_numbers[lane] = builder_.getInt32(lane);
-  for (int v = 0; v < kVectorsPerPanel; ++v) {
+  for (int v = 0; v < vectors_; ++v) {
     Value* rest = builder_.CreateSub(columns, builder_.getInt64(v * lanes_));
     Value* any = builder_.CreateICmpSGT(rest, builder_.getInt64(0));
     auto* block = llvm::BasicBlock::Create(module_.getContext(), "vector", function_);
@@ -193,7 +195,7 @@ void TileEmitter::store_partial(bool add, llvm::BasicBlock* done) {
 void TileEmitter::store_vector(int vector, bool add, Value* mask) {
   for (int row = 0; row < rows_; ++row) {
     Value* address = out_address(row, vector);
-    Value* total = totals_[row * kVectorsPerPanel + vector];
+    Value* total = totals_[row * vectors_ + vector];
     if (mask == nullptr) {
       if (add) {
         total = builder_.CreateFAdd(builder_.CreateAlignedLoad(vector_, address, align_), total);
@@ -212,20 +214,35 @@ void TileEmitter::store_vector(int vector, bool add, Value* mask) {
 
 }  // namespace
 
-GemmTiling gemm_tiling(const HostTarget& host, DType dtype) {
-  const auto lanes = static_cast<int64_t>(host.vector_bits / (8 * size_of(dtype)));
-  // Of 32 registers 24 hold sums; of 16, 12. Without FMA a product needs a register too.
-  const int rows = host.vector_registers == 32 ? 6 : host.fma ? 3 : 2;
-  return {rows, lanes, kVectorsPerPanel * lanes};
+int most_tile_rows(const HostTarget& host, int vectors) {
+  // Of 32 registers 24 hold sums; of 16, 12. Without FMA a product needs a register too. More rows
+  // of few vectors would be no faster, and their elements need registers.
+  const int sums = host.vector_registers == 32 ? 24 : host.fma ? 12 : 8;
+  const int most_rows = host.fma ? 8 : 6;
+  return std::min(sums / vectors, most_rows);
 }
 
-std::string gemm_tile_name(int rows) {
-  return fmt::format("gemm_tile_{}", rows);
+int64_t gemm_lanes(const HostTarget& host, DType dtype) {
+  return static_cast<int64_t>(host.vectors.products / (8 * size_of(dtype)));
+}
+
+int64_t gemm_block_k(const HostTarget& host) {
+  // A block of a panel passes by for each tile of rows. With two 512-bit multiply-adds a cycle it
+  // should come from the first level cache then; one such, as Zen 4 has, leaves time to fetch it
+  // from the second, and to add results up less often. Long sums lose less to rounding in blocks.
+  const bool one_unit = host.cpu == "znver4" || host.vectors.products < 512;
+  return one_unit ? 256 : 128;
+}
+
+std::string gemm_tile_name(const GemmTile& tile) {
+  return fmt::format("gemm_tile_{}x{}", tile.rows, tile.vectors);
 }
 
 void emit_gemm_tiles(llvm::Module& module, const HostTarget& host, DType dtype) {
-  for (int rows = 1; rows <= gemm_tiling(host, dtype).rows; ++rows) {
-    TileEmitter(module, host, dtype, rows).emit();
+  for (int vectors = 1; vectors <= kMostPanelVectors; ++vectors) {
+    for (int rows = 1; rows <= most_tile_rows(host, vectors); ++rows) {
+      TileEmitter(module, host, dtype, {rows, vectors}).emit();
+    }
   }
 }
 

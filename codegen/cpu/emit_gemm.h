@@ -10,18 +10,27 @@
 
 namespace rnnc {
 
-/// The largest tile: its sums, one vector of weights and the rows' elements fill the registers.
-struct GemmTiling {
-  int rows = 0;
-  int64_t lanes = 0;
-  int64_t panel_columns = 0;
+/// A tile of so many rows and vectors of columns.
+struct GemmTile {
+  int rows = 1;
+  int vectors = 1;
 };
-GemmTiling gemm_tiling(const HostTarget& host, DType dtype);
 
-/// Name of the function that computes `rows` rows.
-std::string gemm_tile_name(int rows);
+/// Rows of the largest tile of so many vectors: its sums, a vector of weights and the rows'
+/// elements fill the registers.
+int most_tile_rows(const HostTarget& host, int vectors);
 
-/// Adds one function per number of rows, from 1 to the tiling's.
+/// Elements of a vector.
+int64_t gemm_lanes(const HostTarget& host, DType dtype);
+
+/// Terms of a sum that are added up before they are added to the result.
+int64_t gemm_block_k(const HostTarget& host);
+
+/// Name of the function that computes a tile.
+std::string gemm_tile_name(const GemmTile& tile);
+
+/// Adds a function for each tile of 1 to `kMostPanelVectors` vectors and 1 to `most_tile_rows`
+/// rows.
 void emit_gemm_tiles(llvm::Module& module, const HostTarget& host, DType dtype);
 
 }  // namespace rnnc

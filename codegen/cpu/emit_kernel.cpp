@@ -39,7 +39,8 @@ class KernelEmitter {
         schedule_(schedule_kernel(kernel)),
         builder_(module.getContext()),
         element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
-        lanes_(host.vector_bits / element_->getScalarSizeInBits()),
+        lanes_(host.vectors.elementwise / element_->getScalarSizeInBits()),
+        product_lanes_(host.vectors.products / element_->getScalarSizeInBits()),
         vector_(llvm::FixedVectorType::get(element_, lanes_)),
         math_(builder_, host, vector_) {
     llvm::FastMathFlags flags;
@@ -78,6 +79,7 @@ class KernelEmitter {
                    Accumulators& sums);
   Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
+  Value* product_offset(Value* index, Value* stride);
   void store(Value* value, Value* address, const Place& place);
   void prefetch(uint32_t argument, const Place& place);
   Value* scratch_address(uint32_t instruction, Value* index);
@@ -93,6 +95,7 @@ class KernelEmitter {
   llvm::IRBuilder<> builder_;
   llvm::Type* element_;
   unsigned lanes_;
+  unsigned product_lanes_;  // a multiple
   llvm::FixedVectorType* vector_;
   VectorMath math_;
 
@@ -435,7 +438,7 @@ Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
   Value* row = row_addresses_[argument];
   if (Value* stride = column_strides_[argument]) {
     // Scratch of whole vectors: no mask.
-    Value* offset = builder_.CreateMul(place.index, stride);
+    Value* offset = product_offset(place.index, stride);
     return builder_.CreateAlignedLoad(vector_, builder_.CreateGEP(element_, row, offset), align);
   }
   Value* address = builder_.CreateInBoundsGEP(element_, row, place.index);
@@ -443,6 +446,16 @@ Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
   if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
   return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
                                    llvm::Constant::getNullValue(vector_));
+}
+
+/// Of a column of products' results, whose vectors begin at the first column and may be longer than
+/// the kernel's.
+Value* KernelEmitter::product_offset(Value* index, Value* stride) {
+  if (product_lanes_ == lanes_) return builder_.CreateMul(index, stride);
+  Value* lane = builder_.CreateAnd(builder_.CreateSub(index, column_begin_),
+                                   builder_.getInt64(product_lanes_ - 1));
+  Value* vector = builder_.CreateSub(index, lane);
+  return builder_.CreateAdd(builder_.CreateMul(vector, stride), lane);
 }
 
 void KernelEmitter::store(Value* value, Value* address, const Place& place) {

@@ -6,6 +6,7 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/cpu/vector_math.h"
@@ -68,16 +69,29 @@ Value* VectorMath::power_of_two(Value* biased) {
   return builder_.CreateBitCast(bits, type_);
 }
 
-/// x * 2^n, rounded once, for any n.
-Value* VectorMath::scale(Value* x, const ExpParts& parts) {
-  if (host_.vector_bits == 512) {
-    Value* all = llvm::ConstantInt::get(builder_.getIntNTy(type_->getNumElements()), -1, true);
+/// AVX-512 has an instruction for it.
+Value* VectorMath::scale_by_instruction(Value* x, Value* n) {
+  // Masks have 8 bits at least.
+  const unsigned lanes = std::max(type_->getNumElements(), 8U);
+  Value* all = llvm::ConstantInt::get(builder_.getIntNTy(lanes), -1, true);
+  if (vector_bits() == 512) {
     const auto scalef = single_ ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
                                 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512;
     constexpr int kCurrentRounding = 4;
-    return builder_.CreateIntrinsic(
-        scalef, {}, {x, parts.rounded, x, all, builder_.getInt32(kCurrentRounding)});
+    return builder_.CreateIntrinsic(scalef, {},
+                                    {x, n, x, all, builder_.getInt32(kCurrentRounding)});
   }
+  const bool wide = vector_bits() == 256;
+  const auto scalef = single_ ? (wide ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
+                                      : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128)
+                              : (wide ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_256
+                                      : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128);
+  return builder_.CreateIntrinsic(scalef, {}, {x, n, x, all});
+}
+
+/// x * 2^n, rounded once, for any n.
+Value* VectorMath::scale(Value* x, const ExpParts& parts) {
+  if (host_.avx512) return scale_by_instruction(x, parts.rounded);
   // Two steps, since 2^n may be subnormal or beyond the largest number where the result is not.
   const auto number = [&](uint64_t value) { return llvm::ConstantInt::get(integers_, value); };
   Value* n =

@@ -180,7 +180,7 @@ bool vector_library_has(const std::string& name) {
 Value* VectorMath::call_library(const std::string& name, llvm::ArrayRef<Value*> operands) {
   const std::string function = name + (single_ ? "f" : "");
   const std::string symbol =
-      vector_library_name(function, type_->getNumElements(), host_.vector_bits, operands.size());
+      vector_library_name(function, type_->getNumElements(), vector_bits(), operands.size());
   if (!host_.x86 || !vector_library_has(symbol)) return call_scalar_library(function, operands);
   const std::vector<llvm::Type*> parameters(operands.size(), type_);
   llvm::Module* module = builder_.GetInsertBlock()->getModule();

@@ -18,7 +18,7 @@ namespace rnnc {
 
 class VectorMath {
  public:
-  /// `type` is a vector of float or double of the host's width.
+  /// `type` is a vector of float or double, of a width that the host has.
   VectorMath(llvm::IRBuilder<>& builder, const HostTarget& host, llvm::FixedVectorType* type);
 
   /// The value of a scalar op; `operands` are vectors of the type.
@@ -39,11 +39,13 @@ class VectorMath {
     llvm::Value* r;
   };
   ExpParts split_exp(llvm::Value* x, double factor);
+  unsigned vector_bits() const { return type_->getPrimitiveSizeInBits().getFixedValue(); }
   llvm::Constant* rounding_constant() const;
   double exp_coefficient(int k) const;
   llvm::Value* exp_series(llvm::Value* r, int first, double factor);
   llvm::Value* power_of_two(llvm::Value* biased);
   llvm::Value* scale(llvm::Value* x, const ExpParts& parts);
+  llvm::Value* scale_by_instruction(llvm::Value* x, llvm::Value* n);
   llvm::Value* clamp(llvm::Value* x, double low, double high);
 
   llvm::Value* exp(llvm::Value* x);

@@ -15,7 +15,8 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, KernelCache& cache) : pools_(threads), cache_(cache) {}
+  CpuBackend(int threads, const CpuTarget& target, KernelCache& cache)
+      : pools_(threads), target_(target), cache_(cache) {}
 
   Result<std::unique_ptr<Executable>> prepare(Plan plan) override {
     auto module = load_module(plan);
@@ -25,7 +26,11 @@ class CpuBackend : public Backend {
     return std::unique_ptr<Executable>(std::move(*executable));
   }
 
-  Machine machine() const override { return cpu_machine(pools_.most_threads()); }
+  Machine machine() const override {
+    Machine machine = cpu_machine(pools_.most_threads());
+    machine.name = fmt::format("CPU ({})", target_summary(target_));
+    return machine;
+  }
 
   Result<void*> allocate(size_t bytes) override { return allocate_aligned(bytes); }
   void release(void* memory) override { release_aligned(memory); }
@@ -45,7 +50,7 @@ class CpuBackend : public Backend {
  private:
   Result<std::unique_ptr<CpuModule>> load_module(const Plan& plan) {
     // The code before optimisation says all that the object depends on besides compiler and host.
-    auto source = emit_kernels_llvm(plan);
+    auto source = emit_kernels_llvm(plan, target_);
     if (!source) return tl::unexpected(source.error());
     std::string gemm;
     if (has_products(plan)) {
@@ -55,38 +60,39 @@ class CpuBackend : public Backend {
     }
     const std::string key = cache_key(*source);
     if (const auto cached = cache_.get(key)) {
-      if (auto module = CpuModule::load(plan, *cached, gemm)) return module;
+      if (auto module = CpuModule::load(plan, *cached, gemm, target_)) return module;
     }
-    auto object = compile_object(plan);
+    auto object = compile_object(plan, target_);
     if (!object) return tl::unexpected(object.error());
     cache_.put(key, *object);
-    return CpuModule::load(plan, *object, gemm);
+    return CpuModule::load(plan, *object, gemm, target_);
   }
 
-  static std::string cache_key(std::string_view source) {
+  std::string cache_key(std::string_view source) const {
     return fmt::format("rnnc {} cpu object, LLVM {}, {}\n{}", RNNC_VERSION, llvm_version(),
-                       cpu_target_description(), source);
+                       target_description(target_), source);
   }
 
   /// Compiled once in a process, or read from the cache.
   Result<std::string> gemm_object(DType dtype) {
     static std::mutex mutex;
-    static std::map<DType, std::string> compiled;
+    static std::map<std::pair<DType, CpuTarget>, std::string> compiled;
     const std::scoped_lock lock(mutex);
-    const auto found = compiled.find(dtype);
+    const auto found = compiled.find({dtype, target_});
     if (found != compiled.end()) return found->second;
     const std::string key = cache_key(fmt::format("gemm tiles in {}", to_string(dtype)));
     std::optional<std::string> object = cache_.get(key);
     if (!object) {
-      auto fresh = compile_gemm_object(dtype);
+      auto fresh = compile_gemm_object(dtype, target_);
       if (!fresh) return fresh;
       object = *std::move(fresh);
       cache_.put(key, *object);
     }
-    return compiled.emplace(dtype, *std::move(object)).first->second;
+    return compiled.emplace(std::pair(dtype, target_), *std::move(object)).first->second;
   }
 
   ThreadPools pools_;
+  CpuTarget target_;
   KernelCache& cache_;
 };
 
@@ -99,12 +105,13 @@ int hardware_threads() {
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
                                                   KernelCache& cache) {
   const int threads = options.threads > 0 ? options.threads : hardware_threads();
-  return std::make_unique<CpuBackend>(threads, cache);
+  if (Status runs = check_runs(options.cpu); !runs) return tl::unexpected(runs.error());
+  return std::make_unique<CpuBackend>(threads, options.cpu, cache);
 }
 
 DeviceDescription describe_cpu_device() {
   return {.name = "cpu",
-          .detail = fmt::format("{}, {} threads", cpu_summary(), hardware_threads()),
+          .detail = fmt::format("{}, {} threads", target_summary({}), hardware_threads()),
           .usable = true,
           .reason = ""};
 }

@@ -67,7 +67,7 @@ void CpuExecutable::prepare_stages(int most_threads) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
     for (const Launch& launch : stage.launches) {
-      stages_[i].launches.push_back(prepare_launch(launch));
+      stages_[i].launches.push_back(prepare_launch(launch, most_threads));
     }
     if (stage.domain == Domain::Step || is_loop(stage)) {
       stages_[i].steps = std::make_unique<StepStage>(plan_, stage, stages_[i].launches,
@@ -86,7 +86,8 @@ void CpuExecutable::prepare_states() {
   }
 }
 
-std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& launch) const {
+std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& launch,
+                                                              int most_threads) const {
   if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
     return prepare_elementwise(plan_, *module_, elementwise->kernel, elementwise->accesses);
   }
@@ -97,7 +98,7 @@ std::unique_ptr<PreparedLaunch> CpuExecutable::prepare_launch(const Launch& laun
     return prepare_product(plan_, *module_, *gemm);
   }
   if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
-    return prepare_fused(plan_, *module_, *fused);
+    return prepare_fused(plan_, *module_, *fused, most_threads);
   }
   return nullptr;
 }

@@ -1,7 +1,8 @@
 // Products of a step with the elementwise work on their results.
 //
-// The columns of a launch are taken in tiles of as many units (columns of the kernel) as fill whole
-// panels. In a panel the members of a product are interleaved vector by vector:
+// The columns of a launch are units: a column of the kernel, and of each of its members, which are
+// the products' results that it reads. They are taken in tiles of one or a few vectors of units,
+// the last of which may have fewer. A tile's panels have the members interleaved vector by vector:
 //
 //     i0…i15 f0…f15 o0…o15 c0…c15 | i16…i31 …          (four members, vectors of 16 units)
 //
@@ -31,7 +32,7 @@ constexpr int64_t kRowsAtOnce = 16;
 
 class FusedWork : public PreparedLaunch {
  public:
-  FusedWork(const Plan& plan, const CpuModule& module, const FusedLaunch& launch)
+  FusedWork(const Plan& plan, const CpuModule& module, const FusedLaunch& launch, int threads)
       : gemm_(module.gemm()),
         dtype_(plan.dtype),
         element_(static_cast<int64_t>(size_of(plan.dtype))),
@@ -41,7 +42,7 @@ class FusedWork : public PreparedLaunch {
     accesses = launch.accesses;
     operations_per_row = static_cast<double>(operations_per_vector(kernel) * kernel.length);
     find_groups(launch);
-    find_tiles(launch);
+    find_tiles(plan, launch, threads);
     for (size_t i = 0; i < launch.products.size(); ++i) add_product(launch.products[i], i);
     find_strides(launch);
   }
@@ -57,11 +58,13 @@ class FusedWork : public PreparedLaunch {
   }
 
   void pack(void* const* addresses, int64_t tile) const override {
-    const int64_t first = segments_ == 1 ? tile : tile * segment_tiles_;
-    const int64_t count = segments_ == 1 ? 1 : segment_tiles_;
     for (const Product& product : products_) {
       const auto* weight = static_cast<const std::byte*>(addresses[product.operand]);
-      for (int64_t i = first; i < first + count; ++i) pack_tile(product, weight, i);
+      if (segments_ == 1) {
+        pack_tile(product, weight, tile_at(0, tile));
+        continue;
+      }
+      for (int64_t i = 0; i < segment_tiles_; ++i) pack_tile(product, weight, tile_at(tile, i));
     }
   }
 
@@ -70,7 +73,6 @@ class FusedWork : public PreparedLaunch {
   struct Group {
     uint32_t first = 0;
     uint32_t members = 0;
-    int64_t panels = 0;    // of a tile
     int64_t offset = 0;    // bytes into a row's results of a tile, if those of groups were together
     bool written = false;  // while products are added: by an earlier one
   };
@@ -83,8 +85,14 @@ class FusedWork : public PreparedLaunch {
     int64_t k = 0;
     int64_t left_stride = 0;
     int64_t segments_per_block = 1;
-    int64_t panel_bytes = 0;
+    int64_t vector_bytes = 0;  // packed, of a vector of units
     int64_t packed_offset = 0;
+  };
+  /// A tile of a segment.
+  struct Tile {
+    int64_t segment = 0;
+    int64_t first = 0;    // vector of units of the segment
+    int64_t vectors = 0;  // of units
   };
   /// Rows and tiles whose results are in scratch at a time; all rows of one group before the next.
   struct Block {
@@ -94,18 +102,29 @@ class FusedWork : public PreparedLaunch {
   };
 
   void find_groups(const FusedLaunch& launch);
-  void find_tiles(const FusedLaunch& launch);
+  void find_tiles(const Plan& plan, const FusedLaunch& launch, int threads);
+  double tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads) const;
   void add_product(const FusedLaunch::Product& source, size_t operand);
   void find_strides(const FusedLaunch& launch);
-  void pack_tile(const Product& product, const std::byte* weight, int64_t tile) const;
+  void pack_tile(const Product& product, const std::byte* weight, const Tile& tile) const;
   void run_segment(int64_t segment, int64_t tile_begin, int64_t tile_end, void* const* addresses,
                    const Part& part, std::byte* scratch) const;
-  void multiply(const Product& product, const std::byte* left, int64_t tile, int64_t place,
+  void multiply(const Product& product, const std::byte* left, const Tile& tile, int64_t place,
                 const Block& block) const;
   void apply_kernel(const Block& block, int64_t begin, int64_t end, void* const* addresses) const;
 
-  /// Columns of a group's results in a tile.
-  int64_t tile_width(const Group& group) const { return group.panels * gemm_.panel_columns; }
+  /// Columns of a group's results in a whole tile.
+  int64_t tile_width(const Group& group) const {
+    return unit_vectors_ * group.members * gemm_.lanes;
+  }
+  Tile tile_at(int64_t segment, int64_t tile) const {
+    const int64_t first = tile * unit_vectors_;
+    return {segment, first, std::min(unit_vectors_, segment_vectors_ - first)};
+  }
+  std::byte* packed_tile(const Product& product, const Tile& tile) const {
+    return packed + product.packed_offset +
+           (tile.segment * segment_vectors_ + tile.first) * product.vector_bytes;
+  }
   std::byte* results(const Group& group, const Block& block) const {
     return block.scratch + group.offset * block.rows * block.tiles;
   }
@@ -120,8 +139,9 @@ class FusedWork : public PreparedLaunch {
   CpuKernel function_;
   std::vector<Group> groups_;
   std::vector<Product> products_;
-  int64_t units_ = 0;             // of a tile
   int64_t segments_ = 1;          // parts of the columns that no block's end cuts
+  int64_t segment_vectors_ = 0;   // of units, of a segment
+  int64_t unit_vectors_ = 1;      // vectors of units of a tile
   int64_t segment_tiles_ = 0;     // of a segment
   int64_t result_bytes_ = 0;      // of a row of a tile, all groups
   std::vector<int64_t> strides_;  // of the kernel; products' by row: of one tile
@@ -149,23 +169,46 @@ void FusedWork::find_groups(const FusedLaunch& launch) {
   }
 }
 
-void FusedWork::find_tiles(const FusedLaunch& launch) {
-  const int64_t vectors = gemm_.panel_columns / gemm_.lanes;
-  int64_t unit_vectors = 1;
-  for (const Group& group : groups_) {
-    unit_vectors = std::lcm(unit_vectors, vectors / std::gcd(vectors, int64_t{group.members}));
-  }
-  units_ = unit_vectors * gemm_.lanes;
+void FusedWork::find_tiles(const Plan& plan, const FusedLaunch& launch, int threads) {
   for (const auto& product : launch.products) segments_ = std::lcm(segments_, product.blocks);
   const int64_t segment_columns = columns / segments_;
-  segment_tiles_ = ceil_div(segment_columns, units_);
+  segment_vectors_ = ceil_div(segment_columns, gemm_.lanes);
+  // Threads share out tiles, or segments if there are several.
+  const int64_t sharing = segments_ == 1 ? threads : 1;
+  double least = tile_cost(unit_vectors_, plan.batch, sharing);
+  for (int64_t vectors = 2; vectors <= kMostPanelVectors; vectors *= 2) {
+    const double cost = tile_cost(vectors, plan.batch, sharing);
+    if (cost > least) continue;
+    least = cost;
+    unit_vectors_ = vectors;
+  }
+  const int64_t units = unit_vectors_ * gemm_.lanes;
+  segment_tiles_ = ceil_div(segment_vectors_, unit_vectors_);
   tiles = segments_ == 1 ? segment_tiles_ : segments_;
-  tile_columns = segments_ == 1 ? units_ : segment_columns;
+  tile_columns = segments_ == 1 ? units : segment_columns;
   for (Group& group : groups_) {
-    group.panels = unit_vectors * group.members / vectors;
     group.offset = result_bytes_;
     result_bytes_ += tile_width(group) * element_;
   }
+}
+
+/// Cycles for each term of the sums, roughly, of the thread that has the most to do, if tiles have
+/// so many vectors of units: two multiply-adds and two loads a cycle, and four cycles until a sum
+/// can be added to again.
+double FusedWork::tile_cost(int64_t unit_vectors, int64_t rows, int64_t threads) const {
+  const int64_t most_tiles = ceil_div(ceil_div(segment_vectors_, unit_vectors), threads);
+  const int64_t vectors = std::min(most_tiles * unit_vectors, segment_vectors_);
+  double cycles = 0;
+  for (const Group& group : groups_) {
+    const Panels panels = {unit_vectors * group.members};
+    const int64_t width = ceil_div(panels.vectors, panels.count());
+    const auto most_rows = static_cast<int64_t>(gemm_.tiles[width - 1].size());
+    const auto tile_rows = static_cast<double>(std::min(rows, most_rows));
+    const double sums = tile_rows * static_cast<double>(width);
+    const double loads = tile_rows + static_cast<double>(width);
+    cycles += std::max({sums / 2, loads / 2, 4.0}) / sums * group.members;
+  }
+  return cycles * static_cast<double>(vectors);
 }
 
 void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) {
@@ -185,9 +228,9 @@ void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) 
     product.k = source.k;
     product.left_stride = source.left.stride;
     product.segments_per_block = segments_ / source.blocks;
-    product.panel_bytes = panel_bytes(gemm_, dtype_, source.k);
+    product.vector_bytes = rnnc::packed_bytes(gemm_, dtype_, group.members, source.k);
     product.packed_offset = packed_bytes;
-    packed_bytes += segments_ * segment_tiles_ * group.panels * product.panel_bytes;
+    packed_bytes += segments_ * segment_vectors_ * product.vector_bytes;
     products_.push_back(product);
   }
 }
@@ -207,22 +250,25 @@ void FusedWork::find_strides(const FusedLaunch& launch) {
       static_cast<int64_t>(strides_.size() * sizeof(int64_t) + arguments * sizeof(void*));
 }
 
-void FusedWork::pack_tile(const Product& product, const std::byte* weight, int64_t tile) const {
+void FusedWork::pack_tile(const Product& product, const std::byte* weight, const Tile& tile) const {
   const Group& group = groups_[product.group];
-  const int64_t segment = tile / segment_tiles_;
   const int64_t segment_columns = columns / segments_;
-  const int64_t first_unit = tile % segment_tiles_ * units_;
+  const Panels panels = {tile.vectors * group.members};
   std::array<const std::byte*, kMostPanelColumns> rows = {};
-  for (int64_t panel = 0; panel < group.panels; ++panel) {
-    for (int64_t j = 0; j < gemm_.panel_columns; ++j) {
-      const int64_t vector = (panel * gemm_.panel_columns + j) / gemm_.lanes;
-      const int64_t unit = first_unit + vector / group.members * gemm_.lanes + j % gemm_.lanes;
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.vectors_of(panel) * gemm_.lanes;
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t vector = panels.begin(panel) + j / gemm_.lanes;
+      const int64_t unit = (tile.first + vector / group.members) * gemm_.lanes + j % gemm_.lanes;
       const int64_t member = product.first_member + vector % group.members;
-      const int64_t row = member * columns + segment * segment_columns + unit;
+      const int64_t row = member * columns + tile.segment * segment_columns + unit;
       rows[j] = unit < segment_columns ? weight + row * product.k * element_ : nullptr;
     }
-    pack_rows(gemm_, dtype_, product.k, {rows.data(), static_cast<size_t>(gemm_.panel_columns)},
-              packed + product.packed_offset + (tile * group.panels + panel) * product.panel_bytes);
+    pack_rows(gemm_, dtype_, {rows.data(), static_cast<size_t>(width)},
+              {.vectors = panels.vectors_of(panel),
+               .k = product.k,
+               .panel = packed_tile(product, tile) +
+                        rnnc::packed_bytes(gemm_, dtype_, panels.begin(panel), product.k)});
   }
 }
 
@@ -236,12 +282,13 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
       std::max<int64_t>(kResultBytes / (std::max<int64_t>(block.rows, 1) * result_bytes_), 1);
   const int64_t segment_columns = columns / segments_;
   const int64_t blocks = ceil_div(tile_end - tile_begin, block.tiles);
-  const bool backwards = part.backwards && !asks_ahead(gemm_, block.rows);
+  const bool backwards = part.backwards && !asks_ahead(gemm_, kMostPanelVectors, block.rows);
+  const int64_t units = unit_vectors_ * gemm_.lanes;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t tile = tile_begin + (backwards ? blocks - 1 - i : i) * block.tiles;
     const int64_t count = std::min(block.tiles, tile_end - tile);
-    const int64_t begin = segment * segment_columns + tile * units_;
-    const int64_t end = std::min(begin + count * units_, (segment + 1) * segment_columns);
+    const int64_t begin = segment * segment_columns + tile * units;
+    const int64_t end = std::min(begin + count * units, (segment + 1) * segment_columns);
     for (int64_t row = part.row_begin; row < part.row_end; row += block.rows) {
       block.row_begin = row;
       block.row_end = std::min(row + block.rows, part.row_end);
@@ -251,7 +298,7 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
                            segment / product.segments_per_block * product.k * element_;
         for (int64_t j = 0; j < count; ++j) {
           const int64_t place = backwards ? count - 1 - j : j;
-          multiply(product, left, segment * segment_tiles_ + tile + place, place, block);
+          multiply(product, left, tile_at(segment, tile + place), place, block);
         }
       }
       apply_kernel(block, begin, end, addresses);
@@ -260,23 +307,26 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
 }
 
 /// The results of a product in a tile, which is number `place` of those computed at once.
-void FusedWork::multiply(const Product& product, const std::byte* left, int64_t tile, int64_t place,
-                         const Block& block) const {
+void FusedWork::multiply(const Product& product, const std::byte* left, const Tile& tile,
+                         int64_t place, const Block& block) const {
   const Group& group = groups_[product.group];
   const int64_t width = tile_width(group);
-  const std::byte* panels =
-      packed + product.packed_offset + tile * group.panels * product.panel_bytes;
-  for (int64_t panel = 0; panel < group.panels; ++panel) {
-    const int64_t column = place * width + panel * gemm_.panel_columns;
+  const Panels panels = {tile.vectors * group.members};
+  const std::byte* const packed_panels = packed_tile(product, tile);
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t first = panels.begin(panel);
+    const int64_t vectors = panels.vectors_of(panel);
+    const int64_t column = place * width + first * gemm_.lanes;
     multiply_panel(gemm_, dtype_,
                    {.left = left + block.row_begin * product.left_stride * element_,
                     .left_stride = product.left_stride,
-                    .panel = panels + panel * product.panel_bytes,
+                    .panel = packed_panels + rnnc::packed_bytes(gemm_, dtype_, first, product.k),
                     .out = results(group, block) + column * element_,
                     .out_stride = width * block.tiles,
                     .rows = block.row_end - block.row_begin,
                     .k = product.k,
-                    .columns = gemm_.panel_columns,
+                    .vectors = vectors,
+                    .columns = vectors * gemm_.lanes,
                     .accumulate = product.accumulate});
   }
 }
@@ -304,8 +354,8 @@ void FusedWork::apply_kernel(const Block& block, int64_t begin, int64_t end,
 }  // namespace
 
 std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule& module,
-                                              const FusedLaunch& launch) {
-  return std::make_unique<FusedWork>(plan, module, launch);
+                                              const FusedLaunch& launch, int threads) {
+  return std::make_unique<FusedWork>(plan, module, launch, threads);
 }
 
 }  // namespace rnnc

@@ -5,13 +5,6 @@
 namespace rnnc {
 namespace {
 
-/// Elements of k summed before they are added to the result: a panel's part stays in the second
-/// level cache, and long sums lose less to rounding.
-constexpr int64_t kBlockK = 256;
-
-/// A tile asks for a cache line ahead for each term of its sums; so many tiles ask for all that the
-/// panel's next block has.
-constexpr int64_t kTilesToPrefetch = 3;
 template <typename T>
 constexpr int64_t kLine = 64 / sizeof(T);
 
@@ -46,8 +39,8 @@ void pack_columns_of(int64_t width, int64_t k, const T* matrix, int64_t row_elem
   }
 }
 
-int64_t tiles_of(const CpuGemm& gemm, int64_t rows) {
-  return ceil_div(rows, static_cast<int64_t>(gemm.tiles.size()));
+int64_t tiles_of(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
+  return ceil_div(rows, static_cast<int64_t>(gemm.tiles[vectors - 1].size()));
 }
 
 template <typename T>
@@ -55,51 +48,57 @@ void multiply(const CpuGemm& gemm, const PanelProduct& product) {
   const T* panel = reinterpret_cast<const T*>(product.panel);
   const T* left = reinterpret_cast<const T*>(product.left);
   T* out = reinterpret_cast<T*>(product.out);
-  const int64_t tiles = tiles_of(gemm, product.rows);
-  const bool ahead = asks_ahead(gemm, product.rows);
-  for (int64_t k = 0; k < product.k; k += kBlockK) {
-    const int64_t terms = std::min(kBlockK, product.k - k);
-    const T* block = panel + k * gemm.panel_columns;
-    const T* next = block + terms * gemm.panel_columns;
+  const std::vector<CpuGemmTile>& functions = gemm.tiles[product.vectors - 1];
+  const int64_t width = product.vectors * gemm.lanes;
+  const int64_t tiles = tiles_of(gemm, product.vectors, product.rows);
+  const bool ahead = asks_ahead(gemm, product.vectors, product.rows);
+  for (int64_t k = 0; k < product.k; k += gemm.block_k) {
+    const int64_t terms = std::min(gemm.block_k, product.k - k);
+    const T* block = panel + k * width;
+    const T* next = block + terms * width;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = part_begin(product.rows, tiles, tile);
       const int64_t rows = part_begin(product.rows, tiles, tile + 1) - row;
       // With few tiles the block itself is what memory is busy with.
       const T* soon = ahead ? next + tile * terms * kLine<T> : block;
-      gemm.tiles[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
-                           out + row * product.out_stride, product.out_stride, terms,
-                           product.columns, product.accumulate || k > 0, soon);
+      functions[rows - 1](left + row * product.left_stride + k, product.left_stride, block,
+                          out + row * product.out_stride, product.out_stride, terms,
+                          product.columns, product.accumulate || k > 0, soon);
     }
   }
 }
 
 }  // namespace
 
-bool asks_ahead(const CpuGemm& gemm, int64_t rows) {
-  return tiles_of(gemm, rows) >= kTilesToPrefetch;
+bool asks_ahead(const CpuGemm& gemm, int64_t vectors, int64_t rows) {
+  // A tile asks for a cache line for each term of its sums; so many ask for nearly all that the
+  // panel's next block has.
+  return tiles_of(gemm, vectors, rows) >= std::max<int64_t>(vectors - 1, 2);
 }
 
-int64_t panel_bytes(const CpuGemm& gemm, DType dtype, int64_t k) {
-  return gemm.panel_columns * k * static_cast<int64_t>(size_of(dtype));
+int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k) {
+  return vectors * gemm.lanes * k * static_cast<int64_t>(size_of(dtype));
 }
 
-void pack_rows(const CpuGemm& gemm, DType dtype, int64_t k, std::span<const std::byte* const> rows,
-               std::byte* panel) {
+void pack_rows(const CpuGemm& gemm, DType dtype, std::span<const std::byte* const> rows,
+               const PanelTarget& target) {
+  const int64_t width = target.vectors * gemm.lanes;
   if (dtype == DType::f64) {
-    pack_rows_of(gemm.panel_columns, k, rows, reinterpret_cast<double*>(panel));
+    pack_rows_of(width, target.k, rows, reinterpret_cast<double*>(target.panel));
   } else {
-    pack_rows_of(gemm.panel_columns, k, rows, reinterpret_cast<float*>(panel));
+    pack_rows_of(width, target.k, rows, reinterpret_cast<float*>(target.panel));
   }
 }
 
-void pack_columns(const CpuGemm& gemm, DType dtype, int64_t k, const std::byte* matrix,
-                  int64_t row_elements, int64_t columns, std::byte* panel) {
+void pack_columns(const CpuGemm& gemm, DType dtype, const std::byte* matrix, int64_t row_elements,
+                  int64_t columns, const PanelTarget& target) {
+  const int64_t width = target.vectors * gemm.lanes;
   if (dtype == DType::f64) {
-    pack_columns_of(gemm.panel_columns, k, reinterpret_cast<const double*>(matrix), row_elements,
-                    columns, reinterpret_cast<double*>(panel));
+    pack_columns_of(width, target.k, reinterpret_cast<const double*>(matrix), row_elements, columns,
+                    reinterpret_cast<double*>(target.panel));
   } else {
-    pack_columns_of(gemm.panel_columns, k, reinterpret_cast<const float*>(matrix), row_elements,
-                    columns, reinterpret_cast<float*>(panel));
+    pack_columns_of(width, target.k, reinterpret_cast<const float*>(matrix), row_elements, columns,
+                    reinterpret_cast<float*>(target.panel));
   }
 }
 

@@ -1,7 +1,7 @@
 /// Matrix products with packed weights: out[row, 0:n] = sum over k of left[row, 0:k] * weight.
 ///
-/// Weights are packed once per set of params, in panels of as many columns as a tile has: a panel
-/// holds, for every k, the weights of its columns, with zeros past the end. The sum over k runs in
+/// Weights are packed once per set of params, in panels of some vectors of columns: a panel holds,
+/// for every k, the weights of its columns, with zeros past the end. The sum over k runs in
 /// order, in blocks whose sums are then added, whatever the number of rows and threads: a row's
 /// bits depend on that row alone.
 #pragma once
@@ -15,18 +15,43 @@
 
 namespace rnnc {
 
-/// Bytes of a panel; panels of one product lie one after another.
-int64_t panel_bytes(const CpuGemm& gemm, DType dtype, int64_t k);
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
-/// No host's panels are wider.
+/// The start of part `index` of `parts` nearly equal parts of [0, count).
+inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
+  return count * index / parts;
+}
+
+/// Vectors of columns divided into panels: as few as possible, as equal as possible.
+struct Panels {
+  int64_t vectors = 0;
+
+  int64_t count() const { return ceil_div(vectors, kMostPanelVectors); }
+  /// First vector of a panel; of the one behind the last, the end.
+  int64_t begin(int64_t panel) const { return part_begin(vectors, count(), panel); }
+  int64_t vectors_of(int64_t panel) const { return begin(panel + 1) - begin(panel); }
+};
+
+/// Bytes of so many vectors in panels, which lie one after another.
+int64_t packed_bytes(const CpuGemm& gemm, DType dtype, int64_t vectors, int64_t k);
+
+/// No host's panels have more columns.
 inline constexpr int64_t kMostPanelColumns = 64;
 
+/// Where a panel is to be packed.
+struct PanelTarget {
+  int64_t vectors = 0;
+  int64_t k = 0;
+  std::byte* panel = nullptr;
+};
 /// Column j of the panel becomes `rows[j]`, k elements each; null, and those past the end: zeros.
-void pack_rows(const CpuGemm& gemm, DType dtype, int64_t k, std::span<const std::byte* const> rows,
-               std::byte* panel);
+void pack_rows(const CpuGemm& gemm, DType dtype, std::span<const std::byte* const> rows,
+               const PanelTarget& target);
 /// Column j of the panel becomes column j of `matrix`, [k, row_elements] row-major.
-void pack_columns(const CpuGemm& gemm, DType dtype, int64_t k, const std::byte* matrix,
-                  int64_t row_elements, int64_t columns, std::byte* panel);
+void pack_columns(const CpuGemm& gemm, DType dtype, const std::byte* matrix, int64_t row_elements,
+                  int64_t columns, const PanelTarget& target);
 
 struct PanelProduct {
   const std::byte* left = nullptr;
@@ -36,26 +61,18 @@ struct PanelProduct {
   int64_t out_stride = 0;  // elements
   int64_t rows = 0;
   int64_t k = 0;
-  int64_t columns = 0;  // of the panel
+  int64_t vectors = 0;  // of the panel
+  int64_t columns = 0;  // of them, those of the result
   bool accumulate = false;
 };
 
 /// Whether products of so many rows ask for the panel behind theirs, so that it should come next.
-bool asks_ahead(const CpuGemm& gemm, int64_t rows);
+bool asks_ahead(const CpuGemm& gemm, int64_t vectors, int64_t rows);
 
 /// out[row, 0:columns] = left[row, 0:k] * panel, added to what is there if `accumulate`.
 void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& product);
 
 /// Rows whose left operand stays in the second level cache while panels pass by.
 inline constexpr int64_t kRowsPerBlock = 96;
-
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// The start of part `index` of `parts` nearly equal parts of [0, count).
-inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
-  return count * index / parts;
-}
 
 }  // namespace rnnc

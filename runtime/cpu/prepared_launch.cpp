@@ -47,15 +47,17 @@ class ElementwiseWork : public PreparedLaunch {
 class ProductWork : public PreparedLaunch {
  public:
   ProductWork(const Plan& plan, const CpuGemm& gemm, const GemmLaunch& launch)
-      : gemm_(gemm), dtype_(plan.dtype), launch_(launch) {
+      : gemm_(gemm),
+        dtype_(plan.dtype),
+        launch_(launch),
+        panels_{ceil_div(launch.n, gemm.lanes)},
+        block_bytes_(rnnc::packed_bytes(gemm, dtype_, panels_.vectors, launch.k)) {
     accesses = {launch.left, launch.out};
     weights = {launch.weight};
-    panels_ = ceil_div(launch.n, gemm.panel_columns);
-    panel_bytes_ = panel_bytes(gemm, dtype_, launch.k);
-    tiles = launch.repeats * launch.blocks * panels_;
+    tiles = launch.repeats * launch.blocks * panels_.count();
     operations_per_row =
         static_cast<double>(launch.repeats * launch.blocks * launch.n) * double(launch.k);
-    packed_bytes = tiles * panel_bytes_;
+    packed_bytes = launch.repeats * launch.blocks * block_bytes_;
   }
 
   void run(void* const* addresses, const Part& part, std::byte* /*scratch*/) const override {
@@ -70,11 +72,12 @@ class ProductWork : public PreparedLaunch {
         multiply_panel(gemm_, dtype_,
                        {.left = left + (row * launch_.left.stride + left_column) * element,
                         .left_stride = launch_.left.stride,
-                        .panel = packed + tile * panel_bytes_,
+                        .panel = at.panel,
                         .out = out + (row * launch_.out.stride + out_column) * element,
                         .out_stride = launch_.out.stride,
                         .rows = std::min(kRowsPerBlock, part.row_end - row),
                         .k = launch_.k,
+                        .vectors = at.vectors,
                         .columns = at.columns,
                         .accumulate = launch_.accumulate});
       }
@@ -87,33 +90,41 @@ class ProductWork : public PreparedLaunch {
     const auto* weight =
         static_cast<const std::byte*>(addresses[0]) + at.block * launch_.n * launch_.k * element;
     const int64_t stride = weight_stride(launch_);
-    std::byte* panel = packed + tile * panel_bytes_;
+    const PanelTarget target = {.vectors = at.vectors, .k = launch_.k, .panel = at.panel};
     if (launch_.transposed) {
-      pack_columns(gemm_, dtype_, launch_.k, weight + at.column * element, stride, at.columns,
-                   panel);
+      pack_columns(gemm_, dtype_, weight + at.column * element, stride, at.columns, target);
       return;
     }
     std::array<const std::byte*, kMostPanelColumns> rows = {};
     for (int64_t j = 0; j < at.columns; ++j) {
       rows[j] = weight + (at.column + j) * stride * element;
     }
-    pack_rows(gemm_, dtype_, launch_.k, {rows.data(), static_cast<size_t>(at.columns)}, panel);
+    pack_rows(gemm_, dtype_, {rows.data(), static_cast<size_t>(at.columns)}, target);
   }
 
  private:
   struct Tile {
-    int64_t block, column, columns;  // of all repeats' blocks
+    int64_t block = 0;  // of all repeats' blocks
+    int64_t vectors = 0;
+    int64_t column = 0, columns = 0;
+    std::byte* panel = nullptr;
   };
   Tile find(int64_t tile) const {
-    const int64_t column = tile % panels_ * gemm_.panel_columns;
-    return {tile / panels_, column, std::min(gemm_.panel_columns, launch_.n - column)};
+    const int64_t panel = tile % panels_.count();
+    const int64_t first = panels_.begin(panel);
+    Tile at = {.block = tile / panels_.count(), .vectors = panels_.vectors_of(panel)};
+    at.column = first * gemm_.lanes;
+    at.columns = std::min(at.vectors * gemm_.lanes, launch_.n - at.column);
+    at.panel =
+        packed + at.block * block_bytes_ + rnnc::packed_bytes(gemm_, dtype_, first, launch_.k);
+    return at;
   }
 
   const CpuGemm& gemm_;
   DType dtype_;
   GemmLaunch launch_;
-  int64_t panels_ = 0;  // of a block
-  int64_t panel_bytes_ = 0;
+  Panels panels_;            // of a block
+  int64_t block_bytes_ = 0;  // of its panels
 };
 
 }  // namespace

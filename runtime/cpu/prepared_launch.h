@@ -53,7 +53,8 @@ std::unique_ptr<PreparedLaunch> prepare_elementwise(const Plan& plan, const CpuM
                                                     const std::vector<Access>& accesses);
 std::unique_ptr<PreparedLaunch> prepare_product(const Plan& plan, const CpuModule& module,
                                                 const GemmLaunch& launch);
+/// For at most `threads` threads.
 std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule& module,
-                                              const FusedLaunch& launch);
+                                              const FusedLaunch& launch, int threads);
 
 }  // namespace rnnc

@@ -13,15 +13,15 @@
 namespace rnnc::test {
 namespace {
 
-std::unique_ptr<CpuModule> gemm_module(DType dtype, CpuLevel level) {
+std::unique_ptr<CpuModule> gemm_module(DType dtype, const CpuTarget& target) {
   Plan plan;
   plan.dtype = dtype;
   plan.stages.emplace_back().launches.emplace_back(GemmLaunch{});
-  auto object = compile_object(plan, level);
+  auto object = compile_object(plan, target);
   RNNC_CHECK(object.has_value(), "{}", object.error().message);
-  auto tiles = compile_gemm_object(dtype, level);
+  auto tiles = compile_gemm_object(dtype, target);
   RNNC_CHECK(tiles.has_value(), "{}", tiles.error().message);
-  auto module = CpuModule::load(plan, *object, *tiles, level);
+  auto module = CpuModule::load(plan, *object, *tiles, target);
   RNNC_CHECK(module.has_value(), "{}", module.error().message);
   return std::move(*module);
 }
@@ -50,24 +50,26 @@ class Gemm : public testing::Test {
 
   AlignedMemory pack(const Shape& shape, const std::vector<T>& weight) const {
     const CpuGemm& gemm = module_->gemm();
-    const int64_t bytes = panel_bytes(gemm, kDType, shape.k);
-    const int64_t panels = ceil_div(shape.n, gemm.panel_columns);
-    auto packed = AlignedMemory::allocate(panels * bytes);
+    const Panels panels = {ceil_div(shape.n, gemm.lanes)};
+    auto packed = AlignedMemory::allocate(packed_bytes(gemm, kDType, panels.vectors, shape.k));
     RNNC_CHECK(packed.has_value(), "no memory");
-    for (int64_t panel = 0; panel < panels; ++panel) {
-      const int64_t first = panel * gemm.panel_columns;
-      const int64_t columns = std::min(gemm.panel_columns, shape.n - first);
-      std::byte* target = packed->data() + panel * bytes;
+    for (int64_t panel = 0; panel < panels.count(); ++panel) {
+      const int64_t first = panels.begin(panel) * gemm.lanes;
+      const int64_t columns = std::min(panels.vectors_of(panel) * gemm.lanes, shape.n - first);
+      const PanelTarget target = {
+          .vectors = panels.vectors_of(panel),
+          .k = shape.k,
+          .panel = packed->data() + packed_bytes(gemm, kDType, panels.begin(panel), shape.k)};
       const auto* source = reinterpret_cast<const std::byte*>(weight.data());
       if (shape.transposed) {
-        pack_columns(gemm, kDType, shape.k, source + first * sizeof(T), shape.n, columns, target);
+        pack_columns(gemm, kDType, source + first * sizeof(T), shape.n, columns, target);
         continue;
       }
       std::vector<const std::byte*> rows;
       for (int64_t j = 0; j < columns; ++j) {
         rows.push_back(source + (first + j) * shape.k * sizeof(T));
       }
-      pack_rows(gemm, kDType, shape.k, rows, target);
+      pack_rows(gemm, kDType, rows, target);
     }
     return std::move(*packed);
   }
@@ -82,17 +84,21 @@ class Gemm : public testing::Test {
   };
   void multiply(const Shape& shape, const Operands& operands, bool accumulate = false) const {
     const CpuGemm& gemm = module_->gemm();
-    for (int64_t first = 0; first < shape.n; first += gemm.panel_columns) {
-      multiply_panel(gemm, kDType,
-                     {.left = reinterpret_cast<const std::byte*>(operands.left),
-                      .left_stride = operands.left_stride,
-                      .panel = operands.packed + first * shape.k * sizeof(T),
-                      .out = reinterpret_cast<std::byte*>(operands.out + first),
-                      .out_stride = operands.out_stride,
-                      .rows = operands.rows,
-                      .k = shape.k,
-                      .columns = std::min(gemm.panel_columns, shape.n - first),
-                      .accumulate = accumulate});
+    const Panels panels = {ceil_div(shape.n, gemm.lanes)};
+    for (int64_t panel = 0; panel < panels.count(); ++panel) {
+      const int64_t first = panels.begin(panel) * gemm.lanes;
+      multiply_panel(
+          gemm, kDType,
+          {.left = reinterpret_cast<const std::byte*>(operands.left),
+           .left_stride = operands.left_stride,
+           .panel = operands.packed + packed_bytes(gemm, kDType, panels.begin(panel), shape.k),
+           .out = reinterpret_cast<std::byte*>(operands.out + first),
+           .out_stride = operands.out_stride,
+           .rows = operands.rows,
+           .k = shape.k,
+           .vectors = panels.vectors_of(panel),
+           .columns = std::min(panels.vectors_of(panel) * gemm.lanes, shape.n - first),
+           .accumulate = accumulate});
     }
   }
 
@@ -140,7 +146,7 @@ class Gemm : public testing::Test {
     }
   }
 
-  std::unique_ptr<CpuModule> module_ = gemm_module(kDType, CpuLevel::Host);
+  std::unique_ptr<CpuModule> module_ = gemm_module(kDType, {});
 };
 
 using Types = testing::Types<float, double>;
@@ -162,7 +168,7 @@ TYPED_TEST(Gemm, OfLongSumsAndManyRows) {
 TYPED_TEST(Gemm, OfEveryLevel) {
   for (const CodeParam& param : code_params()) {
     if (param.dtype != TestFixture::kDType) continue;
-    this->module_ = gemm_module(param.dtype, param.level);
+    this->module_ = gemm_module(param.dtype, param.target);
     for (const int64_t rows : {1, 2, 3, 4, 7, 12}) {
       for (const int64_t n : {1, 15, 64, 99}) this->check(rows, n, 300, n == 15);
     }

@@ -27,29 +27,35 @@ std::vector<std::byte> padded_rows(const std::vector<double>& values, int64_t ro
 std::vector<CodeParam> code_params() {
   std::vector<CodeParam> params;
   for (const DType dtype : {DType::f32, DType::f64}) {
-    params.push_back({dtype, CpuLevel::Host});
+    std::vector<CpuTarget> targets = {{}};
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
-      params.push_back({dtype, CpuLevel::Avx2});
+    targets.push_back({.level = CpuLevel::Avx2});
+    targets.push_back({.level = CpuLevel::Baseline});
+    for (const VectorBits bits : {VectorBits{512, 256}, {512, 128}, {256, 256}, {128, 128}}) {
+      targets.push_back({.vectors = bits});
     }
-    params.push_back({dtype, CpuLevel::Baseline});
+    targets.push_back({CpuLevel::Avx2, {256, 128}});
 #endif
+    for (const CpuTarget& target : targets) {
+      if (check_runs(target)) params.push_back({dtype, target});
+    }
   }
   return params;
 }
 
 std::string name_of(const testing::TestParamInfo<CodeParam>& test) {
-  constexpr std::string_view kLevels[] = {"host", "avx2", "baseline"};
-  return fmt::format("{}_{}", to_string(test.param.dtype),
-                     kLevels[static_cast<size_t>(test.param.level)]);
+  const CpuTarget& target = test.param.target;
+  const auto [products, elementwise] = target.vectors;
+  const std::string bits = products == 0 ? "" : fmt::format("_{}_{}", products, elementwise);
+  return fmt::format("{}_{}{}", to_string(test.param.dtype), to_string(target.level), bits);
 }
 
 CompiledKernels::CompiledKernels(std::vector<Kernel> kernels, CodeParam param) {
   plan_.dtype = param.dtype;
   plan_.kernels = std::move(kernels);
-  auto object = compile_object(plan_, param.level);
+  auto object = compile_object(plan_, param.target);
   RNNC_CHECK(object.has_value(), "{}", object.error().message);
-  auto module = CpuModule::load(plan_, *object, "", param.level);
+  auto module = CpuModule::load(plan_, *object, "", param.target);
   RNNC_CHECK(module.has_value(), "{}", module.error().message);
   module_ = std::move(*module);
 }

@@ -60,11 +60,11 @@ class KernelMaker {
 /// What a test of generated code runs with.
 struct CodeParam {
   DType dtype = DType::f32;
-  CpuLevel level = CpuLevel::Host;
+  CpuTarget target = {};
 };
-/// Every dtype with every level that this machine can run.
+/// Every dtype with every level and every width of vectors that this machine can run.
 std::vector<CodeParam> code_params();
-/// "f32_avx2".
+/// "f32_avx2", "f32_host_512_256".
 std::string name_of(const testing::TestParamInfo<CodeParam>& test);
 
 /// Kernels of one dtype, compiled together.

@@ -23,9 +23,9 @@ T value_of(Result<T> result) {
 }
 
 template <typename T>
-std::vector<Values> run_typed(const Plan& plan, const Call& call, CpuLevel level) {
+std::vector<Values> run_typed(const Plan& plan, const Call& call, const CpuTarget& target) {
   ThreadPools pools(call.threads);
-  const auto executable = value_of(CpuExecutable::create(plan, compile(plan, level), pools));
+  const auto executable = value_of(CpuExecutable::create(plan, compile(plan, target), pools));
   const auto bytes = static_cast<size_t>(workspace_bytes(plan, call.steps));
   const AlignedMemory workspace = value_of(AlignedMemory::allocate(bytes));
   std::fill_n(workspace.data(), bytes, std::byte{0xff});  // NaN
@@ -65,12 +65,12 @@ std::vector<Values> run_typed(const Plan& plan, const Call& call, CpuLevel level
 
 }  // namespace
 
-std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level) {
-  static std::map<std::pair<DType, CpuLevel>, std::string> all_tiles;
-  const std::string object = value_of(compile_object(plan, level));
-  std::string& tiles = all_tiles[{plan.dtype, level}];
-  if (tiles.empty()) tiles = value_of(compile_gemm_object(plan.dtype, level));
-  return value_of(CpuModule::load(plan, object, tiles, level));
+std::unique_ptr<CpuModule> compile(const Plan& plan, const CpuTarget& target) {
+  static std::map<std::pair<DType, CpuTarget>, std::string> all_tiles;
+  const std::string object = value_of(compile_object(plan, target));
+  std::string& tiles = all_tiles[{plan.dtype, target}];
+  if (tiles.empty()) tiles = value_of(compile_gemm_object(plan.dtype, target));
+  return value_of(CpuModule::load(plan, object, tiles, target));
 }
 
 Values random_values(int64_t count) {
@@ -81,11 +81,11 @@ Values random_values(int64_t count) {
   return values;
 }
 
-std::vector<Values> run(const Plan& plan, const Call& call, CpuLevel level) {
+std::vector<Values> run(const Plan& plan, const Call& call, const CpuTarget& target) {
   const Status verified = verify(plan);
   EXPECT_TRUE(verified) << verified.error().message;
-  return plan.dtype == DType::f64 ? run_typed<double>(plan, call, level)
-                                  : run_typed<float>(plan, call, level);
+  return plan.dtype == DType::f64 ? run_typed<double>(plan, call, target)
+                                  : run_typed<float>(plan, call, target);
 }
 
 }  // namespace rnnc::test

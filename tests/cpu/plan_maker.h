@@ -137,9 +137,9 @@ struct Call {
 
 /// The plan's code for this host, or a part of its instructions. Tiles of products are compiled
 /// once in a process.
-std::unique_ptr<CpuModule> compile(const Plan& plan, CpuLevel level = CpuLevel::Host);
+std::unique_ptr<CpuModule> compile(const Plan& plan, const CpuTarget& target = {});
 
 /// Verifies the plan and gives its outputs. Its memory is filled with NaN first.
-std::vector<Values> run(const Plan& plan, const Call& call, CpuLevel level = CpuLevel::Host);
+std::vector<Values> run(const Plan& plan, const Call& call, const CpuTarget& target = {});
 
 }  // namespace rnnc::test

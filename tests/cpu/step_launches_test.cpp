@@ -154,11 +154,11 @@ class StepLaunches : public testing::TestWithParam<CodeParam> {
                  .reset = {}};
     // What f32 holds exactly, so that both sides compute with the same numbers.
     for (double& weight : call.param) weight = static_cast<float>(weight * weight_scale(cell));
-    const Values one = run(plan, call, GetParam().level)[0];
+    const Values one = run(plan, call, GetParam().target)[0];
     expect_near(one, expected_outputs(cell, call, batch), GetParam().dtype);
     for (const int count : threads) {
       call.threads = count;
-      ASSERT_EQ(run(plan, call, GetParam().level)[0], one) << count << " threads";
+      ASSERT_EQ(run(plan, call, GetParam().target)[0], one) << count << " threads";
     }
   }
 };
@@ -220,7 +220,7 @@ TEST_P(StepLaunches, InfinityStaysWhereItIs) {
                      .param = Values(12, 1),
                      .lengths = {},
                      .reset = {}};
-  EXPECT_EQ(run(plan, call, GetParam().level)[0], (Values{0.5, -0.5}));
+  EXPECT_EQ(run(plan, call, GetParam().target)[0], (Values{0.5, -0.5}));
 }
 
 /// h[t] = x[t] - 0.5 h[t-1] and y = h[t-1] + x[t], as one loop.
@@ -271,7 +271,7 @@ TEST_P(StepLaunches, Loops) {
       for (const int threads : {1, 2, 3, 5}) {
         call.threads = threads;
         // Multiples of 2^-16 below 2: exact in f32 too.
-        ASSERT_EQ(run(plan, call, GetParam().level)[0], expected) << threads << " threads";
+        ASSERT_EQ(run(plan, call, GetParam().target)[0], expected) << threads << " threads";
       }
     }
   }
