@@ -215,11 +215,11 @@ void TileEmitter::store_vector(int vector, bool add, Value* mask) {
 }  // namespace
 
 int most_tile_rows(const HostTarget& host, int vectors) {
-  // Of 32 registers 24 hold sums; of 16, 12. Without FMA a product needs a register too. More rows
-  // of few vectors would be no faster, and their elements need registers.
-  const int sums = host.vector_registers == 32 ? 24 : host.fma ? 12 : 8;
-  const int most_rows = host.fma ? 8 : 6;
-  return std::min(sums / vectors, most_rows);
+  // Registers hold the sums, an element of each row, a vector of weights and, without FMA, a
+  // product. More than 8 rows would be no faster.
+  const int others = host.fma ? 1 : 2;
+  const int rows = (static_cast<int>(host.vector_registers) - others) / (vectors + 1);
+  return std::min(rows, 8);
 }
 
 int64_t gemm_lanes(const HostTarget& host, DType dtype) {
