@@ -1,7 +1,6 @@
-// 1. Count the uses of each value.
-// 2. In each kernel with products, from the first value to the last: a sum of two of their results
+// 1. In each kernel with products, from the first value to the last: a sum of two of their results
 //    that have no other use becomes the result of both. So sums of sums follow.
-// 3. Of the other products: two groups go together if each result of the one has no use but a sum
+// 2. Of the other products: two groups go together if each result of the one has no use but a sum
 //    with one of the other that has none. The later one, in the order of the first, adds to its
 //    results. What the sums' kernel would have stored it copies. Again, until nothing changes.
 #include "passes/sums.h"
@@ -17,11 +16,8 @@ namespace {
 
 class Sums {
  public:
-  Sums(const Graph& graph, ScheduledStage& stage)
-      : graph_(graph),
-        stage_(stage),
-        users_(users_of(graph)),
-        in_kernel_(graph.nodes.size(), false) {}
+  Sums(const Graph& graph, const Values& values, ScheduledStage& stage)
+      : graph_(graph), values_(values), stage_(stage), in_kernel_(graph.nodes.size(), false) {}
 
   void run() {
     for (Group& group : stage_.groups) {
@@ -36,8 +32,8 @@ class Sums {
  private:
   /// The sum that is all that uses the value.
   std::optional<NodeId> sum_of(NodeId id) const {
-    if (users_[id].size() != 1 || users_[id][0] == kNoNode) return {};
-    const NodeId user = users_[id][0];
+    if (values_.users[id].size() != 1 || values_.users[id][0] == kNoNode) return {};
+    const NodeId user = values_.users[id][0];
     if (graph_[user].op != Op::Add) return {};
     return user;
   }
@@ -182,16 +178,16 @@ class Sums {
   }
 
   const Graph& graph_;
+  const Values& values_;
   ScheduledStage& stage_;
-  std::vector<std::vector<NodeId>> users_;       // per node; kNoNode: a state or an output
   std::vector<bool> in_kernel_;                  // per node: what kernels compute
   std::unordered_map<NodeId, size_t> group_of_;  // by result: of products that add to no other
 };
 
 }  // namespace
 
-void sum_products(const Graph& graph, ScheduledStage& stage) {
-  if (stage.domain != Domain::Once) Sums(graph, stage).run();
+void sum_products(const Graph& graph, const Values& values, ScheduledStage& stage) {
+  if (stage.domain != Domain::Once) Sums(graph, values, stage).run();
 }
 
 }  // namespace rnnc
