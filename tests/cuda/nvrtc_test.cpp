@@ -6,7 +6,11 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/shared_library.h"
+#include "ir/kernel_facts.h"
+#include "ir/launch_limits.h"
+#include "passes/build_plan.h"
 #include "tests/cuda/kernel_plans.h"
+#include "tests/support/networks.h"
 
 namespace rnnc::test {
 namespace {
@@ -53,6 +57,32 @@ TEST_P(NvrtcArchs, CompilesPackets) {
   EXPECT_NE(source.find("rnnc_packet<rnnc_bf16, 2, Aligned>"), std::string::npos);
   const Result<std::string> cubin = compile_cubin(source, GetParam());
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+}
+
+// Their parameters end just below what a kernel may have.
+TEST_P(NvrtcArchs, CompilesKernelsOfMostArrays) {
+  Plan plan = empty_plan(DType::f32);
+  KernelBuilder builder(plan, 4);
+  uint32_t sum = builder.constant(0);
+  for (uint32_t i = 0; i + 1 < kMostArrays; ++i) {
+    sum = builder.scalar(Op::Add, {sum, builder.load(add_sequence(plan, Role::Input, i, 4), true)});
+  }
+  builder.store(add_sequence(plan, Role::Output, 0, 4), true, sum);
+  plan.stages.push_back({.launches = {builder.finish()}});
+  const Result<std::string> cubin = compile_cubin(emit_cuda(plan).value(), GetParam());
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
+
+  const Graph stack = tower(std::vector<std::string>(14, "Many"), 8);
+  const Result<Plan> tall = build_plan(stack, {.max_steps = 64, .machine = h200_machine()});
+  ASSERT_TRUE(tall.has_value()) << tall.error().message;
+  const auto resident = std::ranges::find_if(tall->stages, is_resident);
+  ASSERT_NE(resident, tall->stages.end());
+  const auto& launch = std::get<RecurrenceLaunch>(resident->launches[0]);
+  EXPECT_EQ(launch.tile.sides.size(), 14U);
+  EXPECT_GT(count_arrays(*tall, launch.phases, launch.tile.sides.size()), kMostArrays - 60);
+  const Result<std::string> of_stack =
+      compile_cubin(emit_cuda(*tall, GetParam()).value(), GetParam());
+  EXPECT_TRUE(of_stack.has_value()) << of_stack.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NvrtcArchs, testing::ValuesIn(supported_cuda_archs()),
