@@ -59,32 +59,6 @@ TEST_P(NvrtcArchs, CompilesPackets) {
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
-// Their parameters end just below what a kernel may have.
-TEST_P(NvrtcArchs, CompilesKernelsOfMostArrays) {
-  Plan plan = empty_plan(DType::f32);
-  KernelBuilder builder(plan, 4);
-  uint32_t sum = builder.constant(0);
-  for (uint32_t i = 0; i + 1 < kMostArrays; ++i) {
-    sum = builder.scalar(Op::Add, {sum, builder.load(add_sequence(plan, Role::Input, i, 4), true)});
-  }
-  builder.store(add_sequence(plan, Role::Output, 0, 4), true, sum);
-  plan.stages.push_back({.launches = {builder.finish()}});
-  const Result<std::string> cubin = compile_cubin(emit_cuda(plan).value(), GetParam());
-  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
-
-  const Graph stack = tower(std::vector<std::string>(14, "Many"), 8);
-  const Result<Plan> tall = build_plan(stack, {.max_steps = 64, .machine = h200_machine()});
-  ASSERT_TRUE(tall.has_value()) << tall.error().message;
-  const auto resident = std::ranges::find_if(tall->stages, is_resident);
-  ASSERT_NE(resident, tall->stages.end());
-  const auto& launch = std::get<RecurrenceLaunch>(resident->launches[0]);
-  EXPECT_EQ(launch.tile.sides.size(), 14U);
-  EXPECT_GT(count_arrays(*tall, launch.phases, launch.tile.sides.size()), kMostArrays - 60);
-  const Result<std::string> of_stack =
-      compile_cubin(emit_cuda(*tall, GetParam()).value(), GetParam());
-  EXPECT_TRUE(of_stack.has_value()) << of_stack.error().message;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, NvrtcArchs, testing::ValuesIn(supported_cuda_archs()),
                          [](const auto& arch) { return arch.param; });
 
@@ -135,6 +109,34 @@ TEST(Nvrtc, RefusesUnknownArchitectures) {
     EXPECT_NE(cubin.error().message.find("sm_80, sm_86"), std::string::npos);
     EXPECT_EQ(cubin.error().message.find("sm_75,"), std::string::npos);
   }
+}
+
+TEST(Nvrtc, TakesAsManyParametersAsKernelsMayHave) {
+  const auto compiles = [](int64_t bytes) {
+    const std::string source = fmt::format(
+        "struct parameters {{ unsigned word[{}]; }};\n"
+        "extern \"C\" __global__ void k(const __grid_constant__ parameters p, unsigned* out) {{\n"
+        "  *out = p.word[threadIdx.x];\n"
+        "}}\n",
+        (bytes - static_cast<int64_t>(sizeof(void*))) / 4);
+    return compile_cubin(source, "sm_80").has_value();
+  };
+  EXPECT_TRUE(compiles(kMostParameterBytes - 4));  // the pointer is aligned
+  EXPECT_FALSE(compiles(kMostParameterBytes + 4));
+}
+
+TEST(Nvrtc, CompilesAStackOfAlmostTooManyArrays) {
+  const Graph stack = tower(std::vector<std::string>(14, "Many"), 8);
+  const Result<Plan> plan =
+      build_plan(stack, {.dtype = DType::bf16, .max_steps = 64, .machine = h200_machine()});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto resident = std::ranges::find_if(plan->stages, is_resident);
+  ASSERT_NE(resident, plan->stages.end());
+  const auto& launch = std::get<RecurrenceLaunch>(resident->launches[0]);
+  EXPECT_EQ(launch.tile.sides.size(), 14U);
+  EXPECT_GT(count_arrays(*plan, launch.phases, launch.tile.sides.size()), kMostArrays - 60);
+  const Result<std::string> cubin = compile_cubin(emit_cuda(*plan).value(), kDefaultCudaArch);
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
 TEST(Nvrtc, PicksTheArchitectureOfADevice) {

@@ -217,7 +217,7 @@ TEST_F(EmulatedPreparing, LayersOfTooManyArraysAreSeveralLaunches) {
   EXPECT_EQ(tiles(program).size(), 2U);
   EXPECT_EQ(program.notes(),
             std::vector<std::string>{"`Tower` at batch 4 runs its 18 layers in several launches: "
-                                     "the kernel of one would take 1224 arrays, and may take "
+                                     "the kernel of one would take 1206 arrays, and may take "
                                      "1000"});
   expect_right(program, graph);
 }
