@@ -56,4 +56,14 @@ int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases) 
   return count;
 }
 
+int64_t count_arrays(const Plan& plan, std::span<const FusedLaunch> phases, size_t sides) {
+  auto count = static_cast<int64_t>(sides == 1 ? 2 : sides);
+  for (const FusedLaunch& phase : phases) {
+    const std::vector<Kernel::Argument>& arguments = plan.kernels[phase.kernel].arguments;
+    count += std::ranges::count(arguments, false, &Kernel::Argument::product) +
+             2 * std::ssize(phase.products);
+  }
+  return count;
+}
+
 }  // namespace rnnc

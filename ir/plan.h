@@ -375,7 +375,8 @@ struct Plan {
   std::vector<Stage> stages;      // Once stages first, then by sweep
   std::vector<StatePlan> states;  // the Graph's, in order, implied ones included
   uint32_t sweeps = 1;
-  int64_t workspace_bytes = 0;           // of Workspace buffers that do not grow with T
+  std::string note;             // for people: what is not as it could be, and why; or nothing
+  int64_t workspace_bytes = 0;  // of Workspace buffers that do not grow with T
   int64_t workspace_bytes_per_step = 0;  // of those of extent Steps, a multiple of 256
   int64_t resident_bytes = 0;
 };

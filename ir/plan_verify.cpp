@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "ir/kernel_facts.h"
+#include "ir/plan_memory.h"
 #include "ir/plan_verify_parts.h"
 
 namespace rnnc {
@@ -53,7 +54,7 @@ enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State };
 
 class Verifier {
  public:
-  explicit Verifier(const Plan& plan) : plan_(plan), written_(plan.buffers.size()) {}
+  explicit Verifier(const Plan& plan) : plan_(plan), owners_(plan), written_(plan.buffers.size()) {}
 
   Status run() {
     if (Status status = check_buffers(); !status) return status;
@@ -63,7 +64,6 @@ class Verifier {
       }
     }
     if (Status status = check_order(); !status) return status;
-    shared_ = find_shared_memory(plan_);
     if (Status status = check_stages(Domain::Once, 0); !status) return status;
     for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
       if (Status status = check_sweep(sweep); !status) return status;
@@ -149,7 +149,7 @@ class Verifier {
     sweep_ = sweep;
     // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
     complete_ = written_;
-    forget([](const Buffer& buffer) { return buffer.extent == Extent::Chunk; });
+    forget_chunks();
     if (Status status = check_initial_values(); !status) return status;
     if (Status status = check_stages(Domain::Sequence, sweep); !status) return status;
     for (const StatePlan& state : plan_.states) {
@@ -193,7 +193,7 @@ class Verifier {
       return fail("a resident recurrence is neither of class block nor dense");
     }
     lag_ = stage.lag;
-    forget([](const Buffer& buffer) { return buffer.extent == Extent::Batch; });
+    forget_step();
     late_reads_.clear();
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       const Status status = std::visit(
@@ -215,14 +215,18 @@ class Verifier {
     return resident ? Where::Recurrence : Where::Sequence;
   }
 
-  /// What buffers of the program's own hold is no value any more: a step's end with it, but for
-  /// carries of loops.
-  template <typename Forgotten>
-  void forget(Forgotten forgotten) {
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& buffer = plan_.buffers[i];
-      if (buffer.placement == Placement::Caller || !forgotten(buffer)) continue;
-      if (!carried_.contains(static_cast<BufferId>(i))) written_[i].clear();
+  /// What chunks hold is no value any more.
+  void forget_chunks() {
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+      if (plan_.buffers[id].extent == Extent::Chunk) written_[id].clear();
+    }
+  }
+
+  /// A step's values end with it, but for the caller's and carries of loops.
+  void forget_step() {
+    for (const BufferId id : std::exchange(step_values_, {})) {
+      const bool caller = plan_.buffers[id].placement == Placement::Caller;
+      if (!caller && !carried_.contains(id)) written_[id].clear();
     }
   }
 
@@ -445,7 +449,9 @@ class Verifier {
     for (const TypedTouch& touch : touches) {
       if (!touch.write) continue;
       const Access& access = touch.access;
-      for (const BufferId other : shared_[access.buffer]) written_[other].clear();
+      for (const BufferId other : owners_.take(access.buffer)) written_[other].clear();
+      if (plan_.buffers[access.buffer].extent == Extent::Batch)
+        step_values_.push_back(access.buffer);
       Columns& columns = written_[access.buffer][access.delay];
       if (access.stride == touch.count) {
         columns.add(access.column, access.column + span(touch, once_rows));
@@ -623,7 +629,7 @@ class Verifier {
   }
 
   const Plan& plan_;
-  std::vector<std::vector<BufferId>> shared_;  // per buffer: others in its memory
+  MemoryOwners owners_;
   Written written_;
   Written initial_;             // before this sweep's stages
   Written complete_;            // by sweeps before this one
@@ -631,6 +637,7 @@ class Verifier {
   uint32_t sweep_ = 0;
   uint32_t lag_ = 0;  // of what is being checked
   std::vector<TypedTouch> late_reads_;
+  std::vector<BufferId> step_values_;  // Batch buffers that the stage has written
 };
 
 }  // namespace

@@ -9,30 +9,18 @@
 // That nothing is read after another was written over it is seen by the order of launches
 // (plan_verify.cpp).
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "ir/alignment.h"
 #include "ir/kernel_facts.h"
+#include "ir/plan_memory.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 
 namespace rnnc {
 namespace {
-
-/// The pieces of memory that offsets are relative to.
-enum class Arena : uint8_t { None, Workspace, PerStep, Resident };
-
-Arena arena_of(const Buffer& buffer) {
-  switch (buffer.placement) {
-    case Placement::Workspace:
-      return buffer.extent == Extent::Steps ? Arena::PerStep : Arena::Workspace;
-    case Placement::Resident:
-      return Arena::Resident;
-    case Placement::Caller:
-      break;
-  }
-  return Arena::None;
-}
 
 class MemoryVerifier {
  public:
@@ -41,16 +29,14 @@ class MemoryVerifier {
   Status run() {
     if (Status status = check_sizes(); !status) return status;
     find_uses();
-    const std::vector<std::vector<BufferId>> shared = find_shared_memory(plan_);
-    for (BufferId a = 0; a < shared.size(); ++a) {
-      for (const BufferId b : shared[a]) {
-        if (b < a) continue;
-        if (Status status = check_pair(a, b); !status) return status;
-      }
-    }
+    Status shared;
+    for_each_overlap(plan_, [&](BufferId a, BufferId b) {
+      if (shared && !are_alike(uses_[a], uses_[b])) shared = check_pair(a, b);
+    });
+    if (!shared) return shared;
     for (const Stage& stage : plan_.stages) {
       for (const Launch& launch : stage.launches) {
-        if (Status status = check_in_place(launch, shared); !status) return status;
+        if (Status status = check_in_place(launch); !status) return status;
       }
     }
     return {};
@@ -62,7 +48,13 @@ class MemoryVerifier {
     std::set<std::pair<uint32_t, uint32_t>> places;  // sweep, lag
     bool kept = false;    // from wave to wave of the sweeps it is used in
     bool always = false;  // from Once stages on
+    bool plain = false;   // of one place alone, and nothing else
   };
+
+  /// Most buffers that share memory are.
+  static bool are_alike(const Uses& a, const Uses& b) {
+    return a.plain && b.plain && *a.places.begin() == *b.places.begin();
+  }
 
   Status check_sizes() const {
     if (plan_.workspace_bytes_per_step % kBufferAlignment != 0 ||
@@ -70,26 +62,26 @@ class MemoryVerifier {
       return fail("the workspace per step is not aligned");
     }
     for (const Buffer& buffer : plan_.buffers) {
-      const Arena arena = arena_of(buffer);
-      if (arena == Arena::None) continue;
+      const MemoryPiece piece = memory_piece(buffer);
+      if (piece == MemoryPiece::None) continue;
       if (buffer.offset % kBufferAlignment != 0)
         return fail("buffer {} is not aligned", buffer.name);
       const int64_t end = buffer.offset + byte_size(plan_, buffer);
-      if (buffer.offset < 0 || end > size_of_arena(arena)) {
-        return fail("buffer {} is outside the {}", buffer.name, name_of(arena));
+      if (buffer.offset < 0 || end > size_of(piece)) {
+        return fail("buffer {} is outside the {}", buffer.name, name_of(piece));
       }
     }
     return {};
   }
 
-  int64_t size_of_arena(Arena arena) const {
-    if (arena == Arena::Resident) return plan_.resident_bytes;
-    return arena == Arena::PerStep ? plan_.workspace_bytes_per_step : plan_.workspace_bytes;
+  int64_t size_of(MemoryPiece piece) const {
+    if (piece == MemoryPiece::Resident) return plan_.resident_bytes;
+    return piece == MemoryPiece::PerStep ? plan_.workspace_bytes_per_step : plan_.workspace_bytes;
   }
 
-  static std::string_view name_of(Arena arena) {
-    if (arena == Arena::Resident) return "resident memory";
-    return arena == Arena::PerStep ? "workspace per step" : "workspace";
+  static std::string_view name_of(MemoryPiece piece) {
+    if (piece == MemoryPiece::Resident) return "resident memory";
+    return piece == MemoryPiece::PerStep ? "workspace per step" : "workspace";
   }
 
   void find_uses() {
@@ -119,6 +111,7 @@ class MemoryVerifier {
       uses.always = uses.once && !uses.places.empty();
       const Buffer& buffer = plan_.buffers[i];
       if (buffer.history > 0 || buffer.extent == Extent::Steps) uses.kept = true;
+      uses.plain = !uses.once && !uses.kept && !ends_in_zeros(buffer) && uses.places.size() == 1;
     }
   }
 
@@ -158,34 +151,53 @@ class MemoryVerifier {
     return uses.places.begin()->first <= sweep && sweep <= uses.places.rbegin()->first;
   }
 
-  Status check_in_place(const Launch& launch,
-                        const std::vector<std::vector<BufferId>>& shared) const {
+  Status check_in_place(const Launch& launch) const {
+    struct Place {
+      MemoryPiece piece = MemoryPiece::None;
+      int64_t begin = 0;
+      int64_t end = 0;
+      const Touch* touch = nullptr;
+    };
     const std::vector<Touch> all = touches(plan_, launch);
-    for (const Touch& write : all) {
-      if (!write.write) continue;
-      for (const Touch& other : all) {
-        const std::vector<BufferId>& overlapping = shared[write.access.buffer];
-        if (!std::ranges::count(overlapping, other.access.buffer)) continue;
-        const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
-        if (elementwise == nullptr || !is_in_place(*elementwise, write, other)) {
-          return fail("{} is written over {}, which the same launch touches",
-                      plan_.buffers[write.access.buffer].name,
-                      plan_.buffers[other.access.buffer].name);
+    std::vector<Place> places;
+    for (const Touch& touch : all) {
+      const Buffer& buffer = plan_.buffers[touch.access.buffer];
+      const MemoryPiece piece = memory_piece(buffer);
+      if (piece == MemoryPiece::None) continue;
+      places.push_back({piece, buffer.offset, buffer.offset + byte_size(plan_, buffer), &touch});
+    }
+    std::ranges::sort(places, {}, [](const Place& p) { return std::pair(p.piece, p.begin); });
+    for (auto first = places.begin(); first != places.end(); ++first) {
+      for (auto second = std::next(first); second != places.end(); ++second) {
+        if (second->piece != first->piece || second->begin >= first->end) break;
+        if (Status status = check_in_place(launch, *first->touch, *second->touch); !status) {
+          return status;
         }
       }
     }
     return {};
   }
 
+  /// Two touches of one launch whose buffers overlap, or are one.
+  Status check_in_place(const Launch& launch, const Touch& a, const Touch& b) const {
+    if (a.access.buffer == b.access.buffer || (!a.write && !b.write)) return {};
+    const Touch& write = a.write ? a : b;
+    const Touch& other = a.write ? b : a;
+    const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+    if (elementwise != nullptr && is_in_place(*elementwise, write, other)) return {};
+    return fail("{} is written over {}, which the same launch touches",
+                plan_.buffers[write.access.buffer].name, plan_.buffers[other.access.buffer].name);
+  }
+
   bool is_in_place(const ElementwiseLaunch& launch, const Touch& write, const Touch& read) const {
     const Kernel& kernel = plan_.kernels[launch.kernel];
     const Buffer& from = plan_.buffers[read.access.buffer];
     const Buffer& to = plan_.buffers[write.access.buffer];
-    const bool same_place = from.offset == to.offset && from.extent == to.extent &&
-                            from.width == to.width && size_of(from.dtype) == size_of(to.dtype) &&
-                            read.access.column == write.access.column &&
-                            read.access.stride == write.access.stride &&
-                            read.count == write.count && from.history == 0 && to.history == 0;
+    const bool same_place =
+        from.offset == to.offset && from.extent == to.extent && from.width == to.width &&
+        rnnc::size_of(from.dtype) == rnnc::size_of(to.dtype) &&
+        read.access.column == write.access.column && read.access.stride == write.access.stride &&
+        read.count == write.count && from.history == 0 && to.history == 0;
     return same_place && !read.write && !has_reductions(kernel) &&
            position(launch, read, Instruction::Kind::Load) <
                position(launch, write, Instruction::Kind::Store);
@@ -207,26 +219,6 @@ class MemoryVerifier {
 };
 
 }  // namespace
-
-std::vector<std::vector<BufferId>> find_shared_memory(const Plan& plan) {
-  const size_t count = plan.buffers.size();
-  std::vector<std::vector<BufferId>> shared(count);
-  std::vector<BufferId> order;
-  for (BufferId id = 0; id < count; ++id) {
-    if (arena_of(plan.buffers[id]) != Arena::None) order.push_back(id);
-  }
-  const auto begin = [&](BufferId id) { return plan.buffers[id].offset; };
-  const auto end = [&](BufferId id) { return begin(id) + byte_size(plan, plan.buffers[id]); };
-  std::ranges::sort(order, {}, begin);
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (size_t j = i + 1; j < order.size() && begin(order[j]) < end(order[i]); ++j) {
-      if (arena_of(plan.buffers[order[i]]) != arena_of(plan.buffers[order[j]])) continue;
-      shared[order[i]].push_back(order[j]);
-      shared[order[j]].push_back(order[i]);
-    }
-  }
-  return shared;
-}
 
 Status verify_memory(const Plan& plan) {
   return MemoryVerifier(plan).run();

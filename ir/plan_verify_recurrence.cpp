@@ -1,5 +1,5 @@
 // 1. The tile: sizes and sides that make sense, and blocks enough for all elements of each phase.
-// 2. Room for what blocks exchange; reductions are of vectors.
+// 2. Room for arrays, and for what blocks exchange; reductions are of vectors.
 // 3. Find what the phases store, in buffers of the program's own.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
@@ -11,6 +11,7 @@
 #include <map>
 
 #include "ir/kernel_facts.h"
+#include "ir/launch_limits.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "ir/recurrence_exchange.h"
@@ -28,6 +29,7 @@ class RecurrenceVerifier {
 
   Status run() {
     if (Status status = check_tile(); !status) return status;
+    if (Status status = verify_arrays(plan_, launch_); !status) return status;
     if (Status status = check_exchange(); !status) return status;
     if (Status status = check_stream(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) find_stores(i);
@@ -303,6 +305,12 @@ class RecurrenceVerifier {
 };
 
 }  // namespace
+
+Status verify_arrays(const Plan& plan, const RecurrenceLaunch& launch) {
+  const int64_t count = count_arrays(plan, launch.phases, launch.tile.sides.size());
+  if (count <= kMostArrays) return {};
+  return fail("its kernel takes {} arrays, and may take {}", count, kMostArrays);
+}
 
 Status verify_recurrence(const Plan& plan, const RecurrenceLaunch& launch) {
   return RecurrenceVerifier(plan, launch).run();

@@ -1,7 +1,6 @@
-// 1. Find each value's users, and what is in memory whatever kernels do.
-// 2. From last to first: a cheap value with one operand that varies over time, which kernels of one
+// 1. From last to first: a cheap value with one operand that varies over time, which kernels of one
 //    recurrence alone use, goes there.
-// 3. From first to last: a cheap value that is only stored, and takes all that varies from one
+// 2. From first to last: a cheap value that is only stored, and takes all that varies from one
 //    recurrence's kernels and from masks, goes there.
 #include "passes/absorb.h"
 
@@ -14,39 +13,20 @@ namespace {
 class Absorb {
  public:
   Absorb(const Graph& graph, const Dependence& dependence, Schedule& schedule)
-      : graph_(graph),
-        dependence_(dependence),
-        schedule_(schedule),
-        values_(schedule.values),
-        users_(graph.nodes.size()),
-        stored_(graph.nodes.size(), false) {}
+      : graph_(graph), dependence_(dependence), schedule_(schedule), values_(schedule.values) {}
 
   void run() {
-    find_users();
     for (auto id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) {
-      if (!is_movable(id) || stored_[id]) continue;
+      if (!is_movable(id) || values_.is_stored[id]) continue;
       if (const auto stage = stage_of_users(id)) schedule_.stage[id] = *stage;
     }
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (!is_movable(id) || !stored_[id]) continue;
+      if (!is_movable(id) || !values_.is_stored[id]) continue;
       if (const auto stage = stage_of_operands(id)) schedule_.stage[id] = *stage;
     }
   }
 
  private:
-  void find_users() {
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (values_.kind[id] == ValueKind::Spread) continue;
-      for (NodeId operand : graph_[id].operands) {
-        operand = values_.read[operand];
-        users_[operand].push_back(id);
-        if (values_.kind[id] != ValueKind::Fused) stored_[operand] = true;
-      }
-    }
-    for (const StateDecl& state : graph_.states) stored_[values_.read[state.next]] = true;
-    for (const OutputDecl& output : graph_.outputs) stored_[values_.read[output.value]] = true;
-  }
-
   /// Of a time-parallel stage, and cheap.
   bool is_movable(NodeId id) const {
     const ScheduledStage& stage = schedule_.stages[schedule_.stage[id]];
@@ -73,17 +53,18 @@ class Absorb {
 
   std::optional<uint32_t> stage_of_users(NodeId id) const {
     const auto varying = [this](NodeId operand) { return varies(values_.read[operand]); };
-    if (users_[id].empty() || std::ranges::count_if(graph_[id].operands, varying) != 1) return {};
-    const uint32_t stage = schedule_.stage[users_[id][0]];
+    if (values_.readers[id].empty() || std::ranges::count_if(graph_[id].operands, varying) != 1)
+      return {};
+    const uint32_t stage = schedule_.stage[values_.readers[id][0]];
     const auto there = [&](NodeId user) { return schedule_.stage[user] == stage; };
-    const bool fits = is_recurrence(stage) && std::ranges::all_of(users_[id], there) &&
+    const bool fits = is_recurrence(stage) && std::ranges::all_of(values_.readers[id], there) &&
                       schedule_.sweep_of(id) == schedule_.stages[stage].sweep;
     return fits ? std::optional(stage) : std::nullopt;
   }
 
   std::optional<uint32_t> stage_of_operands(NodeId id) const {
     const auto kernel = [this](NodeId user) { return values_.kind[user] == ValueKind::Fused; };
-    if (std::ranges::any_of(users_[id], kernel)) return {};
+    if (std::ranges::any_of(values_.readers[id], kernel)) return {};
     std::optional<uint32_t> stage;
     for (NodeId operand : graph_[id].operands) {
       operand = values_.read[operand];
@@ -102,8 +83,6 @@ class Absorb {
   const Dependence& dependence_;
   Schedule& schedule_;
   const Values& values_;
-  std::vector<std::vector<NodeId>> users_;  // per node: who reads it, itself or spread
-  std::vector<bool> stored_;                // per node: in memory whatever kernels do
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace rnnc {
 namespace {
@@ -24,8 +26,7 @@ class Delays {
       const bool of_state = graph_[id].op == Op::State;
       const uint32_t delay = graph_[id].delay;
       if (delay < (of_state ? 2u : 1u)) continue;
-      uint32_t state = of_state ? graph_[id].decl : first_delay(graph_[id]);
-      for (uint32_t step = 1; step < delay; ++step) state = delay_by_one(state, of_state);
+      const uint32_t state = delayed(graph_[id]);
       Node& node = graph_.nodes[id];
       node.op = Op::State;
       node.decl = state;
@@ -36,6 +37,15 @@ class Delays {
   }
 
  private:
+  /// The state that has, one step ago, what `node` reads. (A copy of it, since the graph grows.)
+  uint32_t delayed(const Node node) {
+    const bool of_state = node.op == Op::State;
+    std::vector<uint32_t>& chain = chains_[{of_state, node.decl}];
+    if (chain.empty()) chain.push_back(of_state ? node.decl : first_delay(node));
+    while (chain.size() < node.delay) chain.push_back(delay_by_one(chain.back(), of_state));
+    return chain[node.delay - 1];
+  }
+
   /// The state that holds the input which `node` reads, as it was one step ago.
   uint32_t first_delay(const Node& node) {
     const uint32_t input = node.decl;
@@ -82,6 +92,8 @@ class Delays {
 
   Graph& graph_;
   std::map<std::string, uint32_t> by_name_;
+  /// Of an input or a state: the states that hold its values of one step ago, two and so on.
+  std::map<std::pair<bool, uint32_t>, std::vector<uint32_t>> chains_;
 };
 
 }  // namespace

@@ -11,13 +11,15 @@
 #include <set>
 #include <utility>
 
+#include "ir/launch_limits.h"
+
 namespace rnnc {
 namespace {
 
 class Epilogues {
  public:
   Epilogues(const Graph& graph, const Values& values, ScheduledStage& stage)
-      : graph_(graph), values_(values), users_(users_of(graph)), stage_(stage) {}
+      : graph_(graph), values_(values), stage_(stage) {}
 
   void run() {
     find_readers();
@@ -88,7 +90,7 @@ class Epilogues {
     if (is_new) contents.arrays = arrays_of(kernel);
     // Two operands, if the kernel has no product with the left one yet, for the result.
     const int64_t arrays = contents.arrays + places_of(product, kernel) + 1;
-    if (contents.results == kMostEpilogueResults || arrays > kMostEpilogueArrays) return false;
+    if (contents.results == kMostResults || arrays > kMostArrays) return false;
     ++contents.results;
     contents.arrays = arrays;
     return true;
@@ -112,7 +114,7 @@ class Epilogues {
   /// Where a value is stored for its users outside the kernel, at the most: for each of them as
   /// computed, and in the plan's type.
   int64_t places_of(NodeId id, const FusedGroup& kernel) const {
-    return 2 * std::ranges::count_if(users_[id], [&](NodeId user) {
+    return 2 * std::ranges::count_if(values_.users[id], [&](NodeId user) {
              return user == kNoNode || !std::ranges::binary_search(kernel.nodes, user);
            });
   }
@@ -143,7 +145,6 @@ class Epilogues {
 
   const Graph& graph_;
   const Values& values_;
-  const std::vector<std::vector<NodeId>> users_;
   ScheduledStage& stage_;
   std::map<NodeId, Readers> readers_;
   std::map<const FusedGroup*, Contents> contents_;

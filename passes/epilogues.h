@@ -19,11 +19,6 @@ namespace rnnc {
 /// weights.
 inline constexpr int64_t kMostEpilogueRows = 256;
 
-/// What a launch has room for on a GPU: results of products in a block's registers, and places of
-/// arrays among its parameters.
-inline constexpr int64_t kMostEpilogueResults = 256;
-inline constexpr int64_t kMostEpilogueArrays = 1000;
-
 void fuse_epilogues(const Graph& graph, const Values& values, ScheduledStage& stage);
 
 }  // namespace rnnc

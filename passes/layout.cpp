@@ -53,6 +53,8 @@ class LayoutBuilder {
         values_(schedule.values),
         plan_(plan),
         narrow_(plan.dtype != compute_type(plan.dtype)),
+        reads_of_state_(graph.states.size()),
+        states_of_next_(graph.nodes.size()),
         uses_(graph.nodes.size()) {
     layout_.places.resize(graph.nodes.size());
     layout_.kept.resize(graph.nodes.size());
@@ -63,6 +65,7 @@ class LayoutBuilder {
   }
 
   Layout run() {
+    find_states();
     find_uses();
     add_caller_buffers();
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
@@ -98,6 +101,15 @@ class LayoutBuilder {
   }
 
   // ---- Uses ----
+
+  void find_states() {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (graph_[id].op == Op::State) reads_of_state_[graph_[id].decl].push_back(id);
+    }
+    for (uint32_t i = 0; i < graph_.states.size(); ++i) {
+      states_of_next_[graph_.states[i].next].push_back(i);
+    }
+  }
 
   void find_uses() {
     for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
@@ -226,8 +238,7 @@ class LayoutBuilder {
     const DType compute = compute_type(plan_.dtype);
     Uses read;
     Layout::StateBuffers& buffers = layout_.states[index];
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (graph_[id].op != Op::State || graph_[id].decl != index) continue;
+    for (NodeId id : reads_of_state_[index]) {
       read.loaded = read.loaded || uses_[id].loaded;
       read.multiplied = read.multiplied || uses_[id].multiplied;
       if (!schedule_.stages[schedule_.stage[id]].loop) continue;
@@ -344,9 +355,8 @@ class LayoutBuilder {
   void place_in_history(NodeId id) {
     if (dependence_.variation[id] == Variation::Invariant) return;
     Layout::Place& place = layout_.places[id];
-    for (size_t i = 0; i < graph_.states.size(); ++i) {
-      if (graph_.states[i].next != id) continue;
-      const Layout::StateBuffers& buffers = layout_.states[i];
+    for (uint32_t state : states_of_next_[id]) {
+      const Layout::StateBuffers& buffers = layout_.states[state];
       if (buffers.compute == kNoBuffer) continue;
       if (is_empty(place.compute)) place.compute = access(buffers.compute);
       if (!is_empty(place.storage)) continue;
@@ -498,7 +508,9 @@ class LayoutBuilder {
   const Values& values_;
   Plan& plan_;
   bool narrow_;
-  std::vector<Uses> uses_;  // per node
+  std::vector<std::vector<NodeId>> reads_of_state_;    // per state
+  std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
+  std::vector<Uses> uses_;                             // per node
   std::vector<BufferId> inputs_, params_;
   std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
   std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;

@@ -9,8 +9,11 @@
 #include "passes/lifetimes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "ir/alignment.h"
 #include "ir/kernel_facts.h"
@@ -33,7 +36,11 @@ struct Span {
 class LifetimeFinder {
  public:
   LifetimeFinder(const Plan& plan, Arena arena)
-      : plan_(plan), arena_(arena), sections_(plan.sweeps + 1), uses_(plan.buffers.size()) {}
+      : plan_(plan),
+        arena_(arena),
+        sections_(plan.sweeps + 1),
+        uses_(plan.buffers.size()),
+        lifetime_of_(plan.buffers.size()) {}
 
   std::vector<Lifetime> run() {
     for (const StageRun& run : side_by_side(plan_)) number(run);
@@ -134,51 +141,73 @@ class LifetimeFinder {
   void join_in_place(size_t index) {
     for (size_t i = 0; i < plan_.stages[index].launches.size(); ++i) {
       const auto* launch = std::get_if<ElementwiseLaunch>(&plan_.stages[index].launches[i]);
-      if (launch == nullptr) continue;
-      const uint32_t now = first_launch_[index] + static_cast<uint32_t>(i);
-      for (uint32_t write = 0; write < launch->accesses.size(); ++write) {
-        for (uint32_t read = 0; read < launch->accesses.size(); ++read) {
-          if (may_replace(*launch, now, read, write)) {
-            join(launch->accesses[read].buffer, launch->accesses[write].buffer);
-            break;
-          }
-        }
-      }
+      if (launch == nullptr || has_reductions(plan_.kernels[launch->kernel])) continue;
+      join_in_place(*launch, first_launch_[index] + static_cast<uint32_t>(i));
     }
   }
 
-  bool may_replace(const ElementwiseLaunch& launch, uint32_t now, uint32_t read,
-                   uint32_t write) const {
-    const Kernel& kernel = plan_.kernels[launch.kernel];
-    const Access& from = launch.accesses[read];
-    const Access& to = launch.accesses[write];
-    return kernel.arguments[write].written && !kernel.arguments[read].written &&
-           is_whole(launch, read) && is_whole(launch, write) && ends(from.buffer, now) &&
-           begins(to.buffer, now) && is_alike(from, to) &&
-           position(kernel, read) < position(kernel, write) && !has_reductions(kernel);
+  /// Each write takes the place of the first read that it may.
+  void join_in_place(const ElementwiseLaunch& launch, uint32_t now) {
+    std::vector<Whole> reads;
+    std::vector<Whole> writes;
+    for (const Whole& vector : whole_vectors(launch)) {
+      if (vector.written && begins(vector.access.buffer, now)) writes.push_back(vector);
+      if (!vector.written && ends(vector.access.buffer, now)) reads.push_back(vector);
+    }
+    for (const Whole& write : writes) {
+      const auto read = std::ranges::find_if(reads, [&](const Whole& one) {
+        return one.position < write.position && is_alike(one.access, write.access);
+      });
+      if (read == reads.end()) continue;
+      join(read->access.buffer, write.access.buffer);
+      reads.erase(read);
+    }
   }
 
-  /// A vector, and the launch touches nothing else of its buffer.
-  bool is_whole(const ElementwiseLaunch& launch, uint32_t argument) const {
-    return plan_.kernels[launch.kernel].arguments[argument].vector &&
-           std::ranges::count(launch.accesses, launch.accesses[argument].buffer, &Access::buffer) ==
-               1;
+  /// A vector that a launch reads or writes, if it touches nothing else of its buffer.
+  struct Whole {
+    Access access;
+    bool written = false;
+    size_t position = 0;  // of the instruction that does
+  };
+
+  /// By argument.
+  std::vector<Whole> whole_vectors(const ElementwiseLaunch& launch) const {
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    std::vector<size_t> positions(kernel.arguments.size());
+    for (size_t i = 0; i < kernel.body.size(); ++i) {
+      const Instruction& instruction = kernel.body[i];
+      const bool touches_it = instruction.kind == Instruction::Kind::Load ||
+                              instruction.kind == Instruction::Kind::Store;
+      if (touches_it) positions[instruction.argument] = i;
+    }
+    std::unordered_map<BufferId, uint32_t> counts;
+    for (const Access& access : launch.accesses) ++counts[access.buffer];
+    std::vector<Whole> result;
+    for (size_t i = 0; i < launch.accesses.size(); ++i) {
+      const Access& access = launch.accesses[i];
+      const Kernel::Argument& argument = kernel.arguments[i];
+      if (!argument.vector || counts[access.buffer] != 1) continue;
+      result.push_back({access, argument.written, positions[i]});
+    }
+    return result;
   }
 
   bool ends(BufferId id, uint32_t now) const {
-    const auto found = lifetime_of_.find(id);
-    if (found == lifetime_of_.end()) return false;
-    const Lifetime& lifetime = lifetimes_[found->second];
-    return lifetime.lane != Lifetime::kEveryLane && lifetime.end == now &&
-           lifetime.buffers.back() == id;
+    const Lifetime* lifetime = lifetime_in_lane(id);
+    return lifetime != nullptr && lifetime->end == now && lifetime->buffers.back() == id;
   }
 
   bool begins(BufferId id, uint32_t now) const {
-    const auto found = lifetime_of_.find(id);
-    if (found == lifetime_of_.end()) return false;
-    const Lifetime& lifetime = lifetimes_[found->second];
-    return lifetime.lane != Lifetime::kEveryLane && lifetime.begin == now &&
-           lifetime.buffers.front() == id;
+    const Lifetime* lifetime = lifetime_in_lane(id);
+    return lifetime != nullptr && lifetime->begin == now && lifetime->buffers.front() == id;
+  }
+
+  /// Null: it has none, or one of every lane.
+  const Lifetime* lifetime_in_lane(BufferId id) const {
+    const std::optional<size_t>& found = lifetime_of_[id];
+    if (!found || lifetimes_[*found].lane == Lifetime::kEveryLane) return nullptr;
+    return &lifetimes_[*found];
   }
 
   bool is_alike(const Access& a, const Access& b) const {
@@ -188,18 +217,10 @@ class LifetimeFinder {
            a.column == b.column && a.stride == b.stride;
   }
 
-  static size_t position(const Kernel& kernel, uint32_t argument) {
-    const auto touches_it = [&](const Instruction& i) {
-      return (i.kind == Instruction::Kind::Load || i.kind == Instruction::Kind::Store) &&
-             i.argument == argument;
-    };
-    return static_cast<size_t>(std::ranges::find_if(kernel.body, touches_it) - kernel.body.begin());
-  }
-
   /// `next` takes the place of `id`.
   void join(BufferId id, BufferId next) {
-    Lifetime& first = lifetimes_[lifetime_of_[id]];
-    Lifetime& second = lifetimes_[lifetime_of_[next]];
+    Lifetime& first = lifetimes_[*lifetime_of_[id]];
+    Lifetime& second = lifetimes_[*lifetime_of_[next]];
     first.end = second.end;
     for (const BufferId buffer : second.buffers) {
       first.buffers.push_back(buffer);
@@ -214,9 +235,36 @@ class LifetimeFinder {
   std::vector<uint32_t> first_launch_;  // per stage
   std::vector<Span> runs_;              // per stage: of those that run side by side
   std::vector<Span> sections_;
-  std::vector<Uses> uses_;  // per buffer
-  std::map<BufferId, size_t> lifetime_of_;
+  std::vector<Uses> uses_;                          // per buffer
+  std::vector<std::optional<size_t>> lifetime_of_;  // per buffer: number of its lifetime
   std::vector<Lifetime> lifetimes_;
+};
+
+/// Bytes that lifetimes have together, at any time.
+class Usage {
+ public:
+  explicit Usage(const std::vector<const Lifetime*>& lifetimes) {
+    for (const Lifetime* lifetime : lifetimes) {
+      if (lifetime->begin > lifetime->end) continue;  // of a section without launches
+      bytes_[lifetime->begin] += lifetime->bytes;
+      bytes_[lifetime->end + 1] -= lifetime->bytes;
+    }
+    int64_t sum = 0;
+    for (auto& [time, bytes] : bytes_) {
+      bytes = sum += bytes;
+      most_ = std::max(most_, sum);
+    }
+  }
+
+  int64_t at(uint32_t now) const {
+    const auto next = bytes_.upper_bound(now);
+    return next == bytes_.begin() ? 0 : std::prev(next)->second;
+  }
+  int64_t most() const { return most_; }
+
+ private:
+  std::map<uint32_t, int64_t> bytes_;  // time → from then on, until the next
+  int64_t most_ = 0;
 };
 
 }  // namespace
@@ -243,27 +291,19 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
 }
 
 int64_t live_bytes(const std::vector<Lifetime>& lifetimes) {
-  // What is in use in a lane changes for the worse only where a lifetime begins.
-  const auto in_use = [&](uint32_t lane, uint32_t section, uint32_t now) {
-    int64_t bytes = 0;
-    for (const Lifetime& l : lifetimes) {
-      if (l.lane != lane || l.begin > now || now > l.end) continue;
-      if (lane == Lifetime::kEveryLane || l.section == section) bytes += l.bytes;
-    }
-    return bytes;
-  };
-  std::map<uint32_t, std::map<uint32_t, int64_t>> lanes;  // section → lane → bytes
+  std::vector<const Lifetime*> of_every_lane;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<const Lifetime*>> lanes;  // by section, lane
   for (const Lifetime& l : lifetimes) {
-    int64_t& bytes = lanes[l.section][l.lane];
-    bytes = std::max(bytes, in_use(l.lane, l.section, l.begin));
+    const bool every = l.lane == Lifetime::kEveryLane;
+    (every ? of_every_lane : lanes[{l.section, l.lane}]).push_back(&l);
   }
+  std::map<uint32_t, int64_t> worst;  // by section: all lanes together
+  for (const auto& [lane, of_lane] : lanes) worst[lane.first] += Usage(of_lane).most();
+  // What is in use changes for the worse only where a lifetime begins.
+  const Usage every_lane(of_every_lane);
   int64_t most = 0;
   for (const Lifetime& l : lifetimes) {
-    int64_t bytes = in_use(Lifetime::kEveryLane, l.section, l.begin);
-    for (const auto& [lane, in_lane] : lanes[l.section]) {
-      if (lane != Lifetime::kEveryLane) bytes += in_lane;
-    }
-    most = std::max(most, bytes);
+    most = std::max(most, every_lane.at(l.begin) + worst[l.section]);
   }
   return most;
 }

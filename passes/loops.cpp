@@ -10,64 +10,66 @@
 #include "passes/loops.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 namespace rnnc {
 namespace {
 
-class Loop {
+/// What the rows of a loop's values have in common.
+struct LoopRow {
+  int64_t length = 1;
+  bool scalar = false;
+  friend bool operator==(const LoopRow&, const LoopRow&) = default;
+};
+
+bool has_row(const Graph& graph, NodeId id, const LoopRow& row) {
+  const Type& type = graph[id].type;
+  return element_count(type.shape) == row.length && type.is_scalar() == row.scalar;
+}
+
+/// A kernel of the loop has it: computed there, or loaded as a whole row of a state.
+bool is_row_of(const Graph& graph, const Values& values, NodeId id, const LoopRow& row) {
+  const Origin& origin = values.origin[id];
+  const bool state = graph[origin.value].op == Op::State;
+  return has_row(graph, id, row) && origin.offset % row.length == 0 &&
+         (state || (origin.value == id && values.kind[id] == ValueKind::Fused));
+}
+
+/// Whether the recurrence of a stage is a loop.
+class LoopCheck {
  public:
-  /// `stage` holds one recurrence.
-  Loop(const Graph& graph, const Dependence& dependence, Schedule& schedule, uint32_t stage)
+  LoopCheck(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+            uint32_t stage)
       : graph_(graph),
-        dependence_(dependence),
         schedule_(schedule),
         values_(schedule.values),
         stage_(stage),
-        users_(graph.nodes.size()),
-        is_root_(graph.nodes.size(), false),
-        stored_(graph.nodes.size(), false) {
-    find_users();
-  }
+        recurrence_(dependence.recurrences[schedule.stages[stage].recurrences[0]]) {}
 
-  bool fits() {
-    const Recurrence& recurrence = this->recurrence();
-    if (recurrence.recurrence_class != RecurrenceClass::Linear &&
-        recurrence.recurrence_class != RecurrenceClass::Elementwise) {
-      return false;
+  /// Of which rows; none if it is not.
+  std::optional<LoopRow> run() {
+    if (recurrence_.recurrence_class != RecurrenceClass::Linear &&
+        recurrence_.recurrence_class != RecurrenceClass::Elementwise) {
+      return std::nullopt;
     }
     const auto computed = std::ranges::find_if(
-        recurrence.nodes, [this](NodeId id) { return values_.kind[id] == ValueKind::Fused; });
-    const NodeId next = graph_.states[recurrence.states[0]].next;
-    const Type& type = graph_[computed == recurrence.nodes.end() ? next : *computed].type;
-    length_ = element_count(type.shape);
-    scalar_ = type.is_scalar();
-    return std::ranges::all_of(recurrence.nodes, [this](NodeId id) { return node_fits(id); }) &&
-           std::ranges::all_of(recurrence.states, [this](uint32_t s) { return state_fits(s); });
-  }
-
-  void gather() {
-    take_users();
-    take_operands();
+        recurrence_.nodes, [this](NodeId id) { return values_.kind[id] == ValueKind::Fused; });
+    const NodeId next = graph_.states[recurrence_.states[0]].next;
+    const Type& type = graph_[computed == recurrence_.nodes.end() ? next : *computed].type;
+    row_ = {element_count(type.shape), type.is_scalar()};
+    const bool fits =
+        std::ranges::all_of(recurrence_.nodes, [this](NodeId id) { return node_fits(id); }) &&
+        std::ranges::all_of(recurrence_.states, [this](uint32_t s) { return state_fits(s); });
+    return fits ? std::optional(row_) : std::nullopt;
   }
 
  private:
-  const Recurrence& recurrence() const {
-    return dependence_.recurrences[schedule_.stages[stage_].recurrences[0]];
-  }
   bool inside(NodeId id) const { return schedule_.stage[id] == stage_; }
-  bool has_length(NodeId id) const {
-    const Type& type = graph_[id].type;
-    return element_count(type.shape) == length_ && type.is_scalar() == scalar_;
-  }
-
-  /// A kernel of the loop has it: computed there, or loaded as a whole row of a state.
-  bool is_row(NodeId id) const {
-    const Origin& origin = values_.origin[id];
-    const bool state = graph_[origin.value].op == Op::State;
-    return has_length(id) && origin.offset % length_ == 0 &&
-           (state || (origin.value == id && values_.kind[id] == ValueKind::Fused));
-  }
+  bool has_length(NodeId id) const { return has_row(graph_, id, row_); }
+  bool is_row(NodeId id) const { return is_row_of(graph_, values_, id, row_); }
 
   bool node_fits(NodeId id) const {
     switch (values_.kind[id]) {
@@ -88,8 +90,8 @@ class Loop {
 
   /// Of this sweep: nothing wants a copy of another length.
   bool is_only_read_by_kernels(NodeId id) const {
-    const bool copied = is_root_[id] && inside(id) && !has_length(id);
-    return !copied && std::ranges::all_of(users_[id], [this](NodeId user) {
+    const bool copied = values_.is_result[id] && inside(id) && !has_length(id);
+    return !copied && std::ranges::all_of(values_.readers[id], [this](NodeId user) {
       if (values_.kind[user] == ValueKind::View) return is_only_read_by_kernels(user);
       const bool kernel = values_.kind[user] == ValueKind::Fused;
       return inside(user) || (kernel && !schedule_.is_late(user, stage_));
@@ -115,25 +117,45 @@ class Loop {
     return has_length(id) && (!inside(values_.origin[value].value) || is_row(value));
   }
 
-  // ---- Work around it ----
+  const Graph& graph_;
+  const Schedule& schedule_;
+  const Values& values_;
+  uint32_t stage_;
+  const Recurrence& recurrence_;
+  LoopRow row_;
+};
 
-  void find_users() {
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (values_.kind[id] == ValueKind::Spread) continue;
-      for (NodeId operand : graph_[id].operands) {
-        operand = values_.read[operand];
-        users_[operand].push_back(id);
-        if (values_.kind[id] != ValueKind::Fused) stored_[operand] = true;
-      }
+/// Makes loops of recurrences, the earlier ones first.
+class Loops {
+ public:
+  Loops(const Graph& graph, const Dependence& dependence, Schedule& schedule)
+      : graph_(graph),
+        dependence_(dependence),
+        schedule_(schedule),
+        values_(schedule.values),
+        rows_(schedule.stages.size()) {
+    for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
+      if (schedule.stages[stage].recurrences.empty()) continue;
+      rows_[stage] = LoopCheck(graph, dependence, schedule, stage).run();
     }
-    for (const StateDecl& state : graph_.states) add_root(state.next);
-    for (const OutputDecl& output : graph_.outputs) add_root(output.value);
   }
 
-  void add_root(NodeId id) {
-    id = values_.read[id];
-    is_root_[id] = stored_[id] = true;
+  void run() {
+    for (stage_ = 0; stage_ < schedule_.stages.size(); ++stage_) {
+      if (schedule_.stages[stage_].recurrences.empty() || !rows_[stage_]) continue;
+      row_ = *rows_[stage_];
+      take_users();
+      take_operands();
+      schedule_.stages[stage_].loop = true;
+    }
   }
+
+ private:
+  const std::vector<NodeId>& nodes_of(uint32_t stage) const {
+    return dependence_.recurrences[schedule_.stages[stage].recurrences[0]].nodes;
+  }
+  bool inside(NodeId id) const { return schedule_.stage[id] == stage_; }
+  bool has_length(NodeId id) const { return has_row(graph_, id, row_); }
 
   /// An elementwise value of a time-parallel stage of this sweep.
   bool is_movable(NodeId id) const {
@@ -146,66 +168,63 @@ class Loop {
     return stage.sweep == schedule_.stages[stage_].sweep;
   }
 
-  bool is_only_used_here(NodeId id) const {
-    return !is_root_[id] &&
-           std::ranges::all_of(users_[id], [this](NodeId user) { return inside(user); });
-  }
-
-  void take_operands() {
-    for (auto id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) {
-      if (schedule_.stage[id] >= stage_ || !is_movable(id)) continue;
-      if (!has_length(id) && !graph_[id].type.is_scalar()) continue;
-      if (stored_[id] || is_sum_of_products(id)) continue;
-      if (is_only_used_here(id)) schedule_.stage[id] = stage_;
-    }
-  }
-
-  bool is_sum_of_products(NodeId id) const {
-    return graph_[id].op == Op::Add && std::ranges::all_of(graph_[id].operands, [this](NodeId o) {
-             return values_.kind[o] == ValueKind::Product;
-           });
-  }
+  // ---- What uses it ----
 
   void take_users() {
+    inside_ = nodes_of(stage_);
+    for (NodeId id : inside_) look_at_users(id);
     std::vector<std::pair<NodeId, uint32_t>> moved;  // with the stages they came from
     do {
-      for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      while (!users_.empty()) {
+        const NodeId id = users_.extract(users_.begin()).value();
         const bool after = schedule_.stage[id] > stage_ && is_movable(id) && has_length(id);
-        if (!after || !uses_it(id) || !needs_only_what_is_here(id)) continue;
+        if (!after || !needs_only_what_is_here(id)) continue;
         moved.emplace_back(id, std::exchange(schedule_.stage[id], stage_));
+        look_at_users(id);
       }
     } while (take_recurrence());
     const auto here = [this](NodeId id) { return inside(id); };
     std::ranges::sort(moved);
     for (auto value = moved.rbegin(); value != moved.rend(); ++value) {
       const auto& [id, stage] = *value;
-      if (!stored_[id] && std::ranges::none_of(users_[id], here)) schedule_.stage[id] = stage;
+      if (!values_.is_stored[id] && std::ranges::none_of(values_.readers[id], here)) {
+        schedule_.stage[id] = stage;
+      } else {
+        inside_.push_back(id);
+      }
+    }
+  }
+
+  /// Those of a value that has come in may follow.
+  void look_at_users(NodeId id) {
+    for (NodeId user : values_.readers[id]) {
+      const uint32_t stage = schedule_.stage[user];
+      if (values_.kind[user] == ValueKind::View) look_at_users(user);
+      if (stage > stage_ && !schedule_.stages[stage].recurrences.empty()) {
+        recurrences_.insert(stage);
+      } else {
+        users_.insert(user);
+      }
     }
   }
 
   /// Any that can be part of the loop now.
   bool take_recurrence() {
-    for (uint32_t stage = stage_ + 1; stage < schedule_.stages.size(); ++stage) {
+    while (!recurrences_.empty()) {
+      const uint32_t stage = recurrences_.extract(recurrences_.begin()).value();
       std::vector<uint32_t>& numbers = schedule_.stages[stage].recurrences;
       if (numbers.empty() || !is_in_sweep(schedule_.stages[stage])) continue;
-      Loop other(graph_, dependence_, schedule_, stage);
-      if (!other.fits() || other.length_ != length_ || other.scalar_ != scalar_) continue;
-      const std::vector<NodeId>& nodes = other.recurrence().nodes;
-      const auto uses = [this](NodeId id) { return uses_it(id); };
+      const std::vector<NodeId>& nodes = nodes_of(stage);
       const auto needs = [&](NodeId id) { return needs_only_what_is_here(id, stage); };
-      if (!std::ranges::any_of(nodes, uses) || !std::ranges::all_of(nodes, needs)) continue;
+      if (rows_[stage] != row_ || !std::ranges::all_of(nodes, needs)) continue;
       for (NodeId id : nodes) schedule_.stage[id] = stage_;
       schedule_.stages[stage_].recurrences.push_back(numbers[0]);
       numbers.clear();
+      inside_.insert(inside_.end(), nodes.begin(), nodes.end());
+      for (NodeId id : nodes) look_at_users(id);
       return true;
     }
     return false;
-  }
-
-  bool uses_it(NodeId id) const {
-    return std::ranges::any_of(graph_[id].operands, [this](NodeId operand) {
-      return inside(values_.origin[values_.read[operand]].value);
-    });
   }
 
   /// `also`: a stage whose values are there too.
@@ -214,7 +233,7 @@ class Loop {
       operand = values_.read[operand];
       const NodeId origin = values_.origin[operand].value;
       const uint32_t stage = schedule_.stage[origin];
-      if (inside(origin)) return is_row(operand);
+      if (inside(origin)) return is_row_of(graph_, values_, operand, row_);
       return stage < stage_ || stage == also || is_at_hand(origin);
     });
   }
@@ -224,28 +243,52 @@ class Loop {
     return values_.kind[id] == ValueKind::Leaf && graph_[id].op != Op::State;
   }
 
+  // ---- What it uses ----
+
+  void take_operands() {
+    std::set<NodeId> operands;
+    const auto look_at_operands = [&](NodeId id) {
+      for (NodeId operand : graph_[id].operands) operands.insert(values_.read[operand]);
+    };
+    std::ranges::for_each(inside_, look_at_operands);
+    while (!operands.empty()) {
+      const NodeId id = operands.extract(std::prev(operands.end())).value();
+      if (schedule_.stage[id] >= stage_ || !is_movable(id)) continue;
+      if (!has_length(id) && !graph_[id].type.is_scalar()) continue;
+      if (values_.is_stored[id] || is_sum_of_products(id) || !is_only_used_here(id)) continue;
+      schedule_.stage[id] = stage_;
+      look_at_operands(id);
+    }
+  }
+
+  bool is_only_used_here(NodeId id) const {
+    return !values_.is_result[id] &&
+           std::ranges::all_of(values_.readers[id], [this](NodeId user) { return inside(user); });
+  }
+
+  bool is_sum_of_products(NodeId id) const {
+    return graph_[id].op == Op::Add && std::ranges::all_of(graph_[id].operands, [this](NodeId o) {
+             return values_.kind[o] == ValueKind::Product;
+           });
+  }
+
   const Graph& graph_;
   const Dependence& dependence_;
   Schedule& schedule_;
   const Values& values_;
-  uint32_t stage_;
-  int64_t length_ = 1;
-  bool scalar_ = false;
-  std::vector<std::vector<NodeId>> users_;  // per node: who reads it, itself or spread
-  std::vector<bool> is_root_;               // per node: a state or an output takes it
-  std::vector<bool> stored_;                // per node: in memory whatever kernels do
+  std::vector<std::optional<LoopRow>> rows_;  // per stage: none if it is no loop
+  // Of the loop that is made:
+  uint32_t stage_ = 0;
+  LoopRow row_;
+  std::vector<NodeId> inside_;
+  std::set<NodeId> users_;          // of what is inside, to be looked at
+  std::set<uint32_t> recurrences_;  // likewise: stages
 };
 
 }  // namespace
 
 void gather_loops(const Graph& graph, const Dependence& dependence, Schedule& schedule) {
-  for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
-    if (schedule.stages[stage].recurrences.empty()) continue;
-    Loop loop(graph, dependence, schedule, stage);
-    if (!loop.fits()) continue;
-    loop.gather();
-    schedule.stages[stage].loop = true;
-  }
+  Loops(graph, dependence, schedule).run();
 }
 
 void close_loop(ScheduledStage& stage) {

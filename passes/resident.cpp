@@ -123,6 +123,7 @@ class Resident {
     Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, stage_);
     if (!phases) return tl::unexpected(phases.error());
     recurrence.phases = *std::move(phases);
+    if (Status status = verify_arrays(plan_, recurrence); !status) return status;
     give_addresses(recurrence);
     const Result<RecurrenceTile>& tile = tiles_.choose(plan_, recurrence.phases);
     if (!tile) return tl::unexpected(tile.error());

@@ -446,7 +446,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
     if (passes.has(Pass::Epilogue)) fuse_epilogues(graph, schedule.values, scheduled);
-    if (passes.has(Pass::Sum)) sum_products(graph, scheduled);
+    if (passes.has(Pass::Sum)) sum_products(graph, schedule.values, scheduled);
     if (scheduled.loop) close_loop(scheduled);
   }
   add_masks(graph, schedule);

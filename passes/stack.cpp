@@ -15,6 +15,8 @@
 #include <span>
 #include <utility>
 
+#include "ir/kernel_facts.h"
+#include "ir/launch_limits.h"
 #include "ir/plan_touches.h"
 #include "ir/plan_verify_parts.h"
 #include "passes/kernel_builder.h"
@@ -390,10 +392,23 @@ std::vector<Stack> stacks_from(const Plan& plan, size_t stage) {
   }
 }
 
+/// Where it is too tall for a kernel, whatever the machine: why layers have several.
+std::string limit_of(const Stack& stack) {
+  const auto& launch = std::get<RecurrenceLaunch>(stack.plan.stages[stack.stage].launches[0]);
+  const size_t layers = launch.tile.sides.size();
+  const int64_t arrays = count_arrays(stack.plan, launch.phases, layers);
+  if (arrays <= kMostArrays) return "";
+  return fmt::format(
+      "`{}` at batch {} runs its {} layers in several launches: the kernel of one would take {} "
+      "arrays, and may take {}",
+      stack.plan.name, stack.plan.batch, layers, arrays, kMostArrays);
+}
+
 /// Chooses the tile.
 Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
   Stage& stage = stack.plan.stages[stack.stage];
   RecurrenceLaunch& launch = recurrence_of(stage);
+  if (Status status = verify_arrays(stack.plan, launch); !status) return status;
   choice.sides = launch.tile.sides;
   Result<RecurrenceTile> tile = choose_recurrence_tile(stack.plan, launch.phases, machine, choice);
   if (!tile) return tl::unexpected(tile.error());
@@ -416,6 +431,7 @@ Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& cho
     if (!is_resident(plan.stages[i])) continue;
     std::vector<Stack> stacks = stacks_from(plan, i);
     const size_t layers = stacks.size();
+    const std::string limit = limit_of(stacks.back());
     for (size_t parts = 1; parts < layers; ++parts) {
       Stack& stack = stacks[(layers + parts - 1) / parts - 1];
       if (Status status = finish(stack, machine, choice); !status) {
@@ -423,6 +439,7 @@ Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& cho
         continue;
       }
       remove_unused_temporaries(stack.plan);
+      if (stack.plan.note.empty()) stack.plan.note = limit;
       plan = std::move(stack.plan);
       i = stack.stage;
       changed = true;

@@ -1,13 +1,14 @@
-// 1. Count the uses of each value.
-// 2. In each kernel with products, from the first value to the last: a sum of two of their results
+// 1. In each kernel with products, from the first value to the last: a sum of two of their results
 //    that have no other use becomes the result of both. So sums of sums follow.
-// 3. Of the other products: two groups go together if each result of the one has no use but a sum
+// 2. Of the other products: two groups go together if each result of the one has no use but a sum
 //    with one of the other that has none. The later one, in the order of the first, adds to its
 //    results. What the sums' kernel would have stored it copies. Again, until nothing changes.
 #include "passes/sums.h"
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace rnnc {
@@ -15,22 +16,24 @@ namespace {
 
 class Sums {
  public:
-  Sums(const Graph& graph, ScheduledStage& stage)
-      : graph_(graph), stage_(stage), users_(users_of(graph)) {}
+  Sums(const Graph& graph, const Values& values, ScheduledStage& stage)
+      : graph_(graph), values_(values), stage_(stage), in_kernel_(graph.nodes.size(), false) {}
 
   void run() {
     for (Group& group : stage_.groups) {
-      if (auto* kernel = std::get_if<FusedGroup>(&group)) add_in_kernel(*kernel);
+      auto* kernel = std::get_if<FusedGroup>(&group);
+      if (kernel == nullptr) continue;
+      add_in_kernel(*kernel);
+      for (NodeId id : kernel->nodes) in_kernel_[id] = true;
     }
-    while (join_any()) {
-    }
+    join_all();
   }
 
  private:
   /// The sum that is all that uses the value.
   std::optional<NodeId> sum_of(NodeId id) const {
-    if (users_[id].size() != 1 || users_[id][0] == kNoNode) return {};
-    const NodeId user = users_[id][0];
+    if (values_.users[id].size() != 1 || values_.users[id][0] == kNoNode) return {};
+    const NodeId user = values_.users[id][0];
     if (graph_[user].op != Op::Add) return {};
     return user;
   }
@@ -45,19 +48,19 @@ class Sums {
   // ---- In a kernel's own launch ----
 
   void add_in_kernel(FusedGroup& kernel) const {
-    std::vector<NodeId> results;
+    std::unordered_set<NodeId> results;
     for (const ProductGroup& group : kernel.products) {
-      for (const ProductGroup::Member& member : group.members) results.push_back(member.result);
+      for (const ProductGroup::Member& member : group.members) results.insert(member.result);
     }
     const auto is_sum = [&](NodeId id) {
-      const auto first = std::ranges::find_if(results, [&](NodeId r) { return sum_of(r) == id; });
-      if (first == results.end()) return false;
-      const NodeId other = partner_of(*first, id);
-      if (std::ranges::find(results, other) == results.end()) return false;
-      rename(kernel.products, *first, id);
-      rename(kernel.products, other, id);
-      std::ranges::replace(results, *first, id);
-      std::ranges::replace(results, other, id);
+      const std::vector<NodeId>& operands = graph_[id].operands;
+      const auto is_part = [&](NodeId o) { return results.contains(o) && sum_of(o) == id; };
+      if (graph_[id].op != Op::Add || !std::ranges::all_of(operands, is_part)) return false;
+      for (NodeId operand : operands) {
+        rename(kernel.products, operand, id);
+        results.erase(operand);
+      }
+      results.insert(id);
       return true;
     };
     std::erase_if(kernel.nodes, is_sum);
@@ -96,44 +99,57 @@ class Sums {
     NodeId right = kNoNode;
   };
 
-  bool join_any() {
-    for (size_t b = 0; b < stage_.groups.size(); ++b) {
-      for (size_t a = 0; a < b; ++a) {
-        const auto* first = std::get_if<ProductGroup>(&stage_.groups[a]);
-        const auto* second = std::get_if<ProductGroup>(&stage_.groups[b]);
-        if (first == nullptr || second == nullptr) continue;
-        if (first->accumulates || second->accumulates) continue;
-        const std::vector<Sum> sums = sums_of(*first, *second);
-        if (sums.empty()) continue;
-        join(sums);
-        return true;
-      }
+  void join_all() {
+    for (size_t i = 0; i < stage_.groups.size(); ++i) add_results(i);
+    for (size_t i = 0; i < stage_.groups.size(); ++i) {
+      // What it has become a part of may be part of another sum with what comes before it.
+      for (std::optional<size_t> group = i; group;) group = join_partner(*group, i);
     }
-    return false;
   }
 
+  /// Of those who do not add to results of others.
+  void add_results(size_t index) {
+    const auto* group = std::get_if<ProductGroup>(&stage_.groups[index]);
+    if (group == nullptr) return;
+    for (const ProductGroup::Member& member : group->members) group_of_[member.result] = index;
+  }
+
+  /// Joins a group with the one that has the other sides of its sums, if that is not behind `last`.
+  /// The number of the earlier one, whose results are the sums now.
+  std::optional<size_t> join_partner(size_t index, size_t last) {
+    const auto* group = std::get_if<ProductGroup>(&stage_.groups[index]);
+    if (group == nullptr || group->accumulates) return {};
+    const NodeId result = group->members[0].result;
+    const std::optional<NodeId> sum = sum_of(result);
+    const auto found = sum ? group_of_.find(partner_of(result, *sum)) : group_of_.end();
+    if (found == group_of_.end() || found->second == index || found->second > last) return {};
+    const auto [a, b] = std::minmax(index, found->second);
+    const std::vector<Sum> sums = sums_of(product(a), product(b));
+    if (sums.empty()) return {};
+    join(sums);
+    add_results(a);
+    return a;
+  }
+
+  ProductGroup& product(size_t index) { return std::get<ProductGroup>(stage_.groups[index]); }
+
   /// One for each member of the first, or none if they do not line up.
-  std::vector<Sum> sums_of(const ProductGroup& first, const ProductGroup& second) {
+  std::vector<Sum> sums_of(const ProductGroup& first, const ProductGroup& second) const {
+    if (first.members.size() != second.members.size()) return {};
     std::vector<Sum> sums;
     for (const ProductGroup::Member& member : first.members) {
       const std::optional<NodeId> sum = sum_of(member.result);
-      if (!sum || !is_computed_here(*sum)) return {};
+      if (!sum || !in_kernel_[*sum]) return {};
       const NodeId partner = partner_of(member.result, *sum);
       if (!has(second, partner)) return {};
       sums.push_back({*sum, member.result, partner});
     }
-    return sums.size() == second.members.size() ? sums : std::vector<Sum>();
+    return sums;
   }
 
   static bool has(const ProductGroup& group, NodeId result) {
     return std::ranges::find(group.members, result, &ProductGroup::Member::result) !=
            group.members.end();
-  }
-
-  bool is_computed_here(NodeId id) {
-    return std::ranges::any_of(kernels(), [id](const FusedGroup* kernel) {
-      return std::ranges::binary_search(kernel->nodes, id);
-    });
   }
 
   /// Makes all products of the sums' right sides add to the left ones.
@@ -142,43 +158,36 @@ class Sums {
       return std::ranges::find(sums, member.result, &Sum::right) - sums.begin();
     };
     for (Group& group : stage_.groups) {
-      auto* product = std::get_if<ProductGroup>(&group);
-      if (product == nullptr) continue;
-      if (has(*product, sums[0].right)) {
-        std::ranges::sort(product->members, {}, place);
-        product->accumulates = true;
-      }
-      for (const Sum& sum : sums) {
-        rename(*product, sum.left, sum.id);
-        rename(*product, sum.right, sum.id);
+      if (auto* product = std::get_if<ProductGroup>(&group)) {
+        if (has(*product, sums[0].right)) {
+          std::ranges::sort(product->members, {}, place);
+          product->accumulates = true;
+        }
+        for (const Sum& sum : sums) {
+          rename(*product, sum.left, sum.id);
+          rename(*product, sum.right, sum.id);
+        }
+      } else if (auto* kernel = std::get_if<FusedGroup>(&group)) {
+        for (const Sum& sum : sums) {
+          std::erase(kernel->copies, sum.left);  // sums themselves
+          std::erase(kernel->copies, sum.right);
+          if (std::erase(kernel->nodes, sum.id) > 0) kernel->copies.push_back(sum.id);
+        }
       }
     }
-    for (FusedGroup* kernel : kernels()) {
-      for (const Sum& sum : sums) {
-        std::erase(kernel->copies, sum.left);  // sums themselves
-        std::erase(kernel->copies, sum.right);
-        if (std::erase(kernel->nodes, sum.id) > 0) kernel->copies.push_back(sum.id);
-      }
-    }
-  }
-
-  std::vector<FusedGroup*> kernels() {
-    std::vector<FusedGroup*> result;
-    for (Group& group : stage_.groups) {
-      if (auto* kernel = std::get_if<FusedGroup>(&group)) result.push_back(kernel);
-    }
-    return result;
   }
 
   const Graph& graph_;
+  const Values& values_;
   ScheduledStage& stage_;
-  std::vector<std::vector<NodeId>> users_;  // per node; kNoNode: a state or an output
+  std::vector<bool> in_kernel_;                  // per node: what kernels compute
+  std::unordered_map<NodeId, size_t> group_of_;  // by result: of products that add to no other
 };
 
 }  // namespace
 
-void sum_products(const Graph& graph, ScheduledStage& stage) {
-  if (stage.domain != Domain::Once) Sums(graph, stage).run();
+void sum_products(const Graph& graph, const Values& values, ScheduledStage& stage) {
+  if (stage.domain != Domain::Once) Sums(graph, values, stage).run();
 }
 
 }  // namespace rnnc

@@ -12,6 +12,6 @@
 
 namespace rnnc {
 
-void sum_products(const Graph& graph, ScheduledStage& stage);
+void sum_products(const Graph& graph, const Values& values, ScheduledStage& stage);
 
 }  // namespace rnnc

@@ -39,6 +39,30 @@ int64_t view_offset(const Graph& graph, const Node& view) {
   return *view.begin.constant() * element_count(Shape(shape.begin() + 1, shape.end()));
 }
 
+void find_users(const Graph& graph, Values& values) {
+  const size_t count = graph.nodes.size();
+  values.users.resize(count);
+  values.readers.resize(count);
+  values.is_result.resize(count, false);
+  values.is_stored.resize(count, false);
+  for (NodeId id = 0; id < count; ++id) {
+    for (NodeId operand : graph[id].operands) {
+      values.users[operand].push_back(id);
+      if (values.kind[id] == ValueKind::Spread) continue;
+      const NodeId read = values.read[operand];
+      values.readers[read].push_back(id);
+      if (values.kind[id] != ValueKind::Fused) values.is_stored[read] = true;
+    }
+  }
+  const auto add_result = [&](NodeId id) {
+    values.users[id].push_back(kNoNode);
+    const NodeId read = values.read[id];
+    values.is_result[read] = values.is_stored[read] = true;
+  };
+  for (const StateDecl& state : graph.states) add_result(state.next);
+  for (const OutputDecl& output : graph.outputs) add_result(output.value);
+}
+
 }  // namespace
 
 Values find_values(const Graph& graph, const Dependence& dependence) {
@@ -58,17 +82,8 @@ Values find_values(const Graph& graph, const Dependence& dependence) {
     values.read.push_back(same ? values.read[node.operands[0]] : id);
     values.in_every_sweep.push_back(invariant || node.op == Op::Input || is_mask(node.op));
   }
+  find_users(graph, values);
   return values;
-}
-
-std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> users(graph.nodes.size());
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    for (NodeId operand : graph[id].operands) users[operand].push_back(id);
-  }
-  for (const StateDecl& state : graph.states) users[state.next].push_back(kNoNode);
-  for (const OutputDecl& output : graph.outputs) users[output.value].push_back(kNoNode);
-  return users;
 }
 
 }  // namespace rnnc

@@ -30,6 +30,13 @@ struct Values {
   std::vector<Origin> origin;
   std::vector<NodeId> read;          // what kernels read for it: of a Broadcast its scalar
   std::vector<bool> in_every_sweep;  // invariants, inputs (all steps are there), masks (made anew)
+  /// Which nodes have it as an operand, and kNoNode for each state whose next value it is and each
+  /// output.
+  std::vector<std::vector<NodeId>> users;
+  /// Which nodes take it as kernels do: itself, or as what a Broadcast spreads.
+  std::vector<std::vector<NodeId>> readers;
+  std::vector<bool> is_result;  // likewise: a state or an output takes it
+  std::vector<bool> is_stored;  // in memory whatever kernels do
 };
 
 inline bool is_mask(Op op) {
@@ -37,9 +44,5 @@ inline bool is_mask(Op op) {
 }
 
 Values find_values(const Graph& graph, const Dependence& dependence);
-
-/// Per node: which nodes have it as an operand, and kNoNode for each state whose next value it is
-/// and each output.
-std::vector<std::vector<NodeId>> users_of(const Graph& graph);
 
 }  // namespace rnnc

@@ -46,7 +46,10 @@ Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
       last_rank = chosen.choice.tile_rank;
       const Result<std::string> refusal = take(chosen.plan);
       if (!refusal) return tl::unexpected(refusal.error());
-      if (refusal->empty()) return chosen;
+      if (refusal->empty()) {
+        chosen.note = chosen.plan.note;
+        return chosen;
+      }
       if (reason.empty()) reason = *refusal;
       if (tried.size() == kMostTiles) break;
     }

@@ -27,9 +27,9 @@ Result<std::string> emit_cuda(const Plan& plan, std::string_view arch) {
     return fail("f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
   for (const Kernel& kernel : plan.kernels) {
-    if (kernel.arguments.size() > kCudaMaxArguments) {
+    if (std::ssize(kernel.arguments) > kMostArrays) {
       return fail("one step reads and writes {} arrays; on a GPU at most {} work",
-                  kernel.arguments.size(), kCudaMaxArguments);
+                  kernel.arguments.size(), kMostArrays);
     }
   }
   const CudaFusedKernels fused(plan, arch);

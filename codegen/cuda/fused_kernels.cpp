@@ -22,7 +22,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr int64_t kMostParameterBytes = 32764;
 constexpr int64_t kMostInstances = 16;
 /// Of the batch: above, a library's products are the faster ones.
 constexpr int64_t kMostProductRows = 32;
@@ -173,7 +172,7 @@ class Collector {
  private:
   bool is_ours(const GemmLaunch& gemm) const {
     return !gemm.transposed && !gemm.tf32 && gemm.weight.stride == 0 &&
-           plan_.batch <= kMostProductRows && gemm.repeats <= kMostFusedResults;
+           plan_.batch <= kMostProductRows && gemm.repeats <= kMostResults;
   }
 
   void add(const FusedLaunch& launch, const Kernel& kernel, Candidate candidate) {
@@ -309,11 +308,11 @@ CudaFusedKernels::CudaFusedKernels(const Plan& plan, std::string_view arch) {
         work.results;
     const int64_t bytes =
         static_cast<int64_t>(sizeof(CudaRows)) + arrays * static_cast<int64_t>(sizeof(CudaAccess));
-    if (work.results > kMostFusedResults || bytes > kMostParameterBytes) {
+    if (work.results > kMostResults || arrays > kMostArrays) {
       status_ = fail(
           "one step makes {} products and touches {} arrays at once; on a GPU at most "
           "{} and {} work",
-          work.results, arrays, kMostFusedResults, kCudaMaxArguments);
+          work.results, arrays, kMostResults, kMostArrays);
       return;
     }
     const FusedTile tile = choose_fused_tile(work, most_shared_bytes(arch));

@@ -30,9 +30,6 @@ struct FusedWork {
   }
 };
 
-/// The largest number of results of products that a fused launch may have.
-inline constexpr int64_t kMostFusedResults = 256;
-
 struct FusedTile {
   int64_t units = 0;  // elements of a row; a power of two
   int64_t rows = 0;   // of the batch

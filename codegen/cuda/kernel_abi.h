@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "ir/launch_limits.h"
 #include "ir/plan.h"
 
 namespace rnnc {
@@ -82,8 +83,9 @@ inline constexpr int kCudaSplitRows = 8;
 /// unit has no others.
 std::set<std::string> cuda_sequence_kernels(const Plan& plan);
 
-/// The largest number of arguments of a kernel: parameters end at 32764 bytes.
-inline constexpr size_t kCudaMaxArguments = 1000;
+/// Those of a kernel with most arrays, of any kind.
+static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(CudaAccess) <=
+              kMostParameterBytes);
 
 /// The function that `Plan::kernels[index]` becomes.
 std::string cuda_kernel_name(size_t index);

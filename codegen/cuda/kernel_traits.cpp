@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/kernel_facts.h"
+#include "ir/plan_memory.h"
 #include "ir/plan_touches.h"
-#include "ir/plan_verify_parts.h"
 
 namespace rnnc {
 namespace {
@@ -58,18 +58,20 @@ int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements) {
 
 std::vector<bool> written_by_steps(const Plan& plan) {
   std::vector<bool> written(plan.buffers.size(), false);
-  const std::vector<std::vector<BufferId>> shared = find_shared_memory(plan);
   for (const Stage& stage : plan.stages) {
     if (stage.domain != Domain::Step) continue;
     for (const Launch& launch : stage.launches) {
       for (const Touch& touch : touches(plan, launch)) {
-        if (!touch.write) continue;
-        written[touch.access.buffer] = true;
-        for (const BufferId other : shared[touch.access.buffer]) written[other] = true;
+        if (touch.write) written[touch.access.buffer] = true;
       }
     }
   }
-  return written;
+  std::vector<bool> reached = written;  // others in their memory too
+  for_each_overlap(plan, [&](BufferId a, BufferId b) {
+    if (written[a]) reached[b] = true;
+    if (written[b]) reached[a] = true;
+  });
+  return reached;
 }
 
 std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {

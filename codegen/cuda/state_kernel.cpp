@@ -11,7 +11,7 @@ namespace rnnc {
 namespace {
 
 constexpr uint32_t kMostInstances = 64;
-constexpr uint32_t kMostParameterBytes = 4096;  // more make launches slower
+constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
 
 class Emitter : TextWriter {
  public:
@@ -79,7 +79,7 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
                                                 accesses_ * sizeof(CudaAccess));
   shape_.most_instances = std::min({static_cast<uint32_t>(plan.states.size()), kMostInstances,
-                                    std::max(1U, kMostParameterBytes / shape_.instance_bytes)});
+                                    std::max(1U, kMostBytes / shape_.instance_bytes)});
 }
 
 std::string CudaStateKernel::code() const {

@@ -310,7 +310,7 @@ TEST(EmitCuda, RefusesWhatGpusDoNotDo) {
   Plan plan = empty_plan(DType::f32);
   KernelBuilder builder(plan, 1);
   uint32_t sum = builder.constant(0);
-  for (uint32_t i = 0; i <= kCudaMaxArguments; ++i) {
+  for (uint32_t i = 0; i <= kMostArrays; ++i) {
     const Access input = add_sequence(plan, Role::Input, i, 1);
     sum = builder.scalar(Op::Add, {sum, builder.load(input, true)});
   }

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "codegen/cuda/cuda_code.h"
+#include "ir/launch_limits.h"
 #include "ir/text.h"
 #include "passes/build_plan.h"
-#include "passes/epilogues.h"
 #include "passes/pipeline.h"
 
 namespace rnnc::test {
@@ -84,14 +84,14 @@ TEST_P(CudaManyProducts, StayOutsideWhatIsFull) {
     const Count count = fused_launches(*plan);
     EXPECT_EQ(count.launches, GetParam().fused > 0 ? 1 : 0);
     EXPECT_EQ(count.results, GetParam().fused);
-    EXPECT_LE(count.arrays, kMostEpilogueArrays);
+    EXPECT_LE(count.arrays, kMostArrays);
     const Result<std::string> source = emit_cuda(*plan);
     EXPECT_TRUE(source.has_value()) << source.error().message;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaManyProducts,
-                         testing::Values(ManyCase{"OfOneState", 300, 1, kMostEpilogueResults},
+                         testing::Values(ManyCase{"OfOneState", 300, 1, kMostResults},
                                          ManyCase{"OfManyStates", 100, 100, 100},
                                          ManyCase{"OfTooManyStates", 300, 300, 0}),
                          [](const auto& made) { return made.param.name; });

@@ -6,7 +6,11 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/shared_library.h"
+#include "ir/kernel_facts.h"
+#include "ir/launch_limits.h"
+#include "passes/build_plan.h"
 #include "tests/cuda/kernel_plans.h"
+#include "tests/support/networks.h"
 
 namespace rnnc::test {
 namespace {
@@ -105,6 +109,34 @@ TEST(Nvrtc, RefusesUnknownArchitectures) {
     EXPECT_NE(cubin.error().message.find("sm_80, sm_86"), std::string::npos);
     EXPECT_EQ(cubin.error().message.find("sm_75,"), std::string::npos);
   }
+}
+
+TEST(Nvrtc, TakesAsManyParametersAsKernelsMayHave) {
+  const auto compiles = [](int64_t bytes) {
+    const std::string source = fmt::format(
+        "struct parameters {{ unsigned word[{}]; }};\n"
+        "extern \"C\" __global__ void k(const __grid_constant__ parameters p, unsigned* out) {{\n"
+        "  *out = p.word[threadIdx.x];\n"
+        "}}\n",
+        (bytes - static_cast<int64_t>(sizeof(void*))) / 4);
+    return compile_cubin(source, "sm_80").has_value();
+  };
+  EXPECT_TRUE(compiles(kMostParameterBytes - 4));  // the pointer is aligned
+  EXPECT_FALSE(compiles(kMostParameterBytes + 4));
+}
+
+TEST(Nvrtc, CompilesAStackOfAlmostTooManyArrays) {
+  const Graph stack = tower(std::vector<std::string>(14, "Many"), 8);
+  const Result<Plan> plan =
+      build_plan(stack, {.dtype = DType::bf16, .max_steps = 64, .machine = h200_machine()});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto resident = std::ranges::find_if(plan->stages, is_resident);
+  ASSERT_NE(resident, plan->stages.end());
+  const auto& launch = std::get<RecurrenceLaunch>(resident->launches[0]);
+  EXPECT_EQ(launch.tile.sides.size(), 14U);
+  EXPECT_GT(count_arrays(*plan, launch.phases, launch.tile.sides.size()), kMostArrays - 60);
+  const Result<std::string> cubin = compile_cubin(emit_cuda(*plan).value(), kDefaultCudaArch);
+  EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
 
 TEST(Nvrtc, PicksTheArchitectureOfADevice) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/kernel_facts.h"
+#include "ir/launch_limits.h"
 #include "ir/plan_touches.h"
 #include "ir/recurrence_sides.h"
 #include "passes/build_plan.h"
@@ -146,6 +148,22 @@ TEST(Stack, OneThatIsTooTallBecomesSeveral) {
       plan_of(tower(std::vector<std::string>(16, "Gated"), 512), {.dtype = DType::bf16});
   EXPECT_EQ(sides_of(plan), "8, 8");
   EXPECT_EQ(count_gemms(plan), 2);
+}
+
+TEST(Stack, OneOfTooManyArraysBecomesSeveral) {
+  const auto many = [](size_t layers) {
+    return plan_of(tower(std::vector<std::string>(layers, "Many"), 8), {.dtype = DType::bf16});
+  };
+  const Plan plan = many(20);
+  EXPECT_EQ(sides_of(plan), "10, 10");
+  EXPECT_EQ(plan.note,
+            "`Tower` at batch 1 runs its 20 layers in several launches: the kernel of one would "
+            "take 1360 arrays, and may take 1000");
+  for (const RecurrenceLaunch* launch : residents(plan)) {
+    EXPECT_LE(count_arrays(plan, launch->phases, launch->tile.sides.size()), kMostArrays);
+  }
+  EXPECT_EQ(sides_of(many(14)), "14");
+  EXPECT_EQ(many(14).note, "");
 }
 
 TEST(Stack, AllBlocksRunAtOnce) {

@@ -72,6 +72,15 @@ cell ResetBefore[I, H](x: [I]) -> h {
   n = tanh(W_n @ x[t] + R_n @ (r * h[t-1]))
   h[t] = (1 - z) * h[t-1] + z * n
 }
+cell Many[I, H](x: [I]) -> h {
+  state h: [H]
+  param W: [H, I]
+  param R: [H, H]
+  param u[60]: [H]
+  y = W @ x[t] + R @ h[t-1]
+  for k in 0..60 { y = y + u[k] * (0.02 * h[t-1]) }
+  h[t] = tanh(y)
+}
 )";
 
 const std::map<std::string, std::string_view>& definitions() {

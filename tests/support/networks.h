@@ -24,6 +24,7 @@ Graph network(const std::string& name, int64_t size);
 ///   Update             GRU
 ///   ResetBefore        GRU with two products one after the other in a step
 ///   Elementwise        without products of its own states
+///   Many               of many arrays: 60 params beside the weights
 Graph tower(const std::vector<std::string>& cells, int64_t size);
 
 }  // namespace rnnc::test

@@ -10,6 +10,7 @@
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
 #include "tests/runtime/temporary_directory.h"
+#include "tests/support/networks.h"
 
 namespace rnnc::test {
 namespace {
@@ -41,12 +42,13 @@ class EmulatedPreparing : public testing::Test {
   static std::vector<std::string> tiles(const Program& program) {
     return tiles_of(*program.prepared(kBatch, kSteps)->plan);
   }
-  void expect_right(Program& program) const {
-    const InterpreterArgs args = arguments_for(graph_, kSteps, kBatch, true);
+  void expect_right(Program& program) const { expect_right(program, graph_); }
+  static void expect_right(Program& program, const Graph& graph) {
+    const InterpreterArgs args = arguments_for(graph, kSteps, kBatch, true);
     const DeviceArguments arguments(program, args);
     const Status ran = program.forward(arguments.on(nullptr));
     ASSERT_TRUE(ran.has_value()) << ran.error().message;
-    EXPECT_LE(error_of_results(arguments.results(), interpret(graph_, args)), 2e-5);
+    EXPECT_LE(error_of_results(arguments.results(), interpret(graph, args)), 2e-5);
   }
 
   const emulator::Settings settings_ = emulator::settings();
@@ -205,6 +207,19 @@ TEST_F(EmulatedPreparing, TunesAndRemembers) {
   prepare(tuned);
   EXPECT_NE(cache_.get(key), "no rank");
   EXPECT_EQ(cache_.usage()->entries, entries);
+}
+
+TEST_F(EmulatedPreparing, LayersOfTooManyArraysAreSeveralLaunches) {
+  constexpr size_t kLayers = 18;
+  emulator::settings().multiprocessors = kLayers;
+  const Graph graph = tower(std::vector<std::string>(kLayers, "Many"), 8);
+  Program program = prepare(graph, options());
+  EXPECT_EQ(tiles(program).size(), 2U);
+  EXPECT_EQ(program.notes(),
+            std::vector<std::string>{"`Tower` at batch 4 runs its 18 layers in several launches: "
+                                     "the kernel of one would take 1206 arrays, and may take "
+                                     "1000"});
+  expect_right(program, graph);
 }
 
 // ---- Clusters ----
