@@ -7,64 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <new>
-#include <system_error>
 
 #include "runtime/describe.h"
+#include "runtime/descriptor.h"
 #include "runtime/host_memory.h"
 
 namespace rnnc {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string error_text(int error) {
-  return std::generic_category().message(error);
-}
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-  /// Closes now; false if what was written did not reach the file.
-  bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
-
- private:
-  int descriptor_;
-};
-
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-/// The file that `path` means in the end, so that a symbolic link stays one.
-fs::path resolve(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_symlink(path, error)) return path;
-  fs::path target = fs::weakly_canonical(path, error);
-  return error ? path : target;
-}
-
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
 
 /// Most bytes of what does not say how many it has.
 constexpr int64_t kLongestUnsized = int64_t{1} << 30;
@@ -79,54 +32,6 @@ std::string_view kind_of(mode_t mode) {
 bool is_unnamed_pipe(int descriptor) {
   struct statfs system{};
   return ::fstatfs(descriptor, &system) == 0 && system.f_type == PIPEFS_MAGIC;
-}
-
-enum class Target : uint8_t { file, stream };
-
-/// What `path` is or would become: a file, or a device or pipe that is there already.
-Result<Target> classify_target(const fs::path& path) {
-  if (path.empty()) return fail("cannot write: the path is empty");
-  struct stat info{};
-  if (::stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode))
-      return fail("cannot write {}: it is a directory", quote(path.string()));
-    if (!S_ISREG(info.st_mode)) return Target::stream;
-  } else if (errno != ENOENT) {
-    return fail("cannot write {}: {}", quote(path.string()), error_text(errno));
-  }
-  if (!path.has_filename()) {
-    return fail("cannot write {}: it names a directory", quote(path.string()));
-  }
-  return Target::file;
-}
-
-/// Creates a new file beside `target`, with the permissions of a `target` that is there already.
-Result<fs::path> write_temporary(const fs::path& target, std::string_view bytes) {
-  // Processes in different containers may share both a folder and a number, hence the clock.
-  static std::atomic<unsigned> counter{0};
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  fs::path temporary = folder_of(target) /
-                       fmt::format(".rnnc-{}-{}-{:x}.tmp", ::getpid(), counter.fetch_add(1), now);
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.is_open()) {
-    return fail("cannot write {}: {}", quote(target.string()), error_text(errno));
-  }
-  struct stat info{};
-  if (::stat(target.c_str(), &info) == 0) ::fchmod(file.get(), info.st_mode & 07777);
-  if (!write_all(file.get(), bytes) || !file.close()) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    return fail("cannot write {}: {}", quote(target.string()), error_text(error));
-  }
-  return temporary;
-}
-
-Status write_stream(const fs::path& target, std::string_view bytes) {
-  Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.is_open() || !write_all(file.get(), bytes)) {
-    return fail("cannot write {}: {}", quote(target.string()), error_text(errno));
-  }
-  return {};
 }
 
 }  // namespace
@@ -194,64 +99,6 @@ Result<std::string> read_descriptor(int descriptor, std::string_view label, int6
     return fail("cannot read {}: it does not fit in memory", name);
   }
   return bytes;
-}
-
-FileTransaction::~FileTransaction() {
-  for (const Pending& file : pending_) {
-    if (!file.temporary.empty()) ::unlink(file.temporary.c_str());
-  }
-}
-
-Status FileTransaction::add(const fs::path& path, std::string_view bytes) {
-  const fs::path target = resolve(path);
-  const Result<Target> kind = classify_target(target);
-  if (!kind) return tl::unexpected(kind.error());
-  if (*kind == Target::stream) {
-    pending_.push_back({target, {}, std::string(bytes)});
-    return {};
-  }
-  Result<fs::path> temporary = write_temporary(target, bytes);
-  if (!temporary) return tl::unexpected(temporary.error());
-  pending_.push_back({target, std::move(*temporary), {}});
-  return {};
-}
-
-Status FileTransaction::commit() {
-  for (Pending& file : pending_) {
-    if (file.temporary.empty()) {
-      if (Status status = write_stream(file.target, file.bytes); !status) return status;
-    } else if (::rename(file.temporary.c_str(), file.target.c_str()) != 0) {
-      return fail("cannot write {}: {}", quote(file.target.string()), error_text(errno));
-    } else {
-      file.temporary.clear();
-      file.bytes.clear();
-    }
-  }
-  pending_.clear();
-  return {};
-}
-
-Status write_file(const fs::path& path, std::string_view bytes) {
-  FileTransaction transaction;
-  if (Status status = transaction.add(path, bytes); !status) return status;
-  return transaction.commit();
-}
-
-Status check_writable(const fs::path& path) {
-  const fs::path target = resolve(path);
-  const Result<Target> kind = classify_target(target);
-  if (!kind) return tl::unexpected(kind.error());
-  const fs::path place = *kind == Target::stream ? target : folder_of(target);
-  if (::access(place.c_str(), W_OK) != 0) {
-    return fail("cannot write {}: {}: {}", quote(path.string()), quote(place.string()),
-                error_text(errno));
-  }
-  struct stat info{};
-  if (*kind == Target::file && ::stat(place.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
-    return fail("cannot write {}: {} is not a directory", quote(path.string()),
-                quote(place.string()));
-  }
-  return {};
 }
 
 }  // namespace rnnc

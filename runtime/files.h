@@ -29,12 +29,19 @@ Result<std::string> read_file(const std::filesystem::path& path, int64_t limit =
 Result<std::string> read_descriptor(int descriptor, std::string_view name,
                                     int64_t limit = kAnyLength);
 
-/// Files that appear together: each is written to a temporary file beside its target, and `commit`
-/// renames them all into place. What was not committed is removed. A target that is a device or a
-/// pipe (/dev/stdout) is written at commit, directly.
+/// Files that appear together or not at all: each is written to a temporary file beside its target,
+/// and `commit` lets all change places with their targets, or none if one cannot. What was not
+/// committed is removed, and so is what earlier writers left there that were killed. A kill
+/// (SIGKILL, a power cut) in the few microseconds of these changes, and a change that fails on a
+/// file system that knows no exchange (NFS), may leave some targets new and others old; each is
+/// whole.
+///
+/// A target that is a device or a pipe (/dev/stdout) is written directly, at commit, before any
+/// file appears: what it took cannot be taken back. Limits (`ulimit -f`) and pipes that nobody
+/// reads are errors, not signals.
 class FileTransaction {
  public:
-  FileTransaction() = default;
+  FileTransaction();
   ~FileTransaction();
   FileTransaction(const FileTransaction&) = delete;
   FileTransaction& operator=(const FileTransaction&) = delete;
@@ -43,11 +50,8 @@ class FileTransaction {
   Status commit();
 
  private:
-  struct Pending {
-    std::filesystem::path target;
-    std::filesystem::path temporary;  // empty: `bytes` go to the target directly
-    std::string bytes;
-  };
+  struct Pending;
+  Status place_files();
   std::vector<Pending> pending_;
 };
 

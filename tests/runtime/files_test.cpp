@@ -8,6 +8,7 @@
 
 #include <array>
 #include <csignal>
+#include <functional>
 
 #include "runtime/describe.h"
 #include "runtime/host_memory.h"
@@ -161,24 +162,108 @@ TEST(Files, ATransactionShowsAllFilesOrNone) {
   EXPECT_EQ(TemporaryDirectory::read(kept), "new");
 }
 
-TEST(Files, AFullDiskLeavesNothingHalfWritten) {
+TEST(Files, ATransactionThatCannotEndChangesNothing) {
   const TemporaryDirectory directory;
-  const fs::path path = directory.write("kept", "old");
-  // In a process of its own, whose files may not grow beyond 1000 bytes.
+  const fs::path kept = directory.write("kept", "old");
+  // The last of them becomes a folder meanwhile.
+  {
+    FileTransaction files;
+    ASSERT_TRUE(files.add(kept, "new"));
+    ASSERT_TRUE(files.add(directory / "other", "new"));
+    ASSERT_TRUE(files.add(directory / "last", "new"));
+    fs::create_directory(directory / "last");
+    EXPECT_EQ(files.commit().error().message,
+              "cannot write `" + (directory / "last").string() + "`: Is a directory");
+  }
+  EXPECT_EQ(directory.list(), (std::vector<std::string>{"kept", "last"}));
+  EXPECT_EQ(TemporaryDirectory::read(kept), "old");
+}
+
+TEST(Files, DevicesAreWrittenBeforeAnyFileAppears) {
+  const TemporaryDirectory directory;
+  const fs::path kept = directory.write("kept", "old");
+  for (const auto& [first, second] : {std::pair<fs::path, fs::path>(kept, "/dev/full"),
+                                      std::pair<fs::path, fs::path>("/dev/full", kept)}) {
+    FileTransaction files;
+    ASSERT_TRUE(files.add(first, "new"));
+    ASSERT_TRUE(files.add(second, "new"));
+    EXPECT_EQ(files.commit().error().message, "cannot write `/dev/full`: No space left on device");
+    EXPECT_EQ(TemporaryDirectory::read(kept), "old");
+  }
+  EXPECT_EQ(directory.list(), std::vector<std::string>{"kept"});
+}
+
+TEST(Files, SweepsWhatKilledWritersLeft) {
+  const TemporaryDirectory directory;
+  // A process that is killed amid a transaction.
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const rlimit limit{1000, 1000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    std::signal(SIGXFSZ, SIG_IGN);
-    const Status status = write_file(path, std::string(100000, 'x'));
-    ::_exit(!status && status.error().message.ends_with(": File too large") ? 0 : 1);
+    FileTransaction files;
+    static_cast<void>(files.add(directory / "a", "new"));
+    static_cast<void>(files.add(directory / "b", "new"));
+    std::raise(SIGKILL);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(directory.list().size(), 2U);
+  FileTransaction living;
+  ASSERT_TRUE(living.add(directory / "c", "new"));
+  ASSERT_TRUE(write_file(directory / "a", "new"));
+  EXPECT_EQ(directory.list().size(), 2U);  // `a`, and what will be `c`
+  ASSERT_TRUE(living.commit());
+  EXPECT_EQ(directory.list(), (std::vector<std::string>{"a", "c"}));
+}
+
+/// What `work` says in a process of its own, where it must end by itself.
+void expect_in_a_process(const std::function<bool()>& work) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(work() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(Files, AFullDiskLeavesNothingHalfWritten) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.write("kept", "old");
+  // Files may not grow beyond 1000 bytes; the signal that comes with that is not ours to die of.
+  expect_in_a_process([&] {
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Status status = write_file(path, std::string(100000, 'x'));
+    sigset_t pending;
+    return !status && status.error().message.ends_with(": File too large") &&
+           ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGXFSZ) == 0;
+  });
   EXPECT_EQ(directory.list(), (std::vector<std::string>{"kept"}));
   EXPECT_EQ(TemporaryDirectory::read(path), "old");
+}
+
+TEST(Files, APipeThatNobodyReadsIsAnError) {
+  const TemporaryDirectory directory;
+  expect_in_a_process([&] {
+    int ends[2];
+    if (::pipe(ends) != 0) return false;
+    ::close(ends[0]);
+    const Status status = write_file(fmt::format("/proc/self/fd/{}", ends[1]), "x");
+    return !status && status.error().message.ends_with(": Broken pipe");
+  });
+}
+
+TEST(Files, AFolderThatIsGoneIsSaid) {
+  const TemporaryDirectory directory;
+  const fs::path gone = directory / "gone";
+  fs::create_directory(gone);
+  expect_in_a_process([&] {
+    if (::chdir(gone.c_str()) != 0 || ::rmdir(gone.c_str()) != 0) return false;
+    return check_writable("file").error().message ==
+               "cannot write `file`: the working folder was deleted" &&
+           write_file("file", "x").error().message ==
+               "cannot write `file`: No such file or directory";
+  });
 }
 
 TEST(HostMemory, RefusesWhatCannotFit) {
