@@ -40,6 +40,9 @@ ArrayMatch match_arrays(std::string_view kind, std::string_view owner,
                                                  quote(named.name), shape_text(named.array.shape),
                                                  found->shape_text));
       match.misshapen.push_back(index);
+    } else if (const Status whole = named.array.check(); !whole) {
+      match.shape_problems.push_back(
+          fmt::format("{} {} {}", kind, quote(named.name), whole.error().message));
     } else {
       match.arrays[index] = &named.array;
     }

@@ -4,11 +4,13 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 namespace rnnc {
@@ -60,6 +62,9 @@ HostTarget find_target(CpuLevel level) {
 
 struct Targets {
   Targets() {
+    // LLVM has no exceptions, and would end the process; its frames let ours pass.
+    llvm::install_bad_alloc_error_handler([](void* /*data*/, const char* /*reason*/,
+                                             bool /*diagnostics*/) { throw std::bad_alloc(); });
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     for (const CpuLevel level : {CpuLevel::Host, CpuLevel::Avx2, CpuLevel::Baseline}) {
