@@ -538,6 +538,7 @@ Runner::Runner(Program& program) {
 }
 Runner::~Runner() = default;
 Runner::Runner(Runner&&) noexcept = default;
+Runner& Runner::operator=(Runner&&) noexcept = default;
 
 template <typename Work>
 auto Runner::call(std::string_view verb, const Work& work)

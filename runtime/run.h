@@ -48,6 +48,7 @@ class Runner {
   explicit Runner(Program& program);
   ~Runner();
   Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
 
   /// Checks and uploads the params once for all following runs.
   Status load_params(const std::vector<NamedArray>& params);
