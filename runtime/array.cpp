@@ -1,13 +1,24 @@
 #include "runtime/array.h"
 
+#include <new>
+
 #include "ir/status.h"
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 
 namespace rnnc {
 
 Array Array::zeros(DType dtype, std::vector<int64_t> shape) {
   Array array{.dtype = dtype, .shape = std::move(shape), .data = {}};
-  array.data.resize(static_cast<size_t>(array.elements()) * size_of(dtype));
+  const std::optional<int64_t> count = count_elements(array.shape);
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  constexpr int64_t kSmall = int64_t{1} << 30;  // bytes that need no look at the machine
+  if (!count || (*count > kSmall / size && *count > host_memory() / size)) return array;
+  try {
+    array.data.resize(static_cast<size_t>(*count * size));
+  } catch (const std::bad_alloc&) {
+    array.data = {};
+  }
   return array;
 }
 
@@ -17,8 +28,11 @@ int64_t Array::elements() const {
 
 Status Array::check() const {
   const std::optional<int64_t> count = count_elements(shape);
-  if (!count) return fail("has the shape {}, which no array has", shape_text(shape));
-  const size_t bytes = static_cast<size_t>(*count) * size_of(dtype);
+  const size_t element = size_of(dtype);
+  if (!count || static_cast<size_t>(*count) > SIZE_MAX / element) {
+    return fail("has the shape {}, which no array has", shape_text(shape));
+  }
+  const size_t bytes = static_cast<size_t>(*count) * element;
   if (data.size() == bytes) return {};
   return fail("has {} bytes, but {} in {} takes {}", data.size(), shape_text(shape),
               to_string(dtype), bytes);

@@ -16,6 +16,7 @@ struct Array {
   std::vector<int64_t> shape;  // row-major, dense
   std::vector<std::byte> data;
 
+  /// Without data, which `check` finds, if memory cannot hold them or no array has the shape.
   static Array zeros(DType dtype, std::vector<int64_t> shape);
   /// By the shape; 0 if it is none of an array.
   int64_t elements() const;
