@@ -57,7 +57,7 @@ Unit::Unit(Unit&&) noexcept = default;
 Unit& Unit::operator=(Unit&&) noexcept = default;
 
 bool Unit::check(std::string_view name, const DimBindings& dims) {
-  if (!parsed_) return false;
+  if (!is_parsed()) return false;
   Context context(modules_, files_, diagnostics_);
   if (const ast::Definition* definition = context.definition(name)) {
     check_dims(context, *definition, dims);
@@ -79,7 +79,7 @@ bool Unit::check(std::string_view name, const DimBindings& dims) {
 }
 
 std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims) {
-  if (!parsed_) return std::nullopt;
+  if (!is_parsed()) return std::nullopt;
   Context context(modules_, files_, diagnostics_);
   const ast::Definition* definition = context.definition(name);
   if (!definition) {
@@ -101,6 +101,7 @@ std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims)
 
 std::vector<std::string> Unit::definitions() const {
   std::vector<std::string> names;
+  if (modules_.empty()) return names;
   for (const ast::Item& item : modules_.front().items) {
     if (const auto* definition = std::get_if<ast::Definition>(&item)) {
       names.push_back(definition->name.text);
@@ -110,6 +111,7 @@ std::vector<std::string> Unit::definitions() const {
 }
 
 bool Unit::is_network(std::string_view name) const {
+  if (modules_.empty()) return false;
   return std::ranges::any_of(modules_.front().items, [name](const ast::Item& item) {
     const auto* definition = std::get_if<ast::Definition>(&item);
     return definition && definition->is_network && definition->name.text == name;
@@ -117,7 +119,7 @@ bool Unit::is_network(std::string_view name) const {
 }
 
 std::string Unit::print_ast(std::optional<std::string_view> name) const {
-  if (!name) return ast::print(modules_.front());
+  if (!name) return modules_.empty() ? "" : ast::print(modules_.front());
   for (const ast::Module& module : modules_) {
     for (const ast::Item& item : module.items) {
       const ast::Identifier* item_name = name_of(item);

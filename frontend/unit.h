@@ -17,7 +17,8 @@
 
 namespace rnnc {
 
-/// One .rnn file and what it imports. Not thread-safe; separate units are independent.
+/// One .rnn file and what it imports. Not thread-safe; separate units are independent. One that was
+/// moved from defines nothing.
 class Unit {
  public:
   /// Parses at once, imported files too; syntax errors are in `diagnostics()`. Without an importer
@@ -49,9 +50,11 @@ class Unit {
   std::string print_ast(std::optional<std::string_view> name = std::nullopt) const;
 
  private:
+  bool is_parsed() const { return parsed_ && !modules_.empty(); }
+
   std::vector<SourceFile> files_;
   Diagnostics diagnostics_;
-  std::vector<ast::Module> modules_;  // one for each file
+  std::vector<ast::Module> modules_;  // one for each file; none if it was moved from
   bool parsed_ = false;               // without syntax errors
 };
 

@@ -3,6 +3,34 @@
 #include <chrono>
 
 namespace rnnc {
+namespace {
+
+class NoBackend : public Backend {
+ public:
+  Result<std::unique_ptr<Executable>> prepare(Plan /*plan*/) override { return refuse(); }
+  Machine machine() const override { return cpu_machine(1); }
+  Result<void*> allocate(size_t /*bytes*/) override { return refuse(); }
+  void release(void* /*memory*/) override {}
+  Status upload(void* /*device*/, const void* /*host*/, size_t /*bytes*/) override {
+    return refuse();
+  }
+  Status download(void* /*host*/, const void* /*device*/, size_t /*bytes*/) override {
+    return refuse();
+  }
+  Status synchronize(Stream /*stream*/) override { return refuse(); }
+
+ private:
+  static tl::unexpected<Error> refuse() {
+    return fail("there is no device: its program was moved from");
+  }
+};
+
+}  // namespace
+
+Backend& no_backend() {
+  static NoBackend none;
+  return none;
+}
 
 Result<double> Backend::time(const std::function<Status()>& work, Stream stream) {
   if (Status status = synchronize(stream); !status) return tl::unexpected(status.error());

@@ -75,6 +75,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options,
                                                    KernelCache& cache);
 
+/// Of programs that were moved from: every call is an error.
+Backend& no_backend();
+
 /// What `list_devices` says of each kind; defined in runtime/cpu and runtime/cuda. Without a driver
 /// or a GPU, one unusable "cuda" with the reason.
 DeviceDescription describe_cpu_device();

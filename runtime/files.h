@@ -1,6 +1,7 @@
 /// Reading whole files and writing them whole or not at all.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,15 +11,37 @@
 
 namespace rnnc {
 
-/// The bytes of a regular file or a pipe.
-Result<std::string> read_file(const std::filesystem::path& path);
+/// What a path may name to be read.
+enum class Readable : uint8_t {
+  regular_file,          // and nothing else, such as what a .rnn file imports
+  regular_file_or_pipe,  // a pipe without a name, too: /dev/stdin, a shell's `<(command)`
+};
+constexpr int64_t kAnyLength = INT64_MAX;
 
-/// Files that appear together: each is written to a temporary file beside its target, and `commit`
-/// renames them all into place. What was not committed is removed. A target that is a device or a
-/// pipe (/dev/stdout) is written at commit, directly.
+/// The bytes of a file, of which `limit` are accepted. Directories, devices and named pipes are
+/// errors: they are neither opened nor waited for. Sizes are looked at before anything is read, and
+/// what has none (a pipe, a file of /proc) gives 1 GiB at most.
+Result<std::string> read_file(const std::filesystem::path& path, int64_t limit = kAnyLength,
+                              Readable readable = Readable::regular_file_or_pipe);
+
+/// All that comes from an open descriptor, such as standard input's, until it ends; likewise.
+/// `name` is used in errors.
+Result<std::string> read_descriptor(int descriptor, std::string_view name,
+                                    int64_t limit = kAnyLength);
+
+/// Files that appear together or not at all: each is written to a temporary file beside its target,
+/// and `commit` lets all change places with their targets, or none if one cannot. What was not
+/// committed is removed, and so is what earlier writers left there that were killed. A kill
+/// (SIGKILL, a power cut) in the few microseconds of these changes, and a change that fails on a
+/// file system that knows no exchange (NFS), may leave some targets new and others old; each is
+/// whole.
+///
+/// A target that is a device or a pipe (/dev/stdout) is written directly, at commit, before any
+/// file appears: what it took cannot be taken back. Limits (`ulimit -f`) and pipes that nobody
+/// reads are errors, not signals.
 class FileTransaction {
  public:
-  FileTransaction() = default;
+  FileTransaction();
   ~FileTransaction();
   FileTransaction(const FileTransaction&) = delete;
   FileTransaction& operator=(const FileTransaction&) = delete;
@@ -27,11 +50,8 @@ class FileTransaction {
   Status commit();
 
  private:
-  struct Pending {
-    std::filesystem::path target;
-    std::filesystem::path temporary;  // empty: `bytes` go to the target directly
-    std::string bytes;
-  };
+  struct Pending;
+  Status place_files();
   std::vector<Pending> pending_;
 };
 

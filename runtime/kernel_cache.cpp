@@ -1,17 +1,28 @@
 #include "runtime/kernel_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <vector>
 
 #include "runtime/describe.h"
 #include "runtime/files.h"
+#include "runtime/generator.h"
+#include "runtime/temporary_file.h"
 
 namespace rnnc {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Entries that are used again within so many seconds are not marked as used again.
+constexpr int64_t kSecondsOfUse = 60;
 
 /// An entry file: this head, the key's text, the value. The checksum covers all but magic and
 /// itself.
@@ -35,25 +46,20 @@ XXH128_canonical_t checksum(uint64_t key_size, uint64_t value_size, std::string_
   return canonical;
 }
 
-/// The key as it is kept: another version of rnnc may make other code from the same text.
+/// The key as it is kept: another rnnc may make other code from the same text.
 std::string full_key(std::string_view key) {
-  return fmt::format("rnnc {}\n{}", RNNC_VERSION, key);
+  return fmt::format("rnnc {} {}\n{}", RNNC_VERSION, generator_hash(), key);
 }
 
-fs::path entry_path(const fs::path& directory, std::string_view key) {
+std::string entry_name(std::string_view key) {
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  return directory / fmt::format("{:016x}{:016x}{}", hash.high64, hash.low64, kSuffix);
+  return fmt::format("{:016x}{:016x}{}", hash.high64, hash.low64, kSuffix);
 }
 
 /// Whether a file of this name is an entry of ours.
 bool is_entry_name(std::string_view name) {
   return name.size() == kHashDigits + kSuffix.size() && name.ends_with(kSuffix) &&
          name.find_first_not_of("0123456789abcdef") == kHashDigits;
-}
-
-/// Whether a file of this name is what a writer left that was killed.
-bool is_temporary_name(std::string_view name) {
-  return name.starts_with(".rnnc-") && name.ends_with(".tmp");
 }
 
 /// The parts of an entry file, if it is whole.
@@ -76,35 +82,108 @@ std::optional<Entry> parse_entry(std::string_view bytes) {
   return Entry{body.substr(0, head.key_size), body.substr(head.key_size)};
 }
 
-/// Calls `visit` with each file. A directory that is not there has none.
-template <typename Visit>
-Status for_each_file(const fs::path& directory, Visit visit) {
-  std::error_code error;
-  if (directory.empty() || !fs::exists(directory, error)) return {};
-  fs::directory_iterator file(directory, error);
-  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
-    visit(*file, file->path().filename().string());
+// ---- Who may write ----
+
+/// Why others than our user or root could change the file or folder; "": none can. In a sticky
+/// folder only the owner of a file can replace it.
+std::string find_stranger(const struct stat& info, bool may_be_sticky) {
+  if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
+    return fmt::format("it belongs to another user (uid {})", info.st_uid);
   }
-  if (error) {
-    return fail("cannot read cache directory {}: {}", quote(directory.string()), error.message());
+  const bool is_open = (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if (!is_open || (may_be_sticky && (info.st_mode & S_ISVTX) != 0)) return "";
+  return fmt::format("others than its owner may write there (mode {:o}): `chmod go-w` mends that",
+                     info.st_mode & 07777);
+}
+
+/// Of the folder or one around it, with its name; "": none.
+std::string find_stranger(const fs::path& directory) {
+  for (fs::path place = directory;; place = place.parent_path()) {
+    struct stat info{};
+    if (::lstat(place.c_str(), &info) != 0) return "";  // it has just gone
+    const std::string stranger = find_stranger(info, place != directory);
+    if (!stranger.empty()) return fmt::format("{}: {}", quote(place.string()), stranger);
+    if (place == place.parent_path()) return "";
   }
-  return {};
+}
+
+// ---- Entries ----
+
+struct EntryFile {
+  std::string name;
+  int64_t bytes = 0;
+  timespec used = {};
+};
+
+Result<std::vector<EntryFile>> list_entries(int folder) {
+  const Result<std::vector<std::string>> names = list_folder(folder);
+  if (!names) return tl::unexpected(names.error());
+  std::vector<EntryFile> entries;
+  for (const std::string& name : *names) {
+    struct stat info{};
+    if (!is_entry_name(name)) continue;
+    if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    entries.push_back({name, info.st_size, info.st_mtim});
+  }
+  return entries;
+}
+
+/// An open file with an entry that nobody else can have written; not open if there is none.
+Descriptor open_entry(int folder, const std::string& name) {
+  struct stat info{};
+  const auto is_safe = [&info] {
+    return S_ISREG(info.st_mode) && find_stranger(info, false).empty();
+  };
+  if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !is_safe()) {
+    return Descriptor(-1);
+  }
+  // Another file may have the name by now.
+  Descriptor file(
+      ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !is_safe()) return Descriptor(-1);
+  if (std::time(nullptr) - info.st_mtim.tv_sec >= kSecondsOfUse) ::futimens(file.get(), nullptr);
+  return file;
 }
 
 }  // namespace
 
-KernelCache::KernelCache(fs::path directory) : directory_(std::move(directory)) {}
+KernelCache::KernelCache(fs::path directory, int64_t limit)
+    : directory_(std::move(directory)), limit_(limit) {}
+
+tl::unexpected<Error> KernelCache::refuse_reading(const Error& error) const {
+  return fail("cannot read cache directory {}: {}", quote(directory_.string()), error.message);
+}
+
+Result<Descriptor> KernelCache::open() const {
+  if (directory_.empty()) return Descriptor(-1);
+  std::error_code error;
+  const fs::path place = fs::canonical(directory_, error);
+  if (error == std::errc::no_such_file_or_directory) return Descriptor(-1);
+  if (error) return refuse_reading({error.message()});
+  Descriptor folder(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.is_open()) return refuse_reading({error_text(errno)});
+  if (const std::string stranger = find_stranger(place); !stranger.empty()) {
+    return fail("the kernel cache is not used, since its code could be another's: {}", stranger);
+  }
+  return folder;
+}
+
+Status KernelCache::check() const {
+  return open().map([](const Descriptor&) {});
+}
 
 std::optional<std::string> KernelCache::get(std::string_view key) const {
-  if (directory_.empty()) return std::nullopt;
+  const Result<Descriptor> folder = open();
+  if (!folder || !folder->is_open()) return std::nullopt;
   const std::string wanted = full_key(key);
-  const fs::path path = entry_path(directory_, wanted);
-  const Result<std::string> bytes = read_file(path);
+  const std::string name = entry_name(wanted);
+  const Descriptor file = open_entry(folder->get(), name);
+  if (!file.is_open()) return std::nullopt;
+  const Result<std::string> bytes = read_descriptor(file.get(), name);
   if (!bytes) return std::nullopt;
   const std::optional<Entry> entry = parse_entry(*bytes);
   if (!entry) {
-    std::error_code ignored;
-    fs::remove(path, ignored);
+    ::unlinkat(folder->get(), name.c_str(), 0);
     return std::nullopt;
   }
   if (entry->key != wanted) return std::nullopt;  // another key with the same hash
@@ -116,13 +195,23 @@ void KernelCache::put(std::string_view key, std::string_view value) const {
   static_cast<void>(store(key, value));
 }
 
+/// What is missing of the path, for its owner alone.
+Status KernelCache::make_folder() const {
+  fs::path made;
+  std::error_code error;
+  for (const fs::path& part : fs::absolute(directory_, error)) {
+    made /= part;
+    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST || fs::is_directory(made, error)) {
+      continue;
+    }
+    return fail("{}", error_text(errno));
+  }
+  if (error) return fail("{}", error.message());
+  return {};
+}
+
 Status KernelCache::store(std::string_view key, std::string_view value) const {
   if (directory_.empty()) return fail("there is no cache directory");
-  std::error_code error;
-  if (fs::create_directories(directory_, error)) {
-    // What is kept here is loaded as code: only its owner may write it.
-    fs::permissions(directory_, fs::perms::owner_all, error);
-  }
   const std::string kept_key = full_key(key);
   Head head{};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
@@ -133,41 +222,69 @@ Status KernelCache::store(std::string_view key, std::string_view value) const {
   head.checksum = checksum(head.key_size, head.value_size, body);
   std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
   bytes += body;
-  return write_file(entry_path(directory_, kept_key), bytes);
+  if (std::ssize(bytes) > limit_) {
+    return fail("an entry of {} bytes is more than the {} that the cache may have", bytes.size(),
+                limit_);
+  }
+
+  const auto refuse = [this](const Error& error) {
+    return fail("cannot write to cache directory {}: {}", quote(directory_.string()),
+                error.message);
+  };
+  if (Status made = make_folder(); !made) return refuse(made.error());
+  Result<Descriptor> folder = open();
+  if (!folder) return tl::unexpected(folder.error());
+  Result<TemporaryFile> file = TemporaryFile::create(*std::move(folder), 0600);
+  if (!file) return refuse(file.error());
+  const Status written =
+      write_all(file->get(), bytes).and_then([&] { return file->replace(entry_name(kept_key)); });
+  if (!written) return refuse(written.error());
+  static_cast<void>(trim(limit_));
+  return {};
 }
 
 Result<KernelCache::Usage> KernelCache::usage() const {
   Usage usage;
-  const auto count = [&](const fs::directory_entry& file, const std::string& name) {
-    std::error_code error;
-    const auto size = file.file_size(error);
-    if (!is_entry_name(name) || error) return;  // another process may have removed it
+  const Result<Descriptor> folder = open();
+  if (!folder) return tl::unexpected(folder.error());
+  if (!folder->is_open()) return usage;
+  const Result<std::vector<EntryFile>> entries = list_entries(folder->get());
+  if (!entries) return refuse_reading(entries.error());
+  for (const EntryFile& entry : *entries) {
     ++usage.entries;
-    usage.bytes += static_cast<int64_t>(size);
-  };
-  if (Status status = for_each_file(directory_, count); !status) {
-    return tl::unexpected(status.error());
+    usage.bytes += entry.bytes;
   }
   return usage;
 }
 
 Result<KernelCache::Usage> KernelCache::clear() const {
+  return trim(-1);
+}
+
+Result<KernelCache::Usage> KernelCache::trim(int64_t bytes) const {
   Usage removed;
-  std::string problem;
-  const auto remove = [&](const fs::directory_entry& file, const std::string& name) {
-    if (!is_entry_name(name) && !is_temporary_name(name)) return;
-    std::error_code error;
-    const auto size = file.file_size(error);
-    if (fs::remove(file.path(), error) && is_entry_name(name)) {
+  const Result<Descriptor> folder = open();
+  if (!folder) return tl::unexpected(folder.error());
+  if (!folder->is_open()) return removed;
+  sweep_temporaries(folder->get());
+  Result<std::vector<EntryFile>> entries = list_entries(folder->get());
+  if (!entries) return refuse_reading(entries.error());
+  int64_t left = 0;
+  for (const EntryFile& entry : *entries) left += entry.bytes;
+  std::ranges::sort(*entries, [](const EntryFile& a, const EntryFile& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
+  for (const EntryFile& entry : *entries) {
+    if (left <= bytes) break;
+    left -= entry.bytes;
+    if (::unlinkat(folder->get(), entry.name.c_str(), 0) == 0) {
       ++removed.entries;
-      removed.bytes += static_cast<int64_t>(size);
+      removed.bytes += entry.bytes;
+    } else if (errno != ENOENT) {  // else another process was faster
+      return fail("cannot remove {}: {}", quote((directory_ / entry.name).string()),
+                  error_text(errno));
     }
-    if (error) problem = fmt::format("{}: {}", quote(file.path().string()), error.message());
-  };
-  if (Status status = for_each_file(directory_, remove); !status) {
-    return tl::unexpected(status.error());
   }
-  if (!problem.empty()) return fail("cannot remove {}", problem);
   return removed;
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 /// Steps x batch x elements of any array: far beyond any memory, far below any overflow.
 constexpr int64_t kMostElements = int64_t{1} << 40;
+/// Of the CPU; each has memory of its own.
+constexpr int kMostThreads = 4096;
 
 Status check_options(const CompileOptions& options) {
   const bool cpu = options.device.kind == Device::Kind::cpu;
@@ -31,7 +33,12 @@ Status check_options(const CompileOptions& options) {
     return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
                 options.device.to_string());
   }
-  if (options.threads < 0) return fail("threads must be 0 or more, got {}", options.threads);
+  if (options.threads < 0 || options.threads > kMostThreads) {
+    return fail("threads must be 0 to {}, got {}", kMostThreads, options.threads);
+  }
+  if (options.cache_limit < 0) {
+    return fail("cache_limit must be 0 or more, got {}", options.cache_limit);
+  }
   if (options.chunk < 0) return fail("chunk must be 0 or more, got {}", options.chunk);
   if (options.tile_rank < 0 || options.tile_rank > kMostTileRank) {
     return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);

@@ -1,9 +1,11 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "runtime/backend.h"
+#include "runtime/call.h"
 #include "runtime/choose_plan.h"
 #include "runtime/describe.h"
 #include "runtime/kernel_cache.h"
@@ -14,6 +16,8 @@ namespace rnnc {
 namespace {
 
 constexpr size_t kWorkspaceAlignment = 256;
+constexpr std::string_view kMovedFrom = "this program was moved from: it has nothing to run";
+
 /// One pointer per array, none null.
 template <typename Pointer>
 Status check_pointers(std::string_view kind, std::span<Pointer const> pointers,
@@ -91,7 +95,7 @@ struct Program::Impl {
     int64_t chunk = 0;  // of the plan that was asked for
     ChosenPlan chosen;
     std::unique_ptr<Executable> executable;
-    uint64_t loaded_params = 0;  // the Batch's `params` that the Once stages ran on
+    uint64_t loaded_params = 0;  // those of `Params::count` that the Once stages ran on
     // One each.
     std::vector<const void*> initial_states;  // of the call that runs
     std::vector<void*> no_final_states;
@@ -101,25 +105,40 @@ struct Program::Impl {
       return bytes == 0 ? 0 : bytes + kWorkspaceAlignment - 1;
     }
   };
-  struct Batch {
-    uint64_t params = 0;  // counts the calls that brought params of their own
-    std::map<SequenceFeatures, Prepared> prepared;
+  /// Whose weights the last call ran on.
+  struct Params {
+    uint64_t count = 0;                 // of the calls that brought others than the one before
+    std::vector<const void*> pointers;  // of the last
+
+    /// Takes note of a call's.
+    void bring(std::span<const void* const> given, bool promised) {
+      if (count > 0 && promised && std::ranges::equal(given, pointers)) return;
+      ++count;
+      std::ranges::copy(given, pointers.begin());
+    }
   };
+  using Batch = std::map<SequenceFeatures, Prepared>;
 
   Planner planner;
   const Signature& signature;
   KernelCache cache;
   std::unique_ptr<Backend> backend;  // before what it made, so that it goes last
   std::map<int64_t, Batch> batches;
+  Params params;
+  std::atomic_flag running;
 
   explicit Impl(Planner made)
       : planner(std::move(made)),
         signature(planner.signature()),
-        cache(planner.options().cache_directory) {}
+        cache(planner.options().cache_directory, planner.options().cache_limit),
+        params{.count = 0, .pointers = std::vector<const void*>(signature.params.size())} {}
 
   Result<const Prepared*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
   Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
+  Status prepare(const PlanShape& shape);
   Result<Prepared> prepare(const PlanShape& shape, Plan plan);
+  Status forward(const ForwardArgs& args);
+  std::vector<std::string> notes() const;
   void choose_initial_states(std::span<const void* const> given,
                              std::vector<const void*>& chosen) const;
 };
@@ -135,8 +154,8 @@ Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_
   };
   const auto found = batches.find(batch);
   if (found == batches.end()) return missing("not prepared");
-  const auto prepared = found->second.prepared.find(features);
-  if (prepared == found->second.prepared.end()) return missing("not prepared");
+  const auto prepared = found->second.find(features);
+  if (prepared == found->second.end()) return missing("not prepared");
   if (steps > prepared->second.max_steps) {
     return missing(
         fmt::format("prepared for up to {} steps, not {}", prepared->second.max_steps, steps));
@@ -213,89 +232,33 @@ void Program::Impl::choose_initial_states(std::span<const void* const> given,
   }
 }
 
-Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Program::~Program() = default;
-Program::Program(Program&&) noexcept = default;
-Program& Program::operator=(Program&&) noexcept = default;
-
-Result<Program> Program::compile(const Graph& graph, const CompileOptions& options) {
-  Result<Planner> planner = Planner::make(graph, options);
-  if (!planner) return tl::unexpected(planner.error());
-  auto impl = std::make_unique<Impl>(*std::move(planner));
-  Result<std::unique_ptr<Backend>> backend = make_backend(impl->planner.options(), impl->cache);
-  if (!backend) return tl::unexpected(backend.error());
-  impl->backend = std::move(*backend);
-  return Program(std::move(impl));
-}
-
-const Signature& Program::signature() const {
-  return impl_->signature;
-}
-const CompileOptions& Program::options() const {
-  return impl_->planner.options();
-}
-Backend& Program::backend() {
-  return *impl_->backend;
-}
-
-Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures features) {
-  const Planner& planner = impl_->planner;
+Status Program::Impl::prepare(const PlanShape& shape) {
+  const auto& [batch, max_steps, features] = shape;
   if (Status status = planner.check_size(batch, max_steps); !status) return status;
-  if (impl_->find(batch, max_steps, features)) return {};
-
-  const PlanShape shape{batch, max_steps, features};
-  Result<Plan> plan = planner.plan(shape, impl_->backend->machine(), planner.choice());
+  if (find(batch, max_steps, features)) return {};
+  Result<Plan> plan = planner.plan(shape, backend->machine(), planner.choice());
   if (!plan) return tl::unexpected(plan.error());
-  auto& variants = impl_->batches[batch].prepared;
+  Batch& variants = batches[batch];
   const auto known = variants.find(features);
   if (known != variants.end() && known->second.chunk == plan->chunk) {
     known->second.max_steps = max_steps;
     return {};
   }
-  Result<Impl::Prepared> prepared = impl_->prepare(shape, *std::move(plan));
+  Result<Prepared> prepared = prepare(shape, *std::move(plan));
   if (!prepared) return tl::unexpected(prepared.error());
   variants.insert_or_assign(features, *std::move(prepared));
   return {};
 }
 
-std::vector<std::string> Program::notes() const {
-  std::vector<std::string> notes;
-  for (const auto& [batch, of_batch] : impl_->batches) {
-    for (const auto& [features, prepared] : of_batch.prepared) {
-      const std::string& note = prepared.chosen.note;
-      if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
-    }
-  }
-  return notes;
-}
-
-Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
-                                       SequenceFeatures features) const {
-  const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
-  if (!prepared) return tl::unexpected(prepared.error());
-  const ChosenPlan& chosen = (*prepared)->chosen;
-  const PlanChoice& choice = chosen.choice;
-  return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers,
-                      choice.strategy};
-}
-
-Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
-                                       SequenceFeatures features) const {
-  const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
-  if (!prepared) return tl::unexpected(prepared.error());
-  return (*prepared)->workspace_bytes(steps);
-}
-
-Status Program::forward(const ForwardArgs& args) {
+Status Program::Impl::forward(const ForwardArgs& args) {
   const SequenceFeatures features = features_of(args);
-  const Result<const Impl::Prepared*> found = impl_->find(args.batch, args.steps, features);
+  const Result<const Prepared*> found = find(args.batch, args.steps, features);
   if (!found) return tl::unexpected(found.error());
   const size_t workspace_bytes = (*found)->workspace_bytes(args.steps);
-  if (Status status = impl_->check_args(args, workspace_bytes); !status) return status;
-  Impl::Batch& batch = impl_->batches.find(args.batch)->second;
-  Impl::Prepared& prepared = batch.prepared.find(features)->second;
+  if (Status status = check_args(args, workspace_bytes); !status) return status;
+  Prepared& prepared = batches.find(args.batch)->second.find(features)->second;
 
-  impl_->choose_initial_states(args.initial_states, prepared.initial_states);
+  choose_initial_states(args.initial_states, prepared.initial_states);
   ForwardArgs complete = args;
   complete.initial_states = prepared.initial_states;
   if (args.final_states.empty()) complete.final_states = prepared.no_final_states;
@@ -307,11 +270,96 @@ Status Program::forward(const ForwardArgs& args) {
     complete.workspace_bytes -= std::min<size_t>(padding, args.workspace_bytes);
   }
 
-  if (!args.reuse_params || batch.params == 0) ++batch.params;
-  const bool run_once = prepared.loaded_params != batch.params;
-  const Status status = prepared.executable->forward(complete, run_once);
-  prepared.loaded_params = status ? batch.params : 0;
+  params.bring(args.params, args.reuse_params);
+  const bool run_once = std::exchange(prepared.loaded_params, 0) != params.count;
+  Status status = prepared.executable->forward(complete, run_once);
+  if (status) prepared.loaded_params = params.count;
   return status;
+}
+
+std::vector<std::string> Program::Impl::notes() const {
+  std::vector<std::string> notes;
+  if (const Status usable = cache.check(); !usable) notes.push_back(usable.error().message);
+  for (const auto& [batch, variants] : batches) {
+    for (const auto& [features, prepared] : variants) {
+      const std::string& note = prepared.chosen.note;
+      if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
+    }
+  }
+  return notes;
+}
+
+Program::Program(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+
+Result<Program> Program::compile(const Graph& graph, const CompileOptions& options) {
+  return without_exceptions("compile", graph.name, [&]() -> Result<Program> {
+    Result<Planner> planner = Planner::make(graph, options);
+    if (!planner) return tl::unexpected(planner.error());
+    auto impl = std::make_shared<Impl>(*std::move(planner));
+    Result<std::unique_ptr<Backend>> backend = make_backend(impl->planner.options(), impl->cache);
+    if (!backend) return tl::unexpected(backend.error());
+    impl->backend = std::move(*backend);
+    return Program(std::move(impl));
+  });
+}
+
+const Signature& Program::signature() const {
+  static const Signature none;
+  return impl_ == nullptr ? none : impl_->signature;
+}
+const CompileOptions& Program::options() const {
+  static const CompileOptions none;
+  return impl_ == nullptr ? none : impl_->planner.options();
+}
+Backend& Program::backend() {
+  return impl_ == nullptr ? no_backend() : *impl_->backend;
+}
+
+Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures features) {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "prepare", impl_->signature.name,
+                    [&] { return impl_->prepare({batch, max_steps, features}); });
+}
+
+std::vector<std::string> Program::notes() const {
+  if (impl_ == nullptr) return {std::string(kMovedFrom)};
+  const auto notes =
+      call_alone(impl_->running, "list the notes of", impl_->signature.name,
+                 [this]() -> Result<std::vector<std::string>> { return impl_->notes(); });
+  return notes ? *notes : std::vector{notes.error().message};
+}
+
+Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
+                                       SequenceFeatures features) const {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(
+      impl_->running, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
+        const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
+        if (!prepared) return tl::unexpected(prepared.error());
+        const ChosenPlan& chosen = (*prepared)->chosen;
+        const PlanChoice& choice = chosen.choice;
+        return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers,
+                            choice.strategy};
+      });
+}
+
+Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
+                                       SequenceFeatures features) const {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "describe", impl_->signature.name, [&]() -> Result<size_t> {
+    const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
+    if (!prepared) return tl::unexpected(prepared.error());
+    return (*prepared)->workspace_bytes(steps);
+  });
+}
+
+Status Program::forward(const ForwardArgs& args) {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "run", impl_->signature.name,
+                    [&] { return impl_->forward(args); });
 }
 
 }  // namespace rnnc

@@ -30,16 +30,21 @@ namespace rnnc {
 class Backend;
 struct Plan;
 
+inline constexpr int64_t kDefaultCacheLimit = int64_t{1} << 30;
+
 struct CompileOptions {
   DimBindings dims = {};  // values of the Graph's symbols; defaults fill the rest
   DType dtype =
       DType::f32;  // storage of inputs, params and outputs. f64: CPU only; bf16 and f16: GPU only
   Device device = {};       // the CPU unless said otherwise
   bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
-  int threads = 0;          // CPU: 0 means one per hardware thread
+  int threads = 0;          // CPU, at most 4096: 0 means one per hardware thread
   CpuTarget cpu = {};       // CPU: which instructions, how wide vectors; a width may change bits
-  std::filesystem::path cache_directory =
-      {};  // of compiled kernels; empty: nothing is kept on disk
+  /// Of compiled kernels, which are loaded as code: it is left alone, and `Program::notes` says so,
+  /// if others than its owner may write there. Empty: nothing is kept on disk.
+  std::filesystem::path cache_directory = {};
+  /// Bytes that it may have; what was not used for longest goes first.
+  int64_t cache_limit = kDefaultCacheLimit;
   /// Steps per chunk of the plan; 0: chosen from the batch size, and at most the steps prepared
   /// for. With a number, calls in pieces that are multiples of it give the bits of one call,
   /// whatever each was prepared for.
@@ -120,8 +125,10 @@ struct ForwardArgs {
   std::span<const void* const> initial_states = {};
   /// Empty, or one each; null: not wanted. May be the memory of `initial_states`.
   std::span<void* const> final_states = {};
-  /// Promises that pointers and contents of `params` are those of the last call with this batch
-  /// size, so that values derived from params alone (packed weights) are not made again.
+  /// Promises that the memory of `params` has not changed since the last call that was given it, so
+  /// that values derived from params alone (packed weights) are not made again. Where other params
+  /// came in between, which the program knows, they are made again all the same. It does not see
+  /// replays of calls that were captured in a CUDA graph.
   bool reuse_params = false;
   void* workspace = nullptr;  // any address: `workspace_size` includes room to align it
   size_t workspace_bytes = 0;
@@ -140,12 +147,14 @@ struct ForwardArgs {
   size_t reserve_bytes = 0;
 };
 
-/// A compiled cell or network on one device.
+/// A compiled cell or network on one device. Nothing throws: where memory runs out, and of a
+/// program that was moved from, every call is an error.
 ///
-/// Thread-safety: calls on one Program must not overlap, and its forward calls on a GPU must be in
-/// stream order (one stream, or ordered by events), because they share the program's resident
-/// memory. Different Programs are independent, from any threads. Destroying one waits for its GPU,
-/// so not while any thread captures a CUDA graph there.
+/// Thread-safety: calls on one Program must not overlap (one that does is an error), and its
+/// forward calls on a GPU must be in stream order (one stream, or ordered by events), because they
+/// share the program's resident memory. Different Programs are independent, from any threads.
+/// Destroying one, with its Runners, waits for its GPU, so not while any thread captures a CUDA
+/// graph there.
 class Program {
  public:
   /// Checks dims, dtype and device. May be slow, allocate and use the disk.
@@ -183,9 +192,10 @@ class Program {
   Backend& backend();
 
  private:
+  friend class Runner;
   struct Impl;
-  explicit Program(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Program(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // null: moved from. Its Runners have a part in it
 };
 
 }  // namespace rnnc

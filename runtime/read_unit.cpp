@@ -26,7 +26,7 @@ class FileImporter {
  private:
   std::string name_of(const fs::path& file) {
     std::error_code ignored;
-    const fs::path place = fs::weakly_canonical(fs::absolute(file), ignored);
+    const fs::path place = fs::weakly_canonical(fs::absolute(file, ignored), ignored);
     return names_.try_emplace(place, file.string()).first->second;
   }
 

@@ -1,11 +1,11 @@
 #include "runtime/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <new>
-#include <set>
 
 #include "runtime/backend.h"
+#include "runtime/call.h"
 #include "runtime/describe.h"
 #include "runtime/host_memory.h"
 #include "runtime/match_arrays.h"
@@ -153,6 +153,10 @@ void check_reset(const Array& reset, int64_t steps, int64_t batch,
                                    shape_text(reset.shape), steps, batch));
     return;
   }
+  if (const Status whole = reset.check(); !whole) {
+    problems.push_back("reset " + whole.error().message);
+    return;
+  }
   const std::vector<double> values = reset.to_doubles();
   const auto wrong = std::ranges::find_if(values, [](double value) { return std::isnan(value); });
   if (wrong == values.end()) return;
@@ -223,14 +227,15 @@ Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool 
 }  // namespace
 
 struct Runner::Impl {
-  Program& program;
+  Program program;  // the caller's, shared
   Backend& backend;
   std::vector<Memory> inputs, params, outputs, initial_states, final_states;
   Memory lengths;  // [pieces, B]: of each sequence, as far as it lies in the piece
   Memory reset;
   Memory workspace;
   bool params_loaded = false;
-  std::set<int64_t> batches_with_params;  // those whose Once stages ran on the loaded params
+  bool params_run = false;  // as they are now: the program may have kept what it derived from them
+  std::atomic_flag running;
 
   // The last run's shape and arguments; the pointer lists are what the spans of `args` point at.
   RunShape shape;
@@ -239,14 +244,14 @@ struct Runner::Impl {
   std::vector<const void*> input_pointers, param_pointers, initial_pointers;
   std::vector<void*> output_pointers, final_pointers;
 
-  explicit Impl(Program& owner)
-      : program(owner),
-        backend(owner.backend()),
-        inputs(make_memories(backend, owner.signature().inputs.size())),
-        params(make_memories(backend, owner.signature().params.size())),
-        outputs(make_memories(backend, owner.signature().outputs.size())),
-        initial_states(make_memories(backend, owner.signature().states.size())),
-        final_states(make_memories(backend, owner.signature().states.size())),
+  explicit Impl(Program owner)
+      : program(std::move(owner)),
+        backend(program.backend()),
+        inputs(make_memories(backend, program.signature().inputs.size())),
+        params(make_memories(backend, program.signature().params.size())),
+        outputs(make_memories(backend, program.signature().outputs.size())),
+        initial_states(make_memories(backend, program.signature().states.size())),
+        final_states(make_memories(backend, program.signature().states.size())),
         lengths(backend),
         reset(backend),
         workspace(backend) {}
@@ -258,6 +263,8 @@ struct Runner::Impl {
   /// Refuses what the machine cannot hold beside the caller's own copies.
   Status check_memory(int64_t steps, int64_t batch) const;
   Status prepare(const Matched& matched);
+  Status prepare(const RunArgs& run_args);
+  Status load_params(const std::vector<NamedArray>& given);
   Status upload_params(const std::vector<const Array*>& arrays);
   Status reserve_results(int64_t steps, int64_t batch);
   Status upload_arrays(const Matched& matched, const RunArgs& run_args);
@@ -274,23 +281,26 @@ struct Runner::Impl {
   Result<double> median_per_step(int repeats, const std::function<Status()>& work,
                                  Stream stream) const;
   Result<std::unique_ptr<CapturedWork>> capture();
+  Result<double> time_per_step(int repeats);
+  Result<double> time_replayed_per_step(int repeats);
 };
 
 Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
   if (program.options().device.kind != Device::Kind::cpu) return {};
   const Signature& signature = program.signature();
-  int64_t bytes = 0;
-  const auto add = [&bytes](const std::vector<ArrayInfo>& arrays, int64_t rows) {
+  double bytes = 0;  // which may be beyond what an integer holds
+  const auto add = [&bytes](const std::vector<ArrayInfo>& arrays, double rows) {
     for (const ArrayInfo& array : arrays) {
-      bytes += rows * array.elements() * static_cast<int64_t>(size_of(array.dtype));
+      bytes += rows * static_cast<double>(array.elements() * size_of(array.dtype));
     }
   };
-  add(signature.inputs, steps * batch);
+  const double rows = static_cast<double>(steps) * static_cast<double>(batch);
+  add(signature.inputs, rows);
   add(signature.params, 1);
-  add(signature.outputs, steps * batch);
+  add(signature.outputs, rows);
   return check_host_memory(fmt::format("the arrays of {}, once given and once on the device, take",
                                        quote(signature.name)),
-                           2 * bytes);
+                           static_cast<int64_t>(std::min(2 * bytes, 0x1p62)));
 }
 
 Status Runner::Impl::prepare(const Matched& matched) {
@@ -301,8 +311,7 @@ Status Runner::Impl::prepare(const Matched& matched) {
 }
 
 Status Runner::Impl::upload_params(const std::vector<const Array*>& arrays) {
-  params_loaded = false;
-  batches_with_params.clear();
+  params_loaded = params_run = false;
   for (size_t i = 0; i < params.size(); ++i) {
     if (Status status = params[i].upload(*arrays[i], program.signature().params[i].dtype);
         !status) {
@@ -414,9 +423,9 @@ void Runner::Impl::point_at_piece(int64_t begin) {
 Status Runner::Impl::forward() {
   for (int64_t begin = 0; begin < shape.steps; begin += shape.piece) {
     point_at_piece(begin);
-    args.reuse_params = batches_with_params.contains(args.batch);
+    args.reuse_params = params_run;
     if (Status status = program.forward(args); !status) return status;
-    batches_with_params.insert(args.batch);
+    params_run = true;
   }
   return {};
 }
@@ -492,54 +501,71 @@ Result<std::unique_ptr<CapturedWork>> Runner::Impl::capture() {
   return captured;
 }
 
-Runner::Runner(Program& program) : impl_(std::make_unique<Impl>(program)) {}
-Runner::~Runner() = default;
-Runner::Runner(Runner&&) noexcept = default;
-
-Status Runner::load_params(const std::vector<NamedArray>& params) {
-  const Signature& signature = impl_->program.signature();
+Status Runner::Impl::load_params(const std::vector<NamedArray>& given) {
+  const Signature& signature = program.signature();
   const ArrayMatch match =
-      match_arrays("param", signature.name, expect(signature.params, {}), params, true);
+      match_arrays("param", signature.name, expect(signature.params, {}), given, true);
   std::vector<std::string> problems;
   append(problems, match);
-  if (!problems.empty()) return tl::unexpected(Error{list_problems(signature.name, problems)});
-  try {
-    return impl_->upload_params(match.arrays);
-  } catch (const std::bad_alloc&) {
-    return fail("not enough memory for the params of {}", quote(signature.name));
-  }
+  if (problems.empty()) return upload_params(match.arrays);
+  return tl::unexpected(Error{list_problems(signature.name, problems)});
 }
 
-Status Runner::prepare(const RunArgs& args) {
-  const Result<Matched> matched =
-      match_run(impl_->program.signature(), args, impl_->takes_params(args));
-  if (!matched) return tl::unexpected(matched.error());
-  return impl_->prepare(*matched);
+Status Runner::Impl::prepare(const RunArgs& run_args) {
+  const Result<Matched> matched = match_run(program.signature(), run_args, takes_params(run_args));
+  return matched ? prepare(*matched) : tl::unexpected(matched.error());
 }
 
-Result<RunResult> Runner::run(const RunArgs& args) {
-  try {
-    return impl_->run(args);
-  } catch (const std::bad_alloc&) {
-    return fail("not enough memory to run {}", quote(impl_->program.signature().name));
-  }
+Result<double> Runner::Impl::time_per_step(int repeats) {
+  if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
+  return median_per_step(repeats, [this] { return forward(); }, args.stream);
 }
 
-Result<double> Runner::time_per_step(int repeats) {
-  if (Status status = impl_->check_repeats(repeats); !status) {
-    return tl::unexpected(status.error());
-  }
-  return impl_->median_per_step(repeats, [this] { return impl_->forward(); }, impl_->args.stream);
-}
-
-Result<double> Runner::time_replayed_per_step(int repeats) {
-  if (Status status = impl_->check_repeats(repeats); !status) {
-    return tl::unexpected(status.error());
-  }
-  const Result<std::unique_ptr<CapturedWork>> captured = impl_->capture();
+Result<double> Runner::Impl::time_replayed_per_step(int repeats) {
+  if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
+  const Result<std::unique_ptr<CapturedWork>> captured = capture();
   if (!captured) return tl::unexpected(captured.error());
   CapturedWork& work = **captured;
-  return impl_->median_per_step(repeats, [&work] { return work.replay(); }, work.stream());
+  return median_per_step(repeats, [&work] { return work.replay(); }, work.stream());
+}
+
+Runner::Runner(Program& program) {
+  if (program.impl_ == nullptr) return;
+  static_cast<void>(without_exceptions("run", program.signature().name, [&]() -> Status {
+    impl_ = std::make_unique<Impl>(Program(program.impl_));
+    return {};
+  }));
+}
+Runner::~Runner() = default;
+Runner::Runner(Runner&&) noexcept = default;
+Runner& Runner::operator=(Runner&&) noexcept = default;
+
+template <typename Work>
+auto Runner::call(std::string_view verb, const Work& work)
+    -> decltype(work(std::declval<Impl&>())) {
+  if (impl_ == nullptr) {
+    return fail(
+        "this runner has no program: it, or the program that it was made for, was moved "
+        "from");
+  }
+  return call_alone(impl_->running, verb, impl_->program.signature().name,
+                    [&] { return work(*impl_); });
+}
+
+Status Runner::load_params(const std::vector<NamedArray>& params) {
+  return call("load the params of", [&](Impl& impl) { return impl.load_params(params); });
+}
+Status Runner::prepare(const RunArgs& args) {
+  return call("prepare", [&](Impl& impl) { return impl.prepare(args); });
+}
+Result<RunResult> Runner::run(const RunArgs& args) {
+  return call("run", [&](Impl& impl) { return impl.run(args); });
+}
+Result<double> Runner::time_per_step(int repeats) {
+  return call("time", [&](Impl& impl) { return impl.time_per_step(repeats); });
+}
+Result<double> Runner::time_replayed_per_step(int repeats) {
+  return call("time", [&](Impl& impl) { return impl.time_replayed_per_step(repeats); });
 }
 
 }  // namespace rnnc

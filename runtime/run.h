@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/array.h"
@@ -36,13 +38,17 @@ struct RunResult {
   std::vector<NamedArray> final_states;
 };
 
-/// Keeps device memory and loaded params between calls with the same shapes. The program outlives
-/// it and stays where it is.
+/// Keeps device memory and loaded params between calls with the same shapes, and the program with
+/// them, wherever that is moved and however long it lives. Each of a program's runners runs on the
+/// params that it has loaded. Nothing throws: where memory runs out, and of a runner that was moved
+/// from, every call is an error. Calls that overlap, on one runner or runners of one program, are
+/// errors too.
 class Runner {
  public:
   explicit Runner(Program& program);
   ~Runner();
   Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
 
   /// Checks and uploads the params once for all following runs.
   Status load_params(const std::vector<NamedArray>& params);
@@ -61,7 +67,10 @@ class Runner {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  /// `work` of the parts, alone; an error where there are none.
+  template <typename Work>
+  auto call(std::string_view verb, const Work& work) -> decltype(work(std::declval<Impl&>()));
+  std::unique_ptr<Impl> impl_;  // null: moved from
 };
 
 /// Dims of `graph` that follow from the shapes of named arrays (inputs without their leading T, B;

@@ -94,11 +94,13 @@ Status bench_compile(const Options& options, const Graph& graph, CompileOptions 
   warm.strategy = Strategy::Any;
   const Result<double> live = time_compile(ladder_network(1, 8), warm, {.batch = 1, .steps = 1});
   if (!live) return tl::unexpected(live.error());
-  compile.cache_directory =
-      std::filesystem::temp_directory_path() / fmt::format("rnnc_bench_{}", ::getpid());
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::temp_directory_path(error);
+  if (error) return fail("no folder for temporary files: {}", error.message());
+  compile.cache_directory = place / fmt::format("rnnc_bench_{}", ::getpid());
   const Result<double> cold = time_compile(graph, compile, options.shape);
   const Result<double> cached = time_compile(graph, compile, options.shape);
-  std::filesystem::remove_all(compile.cache_directory);
+  std::filesystem::remove_all(compile.cache_directory, error);
   if (!cold) return tl::unexpected(cold.error());
   if (!cached) return tl::unexpected(cached.error());
   if (options.bench.json.empty()) {

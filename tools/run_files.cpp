@@ -76,7 +76,7 @@ Status check_outputs(const RunFiles& files) {
       if (!fs::equivalent(input, file, ignored)) continue;
       return fail("cannot write {}: it is an input of this run", quote(file.string()));
     }
-    const fs::path place = fs::weakly_canonical(fs::absolute(file), ignored);
+    const fs::path place = fs::weakly_canonical(fs::absolute(file, ignored), ignored);
     const bool regular = !fs::exists(place, ignored) || fs::is_regular_file(place, ignored);
     if (regular && std::ranges::find(written, place) != written.end()) {
       return fail("two results would be written to {}", quote(file.string()));

@@ -28,6 +28,8 @@ class JitModule : public CpuModule {
                    .create();
     if (!jit) return fail("cannot start the JIT: {}", describe(jit.takeError()));
     jit_ = std::move(*jit);
+    // What goes wrong is in the errors of calls, too.
+    jit_->getExecutionSession().setErrorReporter(llvm::consumeError);
     if (auto linked = link_libraries(); !linked) return linked;
     if (Status added = add_object(object); !added) return added;
     if (has_products(plan)) {

@@ -4,6 +4,7 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
@@ -13,6 +14,7 @@
 #include <charconv>
 #include <map>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -94,6 +96,9 @@ unsigned widest_vectors(const HostTarget& host) {
 class Targets {
  public:
   Targets() {
+    // LLVM has no exceptions, and would end the process; its frames let ours pass.
+    llvm::install_bad_alloc_error_handler([](void* /*data*/, const char* /*reason*/,
+                                             bool /*diagnostics*/) { throw std::bad_alloc(); });
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     for (const CpuLevel level : {CpuLevel::Host, CpuLevel::Avx2, CpuLevel::Baseline}) {

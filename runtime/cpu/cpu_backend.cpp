@@ -52,43 +52,56 @@ class CpuBackend : public Backend {
     // The code before optimisation says all that the object depends on besides compiler and host.
     auto source = emit_kernels_llvm(plan, target_);
     if (!source) return tl::unexpected(source.error());
-    std::string gemm;
-    if (has_products(plan)) {
-      auto tiles = gemm_object(plan.dtype);
-      if (!tiles) return tl::unexpected(tiles.error());
-      gemm = *std::move(tiles);
-    }
     const std::string key = cache_key(*source);
-    if (const auto cached = cache_.get(key)) {
-      if (auto module = CpuModule::load(plan, *cached, gemm, target_)) return module;
-    }
+    if (auto kept = load_kept(plan, key)) return *std::move(kept);
     auto object = compile_object(plan, target_);
     if (!object) return tl::unexpected(object.error());
     cache_.put(key, *object);
-    return CpuModule::load(plan, *object, gemm, target_);
+    auto gemm = gemm_object(plan, Tiles::Any);
+    if (!gemm) return tl::unexpected(gemm.error());
+    auto module = CpuModule::load(plan, *object, *gemm, target_);
+    if (module || gemm->empty()) return module;
+    // The tiles came from the cache and are sound, but not ours.
+    gemm = gemm_object(plan, Tiles::Fresh);
+    if (!gemm) return tl::unexpected(gemm.error());
+    return CpuModule::load(plan, *object, *gemm, target_);
+  }
+
+  /// From the cache's object code; nothing if it has none that can be loaded.
+  std::optional<std::unique_ptr<CpuModule>> load_kept(const Plan& plan, const std::string& key) {
+    const auto object = cache_.get(key);
+    if (!object) return std::nullopt;
+    const auto gemm = gemm_object(plan, Tiles::Any);
+    if (!gemm) return std::nullopt;
+    auto module = CpuModule::load(plan, *object, *gemm, target_);
+    return module ? std::optional(*std::move(module)) : std::nullopt;
   }
 
   std::string cache_key(std::string_view source) const {
-    return fmt::format("rnnc {} cpu object, LLVM {}, {}\n{}", RNNC_VERSION, llvm_version(),
-                       target_description(target_), source);
+    return fmt::format("cpu object, LLVM {}, {}\n{}", llvm_version(), target_description(target_),
+                       source);
   }
 
-  /// Compiled once in a process, or read from the cache.
-  Result<std::string> gemm_object(DType dtype) {
+  enum class Tiles : uint8_t { Any, Fresh };
+
+  /// Of the plan's products; "" if it has none. Compiled once in a process, or read from the cache.
+  Result<std::string> gemm_object(const Plan& plan, Tiles tiles) {
     static std::mutex mutex;
     static std::map<std::pair<DType, CpuTarget>, std::string> compiled;
+    if (!has_products(plan)) return std::string();
     const std::scoped_lock lock(mutex);
-    const auto found = compiled.find({dtype, target_});
-    if (found != compiled.end()) return found->second;
-    const std::string key = cache_key(fmt::format("gemm tiles in {}", to_string(dtype)));
-    std::optional<std::string> object = cache_.get(key);
+    const auto found = compiled.find({plan.dtype, target_});
+    if (found != compiled.end() && tiles == Tiles::Any) return found->second;
+    const std::string key = cache_key(fmt::format("gemm tiles in {}", to_string(plan.dtype)));
+    std::optional<std::string> object;
+    if (tiles == Tiles::Any) object = cache_.get(key);
     if (!object) {
-      auto fresh = compile_gemm_object(dtype, target_);
+      auto fresh = compile_gemm_object(plan.dtype, target_);
       if (!fresh) return fresh;
       object = *std::move(fresh);
       cache_.put(key, *object);
     }
-    return compiled.emplace(std::pair(dtype, target_), *std::move(object)).first->second;
+    return compiled.insert_or_assign({plan.dtype, target_}, *std::move(object)).first->second;
   }
 
   ThreadPools pools_;

@@ -84,8 +84,7 @@ Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const Kernel
   const Result<std::string> source = emit_cuda(plan, arch);
   if (!source) return tl::unexpected(source.error());
   const auto key_of = [&](const std::string& version) {
-    return fmt::format("rnnc {}\ncubin for {} by NVRTC {}\n{}", RNNC_VERSION, arch, version,
-                       *source);
+    return fmt::format("cubin for {} by NVRTC {}\n{}", arch, version, *source);
   };
   const std::optional<std::string> known = known_version(cache);
   std::optional<std::string> cached = known ? cache.get(key_of(*known)) : std::nullopt;

@@ -37,6 +37,19 @@ TEST(Source, CountsLinesAndCharacters) {
   EXPECT_EQ(file.slice({0, 9, 1000}), "last");
 }
 
+TEST(Unit, WhatWasMovedFromDefinesNothing) {
+  Unit unit("case.rnn", kCell);
+  Unit moved(std::move(unit));
+  EXPECT_TRUE(moved.lower("A", {}));
+  Unit& empty = unit;  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(empty.check());
+  EXPECT_FALSE(empty.lower("A", {}));
+  EXPECT_TRUE(empty.definitions().empty());
+  EXPECT_FALSE(empty.is_network("A"));
+  EXPECT_EQ(empty.print_ast(), "");
+  EXPECT_EQ(empty.render(), "");
+}
+
 TEST(Diagnostics, SortsByPlaceAndDropsRepeats) {
   const std::vector<SourceFile> files = {{"f", "one\ntwo\n"}};
   Diagnostics diagnostics;

@@ -16,6 +16,7 @@
 #include "tests/support/networks.h"
 #include "tests/support/sequence_graphs.h"
 #include "tests/support/sequence_oracle.h"
+#include "tests/support/shared_program.h"
 
 namespace rnnc::test {
 namespace {
@@ -426,6 +427,14 @@ TEST(GpuRunner, ReplaysTakeTimeAndChangeNothing) {
     const Result<RunResult> again = runner.run(args);
     ASSERT_TRUE(again.has_value()) << again.error().message;
     EXPECT_EQ(values_of(*again), expected);
+  }
+}
+
+TEST(GpuRunner, EachRunsOnItsOwnParams) {
+  for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Resident)}) {
+    SCOPED_TRACE(passes.to_string());
+    check_shared_program(
+        {.device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = kChunk, .passes = passes});
   }
 }
 

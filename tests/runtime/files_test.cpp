@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <functional>
 
 #include "runtime/describe.h"
 #include "runtime/host_memory.h"
@@ -23,16 +25,61 @@ TEST(Files, ReadsFilesAndPipes) {
   EXPECT_EQ(*read_file(directory.write("empty", "")), "");
   const std::string bytes = std::string(100000, 'x') + '\0' + "end";
   EXPECT_EQ(*read_file(directory.write("long", bytes)), bytes);
-  const fs::path pipe = directory / "pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
   const pid_t writer = ::fork();
   ASSERT_GE(writer, 0);
   if (writer == 0) {
-    std::ofstream(pipe, std::ios::binary) << bytes;
-    ::_exit(0);
+    ::usleep(20000);  // so that the reader has to wait
+    ::_exit(::write(pipe[1], bytes.data(), bytes.size()) == std::ssize(bytes) ? 0 : 1);
   }
-  EXPECT_EQ(*read_file(pipe), bytes);
+  ::close(pipe[1]);
+  EXPECT_EQ(*read_file(fmt::format("/dev/fd/{}", pipe[0])), bytes);
   ::waitpid(writer, nullptr, 0);
+  ::close(pipe[0]);
+}
+
+TEST(Files, WaitsForNothingThatMightNeverEnd) {
+  const TemporaryDirectory directory;
+  const fs::path fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto problem = [](const fs::path& path, Readable readable) {
+    const Result<std::string> bytes = read_file(path, kAnyLength, readable);
+    EXPECT_FALSE(bytes);
+    return bytes ? "" : bytes.error().message;
+  };
+  EXPECT_EQ(problem(fifo, Readable::regular_file_or_pipe),
+            "cannot read `" + fifo.string() + "`: it is a named pipe, which might never end");
+  EXPECT_EQ(problem(fifo, Readable::regular_file),
+            "cannot read `" + fifo.string() + "`: it is a pipe, not a file");
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const std::string unnamed = fmt::format("/dev/fd/{}", pipe[0]);
+  EXPECT_EQ(problem(unnamed, Readable::regular_file),
+            "cannot read `" + unnamed + "`: it is a pipe, not a file");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  EXPECT_EQ(problem("/dev/zero", Readable::regular_file_or_pipe),
+            "cannot read `/dev/zero`: it is not a regular file");
+  EXPECT_EQ(problem(directory.path(), Readable::regular_file),
+            "cannot read `" + directory.path().string() + "`: it is a directory");
+}
+
+TEST(Files, ReadsNoMoreThanItsLimit) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.write("file", "12345");
+  EXPECT_EQ(*read_file(file, 5), "12345");
+  EXPECT_EQ(
+      read_file(file, 4).error().message,
+      "cannot read `" + file.string() + "`: it has 5 bytes, and 4 are the most that it may have");
+  // Pipes say nothing of their size, and this one does not end.
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::write(pipe[1], "12345", 5), 5);
+  EXPECT_EQ(read_descriptor(pipe[0], "stdin", 4).error().message,
+            "cannot read `stdin`: more than 4 bytes come, the most that it may have");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST(Files, ClaimedSizesFillNoMemory) {
@@ -115,24 +162,108 @@ TEST(Files, ATransactionShowsAllFilesOrNone) {
   EXPECT_EQ(TemporaryDirectory::read(kept), "new");
 }
 
-TEST(Files, AFullDiskLeavesNothingHalfWritten) {
+TEST(Files, ATransactionThatCannotEndChangesNothing) {
   const TemporaryDirectory directory;
-  const fs::path path = directory.write("kept", "old");
-  // In a process of its own, whose files may not grow beyond 1000 bytes.
+  const fs::path kept = directory.write("kept", "old");
+  // The last of them becomes a folder meanwhile.
+  {
+    FileTransaction files;
+    ASSERT_TRUE(files.add(kept, "new"));
+    ASSERT_TRUE(files.add(directory / "other", "new"));
+    ASSERT_TRUE(files.add(directory / "last", "new"));
+    fs::create_directory(directory / "last");
+    EXPECT_EQ(files.commit().error().message,
+              "cannot write `" + (directory / "last").string() + "`: Is a directory");
+  }
+  EXPECT_EQ(directory.list(), (std::vector<std::string>{"kept", "last"}));
+  EXPECT_EQ(TemporaryDirectory::read(kept), "old");
+}
+
+TEST(Files, DevicesAreWrittenBeforeAnyFileAppears) {
+  const TemporaryDirectory directory;
+  const fs::path kept = directory.write("kept", "old");
+  for (const auto& [first, second] : {std::pair<fs::path, fs::path>(kept, "/dev/full"),
+                                      std::pair<fs::path, fs::path>("/dev/full", kept)}) {
+    FileTransaction files;
+    ASSERT_TRUE(files.add(first, "new"));
+    ASSERT_TRUE(files.add(second, "new"));
+    EXPECT_EQ(files.commit().error().message, "cannot write `/dev/full`: No space left on device");
+    EXPECT_EQ(TemporaryDirectory::read(kept), "old");
+  }
+  EXPECT_EQ(directory.list(), std::vector<std::string>{"kept"});
+}
+
+TEST(Files, SweepsWhatKilledWritersLeft) {
+  const TemporaryDirectory directory;
+  // A process that is killed amid a transaction.
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const rlimit limit{1000, 1000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    std::signal(SIGXFSZ, SIG_IGN);
-    const Status status = write_file(path, std::string(100000, 'x'));
-    ::_exit(!status && status.error().message.ends_with(": File too large") ? 0 : 1);
+    FileTransaction files;
+    static_cast<void>(files.add(directory / "a", "new"));
+    static_cast<void>(files.add(directory / "b", "new"));
+    std::raise(SIGKILL);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(directory.list().size(), 2U);
+  FileTransaction living;
+  ASSERT_TRUE(living.add(directory / "c", "new"));
+  ASSERT_TRUE(write_file(directory / "a", "new"));
+  EXPECT_EQ(directory.list().size(), 2U);  // `a`, and what will be `c`
+  ASSERT_TRUE(living.commit());
+  EXPECT_EQ(directory.list(), (std::vector<std::string>{"a", "c"}));
+}
+
+/// What `work` says in a process of its own, where it must end by itself.
+void expect_in_a_process(const std::function<bool()>& work) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(work() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(Files, AFullDiskLeavesNothingHalfWritten) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.write("kept", "old");
+  // Files may not grow beyond 1000 bytes; the signal that comes with that is not ours to die of.
+  expect_in_a_process([&] {
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Status status = write_file(path, std::string(100000, 'x'));
+    sigset_t pending;
+    return !status && status.error().message.ends_with(": File too large") &&
+           ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGXFSZ) == 0;
+  });
   EXPECT_EQ(directory.list(), (std::vector<std::string>{"kept"}));
   EXPECT_EQ(TemporaryDirectory::read(path), "old");
+}
+
+TEST(Files, APipeThatNobodyReadsIsAnError) {
+  const TemporaryDirectory directory;
+  expect_in_a_process([&] {
+    int ends[2];
+    if (::pipe(ends) != 0) return false;
+    ::close(ends[0]);
+    const Status status = write_file(fmt::format("/proc/self/fd/{}", ends[1]), "x");
+    return !status && status.error().message.ends_with(": Broken pipe");
+  });
+}
+
+TEST(Files, AFolderThatIsGoneIsSaid) {
+  const TemporaryDirectory directory;
+  const fs::path gone = directory / "gone";
+  fs::create_directory(gone);
+  expect_in_a_process([&] {
+    if (::chdir(gone.c_str()) != 0 || ::rmdir(gone.c_str()) != 0) return false;
+    return check_writable("file").error().message ==
+               "cannot write `file`: the working folder was deleted" &&
+           write_file("file", "x").error().message ==
+               "cannot write `file`: No such file or directory";
+  });
 }
 
 TEST(HostMemory, RefusesWhatCannotFit) {

@@ -1,8 +1,15 @@
 #include "runtime/kernel_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <chrono>
+
+#include "runtime/files.h"
 
 #include "tests/runtime/temporary_directory.h"
 
@@ -11,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::TemporaryDirectory;
+
+constexpr uid_t kStranger = 54321;
 
 TEST(KernelCache, GivesBackWhatWasPut) {
   const TemporaryDirectory directory;
@@ -125,6 +134,173 @@ TEST(KernelCache, ClearRemovesOnlyItsOwnFiles) {
   EXPECT_EQ(removed->bytes, bytes);
   EXPECT_EQ(directory.list(), (std::vector<std::string>{"0123.rnnc", "notes.txt"}));
   EXPECT_EQ(cache.usage()->entries, 0);
+}
+
+// ---- Others ----
+
+std::string problem_of(const KernelCache& cache) {
+  const Status status = cache.check();
+  return status ? "" : status.error().message;
+}
+
+/// Nothing is read, written or removed, and all say why.
+void expect_left_alone(const fs::path& directory, const std::string& reason) {
+  const KernelCache cache(directory);
+  const std::string message =
+      "the kernel cache is not used, since its code could be another's: " + reason;
+  EXPECT_EQ(problem_of(cache), message);
+  EXPECT_FALSE(cache.get("key"));
+  EXPECT_EQ(cache.store("other", "value").error().message, message);
+  EXPECT_EQ(cache.usage().error().message, message);
+  EXPECT_EQ(cache.clear().error().message, message);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory), fs::directory_iterator()), 1);
+}
+
+std::string open_folder(const fs::path& place, int mode) {
+  return fmt::format(
+      "`{}`: others than its owner may write there (mode {:o}): `chmod go-w` mends that",
+      place.string(), mode);
+}
+
+TEST(KernelCache, AFolderThatOthersMayWriteIsLeftAlone) {
+  const TemporaryDirectory directory;
+  const fs::path place = directory / "cache";
+  const KernelCache cache(place);
+  EXPECT_EQ(problem_of(cache), "");
+  cache.put("key", "value");
+  EXPECT_EQ(problem_of(cache), "");
+  for (const mode_t mode : {0770, 0702, 01777}) {
+    ASSERT_EQ(::chmod(place.c_str(), mode), 0);
+    expect_left_alone(place, open_folder(place, static_cast<int>(mode)));
+  }
+  ASSERT_EQ(::chmod(place.c_str(), 0755), 0);
+  EXPECT_EQ(cache.get("key"), "value");
+  // Around it: who may write there can put another folder in its place.
+  for (const mode_t mode : {0775, 0703}) {
+    ASSERT_EQ(::chmod(directory.path().c_str(), mode), 0);
+    expect_left_alone(place, open_folder(directory.path(), static_cast<int>(mode)));
+  }
+  ASSERT_EQ(::chmod(directory.path().c_str(), 01777), 0);
+  EXPECT_EQ(cache.get("key"), "value");
+  // A link is what it leads to.
+  fs::create_directory_symlink("cache", directory / "link");
+  EXPECT_EQ(KernelCache(directory / "link").get("key"), "value");
+  ASSERT_EQ(::chmod(place.c_str(), 0777), 0);
+  expect_left_alone(directory / "link", open_folder(place, 0777));
+}
+
+TEST(KernelCache, WhatAnotherUserOwnsIsLeftAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const TemporaryDirectory directory;
+  const fs::path place = directory / "cache";
+  const KernelCache cache(place);
+  cache.put("key", "value");
+  const fs::path file = entry(place);
+  ASSERT_EQ(::chown(file.c_str(), kStranger, kStranger), 0);
+  EXPECT_FALSE(cache.get("key"));
+  cache.put("key", "remade");
+  EXPECT_EQ(cache.get("key"), "remade");
+  for (const fs::path& owned : {place, directory.path()}) {
+    ASSERT_EQ(::chown(owned.c_str(), kStranger, kStranger), 0);
+    expect_left_alone(
+        place, fmt::format("`{}`: it belongs to another user (uid {})", owned.string(), kStranger));
+    ASSERT_EQ(::chown(owned.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(cache.get("key"), "remade");
+}
+
+TEST(KernelCache, EntriesThatAreNoneAreNotOpenedAndRemade) {
+  const TemporaryDirectory directory;
+  const KernelCache cache(directory.path());
+  cache.put("key", "value");
+  const fs::path file = entry(directory.path());
+  const std::string bytes = TemporaryDirectory::read(file);
+  const auto expect_remade = [&] {
+    EXPECT_FALSE(cache.get("key"));
+    cache.put("key", "value");
+    EXPECT_EQ(cache.get("key"), "value");
+    EXPECT_EQ(directory.list(), std::vector<std::string>{file.filename().string()});
+  };
+  ASSERT_EQ(::chmod(file.c_str(), 0620), 0);
+  expect_remade();
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);  // which whoever opens waits for
+  expect_remade();
+  // A sound entry elsewhere.
+  const TemporaryDirectory elsewhere;
+  fs::remove(file);
+  fs::create_symlink(elsewhere.write("entry", bytes), file);
+  expect_remade();
+  EXPECT_EQ(TemporaryDirectory::read(elsewhere / "entry"), bytes);
+}
+
+// ---- Size ----
+
+/// As if the entries had been used so long ago.
+void age(const fs::path& directory, std::chrono::minutes minutes) {
+  for (const auto& file : fs::directory_iterator(directory)) {
+    fs::last_write_time(file, fs::last_write_time(file) - minutes);
+  }
+}
+
+TEST(KernelCache, WhatWasNotUsedForLongestGoesFirst) {
+  const TemporaryDirectory directory;
+  const std::string value(1000, 'x');
+  const KernelCache unlimited(directory.path());
+  for (const char* key : {"a", "b", "c"}) {
+    unlimited.put(key, value);
+    age(directory.path(), std::chrono::minutes(10));
+  }
+  const int64_t three = unlimited.usage()->bytes;
+  EXPECT_TRUE(unlimited.get("a"));  // now used again
+  const KernelCache cache(directory.path(), three);
+  cache.put("d", value);
+  EXPECT_TRUE(cache.get("a"));
+  EXPECT_FALSE(cache.get("b"));
+  EXPECT_TRUE(cache.get("c"));
+  EXPECT_TRUE(cache.get("d"));
+  EXPECT_EQ(cache.usage()->bytes, three);
+  const Result<KernelCache::Usage> removed = cache.trim(three - 1);
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_EQ(removed->entries, 1);
+  EXPECT_EQ(removed->bytes, three / 3);
+  // What is too large for all of it is not worth the others.
+  EXPECT_EQ(KernelCache(directory.path(), 1000).store("large", value).error().message,
+            fmt::format("an entry of {} bytes is more than the 1000 that the cache may have",
+                        three / 3 + 4));
+  EXPECT_EQ(cache.usage()->entries, 2);
+}
+
+TEST(KernelCache, WhatKilledWritersLeftIsSwept) {
+  const TemporaryDirectory directory;
+  directory.write(".rnnc-1-2-3.tmp", "left by a writer that was killed");
+  directory.write(".rnnc-4-5-6.tmp", "of one that lives");
+  const Descriptor living(::open((directory / ".rnnc-4-5-6.tmp").c_str(), O_WRONLY));
+  ASSERT_EQ(::flock(living.get(), LOCK_EX), 0);
+  fs::create_symlink("nowhere", directory / ".rnnc-7-8-9.tmp");
+  const KernelCache cache(directory.path());
+  cache.put("key", "value");
+  const std::vector<std::string> left = directory.list();
+  EXPECT_EQ(left.size(), 3U);
+  EXPECT_EQ(left[0], ".rnnc-4-5-6.tmp");
+  EXPECT_EQ(left[1], ".rnnc-7-8-9.tmp");
+}
+
+TEST(KernelCache, ALimitOfFileSizesIsNoSignal) {
+  const TemporaryDirectory directory;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const KernelCache cache(directory / "cache");
+    cache.put("key", std::string(100000, 'x'));
+    ::_exit(cache.get("key") ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(fs::is_empty(directory / "cache"));
 }
 
 TEST(KernelCache, SaysWhatIsNoDirectory) {

@@ -97,13 +97,40 @@ TEST(Program, RefusesWhatCannotBeCompiled) {
   EXPECT_EQ(compile_problem(bad), "allow_tf32 is for f32 on a GPU, not for f32 on cpu");
   bad = options();
   bad.threads = -1;
-  EXPECT_EQ(compile_problem(bad), "threads must be 0 or more, got -1");
+  EXPECT_EQ(compile_problem(bad), "threads must be 0 to 4096, got -1");
+  bad.threads = 4097;
+  EXPECT_EQ(compile_problem(bad), "threads must be 0 to 4096, got 4097");
+  bad = options();
+  bad.cache_limit = -1;
+  EXPECT_EQ(compile_problem(bad), "cache_limit must be 0 or more, got -1");
   bad = options();
   bad.chunk = -1;
   EXPECT_EQ(compile_problem(bad), "chunk must be 0 or more, got -1");
   bad = options();
   bad.tile_rank = 100;
   EXPECT_EQ(compile_problem(bad), "tile_rank must be 0 to 99, got 100");
+}
+
+TEST(Program, SaysThatItWasMovedFrom) {
+  constexpr std::string_view kNothing = "this program was moved from: it has nothing to run";
+  constexpr std::string_view kNoDevice = "there is no device: its program was moved from";
+  Program program = compile();
+  const Program moved = std::move(program);
+  Program& empty = program;  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(empty.signature().name, "");
+  EXPECT_TRUE(empty.options().dims.empty());
+  EXPECT_EQ(empty.prepare(1, 1).error().message, kNothing);
+  EXPECT_EQ(empty.prepared(1, 1).error().message, kNothing);
+  EXPECT_EQ(empty.workspace_size(1, 1).error().message, kNothing);
+  EXPECT_EQ(empty.forward({}).error().message, kNothing);
+  EXPECT_EQ(empty.notes(), std::vector<std::string>{std::string(kNothing)});
+  Backend& backend = empty.backend();
+  EXPECT_EQ(backend.allocate(1).error().message, kNoDevice);
+  EXPECT_EQ(backend.upload(nullptr, nullptr, 0).error().message, kNoDevice);
+  EXPECT_EQ(backend.download(nullptr, nullptr, 0).error().message, kNoDevice);
+  EXPECT_EQ(backend.synchronize(nullptr).error().message, kNoDevice);
+  EXPECT_EQ(backend.prepare({}).error().message, kNoDevice);
+  backend.release(nullptr);
 }
 
 TEST(Program, RefusesShapesThatAreNotPrepared) {
@@ -199,6 +226,14 @@ TEST_F(Forward, ReusesParamsOnlyOncePrepared) {
   ASSERT_TRUE(program_.forward(args_));
   EXPECT_NEAR(h_[0], std::tanh(0.375F), 1e-6);
   const std::vector<float> expected = h_;
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_EQ(h_, expected);
+  // Other params count, whatever is promised.
+  std::vector<float> other(12, 0.25F);
+  params_[0] = other.data();
+  ASSERT_TRUE(program_.forward(args_));
+  EXPECT_NEAR(h_[0], std::tanh(0.1875F), 1e-6);
+  params_[0] = w_.data();
   ASSERT_TRUE(program_.forward(args_));
   EXPECT_EQ(h_, expected);
   // Without the promise, changed params count.

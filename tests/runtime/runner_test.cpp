@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "ir/text.h"
 #include "passes/delays.h"
@@ -10,6 +11,7 @@
 #include "tests/support/deterministic.h"
 #include "tests/support/golden.h"
 #include "tests/support/interpreter_run.h"
+#include "tests/support/shared_program.h"
 
 namespace rnnc {
 namespace {
@@ -191,7 +193,7 @@ TEST(Runner, ListsEverythingThatDoesNotFit) {
             "  input `s` is [5, 2], expected [4, 2]\n"
             "  param `b` [5] is missing\n"
             "  param `bb` [5] is not in `Toy` (did you mean `b`?)\n"
-            "  param `W` is [3, 5], expected [5, 3]\n"
+            "  param `W` is [3, 5], expected [5, 3]: it looks transposed\n"
             "  initial state `m` is given twice\n"
             "  initial state `q` [2] is not in `Toy` (did you mean `s@1`?)\n"
             "  initial state `h` is [3, 5], expected [2, 5]");
@@ -303,6 +305,92 @@ TEST(Runner, ReplaysNothingOnTheCpu) {
   const Result<RunResult> result = runner.run(args);
   ASSERT_TRUE(result) << result.error().message;
   expect_like_interpreter(*result, args, 1e-5);
+}
+
+TEST(Runner, EachRunsOnItsOwnParams) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    test::check_shared_program({.dtype = dtype, .threads = 2});
+  }
+}
+
+TEST(Runner, RefusesArraysThatAreNotWhole) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  RunArgs args = arguments(4, 2);
+  args.inputs[1].array.data.resize(8);
+  args.params[0].array.data.push_back({});
+  args.reset = Array::from_doubles({1, 0}, {4, 2}, DType::f32);
+  args.initial_states = {{"h", Array{DType::f32, {2, 5}, {}}}};
+  EXPECT_EQ(runner.run(args).error().message,
+            "the arrays do not fit `Toy`:\n"
+            "  input `x` has 8 bytes, but [4, 2, 3] in f64 takes 192\n"
+            "  param `b` has 41 bytes, but [5] in f64 takes 40\n"
+            "  initial state `h` has 0 bytes, but [2, 5] in f32 takes 40\n"
+            "  reset has 8 bytes, but [4, 2] in f32 takes 32");
+  args = arguments(4, 2);
+  args.inputs = {{"x", Array{DType::f32, {int64_t{1} << 40, int64_t{1} << 40, 3}, {}}}};
+  EXPECT_EQ(runner.run(args).error().message,
+            "the arrays do not fit `Toy`:\n"
+            "  input `s` [1099511627776, 1099511627776] is missing\n"
+            "  input `x` has the shape [1099511627776, 1099511627776, 3], which no array has");
+}
+
+TEST(Runner, KeepsItsProgram) {
+  std::optional<Program> program(compile(DType::f64));
+  Runner runner(*program);
+  const RunArgs args = arguments(4, 2);
+  Program moved = *std::move(program);
+  program.reset();
+  expect_like_interpreter(*runner.run(args), args, 1e-13);
+  moved = compile(DType::f32);
+  expect_like_interpreter(*runner.run(args), args, 1e-13);
+}
+
+TEST(Runner, WhatWasMovedFromSaysSo) {
+  constexpr std::string_view kNothing =
+      "this runner has no program: it, or the program that it was made for, was moved from";
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  Runner other(std::move(runner));
+  const RunArgs args = arguments(4, 2);
+  EXPECT_TRUE(other.run(args));
+  const auto check = [&](Runner& empty) {
+    EXPECT_EQ(empty.run(args).error().message, kNothing);
+    EXPECT_EQ(empty.prepare(args).error().message, kNothing);
+    EXPECT_EQ(empty.load_params(args.params).error().message, kNothing);
+    EXPECT_EQ(empty.time_per_step(1).error().message, kNothing);
+    EXPECT_EQ(empty.time_replayed_per_step(1).error().message, kNothing);
+  };
+  check(runner);  // NOLINT(bugprone-use-after-move)
+  const Program moved = std::move(program);
+  Runner of_nothing(program);  // NOLINT(bugprone-use-after-move)
+  check(of_nothing);
+}
+
+/// Calls that overlap: each is right or refused, and the program goes on as if it had not been.
+TEST(Runner, RefusesCallsThatOverlap) {
+  Program program = compile(DType::f64);
+  Runner first(program);
+  Runner second(program);
+  const RunArgs args = arguments(40, 2);
+  const auto run = [&](Runner& runner) {
+    for (int i = 0; i < 300; ++i) {
+      const Result<RunResult> result = runner.run(args);
+      if (result) {
+        expect_like_interpreter(*result, args, 1e-13);
+        continue;
+      }
+      EXPECT_TRUE(result.error().message.starts_with("cannot ")) << result.error().message;
+      EXPECT_TRUE(result.error().message.ends_with(" `Toy` while another call of it is running"))
+          << result.error().message;
+    }
+  };
+  for (const bool same : {false, true}) {
+    std::thread other([&] { run(same ? first : second); });
+    run(first);
+    other.join();
+    expect_like_interpreter(*first.run(args), args, 1e-13);
+  }
 }
 
 TEST(Runner, ACellWithoutInputsHasNoLength) {

@@ -256,8 +256,8 @@ TEST_F(Tools, DevicesListsBothKinds) {
 TEST_F(Tools, CacheIsShownAndCleared) {
   const std::filesystem::path place = directory_ / "cache";
   const auto shown = [&](int64_t entries, int64_t bytes) {
-    return fmt::format("directory {}\nentries   {}\nbytes     {}\n", place.string(), entries,
-                       bytes);
+    return fmt::format("directory {}\nentries   {}\nbytes     {}\nlimit     1073741824\n",
+                       place.string(), entries, bytes);
   };
   EXPECT_EQ(good({"cache"}), shown(0, 0));
   EXPECT_FALSE(std::filesystem::exists(place));
@@ -266,8 +266,15 @@ TEST_F(Tools, CacheIsShownAndCleared) {
   cache.put("b", "22");
   const int64_t bytes = cache.usage()->bytes;
   EXPECT_EQ(good({"cache"}), shown(2, bytes));
+  EXPECT_EQ(good({"cache", "--trim", "1000000"}), "removed 0 entries, 0 bytes\n");
   EXPECT_EQ(good({"cache", "--clear"}), fmt::format("removed 2 entries, {} bytes\n", bytes));
   EXPECT_EQ(good({"cache"}), shown(0, 0));
+  cache.put("a", "1");
+  const int64_t one = cache.usage()->bytes;
+  cache.put("b", "22");
+  EXPECT_EQ(good({"cache", "--trim", std::to_string(bytes - 1)}),
+            fmt::format("removed 1 entries, {} bytes\n", one));
+  EXPECT_TRUE(cache.get("b"));
   std::filesystem::remove_all(place);
   directory_.write("cache", "not a directory");
   EXPECT_EQ(bad(1, {"cache"}),

@@ -1,0 +1,41 @@
+// What stands between a caller and the library.
+#include "runtime/call.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rnnc {
+namespace {
+
+TEST(Call, ExceptionsOfMemoryAreErrors) {
+  const auto message_of = [](const auto& work) {
+    return without_exceptions("run", "Toy", work).error().message;
+  };
+  EXPECT_EQ(message_of([]() -> Status { throw std::bad_alloc(); }),
+            "not enough memory to run `Toy`");
+  EXPECT_EQ(message_of([]() -> Status {
+              const std::vector<char> larger_than_any(std::vector<char>().max_size() + 1);
+              return {};
+            }),
+            "not enough memory to run `Toy`");
+  EXPECT_EQ(message_of([]() -> Status { return fail("an error of its own"); }),
+            "an error of its own");
+}
+
+TEST(Call, OverlappingOnesAreRefused) {
+  std::atomic_flag running;
+  const auto idle = []() -> Status { return {}; };
+  Status inner;
+  EXPECT_TRUE(call_alone(running, "run", "Toy", [&]() -> Status {
+    inner = call_alone(running, "prepare", "Toy", idle);
+    return {};
+  }));
+  EXPECT_EQ(inner.error().message, "cannot prepare `Toy` while another call of it is running");
+  // It ends with the call, however that ends.
+  EXPECT_FALSE(call_alone(running, "run", "Toy", []() -> Status { throw std::bad_alloc(); }));
+  EXPECT_TRUE(call_alone(running, "run", "Toy", idle));
+}
+
+}  // namespace
+}  // namespace rnnc
