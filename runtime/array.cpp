@@ -1,40 +1,62 @@
 #include "runtime/array.h"
 
+#include <new>
+
 #include "ir/status.h"
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 
 namespace rnnc {
 
 Array Array::zeros(DType dtype, std::vector<int64_t> shape) {
   Array array{.dtype = dtype, .shape = std::move(shape), .data = {}};
-  array.data.resize(static_cast<size_t>(array.elements()) * size_of(dtype));
+  const std::optional<int64_t> count = count_elements(array.shape);
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  constexpr int64_t kSmall = int64_t{1} << 30;  // bytes that need no look at the machine
+  if (!count || (*count > kSmall / size && *count > host_memory() / size)) return array;
+  try {
+    array.data.resize(static_cast<size_t>(*count * size));
+  } catch (const std::bad_alloc&) {
+    array.data = {};
+  }
   return array;
 }
 
 int64_t Array::elements() const {
+  return count_elements(shape).value_or(0);
+}
+
+Status Array::check() const {
   const std::optional<int64_t> count = count_elements(shape);
-  RNNC_CHECK(count, "shape {}", shape_text(shape));
-  return *count;
+  const size_t element = size_of(dtype);
+  if (!count || static_cast<size_t>(*count) > SIZE_MAX / element) {
+    return fail("has the shape {}, which no array has", shape_text(shape));
+  }
+  const size_t bytes = static_cast<size_t>(*count) * element;
+  if (data.size() == bytes) return {};
+  return fail("has {} bytes, but {} in {} takes {}", data.size(), shape_text(shape),
+              to_string(dtype), bytes);
 }
 
 Array Array::as(DType target) const {
   if (target == dtype) return *this;
-  Array result = zeros(target, shape);
-  convert(data.data(), dtype, result.data.data(), target, static_cast<size_t>(elements()));
+  const size_t count = data.size() / size_of(dtype);
+  Array result{.dtype = target, .shape = shape, .data = {}};
+  result.data.resize(count * size_of(target));
+  convert(data.data(), dtype, result.data.data(), target, count);
   return result;
 }
 
 std::vector<double> Array::to_doubles() const {
-  std::vector<double> values(static_cast<size_t>(elements()));
+  std::vector<double> values(data.size() / size_of(dtype));
   convert(data.data(), dtype, values.data(), DType::f64, values.size());
   return values;
 }
 
 Array Array::from_doubles(const std::vector<double>& values, std::vector<int64_t> shape,
                           DType dtype) {
-  Array array = zeros(dtype, std::move(shape));
-  RNNC_CHECK(values.size() == static_cast<size_t>(array.elements()), "{} values for shape {}",
-             values.size(), shape_text(array.shape));
+  Array array{.dtype = dtype, .shape = std::move(shape), .data = {}};
+  array.data.resize(values.size() * size_of(dtype));
   convert(values.data(), DType::f64, array.data.data(), dtype, values.size());
   return array;
 }

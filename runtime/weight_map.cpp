@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
 #include "frontend/diagnostics.h"
 #include "runtime/describe.h"
+#include "runtime/host_memory.h"
 #include "runtime/match_arrays.h"
 #include "runtime/run.h"
 
@@ -24,7 +26,9 @@ Array transpose(const Array& matrix) {
   const size_t element = size_of(matrix.dtype);
   const auto rows = static_cast<size_t>(matrix.shape[0]);
   const auto columns = static_cast<size_t>(matrix.shape[1]);
-  Array result = Array::zeros(matrix.dtype, {matrix.shape[1], matrix.shape[0]});
+  Array result{matrix.dtype, {matrix.shape[1], matrix.shape[0]}, {}};
+  if (matrix.data.empty()) return result;  // only its shape is there
+  result.data.resize(matrix.data.size());
   for (size_t row = 0; row < rows; ++row) {
     for (size_t column = 0; column < columns; ++column) {
       std::memcpy(result.data.data() + (column * rows + row) * element,
@@ -62,11 +66,15 @@ struct Mapped {
 /// Fetches the tensors of sources, and lists what does not fit.
 class TensorMapper {
  public:
-  TensorMapper(std::string_view owner, const std::vector<NamedArray>& tensors)
+  TensorMapper(std::string_view owner, const std::vector<NamedArray>& tensors, Compared compared)
       : owner_(owner), tensors_(tensors) {
     for (const NamedArray& tensor : tensors) {
       if (!by_name_.emplace(tensor.name, &tensor.array).second) {
         problems_.push_back(fmt::format("tensor {} is given twice", quote(tensor.name)));
+      } else if (compared == Compared::shapes) {
+        continue;
+      } else if (const Status whole = tensor.array.check(); !whole) {
+        problems_.push_back(fmt::format("tensor {} {}", quote(tensor.name), whole.error().message));
       }
     }
   }
@@ -80,8 +88,8 @@ class TensorMapper {
     used_.insert(term.tensor);
     return found->second;
   }
-  void report(const std::string& problem) {
-    if (std::ranges::find(problems_, problem) == problems_.end()) problems_.push_back(problem);
+  void report(std::string problem) {
+    if (reported_.insert(problem).second) problems_.push_back(std::move(problem));
   }
   std::optional<Array> make(const WeightTerm& term);
   void add(const WeightSource& source);
@@ -94,6 +102,7 @@ class TensorMapper {
   std::set<std::string> used_;
   /// Tensors that are not there, with the params that need them, in order.
   std::vector<std::pair<std::string, std::vector<std::string>>> missing_;
+  std::set<std::string> reported_;
   std::vector<std::string> problems_;
   Mapped mapped_;
 };
@@ -156,8 +165,9 @@ void TensorMapper::list_missing() {
   for (const auto& [tensor, params] : missing_) {
     const std::string more =
         params.size() == 1 ? "" : fmt::format(" and {} more", params.size() - 1);
+    const bool shown = problems_.size() < kMostProblems;
     report(fmt::format("tensor {}, for param {}{}, is missing{}", quote(tensor),
-                       quote(params.front()), more, did_you_mean(tensor, unused)));
+                       quote(params.front()), more, shown ? did_you_mean(tensor, unused) : ""));
   }
 }
 
@@ -190,8 +200,9 @@ Graph only_params(const Graph& graph, const std::vector<NamedArray>& arrays) {
   return result;
 }
 
-/// Zeros in the shape of a graph's param, whose dims `bindings` and defaults give.
-Result<Array> make_zeros(const Graph& graph, const std::string& name, const DimBindings& bindings) {
+/// The shape of a graph's param, whose dims `bindings` and defaults give.
+Result<std::vector<int64_t>> shape_of_zeros(const Graph& graph, const std::string& name,
+                                            const DimBindings& bindings) {
   const auto param = std::ranges::find(graph.params, name, &ParamDecl::name);
   DimBindings known = bindings;
   for (const DimDecl& dim : graph.dims) {
@@ -206,7 +217,31 @@ Result<Array> make_zeros(const Graph& graph, const std::string& name, const DimB
     }
     shape.push_back(*size);
   }
-  return Array::zeros(DType::f32, std::move(shape));
+  return shape;
+}
+
+/// Appends the params that are zeros, in `graph`'s shapes; an error if memory cannot hold them.
+Status add_zeros(std::vector<NamedArray>& params, const std::vector<std::string>& names,
+                 const Graph& graph, const DimBindings& bindings, Compared compared) {
+  constexpr DType kType = DType::f32;
+  double bytes = 0;  // which may be beyond what an integer holds
+  for (const std::string& name : names) {
+    Result<std::vector<int64_t>> shape = shape_of_zeros(graph, name, bindings);
+    if (!shape) return tl::unexpected(shape.error());
+    bytes += std::accumulate(shape->begin(), shape->end(), static_cast<double>(size_of(kType)),
+                             std::multiplies<>());
+    const std::string what =
+        fmt::format("with param {} {}, those that are zeros take", quote(name), shape_text(*shape));
+    Status fits = check_host_memory(what, static_cast<int64_t>(std::min(bytes, 0x1p62)));
+    if (!fits) return fits;
+    params.push_back({name, Array{kType, std::move(*shape), {}}});
+    if (compared == Compared::shapes) continue;
+    params.back().array = Array::zeros(kType, std::move(params.back().array.shape));
+    if (Status whole = params.back().array.check(); !whole) {
+      return fail("not enough memory: {} {}", what, whole.error().message);
+    }
+  }
+  return {};
 }
 
 template <typename Declared>
@@ -218,10 +253,10 @@ std::vector<std::string> names_of(const std::vector<Declared>& declared) {
 
 Result<Mapped> map_tensors(const WeightMap& map, std::string_view owner,
                            const std::vector<std::string>& params,
-                           const std::vector<NamedArray>& tensors) {
+                           const std::vector<NamedArray>& tensors, Compared compared) {
   const Result<std::vector<WeightSource>> sources = map.resolve(owner, params);
   if (!sources) return tl::unexpected(sources.error());
-  return TensorMapper(owner, tensors).run(*sources);
+  return TensorMapper(owner, tensors, compared).run(*sources);
 }
 
 }  // namespace
@@ -258,8 +293,9 @@ Result<std::vector<WeightSource>> WeightMap::resolve(std::string_view owner,
     const bool none = unknown.size() == places.size();
     if (none && value > 0) return false;
     for (const std::string& name : unknown) {
+      const bool shown = problems.size() < kMostProblems;
       problems.push_back(fmt::format("line {}: {} has no param {}{}", rule.line, quote(owner),
-                                     quote(name), did_you_mean(name, params)));
+                                     quote(name), shown ? did_you_mean(name, params) : ""));
     }
     const auto count = static_cast<int64_t>(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
@@ -288,7 +324,7 @@ Result<std::vector<WeightSource>> WeightMap::resolve(std::string_view owner,
   }
   if (problems.empty()) return sources;
   return fail("the map {} does not fit {}:{}{}", quote(name_), quote(owner),
-              problems.size() == 1 ? " " : "\n  ", fmt::join(problems, "\n  "));
+              problems.size() == 1 ? " " : "\n  ", join_problems(problems));
 }
 
 Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
@@ -305,17 +341,16 @@ Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
 
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& graph,
                                             const DimBindings& dims,
-                                            const std::vector<NamedArray>& tensors) {
-  Result<Mapped> mapped = map_tensors(map, graph.name, names_of(graph.params), tensors);
+                                            const std::vector<NamedArray>& tensors,
+                                            Compared compared) {
+  Result<Mapped> mapped = map_tensors(map, graph.name, names_of(graph.params), tensors, compared);
   if (!mapped) return tl::unexpected(mapped.error());
   RunArgs args;
   args.params = std::move(mapped->arrays);
   const Result<DimBindings> bindings = infer_dims(only_params(graph, args.params), dims, args);
   if (!bindings) return tl::unexpected(bindings.error());
-  for (const std::string& name : mapped->zeros) {
-    Result<Array> zeros = make_zeros(graph, name, *bindings);
-    if (!zeros) return tl::unexpected(zeros.error());
-    args.params.push_back({name, std::move(*zeros)});
+  if (Status status = add_zeros(args.params, mapped->zeros, graph, *bindings, compared); !status) {
+    return tl::unexpected(status.error());
   }
   return std::move(args.params);
 }

@@ -7,14 +7,7 @@
 ///     Dense.0.W = transpose(kernel)
 ///     GRU.0.b_n = bias[2 of 3]
 ///
-/// - Params are on the left, tensors of the file on the right. A list `[a, b]` takes the equal
-/// pieces
-///   of the first axis, in order; `[2 of 3]` is one such piece, counted from 0. Terms are summed.
-/// - `{l}` stands for 0, 1, 2 and so on as long as the left side names params; on either side it
-/// may
-///   be `{2*l+1}`.
-/// - `or zeros`: the params are 0 if the file has none of the tensors.
-/// - Every param is given once, and every tensor is used.
+/// docs/weight_maps.md is the reference.
 #pragma once
 
 #include <span>
@@ -25,6 +18,7 @@
 #include "ir/graph.h"
 #include "ir/status.h"
 #include "runtime/array.h"
+#include "runtime/match_arrays.h"
 #include "runtime/program.h"
 
 namespace rnnc {
@@ -101,9 +95,11 @@ Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
 /// The params of a graph or a program, made from the tensors of a file. One error lists params
 /// whose tensors are missing, tensors that are not used, and shapes that do not fit. Sums are
 /// float64. Dims that the graph leaves open follow from the tensors, as far as zeros need them.
+/// Where only shapes are compared, neither tensors nor params have data.
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& graph,
                                             const DimBindings& dims,
-                                            const std::vector<NamedArray>& tensors);
+                                            const std::vector<NamedArray>& tensors,
+                                            Compared compared = Compared::shapes_and_data);
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Signature& signature,
                                             const std::vector<NamedArray>& tensors);
 

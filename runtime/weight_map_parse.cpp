@@ -11,6 +11,7 @@ namespace rnnc {
 namespace {
 
 constexpr size_t kLongestText = 1 << 20;  // places in the text are 32-bit, and so are sums of them
+constexpr size_t kMostTerms = 64;         // each costs as much as the tensor is long
 constexpr int64_t kGreatestNumber = 1'000'000;
 
 /// Names of params and of any framework's tensors (`lstm/kernel:0`).
@@ -222,7 +223,11 @@ bool LineParser::rule() {
     return expected("`=`", "a line is `W = weight` or `[W_i, W_f] = weight_ih`");
   }
   do {
+    const size_t term_begin = at_;
     if (!term()) return false;
+    if (rule_.sum.size() > kMostTerms) {
+      return error(term_begin, fmt::format("a sum has at most {} terms", kMostTerms), "");
+    }
   } while (take('+'));
   if (take_word("or")) {
     rule_.or_zeros = take_word("zeros");

@@ -203,6 +203,116 @@ TEST(InferDims, SolvesForADivisor) {
   }
 }
 
+/// As the gates of an LSTM: many arrays that agree.
+constexpr std::string_view kGates = R"(graph Gates(I, H) {
+  input x: [I]
+  param W_i: [H, I]
+  param W_f: [H, I]
+  param W_o: [H, I]
+  param R_i: [H, H]
+  param R_f: [H, H]
+  param b_i: [H]
+  param b_f: [H]
+  param s: []
+  state h: [H]
+  %0 = state h @ 1 : [H]
+  init h = %0
+  next h = %0
+  output h = %0
+}
+)";
+
+/// Arrays that fit with I = 3 and H = 4; those in `others` instead of the ones of their names, and
+/// left out where they have no name.
+std::string gates_problem(const std::vector<NamedArray>& others, const std::string& missing = "",
+                          const DimBindings& given = {}) {
+  const Result<Graph> gates = parse_graph(kGates);
+  EXPECT_TRUE(gates) << gates.error().message;
+  RunArgs args{.inputs = {array("x", {7, 2, 3})},
+               .params = {array("W_i", {4, 3}), array("W_f", {4, 3}), array("W_o", {4, 3}),
+                          array("R_i", {4, 4}), array("R_f", {4, 4}), array("b_i", {4}),
+                          array("b_f", {4}), array("s", {})},
+               .initial_states = {}};
+  for (const NamedArray& other : others) {
+    for (auto* list : {&args.inputs, &args.params}) {
+      for (NamedArray& named : *list) {
+        if (named.name == other.name) named = other;
+      }
+    }
+  }
+  std::erase_if(args.params, [&](const NamedArray& named) { return named.name == missing; });
+  const Result<DimBindings> dims = infer_dims(*gates, given, args);
+  if (dims) {
+    EXPECT_EQ(*dims, (DimBindings{{"H", 4}, {"I", 3}}));
+  }
+  return dims ? "" : dims.error().message;
+}
+
+TEST(InferDims, OneWrongArrayIsBlamedAlone) {
+  EXPECT_EQ(gates_problem({}), "");
+  const std::string where = "\n  where H = 4 from param `W_f`, I = 3 from input `x`";
+  EXPECT_EQ(gates_problem({array("W_i", {3, 4})}),
+            "param `W_i` is [3, 4], expected [H, I] = [4, 3]: it looks transposed" + where);
+  EXPECT_EQ(gates_problem({array("W_i", {5, 6})}),
+            "param `W_i` is [5, 6], expected [H, I] = [4, 3]" + where);
+  EXPECT_EQ(gates_problem({array("W_o", {3, 4})}),
+            "param `W_o` is [3, 4], expected [H, I] = [4, 3]: it looks transposed\n"
+            "  where H = 4 from param `W_i`, I = 3 from input `x`");
+  EXPECT_EQ(gates_problem({array("x", {7, 2, 9})}),
+            "input `x` is [7, 2, 9], expected [T, B, I] = [T, B, 3]\n"
+            "  where I = 3 from param `W_i`");
+  EXPECT_EQ(gates_problem({array("R_i", {9, 9})}),
+            "param `R_i` is [9, 9], expected [H, H] = [4, 4]\n  where H = 4 from param `W_i`");
+  EXPECT_EQ(gates_problem({array("b_f", {1, 4})}),
+            "param `b_f` is [1, 4], expected [H] = [4]\n  where H = 4 from param `W_i`");
+  EXPECT_EQ(gates_problem({array("b_f", {5})}, "W_f"),
+            "the arrays do not fit `Gates`:\n"
+            "  param `W_f` [H, I] = [4, 3] is missing\n"
+            "  param `b_f` is [5], expected [H] = [4]\n"
+            "  where H = 4 from param `W_i`");
+}
+
+TEST(InferDims, AllTransposedArraysAreBlamedAndNoOther) {
+  EXPECT_EQ(gates_problem({array("W_i", {3, 4}), array("W_f", {3, 4}), array("W_o", {3, 4})}),
+            "the arrays do not fit `Gates`:\n"
+            "  param `W_i` is [3, 4], expected [H, I] = [4, 3]: it looks transposed\n"
+            "  param `W_f` is [3, 4], expected [H, I] = [4, 3]: it looks transposed\n"
+            "  param `W_o` is [3, 4], expected [H, I] = [4, 3]: it looks transposed\n"
+            "  where H = 4 from param `R_i`, I = 3 from input `x`");
+  // Nothing else says what H is.
+  const Result<Graph> one = parse_graph(R"(graph One(I, H) {
+  input x: [I]
+  param W: [H, I]
+  %0 = input x : [I]
+  output y = %0
+}
+)");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(
+      infer_dims(
+          *one, {},
+          {.inputs = {array("x", {7, 2, 3})}, .params = {array("W", {3, 4})}, .initial_states = {}})
+          .error()
+          .message,
+      "param `W` is [3, 4], expected [H, I] = [H, 3]: it looks transposed\n"
+      "  where I = 3 from input `x`");
+}
+
+TEST(InferDims, AMissingArrayIsLeftToWhoRuns) {
+  for (const char* name : {"W_i", "R_f", "b_i", "s"}) EXPECT_EQ(gates_problem({}, name), "");
+}
+
+TEST(InferDims, AnAxisOfSizeOneAtTheEndChangesNothing) {
+  EXPECT_EQ(gates_problem({array("s", {1}), array("b_i", {4, 1})}), "");
+  EXPECT_EQ(gates_problem({array("s", {2})}), "param `s` is [2], expected []");
+  EXPECT_EQ(gates_problem({array("s", {1, 1})}), "param `s` is [1, 1], expected []");
+}
+
+TEST(InferDims, AWrongDimIsBlamedForAll) {
+  EXPECT_EQ(gates_problem({}, "", {{"H", 5}}),
+            "the dim `H` is 5 as given, but the arrays have H = 4, such as param `W_i`");
+}
+
 TEST(InferDims, ZeroIsLeftToCompile) {
   const Result<DimBindings> dims =
       infer_dims(graph(), {{"H", 4}, {"N", 1}},

@@ -191,7 +191,7 @@ TEST(Runner, ListsEverythingThatDoesNotFit) {
             "  input `s` is [5, 2], expected [4, 2]\n"
             "  param `b` [5] is missing\n"
             "  param `bb` [5] is not in `Toy` (did you mean `b`?)\n"
-            "  param `W` is [3, 5], expected [5, 3]\n"
+            "  param `W` is [3, 5], expected [5, 3]: it looks transposed\n"
             "  initial state `m` is given twice\n"
             "  initial state `q` [2] is not in `Toy` (did you mean `s@1`?)\n"
             "  initial state `h` is [3, 5], expected [2, 5]");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "ir/text.h"
@@ -216,7 +217,7 @@ TEST(WeightMap, MakesParamsOfASignature) {
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ((*params)[1].array.shape, (std::vector<int64_t>{2}));
   EXPECT_EQ(map_weights(map, signature, {{"w", counting({3, 2})}}).error().message,
-            "param `W` is [3, 2], expected [2, 3]");
+            "param `W` is [3, 2], expected [2, 3]: it looks transposed");
 }
 
 TEST(WeightMap, ListsTensorsThatDoNotFit) {
@@ -261,6 +262,58 @@ TEST(WeightMap, ShapesAreCheckedAgainstTheDims) {
   EXPECT_EQ(map_weights(zeros, graph, {}, {{"b", counting({4})}}).error().message,
             "param `W` [H, I] is zeros, and its size does not follow from the tensors: dim `I` "
             "has no value");
+}
+
+TEST(WeightMap, ZerosThatMemoryCannotHoldAreRefused) {
+  const Graph graph = graph_of("  param W: [H, H]\n  param b: [I]\n");
+  const WeightMap map = map_of("W = w or zeros\nb = b");
+  const auto problem = [&](int64_t size) {
+    const auto params = map_weights(map, graph, {{"H", size}}, {{"b", counting({2})}});
+    EXPECT_FALSE(params);
+    return params ? "" : params.error().message;
+  };
+  const std::string begin =
+      "not enough memory: with param `W` [2147483647, 2147483647], those that are zeros take ";
+  EXPECT_EQ(problem(2147483647).substr(0, begin.size()), begin);
+  EXPECT_EQ(problem(int64_t{1} << 40),
+            "param `W` [H, H] is zeros, and its size does not follow from the tensors: `H` is too "
+            "large with H = 1099511627776: 1099511627776 is above 2147483647");
+}
+
+TEST(WeightMap, ShapesAreMappedWithoutData) {
+  const Graph graph = graph_of("  param W: [H, I]\n  param K: [I, H]\n  param z: [H]\n");
+  const WeightMap map = map_of("W = w[1 of 2] + v[0 of 2]\nK = transpose(k)\nz = z or zeros");
+  const auto shape = [](std::string name, std::vector<int64_t> sizes) {
+    return NamedArray{std::move(name), Array{DType::f32, std::move(sizes), {}}};
+  };
+  const std::vector<NamedArray> tensors = {shape("w", {4, 3}), shape("v", {4, 3}),
+                                           shape("k", {2, 3})};
+  const auto params = map_weights(map, graph, {}, tensors, Compared::shapes);
+  ASSERT_TRUE(params) << params.error().message;
+  ASSERT_EQ(params->size(), 3U);
+  EXPECT_EQ((*params)[0].array.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ((*params)[1].array.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ((*params)[2].array.shape, (std::vector<int64_t>{2}));
+  for (const NamedArray& param : *params) EXPECT_EQ(param.array.data.size(), 0U) << param.name;
+  // Where data are wanted, tensors without are no tensors.
+  EXPECT_EQ(map_weights(map, graph, {}, {tensors[0]}).error().message,
+            "the arrays do not fit `Net`:\n"
+            "  tensor `w` has 0 bytes, but [4, 3] in f32 takes 48\n"
+            "  tensor `v`, for param `W`, is missing\n"
+            "  tensor `k`, for param `K`, is missing");
+}
+
+TEST(WeightMap, LongListsAreCutAndSumsAreShort) {
+  const Graph graph = graph_of("  param W: [H, I]\n");
+  std::vector<NamedArray> tensors = {{"w", counting({2, 3})}};
+  for (int i = 0; i < 50; ++i) tensors.push_back({fmt::format("more{}", i), counting({1})});
+  const std::string text = map_weights(map_of("W = w"), graph, {}, tensors).error().message;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 41);
+  EXPECT_TRUE(text.ends_with("  tensor `more39` [1] is not used by the map\n  and 10 more"))
+      << text;
+  std::string sum = "W = w";
+  for (int i = 0; i < 64; ++i) sum += " + w";
+  EXPECT_NE(parse_problem(sum).find("error: a sum has at most 64 terms"), std::string::npos);
 }
 
 TEST(WeightMap, TakesTheTensorsUnderAPrefix) {
