@@ -37,6 +37,8 @@ class Descriptor {
 
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
+  /// Closed by the caller from here on.
+  int release() { return std::exchange(descriptor_, -1); }
   /// Closes now; false if what was written did not reach the file.
   bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
@@ -131,7 +133,7 @@ Status write_stream(const fs::path& target, std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> read_file(const fs::path& path, int64_t limit, Readable readable) {
+Result<int> open_file(const fs::path& path, Readable readable) {
   const std::string name = quote(path.string());
   // What must not be opened is found before: opening some devices does something.
   struct stat info{};
@@ -141,7 +143,7 @@ Result<std::string> read_file(const fs::path& path, int64_t limit, Readable read
     return fail("cannot read {}: it is {}", name, kind_of(info.st_mode));
   }
   // Another file may have its name by now; O_NONBLOCK: none is waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) return fail("cannot read {}: {}", name, error_text(errno));
   if (::fstat(file.get(), &info) != 0) return fail("cannot read {}: {}", name, error_text(errno));
   if (pipe && S_ISFIFO(info.st_mode)) {
@@ -152,6 +154,13 @@ Result<std::string> read_file(const fs::path& path, int64_t limit, Readable read
   } else if (!S_ISREG(info.st_mode)) {
     return fail("cannot read {}: it is {}", name, kind_of(info.st_mode));
   }
+  return file.release();
+}
+
+Result<std::string> read_file(const fs::path& path, int64_t limit, Readable readable) {
+  const Result<int> descriptor = open_file(path, readable);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  const Descriptor file(*descriptor);
   return read_descriptor(file.get(), path.string(), limit);
 }
 

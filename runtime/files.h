@@ -24,6 +24,10 @@ constexpr int64_t kAnyLength = INT64_MAX;
 Result<std::string> read_file(const std::filesystem::path& path, int64_t limit = kAnyLength,
                               Readable readable = Readable::regular_file_or_pipe);
 
+/// The descriptor of a file that `read_file` reads, which the caller closes; likewise.
+Result<int> open_file(const std::filesystem::path& path,
+                      Readable readable = Readable::regular_file_or_pipe);
+
 /// All that comes from an open descriptor, such as standard input's, until it ends; likewise.
 /// `name` is used in errors.
 Result<std::string> read_descriptor(int descriptor, std::string_view name,

@@ -119,7 +119,10 @@ std::optional<Array> TensorMapper::make(const WeightTerm& term) {
   }
   const size_t first = term.transposed ? 1 : 0;
   if (term.pieces > 1 && (tensor->shape.empty() || tensor->shape[first] % term.pieces != 0)) {
-    report(fmt::format("{} does not split into {} equal pieces", what, term.pieces));
+    const bool exchanged = tensor->shape.size() == 2 && tensor->shape[1 - first] % term.pieces == 0;
+    report(fmt::format("{}{} does not split into {} equal pieces{}", what,
+                       term.transposed ? ", transposed," : "", term.pieces,
+                       exchanged ? ": it looks transposed" : ""));
     return std::nullopt;
   }
   if (term.transposed) return cut(transpose(*tensor), term.piece, term.pieces);
@@ -325,18 +328,6 @@ Result<std::vector<WeightSource>> WeightMap::resolve(std::string_view owner,
   if (problems.empty()) return sources;
   return fail("the map {} does not fit {}:{}{}", quote(name_), quote(owner),
               problems.size() == 1 ? " " : "\n  ", join_problems(problems));
-}
-
-Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
-                                              std::string_view prefix) {
-  std::vector<NamedArray> taken;
-  for (NamedArray& tensor : tensors) {
-    if (!tensor.name.starts_with(prefix)) continue;
-    taken.push_back({tensor.name.substr(prefix.size()), std::move(tensor.array)});
-  }
-  if (!taken.empty()) return taken;
-  return fail("no tensor's name starts with {}{}", quote(prefix),
-              tensors.empty() ? "" : fmt::format("; there is {}", quote(tensors.front().name)));
 }
 
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& graph,

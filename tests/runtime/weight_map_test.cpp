@@ -316,19 +316,5 @@ TEST(WeightMap, LongListsAreCutAndSumsAreShort) {
   EXPECT_NE(parse_problem(sum).find("error: a sum has at most 64 terms"), std::string::npos);
 }
 
-TEST(WeightMap, TakesTheTensorsUnderAPrefix) {
-  const std::vector<NamedArray> tensors = {{"encoder.lstm.w", counting({2})},
-                                           {"encoder.norm.w", counting({3})}};
-  const auto taken = take_prefixed(tensors, "encoder.lstm.");
-  ASSERT_TRUE(taken);
-  ASSERT_EQ(taken->size(), 1U);
-  EXPECT_EQ(taken->front().name, "w");
-  EXPECT_EQ(taken->front().array.shape, (std::vector<int64_t>{2}));
-  EXPECT_EQ(take_prefixed(tensors, "decoder.").error().message,
-            "no tensor's name starts with `decoder.`; there is `encoder.lstm.w`");
-  EXPECT_EQ(take_prefixed({}, "decoder.").error().message,
-            "no tensor's name starts with `decoder.`");
-}
-
 }  // namespace
 }  // namespace rnnc
