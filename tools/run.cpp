@@ -39,9 +39,8 @@ Result<Graph> bind_to_files(const Options& options, const Graph& graph, RunData&
     Result<Weights> opened = open_weights(options.files.weights, graph);
     if (!opened) return tl::unexpected(opened.error());
     weights = std::move(*opened);
-    Result<std::vector<NamedArray>> shapes = param_shapes(*weights, graph, given);
-    if (!shapes) return tl::unexpected(shapes.error());
-    data.args.params = std::move(*shapes);
+    Status status = take_shapes(*weights, graph, given, data.args);
+    if (!status) return tl::unexpected(status.error());
   }
   const Result<DimBindings> dims = infer_dims(graph, given, data.args);
   if (!dims) return tl::unexpected(dims.error());

@@ -16,16 +16,9 @@ namespace {
 constexpr std::string_view kTorch = "torch";
 constexpr int64_t kLongestMap = 1 << 20;  // bytes
 
-/// Whether `params` are the graph's, under their own names; they need no data.
-Status check_params(const Graph& graph, const DimBindings& dims,
-                    const std::vector<NamedArray>& params) {
-  Graph params_only;
-  params_only.name = graph.name;
-  params_only.dims = graph.dims;
-  params_only.params = graph.params;
-  RunArgs args;
-  args.params = params;
-  const Result<DimBindings> bindings = infer_dims(params_only, dims, args);
+/// Whether the params, which need no data, are the graph's under their own names.
+Status check_params(const Graph& graph, const DimBindings& dims, const RunArgs& args) {
+  const Result<DimBindings> bindings = infer_dims(graph, dims, args);
   if (!bindings) return tl::unexpected(bindings.error());
   std::vector<ExpectedArray> expected;  // of any sizes, which fit by now
   for (const ParamDecl& param : graph.params) {
@@ -34,7 +27,7 @@ Status check_params(const Graph& graph, const DimBindings& dims,
                         .shape_text = to_string(param.type.shape)});
   }
   const ArrayMatch match =
-      match_arrays("param", graph.name, expected, params, true, Compared::shapes);
+      match_arrays("param", graph.name, expected, args.params, true, Compared::shapes);
   if (match.name_problems.empty()) return {};
   return tl::unexpected(Error{list_problems(graph.name, match.name_problems)});
 }
@@ -142,16 +135,22 @@ Result<Weights> open_weights(const WeightFiles& files, const Graph& graph) {
   return weights;
 }
 
-Result<std::vector<NamedArray>> param_shapes(const Weights& weights, const Graph& graph,
-                                             const DimBindings& dims) {
-  if (weights.map) return map_weights(*weights.map, graph, dims, weights.tensors, Compared::shapes);
-  if (Status status = check_params(graph, dims, weights.tensors); !status) {
-    const bool none = std::ranges::none_of(
-        weights.tensors, [&](const NamedArray& tensor) { return has_param(graph, tensor.name); });
-    return fail("{}{}", status.error().message,
-                none ? "\n  --weight-map says which tensors make which params" : "");
+Status take_shapes(const Weights& weights, const Graph& graph, const DimBindings& dims,
+                   RunArgs& args) {
+  if (weights.map) {
+    Result<std::vector<NamedArray>> params =
+        map_weights(*weights.map, graph, dims, weights.tensors, Compared::shapes);
+    if (!params) return tl::unexpected(params.error());
+    args.params = std::move(*params);
+    return {};
   }
-  return weights.tensors;
+  args.params = weights.tensors;
+  Status status = check_params(graph, dims, args);
+  if (status) return status;
+  const bool none = std::ranges::none_of(
+      weights.tensors, [&](const NamedArray& tensor) { return has_param(graph, tensor.name); });
+  return fail("{}{}", status.error().message,
+              none ? "\n  --weight-map says which tensors make which params" : "");
 }
 
 Result<std::vector<NamedArray>> read_params(const Weights& weights, const Graph& graph,

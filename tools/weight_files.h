@@ -8,6 +8,7 @@
 
 #include "ir/graph.h"
 #include "runtime/array_file.h"
+#include "runtime/run.h"
 #include "runtime/weight_map.h"
 
 namespace rnnc::tools {
@@ -35,9 +36,10 @@ struct Weights {
 /// which a note says.
 Result<Weights> open_weights(const WeightFiles& files, const Graph& graph);
 
-/// The params without data. An error lists all that are missing, unknown or of a wrong shape.
-Result<std::vector<NamedArray>> param_shapes(const Weights& weights, const Graph& graph,
-                                             const DimBindings& dims);
+/// Makes `args.params` the params without data. An error lists all that are missing, unknown or,
+/// beside the other arrays that are given, of a wrong shape. A graph without inputs takes none.
+Status take_shapes(const Weights& weights, const Graph& graph, const DimBindings& dims,
+                   RunArgs& args);
 /// The params.
 Result<std::vector<NamedArray>> read_params(const Weights& weights, const Graph& graph,
                                             const DimBindings& dims);

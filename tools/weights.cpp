@@ -45,8 +45,13 @@ Result<std::string> describe_weights(const Options& options, const Graph& graph)
   } else {
     Result<Weights> weights = open_weights(options.files, graph);
     if (!weights) return tl::unexpected(weights.error());
-    const auto params = param_shapes(*weights, graph, options.source.dims);
-    if (!params) return tl::unexpected(params.error());
+    Graph params_only;
+    params_only.name = graph.name;
+    params_only.dims = graph.dims;
+    params_only.params = graph.params;
+    RunArgs args;
+    Status status = take_shapes(*weights, params_only, options.source.dims, args);
+    if (!status) return tl::unexpected(status.error());
     map = std::move(weights->map);
   }
   const Result<Graph> bound = bind_known(graph, options.source.dims);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
+
+#include "runtime/byte_source.h"
 #include "runtime/npy.h"
 #include "runtime/npz.h"
 #include "runtime/safetensors.h"
@@ -70,9 +73,23 @@ TEST(ArrayFile, OtherElementTypesAreAnErrorOnlyWhereTheyAreWanted) {
   EXPECT_EQ(file->read().error().message, problem);
 }
 
+/// A zip archive of one empty member.
+std::string archive(const std::string& member) {
+  const auto size = static_cast<char>(member.size());
+  std::string bytes = "PK\x03\x04" + std::string(26, '\0') + member;
+  bytes[26] = size;
+  std::string entry = "PK\x01\x02" + std::string(42, '\0') + member;
+  entry[28] = size;
+  std::string end = "PK\x05\x06" + std::string(18, '\0');
+  end[8] = end[10] = 1;
+  end[12] = static_cast<char>(entry.size());
+  end[16] = static_cast<char>(bytes.size());
+  return bytes + entry + end;
+}
+
 TEST(ArrayFile, OtherFormatsAreNamedWithTheWayToConvertThem) {
   const auto problem = [](std::string bytes, std::string_view name) {
-    bytes.resize(std::max<size_t>(bytes.size(), 100));
+    if (!bytes.starts_with("PK")) bytes.resize(std::max<size_t>(bytes.size(), 100));
     const Result<ArrayFile> file = ArrayFile::parse(bytes, name);
     EXPECT_FALSE(file);
     return file ? "" : file.error().message;
@@ -89,28 +106,17 @@ TEST(ArrayFile, OtherFormatsAreNamedWithTheWayToConvertThem) {
   EXPECT_EQ(problem("\x80\x02\x8a\x0a", "it's.bin"),
             "`it's.bin`" + torch +
                 "'FILE', map_location='cpu', weights_only=True).items()}, 'FILE.safetensors')\"");
-  // PyTorch's zip archives.
-  std::string zip = *format_npz({{"W", Array::zeros(DType::f32, {1})}});
-  for (size_t at = 0; (at = zip.find("W.npy", at)) != std::string::npos;)
-    zip.replace(at, 5, "/data");
-  EXPECT_EQ(problem(zip, "w.pt").substr(0, 7), "`w.pt` ");
+  // Zip archives, of which the first member says what they are.
   for (const std::string member : {"m/data.pkl", "data.pkl", "m/version"}) {
-    std::string bytes = "PK\x03\x04" + std::string(26, '\0');
-    const auto size = static_cast<char>(member.size());
-    bytes[26] = size;
-    bytes += member;
-    const auto directory_at = static_cast<char>(bytes.size());
-    std::string entry = "PK\x01\x02" + std::string(42, '\0');
-    entry[28] = size;
-    bytes += entry + member;
-    std::string end = "PK\x05\x06" + std::string(18, '\0');
-    end[8] = end[10] = 1;
-    end[12] = static_cast<char>(entry.size() + member.size());
-    end[16] = directory_at;
-    const Result<ArrayFile> file = ArrayFile::parse(bytes + end, "w.pth");
-    ASSERT_FALSE(file);
-    EXPECT_EQ(file.error().message.substr(0, 7 + torch.size()), "`w.pth`" + torch) << member;
+    EXPECT_EQ(problem(archive(member), "w.pth").substr(0, 7 + torch.size()), "`w.pth`" + torch)
+        << member;
   }
+  EXPECT_EQ(
+      problem(archive("config.json"), "w.keras"),
+      "`w.keras` is a Keras model, a zip archive around an HDF5 file; rnnc reads weights from "
+      "safetensors and .npz files. To convert it:\n  python3 -c \"import keras, numpy; "
+      "numpy.savez('weights.npz', **{w.path: w.numpy() for w in "
+      "keras.models.load_model('w.keras').weights})\"");
   EXPECT_EQ(
       problem("\x89HDF\r\n\x1a\n", "w.h5"),
       "`w.h5` is an HDF5 file, as Keras writes" + reads +
@@ -171,6 +177,24 @@ TEST(ArrayFile, WhatCannotBeReadOrWrittenIsSaid) {
   EXPECT_EQ(write_arrays(directory / "w", {broken}).error().message,
             "cannot write `" + (directory / "w").string() +
                 "`: array `W` has 0 bytes, but [2] in f32 takes 8");
+}
+
+TEST(ByteSource, ReadsAnyPartOfAFileOrOfBytes) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.write("bytes", "0123456789");
+  const Result<ByteSource> file = ByteSource::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  const ByteSource bytes("0123456789");
+  for (const ByteSource* source : {&*file, &bytes}) {
+    EXPECT_EQ(source->size(), 10U);
+    EXPECT_EQ(*source->read(3, 4), "3456");
+    EXPECT_EQ(*source->read(8, 100), "89");
+    EXPECT_EQ(*source->read(20, 1), "");
+    std::array<char, 4> part{};
+    EXPECT_EQ(source->read(8, part.data(), 4).error().message, "it has only 10 bytes");
+  }
+  std::filesystem::resize_file(path, 5);
+  EXPECT_EQ(file->read(3, 4).error().message, "it has become shorter while it was read");
 }
 
 }  // namespace

@@ -242,6 +242,23 @@ TEST(Npy, NeverTrustsSizes) {
       "0 bytes that are there");
 }
 
+TEST(Npy, WritesOnlyWholeArrays) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "w.npy";
+  EXPECT_EQ(write_npy(path, Array{DType::f32, {2}, {}}).error().message,
+            fmt::format("cannot write `{}`: its array has 0 bytes, but [2] in f32 takes 8", path));
+  EXPECT_EQ(
+      write_npy(path, Array{DType::f32, {-1}, {}}).error().message,
+      fmt::format("cannot write `{}`: its array has the shape [-1], which no array has", path));
+  // Shapes that no memory holds give arrays without data.
+  EXPECT_TRUE(Array::zeros(DType::f64, {int64_t{1} << 40, int64_t{1} << 20}).data.empty());
+  EXPECT_FALSE(Array::zeros(DType::f64, {int64_t{1} << 62}).check());
+  EXPECT_FALSE(Array::zeros(DType::f32, {int64_t{1} << 62, 8}).check());
+  const Array half = Array::from_doubles({0.5, 2}, {2}, DType::f16);
+  EXPECT_EQ(parse(format_npy(half)).data, half.data);
+  EXPECT_EQ(parse(format_npy(half.as(DType::bf16))).to_doubles(), (std::vector<double>{0.5, 2}));
+}
+
 TEST(Npy, EveryTruncationIsAnError) {
   const std::string whole = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n",
                                 raw<float>({1, 2, 3, 4}));

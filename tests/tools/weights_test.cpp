@@ -116,14 +116,14 @@ TEST_F(WeightFilesTool, RunsWeightsOfNpzFiles) {
 }
 
 TEST_F(WeightFilesTool, WeightsOfWrongShapesAreRefusedBeforeTheirDataAreRead) {
-  // A gigabyte of zeros in a megabyte, which is more than the command may take here.
+  // 256 MB of zeros in a quarter of one, which is more than the command may take here.
   directory_.write("pack.py", R"(
 import zipfile
-head = "{'descr': '<f4', 'fortran_order': False, 'shape': (16384, 16384), }".ljust(117) + "\n"
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (8192, 8192), }".ljust(117) + "\n"
 with zipfile.ZipFile("w.npz", "w", zipfile.ZIP_DEFLATED) as file:
     with file.open("W.npy", "w", force_zip64=True) as member:
         member.write(b"\x93NUMPY\x01\x00\x76\x00" + head.encode())
-        for _ in range(1024):
+        for _ in range(256):
             member.write(bytes(1 << 20))
 )");
   const std::string pack = "cd " + directory_.path().string() + " && python3 pack.py";
@@ -132,12 +132,16 @@ with zipfile.ZipFile("w.npz", "w", zipfile.ZIP_DEFLATED) as file:
   struct rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
   struct rlimit less = limit;
-  less.rlim_cur = rlim_t{700} << 20;
+  less.rlim_cur = rlim_t{350} << 20;
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &less), 0);
   const CommandResult result = rnnc({"run", "toy.rnn", "--weights", "w.npz", "--input", "x=x.npy"});
   ::setrlimit(RLIMIT_AS, &limit);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.errors, "rnnc: error: param `b` [H] = [16384] is missing\n");
+  EXPECT_EQ(result.errors,
+            "rnnc: error: the arrays do not fit `Toy`:\n"
+            "  param `b` [H] = [8192] is missing\n"
+            "  param `W` is [8192, 8192], expected [H, I] = [8192, 2]\n"
+            "  where H = 8192 from param `W`, I = 2 from input `x`\n");
 }
 
 TEST_F(WeightFilesTool, BatchFirstExchangesTheAxesOfInputsOutputsAndReset) {
@@ -197,6 +201,9 @@ TEST_F(WeightFilesTool, AxesThatLookExchangedAreDoubtedAndOnlyThey) {
             taken + ", but there are 3 lengths: " + other);
   EXPECT_EQ(notes({3, 5, 2}, {"--init", "h=h.npy"}),
             taken + ", but initial state `h` is of 3: " + other);
+  directory_.write("s.npz", *format_npz({zeros("h", {3, 2})}));
+  EXPECT_EQ(notes({3, 5, 2}, {"--carry-in", "s.npz"}),
+            taken + ", but carried state `h` is of 3: " + other);
   EXPECT_EQ(notes({1, 9, 2}, {}),
             "input `x` [1, 9, 2] is taken as one step of 9 sequences: " + other);
   EXPECT_EQ(notes({5, 3, 2}, {"--lengths", "n.npy", "--batch-first"}),
