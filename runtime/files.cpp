@@ -36,7 +36,7 @@ bool is_unnamed_pipe(int descriptor) {
 
 }  // namespace
 
-Result<std::string> read_file(const fs::path& path, int64_t limit, Readable readable) {
+Result<Descriptor> open_file(const fs::path& path, Readable readable) {
   const std::string name = quote(path.string());
   // What must not be opened is found before: opening some devices does something.
   struct stat info{};
@@ -46,7 +46,7 @@ Result<std::string> read_file(const fs::path& path, int64_t limit, Readable read
     return fail("cannot read {}: it is {}", name, kind_of(info.st_mode));
   }
   // Another file may have its name by now; O_NONBLOCK: none is waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) return fail("cannot read {}: {}", name, error_text(errno));
   if (::fstat(file.get(), &info) != 0) return fail("cannot read {}: {}", name, error_text(errno));
   if (pipe && S_ISFIFO(info.st_mode)) {
@@ -57,7 +57,13 @@ Result<std::string> read_file(const fs::path& path, int64_t limit, Readable read
   } else if (!S_ISREG(info.st_mode)) {
     return fail("cannot read {}: it is {}", name, kind_of(info.st_mode));
   }
-  return read_descriptor(file.get(), path.string(), limit);
+  return file;
+}
+
+Result<std::string> read_file(const fs::path& path, int64_t limit, Readable readable) {
+  const Result<Descriptor> file = open_file(path, readable);
+  if (!file) return tl::unexpected(file.error());
+  return read_descriptor(file->get(), path.string(), limit);
 }
 
 Result<std::string> read_descriptor(int descriptor, std::string_view label, int64_t limit) {

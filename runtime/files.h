@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/status.h"
+#include "runtime/descriptor.h"
 
 namespace rnnc {
 
@@ -23,6 +24,10 @@ constexpr int64_t kAnyLength = INT64_MAX;
 /// what has none (a pipe, a file of /proc) gives 1 GiB at most.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t limit = kAnyLength,
                               Readable readable = Readable::regular_file_or_pipe);
+
+/// A file that `read_file` reads, open; likewise.
+Result<Descriptor> open_file(const std::filesystem::path& path,
+                             Readable readable = Readable::regular_file_or_pipe);
 
 /// All that comes from an open descriptor, such as standard input's, until it ends; likewise.
 /// `name` is used in errors.

@@ -22,17 +22,19 @@ struct IntegerArray {
   std::vector<int64_t> shape;  // row-major, dense
   std::vector<int64_t> values;
 };
-/// Reads int64 and int32.
+/// Reads integers of any size.
 Result<IntegerArray> read_npy_integers(const std::filesystem::path& path);
 Result<IntegerArray> parse_npy_integers(std::string_view bytes, std::string_view name);
 
-/// Reads a mask: bool and uint8 as f32, and floats as they are; what is not 0 is true.
+/// Reads a mask: bool and integers as 0 and 1 in f32, and floats as they are; what is not 0 is
+/// true.
 Result<Array> read_npy_mask(const std::filesystem::path& path);
 Result<Array> parse_npy_mask(std::string_view bytes, std::string_view name);
 
-/// A float64 or float32 array as the bytes of a version 1.0 file.
+/// The bytes of a version 1.0 file of float64, float32 or float16; bf16, which NumPy has not, as
+/// float32.
 std::string format_npy(const Array& array);
-/// Writes float64 or float32 to a temporary file beside `path` and renames it: whole or not at all.
+/// Writes that to a temporary file beside `path` and renames it: whole or not at all.
 Status write_npy(const std::filesystem::path& path, const Array& array);
 
 }  // namespace rnnc

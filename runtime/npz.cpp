@@ -7,9 +7,10 @@
 #include <set>
 
 #include "runtime/describe.h"
-#include "runtime/files.h"
+#include "runtime/foreign_format.h"
 #include "runtime/host_memory.h"
 #include "runtime/npy.h"
+#include "runtime/npy_format.h"
 
 namespace rnnc {
 namespace {
@@ -72,82 +73,153 @@ Status check_member(const zip_stat_t& info, uint64_t file_bytes) {
   return {};
 }
 
-Result<std::string> read_member(zip_t* archive, zip_uint64_t index, const zip_stat_t& info) {
-  const Member member(zip_fopen_index(archive, index, 0));
-  if (!member) return fail("{}", zip_strerror(archive));
-  std::string bytes(info.size + 1, '\0');  // one more, to see whether there is more
-  zip_uint64_t used = 0;
-  while (used < bytes.size()) {
-    const zip_int64_t count = zip_fread(member.get(), bytes.data() + used, bytes.size() - used);
-    if (count < 0) return fail("{}", zip_file_strerror(member.get()));
-    if (count == 0) break;
-    used += static_cast<zip_uint64_t>(count);
-  }
-  if (used != info.size) return fail("it does not hold the {} bytes that it claims", info.size);
-  bytes.resize(used);
-  return bytes;
-}
-
-/// The members of one archive, one after the other.
-class Reader {
+/// A member's bytes, one after the other.
+class MemberReader {
  public:
-  Reader(zip_t* archive, uint64_t file_bytes) : archive_(archive), file_bytes_(file_bytes) {}
+  static Result<MemberReader> open(zip_t* archive, zip_uint64_t index) {
+    Member member(zip_fopen_index(archive, index, 0));
+    if (!member) return fail("{}", zip_strerror(archive));
+    return MemberReader(std::move(member));
+  }
 
-  Result<std::vector<NamedArray>> read() {
-    const zip_int64_t count = zip_get_num_entries(archive_, 0);
-    for (zip_int64_t i = 0; i < count; ++i) {
-      if (Status status = add(static_cast<zip_uint64_t>(i)); !status) {
-        return tl::unexpected(status.error());
-      }
+  /// Fills `target` as far as there are bytes, and returns how many there were.
+  Result<uint64_t> read(void* target, uint64_t size) {
+    uint64_t used = 0;
+    while (used < size) {
+      const zip_int64_t count =
+          zip_fread(member_.get(), static_cast<char*>(target) + used, size - used);
+      if (count < 0) return fail("{}", zip_file_strerror(member_.get()));
+      if (count == 0) break;
+      used += static_cast<uint64_t>(count);
     }
-    return std::move(arrays_);
+    return used;
+  }
+  Result<std::string> read(uint64_t size) {
+    std::string bytes(size, '\0');
+    const Result<uint64_t> used = read(bytes.data(), size);
+    if (!used) return tl::unexpected(used.error());
+    bytes.resize(*used);
+    return bytes;
   }
 
  private:
-  Status add(zip_uint64_t index) {
-    zip_stat_t info{};
-    if (zip_stat_index(archive_, index, 0, &info) != 0) {
-      return fail("member {}: {}", index, zip_strerror(archive_));
-    }
-    const std::string_view file = info.name;
-    if (Status status = check_member(info, file_bytes_); !status) {
-      return fail("member {}: {}", quote(file), status.error().message);
-    }
-    if (!file.ends_with(kSuffix)) return fail("its member {} is not a .npy file", quote(file));
-    const std::string_view name = file.substr(0, file.size() - kSuffix.size());
-    if (!names_.emplace(name).second) return fail("it has two members {}", quote(file));
-    // Members that share the same bytes could unpack to any size.
-    packed_bytes_ += info.comp_size;
-    if (packed_bytes_ > file_bytes_) return fail("its members overlap");
-    bytes_ += info.size;
-    Status fits = check_host_memory("its arrays take", static_cast<int64_t>(bytes_));
-    if (!fits) return fits;
-
-    const Result<std::string> bytes = read_member(archive_, index, info);
-    if (!bytes) return fail("member {}: {}", quote(file), bytes.error().message);
-    Result<Array> array = parse_npy(*bytes, file);
-    if (!array) return fail("its member {}", array.error().message);
-    arrays_.push_back({std::string(name), std::move(*array)});
-    return {};
-  }
-
-  zip_t* archive_;
-  uint64_t file_bytes_;
-  uint64_t packed_bytes_ = 0;
-  uint64_t bytes_ = 0;
-  std::set<std::string, std::less<>> names_;
-  std::vector<NamedArray> arrays_;
+  explicit MemberReader(Member member) : member_(std::move(member)) {}
+  Member member_;
 };
 
-Result<std::vector<NamedArray>> parse(std::string_view bytes) {
+class NpzSource : public ArraySource {
+ public:
+  explicit NpzSource(std::string_view name) : name_(name) {}
+
+  Status open(const ByteSource& bytes);
+  Result<Array> read(size_t index) const override;
+
+ private:
+  Status fill(size_t index, const NpyHeader& header, Array& array) const;
+  Status add(zip_uint64_t index);
+  tl::unexpected<Error> wrong(std::string_view problem) const {
+    return fail("{} is not a .npz file that can be read: {}", quote(name_), problem);
+  }
+
+  std::string name_;
+  std::string bytes_;
+  SourceHandle source_;
+  Archive archive_;
+  uint64_t packed_bytes_ = 0;
+  uint64_t array_bytes_ = 0;
+  std::set<std::string, std::less<>> names_;
+  std::vector<NpyHeader> headers_;
+};
+
+/// Checks a member and reads its header.
+Status NpzSource::add(zip_uint64_t index) {
+  zip_stat_t info{};
+  if (zip_stat_index(archive_.get(), index, 0, &info) != 0) {
+    return fail("member {}: {}", index, zip_strerror(archive_.get()));
+  }
+  const std::string_view file = info.name;
+  if (Status status = check_member(info, bytes_.size()); !status) {
+    return fail("member {}: {}", quote(file), status.error().message);
+  }
+  if (!file.ends_with(kSuffix)) return fail("its member {} is not a .npy file", quote(file));
+  const std::string_view name = file.substr(0, file.size() - kSuffix.size());
+  if (!names_.emplace(name).second) return fail("it has two members {}", quote(file));
+  // Members that share the same bytes could unpack to any size.
+  packed_bytes_ += info.comp_size;
+  if (packed_bytes_ > bytes_.size()) return fail("its members overlap");
+
+  Result<MemberReader> member = MemberReader::open(archive_.get(), index);
+  if (!member) return fail("member {}: {}", quote(file), member.error().message);
+  Result<NpyHeader> header =
+      read_npy_header([&](uint64_t size) { return member->read(size); }, info.size);
+  if (!header) {
+    return fail("its member {} is not a .npy file that can be read: {}", quote(file),
+                header.error().message);
+  }
+  Stored stored{{std::string(name), {}}, check_npy_element(header->element, NpyUse::values)};
+  if (stored.problem.empty()) {
+    array_bytes_ += header->size;
+    Status fits = check_host_memory("its arrays take", static_cast<int64_t>(array_bytes_));
+    if (!fits) return fits;
+    stored.array.array = make_floats(*header, {});
+  } else {
+    stored.array.array.shape = header->shape;
+  }
+  arrays_.push_back(std::move(stored));
+  headers_.push_back(std::move(*header));
+  return {};
+}
+
+Status NpzSource::open(const ByteSource& bytes) {
+  Result<std::string> all = bytes.read(0, bytes.size());
+  if (!all) return wrong(all.error().message);
+  bytes_ = std::move(*all);
   // To libzip no bytes are an archive without members.
-  if (!bytes.starts_with("PK")) return fail("it is not a zip archive");
+  if (!bytes_.starts_with("PK")) return wrong("it is not a zip archive");
   ZipError error;
-  const SourceHandle source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));
-  if (!source) return fail("{}", error.text());
-  const Result<Archive> archive = open_archive(source.get(), ZIP_RDONLY);
-  if (!archive) return tl::unexpected(archive.error());
-  return Reader(archive->get(), bytes.size()).read();
+  source_.reset(zip_source_buffer_create(bytes_.data(), bytes_.size(), 0, error.get()));
+  if (!source_) return wrong(error.text());
+  Result<Archive> archive = open_archive(source_.get(), ZIP_RDONLY);
+  if (!archive) return wrong(archive.error().message);
+  archive_ = std::move(*archive);
+  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive_.get(), 0));
+  for (zip_uint64_t i = 0; i < count; ++i) {
+    const char* member = zip_get_name(archive_.get(), i, 0);
+    const std::string foreign = member == nullptr ? "" : describe_foreign_archive(member, name_);
+    if (!foreign.empty()) return fail("{}", foreign);
+    if (Status status = add(i); !status) return wrong(status.error().message);
+  }
+  return {};
+}
+
+Status NpzSource::fill(size_t index, const NpyHeader& header, Array& array) const {
+  Result<MemberReader> member = MemberReader::open(archive_.get(), index);
+  if (!member) return tl::unexpected(member.error());
+  const Result<std::string> head = member->read(header.begin);
+  if (!head) return tl::unexpected(head.error());
+  Result<std::vector<std::byte>> data =
+      read_npy_data(header, [&](std::byte* target, uint64_t size) -> Status {
+        const uint64_t claimed = header.begin + header.size;
+        const Result<uint64_t> used = member->read(target, size);
+        if (!used) return tl::unexpected(used.error());
+        char more = 0;  // reading past the end compares the checksum
+        const Result<uint64_t> rest = member->read(&more, 1);
+        if (!rest) return tl::unexpected(rest.error());
+        if (*used == size && *rest == 0) return {};
+        return fail("it does not hold the {} bytes that it claims", claimed);
+      });
+  if (!data) return tl::unexpected(data.error());
+  array = make_floats(header, std::move(*data));
+  return {};
+}
+
+Result<Array> NpzSource::read(size_t index) const {
+  Array array;
+  if (Status status = fill(index, headers_[index], array); !status) {
+    const std::string file = arrays_[index].array.name + std::string(kSuffix);
+    return wrong(fmt::format("member {}: {}", quote(file), status.error().message));
+  }
+  return array;
 }
 
 /// Adds a stored member. `bytes` must outlive the archive.
@@ -200,6 +272,9 @@ Result<std::string> format(const std::vector<NamedArray>& arrays) {
   std::vector<std::string> members;
   members.reserve(arrays.size());
   for (const NamedArray& array : arrays) {
+    if (Status whole = array.array.check(); !whole) {
+      return fail("array {} {}", quote(array.name), whole.error().message);
+    }
     members.push_back(format_npy(array.array));
     if (Status status = add_member(archive->get(), array.name, members.back()); !status) {
       return tl::unexpected(status.error());
@@ -212,16 +287,22 @@ Result<std::string> format(const std::vector<NamedArray>& arrays) {
 
 }  // namespace
 
+Result<std::unique_ptr<ArraySource>> open_npz(ByteSource bytes, std::string_view name) {
+  auto source = std::make_unique<NpzSource>(name);
+  if (Status status = source->open(bytes); !status) return tl::unexpected(status.error());
+  return source;
+}
+
 Result<std::vector<NamedArray>> parse_npz(std::string_view bytes, std::string_view name) {
-  Result<std::vector<NamedArray>> arrays = parse(bytes);
-  if (arrays) return arrays;
-  return fail("{} is not a .npz file that can be read: {}", quote(name), arrays.error().message);
+  const auto source = open_npz(ByteSource(bytes), name);
+  return source ? read_all(**source, name) : tl::unexpected(source.error());
 }
 
 Result<std::vector<NamedArray>> read_npz(const std::filesystem::path& path) {
-  const Result<std::string> bytes = read_file(path);
+  Result<ByteSource> bytes = ByteSource::open(path);
   if (!bytes) return tl::unexpected(bytes.error());
-  return parse_npz(*bytes, path.string());
+  const auto source = open_npz(std::move(*bytes), path.string());
+  return source ? read_all(**source, path.string()) : tl::unexpected(source.error());
 }
 
 Result<std::string> format_npz(const std::vector<NamedArray>& arrays) {

@@ -4,22 +4,29 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/status.h"
 #include "runtime/array.h"
+#include "runtime/array_source.h"
+#include "runtime/byte_source.h"
 
 namespace rnnc {
+
+/// What `np.savez` and `np.savez_compressed` write. The headers of its members are read now; an
+/// archive without arrays that is known to be something else is named.
+Result<std::unique_ptr<ArraySource>> open_npz(ByteSource bytes, std::string_view name);
 
 /// Every array of what `np.savez` and `np.savez_compressed` write, in file order; element types as
 /// in `read_npy`.
 Result<std::vector<NamedArray>> read_npz(const std::filesystem::path& path);
 /// The same from bytes; `name` is used in errors.
 Result<std::vector<NamedArray>> parse_npz(std::string_view bytes, std::string_view name);
-/// Float64 and float32 arrays as the bytes of a file with stored members; the same arrays give the
-/// same bytes. Names must differ.
+/// Arrays as `format_npy` writes them, as the bytes of a file with stored members; the same arrays
+/// give the same bytes. Names must differ.
 Result<std::string> format_npz(const std::vector<NamedArray>& arrays);
 
 }  // namespace rnnc

@@ -52,6 +52,9 @@ class Memory {
   /// As float64 for f64 and float32 otherwise.
   Result<Array> download(DType dtype, std::vector<int64_t> shape) const {
     Array array = Array::zeros(dtype, std::move(shape));
+    if (Status whole = array.check(); !whole) {
+      return fail("not enough memory for an array of shape {}", shape_text(array.shape));
+    }
     if (Status status = backend_->download(array.data.data(), memory_, array.data.size());
         !status) {
       return tl::unexpected(status.error());

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
 
-constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr uint64_t kMaxHeader = 16 << 20;  // of 100,000 tensors; parsed it takes six times as much
 constexpr size_t kMaxRank = 32;
 
 struct Entry {
@@ -157,11 +157,6 @@ std::string_view dtype_name(DType dtype) {
 /// Checks an entry's claims against each other and the bytes that are there.
 Status check_tensor(Entry& entry, size_t data_size) {
   const std::string name = quote(entry.name);
-  const std::optional<DType> dtype = dtype_from_name(entry.dtype_name);
-  if (!dtype) {
-    return fail("tensor {} holds {}; rnnc reads F64, F32, F16 and BF16", name,
-                quote(entry.dtype_name));
-  }
   if (entry.offsets.size() != 2 || entry.offsets[0] > entry.offsets[1]) {
     return fail("`data_offsets` of tensor {} are not a begin and an end", name);
   }
@@ -169,6 +164,8 @@ Status check_tensor(Entry& entry, size_t data_size) {
     return fail("tensor {} ends at byte {} of the data, but only {} bytes are there", name,
                 entry.offsets[1], data_size);
   }
+  const std::optional<DType> dtype = dtype_from_name(entry.dtype_name);
+  if (!dtype) return {};
   const std::optional<int64_t> count = count_elements(entry.shape);
   entry.dtype = *dtype;
   const auto element = static_cast<int64_t>(size_of(entry.dtype));
@@ -203,67 +200,106 @@ Status check_layout(std::vector<Entry>& entries, size_t data_size) {
   return {};
 }
 
-Result<std::vector<NamedArray>> parse(std::string_view bytes) {
-  uint64_t header_size = 0;
-  if (bytes.size() < sizeof header_size) return fail("it has only {} bytes", bytes.size());
-  std::memcpy(&header_size, bytes.data(), sizeof header_size);
-  bytes.remove_prefix(sizeof header_size);
-  if (header_size > kMaxHeader) {
-    return fail("it says that its header has {} bytes, more than the format allows", header_size);
-  }
-  if (header_size > bytes.size()) {
-    return fail("it is cut short: its header should have {} bytes, but only {} follow", header_size,
-                bytes.size());
-  }
-  const std::string_view data = bytes.substr(header_size);
+class SafetensorsSource : public ArraySource {
+ public:
+  SafetensorsSource(ByteSource bytes, std::string_view name)
+      : bytes_(std::move(bytes)), name_(name) {}
 
+  Status open() {
+    Status status = read_header();
+    return status ? status : wrong(status.error().message);
+  }
+
+  Result<Array> read(size_t index) const override {
+    const NamedArray& header = arrays_[index].array;
+    Array array = Array::zeros(header.array.dtype, header.array.shape);
+    if (Status whole = array.check(); !whole) {
+      return fail("not enough memory for tensor {} {} of {}", quote(header.name),
+                  shape_text(array.shape), quote(name_));
+    }
+    Status status = bytes_.read(begins_[index], array.data.data(), array.data.size());
+    if (!status) return wrong(status.error().message);
+    return array;
+  }
+
+ private:
+  Status read_header();
+  tl::unexpected<Error> wrong(std::string_view problem) const {
+    return fail("{} is not a safetensors file that can be read: {}", quote(name_), problem);
+  }
+
+  ByteSource bytes_;
+  std::string name_;
+  std::vector<uint64_t> begins_;  // of the tensors' bytes in the file
+};
+
+Status SafetensorsSource::read_header() {
+  uint64_t header_size = 0;
+  constexpr uint64_t kBegin = sizeof header_size;
+  if (bytes_.size() < kBegin) return fail("it has only {} bytes", bytes_.size());
+  if (Status status = bytes_.read(0, &header_size, kBegin); !status) return status;
+  if (header_size > kMaxHeader) {
+    return fail("it says that its header has {} bytes, more than any file's", header_size);
+  }
+  if (header_size > bytes_.size() - kBegin) {
+    return fail("it is cut short: its header should have {} bytes, but only {} follow", header_size,
+                bytes_.size() - kBegin);
+  }
+  const Result<std::string> header = bytes_.read(kBegin, header_size);
+  if (!header) return tl::unexpected(header.error());
   HeaderReader reader;
-  const std::string_view header = bytes.substr(0, header_size);
-  if (!nlohmann::json::sax_parse(header.begin(), header.end(), &reader)) {
+  if (!nlohmann::json::sax_parse(header->begin(), header->end(), &reader)) {
     return fail("its header is damaged: {}", reader.problem);
   }
 
   // Everything is checked before anything is allocated.
+  const uint64_t data_size = bytes_.size() - kBegin - header_size;
   for (Entry& entry : reader.entries) {
-    if (Status status = check_tensor(entry, data.size()); !status) {
-      return tl::unexpected(status.error());
+    if (Status status = check_tensor(entry, data_size); !status) return status;
+  }
+  if (Status status = check_layout(reader.entries, data_size); !status) return status;
+  for (Entry& entry : reader.entries) {
+    std::string problem;
+    if (!dtype_from_name(entry.dtype_name)) {
+      problem = fmt::format(
+          "holds {}; rnnc reads F64, F32, F16 and BF16 (in PyTorch `t.float()` converts)",
+          quote(entry.dtype_name));
     }
+    begins_.push_back(kBegin + header_size + static_cast<uint64_t>(entry.offsets[0]));
+    arrays_.push_back(
+        {{std::move(entry.name), {entry.dtype, std::move(entry.shape), {}}}, std::move(problem)});
   }
-  if (Status status = check_layout(reader.entries, data.size()); !status) {
-    return tl::unexpected(status.error());
-  }
-  std::vector<NamedArray> tensors;
-  tensors.reserve(reader.entries.size());
-  const auto* source = reinterpret_cast<const std::byte*>(data.data());
-  for (const Entry& entry : reader.entries) {
-    Array array = Array::zeros(entry.dtype, entry.shape);
-    std::copy(source + entry.offsets[0], source + entry.offsets[1], array.data.begin());
-    tensors.push_back({entry.name, std::move(array)});
-  }
-  return tensors;
+  return {};
 }
 
 }  // namespace
 
+Result<std::unique_ptr<ArraySource>> open_safetensors(ByteSource bytes, std::string_view name) {
+  auto source = std::make_unique<SafetensorsSource>(std::move(bytes), name);
+  if (Status status = source->open(); !status) return tl::unexpected(status.error());
+  return source;
+}
+
 Result<std::vector<NamedArray>> parse_safetensors(std::string_view bytes, std::string_view name) {
-  Result<std::vector<NamedArray>> tensors = parse(bytes);
-  if (!tensors) {
-    return fail("{} is not a safetensors file that can be read: {}", quote(name),
-                tensors.error().message);
-  }
-  return tensors;
+  const auto source = open_safetensors(ByteSource(bytes), name);
+  return source ? read_all(**source, name) : tl::unexpected(source.error());
 }
 
 Result<std::vector<NamedArray>> read_safetensors(const std::filesystem::path& path) {
-  const Result<std::string> bytes = read_file(path);
+  Result<ByteSource> bytes = ByteSource::open(path);
   if (!bytes) return tl::unexpected(bytes.error());
-  return parse_safetensors(*bytes, path.string());
+  const auto source = open_safetensors(std::move(*bytes), path.string());
+  return source ? read_all(**source, path.string()) : tl::unexpected(source.error());
 }
 
-Status write_safetensors(const std::filesystem::path& path, const std::vector<NamedArray>& arrays) {
+Result<std::string> format_safetensors(const std::vector<NamedArray>& arrays) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   size_t offset = 0;
   for (const NamedArray& named : arrays) {
+    if (Status whole = named.array.check(); !whole) {
+      return fail("array {} {}", quote(named.name), whole.error().message);
+    }
+    if (header.contains(named.name)) return fail("array {} is given twice", quote(named.name));
     const size_t end = offset + named.array.data.size();
     header[named.name] = {{"dtype", dtype_name(named.array.dtype)},
                           {"shape", named.array.shape},
@@ -279,7 +315,13 @@ Status write_safetensors(const std::filesystem::path& path, const std::vector<Na
   for (const NamedArray& named : arrays) {
     bytes.append(reinterpret_cast<const char*>(named.array.data.data()), named.array.data.size());
   }
-  return write_file(path, bytes);
+  return bytes;
+}
+
+Status write_safetensors(const std::filesystem::path& path, const std::vector<NamedArray>& arrays) {
+  const Result<std::string> bytes = format_safetensors(arrays);
+  if (!bytes) return fail("cannot write {}: {}", quote(path.string()), bytes.error().message);
+  return write_file(path, *bytes);
 }
 
 }  // namespace rnnc

@@ -119,7 +119,10 @@ std::optional<Array> TensorMapper::make(const WeightTerm& term) {
   }
   const size_t first = term.transposed ? 1 : 0;
   if (term.pieces > 1 && (tensor->shape.empty() || tensor->shape[first] % term.pieces != 0)) {
-    report(fmt::format("{} does not split into {} equal pieces", what, term.pieces));
+    const bool exchanged = tensor->shape.size() == 2 && tensor->shape[1 - first] % term.pieces == 0;
+    report(fmt::format("{}{} does not split into {} equal pieces{}", what,
+                       term.transposed ? ", transposed," : "", term.pieces,
+                       exchanged ? ": it looks transposed" : ""));
     return std::nullopt;
   }
   if (term.transposed) return cut(transpose(*tensor), term.piece, term.pieces);
@@ -259,6 +262,40 @@ Result<Mapped> map_tensors(const WeightMap& map, std::string_view owner,
   return TensorMapper(owner, tensors, compared).run(*sources);
 }
 
+Result<std::vector<NamedArray>> make_params(const WeightMap& map, const Graph& graph,
+                                            const DimBindings& dims,
+                                            const std::vector<NamedArray>& tensors,
+                                            Compared compared) {
+  Result<Mapped> mapped = map_tensors(map, graph.name, names_of(graph.params), tensors, compared);
+  if (!mapped) return tl::unexpected(mapped.error());
+  RunArgs args;
+  args.params = std::move(mapped->arrays);
+  const Result<DimBindings> bindings = infer_dims(only_params(graph, args.params), dims, args);
+  if (!bindings) return tl::unexpected(bindings.error());
+  if (Status status = add_zeros(args.params, mapped->zeros, graph, *bindings, compared); !status) {
+    return tl::unexpected(status.error());
+  }
+  return std::move(args.params);
+}
+
+/// The one tensor with which transposed everything fits, if there is one.
+const NamedArray* find_transposed(const WeightMap& map, const Graph& graph, const DimBindings& dims,
+                                  const std::vector<NamedArray>& tensors) {
+  constexpr size_t kMostTried = 100;  // each time everything is mapped
+  std::vector<NamedArray> shapes;
+  for (const NamedArray& tensor : tensors) {
+    shapes.push_back({tensor.name, {tensor.array.dtype, tensor.array.shape, {}}});
+  }
+  for (size_t i = 0; i < std::min(shapes.size(), kMostTried); ++i) {
+    std::vector<int64_t>& shape = shapes[i].array.shape;
+    if (shape.size() != 2 || shape[0] == shape[1]) continue;
+    std::swap(shape[0], shape[1]);
+    if (make_params(map, graph, dims, shapes, Compared::shapes)) return &tensors[i];
+    std::swap(shape[0], shape[1]);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string to_string(const WeightTerm& term) {
@@ -327,32 +364,17 @@ Result<std::vector<WeightSource>> WeightMap::resolve(std::string_view owner,
               problems.size() == 1 ? " " : "\n  ", join_problems(problems));
 }
 
-Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
-                                              std::string_view prefix) {
-  std::vector<NamedArray> taken;
-  for (NamedArray& tensor : tensors) {
-    if (!tensor.name.starts_with(prefix)) continue;
-    taken.push_back({tensor.name.substr(prefix.size()), std::move(tensor.array)});
-  }
-  if (!taken.empty()) return taken;
-  return fail("no tensor's name starts with {}{}", quote(prefix),
-              tensors.empty() ? "" : fmt::format("; there is {}", quote(tensors.front().name)));
-}
-
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& graph,
                                             const DimBindings& dims,
                                             const std::vector<NamedArray>& tensors,
                                             Compared compared) {
-  Result<Mapped> mapped = map_tensors(map, graph.name, names_of(graph.params), tensors, compared);
-  if (!mapped) return tl::unexpected(mapped.error());
-  RunArgs args;
-  args.params = std::move(mapped->arrays);
-  const Result<DimBindings> bindings = infer_dims(only_params(graph, args.params), dims, args);
-  if (!bindings) return tl::unexpected(bindings.error());
-  if (Status status = add_zeros(args.params, mapped->zeros, graph, *bindings, compared); !status) {
-    return tl::unexpected(status.error());
-  }
-  return std::move(args.params);
+  Result<std::vector<NamedArray>> params = make_params(map, graph, dims, tensors, compared);
+  if (params) return params;
+  const NamedArray* transposed = find_transposed(map, graph, dims, tensors);
+  if (transposed == nullptr) return params;
+  const std::vector<int64_t>& shape = transposed->array.shape;
+  return fail("tensor {} {} looks transposed: as {} it fits", quote(transposed->name),
+              shape_text(shape), shape_text({shape[1], shape[0]}));
 }
 
 Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Signature& signature,

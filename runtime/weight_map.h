@@ -49,6 +49,9 @@ class WeightMap {
   /// `name` is the file's name there.
   static Result<WeightMap> parse(std::string_view text, std::string_view name);
 
+  /// The file's name, as `parse` got it.
+  const std::string& name() const { return name_; }
+
   /// How each of `params` is made, in this order. The error lists params without a line, params
   /// with two, and lines that fit no param; `owner` is the cell's or network's name.
   Result<std::vector<WeightSource>> resolve(std::string_view owner,
@@ -86,11 +89,6 @@ class WeightMap {
   std::string name_;
   std::vector<Rule> rules_;
 };
-
-/// The tensors whose names start with `prefix`, such as `encoder.lstm.`, without it. An error if
-/// there is none.
-Result<std::vector<NamedArray>> take_prefixed(std::vector<NamedArray> tensors,
-                                              std::string_view prefix);
 
 /// The params of a graph or a program, made from the tensors of a file. One error lists params
 /// whose tensors are missing, tensors that are not used, and shapes that do not fit. Sums are

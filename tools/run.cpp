@@ -29,30 +29,36 @@ struct Options {
   bool time = false;
 };
 
-/// The params and dims that the files decide.
-Result<DimBindings> choose_dims(const Options& options, const Graph& graph, RunData& data) {
+/// Dims follow from the arrays' shapes; the weights' data are read only if these fit.
+Result<Graph> bind_to_files(const Options& options, const Graph& graph, RunData& data) {
+  const DimBindings& given = options.source.dims;
   if (Status status = check_result_names(options.files, graph); !status) {
     return tl::unexpected(status.error());
   }
-  if (data.map) {
-    Result<std::vector<NamedArray>> params =
-        map_weights(*data.map, graph, options.source.dims, data.args.params);
-    if (!params) return tl::unexpected(params.error());
-    data.args.params = std::move(*params);
+  std::optional<Weights> weights;
+  if (!options.files.weights.tensors.empty()) {
+    Result<Weights> opened = open_weights(options.files.weights, graph);
+    if (!opened) return tl::unexpected(opened.error());
+    weights = std::move(*opened);
+    Status status = take_shapes(*weights, graph, given, data.args);
+    if (!status) return tl::unexpected(status.error());
   }
-  return infer_dims(graph, options.source.dims, data.args);
+  const Result<DimBindings> dims = infer_dims(graph, given, data.args);
+  if (!dims) return tl::unexpected(dims.error());
+  Result<Graph> bound = bind_all(graph, *dims);
+  if (!bound || !weights) return bound;
+  Result<std::vector<NamedArray>> params = read_params(*weights, graph, given);
+  if (!params) return tl::unexpected(params.error());
+  data.args.params = std::move(*params);
+  return bound;
 }
 
-/// The step Graph, bound. Nothing if there is an error, which is then already printed.
+/// The step Graph, bound to the dims that the files decide, and the params. Nothing if there is an
+/// error, which is then already printed.
 std::optional<Graph> load_graph(const Options& options, Definition& definition, RunData& data) {
   const std::optional<Graph> graph = lower_definition(definition, options.source.dims);
   if (!graph) return std::nullopt;
-  const Result<DimBindings> dims = choose_dims(options, *graph, data);
-  if (!dims) {
-    report(dims.error());
-    return std::nullopt;
-  }
-  Result<Graph> bound = bind_all(*graph, *dims);
+  Result<Graph> bound = bind_to_files(options, *graph, data);
   if (!bound) {
     report(bound.error());
     return std::nullopt;
@@ -72,10 +78,12 @@ Status check_streaming(const Options& options, const Signature& signature) {
 }
 
 /// For runs that keep nothing: what there would be to keep.
-std::string describe_results(const RunResult& result) {
+std::string describe_results(const RunResult& result, bool batch_first) {
   std::string text;
   for (const NamedArray& output : result.outputs) {
-    text += fmt::format("--output {} {}\n", output.name, shape_text(output.array.shape));
+    std::vector<int64_t> shape = output.array.shape;
+    if (batch_first) std::swap(shape[0], shape[1]);
+    text += fmt::format("--output {} {}\n", output.name, shape_text(shape));
   }
   for (const NamedArray& state : result.final_states) {
     text += fmt::format("--final {} {}\n", state.name, shape_text(state.array.shape));
@@ -126,9 +134,9 @@ Status complete_args(const Options& options, const Signature& signature, RunData
     if (!weights) return tl::unexpected(weights.error());
     args.params = std::move(*weights);
   }
-  if (options.files.carry_in.empty()) return {};
+  if (!data.carried) return {};
   Result<std::vector<NamedArray>> states =
-      take_carried(options.files, signature, std::move(data.carried), args.inputs);
+      take_carried(options.files, signature, *data.carried, args.inputs);
   if (!states) return tl::unexpected(states.error());
   args.initial_states = std::move(*states);
   return {};
@@ -158,7 +166,7 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   if (Status status = write_results(files, *result); !status) return status;
   if (files.outputs.empty() && files.final_states.empty() && files.carry_out.empty() &&
       !options.time) {
-    return print(describe_results(*result));
+    return print(describe_results(*result, files.batch_first));
   }
   if (!options.time) return {};
   progress.phase("measuring");
@@ -213,6 +221,9 @@ int run_run(const CLI::App& command, Options& options) {
   }
   Result<RunData> data = read_run_data(options.files);
   if (!data) return report(data.error());
+  if (const std::string doubt = doubt_leading_axes(options.files, *data); !doubt.empty()) {
+    report_note(doubt);
+  }
   const std::optional<Graph> graph = load_graph(options, *definition, *data);
   if (!graph) return kError;
   if (options.files.weights.tensors.empty() && !options.seed && !graph->params.empty()) {
@@ -250,6 +261,8 @@ void add_array_options(CLI::App& command, Options& options) {
       ->check(check_seed)
       ->type_name("NUMBER");
   add_named_files(command, "--input", files.inputs, "An input [T, B, ...]; may be repeated");
+  command.add_flag("--batch-first", files.batch_first,
+                   "Inputs, outputs and --reset are [B, T, ...] in their files, not [T, B, ...]");
   add_named_files(command, "--init", files.initial_states,
                   "A state before the first step [B, ...]; may be repeated");
   add_named_files(command, "--output", files.outputs,
@@ -320,7 +333,7 @@ void add_run(CLI::App& app, int& exit_code) {
       "  rnnc run lstm.rnn --weights w.safetensors --input x=x.npy --output h=y.npy --final "
       "c=c.npy\n"
       "  rnnc run lstm.rnn --dim H=512 --seed 1 --input x=x.npy --device cuda --time\n"
-      "  rnnc run lstm.rnn --weights torch.safetensors --weight-map examples/torch/lstm.map "
+      "  rnnc run lstm.rnn --weights torch.safetensors --weight-map torch --batch-first "
       "--input x=x.npy\n"
       "  rnnc run lstm.rnn --weights w.safetensors --input x=today.npy --carry-in s.npz "
       "--carry-out "

@@ -123,17 +123,80 @@ Result<RunData> read_run_data(const RunFiles& files) {
   if (status && !files.reset.empty()) {
     status = store(read_npy_mask(files.reset), data.args.reset);
   }
-  if (status && !files.carry_in.empty()) status = store(read_npz(files.carry_in), data.carried);
-  if (status && !files.weights.tensors.empty()) {
-    status = store(read_tensors(files.weights), data.args.params);
+  if (status && !files.carry_in.empty()) {
+    status = store(ArrayFile::open(files.carry_in), data.carried);
   }
-  if (status) status = store(read_weight_map(files.weights), data.map);
   if (!status) return tl::unexpected(status.error());
+  if (!files.batch_first) return data;
+  for (NamedArray& input : data.args.inputs) {
+    input.array = exchange_leading_axes(std::move(input.array));
+  }
+  if (data.args.reset) data.args.reset = exchange_leading_axes(std::move(*data.args.reset));
   return data;
 }
 
+Array exchange_leading_axes(Array array) {
+  if (array.shape.size() < 2) return array;  // which is of no use here, as others will say
+  const auto rows = static_cast<size_t>(array.shape[0]);
+  const auto columns = static_cast<size_t>(array.shape[1]);
+  std::swap(array.shape[0], array.shape[1]);
+  if (array.data.empty()) return array;
+  std::vector<std::byte> data(array.data.size());
+  const size_t bytes = data.size() / (rows * columns);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      std::copy_n(array.data.begin() + static_cast<ptrdiff_t>((row * columns + column) * bytes),
+                  bytes, data.begin() + static_cast<ptrdiff_t>((column * rows + row) * bytes));
+    }
+  }
+  array.data = std::move(data);
+  return array;
+}
+
+std::string doubt_leading_axes(const RunFiles& files, const RunData& data) {
+  const RunArgs& args = data.args;
+  if (args.inputs.empty() || args.inputs.front().array.shape.size() < 2) return "";
+  const NamedArray& input = args.inputs.front();
+  const int64_t steps = input.array.shape[0];
+  const int64_t batch = input.array.shape[1];
+  if (steps == batch) return "";
+  std::vector<int64_t> shape = input.array.shape;
+  if (files.batch_first) std::swap(shape[0], shape[1]);
+  const std::string taken = fmt::format(
+      "input {} {} is taken as {} of {} sequences", quote(input.name), shape_text(shape),
+      steps == 1 ? "one step" : fmt::format("{} steps", steps), batch);
+  const std::string other = files.batch_first ? "without --batch-first it is [T, B, ...]"
+                                              : "if it is [B, T, ...], give --batch-first";
+
+  // What else says how many sequences there are.
+  std::vector<std::pair<std::string, int64_t>> says;
+  if (args.lengths) {
+    const int64_t count = std::ssize(*args.lengths);
+    says.emplace_back(fmt::format("there are {} lengths", count), count);
+  }
+  for (const NamedArray& state : args.initial_states) {
+    if (state.array.shape.empty()) continue;
+    const int64_t count = state.array.shape[0];
+    says.emplace_back(fmt::format("initial state {} is of {}", quote(state.name), count), count);
+  }
+  if (data.carried) {
+    for (const NamedArray& state : data.carried->headers().value_or(std::vector<NamedArray>{})) {
+      if (state.array.shape.empty()) continue;
+      const int64_t count = state.array.shape[0];
+      says.emplace_back(fmt::format("carried state {} is of {}", quote(state.name), count), count);
+    }
+  }
+  const bool all = std::ranges::all_of(says, [&](const auto& one) { return one.second == steps; });
+  if (!says.empty()) {
+    return all ? fmt::format("{}, but {}: {}", taken, says.front().first, other) : "";
+  }
+  const bool alone = !args.reset && files.carry_in.empty() && files.carry_out.empty();
+  if (!files.batch_first && alone && steps == 1) return fmt::format("{}: {}", taken, other);
+  return "";
+}
+
 Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signature& signature,
-                                             std::vector<NamedArray> carried,
+                                             const ArrayFile& carried,
                                              const std::vector<NamedArray>& inputs) {
   std::optional<int64_t> batch;
   if (!inputs.empty() && inputs.front().array.shape.size() >= 2) {
@@ -150,13 +213,15 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
     entry.shape_text = fmt::format("[{}]", sizes);
     expected.push_back(std::move(entry));
   }
-  const ArrayMatch match = match_arrays("state", signature.name, expected, carried, true);
+  const Result<std::vector<NamedArray>> headers = carried.headers();
+  if (!headers) return headers;
+  const ArrayMatch match =
+      match_arrays("state", signature.name, expected, *headers, true, Compared::shapes);
   std::vector<std::string> problems = match.name_problems;
   problems.insert(problems.end(), match.shape_problems.begin(), match.shape_problems.end());
-  if (problems.empty()) return carried;
+  if (problems.empty()) return carried.read();
   return fail("{} does not go on with a run of {}:{}{}", quote(files.carry_in),
-              quote(signature.name), problems.size() == 1 ? " " : "\n  ",
-              fmt::join(problems, "\n  "));
+              quote(signature.name), problems.size() == 1 ? " " : "\n  ", join_problems(problems));
 }
 
 Status write_results(const RunFiles& files, const RunResult& result) {
@@ -166,7 +231,10 @@ Status write_results(const RunFiles& files, const RunResult& result) {
     for (const NamedFile& named : wanted) {
       const auto found = std::ranges::find(arrays, named.name, &NamedArray::name);
       RNNC_CHECK(found != arrays.end(), "{}", named.name);
-      if (Status status = transaction.add(named.file, format_npy(found->array)); !status) {
+      const bool exchanged = files.batch_first && &wanted == &files.outputs;
+      const std::string bytes =
+          format_npy(exchanged ? exchange_leading_axes(found->array) : found->array);
+      if (Status status = transaction.add(named.file, bytes); !status) {
         return status;
       }
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/array_file.h"
 #include "runtime/run.h"
 #include "tools/command.h"
 #include "tools/weight_files.h"
@@ -16,13 +17,13 @@ struct RunFiles {
   WeightFiles weights;
   std::vector<NamedFile> inputs, initial_states, outputs, final_states;
   std::string lengths, reset, carry_in, carry_out;  // empty: not given
+  bool batch_first = false;  // of inputs, outputs and reset: [B, T, ...] in the files
 };
 
 /// What is read before anything is compiled.
 struct RunData {
-  RunArgs args;  // params as the weights file has them
-  std::optional<WeightMap> map;
-  std::vector<NamedArray> carried;
+  RunArgs args;                      // without params
+  std::optional<ArrayFile> carried;  // whose data are not read yet
 };
 
 /// Outputs must be writable, different from each other, and not what is read. Only carried states
@@ -34,13 +35,20 @@ Status check_result_names(const RunFiles& files, const Graph& graph);
 
 Result<RunData> read_run_data(const RunFiles& files);
 
+/// Why the inputs' first two axes are likely not as they are taken, or "". Where lengths, states or
+/// a single step leave little doubt, and never where the two axes are alike.
+std::string doubt_leading_axes(const RunFiles& files, const RunData& data);
+
 /// The carried states as the initial states of a run, of which the first input says the batch size.
 /// An error lists every state that is missing, unknown or of a wrong shape.
 Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signature& signature,
-                                             std::vector<NamedArray> carried,
+                                             const ArrayFile& carried,
                                              const std::vector<NamedArray>& inputs);
 
 /// All of them or none.
 Status write_results(const RunFiles& files, const RunResult& result);
+
+/// With its first two axes exchanged: [B, T, ...] as [T, B, ...], or back.
+Array exchange_leading_axes(Array array);
 
 }  // namespace rnnc::tools

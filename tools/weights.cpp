@@ -1,5 +1,3 @@
-#include "runtime/match_arrays.h"
-#include "runtime/run.h"
 #include "tools/command.h"
 #include "tools/weight_files.h"
 
@@ -15,37 +13,6 @@ std::vector<std::string> names_of(const Graph& graph) {
   std::vector<std::string> names;
   for (const ParamDecl& param : graph.params) names.push_back(param.name);
   return names;
-}
-
-/// Whether `tensors` are the params, under their own names.
-Status check_params(const Graph& graph, const DimBindings& dims, std::vector<NamedArray> tensors) {
-  Graph params_only;
-  params_only.name = graph.name;
-  params_only.dims = graph.dims;
-  params_only.params = graph.params;
-  RunArgs args;
-  args.params = std::move(tensors);
-  const Result<DimBindings> bindings = infer_dims(params_only, dims, args);
-  if (!bindings) return tl::unexpected(bindings.error());
-  std::vector<ExpectedArray> expected;  // of any sizes, which fit by now
-  for (const ParamDecl& param : graph.params) {
-    expected.push_back({.name = param.name,
-                        .shape = std::vector<std::optional<int64_t>>(param.type.rank()),
-                        .shape_text = to_string(param.type.shape)});
-  }
-  const ArrayMatch match = match_arrays("param", graph.name, expected, args.params, true);
-  if (match.name_problems.empty()) return {};
-  return tl::unexpected(Error{list_problems(graph.name, match.name_problems)});
-}
-
-/// Whether the file holds the params, once mapped.
-Status check_tensors(const Options& options, const Graph& graph,
-                     const std::optional<WeightMap>& map) {
-  Result<std::vector<NamedArray>> tensors = read_tensors(options.files);
-  if (!tensors) return tl::unexpected(tensors.error());
-  if (!map) return check_params(graph, options.source.dims, std::move(*tensors));
-  const auto params = map_weights(*map, graph, options.source.dims, *tensors);
-  return params ? Status() : tl::unexpected(params.error());
 }
 
 /// A line for each param: its name and shape, and what the map makes it of.
@@ -71,12 +38,21 @@ Result<std::string> list_params(const Graph& graph, const std::optional<WeightMa
 }
 
 Result<std::string> describe_weights(const Options& options, const Graph& graph) {
-  const Result<std::optional<WeightMap>> map = read_weight_map(options.files);
-  if (!map) return tl::unexpected(map.error());
-  if (!options.files.tensors.empty()) {
-    if (Status status = check_tensors(options, graph, *map); !status) {
-      return tl::unexpected(status.error());
-    }
+  Result<std::optional<WeightMap>> map = std::nullopt;
+  if (options.files.tensors.empty()) {
+    map = read_weight_map(options.files, graph);
+    if (!map) return tl::unexpected(map.error());
+  } else {
+    Result<Weights> weights = open_weights(options.files, graph);
+    if (!weights) return tl::unexpected(weights.error());
+    Graph params_only;
+    params_only.name = graph.name;
+    params_only.dims = graph.dims;
+    params_only.params = graph.params;
+    RunArgs args;
+    Status status = take_shapes(*weights, params_only, options.source.dims, args);
+    if (!status) return tl::unexpected(status.error());
+    map = std::move(weights->map);
   }
   const Result<Graph> bound = bind_known(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
@@ -107,8 +83,8 @@ void add_weights(CLI::App& app, int& exit_code) {
       "each param is made.\n\n"
       "Examples:\n"
       "  rnnc weights examples/cells/lstm.rnn --dim I=80 --dim H=512\n"
-      "  rnnc weights examples/cells/lstm.rnn --weight-map examples/torch/lstm.map --weights "
-      "torch.safetensors");
+      "  rnnc weights examples/cells/lstm.rnn --weights torch.safetensors --weight-map torch\n"
+      "  rnnc weights encoder.rnn --weights model.npz --weight-map encoder.map");
   command->callback([options, &exit_code] { exit_code = run_weights(*options); });
 }
 

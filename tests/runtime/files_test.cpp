@@ -69,9 +69,9 @@ TEST(Files, ReadsNoMoreThanItsLimit) {
   const TemporaryDirectory directory;
   const fs::path file = directory.write("file", "12345");
   EXPECT_EQ(*read_file(file, 5), "12345");
-  EXPECT_EQ(
-      read_file(file, 4).error().message,
-      "cannot read `" + file.string() + "`: it has 5 bytes, and 4 are the most that it may have");
+  EXPECT_EQ(read_file(file, 4).error().message,
+            fmt::format("cannot read `{}`: it has 5 bytes, and 4 are the most that it may have",
+                        file.string()));
   // Pipes say nothing of their size, and this one does not end.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);

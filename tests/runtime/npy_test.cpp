@@ -108,7 +108,11 @@ TEST(Npy, ReadsScalarsEmptyArraysAndNan) {
 
 TEST(Npy, RejectsWhatIsNoNpyFile) {
   EXPECT_EQ(problem(""), "it does not start with NumPy's magic bytes");
-  EXPECT_EQ(problem("PK\x03\x04 an npz file"), "it does not start with NumPy's magic bytes");
+  EXPECT_EQ(problem("PK\x03\x04 an npz file"),
+            "it is a zip archive, as `np.savez` writes, and one array as `np.save` writes it is "
+            "expected");
+  EXPECT_EQ(problem(npy(std::string(1 << 20, ' '), "", 2)),
+            "its header has 1048588 bytes, more than any array's");
   EXPECT_EQ(problem("\x93NUMPY"), "it ends within its header");
   EXPECT_EQ(problem(npy("{}", "", 4)), "its format version is 4.0; rnnc reads 1.0 to 3.0");
   EXPECT_EQ(problem(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "it ends within its header");
@@ -147,13 +151,20 @@ TEST(Npy, RejectsDamagedHeaders) {
 }
 
 TEST(Npy, RejectsOtherElementTypes) {
-  for (const char* descr : {"<i8", "|b1", "<c16", "|O", "<U3", "<f16", "f", "", "<"}) {
+  const auto type_problem = [](const std::string& descr) {
     const std::string header =
-        std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (1,), }";
-    EXPECT_EQ(problem(npy(header, std::string(16, '\0'))),
-              std::string("it holds elements of type `") + descr +
-                  "`; rnnc reads float64, float32 and float16 here (`a.astype(\"float32\")` "
-                  "converts)");
+        "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (1,), }";
+    const Result<Array> array = parse_npy(npy(header, std::string(8, '\0')), "x.npy");
+    EXPECT_FALSE(array);
+    return array ? "" : array.error().message;
+  };
+  const std::string hint =
+      "; rnnc reads float64, float32 and float16 here (`a.astype(\"float32\")` converts)";
+  EXPECT_EQ(type_problem("<i8"), "`x.npy` holds int64" + hint);
+  EXPECT_EQ(type_problem(">u8"), "`x.npy` holds uint64" + hint);
+  for (const char* descr : {"<c16", "|O", "<U3", "<f16", "f", "", "<"}) {
+    EXPECT_EQ(type_problem(descr),
+              std::string("`x.npy` holds elements of type `") + descr + "`" + hint);
   }
 }
 
@@ -175,9 +186,13 @@ TEST(Npy, ReadsWholeNumbers) {
             (std::vector<int64_t>{5, -6}));
   EXPECT_EQ(read(typed(">i4", "(2,)", swapped(raw<int32_t>({5, -6}), 4))).values,
             (std::vector<int64_t>{5, -6}));
+  EXPECT_EQ(read(typed("|i1", "(2,)", raw<int8_t>({5, -6}))).values, (std::vector<int64_t>{5, -6}));
+  EXPECT_EQ(read(typed("|u1", "(2,)", raw<uint8_t>({5, 250}))).values,
+            (std::vector<int64_t>{5, 250}));
+  EXPECT_EQ(read(typed("<u2", "(1,)", raw<uint16_t>({65535}))).values,
+            (std::vector<int64_t>{65535}));
   EXPECT_EQ(parse_npy_integers(typed("<f4", "(1,)", raw<float>({5})), "n.npy").error().message,
-            "`n.npy` is not a .npy file that can be read: it holds elements of type `<f4`; rnnc "
-            "reads int64 and int32 here (`a.astype(\"int64\")` converts)");
+            "`n.npy` holds float32; rnnc reads integers here (`a.astype(\"int64\")` converts)");
   EXPECT_EQ(read_npy_integers("no/such.npy").error().message,
             "cannot read `no/such.npy`: No such file or directory");
 }
@@ -193,15 +208,16 @@ TEST(Npy, ReadsMasks) {
   EXPECT_EQ(read(typed("|b1", "(2, 2)", raw<uint8_t>({0, 1, 1, 0}))),
             (std::vector<double>{0, 1, 1, 0}));
   EXPECT_EQ(read(typed("|u1", "(2, 2)", raw<uint8_t>({0, 255, 1, 0}))),
-            (std::vector<double>{0, 255, 1, 0}));
+            (std::vector<double>{0, 1, 1, 0}));
+  EXPECT_EQ(read(typed("<i8", "(2, 2)", raw<int64_t>({0, -1, int64_t{1} << 62, 0}))),
+            (std::vector<double>{0, 1, 1, 0}));
   EXPECT_EQ(read(typed("<f4", "(2, 2)", raw<float>({0, 1, -0.5F, 2}))),
             (std::vector<double>{0, 1, -0.5, 2}));
   EXPECT_EQ(read(typed("<f8", "(2, 2)", raw<double>({0, 1e-300, 1, 0}))),
             (std::vector<double>{0, 1e-300, 1, 0}));
-  EXPECT_EQ(parse_npy_mask(typed("<i8", "(1,)", raw<int64_t>({1})), "m.npy").error().message,
-            "`m.npy` is not a .npy file that can be read: it holds elements of type `<i8`; rnnc "
-            "reads bool, uint8, float64, float32 and float16 here (`a.astype(\"bool\")` "
-            "converts)");
+  EXPECT_EQ(parse_npy_mask(typed("<c8", "(1,)", raw<double>({1})), "m.npy").error().message,
+            "`m.npy` holds elements of type `<c8`; rnnc reads bool, integers and floats here "
+            "(`a.astype(\"bool\")` converts)");
   EXPECT_EQ(read_npy_mask("no/such.npy").error().message,
             "cannot read `no/such.npy`: No such file or directory");
 }
@@ -224,6 +240,23 @@ TEST(Npy, NeverTrustsSizes) {
       problem(npy(zero, "")),
       "it is cut short: float64 elements of shape [0, 4611686018427387904, 4] need more than the "
       "0 bytes that are there");
+}
+
+TEST(Npy, WritesOnlyWholeArrays) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "w.npy";
+  EXPECT_EQ(write_npy(path, Array{DType::f32, {2}, {}}).error().message,
+            fmt::format("cannot write `{}`: its array has 0 bytes, but [2] in f32 takes 8", path));
+  EXPECT_EQ(
+      write_npy(path, Array{DType::f32, {-1}, {}}).error().message,
+      fmt::format("cannot write `{}`: its array has the shape [-1], which no array has", path));
+  // Shapes that no memory holds give arrays without data.
+  EXPECT_TRUE(Array::zeros(DType::f64, {int64_t{1} << 40, int64_t{1} << 20}).data.empty());
+  EXPECT_FALSE(Array::zeros(DType::f64, {int64_t{1} << 62}).check());
+  EXPECT_FALSE(Array::zeros(DType::f32, {int64_t{1} << 62, 8}).check());
+  const Array half = Array::from_doubles({0.5, 2}, {2}, DType::f16);
+  EXPECT_EQ(parse(format_npy(half)).data, half.data);
+  EXPECT_EQ(parse(format_npy(half.as(DType::bf16))).to_doubles(), (std::vector<double>{0.5, 2}));
 }
 
 TEST(Npy, EveryTruncationIsAnError) {

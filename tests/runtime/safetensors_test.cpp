@@ -77,7 +77,7 @@ TEST(Safetensors, ReadsHalvesScalarsAndEmptyTensorsInFileOrder) {
 TEST(Safetensors, RejectsHeadersThatCannotBe) {
   EXPECT_EQ(problem("1234567"), "it has only 7 bytes");
   EXPECT_EQ(problem(std::string(8, '\xff')),
-            "it says that its header has 18446744073709551615 bytes, more than the format allows");
+            "it says that its header has 18446744073709551615 bytes, more than any file's");
   EXPECT_EQ(problem(std::string("\x05\0\0\0\0\0\0\0{}", 10)),
             "it is cut short: its header should have 5 bytes, but only 2 follow");
   EXPECT_EQ(header_problem(""), "it is not JSON: unexpected text at its byte 1");
@@ -129,9 +129,20 @@ TEST(Safetensors, RejectsOtherElementTypes) {
   for (const char* dtype : {"I64", "BOOL", "F8_E4M3", "f32", ""}) {
     const std::string header =
         std::string(R"({"n":{"dtype":")") + dtype + R"(","shape":[1],"data_offsets":[0,8]}})";
-    EXPECT_EQ(problem(file(header, std::string(8, '\0'))),
-              std::string("tensor `n` holds `") + dtype + "`; rnnc reads F64, F32, F16 and BF16");
+    const auto tensors = parse_safetensors(file(header, std::string(8, '\0')), "w.safetensors");
+    ASSERT_FALSE(tensors);
+    EXPECT_EQ(tensors.error().message,
+              std::string("`n` of `w.safetensors` holds `") + dtype +
+                  "`; rnnc reads F64, F32, F16 and BF16 (in PyTorch `t.float()` converts)");
   }
+}
+
+TEST(Safetensors, WritesOnlyWholeArraysOfDifferentNames) {
+  const NamedArray a{"a", Array::zeros(DType::f32, {2})};
+  EXPECT_TRUE(format_safetensors({a}));
+  EXPECT_EQ(format_safetensors({a, a}).error().message, "array `a` is given twice");
+  EXPECT_EQ(format_safetensors({{"b", Array{DType::f32, {3}, {}}}}).error().message,
+            "array `b` has 0 bytes, but [3] in f32 takes 12");
 }
 
 /// One tensor `a` of F32 with these fields, over `bytes` bytes of data.

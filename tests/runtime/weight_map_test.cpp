@@ -217,7 +217,7 @@ TEST(WeightMap, MakesParamsOfASignature) {
   ASSERT_TRUE(params) << params.error().message;
   EXPECT_EQ((*params)[1].array.shape, (std::vector<int64_t>{2}));
   EXPECT_EQ(map_weights(map, signature, {{"w", counting({3, 2})}}).error().message,
-            "param `W` is [3, 2], expected [2, 3]: it looks transposed");
+            "tensor `w` [3, 2] looks transposed: as [2, 3] it fits");
 }
 
 TEST(WeightMap, ListsTensorsThatDoNotFit) {
@@ -262,6 +262,26 @@ TEST(WeightMap, ShapesAreCheckedAgainstTheDims) {
   EXPECT_EQ(map_weights(zeros, graph, {}, {{"b", counting({4})}}).error().message,
             "param `W` [H, I] is zeros, and its size does not follow from the tensors: dim `I` "
             "has no value");
+}
+
+TEST(WeightMap, TheOneTransposedTensorIsBlamedAlone) {
+  const Graph graph = graph_of(
+      "  param W_i: [H, I]\n  param W_f: [H, I]\n  param R_i: [H, H]\n  param R_f: [H, H]\n");
+  const WeightMap map = map_of("W_[i, f] = w\nR_[i, f] = r");
+  const auto problem = [&](const std::vector<NamedArray>& tensors) {
+    const auto params = map_weights(map, graph, {}, tensors);
+    EXPECT_FALSE(params);
+    return params ? "" : params.error().message;
+  };
+  EXPECT_EQ(problem({{"w", counting({4, 6})}, {"r", counting({6, 3})}}),
+            "tensor `w` [4, 6] looks transposed: as [6, 4] it fits");
+  EXPECT_EQ(problem({{"w", counting({3, 6})}, {"r", counting({6, 3})}}),
+            "tensor `w` [3, 6] looks transposed: as [6, 3] it fits");
+  // Two that are wrong are listed as they are.
+  EXPECT_EQ(problem({{"w", counting({5, 6})}, {"r", counting({3, 6})}}),
+            "the arrays do not fit `Net`:\n"
+            "  tensor `w` [5, 6] does not split into 2 equal pieces: it looks transposed\n"
+            "  tensor `r` [3, 6] does not split into 2 equal pieces: it looks transposed");
 }
 
 TEST(WeightMap, ZerosThatMemoryCannotHoldAreRefused) {
@@ -314,20 +334,6 @@ TEST(WeightMap, LongListsAreCutAndSumsAreShort) {
   std::string sum = "W = w";
   for (int i = 0; i < 64; ++i) sum += " + w";
   EXPECT_NE(parse_problem(sum).find("error: a sum has at most 64 terms"), std::string::npos);
-}
-
-TEST(WeightMap, TakesTheTensorsUnderAPrefix) {
-  const std::vector<NamedArray> tensors = {{"encoder.lstm.w", counting({2})},
-                                           {"encoder.norm.w", counting({3})}};
-  const auto taken = take_prefixed(tensors, "encoder.lstm.");
-  ASSERT_TRUE(taken);
-  ASSERT_EQ(taken->size(), 1U);
-  EXPECT_EQ(taken->front().name, "w");
-  EXPECT_EQ(taken->front().array.shape, (std::vector<int64_t>{2}));
-  EXPECT_EQ(take_prefixed(tensors, "decoder.").error().message,
-            "no tensor's name starts with `decoder.`; there is `encoder.lstm.w`");
-  EXPECT_EQ(take_prefixed({}, "decoder.").error().message,
-            "no tensor's name starts with `decoder.`");
 }
 
 }  // namespace

@@ -116,8 +116,7 @@ TEST_F(SequenceTool, LengthsThatDoNotFitAreNamed) {
   EXPECT_EQ(with(lengths_file(Array::from_doubles({1, 2, 3}, {3, 1}, DType::f64))),
             "lengths `n.npy` are [3, 1], expected [B]: one for each sequence\n");
   EXPECT_EQ(with(format_npy(zeros({3}))),
-            "`n.npy` is not a .npy file that can be read: it holds elements of type `<f8`; rnnc "
-            "reads int64 and int32 here (`a.astype(\"int64\")` converts)\n");
+            "`n.npy` holds float64; rnnc reads integers here (`a.astype(\"int64\")` converts)\n");
 }
 
 TEST_F(SequenceTool, ResetsBeginAnew) {

@@ -37,10 +37,19 @@ constexpr std::string_view kUntested[] = {
     // Parts: tests have the whole, put together otherwise.
     "not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB",
     "its arrays take",
+    "its array takes",
+    "its bytes take",
+    "not enough memory for {} bytes of it",
+    "not enough memory for its array of shape {}",
+    "not enough memory for an array of shape {}",
+    "not enough memory for tensor {} {} of {}",
     "the arrays of {}, once given and once on the device, take",
     "the random weights take",
     "{} at batch {} needs",
-    "tensor {} holds {}; rnnc reads F64, F32, F16 and BF16",
+    "holds {}; rnnc reads F64, F32, F16 and BF16 (in PyTorch `t.float()` converts)",
+    "{} is {}; rnnc reads weights from safetensors and .npz files",
+    "import torch; from safetensors.torch import save_file; save_file({{k: v.contiguous() for k, v "
+    "in torch.load('{0}', map_location='cpu', weights_only=True).items()}}, '{1}')",
     "{} is not a weight map that can be read: ",
     // Wrong results, which no plan should give.
     "{}: with {} on, results differ from the naive plan's by {:.2g}, more than {:.0e}",
