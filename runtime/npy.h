@@ -32,6 +32,8 @@ Result<Array> parse_npy_mask(std::string_view bytes, std::string_view name);
 
 /// A float64 or float32 array as the bytes of a version 1.0 file.
 std::string format_npy(const Array& array);
+/// Whole numbers, as int64.
+std::string format_npy_integers(const IntegerArray& array);
 /// Writes float64 or float32 to a temporary file beside `path` and renames it: whole or not at all.
 Status write_npy(const std::filesystem::path& path, const Array& array);
 

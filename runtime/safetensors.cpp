@@ -260,7 +260,7 @@ Result<std::vector<NamedArray>> read_safetensors(const std::filesystem::path& pa
   return parse_safetensors(*bytes, path.string());
 }
 
-Status write_safetensors(const std::filesystem::path& path, const std::vector<NamedArray>& arrays) {
+std::string format_safetensors(const std::vector<NamedArray>& arrays) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   size_t offset = 0;
   for (const NamedArray& named : arrays) {
@@ -279,7 +279,11 @@ Status write_safetensors(const std::filesystem::path& path, const std::vector<Na
   for (const NamedArray& named : arrays) {
     bytes.append(reinterpret_cast<const char*>(named.array.data.data()), named.array.data.size());
   }
-  return write_file(path, bytes);
+  return bytes;
+}
+
+Status write_safetensors(const std::filesystem::path& path, const std::vector<NamedArray>& arrays) {
+  return write_file(path, format_safetensors(arrays));
 }
 
 }  // namespace rnnc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace rnnc {
 /// Every tensor of dtype F64, F32, F16 or BF16, in file order; another dtype is an error naming it.
 Result<std::vector<NamedArray>> read_safetensors(const std::filesystem::path& path);
 Result<std::vector<NamedArray>> parse_safetensors(std::string_view bytes, std::string_view name);
+/// Arrays as the bytes of a file.
+std::string format_safetensors(const std::vector<NamedArray>& arrays);
 Status write_safetensors(const std::filesystem::path& path, const std::vector<NamedArray>& arrays);
 
 }  // namespace rnnc

@@ -3,6 +3,7 @@
 #include "runtime/describe.h"
 #include "runtime/files.h"
 #include "runtime/safetensors.h"
+#include "tools/standard_streams.h"
 
 namespace rnnc::tools {
 
@@ -25,13 +26,16 @@ void add_weight_files(CLI::App& command, WeightFiles& files) {
 
 Result<std::optional<WeightMap>> read_weight_map(const WeightFiles& files) {
   if (files.map.empty()) return std::nullopt;
-  const Result<std::string> text = read_file(files.map);
-  if (!text) return tl::unexpected(text.error());
-  return WeightMap::parse(*text, files.map);
+  const auto read = [](const std::filesystem::path& file) -> Result<WeightMap> {
+    const Result<std::string> text = read_file(file);
+    if (!text) return tl::unexpected(text.error());
+    return WeightMap::parse(*text, file.string());
+  };
+  return read_input(files.map, read, WeightMap::parse);
 }
 
 Result<std::vector<NamedArray>> read_tensors(const WeightFiles& files) {
-  Result<std::vector<NamedArray>> tensors = read_safetensors(files.tensors);
+  Result<std::vector<NamedArray>> tensors = read_input(files.tensors, read_safetensors, parse_safetensors);
   if (!tensors || files.prefix.empty()) return tensors;
   tensors = take_prefixed(std::move(*tensors), files.prefix);
   if (!tensors) return fail("{}: {}", quote(files.tensors), tensors.error().message);
