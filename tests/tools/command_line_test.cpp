@@ -64,6 +64,9 @@ TEST_F(CommandLine, VersionNamesTheBackends) {
 }
 
 TEST_F(CommandLine, WhatIsWrongIsSaidInOneWay) {
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--thread", "2"}),
+            "rnnc: error: unknown option `--thread`\n"
+            "  hint: did you mean `--threads`? see `rnnc run --help`\n");
   const auto expect = [&](const std::vector<std::string>& arguments, const std::string& command,
                           const std::string& problem, const std::string& meant = "") {
     EXPECT_EQ(bad(2, arguments), usage_error(command, problem, meant));
@@ -71,7 +74,7 @@ TEST_F(CommandLine, WhatIsWrongIsSaidInOneWay) {
   expect({}, "rnnc", "expected a command");
   expect({"chekc", "toy.rnn"}, "rnnc", "there is no command `chekc`", "check");
   expect({"xyzzy"}, "rnnc", "there is no command `xyzzy`");
-  expect({"--verbose", "devices"}, "rnnc", "unknown option `--verbose`", "--version");
+  expect({"--versoin", "devices"}, "rnnc", "unknown option `--versoin`", "--version");
   expect({"check"}, "rnnc check", "FILE is required");
   expect({"emit", "toy.rnn"}, "rnnc emit", "--as is required");
   expect({"completion"}, "rnnc completion", "SHELL is required");
@@ -172,6 +175,9 @@ TEST_F(CommandLine, ADashIsStandardInput) {
             "<stdin>:1:5: e");
   EXPECT_EQ(bad(1, {"weights", "toy.rnn", "--weights", "-"}).substr(0, 22),
             "rnnc: error: `<stdin>`");
+  const std::string folder = "'" RNNC_BINARY_DIR "/tools/rnnc' check - < .";
+  EXPECT_EQ(run_program(directory_.path(), {"/bin/sh", "-c", folder}).errors,
+            "rnnc: error: cannot read standard input: Is a directory\n");
   EXPECT_EQ(bad(2, {"check", "-", "-"}),
             usage_error("rnnc check", "standard input serves one file only, and several are `-`"));
   EXPECT_EQ(bad(2, {"run", "-", "--input", "x=-"}),
@@ -254,7 +260,7 @@ TEST_F(CommandLine, RandomFilesAreTheSameEverywhere) {
   EXPECT_EQ((*tensors)[0].name, "W");
   EXPECT_EQ((*tensors)[0].array.shape, (std::vector<int64_t>{4, 3}));
   for (const double value : (*tensors)[0].array.to_doubles()) EXPECT_LT(std::abs(value), 0.5774);
-  EXPECT_FLOAT_EQ((*tensors)[0].array.to_doubles()[0], 0.23094948f);
+  EXPECT_FLOAT_EQ((*tensors)[0].array.to_doubles()[0], 0.21403278f);
 
   good({"inputs", "toy.rnn", "--dim", "I=3", "--batch", "4", "--steps", "6", "--random",
         "--output", "x=x.npy", "--lengths", "n.npy"});
@@ -277,11 +283,6 @@ TEST_F(CommandLine, InputsAreListed) {
               "16777216", "--random", "-o", "x=x.npy"});
   EXPECT_EQ(huge.substr(0, 55), "rnnc: error: not enough memory: the random inputs take ")
       << huge;
-  EXPECT_EQ(bad(1, {"weights", "toy.rnn", "--dim", "I=2147483647", "--dim", "H=2147483647",
-                    "--random", "-o", "w"})
-                .substr(0, 30),
-            "rnnc: error: not enough memory")
-      << "or an absurd shape";
 }
 
 /// What `rnnc` answers to a shell for a line.
