@@ -349,9 +349,8 @@ namespace {
 /// A version 1.0 file of `data`.
 std::string format_file(std::string_view descr, const std::vector<int64_t>& shape,
                         std::string_view data) {
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                                   descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   // Spaces and a line end, so that the data starts at a multiple of 64 bytes.
   constexpr size_t kPrefix = kMagic.size() + 4;
   const size_t unpadded = kPrefix + header.size() + 1;
@@ -375,9 +374,9 @@ std::string format_npy(const Array& array) {
 }
 
 std::string format_npy_integers(const IntegerArray& array) {
-  return format_file("<i8", array.shape,
-                     {reinterpret_cast<const char*>(array.values.data()),
-                      array.values.size() * sizeof(int64_t)});
+  return format_file(
+      "<i8", array.shape,
+      {reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(int64_t)});
 }
 
 Status write_npy(const std::filesystem::path& path, const Array& array) {

@@ -258,8 +258,10 @@ BarChart to_chart(const Ladder& ladder, const BenchOptions& options) {
   return chart;
 }
 
+/// The files that are asked for.
 Status report_ladders(const std::vector<Ladder>& ladders, const Options& options) {
   const BenchOptions& bench = options.bench;
+  std::vector<OutputFile> files;
   if (!bench.json.empty()) {
     nlohmann::json networks = nlohmann::json::array();
     for (const Ladder& ladder : ladders) networks.push_back(to_json(ladder));
@@ -268,12 +270,14 @@ Status report_ladders(const std::vector<Ladder>& ladders, const Options& options
                                  {"dtype", bench.dtype},
                                  {"tf32", bench.tf32},
                                  {"networks", networks}};
-    if (Status status = write_json(bench, json); !status) return status;
+    files.push_back({bench.json, json.dump(2) + "\n"});
   }
-  if (options.svg.empty()) return {};
-  std::vector<BarChart> charts;
-  for (const Ladder& ladder : ladders) charts.push_back(to_chart(ladder, bench));
-  return write_output(options.svg, draw_bars(charts));
+  if (!options.svg.empty()) {
+    std::vector<BarChart> charts;
+    for (const Ladder& ladder : ladders) charts.push_back(to_chart(ladder, bench));
+    files.push_back({options.svg, draw_bars(charts)});
+  }
+  return write_outputs(files);
 }
 
 Status run_ladders(const std::vector<Network>& networks, const Options& options) {

@@ -75,8 +75,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
       ->type_name("NUMBER")
       ->check(number(0, 3600))
       ->capture_default_str();
-  command.add_option("--json", options.json, "Write JSON to this file")
-      ->type_name("FILE");
+  command.add_option("--json", options.json, "Write JSON to this file")->type_name("FILE");
 }
 
 std::string check_usage(const BenchOptions& options) {

@@ -30,7 +30,9 @@ int run_check(const CLI::App& command, const std::vector<std::string>& files) {
 void add_check(CLI::App& app, int& exit_code) {
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app.add_subcommand("check", "Check .rnn files and report every error");
-  command->add_option("FILE", *files, "The .rnn files, or - for standard input")->required()->type_name("");
+  command->add_option("FILE", *files, "The .rnn files, or - for standard input")
+      ->required()
+      ->type_name("");
   command->footer("Example:\n  rnnc check examples/cells/lstm.rnn examples/cells/gru.rnn");
   command->callback([command, files, &exit_code] { exit_code = run_check(*command, *files); });
 }

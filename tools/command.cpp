@@ -133,7 +133,9 @@ Result<Unit> load_unit(const std::string& file) {
 }
 
 void add_source(CLI::App& command, Source& source) {
-  command.add_option("FILE", source.file, "The .rnn file, or - for standard input")->required()->type_name("");
+  command.add_option("FILE", source.file, "The .rnn file, or - for standard input")
+      ->required()
+      ->type_name("");
   command
       .add_option("--cell", source.cell,
                   "The cell or network; may be left out when FILE defines only one")

@@ -84,9 +84,8 @@ struct Context {
   const CLI::App* find_command(const std::string& word) const {
     if (marked || !positionals.empty()) return nullptr;
     const std::vector<const CLI::App*> commands = command->get_subcommands({});
-    const auto found = std::ranges::find(commands, word, [](const CLI::App* known) {
-      return known->get_name();
-    });
+    const auto found =
+        std::ranges::find(commands, word, [](const CLI::App* known) { return known->get_name(); });
     return found == commands.end() ? nullptr : *found;
   }
 };
@@ -207,9 +206,8 @@ Answer complete(const CLI::App& app, std::span<const std::string> words) {
              option != nullptr) {
     add_values(context, *option, word.substr(equals + 1), word.substr(0, equals + 1), answer);
   }
-  std::erase_if(answer.candidates, [&](const Candidate& candidate) {
-    return !candidate.word.starts_with(word);
-  });
+  std::erase_if(answer.candidates,
+                [&](const Candidate& candidate) { return !candidate.word.starts_with(word); });
   return answer;
 }
 

@@ -143,8 +143,7 @@ void add_emit(CLI::App& app, int& exit_code) {
   command->add_option("--as", options->form, "What to print")
       ->required()
       ->type_name("FORM")
-      ->check(
-          one_of({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
+      ->check(one_of({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
   add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU may round to TF32");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")

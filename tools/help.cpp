@@ -11,9 +11,8 @@ int run_help(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   for (const std::string& word : words) {
     const std::vector<const CLI::App*> commands = command->get_subcommands({});
-    const auto found = std::ranges::find(commands, word, [](const CLI::App* known) {
-      return known->get_name();
-    });
+    const auto found =
+        std::ranges::find(commands, word, [](const CLI::App* known) { return known->get_name(); });
     if (found == commands.end()) {
       return report_usage(*command, fmt::format("there is no command {}", quote(word)), word,
                           command_names(*command));

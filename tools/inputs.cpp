@@ -148,8 +148,7 @@ void add_inputs(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  rnnc inputs examples/cells/lstm.rnn --dim I=80\n"
       "  rnnc inputs examples/cells/lstm.rnn --dim I=80 --batch 4 --random -o x=x.npy");
-  command->callback(
-      [command, options, &exit_code] { exit_code = run_inputs(*command, *options); });
+  command->callback([command, options, &exit_code] { exit_code = run_inputs(*command, *options); });
 }
 
 }  // namespace rnnc::tools

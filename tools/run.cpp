@@ -326,8 +326,8 @@ void add_run(CLI::App& app, int& exit_code) {
   add_cpu_target(*command, options->cpu);
   command->add_flag("--no-graphs", options->no_graphs,
                     "GPU: launch every kernel anew, without CUDA graphs");
-  CLI::Option* time = command->add_flag("--time", options->time,
-                                        "Print compile time and the median time per step");
+  CLI::Option* time =
+      command->add_flag("--time", options->time, "Print compile time and the median time per step");
   command->add_flag("--json", options->json, "As JSON, with the keys of `rnnc bench --json`")
       ->needs(time);
   command->footer(

@@ -35,7 +35,8 @@ Result<std::optional<WeightMap>> read_weight_map(const WeightFiles& files) {
 }
 
 Result<std::vector<NamedArray>> read_tensors(const WeightFiles& files) {
-  Result<std::vector<NamedArray>> tensors = read_input(files.tensors, read_safetensors, parse_safetensors);
+  Result<std::vector<NamedArray>> tensors =
+      read_input(files.tensors, read_safetensors, parse_safetensors);
   if (!tensors || files.prefix.empty()) return tensors;
   tensors = take_prefixed(std::move(*tensors), files.prefix);
   if (!tensors) return fail("{}: {}", quote(files.tensors), tensors.error().message);

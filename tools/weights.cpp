@@ -127,8 +127,8 @@ void add_weights(CLI::App& app, int& exit_code) {
       app.add_subcommand("weights", "List the tensors that a weights file must hold, with shapes");
   add_source(*command, options->source);
   add_weight_files(*command, options->files);
-  CLI::Option* random = command->add_flag(
-      "--random", options->random, "Write random params, as `rnnc run --seed` takes them");
+  CLI::Option* random = command->add_flag("--random", options->random,
+                                          "Write random params, as `rnnc run --seed` takes them");
   random->excludes("--weights")->excludes("--weight-map");
   add_seed(*command, options->seed)->needs(random);
   add_output(*command, options->output);

@@ -14,7 +14,8 @@ namespace {
 TEST(DocumentedCommands, RunOnAGpu) {
   // Carried to another machine, `rnnc` lies beside the test programs or where the build has it.
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const CommandSetting setting{.programs = {here, here.parent_path() / "tools"}, .cuda = true, .gpu = true};
+  const CommandSetting setting{
+      .programs = {here, here.parent_path() / "tools"}, .cuda = true, .gpu = true};
   const auto finds_gpu = [](const std::filesystem::path& folder) {
     const std::string command = "'" + folder.string() + "/rnnc' devices 2>&1 | grep -q '^cuda:'";
     return std::system(command.c_str()) == 0;

@@ -17,9 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As docs/commands.md shows it.
-constexpr const char* kNoGpu = "rnnc: error: device `cuda:0` cannot be used: …\n";
-
 struct Command {
   size_t line = 0;
   std::string text;
@@ -99,6 +96,14 @@ bool needs_gpu(const std::string& command) {
          !command.starts_with("rnnc explain ") && !command.starts_with("rnnc emit ");
 }
 
+/// What docs/commands.md shows that is said where there is no GPU.
+std::string gpu_error() {
+  for (const Block& block : blocks_of(read_data("docs/commands.md"))) {
+    if (block.text.starts_with("rnnc: error: device")) return block.text;
+  }
+  return "";
+}
+
 struct Ran {
   int exit_code = -1;
   std::string output;
@@ -169,8 +174,8 @@ std::string try_command(const Command& command, const fs::path& folder,
   const Ran ran = run(folder, command.text, setting);
   const bool on_gpu = needs_gpu(command.text);
   if (setting.cuda && on_gpu && !setting.gpu) {
-    if (ran.exit_code == 1 && fits_shown(kNoGpu, ran.output)) return "";
-    return fmt::format("without a GPU, expected\n{}got {}:\n{}", kNoGpu, ran.exit_code, ran.output);
+    if (ran.exit_code == 1 && fits_shown(gpu_error(), ran.output)) return "";
+    return fmt::format("without a GPU, exit code {}:\n{}", ran.exit_code, ran.output);
   }
   if (!setting.cuda && (on_gpu || needs_cuda(command.text))) {
     const bool said = ran.output.find("this build of rnnc has no CUDA backend") != ran.output.npos;
@@ -222,9 +227,10 @@ std::vector<std::string> run_document(const std::string& document, const Command
     if (!block.name.empty()) folder.write(block.name, block.text);
     if (block.kind != "sh" && block.kind != "console") {
       if (!std::ranges::any_of(lines_of(block.text), begins_with_command)) continue;
-      problems.push_back(fmt::format("{}:{}: commands in a block that is neither `sh` nor "
-                                     "`console`",
-                                     document, block.line));
+      problems.push_back(
+          fmt::format("{}:{}: commands in a block that is neither `sh` nor "
+                      "`console`",
+                      document, block.line));
       continue;
     }
     for (const Command& command : commands_of(block)) {

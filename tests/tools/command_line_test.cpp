@@ -52,8 +52,9 @@ TEST_F(CommandLine, HelpHasAnExampleEverywhere) {
 }
 
 TEST_F(CommandLine, HelpTellsTheExitCodes) {
-  EXPECT_NE(good({"--help"}).find("Exit codes: 0 success, 1 an error in files, values or the "
-                                  "machine, 2 a wrong command line."),
+  EXPECT_NE(good({"--help"})
+                .find("Exit codes: 0 success, 1 an error in files, values or the "
+                      "machine, 2 a wrong command line."),
             std::string::npos);
 }
 
@@ -105,10 +106,10 @@ TEST_F(CommandLine, NumbersAreDecimalAndInRange) {
                                           text + "`"));
   }
   for (const std::string text : {"0", "16777217", "0x10", "1e3", ""}) {
-    EXPECT_EQ(bad(2, {"emit", "toy.rnn", "--as", "plan", "--batch", text}),
-              usage_error("rnnc emit",
-                          "--batch: expected a whole number from 1 to 16777216, got `" + text +
-                              "`"));
+    EXPECT_EQ(
+        bad(2, {"emit", "toy.rnn", "--as", "plan", "--batch", text}),
+        usage_error("rnnc emit",
+                    "--batch: expected a whole number from 1 to 16777216, got `" + text + "`"));
   }
   EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--seconds", "nan"}),
             usage_error("rnnc bench", "--seconds: expected a number from 0 to 3600, got `nan`"));
@@ -128,8 +129,7 @@ TEST_F(CommandLine, PairsThatDoNotParseAreUsageErrors) {
     expect({"--dim", text}, "--dim: expected NAME=NUMBER, such as H=512, got `" + text + "`");
   }
   expect({"--dim", "H=3", "--dim=H=4"}, "--dim: `H` is given twice");
-  expect({"--device", "gpu"},
-         "--device: unknown device `gpu`: expected `cpu`, `cuda` or `cuda:1`");
+  expect({"--device", "gpu"}, "--device: unknown device `gpu`: expected `cpu`, `cuda` or `cuda:1`");
 }
 
 TEST_F(CommandLine, AMarkMakesFilesOfWhatFollows) {
@@ -236,8 +236,8 @@ TEST_F(CommandLine, ARunReadsAndWritesStreams) {
 TEST_F(CommandLine, ARunTellsItsTimesAsJson) {
   good({"inputs", "toy.rnn", "--dim", "I=3", "--batch", "2", "--steps", "5", "--random", "-o",
         "x=x.npy"});
-  const auto json = nlohmann::json::parse(good({"run", "toy.rnn", "--dim", "H=4", "--seed", "1",
-                                                "--input", "x=x.npy", "--time", "--json"}));
+  const auto json = nlohmann::json::parse(good(
+      {"run", "toy.rnn", "--dim", "H=4", "--seed", "1", "--input", "x=x.npy", "--time", "--json"}));
   EXPECT_EQ(json["name"], "Toy");
   EXPECT_EQ(json["device"], "cpu");
   EXPECT_EQ(json["dtype"], "f32");
@@ -250,9 +250,9 @@ TEST_F(CommandLine, ARunTellsItsTimesAsJson) {
 #endif
 
 TEST_F(CommandLine, RandomFilesAreTheSameEverywhere) {
-  const std::vector<std::string> weights = {"weights",  "toy.rnn", "--dim", "I=3",          "--dim",
-                                            "H=4",      "--seed",  "3",     "--random",     "-o",
-                                            "w.safetensors"};
+  const std::vector<std::string> weights = {"weights",  "toy.rnn", "--dim",        "I=3",
+                                            "--dim",    "H=4",     "--seed",       "3",
+                                            "--random", "-o",      "w.safetensors"};
   good(weights);
   const auto tensors = read_safetensors(directory_ / "w.safetensors");
   ASSERT_TRUE(tensors);
@@ -262,8 +262,8 @@ TEST_F(CommandLine, RandomFilesAreTheSameEverywhere) {
   for (const double value : (*tensors)[0].array.to_doubles()) EXPECT_LT(std::abs(value), 0.5774);
   EXPECT_FLOAT_EQ((*tensors)[0].array.to_doubles()[0], 0.21403278f);
 
-  good({"inputs", "toy.rnn", "--dim", "I=3", "--batch", "4", "--steps", "6", "--random",
-        "--output", "x=x.npy", "--lengths", "n.npy"});
+  good({"inputs", "toy.rnn", "--dim", "I=3", "--batch", "4", "--steps", "6", "--random", "--output",
+        "x=x.npy", "--lengths", "n.npy"});
   EXPECT_EQ(read_array("x.npy").shape, (std::vector<int64_t>{6, 4, 3}));
   const Result<IntegerArray> lengths = read_npy_integers(directory_ / "n.npy");
   ASSERT_TRUE(lengths);
@@ -278,11 +278,9 @@ TEST_F(CommandLine, InputsAreListed) {
             "rnnc: error: Toy: no value for dim `I`\n  give each with --dim NAME=NUMBER\n");
   EXPECT_EQ(bad(1, {"inputs", "toy.rnn", "--dim", "I=3", "--random", "-o", "y=y.npy"}),
             "rnnc: error: `Toy` has no input `y`; it has x\n");
-  const std::string huge =
-      bad(1, {"inputs", "toy.rnn", "--dim", "I=2147483647", "--batch", "16777216", "--steps",
-              "16777216", "--random", "-o", "x=x.npy"});
-  EXPECT_EQ(huge.substr(0, 55), "rnnc: error: not enough memory: the random inputs take ")
-      << huge;
+  const std::string huge = bad(1, {"inputs", "toy.rnn", "--dim", "I=2147483647", "--batch",
+                                   "16777216", "--steps", "16777216", "--random", "-o", "x=x.npy"});
+  EXPECT_EQ(huge.substr(0, 55), "rnnc: error: not enough memory: the random inputs take ") << huge;
 }
 
 /// What `rnnc` answers to a shell for a line.
@@ -313,8 +311,7 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
   EXPECT_EQ(after({"devices", ""}), "words");
   EXPECT_EQ(after({"run", "t"}), "files ");
   EXPECT_EQ(after({"run", "--", "-"}), "files ");
-  EXPECT_EQ(after({"run", "toy.rnn", "--weight"}),
-            "words --weights --weight-map --weight-prefix");
+  EXPECT_EQ(after({"run", "toy.rnn", "--weight"}), "words --weights --weight-map --weight-prefix");
   EXPECT_EQ(after({"run", "toy.rnn", "--dtype", ""}), "words f32 f64 bf16 f16");
   EXPECT_EQ(after({"run", "toy.rnn", "--dtype=b"}), "words --dtype=bf16");
   EXPECT_EQ(after({"run", "toy.rnn", "--weights=w"}), "files --weights=");

@@ -19,7 +19,6 @@ CommandResult run_command(const std::filesystem::path& directory,
                           std::vector<std::string> arguments, const std::string& input = "");
 /// Likewise, any program: the first of the arguments.
 CommandResult run_program(const std::filesystem::path& directory,
-                          const std::vector<std::string>& arguments,
-                          const std::string& input = "");
+                          const std::vector<std::string>& arguments, const std::string& input = "");
 
 }  // namespace rnnc::test
