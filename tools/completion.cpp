@@ -24,7 +24,9 @@ struct Answer {
 
   void add(const std::vector<std::string>& words, const std::string& before = "",
            const std::string& after = "") {
-    for (const std::string& word : words) candidates.push_back({before + word + after});
+    for (const std::string& word : words) {
+      candidates.push_back({fmt::format("{}{}{}", before, word, after)});
+    }
   }
 };
 

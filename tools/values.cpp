@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -18,14 +19,15 @@ namespace {
 template <typename T>
 std::optional<T> parse_all(std::string_view text) {
   T value{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const char* begin = std::to_address(text.begin());
+  const char* end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || rest != end) return std::nullopt;
   return value;
 }
 
 template <typename T>
-CLI::Validator in_range(T least, T most, std::string kind, std::string range) {
+CLI::Validator in_range(T least, T most, const std::string& kind, const std::string& range) {
   const auto check = [=](const std::string& text) -> std::string {
     const std::optional<T> value = parse_all<T>(text);
     if (value && *value >= least && *value <= most) return "";

@@ -11,9 +11,7 @@ using Words = std::vector<std::string>;
 const Words kNumbers = {"0",  "1",    "2",   "3", "5",          "16",
                         "-1", "1e30", "nan", "",  "0x10",       "99999999999999999999",
                         "07", "+3",   "1.5", " ", "2147483648", "one"};
-const Words kDims = {
-    "I=3", "H=4", "L=2",  "H=0", "H=-1", "I=2147483647", "H=2147483647", "L=9", "H=99999999",
-    "Q=1", "=",   "H==4", "H",   "I=3",  "H=4",          "I=3",          "H=4", "H=4"};
+const Words kDims = {"L=2", "L=9", "H=0", "H=-1", "I=2147483647", "H=99999999", "Q=1", "=", "H"};
 const Words kNames = {"x", "h", "y", "s", "Toy", "Sum", "Both", "x@1", "\xd1\x85", "none"};
 const Words kMarks = {"--", "-", "++", "---", "-o", "-h", "-x", "--=", "=", "--help", "--version"};
 
@@ -115,6 +113,7 @@ void LineWriter::add_option(const Words& command, Words& line) {
   const Words& options = complete(asking).words;
   if (options.empty()) return;
   const std::string& option = one_of(options);
+  if (option == "--help" && chance(90)) return;  // after which nothing counts
   if (chance(10)) {
     line.push_back(option);
   } else if (chance(20)) {
@@ -157,12 +156,24 @@ Line LineWriter::write(uint64_t seed) {
   random_.seed(seed);
   const Words command = commands_[below(commands_.size())];
   Words line = command;
-  if (chance(85)) line.push_back(chance(80) ? "toy.rnn" : file());
-  if (chance(60)) line.insert(line.end(), {"--dim", "I=3", "--dim", "H=4"});
+  Words asking = command;
+  asking.emplace_back();
+  const Answer& first = complete(asking);
+  if (first.files && chance(95)) line.push_back(chance(80) ? "toy.rnn" : file());
+  if (!first.files && !first.words.empty()) line.push_back(one_of(first.words));
+  const auto maybe = [&](const std::string& name, Words words) {
+    if (command[0] == name && chance(70)) line.insert(line.end(), words.begin(), words.end());
+  };
+  for (const char* name : {"weights", "run", "explain", "emit", "bench", "compile"}) {
+    maybe(name, {"--dim", "I=3", "--dim", "H=4"});
+  }
+  maybe("run", {"--input", "x=x.npy"});
+  maybe("run", {"--weights", "w.safetensors"});
+  maybe("emit", {"--as", "plan"});
   // Each measurement takes a second else.
   if (command[0] == "bench") line.insert(line.end(), {"--runs", "1"});
   for (size_t i = below(6); i > 0; --i) add_option(command, line);
-  while (chance(30)) damage(line);
+  while (chance(20)) damage(line);
   for (std::string& word : line) std::erase(word, '\0');
   // A ladder without a file climbs with networks that take minutes.
   const bool ladder = std::ranges::count(line, "ladder") > 0;
