@@ -100,11 +100,13 @@ Result<Array> read_npy_mask(const std::filesystem::path& path) {
   return read_elements(path, NpyUse::mask, to_mask);
 }
 
-std::string format_npy(const Array& array) {
-  if (array.dtype == DType::bf16) return format_npy(array.as(DType::f32));
-  std::string header = fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                   size_of(array.dtype), fmt::join(array.shape, ", "),
-                                   array.shape.size() == 1 ? "," : "");
+namespace {
+
+/// A version 1.0 file of `data`.
+std::string format_file(std::string_view descr, const std::vector<int64_t>& shape,
+                        std::string_view data) {
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                                   descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   // Spaces and a line end, so that the data starts at a multiple of 64 bytes.
   constexpr size_t kPrefix = kNpyMagic.size() + 4;
   const size_t unpadded = kPrefix + header.size() + 1;
@@ -115,8 +117,22 @@ std::string format_npy(const Array& array) {
   bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
             static_cast<char>(header.size() >> 8)};
   bytes += header;
-  bytes.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
+  bytes += data;
   return bytes;
+}
+
+}  // namespace
+
+std::string format_npy(const Array& array) {
+  if (array.dtype == DType::bf16) return format_npy(array.as(DType::f32));
+  return format_file(fmt::format("<f{}", size_of(array.dtype)), array.shape,
+                     {reinterpret_cast<const char*>(array.data.data()), array.data.size()});
+}
+
+std::string format_npy_integers(const IntegerArray& array) {
+  return format_file(
+      "<i8", array.shape,
+      {reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(int64_t)});
 }
 
 Status write_npy(const std::filesystem::path& path, const Array& array) {

@@ -34,7 +34,9 @@ Result<Array> parse_npy_mask(std::string_view bytes, std::string_view name);
 /// The bytes of a version 1.0 file of float64, float32 or float16; bf16, which NumPy has not, as
 /// float32.
 std::string format_npy(const Array& array);
-/// Writes that to a temporary file beside `path` and renames it: whole or not at all.
+/// Whole numbers, as int64.
+std::string format_npy_integers(const IntegerArray& array);
+/// Writes `format_npy` to a temporary file beside `path` and renames it: whole or not at all.
 Status write_npy(const std::filesystem::path& path, const Array& array);
 
 }  // namespace rnnc

@@ -38,7 +38,11 @@ class FileImporter {
 Result<Unit> read_unit(const fs::path& path) {
   Result<std::string> text = read_file(path);
   if (!text) return tl::unexpected(text.error());
-  return Unit(path.string(), std::move(*text), FileImporter(path));
+  return parse_unit(path.string(), std::move(*text));
+}
+
+Unit parse_unit(const std::string& name, std::string text) {
+  return {name, std::move(text), FileImporter(name)};
 }
 
 }  // namespace rnnc

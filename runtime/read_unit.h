@@ -13,4 +13,7 @@ namespace rnnc {
 /// (`a/../b.rnn`) do not make one file into two: where it lies in the end decides.
 Result<Unit> read_unit(const std::filesystem::path& path);
 
+/// The same of a text from elsewhere; its imports are looked for beside the file `name` would be.
+Unit parse_unit(const std::string& name, std::string text);
+
 }  // namespace rnnc

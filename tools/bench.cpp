@@ -166,7 +166,7 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "Resident recurrences: not the best tile by the cost model, but one so many "
                    "places behind it")
       ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{0}, kMostTileRank))
+      ->check(whole_number(0, kMostTileRank))
       ->excludes("--tune");
   command->add_flag("--no-graphs", options->no_graphs,
                     "Launch kernels one by one on a GPU, and replay no calls");

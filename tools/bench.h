@@ -21,7 +21,7 @@ struct BenchOptions {
   int threads = 0;
   int runs = 0;        // 0: as many as fit into `seconds`
   double seconds = 1;  // of each measurement
-  std::string json;    // a file, or - for standard output; empty: a table for people
+  std::string json;    // a file; empty: a table for people
 };
 void add_bench_options(CLI::App& command, BenchOptions& options);
 /// What is wrong with the options together, or "".

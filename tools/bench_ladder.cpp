@@ -258,8 +258,10 @@ BarChart to_chart(const Ladder& ladder, const BenchOptions& options) {
   return chart;
 }
 
+/// The files that are asked for.
 Status report_ladders(const std::vector<Ladder>& ladders, const Options& options) {
   const BenchOptions& bench = options.bench;
+  std::vector<OutputFile> files;
   if (!bench.json.empty()) {
     nlohmann::json networks = nlohmann::json::array();
     for (const Ladder& ladder : ladders) networks.push_back(to_json(ladder));
@@ -268,12 +270,14 @@ Status report_ladders(const std::vector<Ladder>& ladders, const Options& options
                                  {"dtype", bench.dtype},
                                  {"tf32", bench.tf32},
                                  {"networks", networks}};
-    if (Status status = write_json(bench, json); !status) return status;
+    files.push_back({bench.json, json.dump(2) + "\n"});
   }
-  if (options.svg.empty()) return {};
-  std::vector<BarChart> charts;
-  for (const Ladder& ladder : ladders) charts.push_back(to_chart(ladder, bench));
-  return write_file(options.svg, draw_bars(charts));
+  if (!options.svg.empty()) {
+    std::vector<BarChart> charts;
+    for (const Ladder& ladder : ladders) charts.push_back(to_chart(ladder, bench));
+    files.push_back({options.svg, draw_bars(charts)});
+  }
+  return write_outputs(files);
 }
 
 Status run_ladders(const std::vector<Network>& networks, const Options& options) {
@@ -283,7 +287,7 @@ Status run_ladders(const std::vector<Network>& networks, const Options& options)
     Result<Ladder> ladder = climb(network, options, progress);
     progress.stop();
     if (!ladder) return tl::unexpected(ladder.error());
-    if (options.bench.json != "-") {
+    if (!is_dash(options.bench.json) && !is_dash(options.svg)) {
       if (Status status = print(table(*ladder, options.bench)); !status) return status;
     }
     ladders.push_back(std::move(*ladder));
@@ -330,14 +334,14 @@ std::optional<std::vector<Network>> choose_networks(const Options& options) {
 }
 
 Status check_files(const Options& options) {
-  if (Status status = check_json(options.bench); !status || options.svg.empty()) return status;
-  return check_writable(options.svg);
+  if (Status status = check_json(options.bench); !status) return status;
+  return check_output(options.svg);
 }
 
 int run_ladder(const CLI::App& command, const Options& options) {
-  if (const std::string problem = check_usage(options.bench); !problem.empty()) {
-    return report_usage(command, problem);
-  }
+  std::string problem = check_usage(options.bench);
+  if (problem.empty()) problem = check_dashes({}, {options.bench.json, options.svg});
+  if (!problem.empty()) return report_usage(command, problem);
   if (Status status = check_files(options); !status) return report(status.error());
   const std::optional<std::vector<Network>> networks = choose_networks(options);
   if (!networks) return kError;
@@ -373,7 +377,7 @@ void add_ladder(CLI::App& bench, int& exit_code) {
           "--network", options->network,
           "Which LSTM networks of 4 layers, B 64: large (T 100, H 512), small (T 50, H 256)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"large", "small", "both"}))
+      ->check(one_of({"large", "small", "both"}))
       ->capture_default_str()
       ->excludes(file);
   add_bench_options(*command, options->bench);

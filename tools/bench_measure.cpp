@@ -3,7 +3,6 @@
 
 #include "passes/cost.h"
 #include "runtime/backend.h"
-#include "runtime/files.h"
 #include "runtime/random_arrays.h"
 #include "tools/bench.h"
 #include "tools/command.h"
@@ -12,11 +11,6 @@ namespace rnnc::tools {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-
-std::string check_device(const std::string& text) {
-  const Result<Device> device = Device::parse(text);
-  return device ? "" : device.error().message;
-}
 
 /// Weights and, in [-1, 1], inputs.
 Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape) {
@@ -68,27 +62,20 @@ Result<Timing> time_runs(Runner& runner, Result<double> (Runner::*time)(int),
 }  // namespace
 
 void add_bench_options(CLI::App& command, BenchOptions& options) {
-  command.add_option("--device", options.device, "cpu, cuda or cuda:1")
-      ->type_name("DEVICE")
-      ->check(check_device)
-      ->capture_default_str();
+  add_device(command, options.device);
   add_dtype(command, options.dtype, "Element type to run in");
   add_tune(command, options.tune);
-  command.add_flag("--tf32", options.tf32, "Let products of f32 on a GPU round to TF32");
-  command.add_option("--threads", options.threads, "CPU threads; 0: one per hardware thread")
-      ->type_name("NUMBER")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
+  add_tf32(command, options.tf32);
+  add_threads(command, options.threads);
   command.add_option("--runs", options.runs, "Calls to time; 0: as many as fit into --seconds")
       ->type_name("NUMBER")
-      ->check(CLI::Range(0, 1000000))
+      ->check(whole_number(0, 1000000))
       ->capture_default_str();
   command.add_option("--seconds", options.seconds, "Time for each measurement")
       ->type_name("NUMBER")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(number(0, 3600))
       ->capture_default_str();
-  command.add_option("--json", options.json, "Write JSON to this file, or to the terminal for -")
-      ->type_name("FILE");
+  command.add_option("--json", options.json, "Write JSON to this file")->type_name("FILE");
 }
 
 std::string check_usage(const BenchOptions& options) {
@@ -108,24 +95,16 @@ CompileOptions compile_options(const BenchOptions& options) {
 }
 
 Status check_json(const BenchOptions& options) {
-  if (options.json.empty() || options.json == "-") return {};
-  return check_writable(options.json);
+  return check_output(options.json);
 }
 
 Status write_json(const BenchOptions& options, const nlohmann::json& json) {
-  const std::string text = json.dump(2) + "\n";
-  return options.json == "-" ? print(text) : write_file(options.json, text);
+  return write_output(options.json, json.dump(2) + "\n");
 }
 
 void add_bench_shape(CLI::App& command, BenchShape& shape) {
-  const auto add = [&command](const std::string& flag, int64_t& value, const std::string& help) {
-    command.add_option(flag, value, help)
-        ->type_name("NUMBER")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-        ->capture_default_str();
-  };
-  add("--batch", shape.batch, "Batch size");
-  add("--steps", shape.steps, "Steps of a call");
+  add_size(command, "--batch", shape.batch, "Batch size");
+  add_size(command, "--steps", shape.steps, "Steps of a call");
 }
 
 Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,

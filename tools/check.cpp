@@ -1,14 +1,15 @@
-#include "runtime/read_unit.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {
 namespace {
 
 /// All files are checked, also after one with errors.
-int run_check(const std::vector<std::string>& files) {
+int run_check(const CLI::App& command, const std::vector<std::string>& files) {
+  const std::string problem = check_dashes({files.begin(), files.end()}, {});
+  if (!problem.empty()) return report_usage(command, problem);
   int exit_code = kOk;
   for (const std::string& file : files) {
-    Result<Unit> unit = read_unit(file);
+    Result<Unit> unit = load_unit(file);
     if (!unit) {
       exit_code = report(unit.error());
       continue;
@@ -29,9 +30,11 @@ int run_check(const std::vector<std::string>& files) {
 void add_check(CLI::App& app, int& exit_code) {
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app.add_subcommand("check", "Check .rnn files and report every error");
-  command->add_option("FILE", *files, "The .rnn files")->required()->type_name("");
+  command->add_option("FILE", *files, "The .rnn files, or - for standard input")
+      ->required()
+      ->type_name("");
   command->footer("Example:\n  rnnc check examples/cells/lstm.rnn examples/cells/gru.rnn");
-  command->callback([files, &exit_code] { exit_code = run_check(*files); });
+  command->callback([command, files, &exit_code] { exit_code = run_check(*command, *files); });
 }
 
 }  // namespace rnnc::tools

@@ -55,8 +55,12 @@ int report(const Error& error) {
   return kError;
 }
 
-int report_usage(const CLI::App& command, std::string_view message) {
-  fmt::print(stderr, "{}\nRun `{} --help` for more information.\n", message, full_name(command));
+int report_usage(const CLI::App& command, std::string_view message, const std::string& word,
+                 const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(word, known);
+  report({fmt::format("{}\n  hint: {}see `{} --help`", message,
+                      nearest.empty() ? "" : fmt::format("did you mean `{}`? ", nearest),
+                      full_name(command))});
   return kUsage;
 }
 
@@ -71,14 +75,6 @@ void report_notes(const Program& program) {
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
-}
-
-Status print(std::string_view text) {
-  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (written != text.size() || std::fflush(stdout) != 0) {
-    return fail("cannot write to standard output");
-  }
-  return {};
 }
 
 std::filesystem::path cache_directory() {
@@ -129,8 +125,17 @@ void add_dims(CLI::App& command, DimBindings& dims) {
                "Value of a dim, such as H=512; may be repeated");
 }
 
+Result<Unit> load_unit(const std::string& file) {
+  if (!is_dash(file)) return read_unit(file);
+  Result<std::string> text = read_standard_input(int64_t{1} << 25);  // more than a file may have
+  if (!text) return tl::unexpected(text.error());
+  return parse_unit(kStandardInput, std::move(*text));
+}
+
 void add_source(CLI::App& command, Source& source) {
-  command.add_option("FILE", source.file, "The .rnn file")->required()->type_name("");
+  command.add_option("FILE", source.file, "The .rnn file, or - for standard input")
+      ->required()
+      ->type_name("");
   command
       .add_option("--cell", source.cell,
                   "The cell or network; may be left out when FILE defines only one")
@@ -138,10 +143,48 @@ void add_source(CLI::App& command, Source& source) {
   add_dims(command, source.dims);
 }
 
+void add_size(CLI::App& command, const std::string& flag, int64_t& size, const std::string& help) {
+  command.add_option(flag, size, help)
+      ->type_name("NUMBER")
+      ->check(whole_number(1, int64_t{1} << 24))
+      ->capture_default_str();
+}
+
+void add_threads(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "CPU threads; 0: one per hardware thread")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, 4096))
+      ->capture_default_str();
+}
+
+void add_device(CLI::App& command, std::string& device) {
+  command.add_option("--device", device, "cpu, cuda or cuda:1")
+      ->type_name("DEVICE")
+      ->check(device_name())
+      ->capture_default_str();
+}
+
+void add_tf32(CLI::App& command, bool& tf32) {
+  command.add_flag("--tf32", tf32, "Let products of f32 on a GPU round to TF32");
+}
+
+CLI::Option* add_seed(CLI::App& command, uint64_t& seed) {
+  return command
+      .add_option("--seed", seed, "Of random numbers, which are the same on every machine")
+      ->type_name("NUMBER")
+      ->check(seed_value())
+      ->capture_default_str();
+}
+
+void add_output(CLI::App& command, std::string& file) {
+  command.add_option("-o,--output", file, "Write to this file instead of printing")
+      ->type_name("FILE");
+}
+
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {
   command.add_option("--dtype", dtype, help)
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f64", "bf16", "f16"}))
+      ->check(one_of({"f32", "f64", "bf16", "f16"}))
       ->capture_default_str();
 }
 
@@ -189,7 +232,7 @@ void add_strategy(CLI::App& command, Strategy& strategy) {
           "--strategy", [&strategy](const std::string& name) { strategy = *parse_strategy(name); },
           help)
       ->type_name("NAME")
-      ->check(CLI::IsMember(names));
+      ->check(one_of(names));
 }
 
 std::string check_strategy(Strategy strategy, const std::string& device) {
@@ -261,7 +304,7 @@ Machine choose_machine(Machine::Kind kind) {
 }
 
 std::optional<Definition> load_definition(const Source& source) {
-  Result<Unit> unit = read_unit(source.file);
+  Result<Unit> unit = load_unit(source.file);
   if (!unit) {
     report(unit.error());
     return std::nullopt;

@@ -18,6 +18,8 @@
 #include "runtime/device.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/program.h"
+#include "tools/standard_streams.h"
+#include "tools/values.h"
 
 namespace rnnc::tools {
 
@@ -31,21 +33,23 @@ void add_run(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_compile(CLI::App& app, int& exit_code);
 void add_weights(CLI::App& app, int& exit_code);
+void add_inputs(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
+void add_help(CLI::App& app, int& exit_code);
 
 /// Prints an error as people see it and returns the exit code.
 int report(const Error& error);
-int report_usage(const CLI::App& command, std::string_view message);
+/// Of a wrong command line; `known` are the words of which one may have been meant by `word`.
+int report_usage(const CLI::App& command, std::string_view message, const std::string& word = "",
+                 const std::vector<std::string>& known = {});
 /// On standard error too: what goes otherwise than asked for.
 void report_note(std::string_view note);
 void report_notes(const Program& program);
 
 /// As it is typed: "rnnc bench ladder".
 std::string full_name(const CLI::App& command);
-
-/// Writes to standard output, checking that it got there.
-Status print(std::string_view text);
 
 /// $RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc; empty if there is none of these.
 std::filesystem::path cache_directory();
@@ -71,6 +75,8 @@ struct Source {
   std::string cell;  // empty: the only one in the file
   DimBindings dims;
 };
+/// The parsed file, which may be standard input.
+Result<Unit> load_unit(const std::string& file);
 /// FILE, --cell and --dim.
 void add_source(CLI::App& command, Source& source);
 
@@ -83,6 +89,19 @@ struct Definition {
 std::optional<Definition> load_definition(const Source& source);
 /// Its step Graph; likewise.
 std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims);
+
+/// --batch or --steps: a size, at least 1.
+void add_size(CLI::App& command, const std::string& flag, int64_t& size, const std::string& help);
+/// --threads.
+void add_threads(CLI::App& command, int& threads);
+/// --device, for commands that run on one.
+void add_device(CLI::App& command, std::string& device);
+/// --tf32, for commands with --device.
+void add_tf32(CLI::App& command, bool& tf32);
+/// --seed of random arrays.
+CLI::Option* add_seed(CLI::App& command, uint64_t& seed);
+/// -o.
+void add_output(CLI::App& command, std::string& file);
 
 /// --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);

@@ -90,14 +90,8 @@ int run_compile(const CLI::App& command, const Options& options) {
 }
 
 void add_shape(CLI::App& command, Options& options) {
-  const auto add = [&command](const std::string& flag, int64_t& value, const std::string& help) {
-    command.add_option(flag, value, help)
-        ->type_name("NUMBER")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-        ->capture_default_str();
-  };
-  add("--batch", options.batch, "Batch size");
-  add("--steps", options.steps, "Greatest number of steps");
+  add_size(command, "--batch", options.batch, "Batch size");
+  add_size(command, "--steps", options.steps, "Greatest number of steps");
   command.add_flag("--lengths", options.lengths, "For runs with --lengths");
   command.add_flag("--resets", options.resets, "For runs with --reset");
   command.add_flag("--reverse", options.reverse, "For runs with --reverse");
@@ -120,7 +114,7 @@ void add_compile(CLI::App& app, int& exit_code) {
           "How many the GPU has; if not given, as the architecture's best known GPU: A100, "
           "A10, L40S, H200, B200, RTX 5090")
       ->type_name("NUMBER")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   add_dtype(*command, options->dtype, "Element type to run in");
   command->add_flag("--tf32", options->tf32, "Let products of f32 round to TF32");
   add_shape(*command, *options);

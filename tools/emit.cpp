@@ -3,7 +3,6 @@
 #include "ir/dtype.h"
 #include "ir/text.h"
 #include "passes/build_plan.h"
-#include "runtime/files.h"
 #include "tools/command.h"
 #include "tools/pass_log.h"
 #ifdef RNNC_WITH_CPU
@@ -117,9 +116,7 @@ int run_emit(const CLI::App& command, Options& options) {
   if (options.log.is_wanted() && !has_plan(form)) {
     return report_usage(command, fmt::format("--as {} runs no passes", options.form));
   }
-  if (!options.output.empty()) {
-    if (Status status = check_writable(options.output); !status) return report(status.error());
-  }
+  if (Status status = check_output(options.output); !status) return report(status.error());
   std::optional<Definition> definition = load_definition(options.source);
   if (!definition) return kError;
   Result<std::string> text;
@@ -132,7 +129,7 @@ int run_emit(const CLI::App& command, Options& options) {
   }
   if (!text) return report(text.error());
   if (form != Form::cubin && !text->ends_with('\n')) *text += '\n';
-  const Status status = options.output.empty() ? print(*text) : write_file(options.output, *text);
+  const Status status = write_output(options.output, *text);
   return status ? kOk : report(status.error());
 }
 
@@ -146,31 +143,23 @@ void add_emit(CLI::App& app, int& exit_code) {
   command->add_option("--as", options->form, "What to print")
       ->required()
       ->type_name("FORM")
-      ->check(
-          CLI::IsMember({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
+      ->check(one_of({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
   add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU may round to TF32");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")
       ->type_name("ARCH")
       ->capture_default_str();
-  command->add_option("--batch", options->batch, "Batch size, from plan on")
-      ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-      ->capture_default_str();
-  command->add_option("--steps", options->steps, "Greatest number of steps, from plan on")
-      ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-      ->capture_default_str();
+  add_size(*command, "--batch", options->batch, "Batch size, from plan on");
+  add_size(*command, "--steps", options->steps, "Greatest number of steps, from plan on");
   command->add_option("--device", options->device, "Whose plan: cpu, or cuda for an H200's")
       ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
   add_cpu_target(*command, options->cpu);
   options->log.add_options(*command);
-  command->add_option("-o,--output", options->output, "Write to this file instead of printing")
-      ->type_name("FILE");
+  add_output(*command, options->output);
   command->footer(
       "No form needs a GPU. Forms from plan on need a value for every dim.\n\n"
       "Examples:\n"

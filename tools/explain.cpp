@@ -1,6 +1,5 @@
 #include "passes/build_plan.h"
 #include "runtime/backend.h"
-#include "runtime/files.h"
 #include "tools/command.h"
 #include "tools/explain/print.h"
 #include "tools/pass_log.h"
@@ -110,24 +109,15 @@ int run_explain(const CLI::App& command, Options& options) {
   if (const std::string problem = check_usage(options); !problem.empty()) {
     return report_usage(command, problem);
   }
-  if (!options.output.empty()) {
-    if (Status status = check_writable(options.output); !status) return report(status.error());
-  }
+  if (Status status = check_output(options.output); !status) return report(status.error());
   std::optional<Definition> definition = load_definition(options.source);
   if (!definition) return kError;
   const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
   if (!graph) return kError;
   const Result<std::string> text = explain_graph(options, *graph);
   if (!text) return report(text.error());
-  const Status status = options.output.empty() ? print(*text) : write_file(options.output, *text);
+  const Status status = write_output(options.output, *text);
   return status ? kOk : report(status.error());
-}
-
-void add_shape(CLI::App& command, const std::string& flag, int64_t& value,
-               const std::string& help) {
-  command.add_option(flag, value, help)
-      ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
 }
 
 }  // namespace
@@ -137,21 +127,20 @@ void add_explain(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "explain", "Say how a cell will run: stages, launches, what each costs, memory");
   add_source(*command, options->source);
-  add_shape(*command, "--batch", options->batch, "Batch size [1]");
-  add_shape(*command, "--steps", options->steps, "Number of steps [100]");
-  add_shape(*command, "--chunk", options->chunk, "Steps per chunk; chosen if not given");
+  add_size(*command, "--batch", options->batch, "Batch size");
+  add_size(*command, "--steps", options->steps, "Number of steps");
+  command->add_option("--chunk", options->chunk, "Steps per chunk; chosen if not given")
+      ->type_name("NUMBER")
+      ->check(whole_number(1, int64_t{1} << 24));
   add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU round to TF32");
   command
       ->add_option("--device", options->device,
                    "The CPU, or cuda: this machine's GPU, or where there is none an H200")
       ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "CPU threads; 0: one per hardware thread")
-      ->type_name("NUMBER")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
+  add_threads(*command, options->threads);
   command->add_flag("--lengths", options->lengths, "Calls come with the sequences' lengths");
   command->add_flag("--resets", options->resets, "Calls come with a mask of resets");
   add_passes(*command, options->passes);
@@ -161,8 +150,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   CLI::Option* json =
       command->add_flag("--json", options->json, "For programs; docs/explain.md lists the keys");
   command->add_flag("--html", options->html, "A page with pictures, in one file")->excludes(json);
-  command->add_option("-o,--output", options->output, "Write to this file instead of printing")
-      ->type_name("FILE");
+  add_output(*command, options->output);
   command->footer(
       "Times are predictions of the cost model, floors what the machine's arithmetic and memory\n"
       "allow. Nothing is run, and no GPU is needed.\n\n"

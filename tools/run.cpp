@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <charconv>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "runtime/describe.h"
 #include "runtime/random_arrays.h"
@@ -27,6 +27,7 @@ struct Options {
   CpuTarget cpu;
   bool no_graphs = false;
   bool time = false;
+  bool json = false;
 };
 
 /// Dims follow from the arrays' shapes; the weights' data are read only if these fit.
@@ -95,17 +96,45 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+struct Times {
+  double compile_seconds = 0;  // preparing, too
+  double seconds_per_step = 0;
+  int runs = 0;  // of which that is the median
+};
+
 /// The median time per step of as many runs as fit into about a second.
-Result<std::string> measure(Runner& runner, int64_t steps, double compile_seconds) {
+Result<Times> measure(Runner& runner, int64_t steps, double compile_seconds) {
   const Result<double> first = runner.time_per_step(1);
   if (!first) return tl::unexpected(first.error());
   const double run_seconds = std::max(*first * static_cast<double>(steps), 1e-9);
-  const int repeats = static_cast<int>(std::clamp(1 / run_seconds, 1.0, 200.0));
-  const Result<double> median = runner.time_per_step(repeats);
+  const int runs = static_cast<int>(std::clamp(1 / run_seconds, 1.0, 200.0));
+  const Result<double> median = runner.time_per_step(runs);
   if (!median) return tl::unexpected(median.error());
+  return Times{compile_seconds, *median, runs};
+}
+
+std::string text_of(const Times& times, int64_t steps) {
   return fmt::format(
       "compile        {:.1f} ms\ntime per step  {:.3f} us (median of {} runs of {} steps)\n",
-      compile_seconds * 1e3, *median * 1e6, repeats, steps);
+      times.compile_seconds * 1e3, times.seconds_per_step * 1e6, times.runs, steps);
+}
+
+/// Keys as in `rnnc bench --json`.
+std::string json_of(const Times& times, const Options& options, const std::string& name,
+                    const std::vector<int64_t>& input) {
+  const nlohmann::json json = {{"name", name},
+                               {"device", options.device},
+                               {"dtype", options.dtype},
+                               {"tf32", options.tf32},
+                               {"steps", input[0]},
+                               {"batch", input[1]},
+                               {"passes", options.passes.to_string()},
+                               {"strategy", to_string(options.strategy)},
+                               {"graphs", !options.no_graphs},
+                               {"cold_seconds", times.compile_seconds},
+                               {"microseconds_per_step", times.seconds_per_step * 1e6},
+                               {"runs", times.runs}};
+  return json.dump(2) + "\n";
 }
 
 Result<Program> compile(const Options& options, const Graph& graph) {
@@ -170,15 +199,22 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   }
   if (!options.time) return {};
   progress.phase("measuring");
-  const int64_t steps = data.args.inputs.front().array.shape[0];
-  const Result<std::string> times = measure(runner, steps, compile_seconds);
+  const std::vector<int64_t>& shape = data.args.inputs.front().array.shape;
+  const Result<Times> times = measure(runner, shape[0], compile_seconds);
   progress.stop();
-  return times ? print(*times) : tl::unexpected(times.error());
+  if (!times) return tl::unexpected(times.error());
+  return print(options.json ? json_of(*times, options, program->signature().name, shape)
+                            : text_of(*times, shape[0]));
 }
 
 /// What is wrong with the options together, or "".
 std::string check_usage(const Options& options) {
   const RunFiles& files = options.files;
+  if (std::string problem =
+          check_dashes(files_read(files), files_written(files), options.time ? "--time" : "");
+      !problem.empty()) {
+    return problem;
+  }
   if (!files.weights.tensors.empty() && options.seed) {
     return "--weights and --seed exclude each other";
   }
@@ -236,20 +272,6 @@ int run_run(const CLI::App& command, Options& options) {
   return status ? kOk : report(status.error());
 }
 
-/// CLI11 itself takes -1, as 2^64 - 1.
-std::string check_seed(const std::string& text) {
-  uint64_t seed = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, seed);
-  if (error == std::errc() && rest == end) return "";
-  return fmt::format("expected a whole number from 0 to 2^64 - 1, got {}", quote(text));
-}
-
-std::string check_device(const std::string& text) {
-  const Result<Device> device = Device::parse(text);
-  return device ? "" : device.error().message;
-}
-
 void add_array_options(CLI::App& command, Options& options) {
   RunFiles& files = options.files;
   add_weight_files(command, files.weights);
@@ -258,7 +280,7 @@ void add_array_options(CLI::App& command, Options& options) {
           "--seed", options.seed,
           "Random weights instead, the same for the same number on every machine: uniform in "
           "[-1/sqrt(n), 1/sqrt(n)] for a param whose last axis has n elements")
-      ->check(check_seed)
+      ->check(seed_value())
       ->type_name("NUMBER");
   add_named_files(command, "--input", files.inputs, "An input [T, B, ...]; may be repeated");
   command.add_flag("--batch-first", files.batch_first,
@@ -289,7 +311,7 @@ void add_sequence_options(CLI::App& command, Options& options) {
       .add_option("--chunk", options.piece,
                   "Run in pieces of so many steps, each going on from the one before it")
       ->type_name("NUMBER")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(whole_number(1, int64_t{1} << 40));
   command
       .add_option("--carry-out", files.carry_out,
                   "Where to write all that a later run needs to go on: every state and delay by "
@@ -308,22 +330,19 @@ void add_run(CLI::App& app, int& exit_code) {
   add_array_options(*command, *options);
   add_sequence_options(*command, *options);
   add_dtype(*command, options->dtype, "Element type to run in; arrays are converted");
-  command->add_option("--device", options->device, "cpu, cuda or cuda:1")
-      ->type_name("DEVICE")
-      ->check(check_device)
-      ->capture_default_str();
-  command->add_flag("--tf32", options->tf32, "Let products of f32 on a GPU round to TF32");
-  command->add_option("--threads", options->threads, "CPU threads; 0: one per hardware thread")
-      ->type_name("NUMBER")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
+  add_device(*command, options->device);
+  add_tf32(*command, options->tf32);
+  add_threads(*command, options->threads);
   add_passes(*command, options->passes);
   add_tune(*command, options->tune);
   add_strategy(*command, options->strategy);
   add_cpu_target(*command, options->cpu);
   command->add_flag("--no-graphs", options->no_graphs,
                     "GPU: launch every kernel anew, without CUDA graphs");
-  command->add_flag("--time", options->time, "Print compile time and the median time per step");
+  CLI::Option* time =
+      command->add_flag("--time", options->time, "Print compile time and the median time per step");
+  command->add_flag("--json", options->json, "As JSON, with the keys of `rnnc bench --json`")
+      ->needs(time);
   command->footer(
       "Arrays are NumPy .npy files of float64, float32 or float16. Results are written as float64\n"
       "for f64 and as float32 otherwise. Dims that are not given follow from the arrays. A run in\n"

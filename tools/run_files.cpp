@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Every file that a run reads, without the carried states.
-std::vector<fs::path> files_read(const RunFiles& files) {
+/// Without the carried states.
+std::vector<fs::path> files_kept(const RunFiles& files) {
   std::vector<fs::path> read;
   for (const std::string* file :
        {&files.source, &files.weights.tensors, &files.weights.map, &files.lengths, &files.reset}) {
@@ -25,6 +25,14 @@ std::vector<fs::path> files_read(const RunFiles& files) {
   for (const auto* list : {&files.inputs, &files.initial_states}) {
     for (const NamedFile& named : *list) read.push_back(named.file);
   }
+  return read;
+}
+
+}  // namespace
+
+std::vector<fs::path> files_read(const RunFiles& files) {
+  std::vector<fs::path> read = files_kept(files);
+  if (!files.carry_in.empty()) read.emplace_back(files.carry_in);
   return read;
 }
 
@@ -37,10 +45,12 @@ std::vector<fs::path> files_written(const RunFiles& files) {
   return written;
 }
 
+namespace {
+
 Result<std::vector<NamedArray>> read_arrays(const std::vector<NamedFile>& files) {
   std::vector<NamedArray> arrays;
   for (const NamedFile& named : files) {
-    Result<Array> array = read_npy(named.file);
+    Result<Array> array = read_input(named.file, read_npy, parse_npy);
     if (!array) return tl::unexpected(array.error());
     arrays.push_back({named.name, std::move(*array)});
   }
@@ -48,7 +58,7 @@ Result<std::vector<NamedArray>> read_arrays(const std::vector<NamedFile>& files)
 }
 
 Result<std::vector<int64_t>> read_lengths(const fs::path& file) {
-  Result<IntegerArray> lengths = read_npy_integers(file);
+  Result<IntegerArray> lengths = read_input(file, read_npy_integers, parse_npy_integers);
   if (!lengths) return tl::unexpected(lengths.error());
   if (lengths->shape.size() != 1) {
     return fail("lengths {} are {}, expected [B]: one for each sequence", quote(file.string()),
@@ -67,12 +77,13 @@ Status store(Result<T> value, U& target) {
 }  // namespace
 
 Status check_outputs(const RunFiles& files) {
-  const std::vector<fs::path> read = files_read(files);
+  const std::vector<fs::path> kept = files_kept(files);
   std::vector<fs::path> written;
   std::error_code ignored;
   for (const fs::path& file : files_written(files)) {
+    if (is_dash(file)) continue;
     if (Status status = check_writable(file); !status) return status;
-    for (const fs::path& input : read) {
+    for (const fs::path& input : kept) {
       if (!fs::equivalent(input, file, ignored)) continue;
       return fail("cannot write {}: it is an input of this run", quote(file.string()));
     }
@@ -121,10 +132,10 @@ Result<RunData> read_run_data(const RunFiles& files) {
     status = store(read_lengths(files.lengths), data.args.lengths);
   }
   if (status && !files.reset.empty()) {
-    status = store(read_npy_mask(files.reset), data.args.reset);
+    status = store(read_input(files.reset, read_npy_mask, parse_npy_mask), data.args.reset);
   }
   if (status && !files.carry_in.empty()) {
-    status = store(ArrayFile::open(files.carry_in), data.carried);
+    status = store(read_input(files.carry_in, ArrayFile::open, ArrayFile::parse), data.carried);
   }
   if (!status) return tl::unexpected(status.error());
   if (!files.batch_first) return data;
@@ -225,29 +236,25 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
 }
 
 Status write_results(const RunFiles& files, const RunResult& result) {
-  FileTransaction transaction;
+  std::vector<OutputFile> written;
   const auto add = [&](const std::vector<NamedFile>& wanted,
-                       const std::vector<NamedArray>& arrays) -> Status {
+                       const std::vector<NamedArray>& arrays) {
     for (const NamedFile& named : wanted) {
       const auto found = std::ranges::find(arrays, named.name, &NamedArray::name);
       RNNC_CHECK(found != arrays.end(), "{}", named.name);
       const bool exchanged = files.batch_first && &wanted == &files.outputs;
-      const std::string bytes =
-          format_npy(exchanged ? exchange_leading_axes(found->array) : found->array);
-      if (Status status = transaction.add(named.file, bytes); !status) {
-        return status;
-      }
+      written.push_back(
+          {named.file, format_npy(exchanged ? exchange_leading_axes(found->array) : found->array)});
     }
-    return {};
   };
-  if (Status status = add(files.outputs, result.outputs); !status) return status;
-  if (Status status = add(files.final_states, result.final_states); !status) return status;
+  add(files.outputs, result.outputs);
+  add(files.final_states, result.final_states);
   if (!files.carry_out.empty()) {
-    const Result<std::string> bytes = format_npz(result.final_states);
+    Result<std::string> bytes = format_npz(result.final_states);
     if (!bytes) return tl::unexpected(bytes.error());
-    if (Status status = transaction.add(files.carry_out, *bytes); !status) return status;
+    written.push_back({files.carry_out, std::move(*bytes)});
   }
-  return transaction.commit();
+  return write_outputs(written);
 }
 
 }  // namespace rnnc::tools

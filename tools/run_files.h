@@ -26,6 +26,9 @@ struct RunData {
   std::optional<ArrayFile> carried;  // whose data are not read yet
 };
 
+std::vector<std::filesystem::path> files_read(const RunFiles& files);
+std::vector<std::filesystem::path> files_written(const RunFiles& files);
+
 /// Outputs must be writable, different from each other, and not what is read. Only carried states
 /// may be written over: they are read long before.
 Status check_outputs(const RunFiles& files);

@@ -9,6 +9,7 @@
 #include "runtime/run.h"
 #include "runtime/shipped_maps.h"
 #include "tools/command.h"
+#include "tools/standard_streams.h"
 
 namespace rnnc::tools {
 namespace {
@@ -116,13 +117,16 @@ Result<std::optional<WeightMap>> read_weight_map(const WeightFiles& files, const
         "of the cells and networks called LSTM, ProjectedLSTM, GRU, Elman (nn.RNN) and ElmanReLU",
         quote(graph.name));
   }
-  const Result<std::string> text = read_file(files.map, kLongestMap);
-  if (!text) return tl::unexpected(text.error());
-  return WeightMap::parse(*text, files.map);
+  const auto read = [](const std::filesystem::path& file) -> Result<WeightMap> {
+    const Result<std::string> text = read_file(file, kLongestMap);
+    if (!text) return tl::unexpected(text.error());
+    return WeightMap::parse(*text, file.string());
+  };
+  return read_input(files.map, read, WeightMap::parse);
 }
 
 Result<Weights> open_weights(const WeightFiles& files, const Graph& graph) {
-  Result<ArrayFile> file = ArrayFile::open(files.tensors);
+  Result<ArrayFile> file = read_input(files.tensors, ArrayFile::open, ArrayFile::parse);
   if (!file) return tl::unexpected(file.error());
   Result<std::vector<NamedArray>> tensors = file->headers(files.prefix);
   if (!tensors) return tl::unexpected(tensors.error());

@@ -1,3 +1,8 @@
+#include "runtime/match_arrays.h"
+#include "runtime/planner.h"
+#include "runtime/random_arrays.h"
+#include "runtime/run.h"
+#include "runtime/safetensors.h"
 #include "tools/command.h"
 #include "tools/weight_files.h"
 
@@ -7,6 +12,9 @@ namespace {
 struct Options {
   Source source;
   WeightFiles files;
+  bool random = false;
+  uint64_t seed = 0;
+  std::string output;
 };
 
 std::vector<std::string> names_of(const Graph& graph) {
@@ -59,14 +67,33 @@ Result<std::string> describe_weights(const Options& options, const Graph& graph)
   return list_params(*bound, *map);
 }
 
-int run_weights(const Options& options) {
+/// A safetensors file of random params.
+Result<std::string> make_random(const Options& options, const Graph& graph) {
+  const Result<Graph> bound = bind_all(graph, options.source.dims);
+  if (!bound) return tl::unexpected(bound.error());
+  const Result<Planner> planner = Planner::make(*bound, {});
+  if (!planner) return tl::unexpected(planner.error());
+  const auto weights = random_weights(planner->signature().params, options.seed);
+  if (!weights) return tl::unexpected(weights.error());
+  return format_safetensors(*weights);
+}
+
+int run_weights(const CLI::App& command, const Options& options) {
+  if (options.random && options.output.empty()) {
+    return report_usage(command, "--random: its bytes are not text: give -o FILE");
+  }
+  const std::string problem =
+      check_dashes({options.source.file, options.files.tensors, options.files.map}, {});
+  if (!problem.empty()) return report_usage(command, problem);
+  if (Status status = check_output(options.output); !status) return report(status.error());
   std::optional<Definition> definition = load_definition(options.source);
   if (!definition) return kError;
   const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
   if (!graph) return kError;
-  const Result<std::string> text = describe_weights(options, *graph);
-  if (!text) return report(text.error());
-  const Status status = print(*text);
+  const Result<std::string> bytes =
+      options.random ? make_random(options, *graph) : describe_weights(options, *graph);
+  if (!bytes) return report(bytes.error());
+  const Status status = write_output(options.output, *bytes);
   return status ? kOk : report(status.error());
 }
 
@@ -78,14 +105,21 @@ void add_weights(CLI::App& app, int& exit_code) {
       app.add_subcommand("weights", "List the tensors that a weights file must hold, with shapes");
   add_source(*command, options->source);
   add_weight_files(*command, options->files);
+  CLI::Option* random = command->add_flag("--random", options->random,
+                                          "Write random params, as `rnnc run --seed` takes them");
+  random->excludes("--weights")->excludes("--weight-map");
+  add_seed(*command, options->seed)->needs(random);
+  add_output(*command, options->output);
   command->footer(
       "With --weights the file is checked, too; with --weight-map the list says of which tensors\n"
-      "each param is made.\n\n"
+      "each param is made. With --random it writes a safetensors file.\n\n"
       "Examples:\n"
       "  rnnc weights examples/cells/lstm.rnn --dim I=80 --dim H=512\n"
       "  rnnc weights examples/cells/lstm.rnn --weights torch.safetensors --weight-map torch\n"
-      "  rnnc weights encoder.rnn --weights model.npz --weight-map encoder.map");
-  command->callback([options, &exit_code] { exit_code = run_weights(*options); });
+      "  rnnc weights encoder.rnn --weights model.npz --weight-map encoder.map\n"
+      "  rnnc weights examples/cells/lstm.rnn --dim I=80 --dim H=512 --random -o w.safetensors");
+  command->callback(
+      [command, options, &exit_code] { exit_code = run_weights(*command, *options); });
 }
 
 }  // namespace rnnc::tools

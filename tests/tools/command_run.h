@@ -16,6 +16,9 @@ struct CommandResult {
 
 /// In the folder `directory`, with its cache below it. Nothing is a terminal.
 CommandResult run_command(const std::filesystem::path& directory,
-                          const std::vector<std::string>& arguments);
+                          std::vector<std::string> arguments, const std::string& input = "");
+/// Likewise, any program: the first of the arguments.
+CommandResult run_program(const std::filesystem::path& directory,
+                          const std::vector<std::string>& arguments, const std::string& input = "");
 
 }  // namespace rnnc::test

@@ -1,69 +1,10 @@
-/// Subcommands other than run and emit, and what all share: help, usage errors, exit codes.
+/// Subcommands other than run and emit, and what all share.
 #include "runtime/kernel_cache.h"
 #include "runtime/safetensors.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {
 namespace {
-
-TEST_F(Tools, HelpHasAnExampleEverywhere) {
-  EXPECT_NE(good({"--help"}).find("Examples:\n  rnnc check"), std::string::npos);
-  for (const char* command :
-       {"check", "emit", "run", "bench", "compile", "weights", "devices", "cache"}) {
-    EXPECT_NE(good({"--help"}).find(std::string("\n  ") + command), std::string::npos);
-    const std::string help = good({command, "--help"});
-    EXPECT_NE(help.find(std::string("\n  rnnc ") + command), std::string::npos) << help;
-    EXPECT_EQ(good({command, "-h"}), help);
-  }
-}
-
-TEST_F(Tools, VersionNamesTheBackends) {
-  EXPECT_EQ(good({"--version"}).substr(0, 5 + std::string(RNNC_VERSION).size()),
-            "rnnc " RNNC_VERSION);
-  EXPECT_NE(good({"--version"}).find("(backends:"), std::string::npos);
-}
-
-TEST_F(Tools, UsageErrorsExitWith2) {
-  const std::vector<std::vector<std::string>> wrong = {
-      {},
-      {"chekc", "toy.rnn"},
-      {"check"},
-      {"check", "toy.rnn", "--frobnicate"},
-      {"run"},
-      {"run", "toy.rnn", "--dtype", "f8"},
-      {"run", "toy.rnn", "--seed", "x"},
-      {"run", "toy.rnn", "--seed", "-1"},
-      {"run", "toy.rnn", "--threads", "-1"},
-      {"run", "toy.rnn", "two.rnn"},
-      {"emit", "toy.rnn"},
-      {"emit", "toy.rnn", "--as", "brainfuck"},
-      {"emit", "toy.rnn", "--as", "plan", "--batch", "0"},
-      {"devices", "all"},
-  };
-  for (const std::vector<std::string>& arguments : wrong) {
-    const std::string text = bad(2, arguments);
-    EXPECT_NE(text.find("--help"), std::string::npos) << text;
-  }
-}
-
-TEST_F(Tools, UnknownWordsAreNamed) {
-  const std::string more = "Run `rnnc --help` for more information.\n";
-  EXPECT_EQ(bad(2, {"chekc", "toy.rnn"}),
-            "there is no command `chekc` (did you mean `check`?)\n" + more);
-  EXPECT_EQ(bad(2, {"xyzzy"}), "there is no command `xyzzy`\n" + more);
-  const std::string of_run = "Run `rnnc run --help` for more information.\n";
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--chunks", "2"}),
-            "unknown option `--chunks` (did you mean `--chunk`?)\n" + of_run);
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "two.rnn"}), "unexpected `two.rnn`\n" + of_run);
-}
-
-TEST_F(Tools, SeedsAreWholeNumbers) {
-  for (const std::string text : {"-1", "x", "1.5", "18446744073709551616"}) {
-    EXPECT_EQ(bad(2, {"run", "toy.rnn", "--seed", text}),
-              "--seed: expected a whole number from 0 to 2^64 - 1, got `" + text +
-                  "`\nRun with --help for more information.\n");
-  }
-}
 
 TEST_F(Tools, DimsGivenReplaceDefaultsInTheCheck) {
   directory_.write("defaults.rnn",
@@ -100,26 +41,6 @@ TEST_F(Tools, WarningsAreSaidOnce) {
   ASSERT_NE(first, std::string::npos) << text;
   EXPECT_EQ(text.find("warning", first + 1), std::string::npos) << text;
   EXPECT_NE(text.find("`L` has no value, and an array's length needs it"), std::string::npos);
-}
-
-TEST_F(Tools, PairsThatDoNotParseAreUsageErrors) {
-  const std::string more = "\nRun with --help for more information.\n";
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--input", "x.npy"}),
-            "--input: expected NAME=FILE, such as x=x.npy, got `x.npy`" + more);
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--final", "h="}),
-            "--final: expected NAME=FILE, such as x=x.npy, got `h=`" + more);
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--output", "=f"}),
-            "--output: expected NAME=FILE, such as x=x.npy, got `=f`" + more);
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--init", "h=a.npy", "--init", "h=b.npy"}),
-            "--init: `h` is given twice" + more);
-  for (const std::string text : {"H", "H=", "=3", "H=x", "H=3x", "H=99999999999999999999"}) {
-    EXPECT_EQ(bad(2, {"weights", "toy.rnn", "--dim", text}),
-              "--dim: expected NAME=NUMBER, such as H=512, got `" + text + "`" + more);
-  }
-  EXPECT_EQ(bad(2, {"weights", "toy.rnn", "--dim", "H=3", "--dim=H=4"}),
-            "--dim: `H` is given twice" + more);
-  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--device", "gpu"}),
-            "--device: unknown device `gpu`: expected `cpu`, `cuda` or `cuda:1`" + more);
 }
 
 TEST_F(Tools, CheckReportsEveryFile) {

@@ -87,8 +87,7 @@ TEST_F(Tools, EmitRefusesTypesWithoutCode) {
 
 TEST_F(Tools, EmitCubinNeedsAFile) {
   EXPECT_EQ(bad(2, {"emit", "toy.rnn", "--as", "cubin", "--dim", "I=3", "--dim", "H=4"}),
-            "--as cubin: its bytes are not text: give -o FILE\n"
-            "Run `rnnc emit --help` for more information.\n");
+            usage_error("rnnc emit", "--as cubin: its bytes are not text: give -o FILE"));
 }
 
 #ifdef RNNC_WITH_CUDA

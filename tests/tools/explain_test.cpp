@@ -321,10 +321,10 @@ TEST_F(Explain, RefusesWhatDoesNotGoTogether) {
     more.insert(more.begin(), {"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4"});
     return more;
   };
-  const std::string help = "\nRun `rnnc explain --help` for more information.\n";
-  EXPECT_EQ(bad(2, with({"--tf32"})), "--tf32 is for f32 on a GPU, not for f32 on cpu" + help);
+  EXPECT_EQ(bad(2, with({"--tf32"})),
+            usage_error("rnnc explain", "--tf32 is for f32 on a GPU, not for f32 on cpu"));
   EXPECT_EQ(bad(2, with({"--threads", "2", "--device", "cuda"})),
-            "--threads is for the CPU, not for cuda" + help);
+            usage_error("rnnc explain", "--threads is for the CPU, not for cuda"));
   EXPECT_NE(bad(2, with({"--json", "--html"})).find("--json excludes --html"), std::string::npos);
   EXPECT_EQ(bad(1, with({"--dtype", "bf16"})),
             "rnnc: error: the CPU has no code for dtype bf16; it takes f32 and f64\n");

@@ -178,9 +178,8 @@ TEST_F(RunTool, NamesWhatIsMissing) {
   EXPECT_EQ(fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--output", "y=y.npy",
                    "--final", "c=c.npy"}),
             "`Toy` has no output `y`; it has h\n  `Toy` has no state `c`; it has h\n");
-  EXPECT_EQ(
-      bad(2, {"run", "toy.rnn", "--weights", "w.safetensors", "--seed", "1"}),
-      "--weights and --seed exclude each other\nRun `rnnc run --help` for more information.\n");
+  EXPECT_EQ(bad(2, {"run", "toy.rnn", "--weights", "w.safetensors", "--seed", "1"}),
+            usage_error("rnnc run", "--weights and --seed exclude each other"));
 }
 
 TEST_F(RunTool, RefusesEmptySequencesBatchesAndDims) {
@@ -248,8 +247,7 @@ TEST_F(RunTool, DevicesAndTypesThatCannotRun) {
   EXPECT_EQ(fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--dtype", "bf16"}),
             "dtype bf16 runs on a GPU only; the CPU takes f32 and f64\n");
   EXPECT_EQ(bad(2, {"run", "toy.rnn", "--tf32"}),
-            "--tf32 is for f32 on a GPU, not for f32 on cpu\n"
-            "Run `rnnc run --help` for more information.\n");
+            usage_error("rnnc run", "--tf32 is for f32 on a GPU, not for f32 on cpu"));
   const std::string far =
       fails({"--weights", "w.safetensors", "--input", "x=x.npy", "--device", "cuda:977"});
   EXPECT_EQ(far.substr(0, 17), "device `cuda:977`") << far;

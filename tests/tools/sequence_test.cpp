@@ -234,8 +234,7 @@ TEST_F(SequenceTool, CarriedFilesThatDoNotFitAreExplainedAtOnce) {
 
 TEST_F(SequenceTool, CarriedAndGivenStatesExcludeEachOther) {
   EXPECT_EQ(bad(2, command({"--carry-in", "s.npz", "--init", "c=c.npy"})),
-            "--carry-in gives every state, `c` too: it excludes --init\n"
-            "Run `rnnc run --help` for more information.\n");
+            usage_error("rnnc run", "--carry-in gives every state, `c` too: it excludes --init"));
 }
 
 TEST_F(SequenceTool, DelaysAreStatesByName) {
@@ -279,8 +278,7 @@ TEST_F(SequenceTool, OptionsThatDoNotParse) {
     EXPECT_NE(bad(2, command({"--chunk", chunk})).find("--chunk"), std::string::npos);
   }
   EXPECT_EQ(bad(2, command({"--weight-map", "m.map"})),
-            "--weight-map is for --weights, which is not given\n"
-            "Run `rnnc run --help` for more information.\n");
+            usage_error("rnnc run", "--weight-map is for --weights, which is not given"));
   EXPECT_NE(bad(2, command({"--weight-prefix", "m."})).find("requires --weights"),
             std::string::npos);
 }

@@ -22,6 +22,7 @@ constexpr std::string_view kUntested[] = {
     // Memory and files that fail.
     "cannot read {}: it does not fit in memory",
     "cannot read {}: its {} bytes do not fit in memory",
+    "cannot read standard input: it does not fit in memory",
     "not enough memory for the params of {}",
     "not enough memory to run {}",
     "cannot read cache directory {}: {}",

@@ -1,6 +1,7 @@
 /// A folder with a few cells, in which `rnnc` is run.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -54,6 +55,13 @@ cell Scale[H](x: [H]) -> y {
     EXPECT_EQ(result.exit_code, exit_code);
     EXPECT_EQ(result.output, "");
     return result.errors;
+  }
+
+  /// What is said of a wrong command line; `meant` is the word that was likely meant.
+  static std::string usage_error(const std::string& command, const std::string& problem,
+                                 const std::string& meant = "") {
+    return fmt::format("rnnc: error: {}\n  hint: {}see `{} --help`\n", problem,
+                       meant.empty() ? "" : fmt::format("did you mean `{}`? ", meant), command);
   }
 
   void write_array(const std::string& name, std::vector<int64_t> shape,
