@@ -1,6 +1,7 @@
 /// Reading whole files and writing them whole or not at all.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,8 +11,23 @@
 
 namespace rnnc {
 
-/// The bytes of a regular file or a pipe.
-Result<std::string> read_file(const std::filesystem::path& path);
+/// What a path may name to be read.
+enum class Readable : uint8_t {
+  regular_file,          // and nothing else, such as what a .rnn file imports
+  regular_file_or_pipe,  // a pipe without a name, too: /dev/stdin, a shell's `<(command)`
+};
+constexpr int64_t kAnyLength = INT64_MAX;
+
+/// The bytes of a file, of which `limit` are accepted. Directories, devices and named pipes are
+/// errors: they are neither opened nor waited for. Sizes are looked at before anything is read, and
+/// what has none (a pipe, a file of /proc) gives 1 GiB at most.
+Result<std::string> read_file(const std::filesystem::path& path, int64_t limit = kAnyLength,
+                              Readable readable = Readable::regular_file_or_pipe);
+
+/// All that comes from an open descriptor, such as standard input's, until it ends; likewise.
+/// `name` is used in errors.
+Result<std::string> read_descriptor(int descriptor, std::string_view name,
+                                    int64_t limit = kAnyLength);
 
 /// Files that appear together: each is written to a temporary file beside its target, and `commit`
 /// renames them all into place. What was not committed is removed. A target that is a device or a

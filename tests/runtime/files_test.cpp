@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 
 #include "runtime/describe.h"
@@ -23,16 +24,61 @@ TEST(Files, ReadsFilesAndPipes) {
   EXPECT_EQ(*read_file(directory.write("empty", "")), "");
   const std::string bytes = std::string(100000, 'x') + '\0' + "end";
   EXPECT_EQ(*read_file(directory.write("long", bytes)), bytes);
-  const fs::path pipe = directory / "pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
   const pid_t writer = ::fork();
   ASSERT_GE(writer, 0);
   if (writer == 0) {
-    std::ofstream(pipe, std::ios::binary) << bytes;
-    ::_exit(0);
+    ::usleep(20000);  // so that the reader has to wait
+    ::_exit(::write(pipe[1], bytes.data(), bytes.size()) == std::ssize(bytes) ? 0 : 1);
   }
-  EXPECT_EQ(*read_file(pipe), bytes);
+  ::close(pipe[1]);
+  EXPECT_EQ(*read_file(fmt::format("/dev/fd/{}", pipe[0])), bytes);
   ::waitpid(writer, nullptr, 0);
+  ::close(pipe[0]);
+}
+
+TEST(Files, WaitsForNothingThatMightNeverEnd) {
+  const TemporaryDirectory directory;
+  const fs::path fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto problem = [](const fs::path& path, Readable readable) {
+    const Result<std::string> bytes = read_file(path, kAnyLength, readable);
+    EXPECT_FALSE(bytes);
+    return bytes ? "" : bytes.error().message;
+  };
+  EXPECT_EQ(problem(fifo, Readable::regular_file_or_pipe),
+            "cannot read `" + fifo.string() + "`: it is a named pipe, which might never end");
+  EXPECT_EQ(problem(fifo, Readable::regular_file),
+            "cannot read `" + fifo.string() + "`: it is a pipe, not a file");
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const std::string unnamed = fmt::format("/dev/fd/{}", pipe[0]);
+  EXPECT_EQ(problem(unnamed, Readable::regular_file),
+            "cannot read `" + unnamed + "`: it is a pipe, not a file");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  EXPECT_EQ(problem("/dev/zero", Readable::regular_file_or_pipe),
+            "cannot read `/dev/zero`: it is not a regular file");
+  EXPECT_EQ(problem(directory.path(), Readable::regular_file),
+            "cannot read `" + directory.path().string() + "`: it is a directory");
+}
+
+TEST(Files, ReadsNoMoreThanItsLimit) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.write("file", "12345");
+  EXPECT_EQ(*read_file(file, 5), "12345");
+  EXPECT_EQ(
+      read_file(file, 4).error().message,
+      "cannot read `" + file.string() + "`: it has 5 bytes, and 4 are the most that it may have");
+  // Pipes say nothing of their size, and this one does not end.
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::write(pipe[1], "12345", 5), 5);
+  EXPECT_EQ(read_descriptor(pipe[0], "stdin", 4).error().message,
+            "cannot read `stdin`: more than 4 bytes come, the most that it may have");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST(Files, ClaimedSizesFillNoMemory) {
