@@ -34,11 +34,15 @@ void Elaborator::top_level_dims(const ast::Definition& definition) {
       const auto value = dim(expr);
       number = value ? value->constant() : std::nullopt;
       if (value && !number) {
-        error(expr.location, fmt::format("the default of `{}` must be a whole number, not {}",
-                                         parameter.name.text, quote(expr)));
+        error(expr.location,
+              fmt::format("the default of `{}` must be a whole number, not {}", parameter.name.text,
+                          quote(expr)),
+              "a dim that follows from others is written so where it is used: `[2 * H]`");
       } else if (number && *number < 1) {
-        error(expr.location, fmt::format("the default of `{}` is {}, but dims start at 1",
-                                         parameter.name.text, *number));
+        error(expr.location,
+              fmt::format("the default of `{}` is {}, but dims start at 1", parameter.name.text,
+                          *number),
+              "a dim may be left without a default");
       }
     }
     Binding binding;

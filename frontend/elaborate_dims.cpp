@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxRank = 3;
 constexpr int64_t kAssumedDim = 2;
 constexpr size_t kFreeTerms = 4;
+constexpr const char* kOtherValues = "give its dims other values, or write it otherwise";
 constexpr double kLargestDim = 2147483647;
 
 }  // namespace
@@ -176,7 +177,7 @@ bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
   if (dim.bind(known_dims()).constant() != 0) return true;
   error(location,
         fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(), values_in({Type{{dim}}})),
-        "give its dims other values, or write it otherwise");
+        kOtherValues);
   return false;
 }
 
@@ -187,7 +188,7 @@ bool Elaborator::check_whole(const Dim& dim, SourceLocation location) {
     if (!known.contains(symbol)) return true;
   }
   const Result<int64_t> size = dim.evaluate(known);
-  if (!size) error(location, size.error().message);
+  if (!size) error(location, size.error().message, kOtherValues);
   return size.has_value();
 }
 
@@ -225,7 +226,7 @@ std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation locati
   // Below zero is no size, but it is a number: the end of an empty range, say.
   if (const auto number = dim.bind(values).constant(); number && *number < 0) return number;
   if (assumed) return kAssumedDim;  // what does not fit an assumption is no error
-  error(location, size.error().message);
+  error(location, size.error().message, kOtherValues);
   return std::nullopt;
 }
 

@@ -39,6 +39,8 @@ std::optional<BinaryOp> comparison(TokenKind kind) {
   }
 }
 
+constexpr const char* kDims = "dims are given by name: `LSTM[H = 256](x)`";
+
 bool is_binary(TokenKind kind) {
   return kind >= TokenKind::Plus && kind <= TokenKind::NotEqual;
 }
@@ -119,8 +121,7 @@ ExprPtr ExpressionParser::postfix() {
                       base->children[0]->kind == Expr::Kind::Name &&
                       base->children[1]->kind == Expr::Kind::Number;
     tokens_.error_at(base->location, "only a name can be called",
-                     dims ? "dims are given by name: `LSTM[H = 256](x)`"
-                          : "a product is written with `*` or `@`");
+                     dims ? kDims : "a product is written with `*` or `@`");
     return nullptr;
   }
   return base;
@@ -156,7 +157,7 @@ ExprPtr ExpressionParser::several_indices(const Token& open) {
   const bool call = tokens_.ahead(end + 1).kind == TokenKind::LeftParen;
   tokens_.error_expected(
       "`]`",
-      call ? Hint("dims are given by name: `LSTM[H = 256](x)`")
+      call ? Hint(kDims)
            : Hint("each axis has brackets of its own: `W[i][j]`; a column is `transpose(W)[j]`",
                   {{tokens_.current().location, "]["}}),
       {{open.location, fmt::format("{} is open since here", spelling(open.kind))}});
@@ -223,13 +224,17 @@ ExprPtr ExpressionParser::call() {
     tokens_.error_expected("the name of a cell or network", hint);
     return nullptr;
   }
-  const auto name = tokens_.expect_name("the name of a cell or network");
+  const auto name = tokens_.expect_name("the name of a cell or network", hint);
   if (!name) return nullptr;
   result->text = name->text;
   result->text_location = name->location;
   if (tokens_.is(TokenKind::LeftBracket) && !call_dims(result->dims)) return nullptr;
   if (result->reverse && !tokens_.is(TokenKind::LeftParen)) {
     tokens_.error_expected("`(`", hint);
+    return nullptr;
+  }
+  if (!tokens_.is(TokenKind::LeftParen)) {
+    tokens_.error_expected("`(`", "a layer is called: `LSTM[H = 256](x)`");
     return nullptr;
   }
   const bool complete = list(TokenKind::LeftParen, TokenKind::RightParen, [&] {
@@ -239,7 +244,9 @@ ExprPtr ExpressionParser::call() {
   if (!complete) return nullptr;
   if (tokens_.continues(TokenKind::As)) {
     tokens_.advance();
-    if (!(result->layer = tokens_.expect_name("a name for the layer"))) return nullptr;
+    if (!(result->layer =
+              tokens_.expect_name("a name for the layer", "`as head` names its params `head.W`")))
+      return nullptr;
   }
   return finish(std::move(result), begin);
 }
@@ -247,8 +254,8 @@ ExprPtr ExpressionParser::call() {
 // dims := NAME "=" sum { "," NAME "=" sum }
 bool ExpressionParser::call_dims(std::vector<ast::DimArgument>& dims) {
   return list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
-    auto name = tokens_.expect_name("a dim's name");
-    if (!name || !tokens_.expect(TokenKind::Assign, "dims are given by name: `H = 256`")) {
+    auto name = tokens_.expect_name("a dim's name", kDims);
+    if (!name || !tokens_.expect(TokenKind::Assign, kDims)) {
       return false;
     }
     ExprPtr value = sum();

@@ -192,7 +192,8 @@ class Lexer {
   void name() {
     const size_t length = name_length();
     if (length > kLongestName) {
-      return bad(length, fmt::format("a name of {} bytes, more than {}", length, kLongestName));
+      return bad(length, fmt::format("a name of {} bytes, more than {}", length, kLongestName),
+                 "choose a shorter one");
     }
     const std::string_view text = rest().substr(0, length);
     const auto* word = std::ranges::find(kWords, text, &Spelling::text);

@@ -18,6 +18,11 @@ using ast::Identifier;
 namespace {
 
 constexpr size_t kMostDims = 64;  // more make polynomials that take long
+constexpr const char* kConst = "a const is a number: `const eps = 1e-5`";
+constexpr const char* kFn = "a fn is one expression: `fn double(v) = 2 * v`";
+constexpr const char* kCell =
+    "dims stand in square brackets, inputs in parentheses: `cell A[I, H](x: [I]) -> h { … }`";
+constexpr const char* kValue = "a statement gives a value to a name: `y = …`";
 constexpr const char* kOutputs = "outputs are named: `-> h`, or `-> (h, c)`";
 
 /// Items and statements. Functions return false (or nothing) after reporting an error.
@@ -33,7 +38,7 @@ class Parser {
       if (!item(result.items)) {
         tokens_.skip_item(start);
       } else if (!tokens_.at_line_end()) {
-        tokens_.error_expected("the end of the line");
+        tokens_.error_expected("the end of the line", "each definition starts a line of its own");
         tokens_.skip_item(start);
       }
     }
@@ -94,8 +99,8 @@ class Parser {
   // const := "const" NAME "=" expression
   bool constant(std::vector<ast::Item>& items, const std::string& doc) {
     tokens_.advance();
-    auto name = tokens_.expect_name("the const's name");
-    if (!name || !tokens_.expect(TokenKind::Assign, "a const is a number: `const eps = 1e-5`")) {
+    auto name = tokens_.expect_name("the const's name", kConst);
+    if (!name || !tokens_.expect(TokenKind::Assign, kConst)) {
       return false;
     }
     ExprPtr value = expressions_.expression();
@@ -107,11 +112,15 @@ class Parser {
   // fn := "fn" NAME "(" [ NAME { "," NAME } ] ")" "=" expression
   bool function(std::vector<ast::Item>& items, const std::string& doc) {
     tokens_.advance();
-    auto name = tokens_.expect_name("the fn's name");
+    auto name = tokens_.expect_name("the fn's name", kFn);
     std::vector<Identifier> parameters;
-    const auto parameter = [&] { return append_name(parameters, "an argument's name"); };
+    const auto parameter = [&] { return append_name(parameters, "an argument's name", kFn); };
+    if (name && !tokens_.is(TokenKind::LeftParen)) {
+      tokens_.error_expected("`(`", kFn);
+      return false;
+    }
     if (!name || !expressions_.list(TokenKind::LeftParen, TokenKind::RightParen, parameter) ||
-        !tokens_.expect(TokenKind::Assign, "a fn is one expression: `fn double(v) = 2 * v`")) {
+        !tokens_.expect(TokenKind::Assign, kFn)) {
       return false;
     }
     ExprPtr body = expressions_.expression();
@@ -129,7 +138,7 @@ class Parser {
     result.is_network = tokens_.is(TokenKind::Network);
     result.doc = doc;
     tokens_.advance();
-    auto name = tokens_.expect_name(fmt::format("the {}'s name", result.kind()));
+    auto name = tokens_.expect_name(fmt::format("the {}'s name", result.kind()), kCell);
     if (!name) return false;
     result.name = std::move(*name);
     if (dims_in_parentheses()) return false;
@@ -146,9 +155,7 @@ class Parser {
       return false;
     }
     if (!tokens_.is(TokenKind::LeftParen)) {
-      tokens_.error_expected("`(`",
-                             "dims stand in square brackets, inputs in parentheses: `cell A[I, H]"
-                             "(x: [I]) -> h { … }`");
+      tokens_.error_expected("`(`", kCell);
       return false;
     }
     const auto parse_input = [&] { return input(result.inputs); };
@@ -317,7 +324,8 @@ class Parser {
     const std::string_view kind = result.is_state ? "state" : "param";
     tokens_.advance();
     do {
-      auto name = tokens_.expect_name(fmt::format("the {}'s name", kind));
+      auto name = tokens_.expect_name(fmt::format("the {}'s name", kind),
+                                      fmt::format("write `{} NAME: [H]`", kind));
       if (!name) return false;
       result.entries.push_back({std::move(*name), nullptr});
       if (tokens_.is(TokenKind::LeftBracket) && !length(result.entries.back(), kind)) return false;
@@ -404,7 +412,7 @@ class Parser {
   // assignment := ( target | "(" target { "," target } ")" ) "=" expression
   bool assignment(ast::Assignment& result) {
     if (is_word(tokens_.current().kind)) {
-      tokens_.expect_name("a name to give a value to");
+      tokens_.expect_name("a name to give a value to", kValue);
       return false;
     }
     if (!tokens_.is(TokenKind::LeftParen) && !tokens_.is(TokenKind::Name)) {
@@ -453,7 +461,7 @@ class Parser {
         tokens_.ahead(1).kind == TokenKind::Assign) {
       return updated(target);
     }
-    Hint hint = "a statement gives a value to a name: `y = …`";
+    Hint hint = kValue;
     if (token.kind == TokenKind::Less && tokens_.ahead(1).kind == TokenKind::Minus) {
       hint = {"a value is given with `=`",
               {{{token.location.file, token.location.begin, tokens_.ahead(1).location.end}, "="}}};
@@ -502,7 +510,7 @@ class Parser {
   bool target(std::vector<ast::Target>& targets) {
     const uint32_t begin = tokens_.current().location.begin;
     ast::Target result;
-    auto name = tokens_.expect_name("a name to give a value to");
+    auto name = tokens_.expect_name("a name to give a value to", kValue);
     if (!name) return false;
     result.name = std::move(*name);
     while (tokens_.continues(TokenKind::LeftBracket)) {
