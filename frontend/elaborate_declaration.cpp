@@ -27,7 +27,7 @@ void Elaborator::declare(const Declaration& declaration) {
   if (declaration.blocks) element = blocks(declaration, element);
   if (declaration.initial && !declaration.is_state) {
     error(declaration.initial->location, "a param has no value of its own: it is an argument",
-          "a fixed number is a `const`");
+          "weights come with a run; a fixed number is a `const`");
   }
   for (const Declaration::Entry& entry : declaration.entries) {
     declare_entry(declaration, entry, element);

@@ -177,10 +177,10 @@ Value Elaborator::unknown_name(const Expr& expr) {
 std::optional<Hint> Elaborator::habitual_name(const Expr& expr) {
   const std::string_view habit = habits::of_value(expr.text);
   if (!habit.empty()) return std::string(habit);
-  const size_t bar = expr.text.find('_');
-  if (bar == std::string::npos) return std::nullopt;
+  // `h_prev`, or `ht`.
+  const size_t bar = std::min(expr.text.find('_'), expr.text.size() - 1);
   const std::string first = expr.text.substr(0, bar);
-  const std::string rest = expr.text.substr(bar + 1);
+  const std::string rest = expr.text.substr(expr.text[bar] == '_' ? bar + 1 : bar);
   const auto has_steps = [&](const std::string& name) {
     const Binding* binding = frame_->find(name);
     return frame_->kind == Frame::Kind::Cell && binding && binding->length == 0 &&
@@ -219,8 +219,9 @@ Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
   const std::string line = context_.line_of(nearest->target);
   if (contains(nearest->statement, expr.location)) {
     return error(expr.location, fmt::format("`{}` is read in the line that first gives it", text),
-                 text == name ? "what is carried from step to step is a state: `state h: [H]`"
-                              : last_value(expr, name));
+                 text == name
+                     ? "give it a first value above; what is carried from step to step is a state"
+                     : last_value(expr, name));
   }
   if (nearest->statement.end <= expr.location.begin) {
     return error(expr.location, fmt::format("`{}` has no value here: {} did not run", text, line),

@@ -168,7 +168,7 @@ constexpr auto kValues = std::to_array<Habit>({
 constexpr auto kItems = std::to_array<Habit>({
     {"def,func,function,fun,proc,sub,void,double,float,auto,lambda,let,var",
      "a function is `fn double(v) = 2 * v`, a cell `cell NAME[I, H](x: [I]) -> h { … }`"},
-    {"class,struct,type,object,module,layer,model,rnn,RNN,net,Cell,Network",
+    {"class,struct,type,object,module,layer,model,rnn,RNN,net",
      "a cell is `cell NAME[I, H](x: [I]) -> h { … }`"},
     {"from,using,include,require,use,open,load", "another file is read by `import \"file.rnn\"`"},
     {"state,param,for", "it stands inside a cell: `cell NAME[I, H](x: [I]) -> h { … }`"},

@@ -119,8 +119,20 @@ class Lexer {
     return false;
   }
 
+  /// `// 2`: a comment that says no more was hardly meant as one.
+  static bool is_number(std::string_view text) {
+    while (text.starts_with(' ')) text.remove_prefix(1);
+    while (text.ends_with('\r') || text.ends_with(' ')) text.remove_suffix(1);
+    return !text.empty() && std::ranges::all_of(text, is_digit);
+  }
+
   void skip_comment() {
     std::string_view comment = rest().substr(0, rest().find('\n'));
+    if (!starts_line_ && is_number(comment.substr(2))) {
+      diagnostics_.warning(here(comment.size()),
+                           fmt::format("`{}` is a comment, not a division", comment),
+                           "division is `/`; a whole quotient is `floor(a / b)`");
+    }
     at_ += comment.size();
     if (!comment.starts_with("///")) return;
     comment.remove_prefix(3);
@@ -296,6 +308,10 @@ class Lexer {
   /// that, so that a line with two mistakes shows both.
   void habitual(const habits::Operator& habit) {
     size_t length = habit.written.size();
+    if (habit.written == "=>" && in_header()) {
+      error(length, no_meaning("=>"), write(length, "->"));
+      return add(TokenKind::Arrow, length);
+    }
     if (habit.meant.empty()) {  // `&&` is one mistake, not two
       while (rest().substr(length).starts_with(habit.written)) length += habit.written.size();
     }
@@ -304,6 +320,13 @@ class Lexer {
                              : Hint(std::string(habit.hint)));
     const Spelling* known = habit.meant.empty() ? nullptr : punctuation(habit.meant);
     add(known != nullptr ? known->kind : TokenKind::Bad, length);
+  }
+
+  bool in_header() const {
+    const auto first = std::find_if(tokens_.rbegin(), tokens_.rend(),
+                                    [](const Token& token) { return token.starts_line; });
+    return first != tokens_.rend() &&
+           (first->kind == TokenKind::Cell || first->kind == TokenKind::Network);
   }
 
   void stray_character() {
@@ -417,7 +440,11 @@ class Lexer {
       at_ += length - name.size();
       return this->name();
     }
-    if (name == "T" || name == "t" || name == "mT" || name == "transpose") {
+    const bool call = rest().substr(length).starts_with("(");
+    if (name == "t" && !call) {
+      diagnostics_.error(place, message,
+                         {"a step stands in square brackets: `h[t]`", {{here(length), "[t]"}}});
+    } else if (name == "T" || name == "t" || name == "mT" || name == "transpose") {
       std::string text = fmt::format("transpose({})", owner.text);
       if (rest().substr(length).starts_with("()")) place.end += 2;
       diagnostics_.error(place, message,

@@ -38,7 +38,10 @@ class Parser {
       if (!item(result.items)) {
         tokens_.skip_item(start);
       } else if (!tokens_.at_line_end()) {
-        tokens_.error_expected("the end of the line", "each definition starts a line of its own");
+        tokens_.error_expected("the end of the line",
+                               tokens_.is(TokenKind::As)
+                                   ? "what a file defines keeps its names where it is imported"
+                                   : "each definition starts a line of its own");
         tokens_.skip_item(start);
       }
     }
@@ -114,7 +117,12 @@ class Parser {
     tokens_.advance();
     auto name = tokens_.expect_name("the fn's name", kFn);
     std::vector<Identifier> parameters;
-    const auto parameter = [&] { return append_name(parameters, "an argument's name", kFn); };
+    const auto parameter = [&] {
+      if (!append_name(parameters, "an argument's name", kFn)) return false;
+      if (!tokens_.is(TokenKind::Colon)) return true;
+      tokens_.error_expected("`,` or `)`", kFn);
+      return false;
+    };
     if (name && !tokens_.is(TokenKind::LeftParen)) {
       tokens_.error_expected("`(`", kFn);
       return false;
@@ -281,6 +289,8 @@ class Parser {
                          token.kind == TokenKind::LeftParen;
     if (token.kind == TokenKind::RightParen || token.kind == TokenKind::RightBracket) {
       hint = {fmt::format("this {} closes nothing", spelling(token.kind)), {{token.location, ""}}};
+    } else if (token.kind == TokenKind::Comma) {
+      hint = {"one name takes one value", {{token.location, ""}}};
     } else if (token.kind == TokenKind::Assign) {
       hint = "a line gives one value; `==` compares";
     } else if (token.kind == TokenKind::LeftBrace && tokens_.before().text.ends_with('_')) {

@@ -45,7 +45,10 @@ bool TokenStream::expect_closing(TokenKind kind, const Token& open) {
   if (take(kind)) return true;
   const std::string closing = spelling(kind);
   Hint hint = fmt::format("each {} has its {}", spelling(open.kind), closing);
-  if (is(TokenKind::Assign) && kind == TokenKind::RightParen && !open.starts_line) {
+  const bool argument = kind == TokenKind::RightParen && !open.starts_line;
+  if (argument && is(TokenKind::Assign) && tokens_[position_ - 2].kind == TokenKind::Comma) {
+    hint = "arguments go by their order; a cell's dims by name: `LSTM[H = 256](x)`";
+  } else if (argument && is(TokenKind::Assign)) {
     hint = {"`=` gives a value; `==` compares", {{current().location, "=="}}};
   } else if ((is(TokenKind::Name) || is(TokenKind::Number)) && !current().starts_line) {
     hint = "a list has commas; a product is written with `*` or `@`";
