@@ -179,6 +179,13 @@ std::string print(const Input& input) {
   return input.name.text + ": " + print_shape(input.shape);
 }
 
+const Identifier* name_of(const Item& item) {
+  if (const auto* constant = std::get_if<Constant>(&item)) return &constant->name;
+  if (const auto* function = std::get_if<Function>(&item)) return &function->name;
+  if (const auto* definition = std::get_if<Definition>(&item)) return &definition->name;
+  return nullptr;
+}
+
 std::string print(const Item& item) {
   if (const auto* import = std::get_if<Import>(&item)) {
     return fmt::format("import \"{}\"\n", import->path);

@@ -145,6 +145,9 @@ struct Import {
 
 using Item = std::variant<Import, Constant, Function, Definition>;
 
+/// What the item defines; null for an import.
+const Identifier* name_of(const Item& item);
+
 struct Module {
   std::vector<Item> items;  // in source order
 };

@@ -120,15 +120,16 @@ std::vector<std::string> Context::names_of_functions() const {
 void Context::report(Diagnostic diagnostic) {
   if (diagnostic.severity == Severity::Error) ++errors_;
   diagnostics_.report(std::move(diagnostic));
+  if (diagnostics_.is_full()) exhausted_ = true;
 }
 
-void Context::error(SourceLocation location, std::string message, std::string hint,
+void Context::error(SourceLocation location, std::string message, Hint hint,
                     std::vector<Diagnostic::Note> notes) {
   report({Severity::Error, location, std::move(message), std::move(hint), std::move(notes)});
 }
 
 void Context::report_clash(const ast::Identifier& name, const ast::Identifier& first) {
-  error(name.location, fmt::format("`{}` is defined twice", name.text), "",
+  error(name.location, fmt::format("`{}` is defined twice", name.text), "choose another name",
         {{first.location, "first here"}});
 }
 
@@ -171,7 +172,8 @@ bool Context::enter(SourceLocation location) {
   if (exhausted_) return false;
   const SourceLocation place = in_prelude(location) ? SourceLocation() : location;
   if (depth_ > kDeepestRecursion) {
-    error(place, "calls and expressions are nested too deeply here");
+    error(place, "calls and expressions are nested too deeply here",
+          "give an inner part a name of its own");
     exhausted_ = true;
   } else if (--budget_ < 0) {
     error(place, fmt::format("unrolled, this file has more than {} operations", kMostExpressions),

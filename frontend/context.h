@@ -10,6 +10,7 @@
 #include "frontend/ast.h"
 #include "frontend/diagnostics.h"
 #include "frontend/source.h"
+#include "ir/dim.h"
 
 namespace rnnc {
 
@@ -48,7 +49,7 @@ class Context {
   bool in_prelude(SourceLocation location) const { return location.file == files_.size() - 1; }
 
   void report(Diagnostic diagnostic);
-  void error(SourceLocation location, std::string message, std::string hint = {},
+  void error(SourceLocation location, std::string message, Hint hint = {},
              std::vector<Diagnostic::Note> notes = {});
   size_t errors() const { return errors_; }
 
@@ -57,10 +58,22 @@ class Context {
   /// "line 7".
   std::string line_of(SourceLocation location) const;
 
+  /// The values of dims with which `definition` is checked by itself; its defaults stand for
+  /// others.
+  void give_dims(const ast::Definition& definition, DimBindings dims) {
+    dims_[&definition] = std::move(dims);
+  }
+  DimBindings dims_for(const ast::Definition& definition) const {
+    const auto found = dims_.find(&definition);
+    return found == dims_.end() ? DimBindings() : found->second;
+  }
+
   /// Every evaluated expression costs one; loops unroll, so their number must be bounded. False,
   /// after one error, when the budget is spent or recursion is too deep. Pair it with `leave`.
   bool enter(SourceLocation location);
   void leave() { --depth_; }
+  /// Whether the walk is over before its end: the budget is spent, or nobody would see another
+  /// error.
   bool exhausted() const { return exhausted_; }
 
   enum class Progress : uint8_t { None, Running, Good, Bad };
@@ -99,6 +112,7 @@ class Context {
   int depth_ = 0;
   int budget_;
   bool exhausted_ = false;
+  std::map<const ast::Definition*, DimBindings> dims_;
   std::map<const void*, Progress> progress_;
   std::vector<const ast::Identifier*> running_;
   std::map<const ast::Constant*, double> constant_values_;

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "frontend/source.h"
@@ -16,6 +17,26 @@
 namespace rnnc {
 
 enum class Severity : uint8_t { Error, Warning };
+
+/// A change of the source: `text` in place of what stands at `location`.
+struct Edit {
+  SourceLocation location;
+  std::string text;
+};
+
+/// How to mend what a diagnostic is about, and, where that is mechanical, the edits that do it.
+struct Hint {
+  std::string text;
+  std::vector<Edit> edits;
+
+  Hint() = default;
+  // Most hints are words alone.
+  Hint(std::string words) : text(std::move(words)) {}  // NOLINT(google-explicit-constructor)
+  Hint(const char* words) : text(words) {}             // NOLINT(google-explicit-constructor)
+  Hint(std::string words, std::vector<Edit> changes)
+      : text(std::move(words)), edits(std::move(changes)) {}
+  bool empty() const { return text.empty(); }
+};
 
 struct Diagnostic {
   /// A second place that matters, such as an earlier declaration.
@@ -26,7 +47,7 @@ struct Diagnostic {
   Severity severity = Severity::Error;
   SourceLocation location;
   std::string message;  // what was expected and what was found; no capital, no full stop
-  std::string hint;     // how to fix it; may be empty
+  Hint hint;            // may be empty
   std::vector<Note> notes;
 };
 
@@ -35,13 +56,24 @@ struct Diagnostic {
 class Diagnostics {
  public:
   void report(Diagnostic diagnostic);
-  void error(SourceLocation location, std::string message, std::string hint = {});
-  void warning(SourceLocation location, std::string message, std::string hint = {});
+  void error(SourceLocation location, std::string message, Hint hint = {});
+  void warning(SourceLocation location, std::string message, Hint hint = {});
 
   bool has_errors() const { return error_count_ > 0; }
+  /// Whether more errors were reported than are kept: looking for others is no use.
+  bool is_full() const;
   const std::vector<Diagnostic>& all() const { return all_; }
-  /// Sorted by place, rendered with source line, caret and hint; if so wished, errors alone.
-  std::string render(const std::vector<SourceFile>& files, bool warnings = true) const;
+  /// Those kept, by place.
+  std::vector<Diagnostic> sorted() const;
+
+  struct Style {
+    bool warnings = true;  // else errors alone
+    bool colour = false;   // with ANSI escape sequences
+  };
+  /// Sorted by place, each with source line, caret and hint. But for the colours' there are no
+  /// control characters in it, whatever the source has.
+  std::string render(const std::vector<SourceFile>& files, Style style) const;
+  std::string render(const std::vector<SourceFile>& files) const { return render(files, Style()); }
 
  private:
   std::vector<Diagnostic> all_;

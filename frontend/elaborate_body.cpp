@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "frontend/elaborator.h"
 
@@ -15,16 +17,11 @@ using Kind = Binding::Kind;
 
 namespace {
 
-void collect_given(const std::vector<ast::Statement>& list, std::vector<Frame::Given>& given) {
-  for (const ast::Statement& statement : list) {
-    if (const auto* assignment = std::get_if<ast::Assignment>(&statement.node)) {
-      for (const ast::Target& target : assignment->targets) {
-        given.push_back({target.name.text, target.location, statement.location});
-      }
-    } else if (const auto* loop = std::get_if<ast::Loop>(&statement.node)) {
-      collect_given(loop->body, given);
-    }
-  }
+/// "(h, c)", or "h" alone.
+std::string join_outputs(const std::vector<ast::Identifier>& outputs) {
+  std::string list;
+  for (const ast::Identifier& name : outputs) list += (list.empty() ? "" : ", ") + name.text;
+  return outputs.size() == 1 ? list : "(" + list + ")";
 }
 
 }  // namespace
@@ -37,11 +34,15 @@ void Elaborator::top_level_dims(const ast::Definition& definition) {
       const auto value = dim(expr);
       number = value ? value->constant() : std::nullopt;
       if (value && !number) {
-        error(expr.location, fmt::format("the default of `{}` must be a whole number, not {}",
-                                         parameter.name.text, quote(expr)));
+        error(expr.location,
+              fmt::format("the default of `{}` must be a whole number, not {}", parameter.name.text,
+                          quote(expr)),
+              "a dim that follows from others is written so where it is used: `[2 * H]`");
       } else if (number && *number < 1) {
-        error(expr.location, fmt::format("the default of `{}` is {}, but dims start at 1",
-                                         parameter.name.text, *number));
+        error(expr.location,
+              fmt::format("the default of `{}` is {}, but dims start at 1", parameter.name.text,
+                          *number),
+              "a dim may be left without a default");
       }
     }
     Binding binding;
@@ -68,7 +69,6 @@ void Elaborator::top_level_inputs(const ast::Definition& definition) {
 
 /// Elaborates the body with dims and inputs bound; gives the outputs' values.
 std::vector<Value> Elaborator::body(const ast::Definition& definition) {
-  collect_given(definition.body, frame_->given);
   for (const ast::Statement& statement : definition.body) {
     if (const auto* declaration = std::get_if<Declaration>(&statement.node)) declare(*declaration);
   }
@@ -82,8 +82,10 @@ std::vector<Value> Elaborator::body(const ast::Definition& definition) {
   std::vector<Value> values;
   std::set<std::string_view> seen;
   for (const ast::Identifier& name : definition.outputs) {
+    if (context_.exhausted()) break;
     if (!seen.insert(name.text).second) {
-      error(name.location, fmt::format("the output `{}` is there twice", name.text));
+      error(name.location, fmt::format("the output `{}` is there twice", name.text),
+            "leave one of them out");
     }
     values.push_back(output(name));
   }
@@ -145,7 +147,8 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
       if (values.size() != count) {
         error(value.location,
               fmt::format("`{}` gives {} value{}, but {} names are on the left", value.text,
-                          values.size(), values.size() == 1 ? "" : "s", count));
+                          values.size(), values.size() == 1 ? "" : "s", count),
+              fmt::format("write `{} = {}(…)`", join_outputs(callee->outputs), value.text));
       }
     } else if (!expression(value).is_poison()) {
       error(value.location,
@@ -160,8 +163,8 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
                                          [](const ast::Target& t) { return t.name.text; });
     // A state's second value is told by assign_state.
     if (target.indices.empty() && first->location.begin != target.location.begin) {
-      error(target.location, fmt::format("`{}` is given twice by one line", target.name.text), "",
-            {{first->location, "first here"}});
+      error(target.location, fmt::format("`{}` is given twice by one line", target.name.text),
+            "each value needs a name of its own", {{first->location, "first here"}});
     }
     assign(target, values[i], value);
   }
@@ -188,7 +191,8 @@ void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr&
     if (binding && binding->kind == Kind::Poison) return;
     error(target.location,
           fmt::format("`{}` is not a state, so it is given without brackets", name.text),
-          fmt::format("write `{0} = …`, or declare `state {0}: […]`", name.text));
+          did_you_mean(name.location, name.text, names_of(Kind::State),
+                       fmt::format("write `{0} = …`, or declare `state {0}: […]`", name.text)));
   }
   Binding local;
   local.kind = Kind::Local;
@@ -209,9 +213,11 @@ void Elaborator::assign_state(Binding& state, const ast::Target& target, Value v
   if (type.is_scalar() && !expected.is_scalar()) {
     node = graph_.broadcast(node, expected.shape, expr.location);
   } else if (type != expected) {
-    error(expr.location, fmt::format("the state `{}` is {}, but this value is {}", target.name.text,
-                                     describe(expected), describe(type)) +
-                             values_in({expected, type}));
+    error(expr.location,
+          fmt::format("the state `{}` is {}, but this value is {}", target.name.text,
+                      describe(expected), describe(type)) +
+              values_in({expected, type}),
+          misfit_hint(expected.shape, type));
     return;
   }
   next->value = Value::of_node(node);
@@ -234,7 +240,9 @@ Binding::Next* Elaborator::next_given(Binding& state, const ast::Target& target)
       message =
           fmt::format("`{}` is an array of {} states: which one is given?", name, state.length);
     }
-    error(target.location, message, fmt::format("write `{}[t] = …`", shown));
+    Hint hint = fmt::format("write `{}[t] = …`", shown);
+    if (!array) hint.edits = {{target.location, shown + "[t]"}};
+    error(target.location, message, std::move(hint));
     return give_up();
   }
   size_t position = 0;
@@ -248,23 +256,31 @@ Binding::Next* Elaborator::next_given(Binding& state, const ast::Target& target)
   if (!next.given || (array && assumed_)) return &next;
   const std::string message = fmt::format("`{}[t]` is given twice", shown);
   if (next.given->begin == target.location.begin) {
-    error(target.location, message, "the loop gives it at every turn");
+    error(target.location, message,
+          "the loop gives it at every turn: collect in another name, give it after the loop");
   } else {
-    error(target.location, message, "", {{*next.given, "first here"}});
+    error(target.location, message, "give it once; values on the way have names of their own",
+          {{*next.given, "first here"}});
   }
   return nullptr;
+}
+
+std::vector<std::string> Elaborator::names_of(Kind kind) const {
+  std::vector<std::string> names;
+  for (const auto& [name, binding] : frame_->names) {
+    if (binding.kind == kind) names.push_back(name);
+  }
+  return names;
 }
 
 Value Elaborator::output(const ast::Identifier& name) {
   Binding* binding = frame_->find(name.text);
   const ast::Constant* constant = context_.constant(name.text);
   if (!binding && !constant) {
-    std::vector<std::string> names;
-    for (const auto& [known, other] : frame_->names) {
-      if (other.kind == Kind::State || other.kind == Kind::Local) names.push_back(known);
-    }
+    std::vector<std::string> names = names_of(Kind::State);
+    std::ranges::move(names_of(Kind::Local), std::back_inserter(names));
     return error(name.location, fmt::format("the output `{}` is never given", name.text),
-                 did_you_mean(name.text, names,
+                 did_you_mean(name.location, name.text, names,
                               fmt::format("the body must say what it is: `{} = …`", name.text)));
   }
   if (binding) {
@@ -282,7 +298,8 @@ Value Elaborator::output(const ast::Identifier& name) {
   return error(name.location,
                fmt::format("`{}` is {}; an output is a state or a value that the body gives",
                            name.text, binding ? describe(binding->kind) : "a const"),
-               "", {{binding ? binding->location : constant->name.location, "declared here"}});
+               fmt::format("give a name of its own: `y = {}`", name.text),
+               {{binding ? binding->location : constant->name.location, "declared here"}});
 }
 
 void Elaborator::warn_unused() {
@@ -293,7 +310,7 @@ void Elaborator::warn_unused() {
     context_.report({Severity::Warning,
                      binding.location,
                      fmt::format("`{}` is {} that is never {}", name, describe(binding.kind), verb),
-                     "",
+                     {},
                      {}});
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/elaborator.h"
+#include "frontend/habits.h"
 
 namespace rnnc {
 
@@ -15,6 +16,13 @@ namespace {
 /// "2 arguments", "1 argument".
 std::string counted(size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// Those that put a call's argument into square brackets.
+std::vector<Edit> brackets(const Expr& call) {
+  const SourceLocation name = call.text_location;
+  const SourceLocation inner = call.children[0]->location;
+  return {{{name.file, name.end, inner.begin}, "["}, {{name.file, inner.end, inner.end + 1}, "]"}};
 }
 
 template <typename List, typename Name>
@@ -42,21 +50,41 @@ Value Elaborator::call(const Expr& expr) {
                fmt::format("give each a name: `({}) = {}(…)`", names, expr.text));
 }
 
+/// `h(t-1)`.
+bool Elaborator::is_step_in_parentheses(const Expr& expr, const Binding& called) {
+  const bool steps = called.kind == Binding::Kind::State || called.kind == Binding::Kind::Input;
+  if (!steps || expr.children.size() != 1) return false;
+  const Expr& argument = *expr.children[0];
+  return is_time_step(argument) ||
+         (argument.kind == Expr::Kind::Binary && is_time_step(*argument.children[0]));
+}
+
 Value Elaborator::unknown_callee(const Expr& expr) {
-  arguments(expr);
   failed_ = true;
   const Binding* binding = frame_->find(expr.text);
+  const bool step = binding && is_step_in_parentheses(expr, *binding);
+  if (!step) arguments(expr);
   if (binding && binding->kind != Binding::Kind::Poison) {
     return error(expr.text_location,
                  fmt::format("`{}` is {}, not a function", expr.text, describe(binding->kind)),
-                 "a product is written with `*` or `@`");
+                 step ? Hint("a step stands in square brackets: `h[t-1]`", brackets(expr))
+                      : Hint("a product is written with `*` or `@`"));
+  }
+  if (const std::string_view habit = habits::of_function(expr.text); !habit.empty()) {
+    return error(expr.text_location, fmt::format("unknown function `{}`", expr.text),
+                 std::string(habit));
   }
   std::vector<std::string> names = context_.names_of_functions();
   if (frame_->has_layers()) {
     for (std::string& name : context_.names_of_definitions()) names.push_back(std::move(name));
   }
-  return error(expr.text_location, fmt::format("unknown function `{}`", expr.text),
-               did_you_mean(expr.text, names));
+  const bool cell =
+      !expr.dims.empty() || expr.layer || (expr.text[0] >= 'A' && expr.text[0] <= 'Z');
+  return error(
+      expr.text_location, fmt::format("unknown function `{}`", expr.text),
+      did_you_mean(expr.text_location, expr.text, names,
+                   cell ? "a cell of another file is seen after `import \"file.rnn\"`"
+                        : fmt::format("define it outside the cell: `fn {}(v) = …`", expr.text)));
 }
 
 std::vector<Value> Elaborator::arguments(const Expr& expr) {
@@ -73,7 +101,8 @@ bool Elaborator::accepts_layer_syntax(const Expr& expr, std::string_view kind) {
   const SourceLocation place = !expr.dims.empty() ? expr.dims.front().name.location
                                : expr.layer       ? expr.layer->location
                                                   : expr.location;
-  error(place, fmt::format("`{}` is {} and {}", expr.text, kind, what));
+  error(place, fmt::format("`{}` is {} and {}", expr.text, kind, what),
+        "only cells and networks are layers");
   return false;
 }
 
@@ -110,7 +139,8 @@ bool Elaborator::check_callee(const Item& callee, const Expr& expr) {
     error(
         called ? expr.text_location : expr.location,
         fmt::format("`{}` is defined by itself{}", callee.name.text, context_.circle(callee.name)),
-        called ? "recurrence over time is a state: `h[t-1]`" : "");
+        called ? "recurrence over time is a state: `h[t-1]`"
+               : "a const is made of numbers and of other consts");
     return false;
   }
   if (check(context_, callee)) return true;
@@ -146,11 +176,13 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
 
 bool Elaborator::may_call_definition(const ast::Definition& callee, const Expr& expr) {
   if (frame_->in_initial_value) {
-    error(expr.location, "an initial value is made of params and numbers, without layers");
+    error(expr.location, "an initial value is made of params and numbers, without layers",
+          "a param can stand for it: `state h: [H] = h0`");
     return false;
   }
   if (!frame_->has_layers()) {
-    error(expr.location, fmt::format("only a cell or a network can call a {}", callee.kind()));
+    error(expr.location, fmt::format("only a cell or a network can call a {}", callee.kind()),
+          "call it there, and pass its value as an argument");
     return false;
   }
   return !expr.reverse || may_reverse(expr);
@@ -172,7 +204,9 @@ std::vector<Value> Elaborator::call_definition(const ast::Definition& callee, co
         expr.location,
         fmt::format("`{}` takes {} ({}), got {}", expr.text, counted(callee.inputs.size(), "input"),
                     join_names(callee.inputs, [](const ast::Input& in) { return in.name; }),
-                    values.size()));
+                    values.size()),
+        fmt::format("write `{}({})`", expr.text,
+                    join_names(callee.inputs, [](const ast::Input& in) { return in.name; })));
     return results;
   }
   if (!context_.enter(expr.location)) {
@@ -241,10 +275,12 @@ bool Elaborator::explicit_dims(const ast::Definition& callee, const Expr& expr, 
       for (const ast::DimParameter& parameter : callee.dims) names.push_back(parameter.name.text);
       const std::string list = fmt::format("{}", fmt::join(names, ", "));
       error(argument.name.location, fmt::format("`{}` has no dim `{}`", expr.text, name),
-            did_you_mean(name, names, names.empty() ? "it has none" : "its dims are " + list));
+            did_you_mean(argument.name.location, name, names,
+                         names.empty() ? "it has none" : "its dims are " + list));
       good = false;
     } else if (frame.find(name)) {
-      error(argument.name.location, fmt::format("the dim `{}` is given twice", name));
+      error(argument.name.location, fmt::format("the dim `{}` is given twice", name),
+            "leave one of them out");
       good = false;
     } else {
       Binding& binding = frame.names[name];
@@ -267,7 +303,8 @@ bool Elaborator::inferred_dims(const ast::Definition& callee, const Expr& expr,
     if (shape.size() != dims.size()) {
       error(expr.children[i]->location,
             fmt::format("`{}` takes `{}`, but {} is {}", expr.text, print(callee.inputs[i]),
-                        quote(*expr.children[i]), describe({shape})));
+                        quote(*expr.children[i]), describe({shape})),
+            "a layer takes one step of one sequence: a vector, or a scalar for `[]`");
       return false;
     }
     for (size_t axis = 0; axis < dims.size(); ++axis) {
@@ -332,7 +369,7 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
           fmt::format("`{}` takes `{}` of shape {}, but {} is {}", expr.text, input.name.text,
                       to_string(*expected), quote(*expr.children[i]), describe(type)) +
               values_in(types),
-          "", std::move(notes));
+          misfit_hint(*expected, type), std::move(notes));
     good = false;
   }
   return good;

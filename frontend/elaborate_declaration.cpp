@@ -27,7 +27,7 @@ void Elaborator::declare(const Declaration& declaration) {
   if (declaration.blocks) element = blocks(declaration, element);
   if (declaration.initial && !declaration.is_state) {
     error(declaration.initial->location, "a param has no value of its own: it is an argument",
-          "a fixed number is a `const`");
+          "weights come with a run; a fixed number is a `const`");
   }
   for (const Declaration::Entry& entry : declaration.entries) {
     declare_entry(declaration, entry, element);
@@ -46,16 +46,18 @@ std::optional<Shape> Elaborator::blocks(const Declaration& declaration,
   if (!number || !check_extent(*number, count.location) || !dense) return std::nullopt;
   if (dense->size() != 2) {
     error(count.location,
-          fmt::format("only a matrix has blocks, but this is {}", describe(Type{*dense})));
+          fmt::format("only a matrix has blocks, but this is {}", describe(Type{*dense})),
+          "write `param R: [H, H] blocks N`");
     return std::nullopt;
   }
   Shape result = {*number};
   for (const Dim& whole : *dense) {
     const auto part = Dim::divide(whole, *number);
     if (!part) {
-      error(count.location,
-            fmt::format("the block count {} is a sum, which dims cannot be divided by",
-                        quote(count)));
+      error(
+          count.location,
+          fmt::format("the block count {} is a sum, which dims cannot be divided by", quote(count)),
+          "declare a dim for it: `cell NAME[H, N = 4]`");
       return std::nullopt;
     }
     const Dim known = part->bind(known_dims());
@@ -106,14 +108,16 @@ std::optional<Shape> Elaborator::array(const Declaration& declaration, const ast
   if (!number) return std::nullopt;
   if (*number < 1 || *number > kLongestArray) {
     error(extent.location,
-          fmt::format("an array has 1 to {} elements, not {}", kLongestArray, *number));
+          fmt::format("an array has 1 to {} elements, not {}", kLongestArray, *number),
+          "what is longer is an axis of a shape: `param R: [L, H]`");
     return std::nullopt;
   }
   if (!element) return std::nullopt;
   if (element->size() > kMostElementRank && !declaration.blocks) {
     error(extent.location,
           fmt::format("the elements of an array have at most {} dims, these have {}",
-                      kMostElementRank, element->size()));
+                      kMostElementRank, element->size()),
+          "write one axis less, or make it two arrays");
     return std::nullopt;
   }
   length = *number;
@@ -149,7 +153,8 @@ void Elaborator::initial_value(const Declaration& declaration) {
       error(declaration.initial->location,
             fmt::format("the state `{}` is {}, but its initial value is {}", entry.name.text,
                         describe(element), describe(type)) +
-                values_in({element, type}));
+                values_in({element, type}),
+            "a scalar spreads over any shape; a param can have the state's");
     }
   }
 }
@@ -186,7 +191,9 @@ void Elaborator::finish_state(const std::string& name, Binding& state) {
       elements.push_back(graph_.index(state.value.node, position, state.location));
     } else {
       error(state.location, fmt::format("`{}[t]` is never given", element),
-            fmt::format("the body must say what it becomes: `{}[t] = …`", element));
+            state.length > 0
+                ? fmt::format("the body must say what it becomes: `{}[t] = …`", element)
+                : state_to_be_given(name));
       return;
     }
   }
@@ -198,6 +205,19 @@ void Elaborator::finish_state(const std::string& name, Binding& state) {
   }
   decl.next = graph_.apply(Op::Stack, std::move(elements), state.location);
   graph_.nodes[decl.next].type = decl.type;  // whose length is still a symbol
+}
+
+/// For a state that no line gives: perhaps one gives `h_t` or `h_new`.
+Hint Elaborator::state_to_be_given(const std::string& name) const {
+  for (const Frame::Given& given : frame_->given()) {
+    const bool alike = given.name.starts_with(name + "_") || given.name.ends_with("_" + name) ||
+                       given.name == name + "t" || ascii_look(given.name) == ascii_look(name);
+    if (!alike || frame_->find(given.name)->kind != Kind::Local) continue;
+    return {fmt::format("{} gives `{}`: write `{}[t] = …`", context_.line_of(given.target),
+                        given.name, name),
+            {{given.target, name + "[t]"}}};
+  }
+  return fmt::format("the body must say what it becomes: `{}[t] = …`", name);
 }
 
 Binding* Elaborator::bind(const ast::Identifier& name, Binding binding) {

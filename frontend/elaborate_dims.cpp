@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kMaxRank = 3;
 constexpr int64_t kAssumedDim = 2;
+constexpr size_t kFreeTerms = 4;
+constexpr const char* kOtherValues = "give its dims other values, or write it otherwise";
 constexpr double kLargestDim = 2147483647;
 
 }  // namespace
@@ -37,7 +39,15 @@ std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
           "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
   }
   context_.leave();
+  if (result && !spend_terms(expr.location, {*result})) return std::nullopt;
   return result;
+}
+
+/// Takes what arithmetic with long sums costs off the budget; those of real cells cost nothing.
+bool Elaborator::spend_terms(SourceLocation location, const Shape& shape) {
+  size_t terms = 0;
+  for (const Dim& dim : shape) terms += dim.term_count();
+  return terms < kFreeTerms || spend(location, static_cast<int64_t>(terms / kFreeTerms));
 }
 
 std::optional<Dim> Elaborator::dim_of_number(const Expr& expr, std::string_view noun) {
@@ -45,11 +55,13 @@ std::optional<Dim> Elaborator::dim_of_number(const Expr& expr, std::string_view 
   const char* end = expr.text.data() + expr.text.size();
   const auto [rest, status] = std::from_chars(expr.text.data(), end, value);
   if (rest != end) {
-    error(expr.location, fmt::format("{} is a whole number, not {}", noun, quote(expr)));
+    error(expr.location, fmt::format("{} is a whole number, not {}", noun, quote(expr)),
+          "write it without a fraction");
     return std::nullopt;
   }
   if (status != std::errc() || static_cast<double>(value) > kLargestDim) {
-    error(expr.location, fmt::format("{} is too large for {}", quote(expr), noun));
+    error(expr.location, fmt::format("{} is too large for {}", quote(expr), noun),
+          "2147483647 is the largest");
     return std::nullopt;
   }
   return Dim(value);
@@ -62,7 +74,8 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
     if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) return binding->dim;
     if (binding->kind != Kind::Poison) {
       error(expr.location,
-            fmt::format("`{}` is {}, not {}", expr.text, describe(binding->kind), noun));
+            fmt::format("`{}` is {}, not {}", expr.text, describe(binding->kind), noun),
+            "sizes and positions are made of dims, loop indices and whole numbers");
     }
     return std::nullopt;
   }
@@ -73,7 +86,8 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
       return Dim(static_cast<int64_t>(value));
     }
     error(expr.location,
-          fmt::format("{} is a whole number, but `{}` is {}", noun, expr.text, value));
+          fmt::format("{} is a whole number, but `{}` is {}", noun, expr.text, value),
+          "write it without a fraction");
     return std::nullopt;
   }
   std::vector<std::string> dims;
@@ -99,7 +113,8 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
   error(expr.location,
         time ? fmt::format("`t` is the time step, not {}", noun)
              : fmt::format("unknown dim `{}`", expr.text),
-        time ? "" : did_you_mean(expr.text, dims, hint));
+        time ? Hint("steps stand behind states and inputs alone: `h[t-1]`")
+             : did_you_mean(expr.location, expr.text, dims, hint));
   frame_->names[expr.text] = {};
   return std::nullopt;
 }
@@ -125,8 +140,10 @@ std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr, std::string_view 
   auto quotient = Dim::divide(*left, *right);
   if (!quotient) {
     const bool zero = right->constant() == 0;
-    error(expr.location, zero ? fmt::format("{} divides by zero", quote(expr))
-                              : fmt::format("{} divides by a sum, which dims cannot", quote(expr)));
+    error(expr.location,
+          zero ? fmt::format("{} divides by zero", quote(expr))
+               : fmt::format("{} divides by a sum, which dims cannot", quote(expr)),
+          "divide by a dim or a number, or declare a dim for the quotient");
   }
   return quotient;
 }
@@ -134,7 +151,8 @@ std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr, std::string_view 
 std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {
   if (dims.size() > kMaxRank) {
     error({dims[0]->location.file, dims[0]->location.begin, dims.back()->location.end},
-          fmt::format("a shape has at most {} dims, this one has {}", kMaxRank, dims.size()));
+          fmt::format("a shape has at most {} dims, this one has {}", kMaxRank, dims.size()),
+          "values are scalars, vectors and matrices; arrays of them are `param R[L]: [H, H]`");
     return std::nullopt;
   }
   std::optional<Shape> result = Shape();
@@ -151,13 +169,15 @@ std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {
 
 bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
   if (const auto number = dim.constant(); number && *number < 1) {
-    error(location, fmt::format("a dim is at least 1, not {}", context_.quote(location)));
+    error(location, fmt::format("a dim is at least 1, not {}", context_.quote(location)),
+          "`[]` is the shape of a scalar");
     return false;
   }
   if (!check_whole(dim, location)) return false;
   if (dim.bind(known_dims()).constant() != 0) return true;
   error(location,
-        fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(), values_in({Type{{dim}}})));
+        fmt::format("`{}` is 0{}, but dims start at 1", dim.to_string(), values_in({Type{{dim}}})),
+        kOtherValues);
   return false;
 }
 
@@ -168,7 +188,7 @@ bool Elaborator::check_whole(const Dim& dim, SourceLocation location) {
     if (!known.contains(symbol)) return true;
   }
   const Result<int64_t> size = dim.evaluate(known);
-  if (!size) error(location, size.error().message);
+  if (!size) error(location, size.error().message, kOtherValues);
   return size.has_value();
 }
 
@@ -206,7 +226,7 @@ std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation locati
   // Below zero is no size, but it is a number: the end of an empty range, say.
   if (const auto number = dim.bind(values).constant(); number && *number < 0) return number;
   if (assumed) return kAssumedDim;  // what does not fit an assumption is no error
-  error(location, size.error().message);
+  error(location, size.error().message, kOtherValues);
   return std::nullopt;
 }
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "frontend/elaborator.h"
+#include "frontend/habits.h"
 
 namespace rnnc {
 
 using ast::BinaryOp;
 using ast::Expr;
+using Kind = Binding::Kind;
 
 namespace {
 
@@ -92,7 +94,6 @@ Value Elaborator::name(const Expr& expr) {
 }
 
 Value Elaborator::bound_name(const Expr& expr, Binding& binding) {
-  using Kind = Binding::Kind;
   binding.used = true;
   const bool varies =
       binding.kind == Kind::Input || binding.kind == Kind::State || binding.kind == Kind::Local;
@@ -109,13 +110,7 @@ Value Elaborator::bound_name(const Expr& expr, Binding& binding) {
     }
     case Kind::Input:
     case Kind::State:
-      if (steps) {
-        error(expr.location,
-              fmt::format("`{}` is {}: which step is meant?", expr.text, describe(binding.kind)),
-              binding.kind == Kind::Input
-                  ? fmt::format("`{}[t]` is its value at this step", expr.text)
-                  : fmt::format("`{0}[t-1]` is its last value, `{0}[t]` its new one", expr.text));
-      }
+      if (steps) which_step(expr, binding);
       return binding.value;
     case Kind::Param:
     case Kind::Local:
@@ -126,16 +121,31 @@ Value Elaborator::bound_name(const Expr& expr, Binding& binding) {
   return {};
 }
 
+/// An input or a state without its step.
+void Elaborator::which_step(const Expr& expr, const Binding& binding) {
+  Hint hint = fmt::format("`{0}[t-1]` is its last value, `{0}[t]` its new one", expr.text);
+  if (binding.kind == Kind::Input) {
+    hint = fmt::format("`{}[t]` is its value at this step", expr.text);
+    const SourceLocation place = expr.location;
+    const bool bare = place.end - place.begin == expr.text.size();  // no parentheses around it
+    if (bare) hint.edits = {{{place.file, place.end, place.end}, "[t]"}};
+  }
+  error(expr.location,
+        fmt::format("`{}` is {}: which step is meant?", expr.text, describe(binding.kind)),
+        std::move(hint));
+}
+
 Value Elaborator::not_initial(const Expr& expr, Binding::Kind kind) {
   return error(expr.location,
                fmt::format("`{}` is {}, but an initial value is made of params and numbers",
-                           expr.text, describe(kind)));
+                           expr.text, describe(kind)),
+               "a param can stand for it: `state h: [H] = h0`");
 }
 
 Value Elaborator::unknown_name(const Expr& expr) {
   failed_ = true;
   const auto is_given = [&](const Frame::Given& given) { return given.name == expr.text; };
-  if (std::ranges::any_of(frame_->given, is_given)) {
+  if (std::ranges::any_of(frame_->given(), is_given)) {
     if (frame_->in_initial_value) return not_initial(expr, Binding::Kind::Local);
     read_too_early(expr, expr.text);
   } else if (const Builtin* builtin = find_builtin(expr.text)) {
@@ -157,10 +167,40 @@ Value Elaborator::unknown_name(const Expr& expr) {
             ? fmt::format("params and states are declared: `param {}: […]`", expr.text)
             : "";
     error(expr.location, fmt::format("unknown name `{}`", expr.text),
-          did_you_mean(expr.text, names, hint));
+          habitual_name(expr).value_or(did_you_mean(expr.location, expr.text, names, hint)));
   }
   frame_->names[expr.text] = {};  // once is enough
   return {};
+}
+
+/// `h_prev`, `x_t`, `pi`: names that papers and other languages give meanings.
+std::optional<Hint> Elaborator::habitual_name(const Expr& expr) {
+  const std::string_view habit = habits::of_value(expr.text);
+  if (!habit.empty()) return std::string(habit);
+  // `h_prev`, or `ht`.
+  const size_t bar = std::min(expr.text.find('_'), expr.text.size() - 1);
+  const std::string first = expr.text.substr(0, bar);
+  const std::string rest = expr.text.substr(expr.text[bar] == '_' ? bar + 1 : bar);
+  const auto has_steps = [&](const std::string& name) {
+    const Binding* binding = frame_->find(name);
+    return frame_->kind == Frame::Kind::Cell && binding && binding->length == 0 &&
+           (binding->kind == Kind::State || binding->kind == Kind::Input);
+  };
+  const auto is_one_of = [](const std::string& word, std::initializer_list<const char*> words) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  const auto earlier = {"prev", "old", "last", "tm1", "previous", "t_1", "0"};
+  std::string meant;
+  if (has_steps(first) && is_one_of(rest, earlier)) {
+    meant = first + "[t-1]";
+  } else if (has_steps(rest) && is_one_of(first, earlier)) {
+    meant = rest + "[t-1]";
+  } else if (has_steps(first) && is_one_of(rest, {"t", "cur", "curr", "now", "current"})) {
+    meant = first + "[t]";
+  } else {
+    return std::nullopt;
+  }
+  return Hint(fmt::format("write `{}`", meant), {{expr.location, meant}});
 }
 
 // `text` is "c" or "c[t]".
@@ -168,7 +208,8 @@ Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
   failed_ = true;
   const std::string name = text.substr(0, text.find('['));
   const Frame::Given* nearest = nullptr;
-  for (const Frame::Given& given : frame_->given) {
+  const std::vector<Frame::Given> all = frame_->given();
+  for (const Frame::Given& given : all) {
     if (given.name != name) continue;
     const bool after = given.statement.end > expr.location.begin;
     if (!nearest || (after && nearest->statement.end <= expr.location.begin)) nearest = &given;
@@ -178,14 +219,22 @@ Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
   const std::string line = context_.line_of(nearest->target);
   if (contains(nearest->statement, expr.location)) {
     return error(expr.location, fmt::format("`{}` is read in the line that first gives it", text),
-                 text == name ? "" : fmt::format("the last step's value is `{}[t-1]`", name));
+                 text == name
+                     ? "give it a first value above; what is carried from step to step is a state"
+                     : last_value(expr, name));
   }
   if (nearest->statement.end <= expr.location.begin) {
     return error(expr.location, fmt::format("`{}` has no value here: {} did not run", text, line),
-                 "", note);
+                 "the range of its loop is empty", note);
   }
-  return error(expr.location, fmt::format("`{}` is read before {} gives it", text, line),
-               text == name ? "" : fmt::format("the last step's value is `{}[t-1]`", name), note);
+  return error(
+      expr.location, fmt::format("`{}` is read before {} gives it", text, line),
+      text == name ? fmt::format("{} belongs above this one", line) : last_value(expr, name), note);
+}
+
+Hint Elaborator::last_value(const Expr& read, const std::string& name) {
+  const std::string last = name + "[t-1]";
+  return {fmt::format("the last step's value is `{}`", last), {{read.location, last}}};
 }
 
 Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& whole) {
@@ -210,6 +259,7 @@ Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& who
     const Misfit wrong = misfit(op, quote(whole), operands);
     return error(whole.location, wrong.message + values_in(types), wrong.hint);
   }
+  if (!spend_terms(whole.location, type->shape)) return {};
   std::vector<NodeId> nodes;
   for (const Value& value : values) nodes.push_back(node_of(value, whole.location));
   return vary_as_vectors(nodes, *type, whole)
@@ -231,14 +281,26 @@ bool Elaborator::vary_as_vectors(const std::vector<NodeId>& operands, const Type
           fmt::format("{} is {} at every step: over time only vectors and scalars take part in "
                       "arithmetic",
                       text, describe(type)),
-          fmt::format("its rows are vectors: `{}[0]`", text.substr(1, text.size() - 2)));
+          operand_hint(graph_[operands[i]], text.substr(1, text.size() - 2)));
     return false;
   }
   if (!varying || result.rank() < 2) return true;
-  error(whole.location, fmt::format("{} makes a new {} at every step: over time only vectors and "
-                                    "scalars take part in arithmetic",
-                                    quote(whole), describe(result)));
+  error(whole.location,
+        fmt::format("{} makes a new {} at every step: over time only vectors and "
+                    "scalars take part in arithmetic",
+                    quote(whole), describe(result)),
+        "rows can be states of their own: `state S[H]: [H]`, and each is given in a loop");
   return false;
+}
+
+/// How arithmetic gets at a matrix that varies over time.
+std::string Elaborator::operand_hint(const Node& matrix, const std::string& text) const {
+  if (matrix.op != Op::State) return fmt::format("its rows are vectors: `{}[0]`", text);
+  const StateDecl& state = graph_.states[matrix.decl];
+  return fmt::format(
+      "let each row be a state: `state {0}[{1}]: [{2}]`, and `for i in 0..{1} {{ {0}[i][t] = … }}`",
+      state.name.substr(frame_->prefix.size()), state.type.shape[0].to_string(),
+      state.type.shape[1].to_string());
 }
 
 /// False, after an error, if the value is a block-diagonal param.

@@ -44,12 +44,41 @@ Value Elaborator::indexed(const Expr& expr) {
   if (!slice && base.kind == Expr::Kind::Name && binding && binding->length > 0) {
     return of_array(expr, *frame_->find(base.text));
   }
+  if (base.kind == Expr::Kind::Name && binding && has_steps(*binding)) {
+    return element_without_step(expr, *frame_->find(base.text));
+  }
   const Value value = expression(base);
   if (!is_dense(value, base.location)) return {};
   if (value.kind == Value::Kind::Number || (!value.is_poison() && type_of(value).is_scalar())) {
-    return error(expr.location, fmt::format("{} is a scalar and has no elements", quote(base)));
+    return error(expr.location, fmt::format("{} is a scalar and has no elements", quote(base)),
+                 fmt::format("write {}", quote(base)));
   }
   return slice ? sliced(expr, value) : element_of(expr, value);
+}
+
+/// Whether it is an input or a state of a cell, which is read at a step.
+bool Elaborator::has_steps(const Binding& binding) const {
+  return frame_->kind == Frame::Kind::Cell && binding.length == 0 && !frame_->in_initial_value &&
+         (binding.kind == Kind::Input || binding.kind == Kind::State);
+}
+
+/// `x[0]`, `x[T-1]`.
+Value Elaborator::element_without_step(const Expr& expr, Binding& binding) {
+  binding.used = true;
+  const Expr& base = *expr.children[0];
+  Hint hint = fmt::format("steps are counted back from this one: `{0}[t]`, `{0}[t-1]`", base.text);
+  const Expr* index = expr.children[1].get();
+  const bool element = expr.kind == Expr::Kind::Slice || index->kind == Expr::Kind::Number;
+  if (element && !type_of(binding.value).is_scalar()) {
+    const SourceLocation end = {base.location.file, base.location.end, base.location.end};
+    const std::string read = base.text + (binding.kind == Kind::Input ? "[t]" : "[t-1]");
+    hint = {fmt::format("the step comes first: `{}{}`", read,
+                        expr.kind == Expr::Kind::Slice ? "[…]" : "[" + index->text + "]"),
+            {{end, read.substr(base.text.size())}}};
+  }
+  return error(base.location,
+               fmt::format("`{}` is {}: which step is meant?", base.text, describe(binding.kind)),
+               std::move(hint));
 }
 
 // --- Steps in time.
@@ -61,17 +90,22 @@ Value Elaborator::at_time(const Expr& expr) {
                         base.children[0]->kind == Expr::Kind::Name &&
                         !mentions_step(*base.children[1]);
   if (base.kind != Expr::Kind::Name && !in_array) {
-    return error(expr.location, "only a state or an input is read at a step");
+    return error(expr.location, "only a state or an input is read at a step",
+                 "the step stands right behind the name: `h[t-1]`");
   }
   const Expr& root = in_array ? *base.children[0] : base;
   if (frame_->kind == Frame::Kind::Function || frame_->kind == Frame::Kind::Constant) {
     const bool function = frame_->kind == Frame::Kind::Function;
     return error(expr.location, function ? "a fn has no time" : "a const has no time",
-                 function ? "pass the value at a step as an argument" : "");
+                 function ? "pass the value at a step as an argument"
+                          : "it is made of numbers, other consts and functions of them");
   }
   if (frame_->kind == Frame::Kind::Network) {
+    const SourceLocation step = {expr.location.file, base.location.end, expr.location.end};
     error(expr.location, "a network speaks of whole sequences and has no `[t]`",
-          fmt::format("write {}", quote(base)));
+          is_time_step(*expr.children[1])
+              ? Hint(fmt::format("write {}", quote(base)), {{step, ""}})
+              : Hint("a cell looks back: `cell Last[H](x: [H]) -> y { y = x[t-1] }`"));
     return frame_->find(root.text) ? expression(base) : Value();
   }
   Binding* binding = frame_->find(root.text);
@@ -116,17 +150,23 @@ std::optional<int64_t> Elaborator::delay(const Expr& index) {
     if (!steps) return std::nullopt;
     return index.op == BinaryOp::Sub ? *steps : -*steps;
   }
-  error(index.location, "a step is `t`, or `t` minus a number");
+  error(index.location, "a step is `t`, or `t` minus a number",
+        "`[t-1]` is the step before this one, `[t-2]` the one before that");
   return std::nullopt;
 }
 
 Value Elaborator::input_or_state_at(const Expr& expr, Binding& binding, int64_t delay) {
-  if (delay < 0) return error(expr.location, "a step cannot read the future");
+  if (delay < 0) {
+    return error(
+        expr.location, "a step cannot read the future",
+        "it reads `[t]`, `[t-1]` and so on; a network's `reverse` layers start at the end");
+  }
   if (delay > kLongestDelay) {
     return error(
         expr.location,
         fmt::format("{} reads {} steps back, more than {}", quote(expr), delay, kLongestDelay),
-        "every step back is kept in memory");
+        fmt::format("every step back is kept in memory: read at most {}, or carry a mean of them",
+                    kLongestDelay));
   }
   const Expr& base = *expr.children[0];
   const std::string& name = binding.length > 0 ? base.children[0]->text : base.text;

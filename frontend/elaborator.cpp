@@ -29,9 +29,10 @@ bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
 
 }  // namespace
 
-bool check(Context& context, const ast::Definition& definition, const DimBindings& dims) {
+bool check(Context& context, const ast::Definition& definition) {
   return check_once(context, definition, [&] {
-    return Elaborator(context, dims, /*assume_dims=*/true).definition(definition).has_value();
+    Elaborator elaborator(context, context.dims_for(definition), /*assume_dims=*/true);
+    return elaborator.definition(definition).has_value();
   });
 }
 
@@ -101,13 +102,14 @@ std::optional<double> Elaborator::constant(const ast::Constant& constant) {
   if (failed_) return std::nullopt;
   if (value.kind != Value::Kind::Number) {
     error(constant.value->location,
-          fmt::format("a const is a number, but {} is not", quote(*constant.value)));
+          fmt::format("a const is a number, but {} is not", quote(*constant.value)),
+          "it is made of numbers, other consts and functions of them");
     return std::nullopt;
   }
   return value.number;
 }
 
-Value Elaborator::error(SourceLocation location, std::string message, std::string hint,
+Value Elaborator::error(SourceLocation location, std::string message, Hint hint,
                         std::vector<Diagnostic::Note> notes) {
   failed_ = true;
   if (context_.exhausted()) return {};  // the walk was cut short, so values are missing
@@ -118,6 +120,7 @@ Value Elaborator::error(SourceLocation location, std::string message, std::strin
     notes.insert(notes.begin(), {location, "this is the part that does not fit"});
     location = call->location;
     message = fmt::format("{} of the prelude: {}", context_.quote(location), message);
+    hint.edits.clear();
     ++call;
   }
   const auto count = std::min<ptrdiff_t>(trail_.rend() - call, kMostTrailNotes);
@@ -162,13 +165,6 @@ NodeId Elaborator::node_of(Value value, SourceLocation location) {
   const auto [found, fresh] = constants_.emplace(std::bit_cast<uint64_t>(value.number), kNoNode);
   if (fresh) found->second = graph_.constant(value.number, location);
   return found->second;
-}
-
-std::string Elaborator::did_you_mean(std::string_view name,
-                                     const std::vector<std::string>& candidates,
-                                     std::string otherwise) {
-  const std::string nearest = nearest_name(name, candidates);
-  return nearest.empty() ? std::move(otherwise) : fmt::format("did you mean `{}`?", nearest);
 }
 
 std::string Elaborator::values_in(const std::vector<Type>& types) const {

@@ -18,14 +18,15 @@
 #include "frontend/context.h"
 #include "frontend/scope.h"
 #include "frontend/shape_rules.h"
+#include "frontend/suggest.h"
 #include "ir/graph.h"
 
 namespace rnnc {
 
 /// Check an item by itself, with symbolic dims; true if it is free of errors. Each is checked once
 /// per Context; callers see a recursion as `Context::Progress::Running`. Where numbers matter,
-/// dims have those of `dims`, or else their defaults.
-bool check(Context& context, const ast::Definition& definition, const DimBindings& dims = {});
+/// dims have those that the context gives the definition, or else their defaults.
+bool check(Context& context, const ast::Definition& definition);
 bool check(Context& context, const ast::Function& function);
 bool check(Context& context, const ast::Constant& constant);
 
@@ -58,6 +59,8 @@ class Elaborator {
   void assign(const ast::Target& target, Value value, const ast::Expr& expr);
   void assign_state(Binding& state, const ast::Target& target, Value value, const ast::Expr& expr);
   Binding::Next* next_given(Binding& state, const ast::Target& target);
+  /// What the frame has of one kind.
+  std::vector<std::string> names_of(Binding::Kind kind) const;
   Value output(const ast::Identifier& name);
   void warn_unused();
 
@@ -73,6 +76,7 @@ class Elaborator {
   Type element_type(const Binding& binding) const;
   void finish_states();
   void finish_state(const std::string& name, Binding& state);
+  Hint state_to_be_given(const std::string& name) const;
   /// Null, after an error, if the name is taken.
   Binding* bind(const ast::Identifier& name, Binding binding);
 
@@ -82,6 +86,7 @@ class Elaborator {
   std::optional<Dim> dim_of_name(const ast::Expr& expr, std::string_view noun);
   std::optional<Dim> dim_of_binary(const ast::Expr& expr, std::string_view noun);
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
+  bool spend_terms(SourceLocation location, const Shape& shape);
   bool check_extent(const Dim& dim, SourceLocation location);
   bool check_whole(const Dim& dim, SourceLocation location);
   /// The numbers that the caller gave; in a check, which stands for all calls, the defaults too.
@@ -94,16 +99,22 @@ class Elaborator {
   Value expression(const ast::Expr& expr);
   Value name(const ast::Expr& expr);
   Value bound_name(const ast::Expr& expr, Binding& binding);
+  void which_step(const ast::Expr& expr, const Binding& binding);
   Value not_initial(const ast::Expr& expr, Binding::Kind kind);
   Value unknown_name(const ast::Expr& expr);
+  std::optional<Hint> habitual_name(const ast::Expr& expr);
+  static Hint last_value(const ast::Expr& read, const std::string& name);
   Value read_too_early(const ast::Expr& expr, const std::string& text);
   Value apply(Op op, const std::vector<Value>& values, const ast::Expr& whole);
   bool vary_as_vectors(const std::vector<NodeId>& operands, const Type& result,
                        const ast::Expr& whole);
+  std::string operand_hint(const Node& matrix, const std::string& text) const;
   bool is_dense(Value value, SourceLocation location);
 
   // elaborate_index.cpp: steps in time, arrays, elements and slices.
   Value indexed(const ast::Expr& expr);
+  bool has_steps(const Binding& binding) const;
+  Value element_without_step(const ast::Expr& expr, Binding& binding);
   Value at_time(const ast::Expr& expr);
   Value without_time(const ast::Expr& expr, std::string_view what, Value value);
   std::optional<int64_t> delay(const ast::Expr& index);
@@ -137,12 +148,13 @@ class Elaborator {
   bool may_call_definition(const ast::Definition& callee, const ast::Expr& expr);
   bool may_reverse(const ast::Expr& expr);
   Value unknown_callee(const ast::Expr& expr);
+  static bool is_step_in_parentheses(const ast::Expr& expr, const Binding& called);
   bool accepts_layer_syntax(const ast::Expr& expr, std::string_view kind);
   template <typename Item>
   bool check_callee(const Item& callee, const ast::Expr& expr);
 
   // elaborator.cpp: what all of these use.
-  Value error(SourceLocation location, std::string message, std::string hint = {},
+  Value error(SourceLocation location, std::string message, Hint hint = {},
               std::vector<Diagnostic::Note> notes = {});
   /// Takes `count` operations (at least one) off the budget; false when it is spent.
   bool spend(SourceLocation location, int64_t count = 1);
@@ -152,9 +164,6 @@ class Elaborator {
   Value backwards(Value value, SourceLocation location);
   bool varies(NodeId id);
   std::string quote(const ast::Expr& expr) const { return context_.quote(expr.location); }
-  /// "did you mean `W_i`?", or `otherwise`.
-  static std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
-                                  std::string otherwise = {});
   /// " (H = 4, I = 3)": values of the dims in these types, as far as they are known.
   std::string values_in(const std::vector<Type>& types) const;
   void remove_dead_nodes();

@@ -1,6 +1,10 @@
 #include "frontend/expression_parser.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "frontend/utf8.h"
 
 namespace rnnc {
 
@@ -33,6 +37,12 @@ std::optional<BinaryOp> comparison(TokenKind kind) {
     default:
       return std::nullopt;
   }
+}
+
+constexpr const char* kDims = "dims are given by name: `LSTM[H = 256](x)`";
+
+bool is_binary(TokenKind kind) {
+  return kind >= TokenKind::Plus && kind <= TokenKind::NotEqual;
 }
 
 }  // namespace
@@ -111,8 +121,7 @@ ExprPtr ExpressionParser::postfix() {
                       base->children[0]->kind == Expr::Kind::Name &&
                       base->children[1]->kind == Expr::Kind::Number;
     tokens_.error_at(base->location, "only a name can be called",
-                     dims ? "dims are given by name: `LSTM[H = 256](x)`"
-                          : "a product is written with `*` or `@`");
+                     dims ? kDims : "a product is written with `*` or `@`");
     return nullptr;
   }
   return base;
@@ -127,13 +136,32 @@ ExprPtr ExpressionParser::index_after(ExprPtr base) {
   ExprPtr end;
   if (!tokens_.is(TokenKind::Colon) && !(index = sum())) return nullptr;
   const bool slice = tokens_.take(TokenKind::Colon);
-  if (slice && !tokens_.is(TokenKind::RightBracket) && !(end = sum())) return nullptr;
+  const bool bare = slice && (tokens_.is(TokenKind::RightBracket) || tokens_.is(TokenKind::Comma));
+  if (slice && !bare && !(end = sum())) return nullptr;
+  if (tokens_.is(TokenKind::Comma)) return several_indices(open);
   if (!tokens_.expect_closing(TokenKind::RightBracket, open)) return nullptr;
   ExprPtr result = make(slice ? Expr::Kind::Slice : Expr::Kind::Index);
   result->children.push_back(std::move(base));
   result->children.push_back(std::move(index));
   if (slice) result->children.push_back(std::move(end));
   return finish(std::move(result), begin);
+}
+
+/// `W[i, j]`, `LSTM[64, 32](x)`: an error.
+ExprPtr ExpressionParser::several_indices(const Token& open) {
+  size_t end = 0;
+  while (tokens_.ahead(end).kind != TokenKind::RightBracket &&
+         tokens_.ahead(end).kind != TokenKind::End) {
+    ++end;
+  }
+  const bool call = tokens_.ahead(end + 1).kind == TokenKind::LeftParen;
+  tokens_.error_expected(
+      "`]`",
+      call ? Hint(kDims)
+           : Hint("each axis has brackets of its own: `W[i][j]`; a column is `transpose(W)[j]`",
+                  {{tokens_.current().location, "]["}}),
+      {{open.location, fmt::format("{} is open since here", spelling(open.kind))}});
+  return nullptr;
 }
 
 // primary := NUMBER | NAME | "(" expression ")"
@@ -148,19 +176,32 @@ ExprPtr ExpressionParser::primary() {
   }
   const bool number = token.kind == TokenKind::Number;
   if (!number && token.kind != TokenKind::Name) {
-    const bool plus = token.kind == TokenKind::Plus;
-    const bool power = token.kind == TokenKind::Star;
-    tokens_.error_expected("a value", plus    ? "there is no unary `+`"
-                                      : power ? "a power is `pow(a, b)`"
-                                              : "");
+    no_value();
     return nullptr;
   }
   tokens_.advance();
   ExprPtr leaf = make(number ? Expr::Kind::Number : Expr::Kind::Name);
-  leaf->text = token.text;
+  leaf->text = utf8::compose(token.text);
   leaf->number = token.number;
   leaf->location = token.location;
   return leaf;
+}
+
+void ExpressionParser::no_value() {
+  const Token& token = tokens_.current();
+  Hint hint = "a value is a number, a name, a call, or an expression in parentheses";
+  if (is_word(token.kind) && !tokens_.at_line_end()) {
+    tokens_.expect_name("a value");
+    return;
+  }
+  if (token.kind == TokenKind::Plus) {
+    hint = {"there is no unary `+`", {{token.location, ""}}};
+  } else if (token.kind == TokenKind::String) {
+    hint = "numbers and names stand without quotes";
+  } else if (is_binary(tokens_.before().kind)) {
+    hint = fmt::format("{} has a value on each side", spelling(tokens_.before().kind));
+  }
+  tokens_.error_expected("a value", std::move(hint));
 }
 
 bool ExpressionParser::at_call() const {
@@ -178,18 +219,22 @@ ExprPtr ExpressionParser::call() {
   const uint32_t begin = tokens_.current().location.begin;
   ExprPtr result = make(Expr::Kind::Call);
   result->reverse = tokens_.take(TokenKind::Reverse);
-  const std::string hint = "a layer runs in reverse, not a value: `reverse GRU[H = 8](x)`";
+  const char* hint = "a layer runs in reverse, not a value: `reverse GRU[H = 8](x)`";
   if (result->reverse && tokens_.is(TokenKind::LeftParen)) {
     tokens_.error_expected("the name of a cell or network", hint);
     return nullptr;
   }
-  const auto name = tokens_.expect_name("the name of a cell or network");
+  const auto name = tokens_.expect_name("the name of a cell or network", hint);
   if (!name) return nullptr;
   result->text = name->text;
   result->text_location = name->location;
   if (tokens_.is(TokenKind::LeftBracket) && !call_dims(result->dims)) return nullptr;
   if (result->reverse && !tokens_.is(TokenKind::LeftParen)) {
     tokens_.error_expected("`(`", hint);
+    return nullptr;
+  }
+  if (!tokens_.is(TokenKind::LeftParen)) {
+    tokens_.error_expected("`(`", "a layer is called: `LSTM[H = 256](x)`");
     return nullptr;
   }
   const bool complete = list(TokenKind::LeftParen, TokenKind::RightParen, [&] {
@@ -199,7 +244,9 @@ ExprPtr ExpressionParser::call() {
   if (!complete) return nullptr;
   if (tokens_.continues(TokenKind::As)) {
     tokens_.advance();
-    if (!(result->layer = tokens_.expect_name("a name for the layer"))) return nullptr;
+    if (!(result->layer =
+              tokens_.expect_name("a name for the layer", "`as head` names its params `head.W`")))
+      return nullptr;
   }
   return finish(std::move(result), begin);
 }
@@ -207,8 +254,8 @@ ExprPtr ExpressionParser::call() {
 // dims := NAME "=" sum { "," NAME "=" sum }
 bool ExpressionParser::call_dims(std::vector<ast::DimArgument>& dims) {
   return list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
-    auto name = tokens_.expect_name("a dim's name");
-    if (!name || !tokens_.expect(TokenKind::Assign, "dims are given by name: `H = 256`")) {
+    auto name = tokens_.expect_name("a dim's name", kDims);
+    if (!name || !tokens_.expect(TokenKind::Assign, kDims)) {
       return false;
     }
     ExprPtr value = sum();
@@ -220,6 +267,10 @@ bool ExpressionParser::call_dims(std::vector<ast::DimArgument>& dims) {
 
 // shape := "[" [ sum { "," sum } ] "]"
 std::optional<std::vector<ExprPtr>> ExpressionParser::shape() {
+  if (!tokens_.is(TokenKind::LeftBracket)) {
+    tokens_.error_expected("`[`", unbracketed_shape());
+    return std::nullopt;
+  }
   std::vector<ExprPtr> dims;
   const bool complete = list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
     dims.push_back(sum());
@@ -227,6 +278,23 @@ std::optional<std::vector<ExprPtr>> ExpressionParser::shape() {
   });
   if (!complete) return std::nullopt;
   return dims;
+}
+
+/// For `H`, `(H, I)` and `Tensor[H]`, where a shape should stand.
+Hint ExpressionParser::unbracketed_shape() const {
+  Hint hint = "a shape stands in square brackets: `[H]`, or `[]` for a scalar";
+  const Token& token = tokens_.current();
+  if (token.starts_line) return hint;
+  const SourceLocation place = token.location;
+  const size_t closing = tokens_.distance_to_closing();
+  if (token.kind == TokenKind::LeftParen && closing > 0) {
+    hint.edits = {{place, "["}, {tokens_.ahead(closing).location, "]"}};
+  } else if (token.kind == TokenKind::Name && tokens_.ahead(1).kind == TokenKind::LeftBracket) {
+    hint.edits = {{place, ""}};
+  } else if (token.kind == TokenKind::Name || token.kind == TokenKind::Number) {
+    hint.edits = {{place, fmt::format("[{}]", token.text)}};
+  }
+  return hint;
 }
 
 ExprPtr ExpressionParser::binary(BinaryOp op, ExprPtr left, ExprPtr right) {

@@ -38,6 +38,9 @@ class ExpressionParser {
   ast::ExprPtr matrix_product();
   ast::ExprPtr postfix();
   ast::ExprPtr primary();
+  ast::ExprPtr several_indices(const Token& open);
+  void no_value();
+  Hint unbracketed_shape() const;
   ast::ExprPtr call();
   bool call_dims(std::vector<ast::DimArgument>& dims);
   bool at_call() const;

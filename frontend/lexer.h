@@ -54,6 +54,11 @@ enum class TokenKind : uint8_t {
   NotEqual,
 };
 
+/// Whether it is a word of the language.
+constexpr bool is_word(TokenKind kind) {
+  return kind >= TokenKind::Cell && kind <= TokenKind::As;
+}
+
 /// How the kind is spelled, for errors: "`->`", "a name".
 std::string spelling(TokenKind kind);
 

@@ -8,12 +8,13 @@
 #include "frontend/ast.h"
 #include "frontend/parser.h"
 #include "frontend/prelude.h"
+#include "frontend/utf8.h"
 
 namespace rnnc {
 namespace {
 
 constexpr size_t kMostFiles = 256;
-constexpr size_t kMostBytes = 32 << 20;
+constexpr size_t kMostBytes = 4 * kLargestSource;
 
 class Loader {
  public:
@@ -26,6 +27,7 @@ class Loader {
     bytes_ += files_[file].text().size();
     open_.push_back(file);
     for (ast::Item& item : module.items) {
+      if (diagnostics_.is_full()) break;
       if (auto* import = std::get_if<ast::Import>(&item)) import->file = imported(*import);
     }
     open_.pop_back();
@@ -43,7 +45,9 @@ class Loader {
       diagnostics_.error(import.location, std::move(message), std::move(hint));
       return importing;
     };
-    if (!importer_) return wrong("there is no place here to import files from");
+    if (!importer_) {
+      return wrong("there is no place here to import files from", "write its cells into this text");
+    }
     Result<ImportedFile> found = importer_(files_[importing].name(), import.path);
     if (!found) {
       return wrong(std::move(found.error().message), "a path is relative to the file that imports");
@@ -56,10 +60,12 @@ class Loader {
                    "what both files need belongs into a third one");
     }
     if (files_.size() == kMostFiles) {
-      return wrong(fmt::format("with this one, more than {} files are imported", kMostFiles));
+      return wrong(fmt::format("with this one, more than {} files are imported", kMostFiles),
+                   "import only what is used, or join small files");
     }
     if (bytes_ + found->text.size() > kMostBytes) {
-      return wrong(fmt::format("with this one, more than {} MiB are imported", kMostBytes >> 20));
+      return wrong(fmt::format("with this one, more than {} MiB are imported", kMostBytes >> 20),
+                   "import only what is used");
     }
     files_.emplace_back(std::move(found->name), std::move(found->text));
     load(file);
@@ -70,9 +76,9 @@ class Loader {
   std::string circle(uint32_t file) const {
     std::string text;
     for (auto at = std::ranges::find(open_, file); at != open_.end(); ++at) {
-      text += files_[*at].name() + " → ";
+      text += utf8::printable(files_[*at].name()) + " → ";
     }
-    return text + files_[file].name();
+    return text + utf8::printable(files_[file].name());
   }
 
   std::vector<SourceFile>& files_;

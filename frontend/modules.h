@@ -17,7 +17,7 @@ struct Module;
 
 /// Finds the file that `import "path"` in the file `importer` means, and gives its text, or an
 /// error in plain words. `name` becomes the file's name in diagnostics, and says whether two
-/// imports mean the same file.
+/// imports mean the same file: the text of a name that was given before is not looked at.
 struct ImportedFile {
   std::string name;
   std::string text;

@@ -1,6 +1,27 @@
 #include "frontend/scope.h"
 
 namespace rnnc {
+namespace {
+
+void collect_given(const std::vector<ast::Statement>& list, std::vector<Frame::Given>& given) {
+  for (const ast::Statement& statement : list) {
+    if (const auto* assignment = std::get_if<ast::Assignment>(&statement.node)) {
+      for (const ast::Target& target : assignment->targets) {
+        given.push_back({target.name.text, target.location, statement.location});
+      }
+    } else if (const auto* loop = std::get_if<ast::Loop>(&statement.node)) {
+      collect_given(loop->body, given);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Frame::Given> Frame::given() const {
+  std::vector<Given> given;
+  if (definition) collect_given(definition->body, given);
+  return given;
+}
 
 const char* describe(Binding::Kind kind) {
   switch (kind) {

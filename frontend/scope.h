@@ -82,10 +82,11 @@ struct Frame {
   bool in_step = false;                         // called, directly or not, from a cell
   bool in_initial_value = false;                // of a state: params and constants alone
   std::map<std::string, Binding, std::less<>> names;
-  std::vector<Given> given;
   std::map<std::string, int, std::less<>> layer_counts;
   std::map<std::string, SourceLocation, std::less<>> layer_names;  // given with `as`, and where
 
+  /// All of the body, in its order; made anew by each call, for errors.
+  std::vector<Given> given() const;
   /// Whether it can call cells and networks.
   bool has_layers() const { return kind == Kind::Cell || kind == Kind::Network; }
   Binding* find(std::string_view name) {

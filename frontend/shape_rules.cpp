@@ -94,6 +94,14 @@ std::string describe(const Type& type) {
   return type.is_scalar() ? "a scalar" : to_string(type.shape);
 }
 
+std::string misfit_hint(const Shape& expected, const Type& found) {
+  if (expected.size() != 1 || found.rank() != 1) {
+    return fmt::format("expected is {}", describe(Type{expected}));
+  }
+  return fmt::format("`W @ v` with `param W: [{}, {}]` brings a vector there",
+                     expected[0].to_string(), found.shape[0].to_string());
+}
+
 Misfit blocks_misfit(const std::string& operand) {
   return {fmt::format("{} is block-diagonal, which is only a side of `@` beside a vector", operand),
           "declared without `blocks`, a param may stand anywhere"};
@@ -112,7 +120,7 @@ Misfit misfit(Op op, const std::string& whole, const std::vector<Operand>& opera
   if (is_reduction(op)) {
     return {
         fmt::format("{} goes over the feature axis, but {} is a scalar", whole, operands[0].text),
-        ""};
+        "of a scalar there is nothing to collect: leave it out"};
   }
   const auto is_array = [](const Operand& operand) { return !operand.type.is_scalar(); };
   const auto first = std::ranges::find_if(operands, is_array);

@@ -27,6 +27,9 @@ struct Misfit {
 /// Why `op` does not take these operands (it must not). `whole` is the expression's text.
 Misfit misfit(Op op, const std::string& whole, const std::vector<Operand>& operands);
 
+/// How a value comes to have another shape.
+std::string misfit_hint(const Shape& expected, const Type& found);
+
 /// Why a block-diagonal param, named in backquotes, cannot stand where it does.
 Misfit blocks_misfit(const std::string& operand);
 

@@ -10,6 +10,10 @@
 
 namespace rnnc {
 
+/// Bytes that a source file may have. The largest shipped one has 8 KiB; what this many bytes can
+/// say is checked within two seconds and 500 MB.
+constexpr size_t kLargestSource = 1 << 20;
+
 /// Line and column count from 1; columns count characters (UTF-8 code points), not bytes.
 struct LineColumn {
   uint32_t line = 1;

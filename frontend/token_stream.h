@@ -23,6 +23,14 @@ class TokenStream {
   const Token& ahead(size_t count) const {
     return tokens_[std::min(position_ + count, tokens_.size() - 1)];
   }
+  /// The token read last; only after the first.
+  const Token& before() const { return tokens_[position_ - 1]; }
+  /// Whether the current token and the next touch, as in `+=`.
+  bool touches_next() const { return current().location.end == ahead(1).location.begin; }
+  /// How far ahead the bracket stands that closes the current one; 0 if none does on this line.
+  size_t distance_to_closing() const;
+  /// Whether this kind comes before the line ends.
+  bool line_has(TokenKind kind) const;
   size_t position() const { return position_; }
   bool is(TokenKind kind) const { return current().kind == kind; }
   /// Outside brackets, a new line ends a statement.
@@ -41,17 +49,22 @@ class TokenStream {
   void advance();
   bool take(TokenKind kind);
   /// Takes the token or reports "expected …, found …".
-  bool expect(TokenKind kind, std::string hint = {});
+  bool expect(TokenKind kind, Hint hint = {});
   /// The same for the bracket that closes `open`, which a note shows.
   bool expect_closing(TokenKind kind, const Token& open);
-  std::optional<ast::Identifier> expect_name(std::string_view what);
+  /// A name, in normal form C.
+  std::optional<ast::Identifier> expect_name(std::string_view what, Hint hint = {});
 
   /// "expected `what`, found …", at the current token, or just after the last one where the line
-  /// ended too early.
-  void error_expected(std::string_view what, std::string hint = {},
+  /// ended too early. Words of other languages have hints of their own.
+  void error_expected(std::string_view what, Hint hint = {},
                       std::vector<Diagnostic::Note> notes = {});
-  void error_at(SourceLocation location, std::string message, std::string hint = {},
+  void error_at(SourceLocation location, std::string message, Hint hint = {},
                 std::vector<Diagnostic::Note> notes = {});
+  /// Whether nobody would see another error.
+  bool gives_up() const { return diagnostics_.is_full(); }
+  /// An empty place just after the token read last.
+  SourceLocation end_of_last() const;
 
   /// After an error: forgets open brackets and goes on at the next line or at a `}`, passing over
   /// whole blocks and over at least one token after `start`.
@@ -66,6 +79,8 @@ class TokenStream {
   bool allows_depth(const ast::Expr& expr);
 
  private:
+  std::string_view habit_here() const;
+
   std::vector<Token> tokens_;
   Diagnostics& diagnostics_;
   size_t position_ = 0;

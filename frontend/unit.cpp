@@ -9,39 +9,65 @@
 #include "frontend/ast.h"
 #include "frontend/context.h"
 #include "frontend/elaborator.h"
+#include "frontend/unused_imports.h"
+#include "frontend/utf8.h"
 
 namespace rnnc {
 namespace {
 
 constexpr SourceLocation kNoPlace;
 
-const ast::Identifier* name_of(const ast::Item& item) {
-  if (const auto* constant = std::get_if<ast::Constant>(&item)) return &constant->name;
-  if (const auto* function = std::get_if<ast::Function>(&item)) return &function->name;
-  if (const auto* definition = std::get_if<ast::Definition>(&item)) return &definition->name;
-  return nullptr;
+std::vector<const ast::Definition*> definitions_of(const ast::Module& module) {
+  std::vector<const ast::Definition*> definitions;
+  for (const ast::Item& item : module.items) {
+    if (const auto* definition = std::get_if<ast::Definition>(&item)) {
+      definitions.push_back(definition);
+    }
+  }
+  return definitions;
 }
 
 constexpr int64_t kLargestDim = std::numeric_limits<int32_t>::max();
 
-/// Reports names in `dims` that the definition does not have, and values that no dim has.
-void check_dims(Context& context, const ast::Definition& definition, const DimBindings& dims) {
+/// Reports values that no dim has.
+void check_value(Context& context, const std::string& name, int64_t value) {
+  if (value < 1) {
+    context.error(kNoPlace, fmt::format("the dim `{}` is {}, but dims start at 1", name, value),
+                  "scalars have no dims at all");
+  } else if (value > kLargestDim) {
+    context.error(kNoPlace, fmt::format("the dim `{}` is {}, above {}", name, value, kLargestDim),
+                  "no array is that long");
+  }
+}
+
+/// Reports names in `dims` that `owner`, which has `names`, does not have.
+void check_dims(Context& context, std::string_view owner, const std::vector<std::string>& names,
+                const DimBindings& dims) {
+  for (const auto& [name, value] : dims) {
+    const std::string shown = utf8::printable(name);
+    if (std::ranges::find(names, name) != names.end()) {
+      check_value(context, shown, value);
+      continue;
+    }
+    const std::string nearest = nearest_name(name, names);
+    context.error(kNoPlace, fmt::format("`{}` has no dim `{}`", owner, shown),
+                  !nearest.empty() ? fmt::format("did you mean `{}`?", nearest)
+                  : names.empty()  ? "it has none"
+                                   : fmt::format("its dims are {}", fmt::join(names, ", ")));
+  }
+}
+
+std::vector<std::string> names_of_dims(const ast::Definition& definition) {
   std::vector<std::string> names;
   for (const ast::DimParameter& dim : definition.dims) names.push_back(dim.name.text);
-  for (const auto& [name, value] : dims) {
-    if (std::ranges::find(names, name) == names.end()) {
-      const std::string nearest = nearest_name(name, names);
-      context.error(kNoPlace, fmt::format("`{}` has no dim `{}`", definition.name.text, name),
-                    !nearest.empty() ? fmt::format("did you mean `{}`?", nearest)
-                    : names.empty()  ? "it has none"
-                                     : fmt::format("its dims are {}", fmt::join(names, ", ")));
-    } else if (value < 1) {
-      context.error(kNoPlace, fmt::format("the dim `{}` is {}, but dims start at 1", name, value));
-    } else if (value > kLargestDim) {
-      context.error(kNoPlace,
-                    fmt::format("the dim `{}` is {}, above {}", name, value, kLargestDim));
-    }
-  }
+  return names;
+}
+
+/// Names as the parser has them, in normal form C.
+DimBindings composed(const DimBindings& dims) {
+  DimBindings result;
+  for (const auto& [name, value] : dims) result.emplace(utf8::compose(name), value);
+  return result;
 }
 
 }  // namespace
@@ -58,14 +84,33 @@ Unit& Unit::operator=(Unit&&) noexcept = default;
 
 bool Unit::check(std::string_view name, const DimBindings& dims) {
   if (!is_parsed()) return false;
+  const DimBindings given = composed(dims);
   Context context(modules_, files_, diagnostics_);
-  if (const ast::Definition* definition = context.definition(name)) {
-    check_dims(context, *definition, dims);
+  if (const ast::Definition* definition = context.definition(utf8::compose(name))) {
+    check_dims(context, definition->name.text, names_of_dims(*definition), given);
     if (context.errors() > 0) return false;
-    rnnc::check(context, *definition, dims);
+    context.give_dims(*definition, given);
+    rnnc::check(context, *definition);
+  } else if (name.empty()) {
+    std::vector<std::string> names;
+    for (const ast::Definition* own : definitions_of(modules_.front())) {
+      for (std::string& dim : names_of_dims(*own)) {
+        if (std::ranges::find(names, dim) == names.end()) names.push_back(std::move(dim));
+      }
+    }
+    check_dims(context, utf8::printable(files_.front().name()), names, given);
+    if (context.errors() > 0) return false;
+    for (const ast::Definition* own : definitions_of(modules_.front())) {
+      DimBindings its;
+      for (const auto& [dim, value] : given) {
+        if (own->has_dim(dim)) its[dim] = value;
+      }
+      if (!its.empty()) context.give_dims(*own, std::move(its));
+    }
   }
   for (size_t file = 0; file + 1 < modules_.size(); ++file) {  // the prelude's comes last
     for (const ast::Item& item : modules_[file].items) {
+      if (context.exhausted()) return false;
       if (const auto* constant = std::get_if<ast::Constant>(&item)) {
         rnnc::check(context, *constant);
       } else if (const auto* function = std::get_if<ast::Function>(&item)) {
@@ -75,37 +120,43 @@ bool Unit::check(std::string_view name, const DimBindings& dims) {
       }
     }
   }
-  return context.errors() == 0;
+  if (context.errors() > 0) return false;
+  warn_unused_imports(modules_, files_, diagnostics_);
+  if (modules_.front().items.empty()) {
+    diagnostics_.warning(kNoPlace, "the file defines nothing",
+                         "a cell is `cell NAME[I, H](x: [I]) -> h { … }`");
+  }
+  return true;
 }
 
 std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims) {
   if (!is_parsed()) return std::nullopt;
   Context context(modules_, files_, diagnostics_);
-  const ast::Definition* definition = context.definition(name);
+  const ast::Definition* definition = context.definition(utf8::compose(name));
   if (!definition) {
     const bool fn = context.function(name) != nullptr;
     const std::vector<std::string> names = context.names_of_definitions();
     const std::string nearest = nearest_name(name, names);
+    const std::string shown = utf8::printable(name);
     context.error(kNoPlace,
-                  fn ? fmt::format("`{}` is a fn, not a cell or network", name)
-                     : fmt::format("there is no cell or network named `{}`", name),
+                  fn ? fmt::format("`{}` is a fn, not a cell or network", shown)
+                     : fmt::format("there is no cell or network named `{}`", shown),
                   !nearest.empty() ? fmt::format("did you mean `{}`?", nearest)
                   : names.empty()  ? "the file has none"
                                    : fmt::format("the file has {}", fmt::join(names, ", ")));
     return std::nullopt;
   }
-  check_dims(context, *definition, dims);
+  const DimBindings given = composed(dims);
+  check_dims(context, definition->name.text, names_of_dims(*definition), given);
   if (context.errors() > 0) return std::nullopt;
-  return rnnc::lower(context, *definition, dims);
+  return rnnc::lower(context, *definition, given);
 }
 
 std::vector<std::string> Unit::definitions() const {
   std::vector<std::string> names;
   if (modules_.empty()) return names;
-  for (const ast::Item& item : modules_.front().items) {
-    if (const auto* definition = std::get_if<ast::Definition>(&item)) {
-      names.push_back(definition->name.text);
-    }
+  for (const ast::Definition* own : definitions_of(modules_.front())) {
+    names.push_back(own->name.text);
   }
   return names;
 }
@@ -122,7 +173,7 @@ std::string Unit::print_ast(std::optional<std::string_view> name) const {
   if (!name) return modules_.empty() ? "" : ast::print(modules_.front());
   for (const ast::Module& module : modules_) {
     for (const ast::Item& item : module.items) {
-      const ast::Identifier* item_name = name_of(item);
+      const ast::Identifier* item_name = ast::name_of(item);
       if (item_name && item_name->text == *name) return ast::print(item);
     }
   }

@@ -29,7 +29,8 @@ class Unit {
   Unit& operator=(Unit&&) noexcept;
 
   /// Checks every definition, with symbolic dims; where numbers matter, as in loops, with the
-  /// defaults, or for the cell or network `name` with `dims`. Returns true if there is no error.
+  /// defaults, or with `dims`: for the cell or network `name`, whose dims they must be, or without
+  /// a name for each of the file's own that has them. Returns true if there is no error.
   bool check(std::string_view name = {}, const DimBindings& dims = {});
 
   /// The step Graph of a cell or network, or nothing with the reason in `diagnostics()`. Symbols
@@ -44,8 +45,12 @@ class Unit {
   bool is_network(std::string_view name) const;
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
+  /// The files that diagnostics speak of, by their number.
+  const std::vector<SourceFile>& files() const { return files_; }
   /// All diagnostics as text for a terminal.
-  std::string render(bool warnings = true) const { return diagnostics_.render(files_, warnings); }
+  std::string render(Diagnostics::Style style = {.warnings = true, .colour = false}) const {
+    return diagnostics_.render(files_, style);
+  }
   /// The syntax tree as .rnn text: of the file, or of one definition, const or fn wherever it is.
   std::string print_ast(std::optional<std::string_view> name = std::nullopt) const;
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kLargestDim = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostElements = int64_t{1} << 62;
 // Bounds on one polynomial. No real cell comes near; a hostile file must not exhaust memory.
-constexpr size_t kMostTerms = 256;
+constexpr size_t kMostTerms = 64;
 constexpr size_t kMostSymbols = 64;
 constexpr int kGreatestPower = 64;
 

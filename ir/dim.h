@@ -34,6 +34,8 @@ class Dim {
   std::optional<int64_t> constant() const;
   /// The symbol's name, if this is one bare symbol.
   std::optional<std::string> bare_symbol() const;
+  /// How many summands it has: what arithmetic with it costs.
+  size_t term_count() const { return terms_.size(); }
   /// Names that occur, sorted, each once.
   std::vector<std::string> symbols() const;
 

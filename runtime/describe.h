@@ -9,8 +9,7 @@
 
 namespace rnnc {
 
-/// The text between backquotes, safe on a terminal: control characters and bytes above 127 that are
-/// not UTF-8 are written as \xNN, and long texts are cut.
+/// The text between backquotes, safe on a terminal (`utf8::printable`); long texts are cut.
 std::string quote(std::string_view text);
 
 /// "[4, 3]", "[]".

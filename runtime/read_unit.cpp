@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "runtime/describe.h"
 #include "runtime/files.h"
 
 namespace rnnc {
@@ -14,29 +15,39 @@ namespace fs = std::filesystem;
 /// relative to the working folder if the first file's is, and so short to read.
 class FileImporter {
  public:
-  explicit FileImporter(const fs::path& first) { name_of(first); }
+  explicit FileImporter(const fs::path& first) {
+    std::error_code ignored;
+    names_.emplace(fs::weakly_canonical(fs::absolute(first, ignored), ignored), first.string());
+  }
 
   Result<ImportedFile> operator()(const std::string& importer, const std::string& path) {
     const fs::path file = (fs::path(importer).parent_path() / path).lexically_normal();
-    Result<std::string> text = read_file(file);
+    std::error_code ignored;
+    const fs::path place = fs::weakly_canonical(fs::absolute(file, ignored), ignored);
+    // An error shows the line that it is about, which for other files is nobody's business.
+    if (file.extension() != ".rnn") {
+      return fail("cannot import {}: its name does not end in `.rnn`", quote(file.string()));
+    }
+    if (place.extension() != ".rnn") {
+      return fail("cannot import {}: it is a link to what is no .rnn file", quote(file.string()));
+    }
+    if (const auto known = names_.find(place); known != names_.end()) {
+      return ImportedFile{known->second, ""};
+    }
+    Result<std::string> text = read_file(file, kLargestSource, Readable::regular_file);
     if (!text) return tl::unexpected(text.error());
-    return ImportedFile{name_of(file), std::move(*text)};
+    names_.emplace(place, file.string());
+    return ImportedFile{file.string(), std::move(*text)};
   }
 
  private:
-  std::string name_of(const fs::path& file) {
-    std::error_code ignored;
-    const fs::path place = fs::weakly_canonical(fs::absolute(file, ignored), ignored);
-    return names_.try_emplace(place, file.string()).first->second;
-  }
-
   std::map<fs::path, std::string> names_;  // by where the file lies
 };
 
 }  // namespace
 
 Result<Unit> read_unit(const fs::path& path) {
-  Result<std::string> text = read_file(path);
+  Result<std::string> text = read_file(path, kLargestSource);
   if (!text) return tl::unexpected(text.error());
   return parse_unit(path.string(), std::move(*text));
 }

@@ -6,17 +6,20 @@
 #include <cstdlib>
 #include <thread>
 
+#include "frontend/utf8.h"
 #include "runtime/describe.h"
 #include "runtime/read_unit.h"
+#include "tools/diagnostics.h"
 
 namespace rnnc::tools {
 namespace {
 
-/// The two sides of NAME=VALUE; nothing if there is no `=` or a side is empty.
+/// The two sides of NAME=VALUE, the name as the parser has it; nothing if there is no `=` or a side
+/// is empty.
 std::optional<std::pair<std::string, std::string>> split_pair(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) return std::nullopt;
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+  return std::pair(utf8::compose(text.substr(0, equals)), text.substr(equals + 1));
 }
 
 /// A repeatable option that takes one text at a time. `accept` returns what is wrong with it, or
@@ -51,7 +54,9 @@ std::filesystem::path environment_path(const char* name) {
 }  // namespace
 
 int report(const Error& error) {
-  fmt::print(stderr, "rnnc: error: {}\n", error.message);
+  const bool colour = errors_have_colour();
+  fmt::print(stderr, "rnnc: {}error:{} {}\n", colour ? "\x1b[1;31m" : "", colour ? "\x1b[0m" : "",
+             error.message);
   return kError;
 }
 
@@ -127,7 +132,7 @@ void add_dims(CLI::App& command, DimBindings& dims) {
 
 Result<Unit> load_unit(const std::string& file) {
   if (!is_dash(file)) return read_unit(file);
-  Result<std::string> text = read_standard_input(int64_t{1} << 25);  // more than a file may have
+  Result<std::string> text = read_standard_input(kLargestSource + 1);
   if (!text) return tl::unexpected(text.error());
   return parse_unit(kStandardInput, std::move(*text));
 }
@@ -309,11 +314,11 @@ std::optional<Definition> load_definition(const Source& source) {
     report(unit.error());
     return std::nullopt;
   }
-  Definition definition{std::move(*unit), source.cell};
+  Definition definition{std::move(*unit), utf8::compose(source.cell)};
   const std::vector<std::string> names = definition.unit.definitions();
   if (definition.name.empty() && names.size() == 1) definition.name = names.front();
   const bool good = definition.unit.check(definition.name, source.dims);
-  fmt::print(stderr, "{}", definition.unit.render());
+  print_diagnostics(definition.unit);
   if (!good) return std::nullopt;
 
   if (definition.name.empty()) {
@@ -336,7 +341,7 @@ std::optional<Definition> load_definition(const Source& source) {
 std::optional<Graph> lower_definition(Definition& definition, const DimBindings& dims) {
   std::optional<Graph> graph = definition.unit.lower(definition.name, dims);
   // Warnings are printed already.
-  if (!graph) fmt::print(stderr, "{}", definition.unit.render(/*warnings=*/false));
+  if (!graph) print_diagnostics(definition.unit, /*warnings=*/false);
   return graph;
 }
 

@@ -1,5 +1,6 @@
 #include <chrono>
 
+#include "frontend/utf8.h"
 #include "runtime/compile_ahead.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -60,7 +61,7 @@ Status compile_all(const Options& options, const Graph& graph, const KernelCache
     if (!compiled->note.empty()) report_note(compiled->note);
     if (Status status = print(line(arch, *compiled, taken.count())); !status) return status;
   }
-  return print(fmt::format("{:6}  {}\n", "cache", cache.directory().string()));
+  return print(fmt::format("{:6}  {}\n", "cache", utf8::printable(cache.directory().string())));
 }
 
 #else

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -135,6 +136,41 @@ TEST(Cases, PrintedTreesParseToTheSameTree) {
     EXPECT_EQ(again.render(), "") << printed;
     EXPECT_EQ(again.print_ast(), printed);
   }
+}
+
+/// The source after the edits of a hint, which stand apart.
+std::string mended(const std::string& source, std::vector<Edit> edits) {
+  std::ranges::sort(edits, std::greater(), [](const Edit& edit) { return edit.location.begin; });
+  std::string text = source;
+  for (const Edit& edit : edits) {
+    const SourceLocation place = edit.location;
+    EXPECT_LE(place.begin, place.end);
+    EXPECT_LE(place.end, text.size());
+    text.replace(place.begin, place.end - place.begin, edit.text);
+  }
+  return text;
+}
+
+TEST(Cases, EditsMendWhatTheyAreFor) {
+  size_t count = 0;
+  for (const Case& one : read_cases()) {
+    const std::string& source = one.files.at("case.rnn");
+    Unit unit = one.unit();
+    unit.check();
+    for (const Diagnostic& wrong : unit.diagnostics().all()) {
+      if (wrong.hint.edits.empty() || wrong.location.file != 0) continue;
+      SCOPED_TRACE(one.file + ": " + one.title + ": " + wrong.message);
+      ++count;
+      Unit again = one.unit(mended(source, wrong.hint.edits));
+      again.check();
+      // What comes before it has not moved.
+      for (const Diagnostic& other : again.diagnostics().all()) {
+        EXPECT_FALSE(other.message == wrong.message && other.location.begin == wrong.location.begin)
+            << mended(source, wrong.hint.edits) << again.render();
+      }
+    }
+  }
+  EXPECT_GT(count, 100u);
 }
 
 // --- Every text that the front end can say is in some case.

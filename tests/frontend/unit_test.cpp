@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -98,11 +99,49 @@ TEST(Diagnostics, SendsNothingToTheTerminalThatItObeys) {
             "f:1:1: error: here\n  a?[2J??\n  ^\n");
 }
 
+TEST(Diagnostics, CaretsStandUnderWideLettersAndMarks) {
+  const auto carets = [](const std::string& text, uint32_t begin, uint32_t end) {
+    Diagnostics diagnostics;
+    diagnostics.error({0, begin, end}, "here");
+    const std::string all = diagnostics.render({{"f", text}});
+    return all.substr(all.rfind("\n  ", all.size() - 2) + 3);
+  };
+  EXPECT_EQ(carets("名前 + x", 0, 6), "^~~~\n");
+  EXPECT_EQ(carets("名前 + x", 9, 10), "       ^\n");
+  EXPECT_EQ(carets("e\u0301e\u0301 + x", 0, 6), "^~\n");
+  EXPECT_EQ(carets("e\u0301 + x", 6, 7), "    ^\n");
+  EXPECT_EQ(carets("a\tb", 2, 3), " \t^\n");
+  EXPECT_EQ(carets("\u0301", 0, 2), "^\n");
+}
+
+TEST(Diagnostics, NothingOfANameOrALineReachesTheTerminalAsACommand) {
+  Diagnostics diagnostics;
+  diagnostics.error({0, 1, 2}, "here");
+  const std::string text = diagnostics.render({{"a\x1b[31m\u202e.rnn", "ab \u202e\u2066c\u200b"}});
+  EXPECT_EQ(text, "a\\x1b[31m\\xe2\\x80\\xae.rnn:1:2: error: here\n  ab ??c?\n   ^\n");
+}
+
+TEST(Diagnostics, ColoursAreAskedFor) {
+  Diagnostics diagnostics;
+  diagnostics.report({Severity::Error, {0, 0, 1}, "wrong", "mend it", {{{0, 0, 1}, "see"}}});
+  diagnostics.warning({0, 0, 1}, "odd");
+  const std::string text = diagnostics.render({{"f", "a"}}, {.warnings = true, .colour = true});
+  EXPECT_NE(text.find("\x1b[1;31merror:\x1b[0m wrong"), std::string::npos) << text;
+  EXPECT_NE(text.find("\x1b[1;35mwarning:\x1b[0m odd"), std::string::npos) << text;
+  EXPECT_NE(text.find("\x1b[1;36mhint:\x1b[0m mend it"), std::string::npos) << text;
+  EXPECT_EQ(diagnostics.render({{"f", "a"}}).find('\x1b'), std::string::npos);
+}
+
 TEST(Diagnostics, FindsTheNearestName) {
   EXPECT_EQ(nearest_name("sigmod", {"tanh", "sigmoid", "sign"}), "sigmoid");
   EXPECT_EQ(nearest_name("Wi", {"W_f", "W_i", "b"}), "W_i");
   EXPECT_EQ(nearest_name("h", {"H", "x"}), "H");
   EXPECT_EQ(nearest_name("gru", {"GRU", "grub"}), "GRU");
+  EXPECT_EQ(nearest_name("wieght_for_inputs", {"weight_for_input"}), "weight_for_input");
+  EXPECT_EQ(nearest_name("gain_of_the_first_layer", {"bias_of_the_first_layer"}),
+            "bias_of_the_first_layer");
+  EXPECT_EQ(nearest_name(std::string(250, 'a') + "b", {std::string(250, 'a') + "c"}),
+            std::string(250, 'a') + "c");
   EXPECT_EQ(nearest_name("h", {"x", "c"}), "");
   EXPECT_EQ(nearest_name("hidden", {"output"}), "");
   EXPECT_EQ(nearest_name("x", {}), "");
@@ -116,8 +155,9 @@ TEST(Unit, RefusesWhatIsNoText) {
   EXPECT_NE(rendered("\xc0\x80").find("byte 0 is 0xc0"), std::string::npos);      // overlong
   EXPECT_NE(rendered("\xed\xa0\x80").find("byte 0 is 0xed"), std::string::npos);  // surrogate
   EXPECT_NE(rendered("ab\xe2\x82").find("byte 2 is 0xe2"), std::string::npos);    // cut short
-  EXPECT_EQ(rendered(std::string((16 << 20) + 1, ' ')),
-            "case.rnn: error: the file has 16777217 bytes, more than 16 MiB\n");
+  EXPECT_EQ(rendered(std::string(kLargestSource + 1, ' ')),
+            "case.rnn: error: the file has 1048577 bytes, more than 1 MiB\n"
+            "  hint: its definitions can be parted into files: `import \"file.rnn\"`\n");
 }
 
 TEST(Unit, TakesMarksAndLineEndsOfOtherSystems) {
@@ -126,8 +166,9 @@ TEST(Unit, TakesMarksAndLineEndsOfOtherSystems) {
   EXPECT_EQ(rendered("cell A[H](x: [H]) -> y {\r\n  y = z\r\n}\r\n"),
             "case.rnn:2:7: error: unknown name `z`\n  y = z\n      ^\n"
             "  hint: params and states are declared: `param z: […]`\n");
-  EXPECT_EQ(rendered(""), "");
-  EXPECT_EQ(rendered("// nothing"), "");
+  EXPECT_EQ(rendered(""),
+            "case.rnn: warning: the file defines nothing\n"
+            "  hint: a cell is `cell NAME[I, H](x: [I]) -> h { … }`\n");
 }
 
 std::string repeat(std::string_view text, int count) {
@@ -140,7 +181,7 @@ TEST(Unit, BoundsDepth) {
   const auto cell = [](const std::string& body) {
     return "cell A(x: []) -> y {\n" + body + "\n}\n";
   };
-  constexpr int kDeep = 100000;
+  constexpr int kDeep = 50000;
   EXPECT_NE(rendered(cell("y = " + repeat("(", kDeep) + "1" + repeat(")", kDeep)))
                 .find("this is nested more than 200 levels deep"),
             std::string::npos);
@@ -155,6 +196,54 @@ TEST(Unit, BoundsDepth) {
   EXPECT_NE(chain.find("an expression of more than 200 operations in a row"), std::string::npos);
   EXPECT_NE(chain.find("hint: give a part of it a name of its own"), std::string::npos);
   EXPECT_EQ(rendered(cell("y = x[t]" + repeat(" + 1", 150))), "");
+}
+
+/// As `python3 gen.py`: many params, and as many reads of names that are almost theirs.
+std::string misspelt(int count, int length) {
+  const std::string stem(static_cast<size_t>(length - 6), 'p');
+  std::string text = "cell A[I](x: [I]) -> y {\n";
+  for (int i = 0; i < count; ++i) text += fmt::format(" param {}{:05}: [I]\n", stem, i);
+  for (int i = 0; i < count; ++i) text += fmt::format(" y{} = {}{:04}q\n", i, stem, i);
+  return text + " y = x[t]\n}\n";
+}
+
+/// Seconds that checking takes.
+double seconds_of(const std::string& text) {
+  const auto start = std::chrono::steady_clock::now();
+  rendered(text);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Each of these took minutes when hints were sought for errors that nobody sees, or when bodies
+// were gone through for each call. The bound is far above what they take, for slow machines.
+TEST(Unit, ChecksInTimeWhatIsMadeToTakeLong) {
+  EXPECT_LT(seconds_of(misspelt(1000, 250)), 10);
+  EXPECT_LT(seconds_of(misspelt(15000, 12)), 10);
+  const std::string idle = "cell A(x: []) -> y {\n  for l in 0..0 {\n" + repeat("a=x[t]\n", 60000) +
+                           "  }\n  y = x[t]\n}\n";
+  EXPECT_LT(seconds_of(idle + "network N(x: []) -> y {\ny=x\n" + repeat("y=A(y)\n", 20000) + "}\n"),
+            10);
+  EXPECT_LT(seconds_of(repeat("const a = ?\n", 80000)), 10);
+  EXPECT_LT(seconds_of(repeat("cell A(x: []) -> y { y = z }\n", 30000)), 10);
+}
+
+TEST(Unit, BoundsDims) {
+  std::string dims, inputs, sums;
+  for (int i = 0; i < 64; ++i) {
+    dims += fmt::format("{}d{}", i == 0 ? "" : ", ", i);
+    inputs += fmt::format("{}x{}: [d{}]", i == 0 ? "" : ", ", i, i);
+    if (i > 0) sums += fmt::format("  y = concat(y, x{}[t])\n", i);
+  }
+  const auto cell = [&](const std::string& more, const std::string& body) {
+    return "cell A[" + dims + more + "](" + inputs + ") -> y {\n  y = x0[t]\n" + body + "}\n";
+  };
+  EXPECT_EQ(rendered(cell("", sums)), "");
+  EXPECT_NE(rendered(cell(", e", sums)).find("a cell has at most 64 dims, this one has 65"),
+            std::string::npos);
+  EXPECT_NE(rendered(cell(", e", sums)).find("hint: sizes that are always the same are numbers"),
+            std::string::npos);
+  EXPECT_NE(rendered(cell("", sums + repeat("  y = -y\n", 20000))).find("65536 operations"),
+            std::string::npos);
 }
 
 TEST(Unit, BoundsRecursionOfCalls) {
@@ -194,7 +283,7 @@ std::string rendered(std::string text, const Importer& importer) {
 TEST(Unit, ImportsNothingWithoutAnImporter) {
   EXPECT_EQ(rendered("import \"a.rnn\"\n" + kCell),
             "case.rnn:1:1: error: there is no place here to import files from\n"
-            "  import \"a.rnn\"\n  ^~~~~~~~~~~~~~\n");
+            "  import \"a.rnn\"\n  ^~~~~~~~~~~~~~\n  hint: write its cells into this text\n");
 }
 
 TEST(Unit, ImportsAreRelativeToTheImportingFile) {
@@ -215,13 +304,15 @@ TEST(Unit, BoundsImports) {
   };
   EXPECT_EQ(rendered("import \"1\"\n", chain),
             "255:1:1: error: with this one, more than 256 files are imported\n"
-            "  import \"256\"\n  ^~~~~~~~~~~~\n");
+            "  import \"256\"\n  ^~~~~~~~~~~~\n"
+            "  hint: import only what is used, or join small files\n");
   const auto large = [](const std::string&, const std::string& path) -> Result<ImportedFile> {
-    return ImportedFile{path, std::string(15 << 20, ' ')};
+    return ImportedFile{path, std::string(kLargestSource, ' ')};
   };
-  EXPECT_EQ(rendered("import \"1\"\nimport \"2\"\nimport \"3\"\n", large),
-            "case.rnn:3:1: error: with this one, more than 32 MiB are imported\n"
-            "  import \"3\"\n  ^~~~~~~~~~\n");
+  const std::string four = "import \"1\"\nimport \"2\"\nimport \"3\"\nimport \"4\"\n";
+  EXPECT_EQ(rendered(four, large),
+            "case.rnn:4:1: error: with this one, more than 4 MiB are imported\n"
+            "  import \"4\"\n  ^~~~~~~~~~\n  hint: import only what is used\n");
 }
 
 TEST(Unit, ListsAndPrintsDefinitions) {
@@ -231,6 +322,35 @@ TEST(Unit, ListsAndPrintsDefinitions) {
   EXPECT_EQ(unit.print_ast("f"), "fn f(v) = v\n");
   EXPECT_EQ(unit.print_ast("A"), "cell A[H](x: [H]) -> y {\n  y = x[t]\n}\n");
   EXPECT_EQ(unit.print_ast("none"), "");
+}
+
+TEST(Unit, ChecksWithTheDimsThatAreGiven) {
+  const std::string text =
+      "cell A[H, N](x: [H]) -> y {\n  param R: [H, H] blocks N\n  y = R @ x[t] + x[t][5]\n}\n"
+      "cell B[N](x: []) -> y {\n  for l in 0..N { y = x[t] }\n}\n"
+      "network C(x: [6]) -> y { y = A[N = 2](x) }\n";
+  const auto said = [&](const std::string& name, const DimBindings& dims) {
+    Unit unit("case.rnn", text);
+    unit.check(name, dims);
+    return unit.render();
+  };
+  EXPECT_EQ(said("", {{"H", 6}, {"N", 3}}), "");
+  EXPECT_NE(said("", {{"H", 7}, {"N", 3}}).find("`N` blocks do not divide `H` (H = 7, N = 3)"),
+            std::string::npos);
+  EXPECT_NE(said("", {{"H", 4}}).find("the index `5` is out of range"), std::string::npos);
+  EXPECT_EQ(said("", {{"Q", 4}}),
+            "case.rnn: error: `case.rnn` has no dim `Q`\n"
+            "  hint: its dims are H, N\n");
+  EXPECT_EQ(said("", {{"N", 0}}),
+            "case.rnn: error: the dim `N` is 0, but dims start at 1\n"
+            "  hint: scalars have no dims at all\n");
+  EXPECT_NE(said("B", {{"H", 4}}).find("`B` has no dim `H`"), std::string::npos);
+}
+
+TEST(Unit, NamesOfCallersHaveOneSpelling) {
+  Unit unit("case.rnn", "cell \u00c9[\u00e9](x: [\u00e9]) -> y { y = x[t] }\n");
+  EXPECT_EQ(unit.definitions(), std::vector<std::string>{"\u00c9"});
+  EXPECT_TRUE(unit.lower("E\u0301", {{"e\u0301", 3}})) << unit.render();
 }
 
 TEST(Unit, MovesAndLowersAgain) {

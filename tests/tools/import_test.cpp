@@ -68,7 +68,8 @@ TEST_F(ImportTool, FilesThatCannotBeReadAreNamed) {
             "  import \"../cells/none.rnn\"\n"
             "  ^~~~~~~~~~~~~~~~~~~~~~~~~~\n"
             "  hint: a path is relative to the file that imports\n");
-  EXPECT_NE(error("..").find("cannot read `.`: it is a directory"), std::string::npos);
+  EXPECT_NE(error("..").find("cannot import `.`: its name does not end in `.rnn`"),
+            std::string::npos);
   EXPECT_NE(error("n.rnn").find("networks/n.rnn"), std::string::npos);
 }
 

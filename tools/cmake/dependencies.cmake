@@ -17,6 +17,13 @@ add_library(rnnc_xxhash INTERFACE)
 target_include_directories(rnnc_xxhash SYSTEM INTERFACE ${RNNC_XXHASH_INCLUDE})
 target_compile_definitions(rnnc_xxhash INTERFACE XXH_INLINE_ALL)
 
+# Not by its own pkg-config file, to need no pkg-config.
+find_path(RNNC_UTF8PROC_INCLUDE utf8proc.h REQUIRED)
+find_library(RNNC_UTF8PROC_LIBRARY utf8proc REQUIRED)
+add_library(rnnc_utf8proc INTERFACE)
+target_include_directories(rnnc_utf8proc SYSTEM INTERFACE ${RNNC_UTF8PROC_INCLUDE})
+target_link_libraries(rnnc_utf8proc INTERFACE ${RNNC_UTF8PROC_LIBRARY})
+
 # Not by libzip's own CMake config, which wants its command-line tools too.
 find_path(RNNC_ZIP_INCLUDE zip.h REQUIRED)
 find_library(RNNC_ZIP_LIBRARY zip REQUIRED)
