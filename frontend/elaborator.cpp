@@ -6,6 +6,8 @@
 #include <bit>
 #include <set>
 
+#include "frontend/fixed_dims.h"
+
 namespace rnnc {
 namespace {
 
@@ -64,6 +66,7 @@ std::optional<Graph> Elaborator::definition(const ast::Definition& definition) {
   frame.file = definition.name.location.file;
   frame_ = &frame;
   graph_.name = definition.name.text;
+  fixed_dims_ = fixed_dims(context_, definition);
   top_level_dims(definition);
   top_level_inputs(definition);
   const std::vector<Value> values = body(definition);
@@ -83,6 +86,7 @@ bool Elaborator::function(const ast::Function& function) {
   // the fn is called.
   Frame frame;
   frame.kind = Frame::Kind::Function;
+  frame.file = function.name.location.file;
   frame_ = &frame;
   for (const ast::Identifier& parameter : function.parameters) {
     Binding local;
@@ -96,6 +100,7 @@ bool Elaborator::function(const ast::Function& function) {
 std::optional<double> Elaborator::constant(const ast::Constant& constant) {
   Frame frame;
   frame.kind = Frame::Kind::Constant;
+  frame.file = constant.name.location.file;
   frame_ = &frame;
   const Value value = expression(*constant.value);
   if (failed_) return std::nullopt;
@@ -210,18 +215,6 @@ void Elaborator::remove_dead_nodes() {
     state.init = renamed[state.init];
     state.next = renamed[state.next];
   }
-}
-
-// A loop's length is fixed now, so a dim that decided one stays a dim of the graph, with that value
-// as its default, and is that number in every shape.
-void Elaborator::settle_consumed_dims() {
-  std::vector<DimDecl> dims = graph_.dims;
-  graph_.bind(consumed_);
-  for (DimDecl& dim : dims) {
-    const auto value = consumed_.find(dim.name);
-    if (value != consumed_.end()) dim.default_value = value->second;
-  }
-  graph_.dims = std::move(dims);
 }
 
 }  // namespace rnnc

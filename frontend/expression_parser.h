@@ -38,7 +38,9 @@ class ExpressionParser {
   ast::ExprPtr matrix_product();
   ast::ExprPtr postfix();
   ast::ExprPtr primary();
+  ast::ExprPtr vector();
   ast::ExprPtr call();
+  ast::ExprPtr numbered(ast::ExprPtr call);
   bool call_dims(std::vector<ast::DimArgument>& dims);
   bool at_call() const;
   ast::ExprPtr binary(ast::BinaryOp op, ast::ExprPtr left, ast::ExprPtr right);
