@@ -50,8 +50,7 @@ std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
   } else if (expr.kind == Expr::Kind::Binary) {
     result = dim_of_binary(expr, noun);
   } else {
-    error(expr.location, fmt::format("{} is not {}", quote(expr), noun),
-          kMadeOf);
+    error(expr.location, fmt::format("{} is not {}", quote(expr), noun), kMadeOf);
   }
   context_.leave();
   return result;
@@ -152,11 +151,10 @@ std::optional<Dim> Elaborator::possible_dim(const Expr& expr) {
   if (expr.kind == Expr::Kind::Name) {
     const Binding* binding = frame_->find(expr.text);
     const ast::Constant* constant = binding ? nullptr : context_.constant(expr.text);
-    const bool known = binding
-                           ? binding->kind == Binding::Kind::Dim ||
-                                 binding->kind == Binding::Kind::LoopIndex
-                           : constant && check_callee(*constant, expr) &&
-                                 is_whole(context_.constant_values()[constant]);
+    const bool known =
+        binding ? binding->kind == Binding::Kind::Dim || binding->kind == Binding::Kind::LoopIndex
+                : constant && check_callee(*constant, expr) &&
+                      is_whole(context_.constant_values()[constant]);
     return known ? dim_of_name(expr, "a dim") : std::nullopt;
   }
   if (expr.kind == Expr::Kind::Negate) {

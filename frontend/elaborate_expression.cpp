@@ -201,7 +201,8 @@ Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& who
     return Value::of_number(evaluate(op, number(0), number(1), number(2)));
   }
   std::vector<Part> parts;
-  for (size_t i = 0; i < values.size(); ++i) parts.push_back({values[i], whole.children[i]->location});
+  for (size_t i = 0; i < values.size(); ++i)
+    parts.push_back({values[i], whole.children[i]->location});
   if (op == Op::Concat) return joined(std::move(parts), whole);
   const auto is_filled = [this](const Part& part) { return !is_empty(part.value, part.location); };
   return std::ranges::all_of(parts, is_filled) ? applied(op, parts, whole) : Value();
@@ -230,8 +231,8 @@ Value Elaborator::vector(const Expr& expr) {
     if (is_empty(elements[i], part)) return {};
     if (const Type type = type_of(elements[i]); !type.is_scalar()) {
       return error(part,
-                   fmt::format("the elements of a vector are scalars, but {} is {}", context_.quote(part),
-                               describe(type)),
+                   fmt::format("the elements of a vector are scalars, but {} is {}",
+                               context_.quote(part), describe(type)),
                    "vectors are put one after the other by `concat(u, v)`");
     }
     parts.push_back({elements[i], part});
@@ -314,8 +315,8 @@ bool Elaborator::is_dense(Value value, SourceLocation location) {
   return false;
 }
 
-/// What an argument of a fn that could be a dim is as a value: that is asked where it is used, since
-/// a dim may have no number yet.
+/// What an argument of a fn that could be a dim is as a value: that is asked where it is used,
+/// since a dim may have no number yet.
 Value Elaborator::argument(const Binding& binding) {
   Frame* const callee = std::exchange(frame_, binding.caller);
   const Context::View view(context_, frame_->file);

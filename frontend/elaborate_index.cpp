@@ -193,11 +193,11 @@ Value Elaborator::whole_array(const Expr& expr, Binding& array) {
   array.used = true;
   const bool state = array.kind == Kind::State;
   const char* const what = state ? "state" : array.kind == Kind::Param ? "param" : "value";
-  return error(expr.location,
-               fmt::format("`{}` is an array of {} {}s: which one is meant?", expr.text,
-                           array.length, what),
-               fmt::format("they count from 0: `{}[0]{}`", expr.text, state ? "[t-1]" : ""),
-               {{array.location, "declared here"}});
+  return error(
+      expr.location,
+      fmt::format("`{}` is an array of {} {}s: which one is meant?", expr.text, array.length, what),
+      fmt::format("they count from 0: `{}[0]{}`", expr.text, state ? "[t-1]" : ""),
+      {{array.location, "declared here"}});
 }
 
 /// `R[l]`; `s[l]` lacks its step.

@@ -203,7 +203,7 @@ class Elaborator {
   const DimBindings given_;
   const bool assume_dims_;
   DimBindings defaults_;
-  DimBindings consumed_;  // dims whose numbers shaped the graph
+  DimBindings consumed_;              // dims whose numbers shaped the graph
   std::set<std::string> fixed_dims_;  // that count as numbers where these are known
   DimBindings fixed_;                 // those that do, in every type; also in `consumed_`
   Graph graph_;

@@ -1,7 +1,7 @@
-// Dims that count as their numbers. All are symbols at first. A loop or an array takes the number of
-// its dims at once; a check of shapes that fails with symbols takes those of all fixed dims in it,
-// and holds if they make it so. From then on such a dim is its number in every type, so that what
-// fits once fits for good.
+// Dims that count as their numbers. All are symbols at first. A loop or an array takes the number
+// of its dims at once; a check of shapes that fails with symbols takes those of all fixed dims in
+// it, and holds if they make it so. From then on such a dim is its number in every type, so that
+// what fits once fits for good.
 
 #include "frontend/elaborator.h"
 

@@ -52,16 +52,16 @@ struct Binding {
     std::optional<SourceLocation> missed;  // where an array's element was read before
   };
   Kind kind = Kind::Poison;
-  SourceLocation location;        // of its declaration
-  Dim dim;                        // Dim; LoopIndex: its number
-  Value value;                    // Input, Param, Local; State: at t-1. Of an array, all of it
+  SourceLocation location;  // of its declaration
+  Dim dim;                  // Dim; LoopIndex: its number
+  Value value;              // Input, Param, Local; State: at t-1. Of an array, all of it
   const ast::Expr* argument = nullptr;  // Dim: a fn's, as its caller wrote it…
   Frame* caller = nullptr;              // …in this body
-  uint32_t decl = 0;              // State, the graph's own Input: index in the graph
-  int64_t length = 0;             // Param, State, Local: of an array; 0 for a single one
-  std::map<int64_t, Value> elements;  // Local: of an array
-  std::vector<Next> next;         // State: one, or one for each of an array
-  std::map<int64_t, Value> past;  // Input, State: further back, by delay
+  uint32_t decl = 0;                    // State, the graph's own Input: index in the graph
+  int64_t length = 0;                   // Param, State, Local: of an array; 0 for a single one
+  std::map<int64_t, Value> elements;    // Local: of an array
+  std::vector<Next> next;               // State: one, or one for each of an array
+  std::map<int64_t, Value> past;        // Input, State: further back, by delay
   bool used = false;
 };
 

@@ -214,8 +214,8 @@ NodeId Graph::vector(std::vector<double> values, SourceLocation location) {
 }
 
 NodeId Graph::range(Dim size, SourceLocation location) {
-  return append(*this,
-                {.op = Op::Range, .type = {{std::move(size)}}, .operands = {}, .location = location});
+  return append(
+      *this, {.op = Op::Range, .type = {{std::move(size)}}, .operands = {}, .location = location});
 }
 
 NodeId Graph::eye(Dim size, SourceLocation location) {
@@ -318,9 +318,10 @@ Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bin
     names.push_back(dim.name);
     if (const auto given = bindings.find(dim.name); given != bindings.end()) {
       if (dim.fixed && given->second != dim.default_value) {
-        errors.push_back(fmt::format("{} was made for `{}` = {} and cannot be bound to {}: lower it "
-                                     "for that",
-                                     graph.name, dim.name, *dim.default_value, given->second));
+        errors.push_back(
+            fmt::format("{} was made for `{}` = {} and cannot be bound to {}: lower it "
+                        "for that",
+                        graph.name, dim.name, *dim.default_value, given->second));
       }
       continue;
     }

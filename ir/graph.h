@@ -37,14 +37,14 @@ struct Type {
 struct Node {
   Op op = Op::Constant;
   Type type;
-  std::vector<NodeId> operands;  // always smaller ids: the arena is in topological order
-  uint32_t decl = 0;             // Input, Param, State: index into the Graph's list of these.
-                                 // Valid, Reset: 1 for values that run in reverse, else 0
-  uint32_t delay = 0;            // Input, State: steps back in time
-  double value = 0;              // Constant
+  std::vector<NodeId> operands;     // always smaller ids: the arena is in topological order
+  uint32_t decl = 0;                // Input, Param, State: index into the Graph's list of these.
+                                    // Valid, Reset: 1 for values that run in reverse, else 0
+  uint32_t delay = 0;               // Input, State: steps back in time
+  double value = 0;                 // Constant
   std::vector<double> values = {};  // Vector
-  Dim begin = {};                // Slice, Index: the first element
-  Dim end = {};                  // Slice: past the last element
+  Dim begin = {};                   // Slice, Index: the first element
+  Dim end = {};                     // Slice: past the last element
   SourceLocation location;
 };
 
@@ -129,8 +129,8 @@ std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
 
 /// `bindings` completed with the graph's defaults. An error names every symbol without a value,
 /// every name in `bindings` that the graph does not have, every fixed dim that they give another
-/// value, every shape that these values make fractional, negative, empty or absurdly large, and every slice and index out of range. With what
-/// this returns, `bind` leaves plain numbers.
+/// value, every shape that these values make fractional, negative, empty or absurdly large, and
+/// every slice and index out of range. With what this returns, `bind` leaves plain numbers.
 Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
 
 }  // namespace rnnc

@@ -24,7 +24,7 @@ TEST_P(LanguageCells, AtOddSizes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LanguageCells, testing::ValuesIn(language_cells()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& one) { return one.param; });
 
 }  // namespace
 }  // namespace rnnc::test

@@ -14,7 +14,8 @@ class GpuLanguageCells : public testing::TestWithParam<std::tuple<std::string, i
 TEST_P(GpuLanguageCells, AtOddSizes) {
   const auto& [name, size] = GetParam();
   const Graph graph = language_cell(name, size);
-  for (const auto& [dtype, tolerance] : {std::pair(DType::f32, 2e-5), std::pair(DType::bf16, 3e-2)}) {
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::f32, 2e-5), std::pair(DType::bf16, 3e-2)}) {
     auto program = Program::compile(
         graph, {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = 4});
     ASSERT_TRUE(program.has_value()) << program.error().message;
@@ -34,9 +35,9 @@ TEST_P(GpuLanguageCells, AtOddSizes) {
 INSTANTIATE_TEST_SUITE_P(All, GpuLanguageCells,
                          testing::Combine(testing::ValuesIn(language_cells()),
                                           testing::Values<int64_t>(1, 3, 7, 33, 300)),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}", std::get<0>(info.param),
-                                              std::get<1>(info.param));
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", std::get<0>(one.param),
+                                              std::get<1>(one.param));
                          });
 
 }  // namespace

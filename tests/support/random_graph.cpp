@@ -479,7 +479,8 @@ class Generator {
     NodeId operand = pick(exact);
     if (operand == kNoNode) operand = constant(random_.value(1));
     if (op == Op::Sign) return apply(op, {operand}, 1, true);
-    if (op == Op::Floor || op == Op::Round) return apply(op, {operand}, std::ceil(known_[operand].limit), true);
+    if (op == Op::Floor || op == Op::Round)
+      return apply(op, {operand}, std::ceil(known_[operand].limit), true);
     if (op == Op::Mod) return apply(op, {operand, constant(0.75)}, 0.75, true);
     const NodeId other = random_.chance(50) && exact(c) ? c : constant(random_.value(1));
     return apply(op, {operand, other}, 1, true);
