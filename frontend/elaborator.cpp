@@ -187,8 +187,10 @@ std::string Elaborator::values_in(const std::vector<Type>& types) const {
   std::string text;
   for (const std::string& symbol : symbols) {
     const auto value = known.find(symbol);
-    if (value == known.end()) continue;
-    text += fmt::format("{}{} = {}", text.empty() ? " (" : ", ", symbol, value->second);
+    const bool open = fixed_dims_.contains(symbol) && !number_of(symbol);
+    if (value == known.end() && !open) continue;
+    const std::string number = open ? " has no value" : fmt::format(" = {}", value->second);
+    text += (text.empty() ? " (" : ", ") + symbol + number;
   }
   return text.empty() ? text : text + ")";
 }

@@ -195,7 +195,8 @@ class Elaborator {
   /// "did you mean `W_i`?", or `otherwise`.
   static std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                                   std::string otherwise = {});
-  /// " (H = 4, I = 3)": values of the dims in these types, as far as they are known.
+  /// " (H = 4, N has no value)": of the dims in these types values that are known, and those that
+  /// would count if they were.
   std::string values_in(const std::vector<Type>& types) const;
   void remove_dead_nodes();
 
