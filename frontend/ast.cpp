@@ -44,6 +44,7 @@ std::string print_call(const Expr& call) {
   }
   text += "(" + join(call.children, [](const ExprPtr& argument) { return print(*argument); }) + ")";
   if (call.layer) text += " as " + call.layer->text;
+  if (call.layer_index) text += "[" + print_sum(*call.layer_index) + "]";
   return text;
 }
 
@@ -164,11 +165,18 @@ std::string print(const Expr& expr) {
     case Expr::Kind::Binary:
       return fmt::format("{} {} {}", print_operand(*expr.children[0]), spelling(expr.op),
                          print_operand(*expr.children[1]));
-    case Expr::Kind::Index:
-      return fmt::format("{}[{}]", print_operand(*expr.children[0]), print_sum(*expr.children[1]));
+    case Expr::Kind::Index: {
+      // Right behind a layer's name the index would be the layer's.
+      const bool named = expr.children[0]->layer && !expr.children[0]->layer_index;
+      const std::string base = print_operand(*expr.children[0]);
+      return fmt::format("{}[{}]", named ? "(" + base + ")" : base, print_sum(*expr.children[1]));
+    }
     case Expr::Kind::Slice:
       return fmt::format("{}[{}:{}]", print_operand(*expr.children[0]), optional(expr.children[1]),
                          optional(expr.children[2]));
+    case Expr::Kind::Vector:
+      return "[" + join(expr.children, [](const ExprPtr& element) { return print(*element); }) +
+             "]";
     case Expr::Kind::Call:
       return print_call(expr);
   }

@@ -41,7 +41,8 @@ struct Expr {
     Binary,  // op; children: left, right
     Index,   // children: base, index
     Slice,   // children: base, begin, end; begin and end may be null
-    Call,    // text; dims; children: arguments; reverse; layer
+    Vector,  // children: elements
+    Call,    // text; dims; children: arguments; reverse; layer; layer_index
   };
   Kind kind = Kind::Number;
   BinaryOp op = BinaryOp::Add;
@@ -54,6 +55,7 @@ struct Expr {
   std::vector<ExprPtr> children;
   std::vector<DimArgument> dims;
   std::optional<Identifier> layer;  // `as layer`
+  ExprPtr layer_index;              // `as layer[index]`; may be null
 };
 
 /// `state h, c: [H] = 0`, `param R[L]: [H, H] blocks N`.

@@ -14,6 +14,7 @@ struct Builtin {
     MinMax,  // elementwise `op` of two arguments, `reduction` of one
     Dot,     // the sum of an elementwise product
     Eye,     // the argument is a dim
+    Range,   // the argument is a dim
     Fill,    // `number` everywhere; the arguments are dims
   };
   std::string_view name;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,6 +86,8 @@ class Context {
   std::string circle(const ast::Identifier& name) const;
   /// Values of the consts checked so far.
   std::map<const ast::Constant*, double>& constant_values() { return constant_values_; }
+  /// What `fixed_dims` found so far.
+  std::map<const ast::Definition*, std::set<std::string>>& fixed_dims() { return fixed_dims_; }
 
  private:
   template <typename Item>
@@ -116,6 +119,7 @@ class Context {
   std::map<const void*, Progress> progress_;
   std::vector<const ast::Identifier*> running_;
   std::map<const ast::Constant*, double> constant_values_;
+  std::map<const ast::Definition*, std::set<std::string>> fixed_dims_;
 };
 
 }  // namespace rnnc

@@ -24,6 +24,8 @@ std::string join_outputs(const std::vector<ast::Identifier>& outputs) {
   return outputs.size() == 1 ? list : "(" + list + ")";
 }
 
+constexpr int64_t kLongestArray = 65536;
+
 }  // namespace
 
 void Elaborator::top_level_dims(const ast::Definition& definition) {
@@ -115,8 +117,8 @@ void Elaborator::statements(const std::vector<ast::Statement>& list, bool in_loo
 }
 
 void Elaborator::loop(const ast::Loop& loop) {
-  const auto begin = integer(*loop.begin, "a loop's bound");
-  const auto end = integer(*loop.end, "a loop's bound");
+  const auto begin = fixed_integer(*loop.begin, "a loop's bound");
+  const auto end = fixed_integer(*loop.end, "a loop's bound");
   Binding* index = bind(loop.index, {});
   if (!begin || !end) {
     statements(loop.body, /*in_loop=*/true);  // once, for the errors inside
@@ -187,18 +189,48 @@ void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr&
           "choose a name of its own", {{constant->name.location, "declared here"}});
     return;
   }
+  if (target.indices.size() == 1 && !is_time_step(*target.indices[0])) {
+    return assign_element(target, value);
+  }
   if (!target.indices.empty()) {
     if (binding && binding->kind == Kind::Poison) return;
     error(target.location,
           fmt::format("`{}` is not a state, so it is given without brackets", name.text),
           did_you_mean(name.location, name.text, names_of(Kind::State),
-                       fmt::format("write `{0} = …`, or declare `state {0}: […]`", name.text)));
+                       fmt::format("write `{0} = …`, or `{0}[l] = …` for one of an array, or "
+                                   "declare `state {0}: […]`",
+                                   name.text)));
   }
   Binding local;
   local.kind = Kind::Local;
   local.location = name.location;
   local.value = value;
   frame_->names[name.text] = std::move(local);
+}
+
+/// `a[l] = …`: the first makes `a` an array.
+void Elaborator::assign_element(const ast::Target& target, Value value) {
+  const ast::Identifier& name = target.name;
+  const ast::Expr& index = *target.indices[0];
+  const auto position = integer(index, "an index");
+  Binding& array = frame_->names[name.text];
+  if (array.kind == Kind::Local && array.length == 0) {
+    error(target.location,
+          fmt::format("`{}` is one value, whose elements are not given one by one", name.text),
+          "choose another name for an array, or put pieces together with `concat`",
+          {{array.location, "given here"}});
+    return;
+  }
+  if (!position) return;
+  if (*position < 0 || *position >= kLongestArray) {
+    error(index.location, fmt::format("an array's elements count from 0 to {}, not {}",
+                                      kLongestArray - 1, *position));
+    return;
+  }
+  if (array.length == 0) array.location = name.location;
+  array.kind = Kind::Local;
+  array.elements[*position] = value;
+  array.length = std::max(array.length, *position + 1);
 }
 
 void Elaborator::assign_state(Binding& state, const ast::Target& target, Value value,
@@ -212,7 +244,8 @@ void Elaborator::assign_state(Binding& state, const ast::Target& target, Value v
   NodeId node = node_of(value, expr.location);
   if (type.is_scalar() && !expected.is_scalar()) {
     node = graph_.broadcast(node, expected.shape, expr.location);
-  } else if (type != expected) {
+  } else if (const Fit how = fit(expected, type); how != Fit::Good) {
+    if (how == Fit::Unknown) return;
     error(expr.location,
           fmt::format("the state `{}` is {}, but this value is {}", target.name.text,
                       describe(expected), describe(type)) +
@@ -290,6 +323,7 @@ Value Elaborator::output(const ast::Identifier& name) {
       return next == kNoNode ? Value() : Value::of_node(next);
     }
     if (binding->kind == Kind::Input) return binding->value;
+    if (binding->length > 0 && binding->kind == Kind::Local) return output_array(name, *binding);
     if (binding->kind == Kind::Local) {
       return is_dense(binding->value, name.location) ? binding->value : Value();
     }
@@ -300,6 +334,30 @@ Value Elaborator::output(const ast::Identifier& name) {
                            name.text, binding ? describe(binding->kind) : "a const"),
                fmt::format("give a name of its own: `y = {}`", name.text),
                {{binding ? binding->location : constant->name.location, "declared here"}});
+}
+
+/// All elements, as those of an array of states.
+Value Elaborator::output_array(const ast::Identifier& name, const Binding& array) {
+  std::vector<NodeId> elements;
+  for (int64_t i = 0; i < array.length; ++i) {
+    const auto found = array.elements.find(i);
+    const Value value = found == array.elements.end() ? Value() : found->second;
+    if (found == array.elements.end() && !assumed_) {
+      error(name.location, fmt::format("the output `{}` lacks its element {}", name.text, i), "",
+            {{array.location, "it is given here"}});
+    }
+    if (value.is_poison() || !is_dense(value, name.location)) return {};
+    elements.push_back(node_of(value, name.location));
+    const Type first = graph_[elements[0]].type;
+    const Fit how = fit(first, type_of(value));
+    if (how == Fit::Unknown) return {};
+    if (how == Fit::Good) continue;
+    return error(name.location,
+                 fmt::format("the elements of the output `{0}` differ: `{0}[0]` is {1}, `{0}[{2}]` "
+                             "is {3}",
+                             name.text, describe(first), i, describe(type_of(value))));
+  }
+  return Value::of_node(graph_.apply(Op::Stack, std::move(elements), name.location));
 }
 
 void Elaborator::warn_unused() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/elaborator.h"
+#include "frontend/fixed_dims.h"
 #include "frontend/habits.h"
 
 namespace rnnc {
@@ -119,11 +120,17 @@ Value Elaborator::call_builtin(const Builtin& builtin, const Expr& expr) {
                              counted(builtin.most, "argument"), count),
                  fmt::format("write `{}`", builtin.usage));
   }
-  if (builtin.kind == Kind::Eye || builtin.kind == Kind::Fill) return filled(builtin, expr);
+  if (builtin.kind == Kind::Eye || builtin.kind == Kind::Range || builtin.kind == Kind::Fill) {
+    return filled(builtin, expr);
+  }
   const std::vector<Value> values = arguments(expr);
   if (builtin.kind == Kind::MinMax && count == 1) return apply(builtin.reduction, values, expr);
   if (builtin.kind != Kind::Dot) return apply(builtin.op, values, expr);
   if (std::ranges::any_of(values, &Value::is_poison)) return {};
+  for (size_t i = 0; i < count; ++i) {
+    if (is_empty(values[i], expr.children[i]->location)) return {};
+  }
+  if (fit(type_of(values[0]), type_of(values[1])) == Fit::Unknown) return {};
   const std::vector<Type> types = {type_of(values[0]), type_of(values[1])};
   const auto wrong = dot_misfit(
       quote(expr), {{quote(*expr.children[0]), types[0]}, {quote(*expr.children[1]), types[1]}});
@@ -151,7 +158,12 @@ template bool Elaborator::check_callee(const ast::Constant& callee, const Expr& 
 
 Value Elaborator::call_function(const ast::Function& function, const Expr& expr) {
   if (!accepts_layer_syntax(expr, "a fn")) return {};
-  const std::vector<Value> values = arguments(expr);
+  std::vector<std::optional<Dim>> dims;
+  std::vector<Value> values;
+  for (const ast::ExprPtr& argument : expr.children) {
+    dims.push_back(possible_dim(*argument));
+    values.push_back(dims.back() ? Value() : expression(*argument));
+  }
   const std::vector<ast::Identifier>& parameters = function.parameters;
   if (values.size() != parameters.size()) {
     return error(expr.location,
@@ -166,9 +178,16 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
   frame.file = function.name.location.file;
   for (size_t i = 0; i < values.size(); ++i) {
     Binding& argument = frame.names[parameters[i].text];
-    argument.kind = Binding::Kind::Local;
     argument.location = parameters[i].location;
-    argument.value = values[i];
+    if (const auto dim = dims[i]) {
+      argument.kind = Binding::Kind::Dim;
+      argument.dim = *dim;
+      argument.argument = expr.children[i].get();
+      argument.caller = frame_;
+    } else {
+      argument.kind = Binding::Kind::Local;
+      argument.value = values[i];
+    }
   }
   const Inlining inlining(*this, frame, expr);
   return expression(*function.body);
@@ -199,6 +218,9 @@ std::vector<Value> Elaborator::call_definition(const ast::Definition& callee, co
   std::vector<Value> results(callee.outputs.size());
   const std::vector<Value> values = arguments(expr);
   if (!may_call_definition(callee, expr)) return results;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_empty(values[i], expr.children[i]->location)) return results;
+  }
   if (values.size() != callee.inputs.size()) {
     error(
         expr.location,
@@ -230,6 +252,9 @@ std::vector<Value> Elaborator::inline_layer(const ast::Definition& callee, const
   frame.prefix = frame_->prefix + layer_name(callee, expr) + ".";
   if (!explicit_dims(callee, expr, frame)) return results;
   if (!inferred_dims(callee, expr, arguments, frame)) return results;
+  for (const std::string& name : fixed_dims(context_, callee)) {
+    for (const std::string& symbol : frame.find(name)->dim.symbols()) fixed_dims_.insert(symbol);
+  }
   if (!layer_inputs(callee, expr, arguments, frame)) return results;
   {
     const Inlining inlining(*this, frame, expr);
@@ -242,23 +267,31 @@ std::vector<Value> Elaborator::inline_layer(const ast::Definition& callee, const
 }
 
 std::string Elaborator::layer_name(const ast::Definition& callee, const Expr& expr) {
-  if (!expr.layer) {
-    return fmt::format("{}.{}", callee.name.text, frame_->layer_counts[callee.name.text]++);
-  }
-  const std::string& name = expr.layer->text;
-  const auto [first, fresh] = frame_->layer_names.emplace(name, expr.layer->location);
-  if (!fresh) {
-    std::vector<Diagnostic::Note> notes;  // none if it is one place, in a loop
-    if (first->second.begin != expr.layer->location.begin) {
-      notes.push_back({first->second, "first here"});
-    }
-    error(expr.layer->location, fmt::format("two layers are named `{}`", name),
-          "without `as`, layers are numbered", std::move(notes));
-  }
-  const Binding* taken = frame_->find(name);
+  std::string name = expr.layer ? expr.layer->text : callee.name.text;
+  const SourceLocation place = expr.layer ? expr.layer->location : expr.text_location;
+  const Binding* taken = expr.layer ? frame_->find(name) : nullptr;
   if (taken && (taken->kind == Binding::Kind::Param || taken->kind == Binding::Kind::State)) {
-    error(expr.layer->location, fmt::format("`{}` is already {}", name, describe(taken->kind)),
+    error(place, fmt::format("`{}` is already {}", name, describe(taken->kind)),
           "choose another name", {{taken->location, "declared here"}});
+  }
+  if (!expr.layer) {
+    name += fmt::format(".{}", frame_->layer_counts[name]++);
+  } else if (expr.layer_index) {
+    const auto number = integer(*expr.layer_index, "a layer's number");
+    if (!number) return name;
+    if (*number < 0) {
+      error(expr.layer_index->location,
+            fmt::format("a layer's number is 0 or more, not {}", *number));
+    }
+    name += fmt::format(".{}", *number);
+  }
+  const auto [first, fresh] = frame_->layer_names.emplace(name, place);
+  if (fresh) return name;
+  const std::string message = fmt::format("two layers are named `{}`", name);
+  if (first->second.begin != place.begin) {
+    error(place, message, "without `as`, layers are numbered", {{first->second, "first here"}});
+  } else {
+    error(place, message, fmt::format("number those of a loop: `as {}[l]`", expr.layer->text));
   }
   return name;
 }
@@ -353,9 +386,12 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
       binding.location = input.name.location;
       binding.value = expr.reverse ? backwards(arguments[i], expr.location) : arguments[i];
     }
-    const Type type = type_of(arguments[i]);
     good = good && expected;
-    if (!expected || type.shape == *expected) continue;
+    if (!expected || type_of(arguments[i]).shape == *expected) continue;
+    const Fit how = fit({*expected}, type_of(arguments[i]));
+    good = good && how == Fit::Good;
+    if (how != Fit::Bad) continue;
+    const Type type = type_of(arguments[i]);
     const std::vector<Type> types = {{*expected}, type};
     std::vector<Diagnostic::Note> notes = {{input.name.location, "the input is declared here"}};
     for (size_t axis = 0; axis < expected->size(); ++axis) {
@@ -370,7 +406,6 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
                       to_string(*expected), quote(*expr.children[i]), describe(type)) +
               values_in(types),
           misfit_hint(*expected, type), std::move(notes));
-    good = false;
   }
   return good;
 }

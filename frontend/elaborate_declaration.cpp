@@ -84,6 +84,7 @@ void Elaborator::declare_entry(const Declaration& declaration, const Declaration
   if (shape && allowed) binding.kind = declaration.is_state ? Kind::State : Kind::Param;
   Binding* bound = bind(name, std::move(binding));
   if (!bound || bound->kind == Kind::Poison) return;
+  for (Dim& dim : *shape) dim = dim.bind(fixed_);
   const std::string full_name = frame_->prefix + name.text;
   if (declaration.is_state) {
     bound->decl = static_cast<uint32_t>(graph_.states.size());
@@ -102,9 +103,7 @@ void Elaborator::declare_entry(const Declaration& declaration, const Declaration
 /// [L, …] for an array of L; its number is `length`.
 std::optional<Shape> Elaborator::array(const Declaration& declaration, const ast::Expr& extent,
                                        const std::optional<Shape>& element, int64_t& length) {
-  const auto symbolic = dim(extent, "an array's length");
-  if (!symbolic) return std::nullopt;
-  const auto number = integer(*symbolic, extent.location, "an array's length");
+  const auto number = fixed_integer(extent, "an array's length");
   if (!number) return std::nullopt;
   if (*number < 1 || *number > kLongestArray) {
     error(extent.location,
@@ -121,7 +120,7 @@ std::optional<Shape> Elaborator::array(const Declaration& declaration, const ast
     return std::nullopt;
   }
   length = *number;
-  Shape shape = {*symbolic};
+  Shape shape = {*number};
   shape.insert(shape.end(), element->begin(), element->end());
   return shape;
 }
@@ -138,18 +137,18 @@ void Elaborator::initial_value(const Declaration& declaration) {
   for (const Declaration::Entry& entry : declaration.entries) {
     const Binding* state = frame_->find(entry.name.text);
     if (!state || state->kind != Kind::State) continue;
-    const Type whole = graph_.states[state->decl].type;
     const Type element = element_type(*state);
     const Type type = type_of(value);
     const NodeId node = node_of(value, entry.name.location);
     NodeId& init = graph_.states[state->decl].init;
-    if (type.is_scalar() || type == whole) {
+    const bool is_whole = fit(graph_.states[state->decl].type, type) == Fit::Good;
+    const Fit how = is_whole ? Fit::Good : fit(element, type);
+    if (type.is_scalar() || is_whole) {
       init = node;
-    } else if (type == element) {
+    } else if (how == Fit::Good) {
       init = graph_.apply(Op::Stack, std::vector(static_cast<size_t>(state->length), node),
                           entry.name.location);
-      graph_.nodes[init].type = whole;  // whose length is still a symbol
-    } else {
+    } else if (how == Fit::Bad) {
       error(declaration.initial->location,
             fmt::format("the state `{}` is {}, but its initial value is {}", entry.name.text,
                         describe(element), describe(type)) +
@@ -204,7 +203,6 @@ void Elaborator::finish_state(const std::string& name, Binding& state) {
     return;
   }
   decl.next = graph_.apply(Op::Stack, std::move(elements), state.location);
-  graph_.nodes[decl.next].type = decl.type;  // whose length is still a symbol
 }
 
 /// For a state that no line gives: perhaps one gives `h_t` or `h_new`.

@@ -15,10 +15,27 @@ using ast::Expr;
 namespace {
 
 constexpr size_t kMaxRank = 3;
-constexpr int64_t kAssumedDim = 2;
 constexpr size_t kFreeTerms = 4;
 constexpr const char* kOtherValues = "give its dims other values, or write it otherwise";
 constexpr double kLargestDim = 2147483647;
+constexpr const char* kMadeOf =
+    "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`";
+
+/// Nothing for what dims do not have, and for a quotient by zero or a sum.
+std::optional<Dim> combined(BinaryOp op, const Dim& left, const Dim& right) {
+  switch (op) {
+    case BinaryOp::Add:
+      return left + right;
+    case BinaryOp::Sub:
+      return left - right;
+    case BinaryOp::Mul:
+      return left * right;
+    case BinaryOp::Div:
+      return Dim::divide(left, right);
+    default:
+      return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -35,8 +52,7 @@ std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
   } else if (expr.kind == Expr::Kind::Binary) {
     result = dim_of_binary(expr, noun);
   } else {
-    error(expr.location, fmt::format("{} is not {}", quote(expr), noun),
-          "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
+    error(expr.location, fmt::format("{} is not {}", quote(expr), noun), kMadeOf);
   }
   context_.leave();
   if (result && !spend_terms(expr.location, {*result})) return std::nullopt;
@@ -71,8 +87,12 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
   using Kind = Binding::Kind;
   if (Binding* binding = frame_->find(expr.text)) {
     binding->used = true;
-    if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) return binding->dim;
-    if (binding->kind != Kind::Poison) {
+    if (binding->kind == Kind::Dim || binding->kind == Kind::LoopIndex) {
+      return binding->dim.bind(fixed_);
+    }
+    // In a fn that is checked by itself nobody knows what its arguments are.
+    const bool unknown = binding->kind == Kind::Local && binding->value.is_poison();
+    if (binding->kind != Kind::Poison && !unknown) {
       error(expr.location,
             fmt::format("`{}` is {}, not {}", expr.text, describe(binding->kind), noun),
             "sizes and positions are made of dims, loop indices and whole numbers");
@@ -96,7 +116,7 @@ std::optional<Dim> Elaborator::dim_of_name(const Expr& expr, std::string_view no
   }
   std::string hint;
   if (frame_->kind == Frame::Kind::Function) {
-    hint = "a fn sees no dims, only consts";
+    hint = "a fn sees its arguments and consts alone: pass it the dim";
   } else if (frame_->definition) {
     const ast::Definition& definition = *frame_->definition;
     std::string list;
@@ -123,29 +143,45 @@ std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr, std::string_view 
   const auto left = dim(*expr.children[0], noun);
   const auto right = dim(*expr.children[1], noun);
   if (!left || !right) return std::nullopt;
-  switch (expr.op) {
-    case BinaryOp::Add:
-      return *left + *right;
-    case BinaryOp::Sub:
-      return *left - *right;
-    case BinaryOp::Mul:
-      return *left * *right;
-    case BinaryOp::Div:
-      break;
-    default:
-      error(expr.location, fmt::format("dims have no `{}`", spelling(expr.op)),
-            "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`");
-      return std::nullopt;
-  }
-  auto quotient = Dim::divide(*left, *right);
-  if (!quotient) {
+  auto result = combined(expr.op, *left, *right);
+  if (result) return result;
+  if (expr.op != BinaryOp::Div) {
+    error(expr.location, fmt::format("dims have no `{}`", spelling(expr.op)), kMadeOf);
+  } else {
     const bool zero = right->constant() == 0;
     error(expr.location,
           zero ? fmt::format("{} divides by zero", quote(expr))
                : fmt::format("{} divides by a sum, which dims cannot", quote(expr)),
           "divide by a dim or a number, or declare a dim for the quotient");
   }
-  return quotient;
+  return std::nullopt;
+}
+
+std::optional<Dim> Elaborator::possible_dim(const Expr& expr) {
+  const auto is_whole = [](double number) {
+    return std::floor(number) == number && std::fabs(number) <= kLargestDim;
+  };
+  if (expr.kind == Expr::Kind::Number) {
+    const bool digits = expr.text.find_first_not_of("0123456789") == std::string::npos;
+    return digits && is_whole(expr.number) ? dim_of_number(expr, "a dim") : std::nullopt;
+  }
+  if (expr.kind == Expr::Kind::Name) {
+    const Binding* binding = frame_->find(expr.text);
+    const ast::Constant* constant = binding ? nullptr : context_.constant(expr.text);
+    const bool known =
+        binding ? binding->kind == Binding::Kind::Dim || binding->kind == Binding::Kind::LoopIndex
+                : constant && check_callee(*constant, expr) &&
+                      is_whole(context_.constant_values()[constant]);
+    return known ? dim_of_name(expr, "a dim") : std::nullopt;
+  }
+  if (expr.kind == Expr::Kind::Negate) {
+    const auto operand = possible_dim(*expr.children[0]);
+    return operand ? std::optional(Dim(0) - *operand) : std::nullopt;
+  }
+  if (expr.kind != Expr::Kind::Binary) return std::nullopt;
+  const auto left = possible_dim(*expr.children[0]);
+  const auto right = possible_dim(*expr.children[1]);
+  return left && right ? combined(expr.op, *left, *right) : std::nullopt;
 }
 
 std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {
@@ -168,6 +204,7 @@ std::optional<Shape> Elaborator::shape(const std::vector<ast::ExprPtr>& dims) {
 }
 
 bool Elaborator::check_extent(const Dim& dim, SourceLocation location) {
+  if (assumed_) return true;  // other numbers than the assumed ones may make it whole
   if (const auto number = dim.constant(); number && *number < 1) {
     error(location, fmt::format("a dim is at least 1, not {}", context_.quote(location)),
           "`[]` is the shape of a scalar");
@@ -208,24 +245,21 @@ std::optional<int64_t> Elaborator::integer(const Dim& dim, SourceLocation locati
   DimBindings values;
   bool assumed = false;
   for (const std::string& symbol : dim.symbols()) {
-    auto value = given_.find(symbol);
-    if (value == given_.end()) value = defaults_.find(symbol);
-    if (value != defaults_.end()) {
-      values[symbol] = consumed_[symbol] = value->second;
-    } else if (assume_dims_) {
-      values[symbol] = kAssumedDim;
-      assumed = assumed_ = true;
+    if (const auto number = number_of(symbol)) {
+      values[symbol] = consumed_[symbol] = *number;
+      assumed |= is_assumed(symbol);
     } else {
       error(location, fmt::format("`{}` has no value, and {} needs it", symbol, noun),
             fmt::format("give it one (`--dim {0}=2`) or a default (`{0} = 2`)", symbol));
       return std::nullopt;
     }
   }
+  assumed_ |= assumed;
   const Result<int64_t> size = dim.evaluate(values);
   if (size) return *size;
   // Below zero is no size, but it is a number: the end of an empty range, say.
   if (const auto number = dim.bind(values).constant(); number && *number < 0) return number;
-  if (assumed) return kAssumedDim;  // what does not fit an assumption is no error
+  if (assumed) return 2;  // what does not fit an assumption is no error
   error(location, size.error().message, kOtherValues);
   return std::nullopt;
 }

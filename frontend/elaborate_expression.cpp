@@ -71,6 +71,9 @@ Value Elaborator::expression(const Expr& expr) {
       case Expr::Kind::Slice:
         result = indexed(expr);
         break;
+      case Expr::Kind::Vector:
+        result = vector(expr);
+        break;
       case Expr::Kind::Call:
         result = call(expr);
         break;
@@ -103,6 +106,7 @@ Value Elaborator::bound_name(const Expr& expr, Binding& binding) {
   switch (binding.kind) {
     case Kind::Dim:
     case Kind::LoopIndex: {
+      if (binding.argument) return argument(binding);
       const bool assumed = assumed_;
       const auto number = integer(binding.dim, expr.location, "its use as a number");
       assumed_ = assumed;  // a number in arithmetic decides no position
@@ -245,30 +249,83 @@ Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& who
     const auto number = [&](size_t i) { return i < values.size() ? values[i].number : 0; };
     return Value::of_number(evaluate(op, number(0), number(1), number(2)));
   }
-  std::vector<Type> types;
-  for (const Value& value : values) types.push_back(type_of(value));
+  std::vector<Part> parts;
+  for (size_t i = 0; i < values.size(); ++i)
+    parts.push_back({values[i], whole.children[i]->location});
+  if (op == Op::Concat) return joined(std::move(parts), whole);
+  const auto is_filled = [this](const Part& part) { return !is_empty(part.value, part.location); };
+  return std::ranges::all_of(parts, is_filled) ? applied(op, parts, whole) : Value();
+}
+
+/// One after the other: an empty vector adds nothing, a scalar one element.
+Value Elaborator::joined(std::vector<Part> parts, const Expr& whole) {
+  std::erase_if(parts, [](const Part& part) { return part.value.kind == Value::Kind::Empty; });
+  if (parts.empty()) return Value::of_nothing();
+  for (Part& part : parts) {
+    if (!type_of(part.value).is_scalar()) continue;
+    const NodeId scalar = node_of(part.value, part.location);
+    part.value = Value::of_node(graph_.broadcast(scalar, {1}, part.location));
+  }
+  return applied(Op::Concat, parts, whole);
+}
+
+/// `[1, 2, 4, 8]`.
+Value Elaborator::vector(const Expr& expr) {
+  const std::vector<Value> elements = arguments(expr);
+  if (std::ranges::any_of(elements, &Value::is_poison)) return {};
+  std::vector<Part> parts;
+  std::vector<double> numbers;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const SourceLocation part = expr.children[i]->location;
+    if (is_empty(elements[i], part)) return {};
+    if (const Type type = type_of(elements[i]); !type.is_scalar()) {
+      return error(part,
+                   fmt::format("the elements of a vector are scalars, but {} is {}",
+                               context_.quote(part), describe(type)),
+                   "vectors are put one after the other by `concat(u, v)`");
+    }
+    parts.push_back({elements[i], part});
+    if (elements[i].kind == Value::Kind::Number) numbers.push_back(elements[i].number);
+  }
+  if (numbers.size() < parts.size()) return joined(std::move(parts), expr);
+  return Value::of_node(graph_.vector(std::move(numbers), expr.location));
+}
+
+Value Elaborator::applied(Op op, const std::vector<Part>& parts, const Expr& whole) {
+  const auto types = [&] {
+    std::vector<Type> result;
+    for (const Part& part : parts) result.push_back(type_of(part.value));
+    return result;
+  };
   // A param of rank 3 multiplies a vector if and only if it was declared with blocks.
-  const bool blocks = std::ranges::any_of(values, &Value::blocks);
-  const bool cubic = std::ranges::any_of(types, [](const Type& type) { return type.rank() > 2; });
-  const std::optional<Type> type = infer_type(op, types);
-  if (!type || (op == Op::MatMul ? cubic != blocks : blocks)) {
+  const auto is_blocks = [](const Part& part) { return part.value.blocks; };
+  const bool blocks = std::ranges::any_of(parts, is_blocks);
+  const auto is_cubic = [](const Type& type) { return type.rank() > 2; };
+  const auto is_vector = [](const Type& type) { return type.rank() == 1; };
+  const Fit how = infer_type(op, types()) ? Fit::Good : fit(equations(op, types()));
+  if (how == Fit::Unknown) return {};
+  const std::optional<Type> type = infer_type(op, types());
+  const bool cubic = std::ranges::any_of(types(), is_cubic);
+  const bool dot = op == Op::MatMul && std::ranges::all_of(types(), is_vector);
+  if (!type || dot || (op == Op::MatMul ? cubic != blocks : blocks)) {
     std::vector<Operand> operands;
-    for (size_t i = 0; i < values.size(); ++i) {
-      operands.push_back({quote(*whole.children[i]), types[i], values[i].blocks});
+    for (const Part& part : parts) {
+      operands.push_back({context_.quote(part.location), type_of(part.value), part.value.blocks});
     }
     const Misfit wrong = misfit(op, quote(whole), operands);
-    return error(whole.location, wrong.message + values_in(types), wrong.hint);
+    return error(whole.location, wrong.message + values_in(types()), wrong.hint);
   }
   if (!spend_terms(whole.location, type->shape)) return {};
   std::vector<NodeId> nodes;
-  for (const Value& value : values) nodes.push_back(node_of(value, whole.location));
-  return vary_as_vectors(nodes, *type, whole)
+  for (const Part& part : parts) nodes.push_back(node_of(part.value, whole.location));
+  return vary_as_vectors(nodes, parts, *type, whole)
              ? Value::of_node(graph_.apply(op, std::move(nodes), whole.location))
              : Value();
 }
 
 /// False, after an error, where a matrix that varies over time goes in or comes out.
-bool Elaborator::vary_as_vectors(const std::vector<NodeId>& operands, const Type& result,
+bool Elaborator::vary_as_vectors(const std::vector<NodeId>& operands,
+                                 const std::vector<Part>& parts, const Type& result,
                                  const Expr& whole) {
   bool varying = false;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -276,8 +333,8 @@ bool Elaborator::vary_as_vectors(const std::vector<NodeId>& operands, const Type
     varying = true;
     const Type& type = graph_[operands[i]].type;
     if (type.rank() < 2) continue;
-    const std::string text = quote(*whole.children[i]);
-    error(whole.children[i]->location,
+    const std::string text = context_.quote(parts[i].location);
+    error(parts[i].location,
           fmt::format("{} is {} at every step: over time only vectors and scalars take part in "
                       "arithmetic",
                       text, describe(type)),
@@ -303,12 +360,31 @@ std::string Elaborator::operand_hint(const Node& matrix, const std::string& text
       state.type.shape[1].to_string());
 }
 
-/// False, after an error, if the value is a block-diagonal param.
+/// True, after an error, of an empty vector where one with elements is needed.
+bool Elaborator::is_empty(Value value, SourceLocation location) {
+  if (value.kind != Value::Kind::Empty) return false;
+  error(location,
+        fmt::format("{} is empty, and only `concat` takes that", context_.quote(location)));
+  return true;
+}
+
+/// False, after an error, if the value is a block-diagonal param, or empty.
 bool Elaborator::is_dense(Value value, SourceLocation location) {
+  if (is_empty(value, location)) return false;
   if (!value.blocks) return true;
   const Misfit wrong = blocks_misfit(context_.quote(location));
   error(location, wrong.message, wrong.hint);
   return false;
+}
+
+/// What an argument of a fn that could be a dim is as a value: that is asked where it is used,
+/// since a dim may have no number yet.
+Value Elaborator::argument(const Binding& binding) {
+  Frame* const callee = std::exchange(frame_, binding.caller);
+  const Context::View view(context_, frame_->file);
+  const Value value = expression(*binding.argument);
+  frame_ = callee;
+  return value;
 }
 
 }  // namespace rnnc

@@ -27,6 +27,11 @@ bool mentions_step(const Expr& expr) {
          });
 }
 
+bool begins_with_minus(const Expr& expr) {
+  const bool binary = expr.kind == Expr::Kind::Binary;
+  return binary ? begins_with_minus(*expr.children[0]) : expr.kind == Expr::Kind::Negate;
+}
+
 std::string without_backquotes(const std::string& quoted) {
   return quoted.substr(1, quoted.size() - 2);
 }
@@ -42,7 +47,8 @@ Value Elaborator::indexed(const Expr& expr) {
   if (binding && binding->kind == Kind::Poison) return {};
   if (!slice && mentions_step(*expr.children[1])) return at_time(expr);
   if (!slice && base.kind == Expr::Kind::Name && binding && binding->length > 0) {
-    return of_array(expr, *frame_->find(base.text));
+    Binding& array = *frame_->find(base.text);
+    return array.kind == Kind::Local ? given_element(expr, array) : of_array(expr, array);
   }
   if (base.kind == Expr::Kind::Name && binding && has_steps(*binding)) {
     return element_without_step(expr, *frame_->find(base.text));
@@ -226,11 +232,12 @@ Value Elaborator::earlier(const std::string& name, Binding& binding, int64_t del
 Value Elaborator::whole_array(const Expr& expr, Binding& array) {
   array.used = true;
   const bool state = array.kind == Kind::State;
-  return error(expr.location,
-               fmt::format("`{}` is an array of {} {}s: which one is meant?", expr.text,
-                           array.length, state ? "state" : "param"),
-               fmt::format("they count from 0: `{}[0]{}`", expr.text, state ? "[t-1]" : ""),
-               {{array.location, "declared here"}});
+  const char* const what = state ? "state" : array.kind == Kind::Param ? "param" : "value";
+  return error(
+      expr.location,
+      fmt::format("`{}` is an array of {} {}s: which one is meant?", expr.text, array.length, what),
+      fmt::format("they count from 0: `{}[0]{}`", expr.text, state ? "[t-1]" : ""),
+      {{array.location, "declared here"}});
 }
 
 /// `R[l]`; `s[l]` lacks its step.
@@ -252,10 +259,25 @@ Value Elaborator::of_array(const Expr& expr, Binding& array) {
   return value;
 }
 
+/// `a[l]`, of what lines gave one by one.
+Value Elaborator::given_element(const Expr& expr, Binding& array) {
+  const std::string& name = expr.children[0]->text;
+  array.used = true;
+  if (frame_->in_initial_value) return not_initial(*expr.children[0], array.kind);
+  const auto position = element(*expr.children[1], name, array);
+  if (!position) return {};
+  const auto found = array.elements.find(*position);
+  if (found != array.elements.end()) return found->second;
+  if (assumed_) return {};  // for another number than the assumed one it may be given
+  return error(expr.location, fmt::format("`{}[{}]` has no value here", name, *position), "",
+               {{array.location, "other elements are given here"}});
+}
+
 /// The number of an array's element.
 std::optional<int64_t> Elaborator::element(const Expr& index, const std::string& name,
                                            const Binding& array) {
-  const auto position = integer(index, "an index");
+  const auto symbolic = position(index, Dim(array.length), "an index");
+  const auto position = symbolic ? integer(*symbolic, index.location, "an index") : std::nullopt;
   if (!position || (*position >= 0 && *position < array.length)) return position;
   if (assumed_) return 0;  // another number than the assumed one may be in range
   error(index.location,
@@ -268,12 +290,18 @@ std::optional<int64_t> Elaborator::element(const Expr& index, const std::string&
 
 // --- Elements and slices of values.
 
+/// A position among `size` elements; what begins with a minus counts from the end.
+std::optional<Dim> Elaborator::position(const Expr& expr, const Dim& size, std::string_view noun) {
+  const auto value = dim(expr, noun);
+  return value && begins_with_minus(expr) ? size + *value : value;
+}
+
 /// `v[i]`.
 Value Elaborator::element_of(const Expr& expr, Value value) {
   const Expr& index = *expr.children[1];
-  const auto position = dim(index, "an index");
+  const Dim size = value.is_poison() ? Dim() : type_of(value).shape[0];
+  const auto position = this->position(index, size, "an index");
   if (!position || value.is_poison()) return {};
-  const Dim size = type_of(value).shape[0];
   if (exceeds(0, *position) || exceeds(*position + 1, size)) {
     const std::string base = quote(*expr.children[0]);
     return error(index.location,
@@ -291,11 +319,10 @@ Value Elaborator::element_of(const Expr& expr, Value value) {
 Value Elaborator::sliced(const Expr& expr, Value value) {
   const Expr* const low = expr.children[1].get();
   const Expr* const high = expr.children[2].get();
-  const auto begin = low ? dim(*low, "a slice's end") : std::optional(Dim(0));
-  auto end = high ? dim(*high, "a slice's end") : std::optional(Dim(0));
+  const Dim size = value.is_poison() ? Dim() : type_of(value).shape[0];
+  const auto begin = low ? position(*low, size, "a slice's end") : std::optional(Dim(0));
+  const auto end = high ? position(*high, size, "a slice's end") : std::optional(size);
   if (!begin || !end || value.is_poison()) return {};
-  const Dim size = type_of(value).shape[0];
-  if (!high) end = size;
   const std::string values = values_in({Type{{size, *begin, *end}}});
   const std::string text = quote(expr);
   if (exceeds(0, *begin) || exceeds(*end, size)) {
@@ -303,7 +330,7 @@ Value Elaborator::sliced(const Expr& expr, Value value) {
                  fmt::format("the slice {} is out of range: {} has {} elements", text,
                              quote(*expr.children[0]), size.to_string()) +
                      values,
-                 "counting starts at 0, from the front");
+                 "positions count from 0, or with a `-` in front from the end");
   }
   if (exceeds(*begin + 1, *end)) {
     return error(expr.location, fmt::format("the slice {} is empty", text) + values,
@@ -329,12 +356,17 @@ std::string Elaborator::shown(const Expr& index, const Dim& position) const {
   return fmt::format("{} (= {})", quote(index), *number);
 }
 
-/// `eye(H)`, `zeros(H)`, `ones(H, I)`.
+/// `eye(H)`, `range(H)`, `zeros(H)`, `ones(H, I)`.
 Value Elaborator::filled(const Builtin& builtin, const Expr& expr) {
+  const auto length = dim(*expr.children.front());
+  if (length == Dim(0) && builtin.kind != Builtin::Kind::Eye) return Value::of_nothing();
   const std::optional<Shape> dims = shape(expr.children);
   if (!dims) return {};
   if (builtin.kind == Builtin::Kind::Eye) {
     return Value::of_node(graph_.eye(dims->front(), expr.location));
+  }
+  if (builtin.kind == Builtin::Kind::Range) {
+    return Value::of_node(graph_.range(dims->front(), expr.location));
   }
   const NodeId number = node_of(Value::of_number(builtin.number), expr.location);
   return Value::of_node(graph_.broadcast(number, *dims, expr.location));

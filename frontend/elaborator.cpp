@@ -6,6 +6,8 @@
 #include <bit>
 #include <set>
 
+#include "frontend/fixed_dims.h"
+
 namespace rnnc {
 namespace {
 
@@ -65,6 +67,7 @@ std::optional<Graph> Elaborator::definition(const ast::Definition& definition) {
   frame.file = definition.name.location.file;
   frame_ = &frame;
   graph_.name = definition.name.text;
+  fixed_dims_ = fixed_dims(context_, definition);
   top_level_dims(definition);
   top_level_inputs(definition);
   const std::vector<Value> values = body(definition);
@@ -84,6 +87,7 @@ bool Elaborator::function(const ast::Function& function) {
   // the fn is called.
   Frame frame;
   frame.kind = Frame::Kind::Function;
+  frame.file = function.name.location.file;
   frame_ = &frame;
   for (const ast::Identifier& parameter : function.parameters) {
     Binding local;
@@ -97,6 +101,7 @@ bool Elaborator::function(const ast::Function& function) {
 std::optional<double> Elaborator::constant(const ast::Constant& constant) {
   Frame frame;
   frame.kind = Frame::Kind::Constant;
+  frame.file = constant.name.location.file;
   frame_ = &frame;
   const Value value = expression(*constant.value);
   if (failed_) return std::nullopt;
@@ -178,8 +183,10 @@ std::string Elaborator::values_in(const std::vector<Type>& types) const {
   std::string text;
   for (const std::string& symbol : symbols) {
     const auto value = known.find(symbol);
-    if (value == known.end()) continue;
-    text += fmt::format("{}{} = {}", text.empty() ? " (" : ", ", symbol, value->second);
+    const bool open = fixed_dims_.contains(symbol) && !number_of(symbol);
+    if (value == known.end() && !open) continue;
+    const std::string number = open ? " has no value" : fmt::format(" = {}", value->second);
+    text += (text.empty() ? " (" : ", ") + symbol + number;
   }
   return text.empty() ? text : text + ")";
 }
@@ -206,18 +213,6 @@ void Elaborator::remove_dead_nodes() {
     state.init = renamed[state.init];
     state.next = renamed[state.next];
   }
-}
-
-// A loop's length is fixed now, so a dim that decided one stays a dim of the graph, with that value
-// as its default, and is that number in every shape.
-void Elaborator::settle_consumed_dims() {
-  std::vector<DimDecl> dims = graph_.dims;
-  graph_.bind(consumed_);
-  for (DimDecl& dim : dims) {
-    const auto value = consumed_.find(dim.name);
-    if (value != consumed_.end()) dim.default_value = value->second;
-  }
-  graph_.dims = std::move(dims);
 }
 
 }  // namespace rnnc

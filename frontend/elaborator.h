@@ -8,6 +8,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,7 +62,9 @@ class Elaborator {
   Binding::Next* next_given(Binding& state, const ast::Target& target);
   /// What the frame has of one kind.
   std::vector<std::string> names_of(Binding::Kind kind) const;
+  void assign_element(const ast::Target& target, Value value);
   Value output(const ast::Identifier& name);
+  Value output_array(const ast::Identifier& name, const Binding& array);
   void warn_unused();
 
   // elaborate_declaration.cpp: states and params.
@@ -80,11 +83,36 @@ class Elaborator {
   /// Null, after an error, if the name is taken.
   Binding* bind(const ast::Identifier& name, Binding binding);
 
+  // fixed_numbers.cpp: the dims that count as their numbers (docs/language.md, "Known dims").
+  enum class Fit : uint8_t {
+    Good,
+    Unknown,  // in a check: for another number than the assumed one it may be good
+    Bad,
+  };
+  /// Whether all of these hold; where they do for the numbers of fixed dims, these dims are that
+  /// from here on, in every type.
+  Fit fit(const std::vector<Equation>& equations);
+  Fit fit(const Type& left, const Type& right) {
+    return left == right ? Fit::Good : fit(equations(left.shape, right.shape));
+  }
+  /// The caller's number, or the default, or in a check the assumed one.
+  std::optional<int64_t> number_of(const std::string& symbol) const;
+  bool is_assumed(const std::string& symbol) const {
+    return !given_.contains(symbol) && !defaults_.contains(symbol);
+  }
+  DimBindings numbers_of_fixed(const Dim& dim) const;
+  void fix(const DimBindings& numbers);
+  /// The number of a loop's turns or an array's elements: fixes its dims.
+  std::optional<int64_t> fixed_integer(const ast::Expr& expr, std::string_view noun);
+  void settle_consumed_dims();
+
   // elaborate_dims.cpp: dims and numbers. `noun` says what they are for.
   std::optional<Dim> dim(const ast::Expr& expr, std::string_view noun = "a dim");
   std::optional<Dim> dim_of_number(const ast::Expr& expr, std::string_view noun);
   std::optional<Dim> dim_of_name(const ast::Expr& expr, std::string_view noun);
   std::optional<Dim> dim_of_binary(const ast::Expr& expr, std::string_view noun);
+  /// Nothing, without a word, if the expression is no dim.
+  std::optional<Dim> possible_dim(const ast::Expr& expr);
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
   bool spend_terms(SourceLocation location, const Shape& shape);
   bool check_extent(const Dim& dim, SourceLocation location);
@@ -105,11 +133,21 @@ class Elaborator {
   std::optional<Hint> habitual_name(const ast::Expr& expr);
   static Hint last_value(const ast::Expr& read, const std::string& name);
   Value read_too_early(const ast::Expr& expr, const std::string& text);
+  /// An operand and where it stands.
+  struct Part {
+    Value value;
+    SourceLocation location;
+  };
   Value apply(Op op, const std::vector<Value>& values, const ast::Expr& whole);
-  bool vary_as_vectors(const std::vector<NodeId>& operands, const Type& result,
-                       const ast::Expr& whole);
   std::string operand_hint(const Node& matrix, const std::string& text) const;
+  Value applied(Op op, const std::vector<Part>& parts, const ast::Expr& whole);
+  Value joined(std::vector<Part> parts, const ast::Expr& whole);
+  Value vector(const ast::Expr& expr);
+  bool vary_as_vectors(const std::vector<NodeId>& operands, const std::vector<Part>& parts,
+                       const Type& result, const ast::Expr& whole);
+  bool is_empty(Value value, SourceLocation location);
   bool is_dense(Value value, SourceLocation location);
+  Value argument(const Binding& binding);
 
   // elaborate_index.cpp: steps in time, arrays, elements and slices.
   Value indexed(const ast::Expr& expr);
@@ -123,8 +161,10 @@ class Elaborator {
   Value earlier(const std::string& name, Binding& binding, int64_t delay, SourceLocation location);
   Value whole_array(const ast::Expr& expr, Binding& array);
   Value of_array(const ast::Expr& expr, Binding& array);
+  Value given_element(const ast::Expr& expr, Binding& array);
   std::optional<int64_t> element(const ast::Expr& index, const std::string& name,
                                  const Binding& array);
+  std::optional<Dim> position(const ast::Expr& expr, const Dim& size, std::string_view noun);
   Value element_of(const ast::Expr& expr, Value value);
   Value sliced(const ast::Expr& expr, Value value);
   bool exceeds(const Dim& low, const Dim& high) const;
@@ -164,16 +204,18 @@ class Elaborator {
   Value backwards(Value value, SourceLocation location);
   bool varies(NodeId id);
   std::string quote(const ast::Expr& expr) const { return context_.quote(expr.location); }
-  /// " (H = 4, I = 3)": values of the dims in these types, as far as they are known.
+  /// " (H = 4, N has no value)": of the dims in these types values that are known, and those that
+  /// would count if they were.
   std::string values_in(const std::vector<Type>& types) const;
   void remove_dead_nodes();
-  void settle_consumed_dims();
 
   Context& context_;
   const DimBindings given_;
   const bool assume_dims_;
   DimBindings defaults_;
-  DimBindings consumed_;  // dims whose numbers shaped the graph
+  DimBindings consumed_;              // dims whose numbers shaped the graph
+  std::set<std::string> fixed_dims_;  // that count as numbers where these are known
+  DimBindings fixed_;                 // those that do, in every type; also in `consumed_`
   Graph graph_;
   bool failed_ = false;
   bool assumed_ = false;  // some number is an assumption: positions may differ from what they seem

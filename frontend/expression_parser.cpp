@@ -114,7 +114,7 @@ ExprPtr ExpressionParser::matrix_product() {
 
 // postfix := ( call | primary ) { index }
 ExprPtr ExpressionParser::postfix() {
-  ExprPtr base = at_call() ? call() : primary();
+  ExprPtr base = at_call() ? numbered(call()) : primary();
   while (base && tokens_.continues(TokenKind::LeftBracket)) base = index_after(std::move(base));
   if (base && tokens_.continues(TokenKind::LeftParen)) {
     const bool dims = base->kind == Expr::Kind::Index &&
@@ -125,6 +125,17 @@ ExprPtr ExpressionParser::postfix() {
     return nullptr;
   }
   return base;
+}
+
+/// What stands in brackets right behind a layer's name, `as NAME`, is its number.
+ExprPtr ExpressionParser::numbered(ExprPtr call) {
+  if (!call || !call->layer || !tokens_.continues(TokenKind::LeftBracket)) return call;
+  const uint32_t begin = call->location.begin;
+  ExprPtr result = index_after(std::move(call));
+  if (!result || result->kind != Expr::Kind::Index) return result;  // or is a slice of its result
+  call = std::move(result->children[0]);
+  call->layer_index = std::move(result->children[1]);
+  return finish(std::move(call), begin);
 }
 
 // index := "[" sum "]" | "[" [ sum ] ":" [ sum ] "]"
@@ -164,7 +175,7 @@ ExprPtr ExpressionParser::several_indices(const Token& open) {
   return nullptr;
 }
 
-// primary := NUMBER | NAME | "(" expression ")"
+// primary := NUMBER | NAME | "(" expression ")" | vector
 ExprPtr ExpressionParser::primary() {
   const Token token = tokens_.current();
   if (token.kind == TokenKind::LeftParen) {
@@ -174,6 +185,7 @@ ExprPtr ExpressionParser::primary() {
     inner->location = tokens_.span_from(token.location.begin);
     return inner;
   }
+  if (token.kind == TokenKind::LeftBracket) return vector();
   const bool number = token.kind == TokenKind::Number;
   if (!number && token.kind != TokenKind::Name) {
     no_value();
@@ -202,6 +214,22 @@ void ExpressionParser::no_value() {
     hint = fmt::format("{} has a value on each side", spelling(tokens_.before().kind));
   }
   tokens_.error_expected("a value", std::move(hint));
+}
+
+// vector := "[" expression { "," expression } [ "," ] "]"
+ExprPtr ExpressionParser::vector() {
+  const uint32_t begin = tokens_.current().location.begin;
+  ExprPtr result = make(Expr::Kind::Vector);
+  const bool complete = list(TokenKind::LeftBracket, TokenKind::RightBracket, [&] {
+    result->children.push_back(expression());
+    return result->children.back() != nullptr;
+  });
+  if (!complete) return nullptr;
+  result = finish(std::move(result), begin);
+  if (!result || !result->children.empty()) return result;
+  tokens_.error_at(result->location, "a vector has at least one element",
+                   "the empty one, to which `concat` adds, is `zeros(0)`");
+  return nullptr;
 }
 
 bool ExpressionParser::at_call() const {
@@ -315,6 +343,7 @@ ExprPtr ExpressionParser::finish(ExprPtr expr, uint32_t begin) {
   for (const ast::DimArgument& dim : expr->dims) {
     expr->depth = std::max(expr->depth, dim.value->depth + 1);
   }
+  if (expr->layer_index) expr->depth = std::max(expr->depth, expr->layer_index->depth + 1);
   return tokens_.allows_depth(*expr) ? std::move(expr) : nullptr;
 }
 

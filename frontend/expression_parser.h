@@ -41,7 +41,9 @@ class ExpressionParser {
   ast::ExprPtr several_indices(const Token& open);
   void no_value();
   Hint unbracketed_shape() const;
+  ast::ExprPtr vector();
   ast::ExprPtr call();
+  ast::ExprPtr numbered(ast::ExprPtr call);
   bool call_dims(std::vector<ast::DimArgument>& dims);
   bool at_call() const;
   ast::ExprPtr binary(ast::BinaryOp op, ast::ExprPtr left, ast::ExprPtr right);

@@ -17,6 +17,7 @@ namespace rnnc {
 struct Value {
   enum class Kind : uint8_t {
     Poison,  // of something wrong and already reported; goes through everything in silence
+    Empty,   // a vector without elements, to which `concat` adds
     Number,  // known now
     Node,    // a node of the graph
   };
@@ -25,10 +26,13 @@ struct Value {
   NodeId node = kNoNode;
   bool blocks = false;  // a block-diagonal matrix [N * P, N * Q]; the node is [N, P, Q]
 
+  static Value of_nothing() { return {Kind::Empty}; }
   static Value of_number(double number) { return {Kind::Number, number, kNoNode}; }
   static Value of_node(NodeId node) { return {Kind::Node, 0, node}; }
   bool is_poison() const { return kind == Kind::Poison; }
 };
+
+struct Frame;
 
 /// What a name stands for.
 struct Binding {
@@ -48,13 +52,16 @@ struct Binding {
     std::optional<SourceLocation> missed;  // where an array's element was read before
   };
   Kind kind = Kind::Poison;
-  SourceLocation location;        // of its declaration
-  Dim dim;                        // Dim; LoopIndex: its number
-  Value value;                    // Input, Param, Local; State: at t-1. Of an array, all of it
-  uint32_t decl = 0;              // State, the graph's own Input: index in the graph
-  int64_t length = 0;             // Param, State: of an array; 0 for a single one
-  std::vector<Next> next;         // State: one, or one for each of an array
-  std::map<int64_t, Value> past;  // Input, State: further back, by delay
+  SourceLocation location;  // of its declaration
+  Dim dim;                  // Dim; LoopIndex: its number
+  Value value;              // Input, Param, Local; State: at t-1. Of an array, all of it
+  const ast::Expr* argument = nullptr;  // Dim: a fn's, as its caller wrote it…
+  Frame* caller = nullptr;              // …in this body
+  uint32_t decl = 0;                    // State, the graph's own Input: index in the graph
+  int64_t length = 0;                   // Param, State, Local: of an array; 0 for a single one
+  std::map<int64_t, Value> elements;    // Local: of an array
+  std::vector<Next> next;               // State: one, or one for each of an array
+  std::map<int64_t, Value> past;        // Input, State: further back, by delay
   bool used = false;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace rnnc {
 namespace {
@@ -17,6 +18,10 @@ std::string describe(const Operand& operand) {
   const std::string text = describe(dense_type(operand));
   return operand.blocks ? fmt::format("{} in {} blocks", text, operand.type.shape[0].to_string())
                         : text;
+}
+
+std::string without_backquotes(const std::string& text) {
+  return text.substr(1, text.size() - 2);
 }
 
 std::string does_not_fit(const std::string& whole, const Operand& left, const Operand& right) {
@@ -35,6 +40,14 @@ Misfit product_misfit(const std::string& whole, const Operand& left, const Opera
               "`@` takes vectors and matrices"};
     }
   }
+  if (left.type.rank() == 1 && right.type.rank() == 1) {
+    const std::string a = without_backquotes(left.text);
+    const std::string b = without_backquotes(right.text);
+    return {fmt::format("{} multiplies two vectors: {} is {}, {} is {}", whole, left.text,
+                        describe(left), right.text, describe(right)),
+            fmt::format("element by element it is `{0} * {1}`, as a sum of these `dot({0}, {1})`",
+                        a, b)};
+  }
   const bool blocks = left.blocks || right.blocks;
   const std::string inner = dense_type(left).shape.back().to_string();
   std::string hint;
@@ -42,9 +55,8 @@ Misfit product_misfit(const std::string& whole, const Operand& left, const Opera
     return blocks_misfit(left.blocks ? left.text : right.text);
   }
   if (infer_type(Op::MatMul, {dense_type(right), dense_type(left)})) {
-    hint = fmt::format("the other way round it fits: `{} @ {}`",
-                       right.text.substr(1, right.text.size() - 2),
-                       left.text.substr(1, left.text.size() - 2));
+    hint = fmt::format("the other way round it fits: `{} @ {}`", without_backquotes(right.text),
+                       without_backquotes(left.text));
   } else {
     hint = fmt::format("with {} on the left, the right side must be [{}]{}", left.text, inner,
                        right.type.rank() == 2 ? fmt::format(" or [{}, …]", inner) : "");
@@ -53,12 +65,6 @@ Misfit product_misfit(const std::string& whole, const Operand& left, const Opera
 }
 
 Misfit concat_misfit(const std::string& whole, const std::vector<Operand>& operands) {
-  for (const Operand& operand : operands) {
-    if (!operand.type.is_scalar()) continue;
-    return {fmt::format("{} does not fit: {} is a scalar", whole, operand.text),
-            fmt::format("`ones(1) * {}` is a vector of one element",
-                        operand.text.substr(1, operand.text.size() - 2))};
-  }
   const Operand& first = operands.front();
   const auto other = std::ranges::find_if(operands, [&first](const Operand& operand) {
     return !infer_type(Op::Concat, {first.type, operand.type});
@@ -89,6 +95,36 @@ Misfit elementwise_misfit(Op op, const std::string& whole, const Operand& left,
 }
 
 }  // namespace
+
+std::vector<Equation> equations(const Shape& left, const Shape& right) {
+  std::vector<Equation> result;
+  if (left.size() != right.size()) return result;
+  for (size_t axis = 0; axis < left.size(); ++axis) result.push_back({left[axis], right[axis]});
+  return result;
+}
+
+std::vector<Equation> equations(Op op, const std::vector<Type>& operands) {
+  if (op == Op::MatMul) {
+    const Shape& left = operands[0].shape;
+    const Shape& right = operands[1].shape;
+    if (left.empty() || right.empty()) return {};
+    if (left.size() == 3 && right.size() == 1) return {{left[0] * left[2], right[0]}};
+    if (right.size() == 3 && left.size() == 1) return {{left[0], right[0] * right[1]}};
+    return {{left.back(), right.front()}};
+  }
+  if (op != Op::Concat && !is_scalar(op)) return {};
+  std::vector<Equation> result;
+  const Type* first = nullptr;
+  for (const Type& type : operands) {
+    if (type.is_scalar()) continue;
+    if (!first) first = &type;
+    std::vector<Equation> axes = equations(first->shape, type.shape);
+    if (axes.empty()) return {};
+    if (op == Op::Concat) axes.erase(axes.begin());
+    std::ranges::move(axes, std::back_inserter(result));
+  }
+  return result;
+}
 
 std::string describe(const Type& type) {
   return type.is_scalar() ? "a scalar" : to_string(type.shape);

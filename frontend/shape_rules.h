@@ -19,6 +19,18 @@ struct Operand {
   bool blocks = false;  // block-diagonal, [N, P, Q]
 };
 
+/// Two dims that must be equal.
+struct Equation {
+  Dim left;
+  Dim right;
+};
+
+/// What must hold for `op` to take operands of these types; empty where their ranks do not fit, or
+/// nothing is asked.
+std::vector<Equation> equations(Op op, const std::vector<Type>& operands);
+/// The same for two shapes to be one.
+std::vector<Equation> equations(const Shape& left, const Shape& right);
+
 struct Misfit {
   std::string message;
   std::string hint;

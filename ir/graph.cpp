@@ -205,6 +205,19 @@ NodeId Graph::apply(Op op, std::vector<NodeId> operands, SourceLocation location
       {.op = op, .type = std::move(*type), .operands = std::move(operands), .location = location});
 }
 
+NodeId Graph::vector(std::vector<double> values, SourceLocation location) {
+  return append(*this, {.op = Op::Vector,
+                        .type = {{static_cast<int64_t>(values.size())}},
+                        .operands = {},
+                        .values = std::move(values),
+                        .location = location});
+}
+
+NodeId Graph::range(Dim size, SourceLocation location) {
+  return append(
+      *this, {.op = Op::Range, .type = {{std::move(size)}}, .operands = {}, .location = location});
+}
+
 NodeId Graph::eye(Dim size, SourceLocation location) {
   return append(*this,
                 {.op = Op::Eye, .type = {{size, size}}, .operands = {}, .location = location});
@@ -303,7 +316,15 @@ Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bin
   DimBindings complete = bindings;
   for (const DimDecl& dim : graph.dims) {
     names.push_back(dim.name);
-    if (bindings.contains(dim.name)) continue;
+    if (const auto given = bindings.find(dim.name); given != bindings.end()) {
+      if (dim.fixed && given->second != dim.default_value) {
+        errors.push_back(
+            fmt::format("{} was made for `{}` = {} and cannot be bound to {}: lower it "
+                        "for that",
+                        graph.name, dim.name, *dim.default_value, given->second));
+      }
+      continue;
+    }
     if (dim.default_value) {
       complete[dim.name] = *dim.default_value;
     } else {

@@ -37,20 +37,23 @@ struct Type {
 struct Node {
   Op op = Op::Constant;
   Type type;
-  std::vector<NodeId> operands;  // always smaller ids: the arena is in topological order
-  uint32_t decl = 0;             // Input, Param, State: index into the Graph's list of these.
-                                 // Valid, Reset: 1 for values that run in reverse, else 0
-  uint32_t delay = 0;            // Input, State: steps back in time
-  double value = 0;              // Constant
-  Dim begin = {};                // Slice, Index: the first element
-  Dim end = {};                  // Slice: past the last element
+  std::vector<NodeId> operands;     // always smaller ids: the arena is in topological order
+  uint32_t decl = 0;                // Input, Param, State: index into the Graph's list of these.
+                                    // Valid, Reset: 1 for values that run in reverse, else 0
+  uint32_t delay = 0;               // Input, State: steps back in time
+  double value = 0;                 // Constant
+  std::vector<double> values = {};  // Vector
+  Dim begin = {};                   // Slice, Index: the first element
+  Dim end = {};                     // Slice: past the last element
   SourceLocation location;
 };
 
-/// A dim symbol of the graph, with the default the source gives it.
+/// A dim symbol of the graph, with the default the source gives it. A fixed dim has decided how the
+/// graph is built, so it stands in no shape and has no other value.
 struct DimDecl {
   std::string name;
   std::optional<int64_t> default_value;
+  bool fixed = false;
 };
 
 struct InputDecl {
@@ -107,6 +110,8 @@ struct Graph {
   NodeId state(uint32_t decl, uint32_t delay = 1, SourceLocation location = {});
   NodeId constant(double value, SourceLocation location = {});
   NodeId apply(Op op, std::vector<NodeId> operands, SourceLocation location = {});
+  NodeId vector(std::vector<double> values, SourceLocation location = {});
+  NodeId range(Dim size, SourceLocation location = {});
   NodeId eye(Dim size, SourceLocation location = {});
   NodeId valid(bool reversed, SourceLocation location = {});
   NodeId reset(bool reversed, SourceLocation location = {});
@@ -123,9 +128,9 @@ struct Graph {
 std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
 
 /// `bindings` completed with the graph's defaults. An error names every symbol without a value,
-/// every name in `bindings` that the graph does not have, every shape that these values make
-/// fractional, negative, empty or absurdly large, and every slice and index out of range. With what
-/// this returns, `bind` leaves plain numbers.
+/// every name in `bindings` that the graph does not have, every fixed dim that they give another
+/// value, every shape that these values make fractional, negative, empty or absurdly large, and
+/// every slice and index out of range. With what this returns, `bind` leaves plain numbers.
 Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
 
 }  // namespace rnnc

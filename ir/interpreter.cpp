@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/sweeps.h"
 
@@ -206,6 +207,12 @@ class Interpreter {
         return;
       case Op::Constant:
         out.elements[0] = node.value;
+        return;
+      case Op::Vector:
+        out.elements = node.values;
+        return;
+      case Op::Range:
+        std::iota(out.elements.begin(), out.elements.end(), 0.0);
         return;
       case Op::Eye:
         for (size_t i = 0; i < out.width; i += size_of(node.type.shape[0]) + 1) out.elements[i] = 1;

@@ -80,6 +80,8 @@ constexpr auto kOps = std::to_array<OpInfo>({
     leaf(Op::Param, "param"),
     leaf(Op::State, "state"),
     leaf(Op::Constant, "const"),
+    leaf(Op::Vector, "vector"),
+    leaf(Op::Range, "range"),
     leaf(Op::Eye, "eye"),
     leaf(Op::Valid, "valid"),
     leaf(Op::Reset, "reset"),

@@ -15,6 +15,8 @@ enum class Op : uint8_t {
   Param,     // a parameter
   State,     // a state at step t - delay, delay >= 1
   Constant,  // a scalar literal
+  Vector,    // known numbers [n]
+  Range,     // 0, 1, … n - 1: [n]
   Eye,       // the identity matrix [n, n]
   Valid,     // 1 while t is below the sequence's length, else 0 (passes/sequence_features.h)
   Reset,     // 1 where the state begins anew at this step, else 0 (likewise)

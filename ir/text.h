@@ -20,14 +20,16 @@
 ///       output h = %7
 ///     }
 ///
-/// Attributes of other ops and of states:
+/// A fixed dim is `L is 3`. Attributes of other ops and of states:
 ///
 ///       state h@2: [H] reversed delay of h
 ///       %1 = slice %0 from 0 to H / 2 : [H / 2]
 ///       %2 = index %0 at 2 : []
-///       %3 = eye : [H, H]
-///       %4 = valid : []
-///       %5 = reset reversed : []
+///       %3 = vector 1, 2.5 : [2]
+///       %4 = range : [H]
+///       %5 = eye : [H, H]
+///       %6 = valid : []
+///       %7 = reset reversed : []
 #pragma once
 
 #include <string>

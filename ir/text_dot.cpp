@@ -25,6 +25,7 @@ const char* style(Op op) {
     case Op::State:
       return "shape=ellipse, style=filled, fillcolor=lightblue";
     case Op::Constant:
+    case Op::Vector:
       return "shape=plaintext";
     case Op::MatMul:
     case Op::Reverse:
@@ -46,6 +47,8 @@ std::string node_label(const Graph& graph, const Node& node) {
       return delayed(graph.states[node.decl].name, node.delay);
     case Op::Constant:
       return fmt::format("{}", node.value);
+    case Op::Vector:
+      return fmt::format("{}", fmt::join(node.values, ", "));
     case Op::Slice:
       return fmt::format("{}:{}", node.begin.to_string(), node.end.to_string());
     case Op::Index:

@@ -46,11 +46,12 @@ class GraphParser {
     return position_ == text_.size() ? Status() : unexpected("nothing after the graph");
   }
 
-  // dim := NAME ['=' NUMBER]
+  // dim := NAME [('=' | 'is') NUMBER]      which is its default, or what it is fixed at
   Status parse_dim() {
     DimDecl dim;
     if (Status name = parse_name(dim.name); !name) return name;
-    if (take('=')) {
+    dim.fixed = take_word("is");
+    if (dim.fixed || take('=')) {
       if (Status number = parse_number(dim.default_value.emplace()); !number) return number;
     }
     graph_.dims.push_back(std::move(dim));
@@ -120,8 +121,9 @@ class GraphParser {
   // node := ('input' | 'state') NAME ['@' NUMBER] shape
   //       | 'param' NAME shape
   //       | 'const' NUMBER shape
+  //       | 'vector' NUMBER (',' NUMBER)* shape
   //       | ('valid' | 'reset') ['reversed'] shape
-  //       | 'eye' shape
+  //       | ('eye' | 'range') shape
   //       | NAME '%' NUMBER (',' '%' NUMBER)* ['from' DIM 'to' DIM | 'at' DIM] shape
   // where `from` and `to` belong to a slice, `at` to an index.
   Status parse_node() {
@@ -159,6 +161,12 @@ class GraphParser {
       case Op::Reset:
         node.decl = take_word("reversed") ? 1 : 0;
         return {};
+      case Op::Vector:
+        do {
+          if (Status number = parse_number(node.values.emplace_back()); !number) return number;
+        } while (take(','));
+        return {};
+      case Op::Range:
       case Op::Eye:
         return {};
       default:

@@ -20,6 +20,8 @@ std::string attributes(const Graph& graph, const Node& node) {
       return " " + name_of(graph.states, node.decl);
     case Op::Constant:
       return fmt::format(" {}", node.value);  // the shortest text that reads back exactly
+    case Op::Vector:
+      return fmt::format(" {}", fmt::join(node.values, ", "));
     case Op::Valid:
     case Op::Reset:
       return node.decl == 0 ? "" : " reversed";
@@ -71,7 +73,8 @@ std::string to_string(const Graph& graph) {
   std::string text = "graph " + graph.name + "(";
   for (size_t i = 0; i < graph.dims.size(); ++i) {
     text += (i == 0 ? "" : ", ") + graph.dims[i].name;
-    if (graph.dims[i].default_value) text += fmt::format(" = {}", *graph.dims[i].default_value);
+    if (!graph.dims[i].default_value) continue;
+    text += fmt::format(" {} {}", graph.dims[i].fixed ? "is" : "=", *graph.dims[i].default_value);
   }
   text += ") {\n";
   print_declarations(text, "input", graph.inputs);

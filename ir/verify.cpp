@@ -61,6 +61,7 @@ Status check_header(const Graph& graph) {
   std::set<std::string_view> dims;
   for (const DimDecl& dim : graph.dims) {
     if (Status named = check_name("dim", dim.name, dims); !named) return named;
+    if (dim.fixed && !dim.default_value) return fail("dim `{}` is fixed without a value", dim.name);
   }
   std::set<std::string_view> seen;
   if (Status inputs = check_declarations(graph, "input", graph.inputs, seen); !inputs) {
@@ -137,6 +138,14 @@ Status check_attributes(const Graph& graph, const Node& node) {
       if (!shape.empty()) return fail("a mask is a scalar");
       if (node.decl > 1) return fail("there is no direction {}", node.decl);
       return {};
+    case Op::Vector:
+      if (shape != Shape{static_cast<int64_t>(node.values.size())}) {
+        return fail("its shape is [{}], not {}", node.values.size(), to_string(shape));
+      }
+      return {};
+    case Op::Range:
+      if (shape.size() != 1) return fail("a range is a vector");
+      return {};
     case Op::Eye:
       if (shape.size() != 2 || shape[0] != shape[1]) {
         return fail("{} is no square matrix", to_string(shape));
@@ -178,6 +187,8 @@ Status check_node(const Graph& graph, NodeId id) {
       if (node.delay == 0) return fail("a state is read with a delay of at least 1");
       return check_leaf(node, "state", graph.states);
     case Op::Constant:
+    case Op::Vector:
+    case Op::Range:
     case Op::Eye:
     case Op::Valid:
     case Op::Reset:

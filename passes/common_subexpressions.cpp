@@ -28,6 +28,12 @@ Key key_of(const Node& node) {
     case Op::Ne:  // not Min and Max: of 0 and -0 they take the first
       std::ranges::sort(std::get<1>(key));
       break;
+    case Op::Vector:
+      for (const double value : node.values) {
+        std::get<5>(key) += fmt::format("{} ", std::bit_cast<uint64_t>(value));
+      }
+      break;
+    case Op::Range:
     case Op::Eye:
     case Op::Broadcast:
       std::get<5>(key) = to_string(node.type.shape);

@@ -15,6 +15,8 @@
 namespace rnnc {
 namespace {
 
+constexpr size_t kNumbersPerLaunch = 16;
+
 class LaunchBuilder {
  public:
   LaunchBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
@@ -217,6 +219,8 @@ class LaunchBuilder {
       return;
     }
     const Layout::Place& place = layout_.places[group.node];
+    if (node.op == Op::Vector) return add_vector(stage, node.values, place);
+    if (node.op == Op::Range) return add_range(stage, element_count(node.type.shape), place);
     const Layout::Place source =
         node.op == Op::Eye ? Layout::Place{} : layout_.source(graph_, schedule_, group.node);
     if (place.compute.buffer != kNoBuffer) add_move(stage, node, source.compute, place.compute);
@@ -237,6 +241,47 @@ class LaunchBuilder {
       copy.columns = element_count({shape[0]});
       copy.transposed = true;
       stage.launches.emplace_back(copy);
+    }
+  }
+
+  /// The places of a value that differ.
+  static std::vector<Access> targets(const Layout::Place& place) {
+    std::vector<Access> result;
+    for (const Access& access : {place.compute, place.storage}) {
+      const bool known = access.buffer == kNoBuffer || std::ranges::count(result, access) > 0;
+      if (!known) result.push_back(access);
+    }
+    return result;
+  }
+
+  /// A few numbers a launch.
+  void add_vector(Stage& stage, const std::vector<double>& values, const Layout::Place& place) {
+    for (size_t begin = 0; begin < values.size(); begin += kNumbersPerLaunch) {
+      KernelBuilder builder(plan_, 1);
+      for (size_t i = begin; i < std::min(begin + kNumbersPerLaunch, values.size()); ++i) {
+        const uint32_t value = builder.constant(values[i]);
+        for (Access target : targets(place)) {
+          target.column += static_cast<int64_t>(i);
+          builder.store(target, /*vector=*/false, value);
+        }
+      }
+      stage.launches.emplace_back(builder.finish());
+    }
+  }
+
+  /// 0, then again and again as many as are there, each raised by their count.
+  void add_range(Stage& stage, int64_t size, const Layout::Place& place) {
+    for (int64_t made = 0; made < size; made = std::max<int64_t>(2 * made, 1)) {
+      KernelBuilder builder(plan_, std::clamp<int64_t>(size - made, 1, std::max<int64_t>(made, 1)));
+      uint32_t value = builder.constant(static_cast<double>(made));
+      if (made > 0) {
+        value = builder.scalar(Op::Add, {builder.load(place.compute, /*vector=*/true), value});
+      }
+      for (Access target : targets(place)) {
+        target.column += made;
+        builder.store(target, /*vector=*/true, value);
+      }
+      stage.launches.emplace_back(builder.finish());
     }
   }
 

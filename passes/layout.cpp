@@ -152,7 +152,7 @@ class LayoutBuilder {
   /// What a Transpose or a Reverse moves is there in the types in which it is used.
   void find_source_uses(NodeId id) {
     const Op op = graph_[id].op;
-    if (values_.kind[id] != ValueKind::Moved || op == Op::Eye) return;
+    if (values_.kind[id] != ValueKind::Moved || is_known(op)) return;
     Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
     (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
     (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;
@@ -364,22 +364,27 @@ class LayoutBuilder {
     }
   }
 
-  /// A Transpose or Reverse has a place for each one that it moves, an Eye one for all.
+  /// A Transpose or Reverse has a place for each one that it moves, an Eye one for all; numbers are
+  /// rounded for products alone, and a Range is made where kernels read it.
   void place_move(NodeId id) {
-    const bool moves = graph_[id].op != Op::Eye;
-    const Layout::Place source = moves ? layout_.source(graph_, schedule_, id) : Layout::Place{};
+    const Op op = graph_[id].op;
+    const Layout::Place source =
+        is_known(op) ? Layout::Place{} : layout_.source(graph_, schedule_, id);
     const auto dtype = [&](const Access& from) {
       return is_empty(from) ? plan_.dtype : plan_.buffers[from.buffer].dtype;
     };
-    const auto add = [&](const Access& from) {
-      return access(add_temporary(value_name(id), dtype(from), extent_of(id), width_of(id)));
+    const bool numbers = op == Op::Vector || op == Op::Range;
+    const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
+    const DType multiplied = dtype(source.storage);
+    const auto add = [&](DType type) {
+      return access(add_temporary(value_name(id), type, extent_of(id), width_of(id)));
     };
     Layout::Place& place = layout_.places[id];
     const Uses& uses = uses_[id];
-    if (uses.loaded) place.compute = add(source.compute);
+    if (uses.loaded || op == Op::Range) place.compute = add(loaded);
     if (!uses.multiplied) return;
-    const bool shared = uses.loaded && dtype(source.compute) == dtype(source.storage);
-    place.storage = shared ? place.compute : add(source.storage);
+    const bool shared = !is_empty(place.compute) && loaded == multiplied;
+    place.storage = shared ? place.compute : add(multiplied);
   }
 
   void place_kept(NodeId id) {

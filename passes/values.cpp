@@ -24,6 +24,8 @@ ValueKind kind_of(const Node& node, bool invariant) {
       return ValueKind::Assembly;
     case Op::MatMul:
       return ValueKind::Product;
+    case Op::Vector:
+    case Op::Range:
     case Op::Eye:
     case Op::Transpose:
       return ValueKind::Moved;

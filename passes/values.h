@@ -15,7 +15,7 @@ enum class ValueKind : uint8_t {
   Assembly,  // Concat, Stack: pieces side by side, each stored by the kernel that has it
   Fused,     // computed by a kernel: scalar ops and reductions
   Product,   // computed by a GEMM
-  Moved,     // written by launches of its own: Eye, Transpose, Reverse
+  Moved,     // written by launches of its own: Vector, Range, Eye, Transpose, Reverse
 };
 
 /// Where the elements of a value lie: from `offset` on in those of `value`, which is no view.
@@ -38,6 +38,11 @@ struct Values {
   std::vector<bool> is_result;  // likewise: a state or an output takes it
   std::vector<bool> is_stored;  // in memory whatever kernels do
 };
+
+/// Numbers that are known before any array is: Moved, with nothing that they move.
+inline bool is_known(Op op) {
+  return op == Op::Vector || op == Op::Range || op == Op::Eye;
+}
 
 inline bool is_mask(Op op) {
   return op == Op::Valid || op == Op::Reset;

@@ -118,6 +118,8 @@ Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
       return fabs(a());
     case Op::Sign:
       return sign(a());
+    case Op::Round:
+      return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, a());
     case Op::Floor:
       return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, a());
     case Op::Softplus:

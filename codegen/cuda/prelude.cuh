@@ -41,6 +41,9 @@ static __device__ __forceinline__ float rnnc_abs(float a) {
 static __device__ __forceinline__ float rnnc_sign(float a) {
   return a != a ? a : rnnc_bool(a > 0.0f) - rnnc_bool(a < 0.0f);
 }
+static __device__ __forceinline__ float rnnc_round(float a) {
+  return rintf(a);
+}
 static __device__ __forceinline__ float rnnc_floor(float a) {
   return floorf(a);
 }

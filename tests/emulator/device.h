@@ -69,6 +69,7 @@ static inline float2 make_float2(float x, float y) {
 extern "C" {
 float fabsf(float);
 float floorf(float);
+float rintf(float);
 float expf(float);
 float logf(float);
 float log1pf(float);

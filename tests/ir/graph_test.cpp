@@ -137,6 +137,8 @@ TEST(Graph, BuildersOfStructure) {
   graph.broadcast(graph.index(row, 0), {kH, 2});
   graph.slice(row, *Dim::divide(kH, 2), kH);
   graph.eye(kH);
+  graph.vector({1, 0.5});
+  graph.range(kH);
   graph.valid(false);
   graph.reset(true);
   EXPECT_EQ(to_string(graph), R"(graph Structure(H) {
@@ -147,8 +149,10 @@ TEST(Graph, BuildersOfStructure) {
   %3 = broadcast %2 : [H, 2]
   %4 = slice %1 from H / 2 to H : [H / 2]
   %5 = eye : [H, H]
-  %6 = valid : []
-  %7 = reset reversed : []
+  %6 = vector 1, 0.5 : [2]
+  %7 = range : [H]
+  %8 = valid : []
+  %9 = reset reversed : []
 }
 )");
   graph.bind({{"H", 6}});
@@ -206,6 +210,15 @@ TEST(CompleteBindings, NamesWhatIsMissingAndWhatIsUnknown) {
             "Elman has no dim `K`; its dims are `I`, `H`");
   graph.bind({{"I", 3}, {"H", 4}});
   EXPECT_EQ(completion_error(graph, {{"H", 4}}), "Elman has no dim `H`; it has none");
+}
+
+TEST(CompleteBindings, KeepsFixedDims) {
+  Graph graph = elman();
+  graph.dims.push_back({"L", 3, /*fixed=*/true});
+  EXPECT_EQ(complete_bindings(graph, {{"I", 3}, {"L", 3}}).value(),
+            complete_bindings(graph, {{"I", 3}}).value());
+  EXPECT_EQ(completion_error(graph, {{"I", 3}, {"L", 4}}),
+            "Elman was made for `L` = 3 and cannot be bound to 4: lower it for that");
 }
 
 TEST(CompleteBindings, ChecksSlicesAndIndices) {

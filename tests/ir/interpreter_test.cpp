@@ -70,6 +70,9 @@ TEST(Interpreter, StructureMovesElements) {
   EXPECT_EQ(once("", {1}, "", {8}, "stack %1, %0 : [2]"), (Values{8, 1}));
   EXPECT_EQ(once("2, 3", matrix, "", {0}, "transpose %0 : [3, 2]"), (Values{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(once("", {0}, "", {0}, "eye : [3, 3]"), (Values{1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(once("", {0}, "", {0}, "vector 3, -0.5, 1e-3 : [3]"), (Values{3, -0.5, 1e-3}));
+  EXPECT_EQ(once("", {0}, "", {0}, "range : [1]"), (Values{0}));
+  EXPECT_EQ(once("", {0}, "", {0}, "range : [7]"), (Values{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(once("", {0}, "", {0}, "valid : []"), (Values{1}));
   EXPECT_EQ(once("", {0}, "", {0}, "reset : []"), (Values{0}));
 }

@@ -59,6 +59,8 @@ bool smooth(Op op, const Point& p) {
     case Op::Elu:
     case Op::Where:
       return apart(p[0], 0);
+    case Op::Round:
+      return apart(std::fabs(p[0] - std::round(p[0])), 0.5);
     case Op::Floor:
       return apart(p[0], std::floor(p[0])) && apart(p[0], std::ceil(p[0]));
     case Op::Div:

@@ -44,6 +44,7 @@ void expect_same(const Graph& a, const Graph& b) {
   for (size_t i = 0; i < a.dims.size(); ++i) {
     EXPECT_EQ(a.dims[i].name, b.dims[i].name);
     EXPECT_EQ(a.dims[i].default_value, b.dims[i].default_value);
+    EXPECT_EQ(a.dims[i].fixed, b.dims[i].fixed);
   }
   same_decls(a.inputs, b.inputs);
   same_decls(a.params, b.params);
@@ -68,6 +69,7 @@ void expect_same(const Graph& a, const Graph& b) {
     EXPECT_EQ(a.nodes[i].delay, b.nodes[i].delay) << i;
     EXPECT_EQ(a.nodes[i].begin, b.nodes[i].begin) << i;
     EXPECT_EQ(a.nodes[i].end, b.nodes[i].end) << i;
+    EXPECT_EQ(a.nodes[i].values, b.nodes[i].values) << i;
     EXPECT_EQ(std::signbit(a.nodes[i].value), std::signbit(b.nodes[i].value)) << i;
     EXPECT_TRUE(a.nodes[i].value == b.nodes[i].value || std::isnan(a.nodes[i].value)) << i;
     EXPECT_EQ(std::isnan(a.nodes[i].value), std::isnan(b.nodes[i].value)) << i;
@@ -88,7 +90,7 @@ TEST(Text, RoundTrip) {
   EXPECT_EQ(graph.dims[1].default_value, 64);
 }
 
-constexpr const char* kStructure = R"(graph Structure(H) {
+constexpr const char* kStructure = R"(graph Structure(H, N is 3) {
   input x: [H]
   param A: [3, H]
   state h@2: [H] reversed delay of h
@@ -115,6 +117,8 @@ constexpr const char* kStructure = R"(graph Structure(H) {
   %17 = valid reversed : []
   %18 = reset : []
   %19 = reset reversed : []
+  %20 = vector 1, -2.5, 0.1 : [3]
+  %21 = range : [2 * H]
   init h@2 = %7
   next h@2 = %3
 }
@@ -129,6 +133,9 @@ TEST(Text, StructureRoundTrips) {
   EXPECT_EQ(graph[5].end, h - 1);
   EXPECT_EQ(graph[7].begin, *Dim::divide(2 * h, 3) - 1);
   EXPECT_EQ(graph[19].decl, 1U);
+  EXPECT_EQ(graph[20].values, (std::vector<double>{1, -2.5, 0.1}));
+  EXPECT_TRUE(graph.dims[1].fixed);
+  EXPECT_EQ(graph.dims[1].default_value, 3);
   EXPECT_EQ(graph.states[0].delay_of, 1U);
   EXPECT_TRUE(graph.states[0].reversed);
   EXPECT_FALSE(graph.states[2].delay_of);
@@ -240,6 +247,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"graph G {\n  %0 = concat : []\n}", "line 2: expected `%`, found `: []`"},
         BadText{"graph G {\n  %0 = valid backwards : []\n}",
                 "line 2: expected `:`, found `backwards : []`"},
+        BadText{"graph G(N is H) {\n}", "line 1: expected a number, found `H) {`"},
+        BadText{"graph G {\n  %0 = vector 1, : [2]\n}", "line 2: expected a number, found `: [2]`"},
         BadText{"graph G {\n  %0 = eye %0 : []\n}", "line 2: expected `:`, found `%0 : []`"},
         BadText{"graph G {\n  %0 = slice %0 : []\n}", "line 2: expected `from`, found `: []`"},
         BadText{"graph G {\n  %0 = slice %0 from 2 : []\n}", "line 2: expected `to`, found `: []`"},

@@ -49,6 +49,9 @@ TEST(Verify, Names) {
   graph.dims[0].name = "H";
   EXPECT_EQ(error(graph), "dim `H`: the name is taken");
   graph = good();
+  graph.dims[1].fixed = true;
+  EXPECT_EQ(error(graph), "dim `H` is fixed without a value");
+  graph = good();
   graph.params[0].name = "x";
   EXPECT_EQ(error(graph), "param `x`: the name is taken");
   graph = good();
@@ -170,8 +173,13 @@ TEST(Verify, Structure) {
                       "%8 = broadcast %2 : [H] %9 = slice %0 from 1 to 4 : [3, H]\n"
                       "%10 = slice %1 from H / 2 to H : [H / 2] %11 = index %0 at 3 : [H]\n"
                       "%12 = concat %9, %0 : [7, H] %13 = stack %1, %11 : [2, H]\n"
-                      "%14 = transpose %0 : [H, 4] %15 = reverse %0 : [4, H]"),
+                      "%14 = transpose %0 : [H, 4] %15 = reverse %0 : [4, H]\n"
+                      "%16 = vector 1, 2 : [2] %17 = range : [H]"),
             "no error");
+  EXPECT_EQ(complaint("%5 = vector 1, 2 : [3]"), "%5 = vector: its shape is [2], not [3]");
+  EXPECT_EQ(complaint("%5 = vector 1, 2 : [H]"), "%5 = vector: its shape is [2], not [H]");
+  EXPECT_EQ(complaint("%5 = range : []"), "%5 = range: a range is a vector");
+  EXPECT_EQ(complaint("%5 = range : [H, H]"), "%5 = range: a range is a vector");
   EXPECT_EQ(complaint("%5 = eye : [H, 4]"), "%5 = eye: [H, 4] is no square matrix");
   EXPECT_EQ(complaint("%5 = eye : [H]"), "%5 = eye: [H] is no square matrix");
   EXPECT_EQ(complaint("%5 = valid : [H]"), "%5 = valid: a mask is a scalar");

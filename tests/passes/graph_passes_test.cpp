@@ -135,12 +135,20 @@ TEST(CommonSubexpressions, KeepsWhatOperandsDoNotDecideApart) {
     %17 = reset reversed : []
     %18 = concat %1, %3 : [4]
     %19 = stack %1, %3 : [2, 2]
+    %20 = vector 1, 2 : [2]
+    %21 = vector 1, 3 : [2]
+    %22 = vector 1, 2 : [2]
+    %23 = range : [2]
+    %24 = range : [4]
+    %25 = range : [2]
+    %26 = concat %20, %21, %22, %23, %25, %24 : [14]
     output a = %18
     output b = %6
     output c = %9
     output d = %12
     output e = %14
     output f = %19
+    output g = %26
   })"),
             normal(R"(graph G() {
     input x: [4]
@@ -164,12 +172,20 @@ TEST(CommonSubexpressions, KeepsWhatOperandsDoNotDecideApart) {
     %17 = reset reversed : []
     %18 = concat %1, %2 : [4]
     %19 = stack %1, %2 : [2, 2]
+    %20 = vector 1, 2 : [2]
+    %21 = vector 1, 3 : [2]
+    %22 = vector 1, 2 : [2]
+    %23 = range : [2]
+    %24 = range : [4]
+    %25 = range : [2]
+    %26 = concat %20, %21, %20, %23, %23, %24 : [14]
     output a = %18
     output b = %5
     output c = %8
     output d = %11
     output e = %13
     output f = %19
+    output g = %26
   })"));
 }
 

@@ -185,7 +185,8 @@ Expression BodyWriter::leaf(Shape shape) {
   if (other.shape != Shape::Scalar && !random_.chance(4)) {
     const std::string sizes = shape == Shape::Scalar ? text_of(other.shape)
                                                      : text_of(shape) + ", " + text_of(other.shape);
-    return within({fmt::format("{} @ {}", param(sizes), other.text),
+    const char* const format = shape == Shape::Scalar ? "dot({}, {})" : "{} @ {}";
+    return within({fmt::format(fmt::runtime(format), param(sizes), other.text),
                    other.bound * program_.size_of(other.shape) / 2});
   }
   return {param(text_of(shape)), 1};
@@ -246,7 +247,7 @@ Expression BodyWriter::unary(Shape shape, int depth) {
   };
   if (random_.chance(8)) {
     static constexpr std::array kJumps = {"sign({} - 0.3)", "floor({} * 3 + 0.11)",
-                                          "mod({} + 0.01, 0.7)"};
+                                          "mod({} + 0.01, 0.7)", "round({} * 3 + 0.11)"};
     return {fmt::format(fmt::runtime(random_.pick(kJumps)), jumping_operand(shape)), 4};
   }
   const Function& chosen = random_.pick(kFunctions);
@@ -373,11 +374,15 @@ Expression BodyWriter::structure(Shape shape, int depth) {
   };
   switch (shape) {
     case Shape::Scalar:
+      if (random_.chance(3)) return part(Shape::H, "({})[-1]");
       return random_.chance(2) ? part(Shape::H, "({})[1]") : part(Shape::TwoH, "({})[H]");
     case Shape::I:
+      if (random_.chance(3)) return {"cos(range(I))", 1};
       return random_.chance(2) ? Expression{"zeros(I)", 0} : leaf(shape);
     case Shape::H:
       if (random_.chance(3)) return join(Shape::HalfH);
+      if (random_.chance(4)) return part(Shape::H, "concat(zeros(0), ({})[1:], [0.5])");
+      if (random_.chance(4)) return part(Shape::TwoH, "({})[-H:]");
       return random_.chance(2) ? part(Shape::TwoH, "({})[:H]") : part(Shape::TwoH, "({})[H:]");
     case Shape::TwoH:
       return join(Shape::H);

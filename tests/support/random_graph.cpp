@@ -271,7 +271,7 @@ class Generator {
   // ---- Structure: values keep what is known of their operands ----
 
   void add_structure() {
-    switch (random_.below(8)) {
+    switch (random_.below(10)) {
       case 0:
         return add_slice();
       case 1: {
@@ -293,6 +293,20 @@ class Generator {
         graph_.eye(size());
         return;
       case 6: {
+        std::vector<double> values(static_cast<size_t>(*size().constant()));
+        for (double& value : values) value = random_.value(1);
+        known_.push_back({1, true, true, false, Direction::Invariant});
+        graph_.vector(std::move(values));
+        return;
+      }
+      case 7: {
+        const int64_t count = std::min<int64_t>(*size().constant(), 4);
+        known_.push_back({4, true, true, false, Direction::Invariant});
+        const NodeId range = graph_.range(count);
+        apply(Op::Mul, {range, constant(0.25)}, 1, true);
+        return;
+      }
+      case 8: {
         const NodeId scalar = pick_of(Type{});
         if (scalar != kNoNode) moved({scalar}, graph_.broadcast(scalar, {size()}));
         return;
@@ -415,6 +429,7 @@ class Generator {
     switch (op) {
       case Op::Sign:
       case Op::Floor:
+      case Op::Round:
       case Op::Mod:
       case Op::Lt:
       case Op::Le:
@@ -464,7 +479,8 @@ class Generator {
     NodeId operand = pick(exact);
     if (operand == kNoNode) operand = constant(random_.value(1));
     if (op == Op::Sign) return apply(op, {operand}, 1, true);
-    if (op == Op::Floor) return apply(op, {operand}, std::ceil(known_[operand].limit), true);
+    if (op == Op::Floor || op == Op::Round)
+      return apply(op, {operand}, std::ceil(known_[operand].limit), true);
     if (op == Op::Mod) return apply(op, {operand, constant(0.75)}, 0.75, true);
     const NodeId other = random_.chance(50) && exact(c) ? c : constant(random_.value(1));
     return apply(op, {operand, other}, 1, true);

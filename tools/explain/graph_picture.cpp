@@ -21,6 +21,8 @@ Kind kind_of(Op op) {
     case Op::State:
       return Kind::State;
     case Op::Constant:
+    case Op::Vector:
+    case Op::Range:
     case Op::Eye:
       return Kind::Constant;
     case Op::MatMul:
