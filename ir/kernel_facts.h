@@ -26,8 +26,8 @@ bool have_unequal_sums(const FusedLaunch& launch);
 /// Reduce instructions of all phases.
 int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases);
 
-/// Places of arrays that the kernel of a recurrence of these phases takes (ir/launch_limits.h), with
-/// an exchange for each side, and a stream where there is one.
+/// Places of arrays that the kernel of a recurrence of these phases takes (ir/launch_limits.h),
+/// with an exchange for each side, and a stream where there is one.
 int64_t count_arrays(const Plan& plan, std::span<const FusedLaunch> phases, size_t sides);
 
 }  // namespace rnnc

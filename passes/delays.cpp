@@ -26,7 +26,7 @@ class Delays {
       const bool of_state = graph_[id].op == Op::State;
       const uint32_t delay = graph_[id].delay;
       if (delay < (of_state ? 2u : 1u)) continue;
-      const uint32_t state = delayed(graph_[id]);
+      const uint32_t state = delayed(id);
       Node& node = graph_.nodes[id];
       node.op = Op::State;
       node.decl = state;
@@ -37,13 +37,15 @@ class Delays {
   }
 
  private:
-  /// The state that has, one step ago, what `node` reads. (A copy of it, since the graph grows.)
-  uint32_t delayed(const Node node) {
+  /// The state that has, one step ago, what the node reads.
+  uint32_t delayed(NodeId id) {
+    const Node& node = graph_[id];
     const bool of_state = node.op == Op::State;
+    const uint32_t delay = node.delay;
     std::vector<uint32_t>& chain = chains_[{of_state, node.decl}];
     if (chain.empty()) chain.push_back(of_state ? node.decl : first_delay(node));
-    while (chain.size() < node.delay) chain.push_back(delay_by_one(chain.back(), of_state));
-    return chain[node.delay - 1];
+    while (chain.size() < delay) chain.push_back(delay_by_one(chain.back(), of_state));
+    return chain[delay - 1];
   }
 
   /// The state that holds the input which `node` reads, as it was one step ago.
