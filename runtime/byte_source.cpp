@@ -66,7 +66,7 @@ Result<std::string> ByteSource::read(uint64_t offset, uint64_t size) const {
   std::string bytes;
   if (offset >= this->size()) return bytes;
   size = std::min(size, this->size() - offset);
-  if (Status fits = check_host_memory("its bytes take", static_cast<int64_t>(size)); !fits) {
+  if (Status fits = check_host_memory("its bytes take", static_cast<double>(size)); !fits) {
     return tl::unexpected(fits.error());
   }
   try {

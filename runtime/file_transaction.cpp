@@ -5,16 +5,15 @@
 // 4. The old files are removed.
 // Only a kill (SIGKILL, a power cut) amid step 3 leaves some targets new and others old.
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <csignal>
 #include <optional>
 
 #include "runtime/describe.h"
 #include "runtime/descriptor.h"
 #include "runtime/files.h"
+#include "runtime/held_signals.h"
 #include "runtime/temporary_file.h"
 
 namespace rnnc {
@@ -77,22 +76,6 @@ Status write_stream(const fs::path& target, std::string_view bytes) {
   const Status status = write_all(file.get(), bytes);
   return status ? status : refuse(target, status.error().message);
 }
-
-/// While this lives, signals wait.
-class HeldSignals {
- public:
-  HeldSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

@@ -14,12 +14,12 @@ int64_t host_memory() {
   return bytes;
 }
 
-Status check_host_memory(std::string_view what, int64_t bytes) {
-  const int64_t available = host_memory();
+Status check_host_memory(std::string_view what, double bytes) {
+  const auto available = static_cast<double>(host_memory());
   if (bytes <= available) return {};
   constexpr double kGiB = 1 << 30;
-  return fail("not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB", what,
-              static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB);
+  return fail("not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB", what, bytes / kGiB,
+              available / kGiB);
 }
 
 }  // namespace rnnc

@@ -12,7 +12,8 @@ namespace rnnc {
 /// Bytes that this process may use at most: the machine's, or its control group's if that is less.
 int64_t host_memory();
 
-/// An error if `bytes` are more than that. `what` is "the params of `LSTM` take" and the like.
-Status check_host_memory(std::string_view what, int64_t bytes);
+/// An error if `bytes`, which may be beyond what an integer holds, are more than that. `what` is
+/// "the params of `LSTM` take" and the like.
+Status check_host_memory(std::string_view what, double bytes);
 
 }  // namespace rnnc

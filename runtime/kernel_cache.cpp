@@ -201,10 +201,9 @@ Status KernelCache::make_folder() const {
   std::error_code error;
   for (const fs::path& part : fs::absolute(directory_, error)) {
     made /= part;
-    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST || fs::is_directory(made, error)) {
-      continue;
-    }
-    return fail("{}", error_text(errno));
+    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int reason = errno;
+    if (!fs::is_directory(made, error)) return fail("{}", error_text(reason));
   }
   if (error) return fail("{}", error.message());
   return {};

@@ -266,7 +266,7 @@ Result<std::vector<std::byte>> read_npy_data(
   const size_t element = header.element.size;
   const bool reordered = header.fortran_order && header.shape.size() > 1 && header.size > 0;
   Status fits = check_host_memory("its array takes",
-                                  static_cast<int64_t>(reordered ? 2 * header.size : header.size));
+                                  static_cast<double>(reordered ? 2 * header.size : header.size));
   if (!fits) return tl::unexpected(fits.error());
   std::vector<std::byte> data;
   try {

@@ -159,7 +159,7 @@ Status NpzSource::add(zip_uint64_t index) {
   Stored stored{{std::string(name), {}}, check_npy_element(header->element, NpyUse::values)};
   if (stored.problem.empty()) {
     array_bytes_ += header->size;
-    Status fits = check_host_memory("its arrays take", static_cast<int64_t>(array_bytes_));
+    Status fits = check_host_memory("its arrays take", static_cast<double>(array_bytes_));
     if (!fits) return fits;
     stored.array.array = make_floats(*header, {});
   } else {

@@ -174,9 +174,9 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
                                           .tile_rank = choice.tile_rank,
                                           .spare_registers = choice.spare_registers});
   if (!plan || options_.device.kind != Device::Kind::cpu) return plan;
-  const Status fits =
-      check_host_memory(fmt::format("{} at batch {} needs", quote(signature_.name), shape.batch),
-                        workspace_bytes(*plan, shape.max_steps) + plan->resident_bytes);
+  const Status fits = check_host_memory(
+      fmt::format("{} at batch {} needs", quote(signature_.name), shape.batch),
+      static_cast<double>(workspace_bytes(*plan, shape.max_steps) + plan->resident_bytes));
   if (!fits) return tl::unexpected(fits.error());
   return plan;
 }

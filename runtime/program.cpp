@@ -82,9 +82,7 @@ std::string_view to_argument(SequenceFeatures features) {
 }  // namespace
 
 int64_t ArrayInfo::elements() const {
-  int64_t product = 1;
-  for (const int64_t size : shape) product *= size;
-  return product;
+  return count_elements(shape).value_or(0);
 }
 
 struct Program::Impl {
@@ -327,7 +325,7 @@ Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures featu
 std::vector<std::string> Program::notes() const {
   if (impl_ == nullptr) return {std::string(kMovedFrom)};
   const auto notes =
-      call_alone(impl_->running, "list the notes of", impl_->signature.name,
+      call_alone(impl_->running, "describe", impl_->signature.name,
                  [this]() -> Result<std::vector<std::string>> { return impl_->notes(); });
   return notes ? *notes : std::vector{notes.error().message};
 }

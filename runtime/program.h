@@ -81,7 +81,7 @@ struct ArrayInfo {
   std::string name;
   std::vector<int64_t> shape;
   DType dtype = DType::f32;
-  int64_t elements() const;  // product of `shape`
+  int64_t elements() const;  // product of `shape`; 0 if it is none of an array
 };
 
 /// What a program takes and gives, in order of declaration. Arrays are dense and row-major:

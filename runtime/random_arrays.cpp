@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/dtype.h"
+#include "runtime/describe.h"
 #include "runtime/host_memory.h"
 
 namespace rnnc {
@@ -41,9 +42,9 @@ double weight_bound(const ArrayInfo& param) {
 
 Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& params,
                                                uint64_t seed) {
-  int64_t bytes = 0;
+  double bytes = 0;
   for (const ArrayInfo& param : params) {
-    bytes += param.elements() * static_cast<int64_t>(size_of(param.dtype));
+    bytes += static_cast<double>(param.elements()) * static_cast<double>(size_of(param.dtype));
   }
   if (Status status = check_host_memory("the random weights take", bytes); !status) {
     return tl::unexpected(status.error());
@@ -51,6 +52,9 @@ Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& par
   std::vector<NamedArray> weights;
   for (const ArrayInfo& param : params) {
     weights.push_back({param.name, random_array(param, weight_bound(param), seed)});
+    if (const Status whole = weights.back().array.check(); !whole) {
+      return fail("param {} {}", quote(param.name), whole.error().message);
+    }
   }
   return weights;
 }

@@ -291,10 +291,11 @@ struct Runner::Impl {
 Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
   if (program.options().device.kind != Device::Kind::cpu) return {};
   const Signature& signature = program.signature();
-  double bytes = 0;  // which may be beyond what an integer holds
+  double bytes = 0;
   const auto add = [&bytes](const std::vector<ArrayInfo>& arrays, double rows) {
     for (const ArrayInfo& array : arrays) {
-      bytes += rows * static_cast<double>(array.elements() * size_of(array.dtype));
+      bytes +=
+          rows * static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
     }
   };
   const double rows = static_cast<double>(steps) * static_cast<double>(batch);
@@ -303,7 +304,7 @@ Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
   add(signature.outputs, rows);
   return check_host_memory(fmt::format("the arrays of {}, once given and once on the device, take",
                                        quote(signature.name)),
-                           static_cast<int64_t>(std::min(2 * bytes, 0x1p62)));
+                           2 * bytes);
 }
 
 Status Runner::Impl::prepare(const Matched& matched) {
@@ -556,7 +557,7 @@ auto Runner::call(std::string_view verb, const Work& work)
 }
 
 Status Runner::load_params(const std::vector<NamedArray>& params) {
-  return call("load the params of", [&](Impl& impl) { return impl.load_params(params); });
+  return call("load", [&](Impl& impl) { return impl.load_params(params); });
 }
 Status Runner::prepare(const RunArgs& args) {
   return call("prepare", [&](Impl& impl) { return impl.prepare(args); });

@@ -235,7 +235,7 @@ Status add_zeros(std::vector<NamedArray>& params, const std::vector<std::string>
                              std::multiplies<>());
     const std::string what =
         fmt::format("with param {} {}, those that are zeros take", quote(name), shape_text(*shape));
-    Status fits = check_host_memory(what, static_cast<int64_t>(std::min(bytes, 0x1p62)));
+    Status fits = check_host_memory(what, bytes);
     if (!fits) return fits;
     params.push_back({name, Array{kType, std::move(*shape), {}}});
     if (compared == Compared::shapes) continue;

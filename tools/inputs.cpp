@@ -57,7 +57,8 @@ Result<Array> random_input(const Options& options, const InputDecl& input) {
   // What cannot be counted is too much, too.
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t elements = std::min(count_elements(info.shape).value_or(kMost), kMost);
-  const Status status = check_host_memory("the random inputs take", elements * 4);
+  const Status status =
+      check_host_memory("the random inputs take", static_cast<double>(elements) * 4);
   if (!status) return tl::unexpected(status.error());
   return random_array(info, 1, options.seed);
 }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "runtime/cpu/spin_barrier.h"
+#include "runtime/held_signals.h"
 
 namespace rnnc {
 namespace {
@@ -31,6 +32,7 @@ uint64_t range_begin(int64_t units, int threads, int thread) {
 
 ThreadPool::ThreadPool(int threads) : threads_(threads), cursors_(threads) {
   workers_.reserve(threads - 1);
+  const HeldSignals held;  // they are for the program's own threads
   for (int thread = 1; thread < threads; ++thread) {
     try {
       workers_.emplace_back([this, thread] { serve(thread); });

@@ -37,7 +37,7 @@ int run(uint64_t from, uint64_t count, double seconds) {
   uint64_t done = 0;
   for (; done < count && elapsed() < seconds; ++done) {
     // Where a sanitizer ends the process, its report follows this.
-    fmt::print(stderr, "\rseed {}", from + done);
+    fmt::print(stderr, "seed {}\r", from + done);
     if (Status status = check_seed(from + done, directory.path()); !status) {
       fmt::print(stderr, " failed: {}\n", status.error().message);
       return 1;

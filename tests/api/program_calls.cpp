@@ -22,7 +22,7 @@ cell Gated[I = 3, H = 5](x: [I]) -> h {
 }
 )",
     R"(
-cell Late[H = 4](x: [H], s: []) -> h, total {
+cell Late[H = 4](x: [H], s: []) -> (h, total) {
   state h: [H]
   param g: [H]
   param m: []

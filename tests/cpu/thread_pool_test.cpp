@@ -1,9 +1,13 @@
 #include "runtime/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <numeric>
+
+#include "runtime/held_signals.h"
 
 namespace rnnc::test {
 namespace {
@@ -68,6 +72,21 @@ TEST(ThreadPool, WorkOfDifferentSizesFollowsAtOnce) {
 
 TEST(ThreadPool, StopsWithoutEverWorking) {
   ThreadPool pool(4);
+}
+
+TEST(ThreadPool, SignalsAreForTheProgramsOwnThreads) {
+  const ThreadPool pool(4);
+  const HeldSignals held;
+  // A worker that took it would end the process.
+  ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+  sigset_t pending;
+  ::sigpending(&pending);
+  EXPECT_EQ(::sigismember(&pending, SIGUSR1), 1);
+  sigset_t sent;
+  ::sigemptyset(&sent);
+  ::sigaddset(&sent, SIGUSR1);
+  const timespec now = {};
+  EXPECT_EQ(::sigtimedwait(&sent, nullptr, &now), SIGUSR1);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(CompileAhead, SaysWhatIsWrong) {
   const Result<CompiledAhead> compiled = compile(resident);
   ASSERT_FALSE(compiled);
   EXPECT_TRUE(compiled.error().message.starts_with(
-      "kernels were compiled and cannot be kept: cannot write "))
+      "kernels were compiled and cannot be kept: cannot read cache directory "))
       << compiled.error().message;
 }
 

@@ -268,8 +268,8 @@ TEST(Files, AFolderThatIsGoneIsSaid) {
 
 TEST(HostMemory, RefusesWhatCannotFit) {
   EXPECT_GT(host_memory(), 0);
-  EXPECT_TRUE(check_host_memory("this takes", host_memory()));
-  const std::string text = check_host_memory("this takes", int64_t{1} << 60).error().message;
+  EXPECT_TRUE(check_host_memory("this takes", static_cast<double>(host_memory())));
+  const std::string text = check_host_memory("this takes", 0x1p60).error().message;
   EXPECT_EQ(text.find("not enough memory: this takes 1073741824.0 GiB, and there are "), 0U)
       << text;
 }

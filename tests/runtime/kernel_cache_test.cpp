@@ -113,9 +113,13 @@ TEST(KernelCache, AnotherKeyOfTheSameHashIsAbsentAndStays) {
 TEST(KernelCache, AnUnwritableDirectoryIsNoError) {
   const TemporaryDirectory directory;
   directory.write("file", "");
-  const KernelCache cache(directory / "file" / "cache");
+  const fs::path place = directory / "file" / "cache";
+  const KernelCache cache(place);
   cache.put("key", "value");
   EXPECT_FALSE(cache.get("key"));
+  EXPECT_EQ(cache.store("key", "value").error().message,
+            fmt::format("cannot write to cache directory `{}`: Not a directory", place.string()));
+  EXPECT_EQ(KernelCache("").store("key", "value").error().message, "there is no cache directory");
 }
 
 TEST(KernelCache, ClearRemovesOnlyItsOwnFiles) {

@@ -139,6 +139,11 @@ TEST(Npz, RefusesToWriteTwoArraysOfOneName) {
             "cannot make a .npz file: member `h.npy`: File already exists");
 }
 
+TEST(Npz, RefusesToWriteArraysThatAreNotWhole) {
+  EXPECT_EQ(format_npz({{"h", Array{DType::f32, {3}, {}}}}).error().message,
+            "cannot make a .npz file: array `h` has 0 bytes, but [3] in f32 takes 12");
+}
+
 TEST(Npz, RejectsWhatIsNoArchive) {
   EXPECT_EQ(problem(""), "it is not a zip archive");
   EXPECT_EQ(problem("\x93NUMPY\x01"), "it is not a zip archive");

@@ -9,6 +9,7 @@
 
 #include "ir/text.h"
 #include "runtime/backend.h"
+#include "runtime/random_arrays.h"
 
 namespace rnnc {
 namespace {
@@ -74,6 +75,13 @@ TEST(Program, DescribesItsArrays) {
   ASSERT_EQ(signature.outputs.size(), 1U);
   EXPECT_EQ(signature.outputs[0].shape, (std::vector<int64_t>{4}));
   EXPECT_EQ(program.options().dims.at("H"), 4);
+}
+
+TEST(RandomWeights, AreRefusedForShapesThatNoArrayHas) {
+  const std::vector<int64_t> shape = {int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_EQ((ArrayInfo{.name = "W", .shape = shape}.elements()), 0);
+  EXPECT_EQ(random_weights({{.name = "W", .shape = shape}}, 1).error().message,
+            "param `W` has the shape [1099511627776, 1099511627776], which no array has");
 }
 
 TEST(Program, RefusesWhatCannotBeCompiled) {

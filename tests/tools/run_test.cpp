@@ -1,6 +1,8 @@
 #ifdef RNNC_WITH_CPU
 #include <cmath>
+#include <cstring>
 
+#include "runtime/kernel_cache.h"
 #include "runtime/safetensors.h"
 #include "tests/tools/tools_test.h"
 
@@ -282,6 +284,63 @@ TEST_F(RunTool, KernelsAreCached) {
   }
   good(run);
   EXPECT_EQ(read_array("y.npy").to_doubles(), cold);
+}
+
+TEST_F(RunTool, SoundEntriesThatAreNotOursAreRemade) {
+  const std::vector<std::string> run = {"run",     "toy.rnn", "--weights", "w.safetensors",
+                                        "--input", "x=x.npy", "--output",  "h=y.npy"};
+  good(run);
+  const std::vector<double> cold = read_array("y.npy").to_doubles();
+  const KernelCache cache(directory_ / "cache");
+  int products = 0;
+  for (const auto& file : std::filesystem::directory_iterator(directory_ / "cache")) {
+    // As the cache lays them out: a head of 40 bytes, a line of its own, the key.
+    const std::string bytes = TemporaryDirectory::read(file.path());
+    uint64_t key_size = 0;
+    std::memcpy(&key_size, bytes.data() + 8, sizeof key_size);
+    const std::string full_key = bytes.substr(40, key_size);
+    const std::string key = full_key.substr(full_key.find('\n') + 1);
+    ASSERT_TRUE(cache.get(key)) << full_key;
+    if (key.find("gemm tiles") != std::string::npos) ++products;
+    cache.put(key, "no machine code");
+  }
+  EXPECT_EQ(products, 1);
+  for (int i = 0; i < 2; ++i) {
+    good(run);
+    EXPECT_EQ(read_array("y.npy").to_doubles(), cold);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(directory_ / "cache")) {
+    EXPECT_EQ(TemporaryDirectory::read(file.path()).find("no machine code"), std::string::npos);
+  }
+}
+
+TEST_F(RunTool, ACacheThatOthersMayWriteIsLeftAloneWithANote) {
+  const std::vector<std::string> run = {"run",     "toy.rnn", "--weights", "w.safetensors",
+                                        "--input", "x=x.npy", "--output",  "h=y.npy"};
+  good(run);
+  const std::filesystem::path cache = directory_ / "cache";
+  std::filesystem::permissions(cache, std::filesystem::perms::all);
+  const std::string problem =
+      "the kernel cache is not used, since its code could be another's: `" + cache.string() +
+      "`: others than its owner may write there (mode 777): `chmod go-w` mends that\n";
+  const CommandResult result = rnnc(run);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors, "rnnc: note: " + problem);
+  EXPECT_EQ(bad(1, {"cache"}), "rnnc: error: " + problem);
+  EXPECT_EQ(bad(1, {"cache", "--clear"}), "rnnc: error: " + problem);
+}
+
+TEST_F(RunTool, ResultsAppearTogetherOrNotAtAll) {
+  directory_.write("y.npy", "old");
+  std::filesystem::create_directory(directory_ / "cache");
+  const std::vector<std::string> run = {"--weights", "w.safetensors", "--input", "x=x.npy"};
+  const auto with = [&](std::vector<std::string> results) {
+    results.insert(results.begin(), run.begin(), run.end());
+    return fails(results);
+  };
+  EXPECT_EQ(with({"--output", "h=y.npy", "--final", "h=/dev/full"}),
+            "cannot write `/dev/full`: No space left on device\n");
+  EXPECT_EQ(TemporaryDirectory::read(directory_ / "y.npy"), "old");
 }
 
 }  // namespace
