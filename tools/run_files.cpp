@@ -224,7 +224,7 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
     entry.shape_text = fmt::format("[{}]", sizes);
     expected.push_back(std::move(entry));
   }
-  const Result<std::vector<NamedArray>> headers = carried.headers();
+  Result<std::vector<NamedArray>> headers = carried.headers();
   if (!headers) return headers;
   const ArrayMatch match =
       match_arrays("state", signature.name, expected, *headers, true, Compared::shapes);

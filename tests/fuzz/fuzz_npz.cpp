@@ -1,5 +1,5 @@
 /// Whatever the bytes, reading ends with arrays no larger than deflate can make of them, or with an
-/// error of one line.
+/// error of one line, or of two where it is another format and the second line converts it.
 #include <cstdlib>
 
 #include "runtime/npz.h"
@@ -8,7 +8,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto arrays = rnnc::parse_npz(bytes, "fuzz.npz");
   if (!arrays) {
-    if (arrays.error().message.find('\n') != std::string::npos) std::abort();
+    const size_t end = arrays.error().message.find('\n');
+    if (end != std::string::npos &&
+        !arrays.error().message.substr(end).starts_with("\n  python3")) {
+      std::abort();
+    }
     return 0;
   }
   size_t total = 0;
