@@ -43,7 +43,7 @@ void add_cache(CLI::App& app, int& exit_code) {
       ->add_option("--trim", options->most_bytes,
                    "Remove what was not used for longest until so many bytes are left")
       ->type_name("BYTES")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->check(whole_number(0, int64_t{1} << 60))
       ->excludes(clear);
   command->footer(
       "The cache is in $RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc. Beyond its\n"

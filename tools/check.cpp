@@ -26,7 +26,7 @@ int check_files(const CheckOptions& options) {
     print_diagnostics(*unit);
     if (!good) {
       exit_code = kError;
-    } else if (Status status = print(utf8::printable(file) + ": ok\n"); !status) {
+    } else if (Status status = print(utf8::printable(name_of_input(file)) + ": ok\n"); !status) {
       return report(status.error());
     }
   }
@@ -44,10 +44,10 @@ int check_as_json(const CheckOptions& options) {
     if (unit) {
       add_diagnostics(*unit, json["diagnostics"]);
     } else {
-      add_diagnostic(file, unit.error().message, json["diagnostics"]);
+      add_diagnostic(name_of_input(file), unit.error().message, json["diagnostics"]);
     }
     const bool complete = !unit || !unit->diagnostics().is_full();
-    json["files"].push_back({{"file", file}, {"ok", good}, {"complete", complete}});
+    json["files"].push_back({{"file", name_of_input(file)}, {"ok", good}, {"complete", complete}});
     if (!good) exit_code = kError;
   }
   // Names of files may be no UTF-8, which JSON is.

@@ -255,7 +255,7 @@ void add_cpu_target(CLI::App& command, CpuTarget& target) {
           "CPU: instructions that code may use: all that this machine has, AVX2 and FMA "
           "(x86-64-v3), or any x86-64's [host]")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"host", "avx2", "baseline"}));
+      ->check(one_of({"host", "avx2", "baseline"}));
   command
       .add_option_function<std::string>(
           "--vector-bits",

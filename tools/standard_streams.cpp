@@ -19,6 +19,10 @@ bool is_dash(const fs::path& file) {
   return file == "-";
 }
 
+std::string name_of_input(const fs::path& file) {
+  return is_dash(file) ? kStandardInput : file.string();
+}
+
 std::string check_dashes(const std::vector<fs::path>& read, const std::vector<fs::path>& written,
                          std::string_view prints) {
   if (std::ranges::count_if(read, is_dash) > 1) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/status.h"
@@ -15,6 +16,9 @@ namespace rnnc::tools {
 inline constexpr const char* kStandardInput = "<stdin>";
 
 bool is_dash(const std::filesystem::path& file);
+
+/// As people are told of it.
+std::string name_of_input(const std::filesystem::path& file);
 
 /// What is wrong with so many `-` among the files that a command reads and writes, or "": each
 /// stream serves once. `prints` is what else goes to standard output, or "".
@@ -31,9 +35,9 @@ Result<std::string> read_standard_input();
 template <typename Read, typename Parse>
 auto read_input(const std::filesystem::path& file, Read read, Parse parse) -> decltype(read(file)) {
   if (!is_dash(file)) return read(file);
-  const Result<std::string> bytes = read_standard_input();
+  Result<std::string> bytes = read_standard_input();
   if (!bytes) return tl::unexpected(bytes.error());
-  return parse(*bytes, kStandardInput);
+  return parse(std::move(*bytes), kStandardInput);
 }
 
 /// Writes to standard output, checking that it got there.

@@ -1,7 +1,6 @@
-#include "runtime/match_arrays.h"
+#include "runtime/array_file.h"
 #include "runtime/planner.h"
 #include "runtime/random_arrays.h"
-#include "runtime/run.h"
 #include "runtime/safetensors.h"
 #include "tools/command.h"
 #include "tools/weight_files.h"
@@ -67,15 +66,17 @@ Result<std::string> describe_weights(const Options& options, const Graph& graph)
   return list_params(*bound, *map);
 }
 
-/// A safetensors file of random params.
-Result<std::string> make_random(const Options& options, const Graph& graph) {
+/// Random params, to the file that is asked for.
+Status write_random(const Options& options, const Graph& graph) {
   const Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
   const Result<Planner> planner = Planner::make(*bound, {});
   if (!planner) return tl::unexpected(planner.error());
   const auto weights = random_weights(planner->signature().params, options.seed);
   if (!weights) return tl::unexpected(weights.error());
-  return format_safetensors(*weights);
+  if (!is_dash(options.output)) return write_arrays(options.output, *weights);
+  const Result<std::string> bytes = format_safetensors(*weights);
+  return bytes ? print(*bytes) : tl::unexpected(bytes.error());
 }
 
 int run_weights(const CLI::App& command, const Options& options) {
@@ -90,10 +91,13 @@ int run_weights(const CLI::App& command, const Options& options) {
   if (!definition) return kError;
   const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
   if (!graph) return kError;
-  const Result<std::string> bytes =
-      options.random ? make_random(options, *graph) : describe_weights(options, *graph);
-  if (!bytes) return report(bytes.error());
-  const Status status = write_output(options.output, *bytes);
+  if (options.random) {
+    const Status status = write_random(options, *graph);
+    return status ? kOk : report(status.error());
+  }
+  const Result<std::string> text = describe_weights(options, *graph);
+  if (!text) return report(text.error());
+  const Status status = write_output(options.output, *text);
   return status ? kOk : report(status.error());
 }
 
@@ -112,7 +116,7 @@ void add_weights(CLI::App& app, int& exit_code) {
   add_output(*command, options->output);
   command->footer(
       "With --weights the file is checked, too; with --weight-map the list says of which tensors\n"
-      "each param is made. With --random it writes a safetensors file.\n\n"
+      "each param is made. With --random it writes a file of them, .npz if its name ends so.\n\n"
       "Examples:\n"
       "  rnnc weights examples/cells/lstm.rnn --dim I=80 --dim H=512\n"
       "  rnnc weights examples/cells/lstm.rnn --weights torch.safetensors --weight-map torch\n"

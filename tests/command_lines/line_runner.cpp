@@ -62,6 +62,9 @@ std::string check(const LineResult& result) {
   if (result.timed_out) return fmt::format("still runs after {} s", kMostTime.count());
   if (result.exit_code < 0) return fmt::format("ended by signal {}", result.signal);
   if (result.exit_code > 2) return fmt::format("exit code {}", result.exit_code);
+  for (const char* sanitizer : {"Sanitizer", "runtime error: "}) {
+    if (errors.find(sanitizer) != errors.npos) return "a sanitizer's find";
+  }
   if (!result.temporary_files.empty()) return "leaves " + result.temporary_files[0];
   if (!is_safe(errors)) return "bytes on standard error that are not safe on a terminal";
   if (errors.find("this is a bug in rnnc") != errors.npos) return "a bug, by its own words";

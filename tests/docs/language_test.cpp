@@ -47,7 +47,7 @@ std::vector<Block> blocks_of(const std::string& file) {
   for (std::string line; std::getline(text, line);) {
     ++number;
     if (line.starts_with("```")) {
-      if (!inside) blocks.push_back({file, number, line.substr(3), ""});
+      if (!inside) blocks.push_back({file, number, line.substr(3, line.find(' ') - 3), ""});
       inside = !inside;
     } else if (inside) {
       blocks.back().text += line + "\n";

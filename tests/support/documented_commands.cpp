@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/array_file.h"
 #include "tests/runtime/temporary_directory.h"
 #include "tests/support/golden.h"
 
@@ -24,10 +25,10 @@ struct Command {
   bool shows_output = false;
 };
 
-/// A file to write (`name` is set), or commands to run.
+/// "```map gated.map" has the kind "map" and the name "gated.map".
 struct Block {
-  std::string name;
   std::string kind;
+  std::string name;
   std::string text;
   size_t line = 0;  // of the first line inside
 };
@@ -40,24 +41,44 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 std::vector<Block> blocks_of(const std::string& markdown) {
-  constexpr std::string_view kFile = "<!-- file: ";
   std::vector<Block> blocks;
-  std::string name;
   bool inside = false;
   size_t number = 0;
   for (const std::string& line : lines_of(markdown)) {
     ++number;
-    if (line.starts_with("```")) {
-      if (!inside) blocks.push_back({name, line.substr(3), "", number + 1});
-      inside = !inside;
-      name.clear();
-    } else if (inside) {
-      blocks.back().text += line + "\n";
-    } else if (line.starts_with(kFile)) {
-      name = line.substr(kFile.size(), line.find(" -->") - kFile.size());
+    if (!line.starts_with("```")) {
+      if (inside) blocks.back().text += line + "\n";
+    } else if (inside = !inside; inside) {
+      std::istringstream words(line.substr(3));
+      Block& block = blocks.emplace_back();
+      words >> block.kind >> block.name;
+      block.line = number + 1;
     }
   }
   return blocks;
+}
+
+/// Lines such as "rnn/kernel [3, 8]" as arrays of zeros.
+std::vector<NamedArray> tensors_of(const Block& block) {
+  std::vector<NamedArray> tensors;
+  for (const std::string& line : lines_of(block.text)) {
+    const size_t space = line.find(' ');
+    std::vector<int64_t> shape;
+    std::istringstream sizes(line.substr(space + 2));
+    for (int64_t size = 0; sizes >> size; sizes.ignore()) shape.push_back(size);
+    tensors.push_back({line.substr(0, space), Array::zeros(DType::f32, shape)});
+  }
+  return tensors;
+}
+
+/// The file that a block is, if it is one.
+void write_block(const Block& block, const TemporaryDirectory& folder) {
+  if (block.name.empty()) return;
+  if (block.kind != "tensors") {
+    folder.write(block.name, block.text);
+  } else if (!write_arrays(folder / block.name, tensors_of(block))) {
+    ADD_FAILURE() << "cannot write " << block.name;
+  }
 }
 
 bool begins_with_command(const std::string& line) {
@@ -224,7 +245,7 @@ std::vector<std::string> run_document(const std::string& document, const Command
   fill_folder(folder.path());
   std::vector<std::string> problems;
   for (const Block& block : blocks_of(read_data(document))) {
-    if (!block.name.empty()) folder.write(block.name, block.text);
+    write_block(block, folder);
     if (block.kind != "sh" && block.kind != "console") {
       if (!std::ranges::any_of(lines_of(block.text), begins_with_command)) continue;
       problems.push_back(

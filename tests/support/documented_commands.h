@@ -3,9 +3,10 @@
 /// Each block of a Markdown file fenced as `sh` is a list of commands that succeed; one fenced as
 /// `console` has commands behind `$ ` with what they print below them, on both streams. There `…`
 /// stands for any text within a line, or alone for any lines: what varies from run to run or from
-/// machine to machine. A command that prints an error is to fail. `<!-- file: NAME -->` above a
-/// block makes the file NAME of it, for commands further down. All commands of a document run one
-/// after the other in one folder, which has what a fresh clone has.
+/// machine to machine. A command that prints an error is to fail. A block fenced as `rnn NAME` or
+/// `map NAME` makes that file, and `tensors NAME` a file of zeros with a name and a shape on each
+/// line, for commands further down. All commands of a document run one after the other in one
+/// folder, which has what a fresh clone has.
 ///
 /// Commands with `--device cuda`, but for those that only tell of a GPU (explain, emit), need one.
 #pragma once

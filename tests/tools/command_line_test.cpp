@@ -166,7 +166,8 @@ TEST_F(CommandLine, ADashIsStandardInput) {
     EXPECT_EQ(result.errors, "");
     return result.output;
   };
-  EXPECT_EQ(given(toy, {"check", "-"}), "-: ok\n");
+  EXPECT_EQ(given(toy, {"check", "-"}), "<stdin>: ok\n");
+  EXPECT_NE(given(toy, {"check", "-", "--json"}).find("\"file\": \"<stdin>\""), std::string::npos);
   EXPECT_EQ(given(toy, {"weights", "-"}), "W [H, I]\nb [H]\n");
   EXPECT_EQ(given(toy, {"inputs", "-"}), "x [T, B, I]\n");
   EXPECT_EQ(given(toy, {"emit", "-", "--as", "graph"}),

@@ -1,12 +1,8 @@
-/// Weights as users have them: PyTorch's names without a map, .npz, other formats;
-/// docs/weight_maps.md.
+/// Weights as users have them: PyTorch's names without a map, .npz, other formats.
 #include "runtime/array_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-#include <fstream>
-#include <sstream>
 
 #include "runtime/npz.h"
 #include "runtime/safetensors.h"
@@ -245,59 +241,6 @@ TEST_F(WeightFilesTool, OtherFormatsAndPipesAreNamed) {
   EXPECT_EQ(bad(1, {"weights", "toy.rnn", "--weights", "fifo"}), "rnnc: error: " + fifo);
   EXPECT_EQ(bad(1, {"run", "toy.rnn", "--input", "x=fifo"}), "rnnc: error: " + fifo);
   EXPECT_EQ(bad(1, {"weights", "toy.rnn", "--weight-map", "fifo"}), "rnnc: error: " + fifo);
-}
-
-// ---- docs/weight_maps.md ----
-
-/// A fenced block: "```map gated.map" has the kind "map" and the name "gated.map".
-struct Block {
-  std::string kind, name, text;
-};
-
-std::vector<Block> read_blocks(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<Block> blocks;
-  bool inside = false;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("```")) {
-      if (inside) blocks.back().text += line + "\n";
-    } else if (inside = !inside; inside) {
-      std::istringstream words(line.substr(3));
-      Block& block = blocks.emplace_back();
-      words >> block.kind >> block.name;
-    }
-  }
-  return blocks;
-}
-
-TEST_F(WeightFilesTool, ExamplesOfTheReferenceRunAsTheyStand) {
-  int commands = 0;
-  for (const Block& block : read_blocks(RNNC_SOURCE_DIR "/docs/weight_maps.md")) {
-    std::istringstream lines(block.text);
-    std::string line;
-    if (block.kind == "rnn" || block.kind == "map") directory_.write(block.name, block.text);
-    if (block.kind == "tensors") {
-      std::vector<NamedArray> tensors;
-      while (std::getline(lines, line)) {
-        const size_t space = line.find(' ');
-        std::vector<int64_t> shape;
-        std::istringstream sizes(line.substr(space + 2));
-        for (int64_t size = 0; sizes >> size; sizes.ignore()) shape.push_back(size);
-        tensors.push_back(zeros(line.substr(0, space), shape));
-      }
-      write_zeros(block.name, tensors);
-    }
-    if (block.kind != "console") continue;
-    ASSERT_TRUE(block.text.starts_with("$ rnnc "));
-    std::getline(lines, line);
-    std::istringstream words(line.substr(7));
-    std::vector<std::string> arguments;
-    for (std::string word; words >> word;) arguments.push_back(word);
-    const CommandResult result = rnnc(arguments);
-    EXPECT_EQ(result.output + result.errors, block.text.substr(line.size() + 1));
-    ++commands;
-  }
-  EXPECT_EQ(commands, 4);
 }
 
 }  // namespace
