@@ -70,7 +70,10 @@ std::string check(const LineResult& result) {
   if (errors.find("this is a bug in rnnc") != errors.npos) return "a bug, by its own words";
   if (result.exit_code == 0) return errors.find("error: ") == errors.npos ? "" : "0 with an error";
   if (result.changed_files) return "fails, and yet has changed files";
-  if (errors.find("error: ") == errors.npos) return "fails without an error";
+  // `check --json` tells programs on standard output.
+  const bool told = errors.find("error: ") != errors.npos ||
+                    result.output.find("\"severity\": \"error\"") != result.output.npos;
+  if (!told) return "fails without an error";
   if (result.exit_code == 1) return "";
   const bool usage = errors.starts_with("rnnc: error: ") && errors.ends_with(" --help`\n");
   if (!usage) return "a usage error that does not look like one";

@@ -157,6 +157,7 @@ void check_shared_program(const CompileOptions& options) {
                         {1},
                         {0},
                         {6, 2, false, true},
+                        {1},  // else the next may have its arrays where the last one's were
                         {5, 2, false, true},
                         {2, 3},
                         {0, 3}};

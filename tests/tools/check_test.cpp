@@ -50,7 +50,7 @@ cell Loop[N](x: []) -> y {
   EXPECT_EQ(bad(1, {"check", "blocks.rnn", "--dim", "N=4", "--dim", "H=6"}).substr(0, 67),
             "blocks.rnn:3:26: error: `N` blocks do not divide `H` (H = 6, N = 4)");
   EXPECT_EQ(bad(1, {"check", "blocks.rnn", "--dim", "M=4"}),
-            "blocks.rnn: error: `blocks.rnn` has no dim `M`\n  hint: did you mean `N`?\n");
+            "blocks.rnn: error: `blocks.rnn` has no dim `M`\n  hint: its dims are H, N\n");
 }
 
 TEST_F(CheckTool, JsonHasPlacesHintsAndFixes) {

@@ -259,7 +259,9 @@ TEST_F(RunTool, DevicesAndTypesThatCannotRun) {
 TEST_F(RunTool, TooLittleMemoryIsSaid) {
   const std::string text =
       bad(1, {"run", "toy.rnn", "--dim", "H=100000000000", "--seed", "1", "--input", "x=x.npy"});
-  EXPECT_EQ(text, "toy.rnn: error: the dim `H` is 100000000000, above 2147483647\n");
+  EXPECT_EQ(text,
+            "toy.rnn: error: the dim `H` is 100000000000, above 2147483647\n  hint: no array is "
+            "that long\n");
   const std::string weights =
       fails({"--dim", "H=2000000000", "--seed", "1", "--input", "x=x.npy", "--dtype", "f64"});
   EXPECT_EQ(weights.substr(0, 18), "not enough memory:") << weights;

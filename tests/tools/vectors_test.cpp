@@ -23,8 +23,9 @@ std::vector<std::string> with(std::vector<std::string> words,
 TEST_F(Vectors, ThatThereAreNoneOfAreUsageErrors) {
   for (const auto& words : kCommands) {
     EXPECT_NE(bad(2, with(words, {"--vector-bits", "64"})).find("not `64`"), std::string::npos);
-    EXPECT_NE(bad(2, with(words, {"--cpu-level", "sse9"})).find("{host,avx2,baseline}"),
-              std::string::npos);
+    EXPECT_NE(
+        bad(2, with(words, {"--cpu-level", "sse9"})).find("expected one of host, avx2, baseline"),
+        std::string::npos);
 #if defined(__x86_64__)
     EXPECT_NE(bad(2, with(words, {"--cpu-level", "avx2", "--vector-bits", "512"}))
                   .find("x86-64-v3 has no 512-bit vectors: at most 256 bits"),
