@@ -78,7 +78,7 @@ class Parser {
     const Token& token = tokens_.current();
     const std::string_view habit = habits::of_item(token.text);
     if (!habit.empty()) return std::string(habit);
-    const Hint equation = "equations stand inside a cell: `cell NAME[I, H](x: [I]) -> h { … }`";
+    Hint equation = "equations stand inside a cell: `cell NAME[I, H](x: [I]) -> h { … }`";
     if (token.kind != TokenKind::Name || tokens_.ahead(1).kind != TokenKind::Name) return equation;
     return did_you_mean(token.location, token.text, {"cell", "network", "fn", "const", "import"},
                         equation);
