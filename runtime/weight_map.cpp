@@ -8,6 +8,7 @@
 #include <set>
 
 #include "frontend/diagnostics.h"
+#include "runtime/call.h"
 #include "runtime/describe.h"
 #include "runtime/host_memory.h"
 #include "runtime/match_arrays.h"
@@ -368,7 +369,8 @@ Result<std::vector<NamedArray>> map_weights(const WeightMap& map, const Graph& g
                                             const DimBindings& dims,
                                             const std::vector<NamedArray>& tensors,
                                             Compared compared) {
-  Result<std::vector<NamedArray>> params = make_params(map, graph, dims, tensors, compared);
+  Result<std::vector<NamedArray>> params = without_exceptions(
+      "load", graph.name, [&] { return make_params(map, graph, dims, tensors, compared); });
   if (params) return params;
   const NamedArray* transposed = find_transposed(map, graph, dims, tensors);
   if (transposed == nullptr) return params;

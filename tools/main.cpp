@@ -1,6 +1,7 @@
 /// The `rnnc` command.
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 
 #include "tools/command.h"
@@ -61,5 +62,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace rnnc::tools
 
 int main(int argc, char** argv) {
+  // A limit on the size of files is an error of the write that meets it, on standard output too.
+  std::signal(SIGXFSZ, SIG_IGN);
   return rnnc::tools::run({argv + std::min(argc, 1), argv + argc});
 }

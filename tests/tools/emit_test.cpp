@@ -1,3 +1,7 @@
+#include <sys/wait.h>
+
+#include <cstdlib>
+
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {
@@ -83,6 +87,17 @@ TEST_F(Tools, EmitRefusesTypesWithoutCode) {
   EXPECT_EQ(emit({"emit", "toy.rnn", "--as", "cuda"}),
             "rnnc: error: this build of rnnc has no CUDA backend\n");
 #endif
+}
+
+TEST_F(Tools, ALimitOfFileSizesIsNoSignal) {
+  const std::string command = fmt::format(
+      "cd '{}' && ulimit -f 4 && exec '{}/tools/rnnc' explain toy.rnn --json --dim I=3 --dim H=4 "
+      "> page 2> errors",
+      directory_.path().string(), RNNC_BINARY_DIR);
+  const int status = std::system(command.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  EXPECT_EQ(TemporaryDirectory::read(directory_ / "errors"),
+            "rnnc: error: cannot write to standard output\n");
 }
 
 TEST_F(Tools, EmitCubinNeedsAFile) {

@@ -26,7 +26,6 @@ constexpr std::string_view kUntested[] = {
     "cannot read cache directory {}: {}",
     "cannot write {}: {} is not a directory",
     "cannot remove {}: {}",
-    "cannot write to standard output",
     // A caller's environment, and builds and devices that are not there.
     "there is no cache directory: set RNNC_CACHE_DIR or HOME",
     "no folder for temporary files: {}",
