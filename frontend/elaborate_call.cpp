@@ -179,7 +179,7 @@ Value Elaborator::call_function(const ast::Function& function, const Expr& expr)
   for (size_t i = 0; i < values.size(); ++i) {
     Binding& argument = frame.names[parameters[i].text];
     argument.location = parameters[i].location;
-    if (const auto dim = dims[i]) {
+    if (const auto& dim = dims[i]) {
       argument.kind = Binding::Kind::Dim;
       argument.dim = *dim;
       argument.argument = expr.children[i].get();

@@ -186,7 +186,7 @@ std::string Elaborator::values_in(const std::vector<Type>& types) const {
     const bool open = fixed_dims_.contains(symbol) && !number_of(symbol);
     if (value == known.end() && !open) continue;
     const std::string number = open ? " has no value" : fmt::format(" = {}", value->second);
-    text += (text.empty() ? " (" : ", ") + symbol + number;
+    text += fmt::format("{}{}{}", text.empty() ? " (" : ", ", symbol, number);
   }
   return text.empty() ? text : text + ")";
 }
