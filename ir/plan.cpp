@@ -34,6 +34,11 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps) {
   return plan.workspace_bytes + plan.workspace_bytes_per_step * steps;
 }
 
+int64_t workspace_offset(const Plan& plan, const Buffer& buffer, int64_t steps) {
+  return buffer.extent == Extent::Steps ? plan.workspace_bytes + buffer.offset * steps
+                                        : buffer.offset;
+}
+
 int64_t byte_size(const Plan& plan, const Buffer& buffer) {
   int64_t rows = 1;
   switch (buffer.extent) {

@@ -22,6 +22,9 @@
 /// lag l reads of one of lag l - 1 was written a wave ago, in the history of the buffer, and its
 /// accesses' delays include that: (l - (l - 1)) * C steps.
 ///
+/// What of this is arithmetic (which chunk a lag is at, where the row of a step lies, what begins
+/// and ends) stands in ir/waves.h, for all that run a plan.
+///
 /// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
 /// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
 ///
@@ -33,6 +36,7 @@
 /// multiples of C gives the bits of one run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,7 +59,9 @@ enum class Placement : uint8_t {
               // what Once stages write is kept between calls, and pads
 };
 
+/// Of the caller's arrays, and what the caller has none of.
 enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temporary };
+inline constexpr size_t kCallerRoles = static_cast<size_t>(Role::Temporary);
 
 /// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
 enum class Extent : uint8_t {
@@ -401,6 +407,9 @@ bool ends_in_zeros(const Buffer& buffer);
 
 /// Bytes of workspace that T steps need.
 int64_t workspace_bytes(const Plan& plan, int64_t steps);
+
+/// Bytes from the start of a workspace for T steps to a buffer in it.
+int64_t workspace_offset(const Plan& plan, const Buffer& buffer, int64_t steps);
 
 /// Bytes of a Workspace or Resident buffer (rows * width * element size); of one of extent Steps,
 /// bytes per step.

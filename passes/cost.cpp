@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "ir/plan_touches.h"
+#include "ir/waves.h"
 #include "passes/recurrence_tiles.h"
 #include "passes/side_by_side.h"
 
@@ -125,7 +126,7 @@ class CostModel {
   }
 
   Cost call(int64_t steps) const {
-    const int64_t chunks = (steps + plan_.chunk - 1) / plan_.chunk;
+    const int64_t chunks = chunks_of(plan_, steps);
     const int64_t rest = steps - (chunks - 1) * plan_.chunk;
     std::vector<Sweep> sweeps(plan_.sweeps);
     for (const StageRun& run : side_by_side(plan_)) {

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ir/waves.h"
 #include "passes/cost.h"
 #include "passes/once_stages.h"
 
@@ -92,7 +93,7 @@ class SplitGemms {
   SplitGemms(Plan& plan, const Machine& machine, const SplitGemmsOptions& options)
       : plan_(plan), machine_(machine), options_(options), usual_(plan) {
     usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-    const int64_t chunks = (options.max_steps + usual_.chunk - 1) / usual_.chunk;
+    const int64_t chunks = chunks_of(usual_, options.max_steps);
     chunks_ = static_cast<double>(chunks);
   }
 

@@ -3,6 +3,25 @@
 #include <chrono>
 
 namespace rnnc {
+
+Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states) {
+  Call call;
+  call.steps = args.steps;
+  call.stream = args.stream;
+  call.lengths = args.lengths;
+  call.reset = args.reset;
+  call.arrays.set(Role::Input, args.inputs);
+  call.arrays.set(Role::Param, args.params);
+  call.arrays.set(Role::Output, args.outputs);
+  call.arrays.set(Role::InitialState, initial_states);
+  call.arrays.set(Role::FinalState, args.final_states);
+  if (args.workspace != nullptr) {
+    const auto address = reinterpret_cast<uintptr_t>(args.workspace);
+    call.workspace = static_cast<std::byte*>(args.workspace) +
+                     (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
+  }
+  return call;
+}
 namespace {
 
 class NoBackend : public Backend {

@@ -2,8 +2,12 @@
 /// runtime/cuda; either can be left out of a build.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ir/plan.h"
@@ -14,15 +18,48 @@
 
 namespace rnnc {
 
+/// The arrays of a call by the role of the plan's buffers that they are, and by slot.
+class CallArrays {
+ public:
+  void set(Role role, std::span<const void* const> arrays) {
+    arrays_[static_cast<size_t>(role)] = arrays;
+  }
+  /// Null where the call has none. Only arrays of roles that a plan writes are written through it.
+  std::byte* at(Role role, uint32_t slot) const {
+    const std::span<const void* const> arrays = arrays_[static_cast<size_t>(role)];
+    return slot < arrays.size() ? static_cast<std::byte*>(const_cast<void*>(arrays[slot]))
+                                : nullptr;
+  }
+
+ private:
+  std::array<std::span<const void* const>, kCallerRoles> arrays_;
+};
+
+/// Bytes to which a call's workspace is aligned.
+inline constexpr size_t kWorkspaceAlignment = 256;
+
+/// What an executable is called with, checked against its plan.
+struct Call {
+  int64_t steps = 0;
+  /// States have an initial and a final array each, null where none was given or is wanted: what an
+  /// implied state starts as instead is settled already.
+  CallArrays arrays;
+  /// Aligned to kWorkspaceAlignment, of `workspace_bytes(plan, steps)`.
+  std::byte* workspace = nullptr;
+  Stream stream = nullptr;
+  const int32_t* lengths = nullptr;  // as in ForwardArgs
+  const uint8_t* reset = nullptr;    // likewise
+};
+
+/// The call that checked arguments ask for. `initial_states`: what each state starts as.
+Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states);
+
 /// A plan compiled, loaded and given its resident memory. See ir/plan.h for what running it means.
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// Arguments are already checked against the plan. `initial_states` and `final_states` have one
-  /// entry per `Plan::states`, null where none was given or is wanted (what an implied state starts
-  /// as instead is settled already); `workspace` is aligned to 256 bytes and holds
-  /// `workspace_bytes(plan, steps)`. `run_once`: run the Once stages first.
-  virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
+  /// `run_once`: runs the Once stages first.
+  virtual Status run(const Call& call, bool run_once) = 0;
   /// Why the device cannot run the plan's resident recurrences, for people; then nothing else may
   /// be asked of this. Empty: it can.
   virtual std::string refusal() const { return ""; }

@@ -15,7 +15,6 @@
 namespace rnnc {
 namespace {
 
-constexpr size_t kWorkspaceAlignment = 256;
 constexpr std::string_view kMovedFrom = "this program was moved from: it has nothing to run";
 
 /// One pointer per array, none null.
@@ -96,7 +95,6 @@ struct Program::Impl {
     uint64_t loaded_params = 0;  // those of `Params::count` that the Once stages ran on
     // One each.
     std::vector<const void*> initial_states;  // of the call that runs
-    std::vector<void*> no_final_states;
 
     size_t workspace_bytes(int64_t steps) const {
       const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(chosen.plan, steps));
@@ -197,7 +195,6 @@ Result<Program::Impl::Prepared> Program::Impl::prepare(const PlanShape& shape, P
   prepared.max_steps = shape.max_steps;
   prepared.chunk = plan.chunk;
   prepared.initial_states.resize(plan.states.size());
-  prepared.no_final_states.resize(plan.states.size());
   Tuned tuned = {planner.choice()};
   if (planner.options().tune) tuned = tune(planner, shape, plan, *backend, cache);
   if (tuned.choice != planner.choice()) {
@@ -257,20 +254,11 @@ Status Program::Impl::forward(const ForwardArgs& args) {
   Prepared& prepared = batches.find(args.batch)->second.find(features)->second;
 
   choose_initial_states(args.initial_states, prepared.initial_states);
-  ForwardArgs complete = args;
-  complete.initial_states = prepared.initial_states;
-  if (args.final_states.empty()) complete.final_states = prepared.no_final_states;
-  const auto address = reinterpret_cast<uintptr_t>(args.workspace);
-  const uintptr_t padding =
-      (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
-  if (args.workspace != nullptr) {
-    complete.workspace = static_cast<char*>(args.workspace) + padding;
-    complete.workspace_bytes -= std::min<size_t>(padding, args.workspace_bytes);
-  }
+  const Call call = make_call(args, prepared.initial_states);
 
   params.bring(args.params, args.reuse_params);
   const bool run_once = std::exchange(prepared.loaded_params, 0) != params.count;
-  Status status = prepared.executable->forward(complete, run_once);
+  Status status = prepared.executable->run(call, run_once);
   if (status) prepared.loaded_params = params.count;
   return status;
 }

@@ -116,19 +116,19 @@ class Arrays {
 };
 
 /// A call that can be made again and again.
-struct Call {
-  explicit Call(Backend& backend) : arrays(backend) {}
+struct TimedCall {
+  explicit TimedCall(Backend& backend) : arrays(backend) {}
   Status make(const Planner& planner, const PlanShape& shape, int64_t steps);
   /// Workspaces of plans differ.
   Status reserve(const Plan& plan);
 
   Arrays arrays;
-  std::vector<const void*> inputs, params, initial_states;
-  std::vector<void*> outputs, final_states;
-  ForwardArgs args;
+  std::vector<const void*> inputs, params, outputs;
+  Call call;
+  size_t workspace_bytes = 0;
 };
 
-Status Call::make(const Planner& planner, const PlanShape& shape, int64_t steps) {
+Status TimedCall::make(const Planner& planner, const PlanShape& shape, int64_t steps) {
   const Signature& signature = planner.signature();
   const auto sequence_of = [&](ArrayInfo info) {
     info.shape.insert(info.shape.begin(), {steps, shape.batch});
@@ -148,41 +148,36 @@ Status Call::make(const Planner& planner, const PlanShape& shape, int64_t steps)
     if (!memory) return tl::unexpected(memory.error());
     outputs.push_back(*memory);
   }
-  initial_states.resize(signature.states.size());
-  final_states.resize(signature.states.size());
-  args = {.steps = steps,
-          .batch = shape.batch,
-          .inputs = inputs,
-          .params = params,
-          .outputs = outputs,
-          .initial_states = initial_states,
-          .final_states = final_states};
+  call.steps = steps;
+  call.arrays.set(Role::Input, inputs);
+  call.arrays.set(Role::Param, params);
+  call.arrays.set(Role::Output, outputs);
   return status;
 }
 
-Status Call::reserve(const Plan& plan) {
-  const auto bytes = static_cast<size_t>(workspace_bytes(plan, args.steps));
-  if (bytes <= args.workspace_bytes) return {};
+Status TimedCall::reserve(const Plan& plan) {
+  const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(plan, call.steps));
+  if (bytes <= workspace_bytes) return {};
   const Result<void*> memory = arrays.add(bytes);
   if (!memory) return tl::unexpected(memory.error());
-  args.workspace = *memory;
-  args.workspace_bytes = bytes;
+  call.workspace = static_cast<std::byte*>(*memory);
+  workspace_bytes = bytes;
   return {};
 }
 
 /// The least seconds of a call.
-Result<double> time_calls(Executable& executable, const ForwardArgs& args, Backend& backend) {
-  const auto call = [&] { return executable.forward(args, false); };
+Result<double> time_calls(Executable& executable, const Call& call, Backend& backend) {
+  const auto run = [&] { return executable.run(call, false); };
   // Clocks rise and caches fill before what counts.
-  const Status warm = executable.forward(args, true).and_then(call).and_then([&] {
-    return backend.synchronize(args.stream);
+  const Status warm = executable.run(call, true).and_then(run).and_then([&] {
+    return backend.synchronize(call.stream);
   });
   if (!warm) return tl::unexpected(warm.error());
   double least = std::numeric_limits<double>::infinity();
   double all = 0;
   for (int calls = 0; calls < kFewestCalls || (calls < kMostCalls && all < kSecondsOfPlan);
        ++calls) {
-    const Result<double> seconds = backend.time(call, args.stream);
+    const Result<double> seconds = backend.time(run, call.stream);
     if (!seconds) return seconds;
     least = std::min(least, *seconds);
     all += *seconds;
@@ -199,9 +194,9 @@ struct Winner {
 
 Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Plan& first,
                        Backend& backend) {
-  Call call(backend);
+  TimedCall timed(backend);
   const int64_t steps = std::min(shape.max_steps, std::max(kFewestSteps, kChunks * first.chunk));
-  if (Status status = call.make(planner, shape, steps); !status) {
+  if (Status status = timed.make(planner, shape, steps); !status) {
     return tl::unexpected(status.error());
   }
   Winner winner;
@@ -222,8 +217,8 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
       continue;
     }
     resident = resident || !tiles_of(*plan).empty();
-    if (Status status = call.reserve(*plan); !status) return tl::unexpected(status.error());
-    const Result<double> seconds = time_calls(**executable, call.args, backend);
+    if (Status status = timed.reserve(*plan); !status) return tl::unexpected(status.error());
+    const Result<double> seconds = time_calls(**executable, timed.call, backend);
     if (!seconds) return tl::unexpected(seconds.error());
     if (*seconds < winner.seconds) winner = {candidate, *seconds, *std::move(plan)};
   }

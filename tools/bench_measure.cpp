@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/waves.h"
 #include "passes/cost.h"
 #include "runtime/backend.h"
 #include "runtime/random_arrays.h"
@@ -28,7 +29,7 @@ Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape)
 int64_t count_launches(const Plan& plan, int64_t steps) {
   int64_t count = 0;
   for (const Stage& stage : plan.stages) {
-    const int64_t chunks = (steps + plan.chunk - 1) / plan.chunk;
+    const int64_t chunks = chunks_of(plan, steps);
     const int64_t times = stage.domain == Domain::Step       ? steps
                           : stage.domain == Domain::Sequence ? chunks
                                                              : 0;

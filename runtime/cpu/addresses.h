@@ -4,23 +4,17 @@
 #include <cstddef>
 #include <vector>
 
-#include "ir/plan.h"
-#include "runtime/program.h"
+#include "ir/waves.h"
+#include "runtime/backend.h"
 
 namespace rnnc {
-
-/// Where the sequence stands: step t of the chunk that begins at t0.
-struct Position {
-  int64_t t = 0;
-  int64_t t0 = 0;
-};
 
 class Addresses {
  public:
   /// `plan` outlives this.
   explicit Addresses(const Plan& plan) : plan_(plan), buffers_(plan.buffers.size()) {}
 
-  void find(const ForwardArgs& args, std::byte* resident);
+  void find(const Call& call, std::byte* resident);
   std::byte* of(BufferId buffer) const { return buffers_[buffer]; }
   /// Row 0 of an access; null if it has no buffer.
   std::byte* locate(const Access& access, Position position) const;
@@ -28,7 +22,7 @@ class Addresses {
   int64_t bytes_per_step(const Access& access) const;
 
  private:
-  std::byte* memory_of(const Buffer& buffer, const ForwardArgs& args, std::byte* resident) const;
+  std::byte* memory_of(const Buffer& buffer, const Call& call, std::byte* resident) const;
 
   const Plan& plan_;
   std::vector<std::byte*> buffers_;  // as Plan::buffers

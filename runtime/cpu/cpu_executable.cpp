@@ -209,13 +209,9 @@ int CpuExecutable::useful_threads(int most_threads) const {
 
 // --- A call ------------------------------------------------------------------------------------
 
-Status CpuExecutable::forward(const ForwardArgs& args, bool run_once) {
-  steps_ = args.steps;
-  lengths_ = args.lengths;
-  reset_ = args.reset;
-  initial_states_ = args.initial_states;
-  final_states_ = args.final_states;
-  addresses_.find(args, resident_.data());
+Status CpuExecutable::run(const Call& call, bool run_once) {
+  call_ = call;
+  addresses_.find(call, resident_.data());
   if (run_once) run_once_stages();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
   return {};
@@ -242,41 +238,41 @@ void CpuExecutable::run_once_stages() {
 }
 
 void CpuExecutable::run_sweep(uint32_t sweep) {
-  const std::vector<Track>& tracks = tracks_[sweep];
-  const int64_t waves = ceil_div(steps_, plan_.chunk) + (tracks.empty() ? 0 : tracks.back().lag);
-  for (int64_t wave = 0; wave < waves; ++wave) {
+  const Waves waves(plan_, sweep, call_.steps);
+  for (const Wave& wave : waves) {
     begin_states(sweep, wave);
     run_wave(sweep, wave);
     end_states(sweep, wave);
-    if (wave + 1 < waves) keep_history(sweep);
+    if (!waves.is_last(wave)) keep_history(sweep);
   }
 }
 
-void CpuExecutable::begin_states(uint32_t sweep, int64_t wave) {
-  for (size_t i = 0; i < states_.size(); ++i) {
+void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
+  for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
-    if (state.sweep != sweep || state.lag != wave) continue;
-    const bool given = initial_states_[i] != nullptr;
+    if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    const bool given = call_.arrays.at(Role::InitialState, i) != nullptr;
     const auto& launch = given ? states_[i].init_given : states_[i].init_declared;
     if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
   }
 }
 
-void CpuExecutable::end_states(uint32_t sweep, int64_t wave) {
-  const int64_t last = (steps_ - 1) / plan_.chunk;
-  for (size_t i = 0; i < states_.size(); ++i) {
+void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
+  for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
-    if (state.sweep != sweep || state.lag + last != wave || final_states_[i] == nullptr) continue;
-    if (states_[i].write_final == nullptr) continue;
-    run_parts(*states_[i].write_final, plan_.batch, {steps_, last * plan_.chunk}, everyone());
+    if (state.sweep != sweep || !wave.ends(state.lag)) continue;
+    if (call_.arrays.at(Role::FinalState, i) == nullptr || states_[i].write_final == nullptr) {
+      continue;
+    }
+    run_parts(*states_[i].write_final, plan_.batch, wave.position(state.lag, wave.count(state.lag)),
+              everyone());
   }
 }
 
 /// As many tracks at a time as there are threads, so that most of a long wave's tracks are always
 /// on the same one, whose cache has their weights.
-void CpuExecutable::run_wave(uint32_t sweep, int64_t wave) {
-  std::span<const Track> tracks =
-      tracks_of_wave(tracks_[sweep], wave, ceil_div(steps_, plan_.chunk));
+void CpuExecutable::run_wave(uint32_t sweep, const Wave& wave) {
+  std::span<const Track> tracks = tracks_of_wave(tracks_[sweep], wave);
   while (!tracks.empty()) {
     const auto threads = static_cast<size_t>(everyone().threads());
     const std::span<const Track> some = tracks.first(std::min(tracks.size(), threads));
@@ -291,19 +287,18 @@ void CpuExecutable::run_wave(uint32_t sweep, int64_t wave) {
   }
 }
 
-void CpuExecutable::run_track(const Track& track, int64_t wave, const Crew& crew) {
-  const int64_t t0 = (wave - track.lag) * plan_.chunk;
-  const int64_t steps = std::min(plan_.chunk, steps_ - t0);
+void CpuExecutable::run_track(const Track& track, const Wave& wave, const Crew& crew) {
+  const Position start = wave.position(track.lag);
+  const int64_t steps = wave.count(track.lag);
   for (const size_t i : track.stages) {
     if (stages_[i].steps != nullptr) {
-      stages_[i].steps->run(crew, addresses_, scratch_, t0, steps);
+      stages_[i].steps->run(crew, addresses_, scratch_, start, steps);
       continue;
     }
     const Stage& stage = plan_.stages[i];
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
-      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), {t0, t0},
-                 crew);
+      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), start, crew);
     }
   }
 }
@@ -311,7 +306,7 @@ void CpuExecutable::run_track(const Track& track, int64_t wave, const Crew& crew
 void CpuExecutable::keep_history(uint32_t sweep) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
-    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
+    if (!keeps_history(buffer, sweep)) continue;
     const size_t slot = plan_.batch * buffer.width * size_of(buffer.dtype);
     std::byte* memory = addresses_.of(static_cast<BufferId>(i));
     std::memmove(memory, memory + plan_.chunk * slot, buffer.history * slot);
@@ -394,7 +389,7 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
     for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
          ++row) {
       const int64_t sequence = row % plan_.batch;
-      const int64_t step = length_of(sequence) - 1 - (position.t + row / plan_.batch);
+      const int64_t step = length_of(sequence) - 1 - (position.t() + row / plan_.batch);
       std::byte* to = target + row * launch.target.stride * element;
       if (step < 0) {
         std::memset(to, 0, bytes);
@@ -409,7 +404,7 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
 void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position) {
   std::byte* target = addresses_.locate(launch.target, position);
   for (int64_t row = 0; row < rows; ++row) {
-    const bool value = mask_value(launch.kind, position.t + row / plan_.batch, row % plan_.batch);
+    const bool value = mask_value(launch.kind, position.t() + row / plan_.batch, row % plan_.batch);
     if (plan_.dtype == DType::f64) {
       reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
     } else {
@@ -419,7 +414,8 @@ void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position positio
 }
 
 int64_t CpuExecutable::length_of(int64_t sequence) const {
-  return lengths_ == nullptr ? steps_ : std::clamp<int64_t>(lengths_[sequence], 0, steps_);
+  if (call_.lengths == nullptr) return call_.steps;
+  return std::clamp<int64_t>(call_.lengths[sequence], 0, call_.steps);
 }
 
 bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const {
@@ -428,12 +424,12 @@ bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequenc
     case MaskLaunch::Kind::Valid:
       return t < length;
     case MaskLaunch::Kind::Reset:
-      return reset_ != nullptr && reset_[t * plan_.batch + sequence] != 0;
+      return call_.reset != nullptr && call_.reset[t * plan_.batch + sequence] != 0;
     case MaskLaunch::Kind::ResetReverse:
       break;
   }
-  return reset_ != nullptr && 0 < t && t < length &&
-         reset_[(length - t) * plan_.batch + sequence] != 0;
+  return call_.reset != nullptr && 0 < t && t < length &&
+         call_.reset[(length - t) * plan_.batch + sequence] != 0;
 }
 
 }  // namespace rnnc

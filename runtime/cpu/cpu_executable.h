@@ -23,7 +23,7 @@ class CpuExecutable : public Executable {
  public:
   static Result<std::unique_ptr<CpuExecutable>> create(Plan plan, std::unique_ptr<CpuModule> module,
                                                        ThreadPools& pools);
-  Status forward(const ForwardArgs& args, bool run_once) override;
+  Status run(const Call& call, bool run_once) override;
 
  private:
   using Launches = std::vector<std::unique_ptr<PreparedLaunch>>;
@@ -49,10 +49,10 @@ class CpuExecutable : public Executable {
 
   void run_once_stages();
   void run_sweep(uint32_t sweep);
-  void begin_states(uint32_t sweep, int64_t wave);
-  void run_wave(uint32_t sweep, int64_t wave);
-  void run_track(const Track& track, int64_t wave, const Crew& crew);
-  void end_states(uint32_t sweep, int64_t wave);
+  void begin_states(uint32_t sweep, const Wave& wave);
+  void run_wave(uint32_t sweep, const Wave& wave);
+  void run_track(const Track& track, const Wave& wave, const Crew& crew);
+  void end_states(uint32_t sweep, const Wave& wave);
   void keep_history(uint32_t sweep);
 
   void run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
@@ -80,11 +80,7 @@ class CpuExecutable : public Executable {
 
   // Of the call that is running.
   Addresses addresses_;
-  int64_t steps_ = 0;
-  const int32_t* lengths_ = nullptr;
-  const uint8_t* reset_ = nullptr;
-  std::span<const void* const> initial_states_;
-  std::span<void* const> final_states_;
+  Call call_;
   std::vector<std::vector<void*>> pointers_;  // per thread: of the launch that it runs now
 };
 

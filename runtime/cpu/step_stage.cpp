@@ -47,24 +47,23 @@ int StepStage::threads() const {
 }
 
 void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
-                    int64_t t0, int64_t steps) {
-  const Call call = {addresses, scratch, t0, steps};
+                    Position start, int64_t steps) {
+  const Run run = {addresses, scratch, start, steps};
   const auto count = static_cast<int64_t>(slices_.parts.size());
   if (crew.pool == nullptr || count == 1 || (barrier_ && crew.pool->started() < count)) {
-    run_slice(whole_, call, 0, crew.thread);
+    run_slice(whole_, run, 0, crew.thread);
     return;
   }
-  crew.pool->run(count,
-                 [&](int64_t slice, int thread) { run_slice(slices_, call, slice, thread); });
+  crew.pool->run(count, [&](int64_t slice, int thread) { run_slice(slices_, run, slice, thread); });
 }
 
-void StepStage::run_slice(const Slices& slices, const Call& call, int64_t slice, int thread) {
+void StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, int thread) {
   void** const pointers = pointers_[thread].data();
   for (size_t i = 0; i < accesses_.size(); ++i) {
-    pointers[i] = call.addresses.locate(accesses_[i], {call.t0, call.t0});
+    pointers[i] = run.addresses.locate(accesses_[i], run.start);
   }
-  std::byte* const scratch = call.scratch.of(thread);
-  for (int64_t step = 0; step < call.steps; ++step) {
+  std::byte* const scratch = run.scratch.of(thread);
+  for (int64_t step = 0; step < run.steps; ++step) {
     for (size_t j = 0; j < launches_.size(); ++j) {
       if (slices.barriers[j] && (step > 0 || j > 0)) barrier_->wait(static_cast<int>(slice));
       Part part = slices.parts[slice][j];

@@ -28,22 +28,22 @@ class StepStage {
 
   /// Threads that it can use.
   int threads() const;
-  /// Steps [t0, t0 + steps), those of one chunk. A pool has at least `threads()`; without one
-  /// several stages may run at a time, each on a thread of its own.
-  void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch, int64_t t0,
-           int64_t steps);
+  /// So many steps from `start` on, those of one chunk. A pool has at least `threads()`; without
+  /// one several stages may run at a time, each on a thread of its own.
+  void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
+           Position start, int64_t steps);
   /// Estimated nanoseconds of a step: on one thread, and on all that it can use.
   double step_alone() const { return step_alone_; }
   double step_shared() const { return step_shared_; }
 
  private:
-  struct Call {
+  struct Run {
     const Addresses& addresses;
     const ThreadScratch& scratch;
-    int64_t t0;
+    Position start;
     int64_t steps;
   };
-  void run_slice(const Slices& slices, const Call& call, int64_t slice, int thread);
+  void run_slice(const Slices& slices, const Run& run, int64_t slice, int thread);
 
   const std::vector<std::unique_ptr<PreparedLaunch>>& launches_;
   Slices slices_;

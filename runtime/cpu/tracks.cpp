@@ -21,10 +21,11 @@ std::vector<std::vector<Track>> find_tracks(const Plan& plan) {
   return sweeps;
 }
 
-std::span<const Track> tracks_of_wave(std::span<const Track> tracks, int64_t wave, int64_t chunks) {
-  const auto begin = std::ranges::upper_bound(tracks, wave - chunks, {}, &Track::lag);
-  const auto end = std::ranges::upper_bound(tracks, wave, {}, &Track::lag);
-  return {begin, end};
+std::span<const Track> tracks_of_wave(std::span<const Track> tracks, const Wave& wave) {
+  // Of lower lags the sequence has ended, of higher ones it has not begun.
+  const auto runs = [&](const Track& track) { return wave.count(track.lag) > 0; };
+  const auto begin = std::ranges::find_if(tracks, runs);
+  return {begin, std::find_if_not(begin, tracks.end(), runs)};
 }
 
 bool worth_side_by_side(std::span<const Track> tracks) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/waves.h"
 
 namespace rnnc {
 
@@ -21,8 +21,8 @@ struct Track {
 /// Per sweep, by lag.
 std::vector<std::vector<Track>> find_tracks(const Plan& plan);
 
-/// Those that have a chunk in this wave of a sequence of so many chunks.
-std::span<const Track> tracks_of_wave(std::span<const Track> tracks, int64_t wave, int64_t chunks);
+/// Those that have a chunk in this wave.
+std::span<const Track> tracks_of_wave(std::span<const Track> tracks, const Wave& wave);
 
 /// Whether one thread each for the tracks is estimated faster than all threads for one after the
 /// other.

@@ -5,15 +5,13 @@
 #include <vector>
 
 #include "codegen/cuda/kernel_abi.h"
-#include "ir/plan.h"
-#include "runtime/program.h"
+#include "ir/waves.h"
+#include "runtime/backend.h"
 
 namespace rnnc {
 
-/// The first step of a launch: `step` steps after the start of the chunk at `chunk_start`.
-struct Position {
-  int64_t chunk_start = 0;
-  int64_t step = 0;
+/// Where the first step of a launch is.
+struct LaunchPosition : Position {
   /// In a graph of ours, which is replayed for every wave and every call: `chunk_start` counts from
   /// the start of the chunk that lag 0 is at.
   bool replayed = false;
@@ -25,13 +23,13 @@ class Addresses {
   Addresses(const Plan& plan, char* resident);
 
   /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
-  void bind(const ForwardArgs& args);
+  void bind(const Call& call);
 
   /// Row 0 of an access. In a graph only resident memory has an address.
-  char* pointer(const Access& access, Position position) const;
+  char* pointer(const Access& access, LaunchPosition position) const;
   /// Row 0 of an access, or no array if it has no buffer; in a graph, nothing that `bind` sets is
   /// in it.
-  CudaAccess at(const Access& access, Position position) const;
+  CudaAccess at(const Access& access, LaunchPosition position) const;
 
   /// The parameter block at the start of a sweep.
   const std::vector<int64_t>& parameter_block() const { return block_; }

@@ -35,32 +35,25 @@ namespace {
 constexpr bool kOverlapLaunches = true;
 constexpr int kOverlapArchitecture = 9;
 
-/// Where the stages of each lag are in the sequence.
-struct Wave {
-  int64_t index = 0;
-  int64_t chunk = 0;  // C
-  int64_t steps = 0;  // T
+/// A wave that is launched, or recorded in a graph: then as any wave, whose chunks are whole.
+struct CudaWave : Wave {
   bool replayed = false;
 
-  int64_t start(uint32_t lag) const { return (index - lag) * chunk; }
   /// Whether a lag may be at its last chunk.
   bool may_end() const { return start(0) + chunk >= steps; }
-  /// Steps of the lag's chunk, 0 if it has none in this wave.
-  int64_t count(uint32_t lag) const {
-    if (replayed) return chunk;
-    const int64_t first = start(lag);
-    return first < 0 ? 0 : std::clamp<int64_t>(steps - first, 0, chunk);
+  int64_t count(uint32_t lag) const { return replayed ? chunk : Wave::count(lag); }
+  LaunchPosition position(uint32_t lag, int64_t step = 0) const {
+    return {Wave::position(lag, step), replayed};
   }
-  Position position(uint32_t lag, int64_t step) const { return {start(lag), step, replayed}; }
 };
 
 /// The most that any lane has in a wave.
-int64_t most_steps(const Branch& branch, const Wave& wave) {
+int64_t most_steps(const Branch& branch, const CudaWave& wave) {
   int64_t most = 0;
   for (const Lane& lane : branch.lanes) most = std::max(most, wave.count(lane.lag));
   return most;
 }
-int64_t most_steps(const Round& round, const Wave& wave) {
+int64_t most_steps(const Round& round, const CudaWave& wave) {
   int64_t most = 0;
   for (const Branch& branch : round.branches) most = std::max(most, most_steps(branch, wave));
   return most;
@@ -70,12 +63,11 @@ class CudaExecutable : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> prepare(Plan plan, CudaContext& context);
   ~CudaExecutable() override;
-  Status forward(const ForwardArgs& args, bool run_once) override;
+  Status run(const Call& call, bool run_once) override;
   std::string refusal() const override { return refusal_; }
 
  private:
   struct Sweep {
-    uint32_t last_lag = 0;
     std::vector<Round> rounds;
     std::vector<StepGraph> graphs;  // of the Step stages of each round; some may be empty
     bool graph_ends_wave = false;   // the last of them, but where states may end
@@ -100,19 +92,18 @@ class CudaExecutable : public Executable {
   size_t most_streams() const;
 
   Status run_once_stages(LaunchQueue& queue);
-  Status run_sweep(uint32_t index, const ForwardArgs& args, bool replay, LaunchQueue& queue);
-  Status run_wave(const Sweep& sweep, const Wave& wave, bool replay, LaunchQueue& queue);
-  Status run_sequences(const Round& round, const Wave& wave, LaunchQueue& queue);
-  Status clear_early(const Round& round, const Wave& wave, LaunchQueue& queue);
-  Status clear_exchanges(size_t index, const Wave& wave, cudaStream_t stream);
-  Status run_side(const Round& round, uint32_t side, const Wave& wave, LaunchQueue& queue);
-  Status end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue);
-  bool replays(const Sweep& sweep, size_t round, const Wave& wave) const;
-  Status run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue);
+  Status run_sweep(uint32_t index, const Call& call, bool replay, LaunchQueue& queue);
+  Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
+  Status run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue);
+  Status clear_early(const Round& round, const CudaWave& wave, LaunchQueue& queue);
+  Status clear_exchanges(size_t index, const CudaWave& wave, cudaStream_t stream);
+  Status run_side(const Round& round, uint32_t side, const CudaWave& wave, LaunchQueue& queue);
+  Status end_wave(uint32_t index, const CudaWave& wave, bool replay, LaunchQueue& queue);
+  bool replays(const Sweep& sweep, size_t round, const CudaWave& wave) const;
+  Status run_branch(const Branch& branch, const CudaWave& wave, LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
-  Status begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
-                      LaunchQueue& queue);
-  Status end_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args, LaunchQueue& queue);
+  Status begin_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
+  Status end_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
 
   const Plan plan_;
   const CudaDevice device_;
@@ -210,10 +201,6 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
 
 void CudaExecutable::find_sweeps() {
   sweeps_.resize(plan_.sweeps);
-  for (const Stage& stage : plan_.stages) {
-    uint32_t& last_lag = sweeps_[stage.sweep].last_lag;
-    last_lag = std::max(last_lag, stage.lag);
-  }
   size_t most_lanes = 0;
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
     sweeps_[i].rounds = find_rounds(plan_, kernels_->fused(), i);
@@ -343,7 +330,7 @@ bool CudaExecutable::can_replay(const Round& round) const {
 
 Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const OwnStream> streams,
                                           std::optional<uint32_t> ended_sweep) {
-  const Wave any_wave{.index = 0, .chunk = plan_.chunk, .steps = plan_.chunk, .replayed = true};
+  const CudaWave any_wave{{.chunk = plan_.chunk, .steps = plan_.chunk}, true};
   const size_t used = std::min(streams.size(), round.branches.size());
   return StepGraph::capture(streams.first(used), [&]() -> Status {
     std::vector<LaunchQueue> queues;
@@ -364,19 +351,19 @@ Result<StepGraph> CudaExecutable::capture(const Round& round, std::span<const Ow
 
 // ---- Running ----
 
-Status CudaExecutable::forward(const ForwardArgs& args, bool run_once) {
+Status CudaExecutable::run(const Call& call, bool run_once) {
   const DeviceScope scope(device_.index);
   if (!scope.status()) return scope.status();
-  LaunchQueue queue{.stream = static_cast<cudaStream_t>(args.stream),
+  LaunchQueue queue{.stream = static_cast<cudaStream_t>(call.stream),
                     .library_workspace = library_workspace_.data()};
   const Result<bool> capturing = is_capturing(queue.stream);
   if (!capturing) return tl::unexpected(capturing.error());
-  launcher_->bind(args);
+  launcher_->bind(call);
   if (run_once) {
     if (Status status = run_once_stages(queue); !status) return status;
   }
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
-    if (Status status = run_sweep(sweep, args, !*capturing, queue); !status) return status;
+    if (Status status = run_sweep(sweep, call, !*capturing, queue); !status) return status;
   }
   return {};
 }
@@ -391,22 +378,22 @@ Status CudaExecutable::run_once_stages(LaunchQueue& queue) {
   return {};
 }
 
-Status CudaExecutable::run_sweep(uint32_t index, const ForwardArgs& args, bool replay,
+Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
                                  LaunchQueue& queue) {
   const Sweep& sweep = sweeps_[index];
   const bool has_graphs = std::ranges::any_of(sweep.graphs, &StepGraph::exists);
-  replay = replay && has_graphs && is_worth_replaying(args.steps);
+  replay = replay && has_graphs && is_worth_replaying(call.steps);
   if (replay) {
     if (Status status = launcher_->fill_parameter_block(queue); !status) return status;
   }
-  Wave wave{.index = 0, .chunk = plan_.chunk, .steps = args.steps};
-  const int64_t waves = (args.steps + plan_.chunk - 1) / plan_.chunk + sweep.last_lag;
-  for (; wave.index < waves; ++wave.index) {
-    const Status status = begin_states(index, wave, args, queue)
+  const Waves waves(plan_, index, call.steps);
+  for (const Wave& at : waves) {
+    const CudaWave wave{at};
+    const Status status = begin_states(index, wave, call, queue)
                               .and_then([&] { return run_wave(sweep, wave, replay, queue); })
-                              .and_then([&] { return end_states(index, wave, args, queue); })
+                              .and_then([&] { return end_states(index, wave, call, queue); })
                               .and_then([&]() -> Status {
-                                if (wave.index + 1 == waves) return {};
+                                if (waves.is_last(wave)) return {};
                                 return end_wave(index, wave, replay, queue);
                               });
     if (!status) return status;
@@ -414,7 +401,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const ForwardArgs& args, bool r
   return {};
 }
 
-Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool replay,
+Status CudaExecutable::run_wave(const Sweep& sweep, const CudaWave& wave, bool replay,
                                 LaunchQueue& queue) {
   for (size_t i = 0; i < sweep.rounds.size(); ++i) {
     const Round& round = sweep.rounds[i];
@@ -431,7 +418,7 @@ Status CudaExecutable::run_wave(const Sweep& sweep, const Wave& wave, bool repla
 }
 
 /// Those of the last lag first: what it waits for is long done.
-Status CudaExecutable::run_sequences(const Round& round, const Wave& wave, LaunchQueue& queue) {
+Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue) {
   const auto is_used = [&](uint32_t side) {
     return std::ranges::any_of(round.sequences, [&](size_t index) {
       const uint32_t lag = plan_.stages[index].lag;
@@ -460,7 +447,7 @@ Status CudaExecutable::run_sequences(const Round& round, const Wave& wave, Launc
 }
 
 /// On the stream of the second side, which the round does not have.
-Status CudaExecutable::clear_early(const Round& round, const Wave& wave, LaunchQueue& queue) {
+Status CudaExecutable::clear_early(const Round& round, const CudaWave& wave, LaunchQueue& queue) {
   bool is_ordered = false;
   for (const size_t index : round.cleared_early) {
     if (wave.count(plan_.stages[index].lag) == 0) continue;
@@ -473,17 +460,17 @@ Status CudaExecutable::clear_early(const Round& round, const Wave& wave, LaunchQ
   return {};
 }
 
-Status CudaExecutable::clear_exchanges(size_t index, const Wave& wave, cudaStream_t stream) {
+Status CudaExecutable::clear_exchanges(size_t index, const CudaWave& wave, cudaStream_t stream) {
   const Stage& stage = plan_.stages[index];
   for (const Launch& launch : stage.launches) {
-    Status status = launcher_->clear_exchange(launch, wave.count(stage.lag),
-                                              wave.position(stage.lag, 0), stream);
+    Status status =
+        launcher_->clear_exchange(launch, wave.count(stage.lag), wave.position(stage.lag), stream);
     if (!status) return status;
   }
   return {};
 }
 
-Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& wave,
+Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWave& wave,
                                 LaunchQueue& queue) {
   for (const size_t index : round.sequences) {
     const Stage& stage = plan_.stages[index];
@@ -494,7 +481,7 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& w
                                 : clear_exchanges(index, wave, queue.stream);
     if (!cleared) return cleared;
     for (const Launch& launch : stage.launches) {
-      Status status = launcher_->sequence(launch, steps, wave.position(stage.lag, 0), queue);
+      Status status = launcher_->sequence(launch, steps, wave.position(stage.lag), queue);
       if (!status) return status;
     }
   }
@@ -502,14 +489,15 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const Wave& w
 }
 
 /// Unless the last graph has done that.
-Status CudaExecutable::end_wave(uint32_t index, const Wave& wave, bool replay, LaunchQueue& queue) {
+Status CudaExecutable::end_wave(uint32_t index, const CudaWave& wave, bool replay,
+                                LaunchQueue& queue) {
   const Sweep& sweep = sweeps_[index];
   const bool is_done = replay && sweep.graph_ends_wave && !wave.may_end() &&
                        replays(sweep, sweep.rounds.size() - 1, wave);
   return is_done ? Status() : launcher_->end_wave(index, replay, false, queue);
 }
 
-bool CudaExecutable::replays(const Sweep& sweep, size_t round, const Wave& wave) const {
+bool CudaExecutable::replays(const Sweep& sweep, size_t round, const CudaWave& wave) const {
   return sweep.graphs[round].exists() && is_worth_replaying(most_steps(sweep.rounds[round], wave));
 }
 
@@ -519,7 +507,7 @@ bool CudaExecutable::is_worth_replaying(int64_t steps) const {
 }
 
 /// Step by step, each launch for all lanes that have such a step.
-Status CudaExecutable::run_branch(const Branch& branch, const Wave& wave, LaunchQueue& queue) {
+Status CudaExecutable::run_branch(const Branch& branch, const CudaWave& wave, LaunchQueue& queue) {
   const std::vector<size_t>& stages = branch.lanes[0].stages;
   const int64_t steps = most_steps(branch, wave);
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -538,28 +526,27 @@ Status CudaExecutable::run_branch(const Branch& branch, const Wave& wave, Launch
   return {};
 }
 
-Status CudaExecutable::begin_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
+Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const Call& call,
                                     LaunchQueue& queue) {
   states_.clear();
-  for (size_t i = 0; i < plan_.states.size(); ++i) {
+  for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
-    if (state.sweep != sweep || wave.start(state.lag) != 0) continue;
-    const bool given = i < args.initial_states.size() && args.initial_states[i] != nullptr;
+    if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
     const ElementwiseLaunch& launch = given ? state.init_given : state.init_declared;
-    states_.push_back({&launch, wave.position(state.lag, 0)});
+    states_.push_back({&launch, wave.position(state.lag)});
   }
   return launcher_->states(states_, queue);
 }
 
-Status CudaExecutable::end_states(uint32_t sweep, const Wave& wave, const ForwardArgs& args,
+Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Call& call,
                                   LaunchQueue& queue) {
   states_.clear();
-  for (size_t i = 0; i < args.final_states.size(); ++i) {
+  for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
-    const int64_t steps = wave.count(state.lag);
-    const bool ends = steps > 0 && wave.start(state.lag) + steps == wave.steps;
-    if (state.sweep != sweep || !ends || args.final_states[i] == nullptr) continue;
-    states_.push_back({&state.write_final, wave.position(state.lag, steps)});
+    if (state.sweep != sweep || !wave.ends(state.lag)) continue;
+    if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
+    states_.push_back({&state.write_final, wave.position(state.lag, wave.count(state.lag))});
   }
   return launcher_->states(states_, queue);
 }

@@ -123,9 +123,9 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       parameters_(accesses_.size() + 2),
       instances_(most_instance_bytes(kernels)) {}
 
-void Launcher::bind(const ForwardArgs& args) {
-  addresses_.bind(args);
-  sequences_ = {args.lengths, args.reset, args.steps};
+void Launcher::bind(const Call& call) {
+  addresses_.bind(call);
+  sequences_ = {call.lengths, call.reset, call.steps};
 }
 
 // ---- By domain ----
@@ -172,7 +172,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
   return flush();
 }
 
-Status Launcher::clear_exchange(const Launch& launch, int64_t steps, Position position,
+Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                                 cudaStream_t stream) const {
   const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
   if (recurrence == nullptr || recurrence->exchange == kNoBuffer) return {};
@@ -184,7 +184,7 @@ Status Launcher::clear_exchange(const Launch& launch, int64_t steps, Position po
                     "clearing what blocks exchange");
 }
 
-Status Launcher::sequence(const Launch& launch, int64_t steps, Position position,
+Status Launcher::sequence(const Launch& launch, int64_t steps, LaunchPosition position,
                           LaunchQueue& queue) {
   const int64_t rows = steps * plan_.batch;
   if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
@@ -228,22 +228,22 @@ const CudaFusedKernels::Parameters* Launcher::fused_parameters(const Launch& lau
   return gemm == nullptr ? nullptr : kernels_.fused().of(*gemm);
 }
 
-CudaRows Launcher::at(CudaRows rows, Position position) const {
+CudaRows Launcher::at(CudaRows rows, LaunchPosition position) const {
   rows.frame = parameter_block_;
-  rows.step = static_cast<int32_t>(position.chunk_start + position.step);
+  rows.step = static_cast<int32_t>(position.t());
   rows.predicated = position.replayed ? 1 : 0;
   return rows;
 }
 
 /// The last parameters of the launch that is being made.
-void Launcher::set_accesses(const std::vector<Access>& accesses, Position position) {
+void Launcher::set_accesses(const std::vector<Access>& accesses, LaunchPosition position) {
   for (size_t i = 0; i < accesses.size(); ++i) {
     accesses_[i] = addresses_.at(accesses[i], position);
     parameters_[2 + i] = &accesses_[i];
   }
 }
 
-Status Launcher::launch(const ElementwiseLaunch& launch, int64_t rows, Position position,
+Status Launcher::launch(const ElementwiseLaunch& launch, int64_t rows, LaunchPosition position,
                         LaunchQueue& queue) {
   const auto& kernel = kernels_.elementwise()[launch.kernel];
   CudaGrid grid = cuda_grid(kernel.shape, rows);
@@ -254,7 +254,7 @@ Status Launcher::launch(const ElementwiseLaunch& launch, int64_t rows, Position 
   return start(kernel.handle, shape, &parameters_[1], queue, "launching");
 }
 
-Status Launcher::launch(const LoopLaunch& launch, int64_t steps, Position position,
+Status Launcher::launch(const LoopLaunch& launch, int64_t steps, LaunchPosition position,
                         LaunchQueue& queue) {
   const auto& kernel = kernels_.loop_kernels()[kernels_.loops().of(launch)];
   CudaGrid grid = cuda_grid(kernel.shape.shape, plan_.batch);
@@ -268,7 +268,7 @@ Status Launcher::launch(const LoopLaunch& launch, int64_t steps, Position positi
   return start(kernel.handle, shape, parameters_.data(), queue, "launching");
 }
 
-Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, Position position,
+Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, LaunchPosition position,
                         LaunchQueue& queue) {
   const CudaRecurrenceKernels::Parameters& of = kernels_.recurrences().of(launch);
   const auto& kernel = kernels_.recurrence_kernels()[of.shape];
@@ -400,12 +400,12 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
   };
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
-    if (buffer.extent != Extent::Chunk || buffer.history == 0 || buffer.sweep != sweep) continue;
+    if (!keeps_history(buffer, sweep)) continue;
     const int64_t units =
         plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
     // Row 0 at the greatest delay: the start of the buffer.
     const CudaAccess slots =
-        addresses_.at({.buffer = id, .delay = buffer.history}, {.replayed = before_ends});
+        addresses_.at({.buffer = id, .delay = buffer.history}, {{}, before_ends});
     histories.history[count++] = {slots.address, units, static_cast<int32_t>(buffer.history),
                                   slots.slot};
     const int64_t moves = units * std::min<int64_t>(buffer.history, plan_.chunk);
@@ -443,7 +443,7 @@ Status Launcher::transpose(const CopyLaunch& launch, LaunchQueue& queue) {
   return start(kernels_.transpose(dtype), shape, parameters, queue, "transposing weights");
 }
 
-Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, Position position,
+Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, LaunchPosition position,
                          LaunchQueue& queue) {
   constexpr int64_t kMostBlocks = 4096;
   // The whole sequence, whose end is read first.
@@ -461,7 +461,7 @@ Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, Position pos
   return start(kernels_.reverse(dtype), shape, parameters, queue, "reversing a sequence");
 }
 
-Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, Position position,
+Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, LaunchPosition position,
                            LaunchQueue& queue) {
   char* target = addresses_.pointer(launch.target, position);
   auto kind = static_cast<int>(launch.kind);
@@ -474,7 +474,7 @@ Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, Position posi
   return start(kernels_.mask(), shape, parameters, queue, "filling a mask");
 }
 
-Status Launcher::split(const SplitLaunch& launch, int64_t rows, Position position,
+Status Launcher::split(const SplitLaunch& launch, int64_t rows, LaunchPosition position,
                        LaunchQueue& queue) {
   constexpr int64_t kMostBlocks = 65535;
   constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block

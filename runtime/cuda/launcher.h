@@ -27,13 +27,13 @@ struct LaunchQueue {
 /// One of the launches of Step stages that go together, at one step.
 struct StepLaunch {
   const Launch* launch = nullptr;
-  Position position = {};
+  LaunchPosition position = {};
 };
 
 /// One that begins or ends a state.
 struct StateLaunch {
   const ElementwiseLaunch* launch = nullptr;
-  Position position = {};
+  LaunchPosition position = {};
 };
 
 class Launcher {
@@ -46,16 +46,16 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   /// The call that the launches that follow belong to.
-  void bind(const ForwardArgs& args);
+  void bind(const Call& call);
 
   Status once(const Launch& launch, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
   /// Of a recurrence with an exchange, makes that ready; of other launches, nothing.
-  Status clear_exchange(const Launch& launch, int64_t steps, Position position,
+  Status clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                         cudaStream_t stream) const;
   /// Of a Sequence stage, over `steps` steps; its exchange must be clear.
-  Status sequence(const Launch& launch, int64_t steps, Position position, LaunchQueue& queue);
+  Status sequence(const Launch& launch, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);
 
@@ -72,22 +72,26 @@ class Launcher {
   Result<std::string> warm_up_recurrences(LaunchQueue& queue);
 
  private:
-  Status launch(const ElementwiseLaunch& launch, int64_t rows, Position position,
+  Status launch(const ElementwiseLaunch& launch, int64_t rows, LaunchPosition position,
                 LaunchQueue& queue);
-  Status launch(const LoopLaunch& launch, int64_t steps, Position position, LaunchQueue& queue);
-  Status launch(const RecurrenceLaunch& launch, int64_t steps, Position position,
+  Status launch(const LoopLaunch& launch, int64_t steps, LaunchPosition position,
+                LaunchQueue& queue);
+  Status launch(const RecurrenceLaunch& launch, int64_t steps, LaunchPosition position,
                 LaunchQueue& queue);
   Status launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
   Status copy(const CopyLaunch& launch, LaunchQueue& queue);
   Status transpose(const CopyLaunch& launch, LaunchQueue& queue);
-  Status reverse(const ReverseLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
-  Status fill_mask(const MaskLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
-  Status split(const SplitLaunch& launch, int64_t rows, Position position, LaunchQueue& queue);
+  Status reverse(const ReverseLaunch& launch, int64_t rows, LaunchPosition position,
+                 LaunchQueue& queue);
+  Status fill_mask(const MaskLaunch& launch, int64_t rows, LaunchPosition position,
+                   LaunchQueue& queue);
+  Status split(const SplitLaunch& launch, int64_t rows, LaunchPosition position,
+               LaunchQueue& queue);
 
   const CudaFusedKernels::Parameters* fused_parameters(const Launch& launch) const;
-  void set_accesses(const std::vector<Access>& accesses, Position position);
+  void set_accesses(const std::vector<Access>& accesses, LaunchPosition position);
   /// Where and when a launch runs, for the parameters of generated kernels.
-  CudaRows at(CudaRows rows, Position position) const;
+  CudaRows at(CudaRows rows, LaunchPosition position) const;
 
   const Plan& plan_;
   const LoadedKernels& kernels_;

@@ -134,10 +134,10 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
 }
 
 Status PlanProducts::run(const GemmLaunch& launch, Domain domain, int64_t rows,
-                         const Addresses& addresses, Position position, void* workspace,
+                         const Addresses& addresses, LaunchPosition position, void* workspace,
                          cudaStream_t stream) const {
   const Product& product = products_.at(&launch);
-  const auto run_at = [&](int64_t count, Position at) -> Status {
+  const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = launch.weight;
     Access out = launch.out;
     for (int64_t repeat = 0; repeat < launch.repeats; ++repeat) {

@@ -24,7 +24,7 @@ class PlanProducts {
   Status warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream);
   /// Runs one over `rows` rows; in Sequence stages any number up to a chunk's.
   Status run(const GemmLaunch& launch, Domain domain, int64_t rows, const Addresses& addresses,
-             Position position, void* workspace, cudaStream_t stream) const;
+             LaunchPosition position, void* workspace, cudaStream_t stream) const;
 
  private:
   explicit PlanProducts(const Plan& plan) : plan_(plan) {}

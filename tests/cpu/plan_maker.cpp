@@ -49,14 +49,11 @@ std::vector<Values> run_typed(const Plan& plan, const Call& call, const CpuTarge
   args.params = params;
   args.outputs = output_pointers;
   const std::vector<const void*> initial_states(plan.states.size());
-  const std::vector<void*> final_states(plan.states.size());
-  args.initial_states = initial_states;
-  args.final_states = final_states;
   args.workspace = workspace.data();
   args.workspace_bytes = bytes;
   if (!call.lengths.empty()) args.lengths = call.lengths.data();
   if (!call.reset.empty()) args.reset = call.reset.data();
-  const Status status = executable->forward(args, true);
+  const Status status = executable->run(make_call(args, initial_states), true);
   RNNC_CHECK(status.has_value(), "{}", status.error().message);
   std::vector<Values> results;
   for (const auto& output : outputs) results.emplace_back(output.begin(), output.end());

@@ -35,9 +35,11 @@ TEST(Tracks, AreTheStagesOfALagInOrder) {
 TEST(Tracks, OfAWaveAreThoseWithAChunk) {
   std::vector<Track> tracks(4);
   for (uint32_t lag = 0; lag < 4; ++lag) tracks[lag].lag = lag;
-  const auto lags = [&](int64_t wave, int64_t chunks) {
+  const auto lags = [&](int64_t index, int64_t chunks) {
+    constexpr int64_t kSteps = 5;
+    const Wave wave = {.index = index, .chunk = kSteps, .steps = kSteps * chunks - 2};
     std::vector<uint32_t> result;
-    for (const Track& track : tracks_of_wave(tracks, wave, chunks)) result.push_back(track.lag);
+    for (const Track& track : tracks_of_wave(tracks, wave)) result.push_back(track.lag);
     return result;
   };
   using Lags = std::vector<uint32_t>;

@@ -89,7 +89,7 @@ class FakeGpu : public Backend {
    public:
     FakeExecutable(FakeGpu& gpu, std::vector<std::string> tiles)
         : gpu_(gpu), tiles_(std::move(tiles)) {}
-    Status forward(const ForwardArgs& /*args*/, bool /*run_once*/) override {
+    Status run(const Call& /*call*/, bool /*run_once*/) override {
       gpu_.running_ = tiles_;
       return {};
     }

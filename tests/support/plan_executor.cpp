@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "ir/waves.h"
+
 namespace rnnc {
 namespace {
 
@@ -27,7 +29,7 @@ class Executor {
 
   InterpreterResult run() {
     for (const Stage& stage : plan_.stages) {
-      if (stage.domain == Domain::Once) run_launches(stage, 0, 0, 0);
+      if (stage.domain == Domain::Once) run_launches(stage, {}, 0);
     }
     for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
     return results();
@@ -56,62 +58,59 @@ class Executor {
   }
 
   void run_sweep(uint32_t sweep) {
-    const int64_t chunks = (args_.steps + plan_.chunk - 1) / plan_.chunk;
-    int64_t lags = 0;
-    for (const Stage& stage : plan_.stages) {
-      if (stage.sweep == sweep) lags = std::max<int64_t>(lags, stage.lag);
-    }
-    for (int64_t wave = 0; wave < chunks + lags; ++wave) {
+    const Waves waves(plan_, sweep, args_.steps);
+    for (const Wave& wave : waves) {
       begin_states(sweep, wave);
       for (const Stage& stage : plan_.stages) {
-        const int64_t chunk = wave - stage.lag;
-        if (stage.sweep == sweep && stage.domain != Domain::Once && 0 <= chunk && chunk < chunks) {
-          run_stage(stage, chunk * plan_.chunk);
-        }
+        if (stage.sweep == sweep && stage.domain != Domain::Once) run_stage(stage, wave);
       }
-      end_states(sweep, wave, chunks);
+      end_states(sweep, wave);
       move_histories(sweep);
     }
   }
 
-  void begin_states(uint32_t sweep, int64_t wave) {
+  void begin_states(uint32_t sweep, const Wave& wave) {
     for (size_t i = 0; i < plan_.states.size(); ++i) {
       const StatePlan& state = plan_.states[i];
-      if (state.sweep != sweep || state.lag != wave) continue;
-      run_launch(given(i) != nullptr ? state.init_given : state.init_declared, 0, 0, plan_.batch);
+      if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+      run_launch(given(i) != nullptr ? state.init_given : state.init_declared, {}, plan_.batch);
     }
   }
 
-  void end_states(uint32_t sweep, int64_t wave, int64_t chunks) {
+  void end_states(uint32_t sweep, const Wave& wave) {
     for (const StatePlan& state : plan_.states) {
-      if (state.sweep != sweep || state.lag + chunks - 1 != wave) continue;
+      if (state.sweep != sweep || !wave.ends(state.lag)) continue;
       if (state.write_final.accesses.empty()) continue;
-      run_launch(state.write_final, (chunks - 1) * plan_.chunk, args_.steps, plan_.batch);
+      run_launch(state.write_final, wave.position(state.lag, wave.count(state.lag)), plan_.batch);
     }
   }
 
-  void run_stage(const Stage& stage, int64_t t0) {
-    const int64_t n = std::min(plan_.chunk, args_.steps - t0);
-    if (stage.domain == Domain::Sequence) return run_launches(stage, t0, t0, n);
-    for (int64_t t = t0; t < t0 + n; ++t) run_launches(stage, t0, t, 1);
+  void run_stage(const Stage& stage, const Wave& wave) {
+    const int64_t steps = wave.count(stage.lag);
+    if (steps == 0) return;
+    if (stage.domain == Domain::Sequence) {
+      return run_launches(stage, wave.position(stage.lag), steps);
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      run_launches(stage, wave.position(stage.lag, step), 1);
+    }
   }
 
   void move_histories(uint32_t sweep) {
     for (const Buffer& buffer : plan_.buffers) {
-      if (buffer.extent != Extent::Chunk || buffer.history == 0) continue;
-      if (buffer.sweep != sweep) continue;
+      if (!keeps_history(buffer, sweep)) continue;
       std::byte* begin = memory(buffer);
       const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
       std::copy(begin + plan_.chunk * slot, begin + (plan_.chunk + buffer.history) * slot, begin);
     }
   }
 
-  /// Rows of `steps` steps from `t` on.
-  void run_launches(const Stage& stage, int64_t t0, int64_t t, int64_t steps) {
+  /// Rows of `steps` steps from a position on.
+  void run_launches(const Stage& stage, Position at, int64_t steps) {
     for (const Launch& launch : stage.launches) {
       std::visit(
           [&](const auto& l) {
-            run_launch(l, t0, t, stage.domain == Domain::Once ? once_rows(l) : steps * plan_.batch);
+            run_launch(l, at, stage.domain == Domain::Once ? once_rows(l) : steps * plan_.batch);
           },
           launch);
     }
@@ -131,46 +130,46 @@ class Executor {
   /// A row of each argument that is a product.
   using ProductRows = std::map<uint32_t, std::vector<double>>;
 
-  void run_launch(const ElementwiseLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const ElementwiseLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
-      run_kernel(launch.kernel, launch.accesses, {}, t0, t, row);
+      run_kernel(launch.kernel, launch.accesses, {}, at, row);
     }
   }
 
-  void run_launch(const LoopLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const LoopLaunch& launch, Position at, int64_t rows) {
     for (int64_t step = 0; step < rows / plan_.batch; ++step) {
       for (int64_t row = 0; row < plan_.batch; ++row) {
-        run_kernel(launch.kernel, launch.accesses, {}, t0, t + step, row);
+        run_kernel(launch.kernel, launch.accesses, {}, {at.chunk_start, at.step + step}, row);
       }
     }
   }
 
-  void run_launch(const RecurrenceLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {
     for (int64_t step = 0; step < rows / plan_.batch; ++step) {
       for (const FusedLaunch& phase : launch.phases) {
-        run_launch(phase, t0, t + step, plan_.batch);
+        run_launch(phase, {at.chunk_start, at.step + step}, plan_.batch);
       }
     }
   }
 
   /// All products before all kernels: nothing that a kernel writes is for them.
-  void run_launch(const FusedLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const FusedLaunch& launch, Position at, int64_t rows) {
     std::vector<ProductRows> products(static_cast<size_t>(rows));
     for (int64_t row = 0; row < rows; ++row) {
       for (const FusedLaunch::Product& product : launch.products) {
-        add_product(launch, product, t0, t, row, products[static_cast<size_t>(row)]);
+        add_product(launch, product, at, row, products[static_cast<size_t>(row)]);
       }
     }
     for (int64_t row = 0; row < rows; ++row) {
-      run_kernel(launch.kernel, launch.accesses, products[static_cast<size_t>(row)], t0, t, row);
+      run_kernel(launch.kernel, launch.accesses, products[static_cast<size_t>(row)], at, row);
     }
   }
 
-  void add_product(const FusedLaunch& launch, const FusedLaunch::Product& product, int64_t t0,
-                   int64_t t, int64_t row, ProductRows& rows) {
+  void add_product(const FusedLaunch& launch, const FusedLaunch::Product& product, Position at,
+                   int64_t row, ProductRows& rows) {
     const int64_t length = plan_.kernels[launch.kernel].length;
-    const Place left = locate(product.left, t0, t, row);
-    const Place weight = locate(product.weight, t0, t, 0);
+    const Place left = locate(product.left, at, row);
+    const Place weight = locate(product.weight, at, 0);
     for (uint32_t member = 0; member < product.members; ++member) {
       std::vector<double>& results = rows[product.first_argument + member];
       results.resize(static_cast<size_t>(length));
@@ -186,7 +185,7 @@ class Executor {
   }
 
   void run_kernel(uint32_t id, const std::vector<Access>& accesses, const ProductRows& products,
-                  int64_t t0, int64_t t, int64_t row) {
+                  Position at, int64_t row) {
     const Kernel& kernel = plan_.kernels[id];
     std::vector<std::vector<double>> values;
     values.reserve(kernel.body.size());
@@ -197,15 +196,15 @@ class Executor {
         for (double& result : results) result = round_compute(result);
         values.push_back(std::move(results));
       } else {
-        values.push_back(run_instruction(kernel, instruction, accesses, values, t0, t, row));
+        values.push_back(run_instruction(kernel, instruction, accesses, values, at, row));
       }
     }
   }
 
   std::vector<double> run_instruction(const Kernel& kernel, const Instruction& instruction,
                                       const std::vector<Access>& accesses,
-                                      const std::vector<std::vector<double>>& values, int64_t t0,
-                                      int64_t t, int64_t row) {
+                                      const std::vector<std::vector<double>>& values, Position at,
+                                      int64_t row) {
     std::vector<double> result(static_cast<size_t>(instruction.vector ? kernel.length : 1));
     const auto operand = [&](size_t index, size_t i) {
       if (index >= instruction.operands.size()) return 0.0;
@@ -218,7 +217,7 @@ class Executor {
         break;
       case Instruction::Kind::Load:
       case Instruction::Kind::Store: {
-        const Place place = locate(accesses[instruction.argument], t0, t, row);
+        const Place place = locate(accesses[instruction.argument], at, row);
         for (size_t i = 0; i < result.size(); ++i) {
           if (instruction.kind == Instruction::Kind::Load) {
             result[i] = load(place, static_cast<int64_t>(i));
@@ -263,20 +262,20 @@ class Executor {
     return squares / count;
   }
 
-  void run_launch(const GemmLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
-    const Place weight = locate(launch.weight, t0, t, 0);
+  void run_launch(const GemmLaunch& launch, Position at, int64_t rows) {
+    const Place weight = locate(launch.weight, at, 0);
     const int64_t stride = weight_stride(launch);
     for (int64_t row = 0; row < rows; ++row) {
-      const Place left = locate(launch.left, t0, t, row);
-      const Place out = locate(launch.out, t0, t, row);
+      const Place left = locate(launch.left, at, row);
+      const Place out = locate(launch.out, at, row);
       for (int64_t part = 0; part < launch.repeats * launch.blocks; ++part) {
         const int64_t block = part % launch.blocks;
         for (int64_t i = 0; i < launch.n; ++i) {
           double sum = launch.accumulate ? load(out, part * launch.n + i) : 0;
           for (int64_t k = 0; k < launch.k; ++k) {
-            const int64_t at = launch.transposed ? k * stride + i : i * stride + k;
+            const int64_t element = launch.transposed ? k * stride + i : i * stride + k;
             double a = load(left, block * launch.k + k);
-            double b = load(weight, part * launch.n * launch.k + at);
+            double b = load(weight, part * launch.n * launch.k + element);
             if (launch.tf32) {
               a = cut_to_tf32(a);
               b = cut_to_tf32(b);
@@ -289,9 +288,9 @@ class Executor {
     }
   }
 
-  void run_launch(const CopyLaunch& launch, int64_t t0, int64_t t, int64_t /*rows*/) {
-    const Place source = locate(launch.source, t0, t, 0);
-    const Place target = locate(launch.target, t0, t, 0);
+  void run_launch(const CopyLaunch& launch, Position at, int64_t /*rows*/) {
+    const Place source = locate(launch.source, at, 0);
+    const Place target = locate(launch.target, at, 0);
     for (int64_t row = 0; row < launch.rows; ++row) {
       for (int64_t column = 0; column < launch.columns; ++column) {
         const int64_t from = row * launch.columns + column;
@@ -301,22 +300,22 @@ class Executor {
     }
   }
 
-  void run_launch(const ReverseLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const ReverseLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t b = row % plan_.batch;
-      const int64_t from = length(b) - 1 - (t + row / plan_.batch);
-      const Place target = locate(launch.target, t0, t, row);
+      const int64_t from = length(b) - 1 - (at.t() + row / plan_.batch);
+      const Place target = locate(launch.target, at, row);
       for (int64_t i = 0; i < launch.width; ++i) {
-        store(target, i, from < 0 ? 0 : load(locate(launch.source, 0, from, b), i));
+        store(target, i, from < 0 ? 0 : load(locate(launch.source, {.step = from}, b), i));
       }
     }
   }
 
-  void run_launch(const SplitLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const SplitLaunch& launch, Position at, int64_t rows) {
     const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
     for (int64_t row = 0; row < rows; ++row) {
-      const Place source = locate(launch.source, t0, t, row);
-      const Place target = locate(launch.target, t0, t, row);
+      const Place source = locate(launch.source, at, row);
+      const Place target = locate(launch.target, at, row);
       for (int64_t i = 0; i < launch.part; ++i) {
         const auto value = static_cast<float>(i < launch.length ? load(source, i) : 0);
         const float rounded = round_to_tf32(value);
@@ -343,10 +342,10 @@ class Executor {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFFE000U);
   }
 
-  void run_launch(const MaskLaunch& launch, int64_t t0, int64_t t, int64_t rows) {
+  void run_launch(const MaskLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
-      const bool value = mask(launch.kind, t + row / plan_.batch, row % plan_.batch);
-      store(locate(launch.target, t0, t, row), 0, value ? 1 : 0);
+      const bool value = mask(launch.kind, at.t() + row / plan_.batch, row % plan_.batch);
+      store(locate(launch.target, at, row), 0, value ? 1 : 0);
     }
   }
 
@@ -382,9 +381,7 @@ class Executor {
   std::byte* memory(const Buffer& buffer) {
     switch (buffer.placement) {
       case Placement::Workspace:
-        return workspace_.data() + (buffer.extent == Extent::Steps
-                                        ? plan_.workspace_bytes + buffer.offset * args_.steps
-                                        : buffer.offset);
+        return workspace_.data() + workspace_offset(plan_, buffer, args_.steps);
       case Placement::Resident:
         return resident_.data() + buffer.offset;
       case Placement::Caller:
@@ -393,14 +390,9 @@ class Executor {
     return caller_[static_cast<size_t>(&buffer - plan_.buffers.data())].data();
   }
 
-  Place locate(const Access& access, int64_t t0, int64_t t, int64_t row) {
+  Place locate(const Access& access, Position at, int64_t row) {
     const Buffer& buffer = plan_.buffers[access.buffer];
-    int64_t first = 0;  // the row of the buffer that row 0 of the launch touches
-    if (buffer.extent == Extent::Steps) first = (t - access.delay) * plan_.batch;
-    if (buffer.extent == Extent::Chunk) {
-      first = (t - access.delay - t0 + buffer.history) * plan_.batch;
-    }
-    const int64_t element = first * buffer.width + row * access.stride + access.column;
+    const int64_t element = first_element(plan_, access, at) + row * access.stride;
     return {buffer.dtype, memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/waves.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/launch_picture.h"
 
@@ -21,12 +22,12 @@ void add(Cost& sum, const Cost& cost) {
 }
 
 /// How often launches of a stage run in a call.
-int64_t runs_per_call(Domain domain, int64_t steps, int64_t chunk) {
+int64_t runs_per_call(const Plan& plan, Domain domain, int64_t steps) {
   switch (domain) {
     case Domain::Once:
       return 1;
     case Domain::Sequence:
-      return (steps + chunk - 1) / chunk;
+      return chunks_of(plan, steps);
     case Domain::Step:
       break;
   }
@@ -95,7 +96,7 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
   size_t number = 1;
   for (const Launch& launch : stage.launches) {
     LaunchInfo entry = describer.describe(stage, launch);
-    entry.runs = runs_per_call(stage.domain, explanation.steps, plan.chunk);
+    entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
     entry.cost = cost_of(plan, stage, launch, explanation.machine);
     add(info.cost, entry.cost);
     entry.bound = bound_of(entry.cost);
@@ -116,7 +117,7 @@ Totals totals_of(const Plan& plan, int64_t steps, const Machine& machine) {
   for (const Stage& stage : plan.stages) {
     if (stage.domain == Domain::Once) continue;
     totals.launches += static_cast<double>(stage.launches.size()) *
-                       static_cast<double>(runs_per_call(stage.domain, steps, plan.chunk));
+                       static_cast<double>(runs_per_call(plan, stage.domain, steps));
   }
   return totals;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/waves.h"
 #include "passes/side_by_side.h"
 
 namespace rnnc::tools {
@@ -17,7 +18,7 @@ class Clock {
  public:
   Clock(const Plan& plan, const std::vector<Cost>& costs, int64_t steps, const Machine& machine)
       : plan_(plan), costs_(costs), steps_(steps), machine_(machine), runs_(side_by_side(plan)) {
-    waves_.chunks = (steps + plan.chunk - 1) / plan.chunk;
+    waves_.chunks = chunks_of(plan, steps);
   }
 
   Waves run() {

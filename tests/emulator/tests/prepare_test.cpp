@@ -254,12 +254,14 @@ TEST_F(EmulatedClusters, AreLaunched) {
   ASSERT_EQ(executable->refusal(), "");
   const InterpreterArgs args = arguments_for(large_, kSteps, kBatch, true);
   const DeviceArguments arguments(program, args);
-  const Status ran = executable->forward(arguments.on(nullptr), true);
+  const ForwardArgs forward = arguments.on(nullptr);
+  const Call call = make_call(forward, forward.initial_states);
+  const Status ran = executable->run(call, true);
   ASSERT_TRUE(ran.has_value()) << ran.error().message;
   EXPECT_LE(error_of_results(arguments.results(), interpret(large_, args)), 2e-5);
 
   emulator::settings().most_clusters = 0;
-  const Status later = executable->forward(arguments.on(nullptr), true);
+  const Status later = executable->run(call, true);
   ASSERT_FALSE(later.has_value());
   EXPECT_EQ(later.error().message,
             "a resident recurrence needs clusters of 4 blocks on the GPU at once, which had room "
