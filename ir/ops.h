@@ -29,9 +29,8 @@ enum class Op : uint8_t {
   Transpose,  // of a matrix
   Reverse,    // the sequence backwards: the value at step T - 1 - t, T the sequence's length
   // Products and reductions.
-  MatMul,  // NumPy's `@` on ranks 1 and 2; rank 3 is block-diagonal: [N, P, Q] @ [N * Q] is [N *
-           // P],
-           // and [N * P] @ [N, P, Q] is [N * Q], block by block
+  MatMul,  // NumPy's `@` on ranks 1 and 2; rank 3 is block-diagonal: [N, P, Q] @ [N * Q] is
+           // [N * P], and [N * P] @ [N, P, Q] is [N * Q], block by block
   Sum,     // reductions go over the last axis
   Mean,
   Var,  // population variance

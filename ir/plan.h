@@ -6,15 +6,15 @@
 ///     params:   run every Once stage, unless the last call's results are to be kept
 ///     steps:    for each sweep s = 0, 1, … < `sweeps`, with L the greatest lag of its stages:
 ///                 for wave w = 0, 1, … < K + L:
-///                   a stage or state of lag l is at chunk k = w - l, of steps t0 = kC <= t < t0 +
-///                   n with n = min(C, T - t0); it runs only if 0 <= k < K states:  each one with k
-///                   = 0: `init_given` if the caller gave one, else
+///                   a stage or state of lag l is at chunk k = w - l, and runs only if 0 <= k < K;
+///                   its steps are t0 <= t < t0 + n, with t0 = kC and n = min(C, T - t0)
+///                   states:  each one with k = 0: `init_given` if the caller gave one, else
 ///                            `init_declared`
 ///                   stages:  Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
 ///                            Step:     for t = t0 … t0 + n - 1: each launch, over rows b
 ///                   finals:  each state with k = K - 1, if it is asked for: `write_final`
-///                   for each Chunk buffer of sweep s with history D > 0: slots [C, C + D) move to
-///                   [0, D)
+///                   history: of each Chunk buffer of sweep s with history D > 0, slots [C, C + D)
+///                            move to [0, D)
 ///
 /// Launches of one stage run in order, each after the one before it is done, and so do stages of
 /// one lag. Stages of different lags in one wave touch nothing that the other writes: they may run

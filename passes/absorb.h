@@ -3,8 +3,8 @@
 ///
 ///     sequence: product p = W x
 ///     sequence: kernel { a = p + b }                      sequence: product p = W x
-///     step h:   kernel { … a …; h = … }            →      step h:   kernel { … p + b …; h = …; y =
-///     … } sequence: kernel { y = where(valid, h, 0) }
+///     step h:   kernel { … a …; h = … }            →      step h:   kernel { … p + b …; h = …;
+///     sequence: kernel { y = where(valid, h, 0) }                            y = … }
 ///
 /// What a step loads for it besides does not vary over time, or is one number per row.
 #pragma once

@@ -1,7 +1,6 @@
 // 1. In order of ids, so that folded operands count, evaluate each scalar op on constants in
-// float64,
-//    as the graph means it, and in float32, as most plans would compute it: all the way from the
-//    constants that were there before.
+//    float64, as the graph means it, and in float32, as most plans would compute it: all the way
+//    from the constants that were there before.
 // 2. If both are NaN, the same infinity, zero, or other numbers, the first replaces the op. NaN is
 //    always the same NaN, whatever its sign came out as on this machine.
 #include "passes/constant_folding.h"

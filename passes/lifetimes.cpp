@@ -1,7 +1,6 @@
 // 1. Number the launches. Each buffer is in use where they touch it; what stages touch that run
-// step
-//    by step, as long as they run, and those beside them: steps come again, and slices of the batch
-//    may be at different ones.
+//    step by step, as long as they run, and those beside them: steps come again, and slices of the
+//    batch may be at different ones.
 // 2. A buffer lives from its first use to its last, but through whole sections if something of it
 //    is left from wave to wave: a history, a carry, a sequence; or if several sections use it. What
 //    Once stages leave for others lives always, and what has a pad of zeros.

@@ -1,9 +1,8 @@
 // 1. Lifetimes that are placed one after the other, each as low as those before it allow, give a
 //    packing for every order. Try some orders that tend to be good.
 // 2. If none of them is as small as can be: of up to 8 lifetimes try all orders, among which is
-// that
-//    of the offsets of a best packing. Of more, take the best order so far, move what lies topmost
-//    to the front, and try again.
+//    that of the offsets of a best packing. Of more, take the best order so far, move what lies
+//    topmost to the front, and try again.
 #include "passes/packing.h"
 
 #include <algorithm>

@@ -2,8 +2,7 @@
 //    aligned, those of fused launches too, as far as their left operand can be:
 //    a. a temporary, by a wider row (its pad is zero in resident memory, ir/plan.h);
 //    b. of a Sequence stage, by a copy of the chunk in front of the product, if that costs less
-//    than
-//       it saves. Products of one stage share it.
+//       than it saves. Products of one stage share it.
 // 2. Results get wider rows, too. Where nothing but such products writes them, n grows with them.
 // 3. Weights are copied once, row by row, zeros first. Where weights are stacked for such a product
 //    alone, they are stacked that way.

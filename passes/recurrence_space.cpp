@@ -1,9 +1,8 @@
 // 1. Reduce the phases to what tiles depend on (recurrence_shapes.h): lengths, products, and how
 //    much is carried.
 // 2. Name the variables: the batch groups, warps, rows at once, and for each length that phases
-// have
-//    the elements that a block makes; and whether f32 products are split, and weights streamed that
-//    find no room. Blocks follow from these.
+//    have the elements that a block makes; and whether f32 products are split, and weights that
+//    find no room are streamed. Blocks follow from these.
 #include "passes/recurrence_space.h"
 
 #include <algorithm>

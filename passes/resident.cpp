@@ -2,7 +2,7 @@
 // plan:
 // 1. Its launches become phases (passes/recurrence_phases.h).
 // 2. Values of one step that products read become chunks: no step's are stored where others are
-// read.
+//    read.
 // 3. Choose a tile (passes/recurrence_tiles.h), for recurrences that are alike once, and check that
 //    what the phases hand to each other can go the ways that a RecurrenceLaunch has.
 // 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as

@@ -1,7 +1,6 @@
 // 1. Find each value's users: nodes of the stage's kernels, and the first product or move that
-// reads
-//    it. What the stage reads from memory as part of another value stays where it is: a state's
-//    value read back, what a view shows, pieces of an assembly.
+//    reads it. What the stage reads from memory as part of another value stays where it is: a
+//    state's value read back, what a view shows, pieces of an assembly.
 // 2. From the last value to the first: if its first user is in a later kernel over rows of the same
 //    shape, move it there; its operands may follow in their turn. It stays if two or more of its
 //    operands must stay: they would be stored in its place.

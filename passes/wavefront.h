@@ -1,8 +1,8 @@
 /// Lets the recurrences of a network run side by side, each a chunk behind the one it reads from.
 ///
-///     step h0 (dense)                            step h0 (dense)
-///     sequence: products of h0           →       sequence, lag 1: products of h0   (of chunk k -
-///     1) step h1 (dense)                            step h1 (dense), lag 1
+///     step h0 (dense)                         step h0 (dense)
+///     sequence: products of h0         →      sequence, lag 1: products of h0   (of chunk k - 1)
+///     step h1 (dense)                         step h1 (dense), lag 1
 ///
 /// A stage gets a lag that is no less than that of any stage it depends on, and one more than that
 /// of a recurrence it depends on if it is, or leads to, another recurrence. Recurrences that do not
