@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "ir/plan.h"
-#include "runtime/program.h"
+#include "ir/plan/plan.h"
+#include "runtime/program/program.h"
 
 namespace rnnc {
 

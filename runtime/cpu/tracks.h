@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "codegen/cuda/kernel_abi.h"
-#include "ir/plan.h"
-#include "runtime/program.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "ir/plan/plan.h"
+#include "runtime/program/program.h"
 
 namespace rnnc {
 

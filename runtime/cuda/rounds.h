@@ -13,8 +13,8 @@
 
 #include <vector>
 
-#include "codegen/cuda/fused_kernels.h"
-#include "ir/plan.h"
+#include "codegen/cuda/fused/fused_kernels.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

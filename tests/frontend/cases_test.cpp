@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "frontend/unit.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 #include "tests/support/source_texts.h"
 
 namespace rnnc {

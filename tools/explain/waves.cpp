@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/side_by_side.h"
+#include "passes/cost/side_by_side.h"
 
 namespace rnnc::tools {
 namespace {

@@ -1,0 +1,87 @@
+/// What a device must do for the runtime. One implementation per device kind, in runtime/cpu and
+/// runtime/cuda; either can be left out of a build.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ir/plan/plan.h"
+#include "passes/options/machine.h"
+#include "runtime/backend/device.h"
+#include "runtime/backend/kernel_cache.h"
+#include "runtime/program/program.h"
+
+namespace rnnc {
+
+/// A plan compiled, loaded and given its resident memory. See ir/plan/plan.h for what running it
+/// means.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Arguments are already checked against the plan. `initial_states` and `final_states` have one
+  /// entry per `Plan::states`, null where none was given or is wanted (what an implied state starts
+  /// as instead is settled already); `workspace` is aligned to 256 bytes and holds
+  /// `workspace_bytes(plan, steps)`. `run_once`: run the Once stages first.
+  virtual Status forward(const ForwardArgs& args, bool run_once) = 0;
+  /// Why the device cannot run the plan's resident recurrences, for people; then nothing else may
+  /// be asked of this. Empty: it can.
+  virtual std::string refusal() const { return ""; }
+};
+
+/// What a device was given once and can be given again with one launch.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  /// Launches it on `stream()`, and does not wait.
+  virtual Status replay() = 0;
+  /// Its own, which waits for no other: wait for what comes before a replay, and for the last
+  /// replay before this is destroyed.
+  virtual Stream stream() const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Result<std::unique_ptr<Executable>> prepare(Plan plan) = 0;
+  /// For the cost model of the plans made for it.
+  virtual Machine machine() const = 0;
+  /// All of device, driver and compiler that decides how fast a plan is.
+  virtual std::string identity() const { return machine().name; }
+
+  /// Memory of the device, for the convenience calls and tests (not used by `forward`).
+  virtual Result<void*> allocate(size_t bytes) = 0;
+  virtual void release(void* memory) = 0;
+  virtual Status upload(void* device, const void* host, size_t bytes) = 0;
+  virtual Status download(void* host, const void* device, size_t bytes) = 0;
+  /// Waits for all work on the stream.
+  virtual Status synchronize(Stream stream) = 0;
+
+  /// Seconds that `work` takes on the stream, its end included. Here: a steady clock around `work`
+  /// and `synchronize`; devices with events of their own use those.
+  virtual Result<double> time(const std::function<Status()>& work, Stream stream);
+
+  /// Captures in a CUDA graph what `work` gives to the stream that it is called with, without
+  /// running it. `work` neither allocates nor waits; its pointers and sizes are those of every
+  /// replay. Other threads may go on with other programs. Here: an error, for devices without
+  /// graphs.
+  virtual Result<std::unique_ptr<CapturedWork>> capture(const std::function<Status(Stream)>& work);
+};
+
+/// `cache` outlives the backend. An error in plain words where the build or the machine lacks the
+/// device.
+Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options, KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
+                                                  KernelCache& cache);
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options,
+                                                   KernelCache& cache);
+
+/// Of programs that were moved from: every call is an error.
+Backend& no_backend();
+
+/// What `list_devices` says of each kind; defined in runtime/cpu and runtime/cuda. Without a driver
+/// or a GPU, one unusable "cuda" with the reason.
+DeviceDescription describe_cpu_device();
+std::vector<DeviceDescription> describe_cuda_devices();
+
+}  // namespace rnnc
