@@ -19,7 +19,7 @@ enum class RecurrenceSource : uint8_t {
   Product,    // the block's products
   Invariant,  // memory: one value for all steps
   Memory,     // memory, at each step: of other launches, or stored here more than a step before
-  Gather,  // the exchange, at each step: what other threads store (ir/persistent/recurrence_gathers.h)
+  Gather,  // the exchange, at each step: what other threads store (recurrence_gathers.h)
   Last,    // what a kernel stored last
   Before,  // what it stored before that
 };
