@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "frontend/ast.h"
-#include "frontend/parser.h"
 #include "frontend/prelude.h"
-#include "frontend/utf8.h"
+#include "frontend/syntax/ast.h"
+#include "frontend/syntax/parser.h"
+#include "frontend/syntax/utf8.h"
 
 namespace rnnc {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "frontend/diagnostics.h"
-#include "frontend/source.h"
-#include "ir/status.h"
+#include "frontend/syntax/diagnostics.h"
+#include "frontend/syntax/source.h"
+#include "ir/base/status.h"
 
 namespace rnnc {
 

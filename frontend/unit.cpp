@@ -6,11 +6,11 @@
 #include <limits>
 #include <utility>
 
-#include "frontend/ast.h"
-#include "frontend/context.h"
-#include "frontend/elaborator.h"
+#include "frontend/elaborate/context.h"
+#include "frontend/elaborate/elaborator.h"
+#include "frontend/syntax/ast.h"
+#include "frontend/syntax/utf8.h"
 #include "frontend/unused_imports.h"
-#include "frontend/utf8.h"
 
 namespace rnnc {
 namespace {

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "frontend/diagnostics.h"
 #include "frontend/modules.h"
-#include "frontend/source.h"
-#include "ir/graph.h"
+#include "frontend/syntax/diagnostics.h"
+#include "frontend/syntax/source.h"
+#include "ir/graph/graph.h"
 
 namespace rnnc {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "frontend/utf8.h"
+#include "frontend/syntax/utf8.h"
 
 namespace rnnc {
 namespace {

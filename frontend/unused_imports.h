@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "frontend/ast.h"
-#include "frontend/diagnostics.h"
-#include "frontend/source.h"
+#include "frontend/syntax/ast.h"
+#include "frontend/syntax/diagnostics.h"
+#include "frontend/syntax/source.h"
 
 namespace rnnc {
 

@@ -1,35 +1,38 @@
-// 1. Lower and simplify a copy of the Graph (passes/pipeline.h); refuse what cannot be planned yet.
-// 2. Find the stages (passes/dependence.h), order their work (passes/schedule.h), give its values
-//    buffers (passes/layout.h) and write the launches (passes/launches.h). For a GPU also with
-//    products apart from the work behind them, if steps of many rows are faster so.
-// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/resident.h): one after the
-//    other or, if that is faster, side by side, each on a share of it; or stacked in one launch
-//    (passes/stack.h), if that is faster still. Of what stays launches take the faster plan.
-// 4. Let large f32 products that are left run in parts on tensor cores (passes/split_gemms.h): what
-//    a stack has taken in its launch multiplies.
-// 5. Let rows of products' operands begin where a GPU loads them fast (passes/padding.h); those of
-//    parts do.
+// 1. Lower and simplify a copy of the Graph (passes/graph/pipeline.h); refuse what cannot be
+//    planned yet.
+// 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h),
+//    give its values buffers (passes/lower/layout.h) and write the launches
+//    (passes/lower/launches.h). For a GPU also with products apart from the work behind them, if
+//    steps of many rows are faster so.
+// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/persistent/resident.h):
+//    one after the other or, if that is faster, side by side, each on a share of it; or stacked in
+//    one launch (passes/persistent/stack.h), if that is faster still. Of what stays launches take
+//    the faster plan.
+// 4. Let large f32 products that are left run in parts on tensor cores (passes/plan/split_gemms.h):
+//    what a stack has taken in its launch multiplies.
+// 5. Let rows of products' operands begin where a GPU loads them fast (passes/plan/padding.h);
+//    those of parts do.
 // 6. Choose the chunk by what the plan would cost.
-// 7. Let recurrences run side by side (passes/wavefront.h), place the buffers (passes/memory.h) and
-//    verify the plan.
+// 7. Let recurrences run side by side (passes/plan/wavefront.h), place the buffers
+//    (passes/memory/memory.h) and verify the plan.
 #include "passes/build_plan.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "passes/cost.h"
-#include "passes/dependence.h"
-#include "passes/epilogues.h"
-#include "passes/launches.h"
-#include "passes/layout.h"
-#include "passes/memory.h"
-#include "passes/padding.h"
-#include "passes/pipeline.h"
-#include "passes/resident.h"
-#include "passes/schedule.h"
-#include "passes/split_gemms.h"
-#include "passes/stack.h"
-#include "passes/wavefront.h"
+#include "passes/cost/cost.h"
+#include "passes/graph/dependence.h"
+#include "passes/graph/pipeline.h"
+#include "passes/lower/launches.h"
+#include "passes/lower/layout.h"
+#include "passes/memory/memory.h"
+#include "passes/persistent/resident.h"
+#include "passes/persistent/stack.h"
+#include "passes/plan/padding.h"
+#include "passes/plan/split_gemms.h"
+#include "passes/plan/wavefront.h"
+#include "passes/schedule/epilogues.h"
+#include "passes/schedule/schedule.h"
 
 namespace rnnc {
 namespace {

@@ -2,11 +2,11 @@
 /// recurrences of a network side by side, buffers placed.
 #pragma once
 
-#include "ir/plan.h"
-#include "passes/machine.h"
-#include "passes/pass_observer.h"
-#include "passes/pass_set.h"
-#include "passes/strategy.h"
+#include "ir/plan/plan.h"
+#include "passes/options/machine.h"
+#include "passes/options/pass_observer.h"
+#include "passes/options/pass_set.h"
+#include "passes/options/strategy.h"
 
 namespace rnnc {
 
@@ -25,14 +25,14 @@ struct PlanOptions {
   /// Of each recurrence of class block or dense. One that cannot be is an error, as are passes
   /// without Resident, without Stack for stacked ones, and machines other than GPUs.
   Strategy strategy = Strategy::Any;
-  int64_t tile_rank = 0;        // of resident recurrences: passes/recurrence_tiles.h
+  int64_t tile_rank = 0;        // of resident recurrences: passes/tile/recurrence_tiles.h
   int64_t spare_registers = 0;  // likewise
   PassObserver observer = {};
 };
 
 /// `graph` is bound and verified. The plan's states are its own and, behind them, those that
-/// `run_delays` makes of it (passes/delays.h). Errors name what cannot be planned and where it
-/// comes from.
+/// `run_delays` makes of it (passes/graph/delays.h). Errors name what cannot be planned and where
+/// it comes from.
 Result<Plan> build_plan(const Graph& graph, const PlanOptions& options);
 
 }  // namespace rnnc

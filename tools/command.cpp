@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "frontend/utf8.h"
-#include "runtime/describe.h"
-#include "runtime/read_unit.h"
+#include "frontend/syntax/utf8.h"
+#include "runtime/base/describe.h"
+#include "runtime/program/read_unit.h"
 #include "tools/diagnostics.h"
 
 namespace rnnc::tools {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/describe.h"
+#include "runtime/base/describe.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {

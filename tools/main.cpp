@@ -6,7 +6,7 @@
 
 #include "tools/command.h"
 #include "tools/command_line.h"
-#include "tools/completion.h"
+#include "tools/completion/completion.h"
 
 namespace rnnc::tools {
 namespace {

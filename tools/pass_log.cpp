@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "ir/text.h"
-#include "runtime/describe.h"
+#include "ir/graph/text.h"
+#include "runtime/base/describe.h"
 
 namespace rnnc::tools {
 

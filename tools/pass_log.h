@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/status.h"
-#include "passes/pass_observer.h"
+#include "ir/base/status.h"
+#include "passes/options/pass_observer.h"
 
 namespace rnnc::tools {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "passes/dead_code.h"
-#include "passes/delays.h"
-#include "runtime/describe.h"
-#include "runtime/files.h"
-#include "runtime/match_arrays.h"
-#include "runtime/npy.h"
-#include "runtime/npz.h"
+#include "passes/graph/dead_code.h"
+#include "passes/graph/delays.h"
+#include "runtime/arrays/match_arrays.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz.h"
+#include "runtime/base/describe.h"
+#include "runtime/base/files.h"
 
 namespace rnnc::tools {
 namespace {

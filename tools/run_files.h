@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/array_file.h"
-#include "runtime/run.h"
+#include "runtime/arrays/array_file.h"
+#include "runtime/program/run.h"
 #include "tools/command.h"
 #include "tools/weight_files.h"
 

@@ -8,8 +8,8 @@
 #include <new>
 #include <system_error>
 
-#include "runtime/files.h"
-#include "runtime/host_memory.h"
+#include "runtime/base/files.h"
+#include "runtime/base/host_memory.h"
 
 namespace rnnc::tools {
 

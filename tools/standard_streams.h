@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace rnnc::tools {
 

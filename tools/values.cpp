@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/describe.h"
-#include "runtime/device.h"
+#include "runtime/backend/device.h"
+#include "runtime/base/describe.h"
 
 namespace rnnc::tools {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/describe.h"
-#include "runtime/files.h"
-#include "runtime/match_arrays.h"
-#include "runtime/run.h"
-#include "runtime/shipped_maps.h"
+#include "runtime/arrays/match_arrays.h"
+#include "runtime/arrays/shipped_maps.h"
+#include "runtime/base/describe.h"
+#include "runtime/base/files.h"
+#include "runtime/program/run.h"
 #include "tools/command.h"
 #include "tools/standard_streams.h"
 

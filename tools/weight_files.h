@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.h"
-#include "runtime/array_file.h"
-#include "runtime/run.h"
-#include "runtime/weight_map.h"
+#include "ir/graph/graph.h"
+#include "runtime/arrays/array_file.h"
+#include "runtime/arrays/weight_map.h"
+#include "runtime/program/run.h"
 
 namespace rnnc::tools {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

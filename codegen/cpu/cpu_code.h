@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_target.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

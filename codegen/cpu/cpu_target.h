@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace rnnc {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/cpu/host_target.h"
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 namespace rnnc {
 

@@ -7,7 +7,7 @@
 
 #include "codegen/cpu/argument_strides.h"
 #include "codegen/cpu/host_target.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

@@ -1,7 +1,7 @@
 /// How much work a kernel is, for choosing unrolling and threads.
 #pragma once
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

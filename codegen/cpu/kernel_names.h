@@ -6,7 +6,7 @@
 
 namespace rnnc {
 
-/// Symbol of `Plan::kernels[index]` (ir/plan.h). The user's names never reach generated code.
+/// Symbol of `Plan::kernels[index]` (ir/plan/plan.h). The user's names never reach generated code.
 std::string kernel_name(size_t index);
 
 }  // namespace rnnc

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

@@ -3,8 +3,8 @@
 /// library where the host has no vector one.
 ///
 /// Accuracy: at most 4 units in the last place in f32 and f64, except `pow` and functions of large
-/// arguments, which have the libraries' accuracy. NaN, infinities and subnormals give what ir/ops.h
-/// says they give.
+/// arguments, which have the libraries' accuracy. NaN, infinities and subnormals give what
+/// ir/graph/ops.h says they give.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "codegen/cpu/host_target.h"
-#include "ir/ops.h"
+#include "ir/graph/ops.h"
 
 namespace rnnc {
 

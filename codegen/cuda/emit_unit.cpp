@@ -1,11 +1,11 @@
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/emit_kernel.h"
-#include "codegen/cuda/fused_kernels.h"
-#include "codegen/cuda/kernel_abi.h"
-#include "codegen/cuda/loop_kernels.h"
-#include "codegen/cuda/prelude.h"
-#include "codegen/cuda/recurrence_kernels.h"
-#include "codegen/cuda/state_kernel.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/device/prelude.h"
+#include "codegen/cuda/elementwise/emit_kernel.h"
+#include "codegen/cuda/elementwise/loop_kernels.h"
+#include "codegen/cuda/elementwise/state_kernel.h"
+#include "codegen/cuda/fused/fused_kernels.h"
+#include "codegen/cuda/persistent/recurrence_kernels.h"
 
 namespace rnnc {
 namespace {

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "frontend/unit.h"
-#include "runtime/run.h"
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/program/run.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "ir/waves.h"
-#include "runtime/backend.h"
+#include "ir/plan/waves.h"
+#include "runtime/backend/backend.h"
 
 namespace rnnc {
 

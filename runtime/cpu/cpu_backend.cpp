@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "codegen/cpu/cpu_code.h"
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 #include "runtime/cpu/cpu_executable.h"
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/thread_pool.h"

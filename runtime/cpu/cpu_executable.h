@@ -1,4 +1,4 @@
-/// Runs a compiled plan on the CPU: the loop of ir/plan.h.
+/// Runs a compiled plan on the CPU: the loop of ir/plan/plan.h.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 #include "runtime/cpu/addresses.h"
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/prepared_launch.h"

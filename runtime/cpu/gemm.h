@@ -11,7 +11,7 @@
 #include <span>
 
 #include "codegen/cpu/cpu_code.h"
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 namespace rnnc {
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "ir/alignment.h"
+#include "ir/plan/alignment.h"
 
 namespace rnnc {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace rnnc {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

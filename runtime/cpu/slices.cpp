@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-#include "ir/plan_touches.h"
+#include "ir/plan/plan_touches.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/thread_pool.h"
 

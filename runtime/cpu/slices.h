@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "runtime/cpu/prepared_launch.h"
 
 namespace rnnc {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "runtime/base/held_signals.h"
 #include "runtime/cpu/spin_barrier.h"
-#include "runtime/held_signals.h"
 
 namespace rnnc {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/waves.h"
+#include "ir/plan/waves.h"
 
 namespace rnnc {
 

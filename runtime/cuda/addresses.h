@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "codegen/cuda/kernel_abi.h"
-#include "ir/waves.h"
-#include "runtime/backend.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "ir/plan/waves.h"
+#include "runtime/backend/backend.h"
 
 namespace rnnc {
 

@@ -1,9 +1,9 @@
-#include "runtime/compile_ahead.h"
+#include "runtime/program/compile_ahead.h"
 
-#include "codegen/cuda/recurrence_kernels.h"
-#include "runtime/choose_plan.h"
+#include "codegen/cuda/persistent/recurrence_kernels.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/typical_device.h"
+#include "runtime/program/choose_plan.h"
 
 namespace rnnc {
 namespace {

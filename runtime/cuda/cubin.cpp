@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "codegen/cuda/cuda_code.h"
-#include "runtime/library_record.h"
+#include "runtime/backend/library_record.h"
 
 namespace rnnc {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "ir/plan.h"
-#include "runtime/kernel_cache.h"
+#include "ir/plan/plan.h"
+#include "runtime/backend/kernel_cache.h"
 
 namespace rnnc {
 

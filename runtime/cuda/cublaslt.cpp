@@ -1,6 +1,6 @@
 #include "runtime/cuda/cublaslt.h"
 
-#include "codegen/cuda/shared_library.h"
+#include "codegen/cuda/nvrtc/shared_library.h"
 
 namespace rnnc {
 namespace {

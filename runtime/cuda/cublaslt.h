@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace rnnc {
 

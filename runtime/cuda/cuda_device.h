@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <string>
 
-#include "ir/status.h"
-#include "runtime/backend.h"
+#include "ir/base/status.h"
+#include "runtime/backend/backend.h"
 
 namespace rnnc {
 

@@ -5,9 +5,9 @@
 //    so that launches load nothing.
 // 4. Find the rounds of a wave, and capture the Step stages of each over a chunk as one graph.
 //
-// A forward call goes through the waves (ir/plan.h), and through each by rounds (rounds.h). The
-// Sequence stages of a round are launched directly for the lags that have a chunk in this wave, on
-// the call's stream or on several that part from it and join it again. Its
+// A forward call goes through the waves (ir/plan/plan.h), and through each by rounds (rounds.h).
+// The Sequence stages of a round are launched directly for the lags that have a chunk in this wave,
+// on the call's stream or on several that part from it and join it again. Its
 // Step stages are a replay of the graph, for waves at either end of the sequence too: what the
 // graph reads and writes outside resident memory it finds through the parameter block, which a
 // kernel at the start of each sweep fills in the stream's order, and whose step moves on at the end
@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/alignment.h"
+#include "ir/plan/alignment.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/graph.h"
 #include "runtime/cuda/launcher.h"

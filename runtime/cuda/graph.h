@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace rnnc {
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/kernel_traits.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
 #include "runtime/cuda/cubin.h"
 
 namespace rnnc {

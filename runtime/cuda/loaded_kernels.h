@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda/fused_kernels.h"
-#include "codegen/cuda/kernel_abi.h"
-#include "codegen/cuda/loop_kernels.h"
-#include "codegen/cuda/recurrence_kernels.h"
-#include "codegen/cuda/state_kernel.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/elementwise/loop_kernels.h"
+#include "codegen/cuda/elementwise/state_kernel.h"
+#include "codegen/cuda/fused/fused_kernels.h"
+#include "codegen/cuda/persistent/recurrence_kernels.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace rnnc {

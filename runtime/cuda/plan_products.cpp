@@ -7,7 +7,7 @@
 #include <bit>
 #include <numeric>
 
-#include "ir/alignment.h"
+#include "ir/plan/alignment.h"
 
 namespace rnnc {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cuda_device.h"
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <set>
 
-#include "ir/plan_touches.h"
+#include "ir/plan/plan_touches.h"
 
 namespace rnnc {
 namespace {

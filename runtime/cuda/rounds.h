@@ -7,15 +7,14 @@
 /// nothing that the other writes. Two layers, lag 0 and 1, one round:
 ///
 ///     products of x    products of h0    │  h0[t]  │  h0[t + 1]  …     one branch of two lanes:
-///     each
-///                                        │  h1[t]  │  h1[t + 1]  …     launch is one for both
+///                                        │  h1[t]  │  h1[t + 1]  …     each launch is one for both
 ///
 #pragma once
 
 #include <vector>
 
-#include "codegen/cuda/fused_kernels.h"
-#include "ir/plan.h"
+#include "codegen/cuda/fused/fused_kernels.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

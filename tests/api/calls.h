@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 #include "tests/api/odd_values.h"
 
 namespace rnnc::test {

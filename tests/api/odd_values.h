@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/program.h"
-#include "runtime/run.h"
+#include "runtime/program/program.h"
+#include "runtime/program/run.h"
 
 namespace rnnc::test {
 

@@ -1,15 +1,15 @@
 #include <fstream>
 
 #include "frontend/unit.h"
-#include "runtime/device.h"
-#include "runtime/files.h"
-#include "runtime/kernel_cache.h"
-#include "runtime/npy.h"
-#include "runtime/npz.h"
-#include "runtime/random_arrays.h"
-#include "runtime/read_unit.h"
-#include "runtime/safetensors.h"
-#include "runtime/weight_map.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz.h"
+#include "runtime/arrays/random_arrays.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/arrays/weight_map.h"
+#include "runtime/backend/device.h"
+#include "runtime/backend/kernel_cache.h"
+#include "runtime/base/files.h"
+#include "runtime/program/read_unit.h"
 #include "tests/api/calls.h"
 
 namespace rnnc::test {

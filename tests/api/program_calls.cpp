@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "frontend/unit.h"
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 #include "tests/api/calls.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
 namespace {

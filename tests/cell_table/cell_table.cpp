@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "runtime/files.h"
-#include "tests/support/golden_cases.h"
+#include "runtime/base/files.h"
+#include "tests/support/cells/golden_cases.h"
 
 namespace rnnc::test {
 namespace {

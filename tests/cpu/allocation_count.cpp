@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "ir/status.h"
+#include "ir/base/status.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "frontend/unit.h"
-#include "runtime/kernel_cache.h"
+#include "runtime/backend/kernel_cache.h"
 #include "tests/cpu/program_run.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
 namespace {

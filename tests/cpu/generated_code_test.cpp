@@ -5,7 +5,7 @@
 
 #include "codegen/cpu/cpu_code.h"
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
+#include "passes/graph/pipeline.h"
 #include "tests/cpu/kernel_runner.h"
 #include "tests/cpu/program_run.h"
 

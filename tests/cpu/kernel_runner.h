@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 namespace rnnc::test {
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/cpu/program_run.h"
-#include "tests/support/language_cells.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
 namespace {

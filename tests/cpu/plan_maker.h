@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"
-#include "ir/alignment.h"
-#include "ir/plan.h"
+#include "ir/plan/alignment.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc::test {
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "frontend/unit.h"
-#include "passes/delays.h"
+#include "passes/graph/delays.h"
 #include "tests/cpu/allocation_count.h"
 
 namespace rnnc::test {

@@ -1,8 +1,8 @@
 /// Runs a Graph through the CPU backend with an interpreter's arguments.
 #pragma once
 
-#include "ir/interpreter.h"
-#include "runtime/program.h"
+#include "ir/graph/interpreter.h"
+#include "runtime/program/program.h"
 
 namespace rnnc::test {
 

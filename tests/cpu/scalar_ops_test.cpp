@@ -1,4 +1,4 @@
-// Every scalar op, compiled, against its meaning in ir/ops.h.
+// Every scalar op, compiled, against its meaning in ir/graph/ops.h.
 #include <fmt/ranges.h>
 
 #include <cmath>

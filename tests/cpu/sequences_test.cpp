@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/cpu/program_run.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

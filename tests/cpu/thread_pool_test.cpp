@@ -7,7 +7,7 @@
 #include <csignal>
 #include <numeric>
 
-#include "runtime/held_signals.h"
+#include "runtime/base/held_signals.h"
 
 namespace rnnc::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "frontend/unit.h"
 #include "passes/build_plan.h"
 #include "tests/cpu/program_run.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
 namespace {

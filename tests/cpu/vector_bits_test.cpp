@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cpu/cpu_code.h"
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 #include "tests/cpu/program_run.h"
 
 namespace rnnc::test {

@@ -6,8 +6,8 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
-#include "tests/support/golden_cases.h"
+#include "passes/graph/pipeline.h"
+#include "tests/support/cells/golden_cases.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,7 +1,7 @@
 // What is said of GPUs, on machines with and without one.
 #include <gtest/gtest.h>
 
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 
 namespace rnnc::test {
 namespace {

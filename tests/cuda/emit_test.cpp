@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/emit_kernel.h"
-#include "codegen/cuda/kernel_abi.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/elementwise/emit_kernel.h"
 #include "tests/cuda/fused_plans.h"
 
 namespace rnnc::test {

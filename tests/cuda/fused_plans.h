@@ -1,7 +1,7 @@
 /// Plans with fused and loop launches made by hand.
 #pragma once
 
-#include "ir/alignment.h"
+#include "ir/plan/alignment.h"
 #include "tests/cuda/kernel_plans.h"
 
 namespace rnnc::test {

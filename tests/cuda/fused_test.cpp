@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/fused_kernels.h"
-#include "codegen/cuda/fused_tile.h"
+#include "codegen/cuda/fused/fused_kernels.h"
+#include "codegen/cuda/fused/fused_tile.h"
 #include "tests/cuda/fused_plans.h"
 
 namespace rnnc::test {

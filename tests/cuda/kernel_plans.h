@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "ir/plan.h"
-#include "passes/kernel_builder.h"
+#include "ir/plan/plan.h"
+#include "passes/lower/kernel_builder.h"
 
 namespace rnnc::test {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/elementwise/loop_kernels.h"
 #include "tests/cuda/fused_plans.h"
 
 namespace rnnc::test {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "codegen/cuda/cuda_code.h"
-#include "ir/launch_limits.h"
-#include "ir/text.h"
+#include "ir/base/launch_limits.h"
+#include "ir/graph/text.h"
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
+#include "passes/graph/pipeline.h"
 
 namespace rnnc::test {
 namespace {

@@ -5,12 +5,12 @@
 #include <filesystem>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/shared_library.h"
-#include "ir/kernel_facts.h"
-#include "ir/launch_limits.h"
+#include "codegen/cuda/nvrtc/shared_library.h"
+#include "ir/base/launch_limits.h"
+#include "ir/plan/kernel_facts.h"
 #include "passes/build_plan.h"
 #include "tests/cuda/kernel_plans.h"
-#include "tests/support/networks.h"
+#include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
 namespace {

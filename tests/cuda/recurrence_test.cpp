@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/recurrence_kernels.h"
+#include "codegen/cuda/persistent/recurrence_kernels.h"
 #include "passes/build_plan.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/networks.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
 namespace {

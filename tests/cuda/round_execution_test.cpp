@@ -1,16 +1,16 @@
 // The order of rounds, launch by launch, gives what the plan's own order gives: on networks and
-// random graphs, with every memory that passes/memory.h lets buffers share.
+// random graphs, with every memory that passes/memory/memory.h lets buffers share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "passes/build_plan.h"
-#include "passes/delays.h"
-#include "passes/pipeline.h"
+#include "passes/graph/delays.h"
+#include "passes/graph/pipeline.h"
 #include "runtime/cuda/rounds.h"
-#include "tests/support/networks.h"
-#include "tests/support/plan_executor.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
 namespace {

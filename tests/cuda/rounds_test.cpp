@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
-#include "tests/support/networks.h"
+#include "passes/graph/pipeline.h"
+#include "tests/support/cells/networks.h"
 
 namespace rnnc {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/kernel_abi.h"
-#include "ir/text.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "ir/graph/text.h"
 #include "passes/build_plan.h"
-#include "passes/pipeline.h"
-#include "tests/support/sequence_graphs.h"
+#include "passes/graph/pipeline.h"
+#include "tests/support/cells/sequence_graphs.h"
 
 namespace rnnc::test {
 namespace {

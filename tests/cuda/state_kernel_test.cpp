@@ -1,11 +1,11 @@
 // States begin in one launch, and end in one, as long as their parameters fit.
-#include "codegen/cuda/state_kernel.h"
+#include "codegen/cuda/elementwise/state_kernel.h"
 
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/kernel_text.h"
-#include "ir/text.h"
+#include "codegen/cuda/device/kernel_text.h"
+#include "ir/graph/text.h"
 #include "passes/build_plan.h"
 
 namespace rnnc::test {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/documented_commands.h"
-#include "tests/support/golden.h"
+#include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {

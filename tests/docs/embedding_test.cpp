@@ -6,7 +6,7 @@
 #include <string>
 
 #include "frontend/unit.h"
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 
 namespace rnnc::test {
 namespace {

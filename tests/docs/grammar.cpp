@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "frontend/lexer.h"
-#include "ir/status.h"
+#include "frontend/syntax/lexer.h"
+#include "ir/base/status.h"
 
 namespace rnnc::test {
 namespace {

@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "frontend/unit.h"
-#include "ir/interpreter.h"
-#include "ir/verify.h"
+#include "ir/graph/interpreter.h"
+#include "ir/graph/verify.h"
 #include "passes/build_plan.h"
 #include "tests/docs/grammar.h"
-#include "tests/support/plan_executor.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 namespace rnnc::emulator {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 #include "tests/emulator/emulator.h"
 #include "tests/emulator/queue.h"
 

@@ -1,6 +1,6 @@
 /// The CUDA that generated units use, in C++: keywords, variables, intrinsics, and the functions of
-/// codegen/cuda/ptx.cuh. Stands before a unit's text (nvrtc.cpp) and includes as little as it can:
-/// it is compiled again for each unit.
+/// codegen/cuda/device/ptx.cuh. Stands before a unit's text (nvrtc.cpp) and includes as little as
+/// it can: it is compiled again for each unit.
 #pragma once
 
 #include "tests/emulator/machine.h"

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "frontend/unit.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 #include "tests/support/source_texts.h"
 
 namespace rnnc {
@@ -194,7 +194,7 @@ TEST(Cases, CoverEveryText) {
     std::ranges::move(messages(one.expected), back_inserter(said));
   size_t texts = 0;
   size_t tested = 0;
-  for (const auto& entry : fs::directory_iterator(kRoot / "frontend")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "frontend")) {
     const std::string name = entry.path().filename();
     const bool code = entry.path().extension() == ".cpp" || entry.path().extension() == ".h";
     if (!code || name == "ast.cpp") continue;  // which prints source

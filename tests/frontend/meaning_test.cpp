@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "frontend/unit.h"
-#include "ir/interpreter.h"
-#include "ir/verify.h"
+#include "ir/graph/interpreter.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "frontend/unit.h"
-#include "ir/interpreter.h"
-#include "ir/text.h"
+#include "ir/graph/interpreter.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

@@ -1,8 +1,8 @@
 #include "tests/frontend/try_source.h"
 
 #include "frontend/unit.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

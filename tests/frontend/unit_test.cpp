@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

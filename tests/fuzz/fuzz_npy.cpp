@@ -1,7 +1,7 @@
 /// Whatever the bytes, reading ends with an array of their size or an error of one line.
 #include <cstdlib>
 
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

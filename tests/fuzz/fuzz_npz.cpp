@@ -2,7 +2,7 @@
 /// error of one line, or of two where it is another format and the second line converts it.
 #include <cstdlib>
 
-#include "runtime/npz.h"
+#include "runtime/arrays/npz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -1,7 +1,7 @@
 /// Whatever the bytes, reading ends with tensors within them or an error of one line.
 #include <cstdlib>
 
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

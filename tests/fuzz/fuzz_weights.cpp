@@ -2,10 +2,10 @@
 /// the data, or there is an error. The input is the text's length (two bytes), the text, the file.
 #include <cstdlib>
 
-#include "ir/text.h"
-#include "runtime/array_file.h"
-#include "runtime/run.h"
-#include "runtime/weight_map.h"
+#include "ir/graph/text.h"
+#include "runtime/arrays/array_file.h"
+#include "runtime/arrays/weight_map.h"
+#include "runtime/program/run.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-"""Test data that Python and C++ make alike; twin of tests/support/deterministic.h."""
+"""Test data that Python and C++ make alike; twin of tests/support/reference/deterministic.h."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-// What runtime/program.h promises of a forward call on a GPU besides its numbers.
+// What runtime/program/program.h promises of a forward call on a GPU besides its numbers.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/backend.h"
-#include "runtime/kernel_cache.h"
-#include "runtime/run.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/kernel_cache.h"
+#include "runtime/program/run.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/networks.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/sequence_oracle.h"
 #include "tests/support/shared_program.h"
 
 namespace rnnc::test {

@@ -1,6 +1,6 @@
 #include "tests/gpu/device_arguments.h"
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 namespace rnnc::test {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "ir/interpreter.h"
-#include "runtime/program.h"
-#include "tests/support/sequence_cases.h"
+#include "ir/graph/interpreter.h"
+#include "runtime/program/program.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 

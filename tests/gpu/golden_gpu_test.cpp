@@ -1,9 +1,9 @@
 // The shipped cells against goldens from elsewhere on an NVIDIA GPU, and the character model.
 #include <gtest/gtest.h>
 
-#include "tests/support/char_model.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/nonfinite.h"
+#include "tests/support/cells/char_model.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/reference/nonfinite.h"
 
 namespace rnnc::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tests/support/deterministic.h"
+#include "tests/support/reference/deterministic.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,8 +1,8 @@
 /// Step graphs for GPU tests, and arguments for them.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/interpreter.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/interpreter.h"
 
 namespace rnnc::test {
 

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/device_arguments.h"
-#include "tests/support/language_cells.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

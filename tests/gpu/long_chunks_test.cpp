@@ -1,16 +1,16 @@
 // Resident recurrences over more steps than inputs lie in shared memory for
-// (ir/recurrence_inputs.h): the places of steps that have passed are taken again and again. Against
-// the interpreter, with arrays that are aligned and such that are not, and the same bits from every
-// call.
+// (ir/persistent/recurrence_inputs.h): the places of steps that have passed are taken again and
+// again. Against the interpreter, with arrays that are aligned and such that are not, and the same
+// bits from every call.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -1,11 +1,11 @@
 // Whole programs on the GPU against the interpreter.
 #include <gtest/gtest.h>
 
-#include "passes/delays.h"
+#include "passes/graph/delays.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

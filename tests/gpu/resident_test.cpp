@@ -7,18 +7,18 @@
 #include <filesystem>
 #include <tuple>
 
-#include "ir/recurrence_kernel.h"
+#include "ir/persistent/recurrence_kernel.h"
 #include "passes/build_plan.h"
-#include "runtime/backend.h"
+#include "runtime/backend/backend.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/networks.h"
-#include "tests/support/nonfinite.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/nonfinite.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/deterministic.h"
+#include "tests/support/reference/deterministic.h"
 
 namespace rnnc::test {
 namespace {

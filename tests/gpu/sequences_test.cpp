@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <tuple>
 
-#include "ir/text.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_graphs.h"
+#include "ir/graph/text.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
 
 namespace rnnc::test {
 namespace {

@@ -13,12 +13,12 @@
 #include <map>
 #include <string_view>
 
-#include "passes/delays.h"
-#include "passes/strategy.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/networks.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_cases.h"
+#include "passes/graph/delays.h"
+#include "passes/options/strategy.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {

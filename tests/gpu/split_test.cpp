@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/plan.h"
-#include "ir/text.h"
+#include "ir/graph/text.h"
+#include "ir/plan/plan.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/sequence_cases.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/networks.h"
-#include "tests/support/sequence_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <tuple>
 
-#include "passes/recurrence_tiles.h"
+#include "passes/tile/recurrence_tiles.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/networks.h"
-#include "tests/support/sequence_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {

@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <tuple>
 
-#include "passes/delays.h"
+#include "passes/graph/delays.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/networks.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "ir/dim.h"
+#include "ir/graph/dim.h"
 
 #include <gtest/gtest.h>
 

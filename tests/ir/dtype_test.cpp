@@ -1,4 +1,4 @@
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 #include <gtest/gtest.h>
 

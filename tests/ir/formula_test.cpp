@@ -1,10 +1,10 @@
-#include "ir/formula.h"
+#include "ir/graph/formula.h"
 
 #include <gtest/gtest.h>
 
-#include "ir/interpreter.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/interpreter.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

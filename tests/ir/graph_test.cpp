@@ -1,8 +1,8 @@
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

@@ -1,12 +1,12 @@
-#include "ir/interpreter.h"
+#include "ir/graph/interpreter.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

@@ -1,4 +1,4 @@
-#include "ir/ops.h"
+#include "ir/graph/ops.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "ir/formula.h"
+#include "ir/graph/formula.h"
 
 namespace rnnc {
 namespace {

@@ -1,12 +1,12 @@
 // A plan made by hand with every kind of launch, in two sweeps: its text, its execution, and each
 // way to break it.
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "tests/support/plan_executor.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
-#include "ir/sweeps.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/sweeps.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 
 namespace rnnc {
 namespace {

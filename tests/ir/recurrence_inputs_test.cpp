@@ -1,4 +1,4 @@
-#include "ir/recurrence_inputs.h"
+#include "ir/persistent/recurrence_inputs.h"
 
 #include <gtest/gtest.h>
 

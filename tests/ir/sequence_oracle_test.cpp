@@ -1,11 +1,11 @@
 // Lengths and resets by hand, for a running sum forward and one in reverse.
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

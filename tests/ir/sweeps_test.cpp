@@ -1,8 +1,8 @@
-#include "ir/sweeps.h"
+#include "ir/graph/sweeps.h"
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

@@ -1,11 +1,11 @@
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "tests/support/random_graph.h"
+#include "tests/support/cells/random_graph.h"
 
 namespace rnnc {
 namespace {

@@ -1,8 +1,8 @@
-#include "ir/verify.h"
+#include "ir/graph/verify.h"
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/support/char_model.h"
+#include "tests/support/cells/char_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // The C++ generator of test data against values from its Python twin.
-#include "tests/support/deterministic.h"
+#include "tests/support/reference/deterministic.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/golden.h"
+#include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {

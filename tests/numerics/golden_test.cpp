@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <set>
 
-#include "tests/support/golden_cases.h"
-#include "tests/support/interpreter_run.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/reference/interpreter_run.h"
 
 namespace rnnc::test {
 namespace {

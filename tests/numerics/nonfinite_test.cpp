@@ -1,8 +1,8 @@
-#include "tests/support/nonfinite.h"
+#include "tests/support/reference/nonfinite.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/support/golden_cases.h"
+#include "tests/support/cells/golden_cases.h"
 
 #ifdef RNNC_WITH_CPU
 namespace rnnc::test {

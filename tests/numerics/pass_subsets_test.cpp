@@ -7,12 +7,12 @@
 #include <set>
 
 #include "passes/build_plan.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/interpreter_run.h"
-#include "tests/support/plan_executor.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/interpreter_run.h"
+#include "tests/support/reference/plan_executor.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

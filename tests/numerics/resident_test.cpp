@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "passes/build_plan.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/plan_executor.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/reference/plan_executor.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

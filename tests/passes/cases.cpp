@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "ir/text.h"
-#include "ir/verify.h"
-#include "tests/support/golden.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
+#include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {

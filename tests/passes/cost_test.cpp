@@ -1,12 +1,12 @@
 // Costs against sums done by hand.
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 
 #include <gtest/gtest.h>
 
 #include "passes/build_plan.h"
-#include "passes/recurrence_tiles.h"
+#include "passes/tile/recurrence_tiles.h"
 #include "tests/passes/cases.h"
-#include "tests/passes/small_plan.h"
+#include "tests/passes/plan/small_plan.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "passes/pass_set.h"
+#include "passes/options/pass_set.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 
 #include "passes/build_plan.h"
 #include "tests/passes/cases.h"
-#include "tests/support/golden.h"
-#include "tests/support/plan_executor.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,12 +1,12 @@
 // Strategies that are asked for: plans that have them, and why others cannot.
-#include "passes/strategy.h"
+#include "passes/options/strategy.h"
 
 #include <gtest/gtest.h>
 
 #include "passes/build_plan.h"
-#include "passes/recurrence_tiles.h"
+#include "passes/tile/recurrence_tiles.h"
 #include "tests/passes/cases.h"
-#include "tests/support/networks.h"
+#include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
 namespace {

@@ -16,13 +16,13 @@
 #include <string_view>
 
 #include "frontend/unit.h"
-#include "ir/text.h"
-#include "ir/verify.h"
-#include "runtime/run.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
+#include "runtime/program/run.h"
 #include "tests/programs/program_writer.h"
-#include "tests/support/interpreter_run.h"
-#include "tests/support/random_graph.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/interpreter_run.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {

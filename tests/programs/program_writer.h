@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ir/dim.h"
+#include "ir/graph/dim.h"
 
 namespace rnnc::test {
 

@@ -1,14 +1,14 @@
-#include "runtime/array_file.h"
+#include "runtime/arrays/array_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <array>
 
-#include "runtime/byte_source.h"
-#include "runtime/npy.h"
-#include "runtime/npz.h"
-#include "runtime/safetensors.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/base/byte_source.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {

@@ -1,5 +1,5 @@
 // What stands between a caller and the library.
-#include "runtime/call.h"
+#include "runtime/base/call.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Which plan a device gets that refuses some.
-#include "runtime/choose_plan.h"
+#include "runtime/program/choose_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "passes/recurrence_tiles.h"
+#include "passes/tile/recurrence_tiles.h"
 #include "tests/runtime/fake_gpu.h"
 
 namespace rnnc::test {

@@ -1,6 +1,6 @@
 // Kernels compiled where there is no GPU.
 #ifdef RNNC_WITH_CUDA
-#include "runtime/compile_ahead.h"
+#include "runtime/program/compile_ahead.h"
 
 #include <gtest/gtest.h>
 

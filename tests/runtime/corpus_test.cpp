@@ -2,10 +2,10 @@
 /// most of the test; the rest is that an answer is an array or a reason.
 #include <gtest/gtest.h>
 
-#include "runtime/npy.h"
-#include "runtime/npz.h"
-#include "runtime/safetensors.h"
-#include "runtime/weight_map.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/arrays/npz.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/arrays/weight_map.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {

@@ -1,4 +1,4 @@
-#include "runtime/device.h"
+#include "runtime/backend/device.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ir/text.h"
-#include "runtime/backend.h"
-#include "runtime/choose_plan.h"
+#include "ir/graph/text.h"
+#include "runtime/backend/backend.h"
+#include "runtime/program/choose_plan.h"
 
 namespace rnnc::test {
 

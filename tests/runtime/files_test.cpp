@@ -1,4 +1,4 @@
-#include "runtime/files.h"
+#include "runtime/base/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,8 +10,8 @@
 #include <csignal>
 #include <functional>
 
-#include "runtime/describe.h"
-#include "runtime/host_memory.h"
+#include "runtime/base/describe.h"
+#include "runtime/base/host_memory.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {

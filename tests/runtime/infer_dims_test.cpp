@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
-#include "runtime/run.h"
+#include "ir/graph/text.h"
+#include "runtime/program/run.h"
 
 namespace rnnc {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/kernel_cache.h"
+#include "runtime/backend/kernel_cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 
 #include <chrono>
 
-#include "runtime/files.h"
+#include "runtime/base/files.h"
 
 #include "tests/runtime/temporary_directory.h"
 

@@ -1,5 +1,5 @@
 // What is remembered of a library counts as long as nothing has changed.
-#include "runtime/library_record.h"
+#include "runtime/backend/library_record.h"
 
 #include <gtest/gtest.h>
 

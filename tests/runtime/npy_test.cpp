@@ -1,4 +1,4 @@
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
 
 #include <gtest/gtest.h>
 

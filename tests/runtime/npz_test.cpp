@@ -1,11 +1,11 @@
-#include "runtime/npz.h"
+#include "runtime/arrays/npz.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "runtime/files.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/base/files.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {

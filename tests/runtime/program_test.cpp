@@ -1,15 +1,15 @@
 /// The contract of Program's calls, on the CPU.
 #ifdef RNNC_WITH_CPU
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "ir/text.h"
-#include "runtime/backend.h"
-#include "runtime/random_arrays.h"
+#include "ir/graph/text.h"
+#include "runtime/arrays/random_arrays.h"
+#include "runtime/backend/backend.h"
 
 namespace rnnc {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <thread>
 
-#include "ir/text.h"
-#include "passes/delays.h"
-#include "runtime/run.h"
-#include "tests/support/deterministic.h"
-#include "tests/support/golden.h"
-#include "tests/support/interpreter_run.h"
+#include "ir/graph/text.h"
+#include "passes/graph/delays.h"
+#include "runtime/program/run.h"
+#include "tests/support/reference/deterministic.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/interpreter_run.h"
 #include "tests/support/shared_program.h"
 
 namespace rnnc {

@@ -1,5 +1,5 @@
 // Which plan is fastest, and remembering it.
-#include "runtime/tune.h"
+#include "runtime/program/tune.h"
 
 #include <gtest/gtest.h>
 

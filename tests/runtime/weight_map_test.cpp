@@ -1,11 +1,11 @@
-#include "runtime/weight_map.h"
+#include "runtime/arrays/weight_map.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "ir/text.h"
+#include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/array_file.h"
+#include "runtime/arrays/array_file.h"
 #include "tests/runtime/temporary_directory.h"
-#include "tests/support/golden.h"
+#include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
-#include "runtime/backend.h"
-#include "runtime/random_arrays.h"
-#include "runtime/run.h"
+#include "ir/graph/text.h"
+#include "runtime/arrays/random_arrays.h"
+#include "runtime/backend/backend.h"
+#include "runtime/program/run.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,7 +1,7 @@
 /// What several callers of one program may rely on, as a check for any device.
 #pragma once
 
-#include "runtime/program.h"
+#include "runtime/program/program.h"
 
 namespace rnnc::test {
 

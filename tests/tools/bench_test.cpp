@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "passes/pass_set.h"
+#include "passes/options/pass_set.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

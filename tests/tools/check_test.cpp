@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "frontend/source.h"
+#include "frontend/syntax/source.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

@@ -1,7 +1,7 @@
 /// The command line as a whole: what it takes, what it says of what it does not, `-`, completion.
 #include <nlohmann/json.hpp>
 
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

@@ -1,6 +1,6 @@
 /// Subcommands other than run and emit, and what all share.
-#include "runtime/kernel_cache.h"
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/backend/kernel_cache.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

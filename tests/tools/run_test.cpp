@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/kernel_cache.h"
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
+#include "runtime/backend/kernel_cache.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

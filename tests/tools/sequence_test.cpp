@@ -2,7 +2,7 @@
 #ifdef RNNC_WITH_CPU
 #include <cmath>
 
-#include "runtime/npz.h"
+#include "runtime/arrays/npz.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/array.h"
-#include "runtime/npy.h"
+#include "runtime/arrays/array.h"
+#include "runtime/arrays/npy.h"
 #include "tests/runtime/temporary_directory.h"
 #include "tests/tools/command_run.h"
 

@@ -3,7 +3,7 @@
 #ifdef RNNC_WITH_CPU
 #include <map>
 
-#include "runtime/safetensors.h"
+#include "runtime/arrays/safetensors.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

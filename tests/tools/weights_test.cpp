@@ -1,11 +1,11 @@
 /// Weights as users have them: PyTorch's names without a map, .npz, other formats.
-#include "runtime/array_file.h"
+#include "runtime/arrays/array_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "runtime/npz.h"
-#include "runtime/safetensors.h"
+#include "runtime/arrays/npz.h"
+#include "runtime/arrays/safetensors.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/kernel_facts.h"
+#include "ir/plan/kernel_facts.h"
 
 namespace rnnc::tools {
 namespace {

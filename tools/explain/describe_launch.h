@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan_touches.h"
-#include "passes/machine.h"
+#include "ir/plan/plan_touches.h"
+#include "passes/options/machine.h"
 #include "tools/explain/explanation.h"
 
 namespace rnnc::tools {

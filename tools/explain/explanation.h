@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "passes/build_plan.h"
-#include "passes/cost.h"
-#include "passes/machine.h"
+#include "passes/cost/cost.h"
+#include "passes/options/machine.h"
 #include "tools/explain/graph_picture.h"
 #include "tools/explain/memory_map.h"
 #include "tools/explain/waves.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/text.h"
-#include "passes/dependence.h"
+#include "ir/graph/text.h"
+#include "passes/graph/dependence.h"
 
 namespace rnnc::tools {
 namespace {

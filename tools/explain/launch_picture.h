@@ -1,7 +1,7 @@
 /// What a step has become: the launches of a plan and what they hand to each other, as a picture.
 #pragma once
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/graph_picture.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ir/plan_touches.h"
-#include "passes/lifetimes.h"
-#include "passes/memory.h"
+#include "ir/plan/plan_touches.h"
+#include "passes/memory/lifetimes.h"
+#include "passes/memory/memory.h"
 
 namespace rnnc::tools {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/plan.h"
-#include "passes/lifetimes.h"
+#include "ir/plan/plan.h"
+#include "passes/memory/lifetimes.h"
 
 namespace rnnc::tools {
 

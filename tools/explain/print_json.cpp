@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "ir/plan_text.h"
+#include "ir/plan/plan_text.h"
 #include "tools/explain/print.h"
 
 namespace rnnc::tools {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "ir/plan_text.h"
-#include "ir/text_writer.h"
+#include "ir/base/text_writer.h"
+#include "ir/plan/plan_text.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/print.h"
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/waves.h"
-#include "passes/side_by_side.h"
+#include "ir/plan/waves.h"
+#include "passes/cost/side_by_side.h"
 
 namespace rnnc::tools {
 namespace {

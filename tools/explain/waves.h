@@ -1,11 +1,11 @@
-/// When each stage is at which chunk: the run of a plan as ir/plan.h describes it, on a clock of
-/// predicted times.
+/// When each stage is at which chunk: the run of a plan as ir/plan/plan.h describes it, on a clock
+/// of predicted times.
 #pragma once
 
 #include <vector>
 
-#include "ir/plan.h"
-#include "passes/cost.h"
+#include "ir/plan/plan.h"
+#include "passes/cost/cost.h"
 
 namespace rnnc::tools {
 
@@ -27,8 +27,8 @@ struct Waves {
 };
 
 /// `costs`: of each stage, its launches run once. Stages of one lag run one after the other but for
-/// those that passes/side_by_side.h finds, different lags side by side, and all that run side by
-/// side share the machine.
+/// those that passes/cost/side_by_side.h finds, different lags side by side, and all that run side
+/// by side share the machine.
 Waves run_waves(const Plan& plan, const std::vector<Cost>& costs, int64_t steps,
                 const Machine& machine);
 

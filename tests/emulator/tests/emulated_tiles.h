@@ -9,17 +9,17 @@
 #include <optional>
 
 #include "frontend/unit.h"
-#include "ir/text.h"
-#include "runtime/backend.h"
-#include "runtime/planner.h"
+#include "ir/graph/text.h"
+#include "runtime/backend/backend.h"
+#include "runtime/program/planner.h"
 #include "tests/emulator/emulator.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/golden_cases.h"
-#include "tests/support/networks.h"
-#include "tests/support/sequence_cases.h"
-#include "tests/support/sequence_graphs.h"
-#include "tests/support/sequence_oracle.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 

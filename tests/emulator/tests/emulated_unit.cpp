@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/prelude.h"
+#include "codegen/cuda/device/prelude.h"
 
 namespace rnnc::test {
 

@@ -1,9 +1,9 @@
 // Resident recurrences whose kernels gather what other threads store, on the emulated GPU: values
 // per row, elements and slices of the same step and of steps before, between phases of different
 // lengths, on tiles of every kind.
-#include "ir/recurrence_gathers.h"
+#include "ir/persistent/recurrence_gathers.h"
 #include "passes/build_plan.h"
-#include "passes/delays.h"
+#include "passes/graph/delays.h"
 #include "tests/emulator/tests/emulated_tiles.h"
 
 namespace rnnc::test {

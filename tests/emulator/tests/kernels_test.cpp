@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 #include "tests/emulator/emulator.h"
 #include "tests/emulator/tests/emulated_unit.h"
 

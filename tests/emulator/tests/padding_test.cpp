@@ -3,10 +3,10 @@
 // that the library multiplies step by step and in small ones.
 #include <gtest/gtest.h>
 
-#include "runtime/choose_plan.h"
+#include "runtime/program/choose_plan.h"
 #include "tests/gpu/graphs.h"
-#include "tests/support/networks.h"
-#include "tests/support/sequence_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {

@@ -3,14 +3,14 @@
 // wrong under MPS.
 #include <gtest/gtest.h>
 
-#include "runtime/backend.h"
-#include "runtime/choose_plan.h"
-#include "runtime/compile_ahead.h"
+#include "runtime/backend/backend.h"
+#include "runtime/program/choose_plan.h"
+#include "runtime/program/compile_ahead.h"
 #include "tests/emulator/emulator.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
 #include "tests/runtime/temporary_directory.h"
-#include "tests/support/networks.h"
+#include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/cuda/kernel_abi.h"
-#include "codegen/cuda/prelude.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/device/prelude.h"
 #include "tests/emulator/tests/emulated_unit.h"
 
 namespace rnnc::test {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tests/emulator/tests/emulated_tiles.h"
-#include "tests/support/deterministic.h"
+#include "tests/support/reference/deterministic.h"
 
 namespace rnnc::test {
 namespace {

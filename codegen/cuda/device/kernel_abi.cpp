@@ -1,0 +1,92 @@
+#include "codegen/cuda/device/kernel_abi.h"
+
+#include <algorithm>
+
+#include "ir/plan/kernel_facts.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int kElementwiseThreads = 128;
+constexpr int64_t kMostElementsPerSlice = int64_t{1} << 30;  // indices are 32-bit within a slice
+constexpr int64_t kMostSlices = 65535;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t rows_per_slice(int64_t length) {
+  return std::max<int64_t>(1, kMostElementsPerSlice / length);
+}
+
+}  // namespace
+
+std::string cuda_reverse_name(DType dtype) {
+  return fmt::format("rnnc_reverse_{}", size_of(dtype));
+}
+
+std::string cuda_transpose_name(DType dtype) {
+  return fmt::format("rnnc_transpose_{}", size_of(dtype));
+}
+
+std::set<std::string> cuda_sequence_kernels(const Plan& plan) {
+  std::set<std::string> names;
+  const auto dtype = [&](const Access& access) { return plan.buffers[access.buffer].dtype; };
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
+        names.insert(cuda_reverse_name(dtype(reverse->source)));
+      } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+        if (copy->transposed) names.insert(cuda_transpose_name(dtype(copy->source)));
+      } else if (std::holds_alternative<MaskLaunch>(launch)) {
+        names.insert(kCudaMaskName);
+      } else if (std::holds_alternative<SplitLaunch>(launch)) {
+        names.insert(kCudaSplitName);
+      }
+    }
+  }
+  return names;
+}
+
+std::string cuda_kernel_name(size_t index) {
+  return fmt::format("k{}", index);
+}
+
+CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items) {
+  if (!has_reductions(kernel)) {
+    return {.length = kernel.length, .threads = kElementwiseThreads, .items = items};
+  }
+  // Up to four elements per thread: joining few warps costs less than joining many.
+  const int64_t wanted =
+      std::max<int64_t>(std::min<int64_t>(kernel.length, 256), kernel.length / 4);
+  const int64_t threads = std::min<int64_t>(ceil_div(wanted, 32) * 32, 1024);
+  return {.length = kernel.length,
+          .threads = static_cast<int>(threads),
+          .items = static_cast<int>(ceil_div(kernel.length, threads)),
+          .row_block = true};
+}
+
+int64_t cuda_most_rows(int64_t length) {
+  return std::min<int64_t>(INT32_MAX, rows_per_slice(length) * kMostSlices);
+}
+
+CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows) {
+  RNNC_CHECK(rows >= 1 && rows <= cuda_most_rows(shape.length), "{} rows of {}", rows,
+             shape.length);
+  CudaGrid grid;
+  grid.rows.count = static_cast<uint32_t>(rows);
+  if (shape.row_block) {
+    grid.x = static_cast<uint32_t>(rows);
+    grid.y = 1;
+    grid.rows.per_slice = grid.rows.count;
+    return grid;
+  }
+  const int64_t per_slice = std::min(rows, rows_per_slice(shape.length));
+  grid.x = static_cast<uint32_t>(
+      ceil_div(per_slice * shape.length, int64_t{shape.threads} * shape.items));
+  grid.y = static_cast<uint32_t>(ceil_div(rows, per_slice));
+  grid.rows.per_slice = static_cast<uint32_t>(per_slice);
+  return grid;
+}
+
+}  // namespace rnnc

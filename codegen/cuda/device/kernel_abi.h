@@ -1,0 +1,152 @@
+/// What generated kernels and the runtime that launches them agree on: names, parameters and block
+/// shapes. The device's side of the structs is prelude.cuh; sizes and order must match.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "ir/base/launch_limits.h"
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// The parameter block, which launches in graphs of ours read: word 0 is the first step of the
+/// chunk that stages of lag 0 are at, word 1 the steps of the call, word 2 zero, word
+/// kCudaFirstSlot + s the address in slot s. A lag's steps are part of `CudaAccess::address` and
+/// `CudaRows::step`.
+inline constexpr int kCudaFirstSlot = 3;
+
+/// Where an array lies; `rnnc_access`. `slot` < 0: `address` is row 0's. Else row 0 lies `address`
+/// bytes, and `per_step` bytes times word 0 of the parameter block, from the address in that slot.
+/// As it is made: no array, which a launch may have in the place of one that others store to.
+struct CudaAccess {
+  int64_t address = 0;
+  int64_t per_step = 0;
+  int64_t stride = 0;  // elements
+  int32_t slot = -1;
+};
+static_assert(sizeof(CudaAccess) == 32);
+
+/// First parameter of every kernel of a plan, before one CudaAccess per argument; `rnnc_rows`.
+struct CudaRows {
+  const int64_t* frame = nullptr;  // the parameter block; may be null if no access has a slot
+  uint32_t count = 0;              // 0: the launch does nothing
+  uint32_t per_slice = 0;          // rows of one blockIdx.y
+  int32_t step = 0;                // the launch's step less word 0: step in the chunk, less lag * C
+  int32_t predicated = 0;  // not 0: the launch does nothing unless its step is one of the call's
+};
+static_assert(sizeof(CudaRows) == 24);
+
+// Programmatic dependent launch: every kernel of a unit lets the next launch begin at once, and
+// waits for the end of all launches before it before it touches anything but the parameter block,
+// weights, and other arrays that no launch of a Step stage writes. So each may be launched with the
+// attribute after another of the unit's, if the last launch without it began after all of those
+// were written, as an ordinary first launch of a graph of Step stages does. A launch after one that
+// writes the parameter block goes without.
+
+/// Sets words of the parameter block: one block of kCudaFrameWords threads. Parameters: int64_t*
+/// frame, int first, int count, CudaFrameWords.
+inline constexpr const char* kCudaSetFrameName = "rnnc_set_frame";
+inline constexpr int kCudaFrameWords = 64;
+struct CudaFrameWords {
+  int64_t word[kCudaFrameWords] = {};
+};
+
+/// Ends a wave; gridDim.y is the number of histories. Parameters: int64_t* frame, int steps, int
+/// advance (whether word 0 moves on), int before_ends (not 0: nothing happens in the wave in which
+/// the chunk of lag 0 is the last one, and after it), CudaHistories.
+inline constexpr const char* kCudaEndChunkName = "rnnc_end_chunk";
+inline constexpr int kCudaHistoriesPerLaunch = 64;
+struct CudaHistory {
+  int64_t address = 0;  // of its first slot, as in CudaAccess
+  int64_t units = 0;    // 16-bit words in a slot
+  int32_t depth = 0;    // slots
+  int32_t slot = -1;    // of the parameter block, as in CudaAccess
+};
+static_assert(sizeof(CudaHistory) == 24);
+struct CudaHistories {
+  CudaHistory history[kCudaHistoriesPerLaunch] = {};
+};
+
+/// Kernels of sequence.cuh. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
+/// runtime/cuda/launcher.cpp.
+inline constexpr const char* kCudaMaskName = "rnnc_mask";
+inline constexpr const char* kCudaSplitName = "rnnc_split";
+std::string cuda_reverse_name(DType dtype);  // of elements of its size, which is 2 or 4 bytes
+std::string cuda_transpose_name(DType dtype);
+inline constexpr int kCudaTransposeTile = 32;
+inline constexpr int kCudaTransposeThreads = 8;  // times the tile
+inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
+inline constexpr int kCudaSplitRows = 8;
+/// The names of those that the plan's Reverse, Mask, Split and transposing Copy launches need: a
+/// unit has no others.
+std::set<std::string> cuda_sequence_kernels(const Plan& plan);
+
+/// Those of a kernel with most arrays, of any kind.
+static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(CudaAccess) <=
+              kMostParameterBytes);
+
+/// The function that `Plan::kernels[index]` becomes.
+std::string cuda_kernel_name(size_t index);
+
+/// How a kernel is launched.
+struct CudaKernelShape {
+  int64_t length = 0;      // elements of a row
+  int threads = 0;         // per block
+  int items = 1;           // elements per thread
+  bool row_block = false;  // one block per row; else threads have neighbours of all rows
+};
+/// `items`: without reductions; divides the length (kernel_traits.h).
+CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items = 1);
+
+/// The largest number of rows of a launch whose rows have `length` elements.
+int64_t cuda_most_rows(int64_t length);
+
+/// Blocks for `rows` rows, and the parameter that goes with them.
+struct CudaGrid {
+  uint32_t x = 0;
+  uint32_t y = 0;
+  CudaRows rows;
+};
+CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows);
+
+/// A kernel for fused launches (fused_kernels.h) that differ only in where their arrays lie. One
+/// launch runs up to `most_instances` of them side by side, on a grid of (tiles, row_tiles, number
+/// of instances). Its one parameter, of `most_instances * instance_bytes` bytes, is an array of
+/// instances, each a CudaRows (`count`: the batch; `per_slice`: unused) and then the launch's
+/// CudaAccesses. Instances past the grid's are not read.
+struct CudaFusedShape {
+  std::string name;
+  uint32_t threads = 0;       // per block
+  uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
+  uint32_t tiles = 0;         // of a row
+  uint32_t row_tiles = 0;     // of the batch
+  uint32_t most_instances = 1;
+  uint32_t instance_bytes = 0;
+};
+
+/// A kernel for loop launches (loop_kernels.h) that differ only in where their arrays lie.
+/// Parameters: CudaRows, int32_t steps, then one CudaAccess per argument, whose row 0 is that of
+/// the chunk's first step. Grid: `cuda_grid(shape, batch)`.
+struct CudaLoopShape {
+  std::string name;
+  CudaKernelShape shape;
+};
+
+/// A kernel for recurrence launches (recurrence_kernels.h) that differ only in where their arrays
+/// lie: a launch of `blocks` blocks in clusters of `cluster`, or a cooperative one if that is 1.
+/// Blocks of different clusters do not wait for each other. Its one parameter is a CudaRows
+/// (`count`: the batch; `frame`, `per_slice`, `step` and `predicated` unused), int32_t steps, an
+/// unused int32_t, and the CudaAccesses, none of them with a slot, whose row 0 is that of the
+/// chunk's first step.
+struct CudaRecurrenceShape {
+  std::string name;
+  uint32_t threads = 0;       // per block
+  uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
+  uint32_t blocks = 0;
+  uint32_t cluster = 1;     // blocks of one, which divide all
+  double step_seconds = 0;  // of the shortest of its launches, as predicted (RecurrenceTile)
+};
+
+}  // namespace rnnc

@@ -1,0 +1,80 @@
+#include "codegen/cuda/device/kernel_text.h"
+
+#include <cmath>
+
+namespace rnnc {
+
+std::string_view cuda_element_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "float";
+    case DType::bf16:
+      return "rnnc_bf16";
+    case DType::f16:
+      return "rnnc_f16";
+    case DType::f64:
+      break;
+  }
+  RNNC_CHECK(false, "f64 has no CUDA code");
+}
+
+std::string cuda_array_type(const Kernel::Argument& argument) {
+  return fmt::format("{}{}", argument.written ? "" : "const ", cuda_element_type(argument.dtype));
+}
+
+std::string cuda_access_parameters(size_t count, std::string_view reference) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += fmt::format(", const rnnc_access{} p{}", reference, i);
+  return text;
+}
+
+std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
+                              int packet) {
+  std::string text;
+  for (const uint32_t i : arguments) {
+    text += fmt::format("{}(reinterpret_cast<rnnc_word>(a{}) & {})", text.empty() ? "" : " | ", i,
+                        static_cast<size_t>(packet) * size_of(kernel.arguments[i].dtype) - 1);
+  }
+  return text;
+}
+
+std::string cuda_float_literal(double value) {
+  const auto rounded = static_cast<float>(value);
+  if (std::isnan(rounded)) return "__int_as_float(0x7fffffff)";
+  if (std::isinf(rounded)) {
+    return rounded > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
+  }
+  const std::string digits = fmt::format("{}", rounded);
+  const bool whole = digits.find_first_of(".e") == std::string::npos;
+  // The sign in brackets: a literal may stand behind an operator.
+  const std::string literal = digits + (whole ? ".0f" : "f");
+  return std::signbit(rounded) ? "(" + literal + ")" : literal;
+}
+
+std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand) {
+  const std::string_view spelling = info(op).cuda;
+  std::string result;
+  for (size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] == '$') {
+      result += operand(static_cast<size_t>(spelling[++i] - '0'));
+    } else {
+      result += spelling[i];
+    }
+  }
+  return result;
+}
+
+std::string cuda_value(const Kernel& kernel, uint32_t id) {
+  const Instruction& instruction = kernel.body[id];
+  return instruction.kind == Instruction::Kind::Constant ? cuda_float_literal(instruction.value)
+                                                         : fmt::format("v{}", id);
+}
+
+std::string cuda_scalar_text(const Kernel& kernel, uint32_t id) {
+  const Instruction& instruction = kernel.body[id];
+  return cuda_scalar_text(instruction.op, [&](size_t operand) {
+    return cuda_value(kernel, instruction.operands.at(operand));
+  });
+}
+
+}  // namespace rnnc

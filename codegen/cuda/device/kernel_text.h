@@ -1,0 +1,37 @@
+/// Pieces of CUDA C++ that all emitters of kernels need.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// A value of this type in memory, as prelude.cuh calls it. Not for f64.
+std::string_view cuda_element_type(DType dtype);
+
+/// What an array of a kernel is made of: that type, constant if the kernel only loads it.
+std::string cuda_array_type(const Kernel::Argument& argument);
+
+/// Parameters of a kernel behind others: ", const rnnc_access p0, const rnnc_access p1".
+std::string cuda_access_parameters(size_t count, std::string_view reference = "");
+
+/// Zero where rows `a` of these arguments are aligned to packets of so many elements.
+std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
+                              int packet);
+
+/// The float nearest to the value, exact.
+std::string cuda_float_literal(double value);
+
+/// A scalar op applied to operands; `operand` spells the i-th.
+std::string cuda_scalar_text(Op op, const std::function<std::string(size_t)>& operand);
+
+/// Where values of instructions are variables v0, v1 and so on: a value's spelling, and what a
+/// scalar instruction computes.
+std::string cuda_value(const Kernel& kernel, uint32_t id);
+std::string cuda_scalar_text(const Kernel& kernel, uint32_t id);
+
+}  // namespace rnnc

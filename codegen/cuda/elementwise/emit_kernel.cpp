@@ -1,0 +1,222 @@
+// Without reductions: one thread per element runs the whole body, loads first; or one thread for a
+// packet of neighbours, which it loads at once. Where the caller's arrays are not aligned to their
+// packets, it loads them element by element.
+#include "codegen/cuda/elementwise/emit_kernel.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/emit_row.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
+#include "ir/base/text_writer.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr int kMostLoadsAtOnce = 64;  // each holds a register
+
+class ElementEmitter : TextWriter {
+ public:
+  ElementEmitter(const Kernel& kernel, size_t index)
+      : kernel_(kernel), shape_(cuda_kernel_shape(kernel)), index_(index) {}
+
+  std::string emit_kernel() {
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
+         cuda_access_parameters(kernel_.arguments.size()));
+    return body();
+  }
+
+  std::string emit_function() {
+    line("static __device__ __forceinline__ void {}(const rnnc_rows& rows{}) {{",
+         cuda_function_name(index_), cuda_access_parameters(kernel_.arguments.size(), "&"));
+    return body();
+  }
+
+ private:
+  std::string body() {
+    line("  const unsigned i = blockIdx.x * {}u + threadIdx.x;", shape_.threads);
+    line("  const unsigned slice_row = i / {}u;", kernel_.length);
+    line("  const unsigned e = i % {}u;", kernel_.length);
+    line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
+    row_pointers();
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
+    std::vector<uint32_t> ids(kernel_.body.size());
+    std::iota(ids.begin(), ids.end(), 0u);
+    loads_first(ids);
+    for (const uint32_t id : ids) statement(id);
+    line("}}");
+    return take_text();
+  }
+
+  void row_pointers() {
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const std::string type = cuda_array_type(kernel_.arguments[i]);
+      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row);", type, i, type, i);
+    }
+  }
+
+  void statement(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    const auto is_vector = [&] { return kernel_.arguments[instruction.argument].vector; };
+    switch (instruction.kind) {
+      case Kind::Load:
+        line("  const float v{} = rnnc_load(a{}{});", id, instruction.argument,
+             is_vector() ? " + e" : "");
+        break;
+      case Kind::Scalar:
+        line("  const float v{} = {};", id, cuda_scalar_text(kernel_, id));
+        break;
+      case Kind::Store:
+        // One thread stores a per-row value.
+        line("  {}rnnc_store(a{}{}, {});", is_vector() ? "" : "if (e == 0) ", instruction.argument,
+             is_vector() ? " + e" : "", cuda_value(kernel_, instruction.operands[0]));
+        break;
+      case Kind::Constant:
+        break;
+      case Kind::Reduce:
+        RNNC_CHECK(false, "reductions need a block per row");
+    }
+  }
+
+  /// The compiler does not move loads over branches, such as those of a division: what is not
+  /// loaded at the start waits for memory once more. Where a launch writes in place, it stores each
+  /// element after the load of it.
+  void loads_first(std::vector<uint32_t>& ids) const {
+    const auto is_load = [this](uint32_t id) { return kernel_.body[id].kind == Kind::Load; };
+    if (std::ranges::count_if(ids, is_load) > kMostLoadsAtOnce) return;
+    std::ranges::stable_partition(ids, is_load);
+  }
+
+  const Kernel& kernel_;
+  const CudaKernelShape shape_;
+  const size_t index_;
+};
+
+class PacketEmitter : TextWriter {
+ public:
+  PacketEmitter(const Kernel& kernel, size_t index, const KernelTraits& traits)
+      : kernel_(kernel),
+        shape_(cuda_kernel_shape(kernel, traits.items)),
+        name_(cuda_kernel_name(index)) {
+    for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
+      if (kernel.arguments[i].vector && traits.unaligned[i]) checked_.push_back(i);
+    }
+  }
+
+  std::string emit() {
+    packet();
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
+    line("  const unsigned i = (blockIdx.x * {}u + threadIdx.x) * {}u;", shape_.threads,
+         shape_.items);
+    line("  const unsigned slice_row = i / {}u;", kernel_.length);
+    line("  const unsigned e = i % {}u;", kernel_.length);
+    line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
+    std::string arrays = "e";
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const std::string type = cuda_array_type(kernel_.arguments[i]);
+      line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row);", type, i, type, i);
+      arrays += fmt::format(", a{}", i);
+    }
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
+    if (checked_.empty()) {
+      line("  {}_packet({});", name_, arrays);
+    } else {
+      line("  if (({}) == 0) {{", cuda_misalignment(kernel_, checked_, shape_.items));
+      line("    {}_packet<true>({});", name_, arrays);
+      line("  }} else {{");
+      line("    {}_packet<false>({});", name_, arrays);
+      line("  }}");
+    }
+    line("}}");
+    return take_text();
+  }
+
+ private:
+  /// From element `e` of a row on. Packet types `t`, loaded packets `x`, stored ones `o`.
+  void packet() {
+    if (!checked_.empty()) line("template <bool Aligned>");
+    part("static __device__ __forceinline__ void {}_packet(unsigned e", name_);
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+      part(", {}* const a{}", cuda_array_type(kernel_.arguments[i]), i);
+    }
+    line(") {{");
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      if (!argument.vector) continue;
+      const bool is_checked = std::ranges::find(checked_, i) != checked_.end();
+      line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument.dtype),
+           shape_.items, is_checked ? "Aligned" : "true", i);
+      line("  {}t{} {}{} = {};", argument.written ? "" : "const ", i, argument.written ? "o" : "x",
+           i, argument.written ? "{}" : fmt::format("t{}::load(a{} + e)", i, i));
+    }
+    statements(/*of_elements=*/false);
+    line("#pragma unroll");
+    line("  for (int x = 0; x < {}; ++x) {{", shape_.items);
+    statements(/*of_elements=*/true);
+    line("  }}");
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      if (argument.vector && argument.written) line("  o{}.store(a{} + e);", i, i);
+    }
+    line("}}");
+  }
+
+  /// Those of the row come first: none depends on an element.
+  void statements(bool of_elements) {
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      const bool stores = instruction.kind == Kind::Store;
+      const bool vector =
+          stores ? kernel_.arguments[instruction.argument].vector : instruction.vector;
+      if (vector != of_elements || instruction.kind == Kind::Constant) continue;
+      if (stores) {
+        line("{}, {});",
+             vector ? fmt::format("    o{}.set(x", instruction.argument)
+                    : fmt::format("  if (e == 0) rnnc_store(a{}", instruction.argument),
+             cuda_value(kernel_, instruction.operands[0]));
+      } else {
+        line("{}const float v{} = {};", vector ? "    " : "  ", id, value(id));
+      }
+    }
+  }
+
+  std::string value(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Scalar) return cuda_scalar_text(kernel_, id);
+    return instruction.vector ? fmt::format("x{}.get(x)", instruction.argument)
+                              : fmt::format("rnnc_load(a{})", instruction.argument);
+  }
+
+  const Kernel& kernel_;
+  const CudaKernelShape shape_;
+  const std::string name_;
+  std::vector<uint32_t> checked_;  // arguments that may lie anywhere
+};
+
+}  // namespace
+
+std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits) {
+  if (cuda_kernel_shape(kernel).row_block) return emit_row_kernel(kernel, index, traits);
+  if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit();
+  return ElementEmitter(kernel, index).emit_kernel();
+}
+
+std::string emit_cuda_function(const Kernel& kernel, size_t index) {
+  return ElementEmitter(kernel, index).emit_function();
+}
+
+std::string cuda_function_name(size_t index) {
+  return fmt::format("s{}", index);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,36 @@
+/// What the elementwise launches of a kernel have in common.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+struct KernelTraits {
+  /// Elements, at most `kMostPacket`: rows of all vector arguments begin at multiples of it.
+  int packet = 1;
+  /// Elements of a thread, neighbours that it loads at once, where the kernel has no reductions: 1
+  /// or the packet, as far as it divides the length.
+  int items = 1;
+  /// By argument: may be aligned to its elements only, as the caller's arrays are.
+  std::vector<bool> unaligned;
+  /// By argument: lies where no launch of a Step stage writes. So a launch in a graph of Step
+  /// stages may load it before the launches before it have ended.
+  std::vector<bool> fixed;
+};
+inline constexpr int kMostPacket = 4;
+
+/// How many bytes, up to 16, may be copied at once at multiples of all of these counts of elements.
+int copy_bytes(const Buffer& buffer, std::initializer_list<int64_t> elements);
+
+/// By buffer: whether a launch of a Step stage writes it, or memory that it shares with another.
+std::vector<bool> written_by_steps(const Plan& plan);
+
+/// By kernel; none where no launch runs it as it stands: the kernels of fused and loop launches are
+/// parts of others.
+std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan);
+
+}  // namespace rnnc

@@ -1,0 +1,89 @@
+#include "codegen/cuda/elementwise/state_kernel.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/emit_kernel.h"
+#include "ir/base/text_writer.h"
+#include "ir/plan/kernel_facts.h"
+
+namespace rnnc {
+namespace {
+
+constexpr uint32_t kMostInstances = 64;
+constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
+
+class Emitter : TextWriter {
+ public:
+  Emitter(const Plan& plan, const std::vector<bool>& taken, size_t accesses)
+      : plan_(plan), taken_(taken), accesses_(accesses) {}
+
+  std::string emit(const CudaStateKernel::Shape& shape) {
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i));
+    }
+    line("struct rnnc_state_launch {{");
+    line("  rnnc_rows rows;");
+    line("  unsigned kernel;");
+    line("  unsigned unused;");
+    line("  rnnc_access access[{}];", accesses_);
+    line("}};");
+    line("struct rnnc_state_launches {{");
+    line("  rnnc_state_launch of[{}];", shape.most_instances);
+    line("}};");
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape.threads);
+    line("{}(const __grid_constant__ rnnc_state_launches launches) {{", shape.name);
+    line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
+    line("  switch (launch.kernel) {{");
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      if (!taken_[i]) continue;
+      std::string arguments = "launch.rows";
+      for (size_t a = 0; a < plan_.kernels[i].arguments.size(); ++a) {
+        arguments += fmt::format(", launch.access[{}]", a);
+      }
+      line("    case {}: return {}({});", i, cuda_function_name(i), arguments);
+    }
+    line("  }}");
+    line("}}");
+    return take_text();
+  }
+
+ private:
+  const Plan& plan_;
+  const std::vector<bool>& taken_;
+  size_t accesses_;
+};
+
+}  // namespace
+
+CudaStateKernel::CudaStateKernel(const Plan& plan)
+    : plan_(plan), taken_(plan.kernels.size(), false), elsewhere_(plan.kernels.size(), false) {
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+      if (elementwise != nullptr) elsewhere_[elementwise->kernel] = true;
+    }
+  }
+  for (const StatePlan& state : plan.states) {
+    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      if (launch->accesses.empty()) continue;
+      const Kernel& kernel = plan.kernels[launch->kernel];
+      RNNC_CHECK(!has_reductions(kernel), "a state begins or ends element by element");
+      taken_[launch->kernel] = true;
+      accesses_ = std::max(accesses_, kernel.arguments.size());
+      shape_.threads = static_cast<uint32_t>(cuda_kernel_shape(kernel).threads);
+    }
+  }
+  if (accesses_ == 0) return;
+  shape_.name = "rnnc_states";
+  shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
+                                                accesses_ * sizeof(CudaAccess));
+  shape_.most_instances = std::min({static_cast<uint32_t>(plan.states.size()), kMostInstances,
+                                    std::max(1U, kMostBytes / shape_.instance_bytes)});
+}
+
+std::string CudaStateKernel::code() const {
+  return exists() ? "\n" + Emitter(plan_, taken_, accesses_).emit(shape_) : "";
+}
+
+}  // namespace rnnc

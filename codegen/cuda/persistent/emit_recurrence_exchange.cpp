@@ -1,0 +1,234 @@
+// A block hands on what others wait for as soon as it is there: through memory, where who waits
+// looks at the data (recurrence.cuh); of clusters to each block's shared memory, where a barrier of
+// each slice and slot counts the bytes that arrive; to itself through its own.
+#include "codegen/cuda/persistent/recurrence_emitter.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
+#include "ir/plan/recurrence_sides.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+}  // namespace
+
+/// Where a slice lies in shared memory.
+int64_t RecurrenceEmitter::shared_place(size_t slice) const {
+  const bool local = layout_.slices()[slice].local;
+  return (local ? layout_.local() : layout_.clusters()) + layout_.slices()[slice].offset;
+}
+
+/// Bytes from there on. What a block hands to itself at a step it reads at it or the next.
+std::string RecurrenceEmitter::shared_step(size_t slice, std::string_view step) const {
+  const RecurrenceExchange& exchange = layout_.exchange();
+  return layout_.slices()[slice].local
+             ? fmt::format("{} % 2 * {}", step, exchange.local_bytes)
+             : fmt::format("{} % {} * {}", step, exchange.slots, exchange.cluster_bytes);
+}
+
+int64_t RecurrenceEmitter::first_barrier(size_t slice) const {
+  return layout_.barriers() + static_cast<int64_t>(slice) * layout_.exchange().slots * 8;
+}
+
+std::string RecurrenceEmitter::barrier(size_t slice, std::string_view step) const {
+  return fmt::format("shared_memory + {}u + {} % {} * 8u", first_barrier(slice), step,
+                     layout_.exchange().slots);
+}
+
+std::string RecurrenceEmitter::await(size_t slice, std::string_view step) const {
+  return fmt::format("rnnc_await_slice({}, {} / {} % 2)", barrier(slice, step), step,
+                     layout_.exchange().slots);
+}
+
+void RecurrenceEmitter::begin_cluster() {
+  line("  const auto shared_memory =");
+  line("      static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared));");
+  line("  if (threadIdx.x == 0) {{");
+  for (size_t s = 0; s < layout_.slices().size(); ++s) {
+    line("    for (unsigned slot = 0; slot < {}; ++slot) rnnc_begin_barrier({});",
+         layout_.exchange().slots, barrier(s, "slot"));
+  }
+  line("    rnnc_publish_barriers();");
+  line("  }}");
+  line("  rnnc_sync_cluster();");
+  expect("0u");
+}
+
+/// What has arrived already counts. The last thread has the least to do.
+void RecurrenceEmitter::expect(std::string_view step) {
+  line("    if (threadIdx.x == {} && {} < steps) {{", threads() - 1, step);
+  for (size_t s = 0; s < layout_.slices().size(); ++s) {
+    line("      rnnc_expect({}, (row_end - first_row) * {}u);", barrier(s, step),
+         layout_.slices()[s].row_bytes);
+  }
+  line("    }}");
+}
+
+/// Nothing is on its way any more to a block that ends.
+void RecurrenceEmitter::end_cluster() {
+  line("  for (unsigned now = max(0, steps - {}); now < steps; ++now) {{",
+       layout_.exchange().slots);
+  for (size_t s = 0; s < layout_.slices().size(); ++s) line("    {};", await(s, "now"));
+  line("  }}");
+}
+
+/// Bytes from the exchange's first step on.
+std::string RecurrenceEmitter::step_of_exchange(std::string_view step) const {
+  const int64_t width = layout_.accesses().back().stride;
+  return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
+}
+
+/// Where the step's part of it begins.
+std::string RecurrenceEmitter::exchange_now() const {
+  return layout_.keeps_addresses() ? "exchange_now"
+                                   : fmt::format("exchange + {}", step_of_exchange("t"));
+}
+
+/// The work of a warp between those that do elementwise work and those that copy inputs. Of some
+/// steps at a time: it takes no longer than of one. Sides that are steps behind prefetch too.
+void RecurrenceEmitter::exchange_ahead() {
+  constexpr int kSteps = 4;
+  if (layout_.exchange().step_bytes == 0) return;
+  const int64_t ahead = kSteps + std::ssize(tile_.sides) - 1;
+  line("    if (threadIdx.x / 32u == {}u && t % {} == 0 && t + {} <= steps) {{",
+       tile_.warps / 2 - 1, kSteps, ahead + kSteps);
+  line("      rnnc_prefetch_exchange<{}, {}>(exchange + {});",
+       kSteps * layout_.exchange().step_bytes, all_blocks(tile_),
+       step_of_exchange(fmt::format("(t + {})", ahead)));
+  line("    }}");
+}
+
+/// `work(store, slice)` for what a phase hands on once reductions up to a level are there.
+template <typename Work>
+void RecurrenceEmitter::for_exchanges(size_t p, int level, const Work& work) const {
+  const Phase& phase = phases_[p];
+  const std::vector<RecurrenceExchange::Slice>& slices = layout_.slices();
+  for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+    const Instruction& store = phase.kernel->body[id];
+    if (store.kind != Kind::Store || phase.levels[id] != level) continue;
+    const Access& access = phase.launch->accesses[store.argument];
+    const bool vector = phase.kernel->arguments[store.argument].vector;
+    const int64_t count = vector ? phase.kernel->length : 1;
+    for (size_t s = 0; s < slices.size(); ++s) {
+      if (slices[s].holds(access, count)) work(store, s);
+    }
+  }
+}
+
+/// Whether two halves that make a word are those of two lanes.
+bool RecurrenceEmitter::is_of_lanes(const Phase& phase, size_t slice) const {
+  return phase.span == 1 && element_bytes() == 2 && layout_.is_whole(slice);
+}
+
+bool RecurrenceEmitter::exchanges_by_lanes(size_t p, int level) const {
+  bool result = false;
+  for_exchanges(p, level, [&](const Instruction&, size_t slice) {
+    result = result || is_of_lanes(phases_[p], slice);
+  });
+  return result;
+}
+
+/// Hands on what other blocks wait for, as soon as it is there.
+void RecurrenceEmitter::exchanges(size_t p, int level, bool by_lanes) {
+  for_exchanges(p, level, [&](const Instruction& store, size_t slice) {
+    if (is_of_lanes(phases_[p], slice) != by_lanes) return;
+    by_lanes ? exchange_by_lanes(p, store, slice) : exchange(p, store, slice);
+  });
+  if (!by_lanes) hand_on_gathered(p, level);
+}
+
+bool RecurrenceEmitter::stores_locally(const Phase& phase) const {
+  return std::ranges::any_of(layout_.slices(), [&](const auto& slice) {
+    return slice.local && std::ranges::any_of(phase.kernel->body, [&](const Instruction& store) {
+             return store.kind == Kind::Store &&
+                    slice.holds(phase.launch->accesses[store.argument], phase.kernel->length);
+           });
+  });
+}
+
+RecurrenceEmitter::InSlice RecurrenceEmitter::in_slice(const Phase& phase, const Instruction& store,
+                                                       size_t index) const {
+  const RecurrenceExchange::Slice& slice = layout_.slices()[index];
+  const int64_t behind = phase.launch->accesses[store.argument].column - slice.column;
+  const int64_t width = slice.k * slice.blocks;
+  const bool vector = phase.kernel->arguments[store.argument].vector;
+  return {behind, width, behind >= 0 && behind + (vector ? phase.kernel->length : 1) <= width};
+}
+
+/// A word that ends behind the slice, or behind the row, is filled up with zero.
+void RecurrenceEmitter::exchange(size_t p, const Instruction& store, size_t index) {
+  const Phase& phase = phases_[p];
+  const auto [behind, width, all] = in_slice(phase, store, index);
+  const bool vector = phase.kernel->arguments[store.argument].vector;
+  const int64_t pairs = vector ? phase.span : 1;
+  const int64_t step = layout_.is_whole(index) ? pairs : 1;
+  for (int64_t s = 0; s < pairs; s += step) {
+    const std::string element =
+        vector ? fmt::format("e{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
+               : fmt::format("{}u", behind);
+    std::string condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p);
+    if (!all) condition += fmt::format(" && {} < {}u", element, width);
+    line("        if ({}) {{", condition);
+    const std::string first = value(phase, store.operands[0], s);
+    if (step == 1) {
+      hand_on(index, element, first);
+    } else {
+      const std::string last = all ? "" : fmt::format(" && {} + 1u < {}u", element, width);
+      hand_on(index, element, first, fmt::format("own{} > {}{}", p, s + 1, last),
+              value(phase, store.operands[0], s + 1));
+    }
+    line("        }}");
+  }
+}
+
+void RecurrenceEmitter::exchange_by_lanes(size_t p, const Instruction& store, size_t index) {
+  const Phase& phase = phases_[p];
+  const auto [behind, width, all] = in_slice(phase, store, index);
+  const std::string element = fmt::format("e{} + {}u", p, static_cast<uint32_t>(behind));
+  line("        {{");
+  line("          const float first = {};", value(phase, store.operands[0], 0));
+  line("          const float second = __shfl_xor_sync(0xffffffffu, first, {});",
+       tile_.own_sums ? 2 : 1);
+  line("          if (inside && column{} % 2 == 0{}) {{", p,
+       all ? "" : fmt::format(" && {} < {}u", element, width));
+  hand_on(index, element, "first",
+          fmt::format("e{0} + 1u < unit_end{0}{1}", p,
+                      all ? "" : fmt::format(" && {} + 1u < {}u", element, width)),
+          "second");
+  line("          }}");
+  line("        }}");
+}
+
+/// An element of a slice, or two where there are `both`.
+void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::string_view first,
+                                std::string_view both, std::string_view second) {
+  const RecurrenceExchange::Slice& slice = layout_.slices()[index];
+  const std::string place =
+      fmt::format("slice{0}::element({1}) + slice{0}::row(pass * {2}u + pass_row)", index,
+                  layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
+                                           : fmt::format("group, {}", element),
+                  tile_.rows);
+  if (tile_.clusters && !slice.local) {
+    line("          rnnc_send<rnnc_engine::{}, {}>(shared_memory + {}u + {} + {}, {}, {}{});",
+         engine(), tile_.blocks, shared_place(index), shared_step(index, "now"), place,
+         barrier(index, "now"), first, both.empty() ? "" : fmt::format(", {}, {}", second, both));
+    return;
+  }
+  const std::string values =
+      both.empty() ? std::string(first) : fmt::format("{}, {} ? {} : 0.0f", first, both, second);
+  if (slice.local) {
+    line(
+        "          rnnc_keep<rnnc_engine::{}>(reinterpret_cast<char*>(rnnc_shared) + {} + {} + "
+        "{}, {});",
+        engine(), shared_place(index), shared_step(index, "now"), place, values);
+  } else {
+    line("          rnnc_exchange<rnnc_engine::{}>({} + at{} + {}, {});", engine(), exchange_now(),
+         index, place, values);
+  }
+}
+
+}  // namespace rnnc

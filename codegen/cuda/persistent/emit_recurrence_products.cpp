@@ -1,0 +1,250 @@
+// Products of a phase: their operands, when what they multiply with is asked for, and the sums that
+// they make.
+#include <algorithm>
+
+#include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
+#include "codegen/cuda/persistent/recurrence_emitter.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+using Source = RecurrenceSource;
+
+}  // namespace
+
+std::string_view RecurrenceEmitter::engine() const {
+  switch (plan_.dtype) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "f16";
+    default:
+      return plan_.tf32 ? "tf32" : tile_.split ? "split" : "f32";
+  }
+}
+
+void RecurrenceEmitter::operands(size_t p) {
+  const std::string_view type = cuda_element_type(plan_.dtype);
+  const RecurrenceExchange& exchange = layout_.exchange();
+  const Phase& phase = phases_[p];
+  for (size_t i = 0; i < phase.products.size(); ++i) {
+    const RecurrenceProduct& product = phase.products[i];
+    const FusedLaunch::Product& of = *product.product;
+    const int left_bytes =
+        copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride});
+    const int weight_bytes = copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
+    const std::string name = product_name(p, i);
+    const bool exchanged = product.is_exchanged();
+    const bool shared = exchanged && layout_.is_shared(product.slice);
+    line(
+        "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
+        "{}, {}, {}, {}> {};",
+        engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
+        product.held, product.shared, product.spill, layout_.lefts(), layout_.left_pieces(),
+        left_bytes, exchanged ? exchange.tile_rows : 0,
+        exchanged && layout_.is_whole(product.slice), shared, layout_.own_sums(), name);
+    line(
+        "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
+        "unit_end{}, {});",
+        name, phase.units, weight_bytes, array(type, true, product.access + 1, "0"),
+        phase.kernel->length, p, p,
+        layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
+    const std::string vector =
+        of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);
+    line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
+         array(type, true, product.access, "0"), vector, of.k);
+    if (!exchanged) continue;
+    if (shared) {
+      line(
+          "  const unsigned y{}_{} = {}.lane_place(reinterpret_cast<const char*>(rnnc_shared) + "
+          "{});",
+          p, i, name, shared_place(product.slice));
+      continue;
+    }
+    line(
+        "  const char* const y{}_{} = {}.lane_place(exchange + at{} + slice{}::vector(group, {}));",
+        p, i, name, product.slice, product.slice, vector);
+  }
+}
+
+/// Whether a phase's first left operand is asked for before its pass begins: as soon as the one
+/// before it has been multiplied with, so that it comes while the block does the elementwise work
+/// (LSTM 64x1024 in bf16, two passes), or at the end of the step before.
+bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
+  if (phases_[p].products.empty()) return false;
+  const RecurrenceProduct& first = phases_[p].products[0];
+  const bool shared = first.is_exchanged() && layout_.is_shared(first.slice);
+  const int64_t words = 4 * first.pieces * tile_.rows / kExchangeTileRows;
+  const bool has_room = words <= kMostWordsAhead && tile_.streamed_words == 0;
+  return !shared && has_room && (layout_.passes() > 1 || !first.own || ends_in_reductions(p));
+}
+
+/// Whether a step is one phase with reductions, after which all warps of a block begin at the same
+/// time. They then ask for what the next step needs before what else ends the step, but no earlier
+/// than it can be there: too early a look delays it. (A layer-norm LSTM 3.15 us, so 3.10; after 200
+/// cycles 3.31.)
+bool RecurrenceEmitter::ends_in_reductions(size_t p) const {
+  return phases_.size() == 1 && phases_[p].last_level() > 0 && layout_.passes() == 1;
+}
+
+bool RecurrenceEmitter::is_begun_at_end(size_t p) const {
+  return ends_in_reductions(p) && is_begun_ahead(p);
+}
+
+/// And so in the step before.
+bool RecurrenceEmitter::is_begun_a_step_ahead(size_t p) const {
+  return is_begun_ahead(p) && (phases_.size() == 1 || !phases_[p].products[0].own);
+}
+
+/// A product's left operand.
+std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
+                                    std::string_view pass) const {
+  const RecurrenceProduct& product = phases_[p].products[i];
+  const Access& left = product.product->left;
+  const int64_t row_bytes = left.stride * element_bytes();
+  const std::string first = fmt::format("(first_row + {} * {}u)", pass, tile_.rows);
+  // Of memory it is step 0 alone that is read. (Many loads must not have all their addresses
+  // computed before the steps.)
+  const bool aligned =
+      copy_bytes(plan_.buffers[left.buffer], {product.product->k, left.column, left.stride}) == 16;
+  const bool at_first = product.is_exchanged() && left.delay == 1 && aligned;
+  std::string exchanged = "nullptr";
+  if (product.is_exchanged()) {
+    const bool shared = layout_.is_shared(product.slice);
+    exchanged =
+        fmt::format("y{}_{} + {} + slice{}::row({} * {}u)", p, i,
+                    shared ? shared_step(product.slice, fmt::format("(now - {}u)", left.delay))
+                           : step_of_exchange(fmt::format("({} - {})", step, left.delay)),
+                    product.slice, pass, tile_.rows);
+  }
+  return fmt::format(
+      "{}.left<{}, {}, {}>(x{}_{} + static_cast<rnnc_word>({}{}) * {}, {}, "
+      "static_cast<int>(row_end - {}), {} >= {})",
+      product_name(p, i), row_bytes,
+      product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
+      layout_.has_all_rows(), p, i,
+      has_steps(left) && !at_first ? fmt::format("{} * {}u + ", step, plan_.batch) : "", first,
+      row_bytes, exchanged, first, step, left.delay);
+}
+
+std::string RecurrenceEmitter::first_words(size_t p, size_t i) const {
+  return fmt::format("decltype({})::first_words b{}_{}", product_name(p, i), p, i);
+}
+
+void RecurrenceEmitter::begin_next(size_t p) {
+  const bool steps = is_begun_a_step_ahead(p);
+  if (!steps) {
+    line("      if (pass + 1 < {}) {}.begin(b{}_0);", layout_.passes(),
+         left(p, 0, "t", "(pass + 1)"), p);
+    return;
+  }
+  line("      {{");
+  line("        const int next_pass = pass + 1 < {} ? pass + 1 : 0;", layout_.passes());
+  line("        const int next = next_pass > 0 ? t : t + 1;");
+  line("        if (next < steps) {}.begin(b{}_0);", left(p, 0, "next", "next_pass"), p);
+  line("      }}");
+}
+
+/// What comes next is on its way while a product is made that waits for nothing of the step.
+void RecurrenceEmitter::products(size_t p) {
+  const Phase& phase = phases_[p];
+  line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
+  line("      const int rows = static_cast<int>(row_end - pass_first);");
+  bool is_begun = is_begun_ahead(p);
+  const auto begin = [&](size_t i) {
+    if (!is_begun) line("      {};", first_words(p, i));
+    line("      const auto f{}_{} = {};", p, i, left(p, i, "t", "pass"));
+    if (!is_begun) line("      f{}_{}.begin(b{}_{});", p, i, p, i);
+    is_begun = false;
+  };
+  for (size_t i = 0; i < phase.products.size(); ++i) {
+    const RecurrenceProduct& product = phase.products[i];
+    const int64_t delay = product.product->left.delay;
+    const bool follows = i > 0 && !phase.products[i - 1].own;
+    if (!follows) begin(i);
+    if (tile_.clusters && product.is_exchanged() && !layout_.slices()[product.slice].local) {
+      line("      if (t >= {}) {};", delay,
+           await(product.slice, fmt::format("(now - {}u)", delay)));
+    }
+    line("      f{}_{}.await(b{}_{});", p, i, p, i);
+    if (!product.own && i + 1 < phase.products.size()) begin(i + 1);
+    // A warp has time while its left operand comes from shared memory.
+    if (tile_.own_sums && i + 1 == phase.products.size()) inputs_ahead(p);
+    multiply(p, i);
+    if (i == 0 && is_begun_ahead(p) && !is_begun_at_end(p)) begin_next(p);
+  }
+}
+
+void RecurrenceEmitter::multiply(size_t p, size_t i) {
+  const Phase& phase = phases_[p];
+  const RecurrenceProduct& product = phase.products[i];
+  const std::string name = product_name(p, i);
+  const std::string operand = fmt::format("f{}_{}, b{}_{}", p, i, p, i);
+  const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
+  if (!tile_.own_sums && !has_totals(phase, i)) {
+    line("      {}.multiply<sums{}>({}, {});", name, p, sums, operand);
+    return;
+  }
+  const std::string totals = fmt::format("totals{}", product.sums);
+  if (is_first_part(phase, i)) {
+    line("      decltype({})::totals {} = {{}};", product_name(p, product.sums), totals);
+  }
+  line("      {}.add_to({}, {});", name, totals, operand);
+  if (product.sums == i && !tile_.own_sums) {
+    line("      {}.store<sums{}>({}, {});", name, p, sums, totals);
+  }
+}
+
+/// Whether other products add to the same sums.
+bool RecurrenceEmitter::has_totals(const Phase& phase, size_t product) {
+  return std::ranges::count(phase.products, phase.products[product].sums,
+                            &RecurrenceProduct::sums) > 1;
+}
+
+bool RecurrenceEmitter::is_first_part(const Phase& phase, size_t product) {
+  return std::ranges::find(phase.products, phase.products[product].sums, &RecurrenceProduct::sums) -
+             phase.products.begin() ==
+         static_cast<std::ptrdiff_t>(product);
+}
+
+/// Results of products: each the sum of those that it has parts of.
+void RecurrenceEmitter::sums(size_t p) {
+  const Phase& phase = phases_[p];
+  for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+    const Instruction& instruction = phase.kernel->body[id];
+    if (instruction.kind != Kind::Load) continue;
+    if (phase.sources[instruction.argument] != Source::Product) continue;
+    const uint32_t index = phase.results[instruction.argument];
+    line("        float a{}[{}] = {{}};", id, phase.span);
+    if (tile_.own_sums) {
+      own_sums(phase, id, index);
+      continue;
+    }
+    for (const int64_t column : columns_of(phase, index)) {
+      line("        sums{0}::add(a{1}, buffer, sums{0}::place({2} + column{0}, pass_row));", p, id,
+           column);
+    }
+  }
+}
+
+/// The sums of the thread's elements: two are rows i and i + 8 of a member's tile.
+void RecurrenceEmitter::own_sums(const Phase& phase, uint32_t id, uint32_t result) {
+  for (size_t i = 0; i < phase.products.size(); ++i) {
+    const RecurrenceProduct& product = phase.products[i];
+    if (product.sums != i || !product.has(result)) continue;
+    const std::string totals =
+        fmt::format("totals{}[{}][j / {}]", i, result - product.first, layout_.own_rows());
+    if (phase.span == 1) {
+      line("        a{}[0] += threadIdx.x % 4u < 2u ? {}.total(0) : {}.total(2);", id, totals,
+           totals);
+      continue;
+    }
+    for (int64_t s = 0; s < phase.span; ++s) {
+      line("        a{}[{}] += {}.total(j % {} + {});", id, s, totals, layout_.own_rows(), 2 * s);
+    }
+  }
+}
+
+}  // namespace rnnc

@@ -1,0 +1,225 @@
+/// What the kernel of a recurrence launch is made of, for each side: where each value comes from,
+/// what stays in registers, what lies where in shared memory.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "ir/persistent/recurrence_exchange.h"
+#include "ir/persistent/recurrence_inputs.h"
+#include "ir/persistent/recurrence_kernel.h"
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// Where the value of a loaded argument of a phase's kernel comes from. Kernels share values
+/// through registers where they can: each thread has the same elements in all phases of one length.
+enum class RecurrenceSource : uint8_t {
+  Product,    // the block's products
+  Invariant,  // memory: one value for all steps
+  Memory,     // memory, at each step: of other launches, or stored here more than a step before
+  Gather,  // the exchange, at each step: what other threads store (recurrence_gathers.h)
+  Last,    // what a kernel stored last
+  Before,  // what it stored before that
+};
+
+/// Elements that kernels store: a buffer and a column.
+using RecurrencePlace = std::pair<BufferId, int64_t>;
+
+/// A place whose values stay with the threads that make them.
+struct RecurrenceCarry {
+  size_t phase = 0;          // which stores it
+  bool before = false;       // two steps are needed at once
+  bool initial = false;      // the first step needs what was stored before the launch…
+  size_t initial_phase = 0;  // …as this phase loads it
+  uint32_t initial_argument = 0;
+  int64_t shared = 0;         // where it lies in shared memory, if not in registers…
+  int64_t shared_before = 0;  // …and the one before it
+};
+
+/// What blocks exchange for reductions of one vector: the sum and the squared deviations from the
+/// mean, or an extremum.
+struct RecurrencePartial {
+  enum class Kind : uint8_t { Moments, Least, Greatest };
+  Kind kind = Kind::Moments;
+  uint32_t value = 0;  // instruction
+  int level = 0;       // of the reduction
+  friend bool operator==(const RecurrencePartial&, const RecurrencePartial&) = default;
+};
+
+struct RecurrenceProduct {
+  const FusedLaunch::Product* product = nullptr;
+  int64_t gates = 0;  // of a block
+  int64_t k_bytes = 0;
+  int64_t pieces = 0;       // along k, of a warp
+  int64_t tiles = 0;        // of 16 gates, of a warp
+  int64_t held = 0;         // tiles of weights of a warp's pieces that are in registers
+  int64_t shared = 0;       // after them, in shared memory…
+  int64_t spill = 0;        // …from here on
+  int64_t stream = 0;       // where the others' are among the block's weights in memory
+  int64_t column = 0;       // of its first gate among the phase's sums
+  size_t sums = 0;          // the product of the phase that stores its sums among its own
+  uint32_t first = 0;       // among the phase's results
+  size_t access = 0;        // of `left`; `weight` follows
+  size_t slice = SIZE_MAX;  // of the side's, where the launch writes `left`…
+  bool own = false;         // …and the side itself
+
+  bool is_exchanged() const { return slice != SIZE_MAX; }
+  /// Whether it makes, alone or with others, that result of the phase.
+  bool has(uint32_t result) const { return result >= first && result < first + product->members; }
+};
+
+struct RecurrencePhase {
+  const FusedLaunch* launch = nullptr;
+  const Kernel* kernel = nullptr;
+  int64_t units = 0;     // of a block
+  int64_t span = 1;      // neighbouring elements of a thread
+  int64_t segments = 1;  // of a row, which no block crosses
+  int64_t columns = 0;   // of products' sums
+  std::vector<RecurrenceProduct> products;
+  std::vector<RecurrenceSource> sources;  // by argument
+  std::vector<size_t> accesses;           // by argument; SIZE_MAX: a product
+  std::vector<uint32_t> results;          // by argument: index among the products' results
+  /// By instruction: reductions that it waits for in a row. What is gathered, and what is made of
+  /// it alone, is of the level of its first user.
+  std::vector<int> levels;
+  std::vector<RecurrencePartial> partials;  // by level
+  size_t first_partial = 0;                 // among those of the side
+
+  int64_t segment_length() const { return kernel->length / segments; }
+  int64_t blocks() const;  // of a group, that have elements
+  int last_level() const;
+  /// Index among `partials` of what a reduction needs.
+  size_t partial_of(uint32_t reduction) const;
+};
+
+/// Of one side. Nothing in it but where things lie in the exchange depends on the others.
+class RecurrenceLayout {
+ public:
+  /// `plan` and `launch` outlive this.
+  RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& launch, size_t side);
+
+  const std::vector<RecurrencePhase>& phases() const { return phases_; }
+  const std::map<RecurrencePlace, RecurrenceCarry>& carries() const { return carries_; }
+  const RecurrenceExchange& exchange() const { return exchange_; }
+  /// Of the exchange's slices, those that the side stores or multiplies with.
+  const std::vector<RecurrenceExchange::Slice>& slices() const { return slices_; }
+  /// Where its parts of reductions lie in a step of the exchange.
+  int64_t parts() const { return exchange_.parts[side_]; }
+  /// Of what kernels gather, the side's.
+  const std::vector<RecurrenceExchange::Gathered>& gathered() const { return gathered_; }
+  /// Whether two neighbouring elements that a block stores to a slice of the side's make a word of
+  /// it, if they are halves of one.
+  bool is_whole(size_t slice) const { return whole_[slice]; }
+  /// Whether its products read it in shared memory.
+  bool is_shared(size_t slice) const { return slices_[slice].local || tile_.clusters; }
+  /// Whether what goes there is stored at the chunk's last steps alone, as many as the buffer has
+  /// history, or one: nobody reads it at others. (Where weights are streamed, the condition took
+  /// registers that are not there: GRU 1x2000 in TF32 spilled.)
+  bool is_stored_at_last(const Access& access) const;
+  /// Every array, as at the chunk's first step. The last are the stream and the exchange, if there
+  /// are any.
+  const std::vector<Access>& accesses() const { return accesses_; }
+
+  int64_t group_rows() const { return group_rows_; }
+  int64_t passes() const { return passes_; }  // of a tile's rows
+  /// Whether each pass of each group has all of them.
+  bool has_all_rows() const {
+    return group_rows_ % tile_.rows == 0 && plan_.batch % group_rows_ == 0;
+  }
+  /// Whether one code serves all (kMostUnrolledPasses): carries are in shared memory then, because
+  /// registers have no index.
+  bool are_passes_alike() const {
+    return passes_ > kMostUnrolledPasses || (passes_ > 1 && tile_.rows > kMostUnrolledRows);
+  }
+  /// Rows of a pass that the threads have at once, and one thread in all.
+  int64_t rows_at_once(const RecurrencePhase& phase) const;
+  int64_t items(const RecurrencePhase& phase) const;
+  /// Of a tile of 8 rows and a member's 16 elements, how many sums a lane has to itself: of two
+  /// rows and two elements; of one row where there are at most 4, and of one element of it where
+  /// there are at most 2, so that all lanes have some. 0: warps share sums.
+  int64_t own_sums() const;
+  /// The rows of these.
+  int64_t own_rows() const { return own_sums() == 4 ? 2 : 1; }
+  /// Of f32 products, without tensor cores.
+  bool is_exact() const;
+  /// Rows of sums in shared memory: all of a tile, or where room is scarce those that there are.
+  /// (Which cost 7 % at 16x256 in bf16.)
+  int64_t sum_rows() const;
+  /// Whether addresses of the exchange and of the block stay in registers: where reductions wait
+  /// for them, and in stacks. (A layer-norm LSTM on 4 x 32 blocks 3.83 us, so 3.66. Elsewhere
+  /// weights need the registers: LSTM 23x2044 in f16 7.7 us, so 9.9; 64x1024 in bf16 3.41,
+  /// so 3.53.)
+  bool keeps_addresses() const { return reduces_ || tile_.sides.size() > 1; }
+  /// Whether values that are the same at every step stay in registers. If there are many, these are
+  /// better used for weights, and the values come from the L1 cache.
+  static bool keeps_invariants(const RecurrencePhase& phase);
+
+  // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
+  // reductions, what the block hands to itself at two steps or to its cluster
+  // (RecurrenceExchange), carries, weights, inputs.
+  int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
+  int64_t lefts() const { return 2 * sums_bytes_; }
+  int64_t left_pieces() const { return left_pieces_; }  // of a warp
+  int64_t statistics() const { return statistics_; }
+  int64_t local() const { return local_; }
+  int64_t clusters() const { return clusters_; }  // what blocks of a cluster exchange, by slot
+  int64_t barriers() const { return barriers_; }  // of that: of each slice, by slot
+  int64_t shared_bytes() const { return shared_bytes_; }
+  /// Inputs of `input_steps` steps, one behind the other.
+  int64_t inputs() const { return inputs_; }
+  const RecurrenceInputs& staged() const { return staged_; }
+  /// Where an argument of a phase is among them; null: it is not.
+  const RecurrenceInput* input(const RecurrencePhase& phase, uint32_t argument) const;
+  /// Bytes of weights in memory.
+  int64_t stream_bytes() const { return stream_bytes_; }
+
+ private:
+  void find_phases();
+  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass and
+  /// two are no word together, or steps are so short that it counts, or phases so long, with
+  /// reductions. (In f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so 2.12; with
+  /// halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where there are
+  /// some.
+  int64_t span_of(int64_t units) const;
+  static void find_reductions(RecurrencePhase& phase);
+  void find_slices();
+  bool stores_whole_words(const RecurrenceExchange::Slice& slice) const;
+  void find_sources();
+  void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
+  static void put_off_gathers(RecurrencePhase& phase);
+  void place_in_shared_memory();
+  void place_carries();
+  void place_weights();
+  void place_inputs();
+  size_t add_access(const Access& access);
+  int64_t threads() const { return 32 * tile_.warps; }
+
+  const Plan& plan_;
+  const RecurrenceLaunch& launch_;
+  const RecurrenceTile& tile_;
+  size_t side_;
+  int64_t group_rows_ = 0;
+  bool reduces_ = false;
+  int64_t passes_ = 0;
+  std::vector<RecurrencePhase> phases_;
+  std::map<RecurrencePlace, RecurrenceCarry> carries_;
+  RecurrenceExchange exchange_;
+  std::vector<RecurrenceExchange::Slice> slices_;
+  std::vector<bool> whole_;  // by slice
+  std::vector<RecurrenceExchange::Gathered> gathered_;
+  std::vector<Access> accesses_;
+  int64_t sums_bytes_ = 0;
+  int64_t left_pieces_ = 0;
+  int64_t statistics_ = 0;
+  int64_t local_ = 0;
+  int64_t clusters_ = 0;
+  int64_t barriers_ = 0;
+  int64_t shared_bytes_ = 0;
+  RecurrenceInputs staged_;
+  int64_t inputs_ = 0;
+  int64_t stream_bytes_ = 0;
+};
+
+}  // namespace rnnc

@@ -1,0 +1,136 @@
+/// The step Graph: one time step of a cell or network as a DAG of values.
+///
+/// Values have a shape and no element type: the Graph is arithmetic over the reals, its meaning is
+/// the float64 interpreter's, and the storage type of every array is the Plan's choice. A leading
+/// batch axis is implied on every value that depends on an input or a state.
+///
+/// A state is a pair: `Op::State` nodes read it at t - delay, and `StateDecl::next` is the value it
+/// takes at t. Those pairs and `Op::Reverse` are the only edges that cross steps.
+///
+/// Every value that varies over time runs forward (inputs and outputs do) or in reverse, where
+/// step t stands for step T - 1 - t of the sequence: `Op::Reverse` goes from one to the other, and
+/// no op mixes them. A state runs as `StateDecl::reversed` says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/base/source_location.h"
+#include "ir/graph/dim.h"
+#include "ir/graph/ops.h"
+
+namespace rnnc {
+
+using NodeId = uint32_t;
+inline constexpr NodeId kNoNode = UINT32_MAX;
+
+struct Type {
+  Shape shape;
+  size_t rank() const { return shape.size(); }
+  bool is_scalar() const { return shape.empty(); }
+  friend bool operator==(const Type&, const Type&) = default;
+};
+
+struct Node {
+  Op op = Op::Constant;
+  Type type;
+  std::vector<NodeId> operands;     // always smaller ids: the arena is in topological order
+  uint32_t decl = 0;                // Input, Param, State: index into the Graph's list of these.
+                                    // Valid, Reset: 1 for values that run in reverse, else 0
+  uint32_t delay = 0;               // Input, State: steps back in time
+  double value = 0;                 // Constant
+  std::vector<double> values = {};  // Vector
+  Dim begin = {};                   // Slice, Index: the first element
+  Dim end = {};                     // Slice: past the last element
+  SourceLocation location;
+};
+
+/// A dim symbol of the graph, with the default the source gives it. A fixed dim has decided how the
+/// graph is built, so it stands in no shape and has no other value.
+struct DimDecl {
+  std::string name;
+  std::optional<int64_t> default_value;
+  bool fixed = false;
+};
+
+struct InputDecl {
+  std::string name;
+  Type type;
+  SourceLocation location;
+};
+
+/// A parameter; its name is the tensor's name in a weights file (`LSTM.0.W_i` in a network). An
+/// array of L params is one of shape [L, ...]; N blocks of a block-diagonal [H, K] are one of shape
+/// [N, H / N, K / N].
+struct ParamDecl {
+  std::string name;
+  Type type;
+  SourceLocation location;
+};
+
+/// Names of implied states, which hold earlier values, end in `@` and how far they reach back:
+/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does.
+struct StateDecl {
+  std::string name;
+  Type type;              // of an array of L states [L, ...]
+  NodeId init = kNoNode;  // value before the first step; depends on params and constants alone
+  NodeId next = kNoNode;  // value at step t
+  SourceLocation location;
+  bool reversed = false;  // runs from the sequence's last step to its first
+  /// The state that this one is an earlier value of: what it starts as if the caller gives that
+  /// one a value and this one none.
+  std::optional<uint32_t> delay_of = {};
+};
+
+struct OutputDecl {
+  std::string name;
+  NodeId value = kNoNode;
+  SourceLocation location;
+};
+
+/// Owns its nodes in one vector; ids are indices. A plain value: copy it freely.
+struct Graph {
+  std::string name;
+  std::vector<DimDecl> dims;
+  std::vector<InputDecl> inputs;
+  std::vector<ParamDecl> params;
+  std::vector<StateDecl> states;
+  std::vector<OutputDecl> outputs;
+  std::vector<Node> nodes;
+
+  const Node& operator[](NodeId id) const { return nodes[id]; }
+
+  // Builders. They compute the result's type; operands must fit (RNNC_CHECK), since user mistakes
+  // are found before. `infer_type` tells beforehand.
+  NodeId input(uint32_t decl, uint32_t delay = 0, SourceLocation location = {});
+  NodeId param(uint32_t decl, SourceLocation location = {});
+  NodeId state(uint32_t decl, uint32_t delay = 1, SourceLocation location = {});
+  NodeId constant(double value, SourceLocation location = {});
+  NodeId apply(Op op, std::vector<NodeId> operands, SourceLocation location = {});
+  NodeId vector(std::vector<double> values, SourceLocation location = {});
+  NodeId range(Dim size, SourceLocation location = {});
+  NodeId eye(Dim size, SourceLocation location = {});
+  NodeId valid(bool reversed, SourceLocation location = {});
+  NodeId reset(bool reversed, SourceLocation location = {});
+  NodeId broadcast(NodeId scalar, Shape shape, SourceLocation location = {});
+  NodeId slice(NodeId operand, Dim begin, Dim end, SourceLocation location = {});
+  NodeId index(NodeId operand, Dim position, SourceLocation location = {});
+
+  /// Replaces bound symbols in every shape and position and drops them from `dims`.
+  void bind(const DimBindings& bindings);
+};
+
+/// The type of `op` on operands of these types, where they alone decide it: MatMul, Concat, Stack,
+/// Transpose, Reverse, reductions and scalar ops. Nothing when they do not fit.
+std::optional<Type> infer_type(Op op, const std::vector<Type>& operands);
+
+/// `bindings` completed with the graph's defaults. An error names every symbol without a value,
+/// every name in `bindings` that the graph does not have, every fixed dim that they give another
+/// value, every shape that these values make fractional, negative, empty or absurdly large, and
+/// every slice and index out of range. With what this returns, `bind` leaves plain numbers.
+Result<DimBindings> complete_bindings(const Graph& graph, const DimBindings& bindings);
+
+}  // namespace rnnc

@@ -1,0 +1,379 @@
+#include "ir/graph/interpreter.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "ir/graph/sweeps.h"
+
+namespace rnnc {
+namespace {
+
+/// A node's elements for every row of the batch. Values that depend on params and constants alone
+/// have one row, which stands for all.
+struct Value {
+  std::vector<double> elements;
+  size_t width = 1;  // elements in a row
+  bool invariant = false;
+
+  const double* row(size_t b) const { return elements.data() + (invariant ? 0 : b * width); }
+  double* row(size_t b) { return elements.data() + (invariant ? 0 : b * width); }
+};
+
+/// Four partial sums: one alone would wait for every addition.
+double dot(const double* left, const double* right, size_t count) {
+  double sums[4] = {0, 0, 0, 0};
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (size_t j = 0; j < 4; ++j) sums[j] += left[i + j] * right[i + j];
+  }
+  for (; i < count; ++i) sums[0] += left[i] * right[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/// out[m, n] = left[m, k] @ right[k, n], all row-major.
+void matmul(const double* left, const double* right, double* out, size_t m, size_t k, size_t n) {
+  if (n == 1) {
+    for (size_t i = 0; i < m; ++i) out[i] = dot(left + i * k, right, k);
+    return;
+  }
+  std::fill_n(out, m * n, 0.0);
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t l = 0; l < k; ++l) {
+      for (size_t j = 0; j < n; ++j) out[i * n + j] += left[i * k + l] * right[l * n + j];
+    }
+  }
+}
+
+double reduce(Op op, const double* row, size_t count) {
+  double result = 0;
+  if (op == Op::ReduceMin || op == Op::ReduceMax) {
+    const Op scalar = op == Op::ReduceMin ? Op::Min : Op::Max;
+    result = std::numeric_limits<double>::infinity() * (op == Op::ReduceMin ? 1 : -1);
+    for (size_t i = 0; i < count; ++i) result = evaluate(scalar, result, row[i], 0);
+    return result;
+  }
+  for (size_t i = 0; i < count; ++i) result += row[i];
+  if (op == Op::Sum) return result;
+  const double mean = result / static_cast<double>(count);
+  if (op == Op::Mean) return mean;
+  double squares = 0;
+  for (size_t i = 0; i < count; ++i) squares += (row[i] - mean) * (row[i] - mean);
+  return squares / static_cast<double>(count);
+}
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, const InterpreterArgs& args)
+      : graph_(graph),
+        args_(args),
+        steps_(static_cast<size_t>(args.steps)),
+        batch_(static_cast<size_t>(args.batch)),
+        sweeps_(find_sweeps(graph).value()) {
+    check_args();
+  }
+
+  InterpreterResult run() {
+    prepare_values();
+    prepare_kept();
+    prepare_states();
+    for (const OutputDecl& output : graph_.outputs) {
+      result_.outputs.emplace_back(steps_ * batch_ * values_[output.value].width);
+    }
+    const uint32_t last = sweeps_.empty() ? 0 : *std::ranges::max_element(sweeps_);
+    for (uint32_t sweep = 0; sweep <= last; ++sweep) {
+      for (size_t t = 0; t < steps_; ++t) run_step(sweep, t);
+    }
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      const size_t size = initial_[s].size();
+      result_.final_states.push_back(
+          steps_ == 0 ? initial_[s]
+                      : std::vector(sequences_[s].end() - static_cast<ptrdiff_t>(size),
+                                    sequences_[s].end()));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void check_args() const {
+    RNNC_CHECK(args_.steps >= 0 && args_.batch >= 0);
+    RNNC_CHECK(args_.inputs.size() == graph_.inputs.size());
+    RNNC_CHECK(args_.params.size() == graph_.params.size());
+    RNNC_CHECK(args_.initial_states.empty() || args_.initial_states.size() == graph_.states.size());
+    for (size_t i = 0; i < args_.inputs.size(); ++i) {
+      const InputDecl& input = graph_.inputs[i];
+      RNNC_CHECK(args_.inputs[i].size() == steps_ * batch_ * width(input.type),
+                 "input `{}` has {} elements", input.name, args_.inputs[i].size());
+    }
+    for (size_t i = 0; i < args_.params.size(); ++i) {
+      const ParamDecl& param = graph_.params[i];
+      RNNC_CHECK(args_.params[i].size() == width(param.type), "param `{}` has {} elements",
+                 param.name, args_.params[i].size());
+    }
+    for (size_t i = 0; i < args_.initial_states.size(); ++i) {
+      const StateDecl& state = graph_.states[i];
+      RNNC_CHECK(args_.initial_states[i].empty() ||
+                     args_.initial_states[i].size() == batch_ * width(state.type),
+                 "initial state `{}` has {} elements", state.name, args_.initial_states[i].size());
+    }
+  }
+
+  static size_t width(const Type& type) { return static_cast<size_t>(element_count(type.shape)); }
+
+  /// Allocates every value, and computes those that do not change with time, once.
+  void prepare_values() {
+    const std::vector<Direction> directions = find_directions(graph_);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_[id];
+      Value value;
+      value.width = width(node.type);
+      value.invariant = directions[id] == Direction::Invariant;
+      value.elements.resize(value.width * (value.invariant ? 1 : batch_));
+      values_.push_back(std::move(value));
+      if (values_.back().invariant) evaluate_node(id, 0);
+    }
+  }
+
+  /// Values of an earlier sweep than that of a node that takes them are kept for all steps.
+  void prepare_kept() {
+    kept_.resize(values_.size());
+    for (NodeId id = 0; id < values_.size(); ++id) {
+      for (const NodeId operand : graph_[id].operands) {
+        if (sweeps_[operand] == sweeps_[id] || values_[operand].invariant) continue;
+        kept_[operand].resize(steps_ * batch_ * values_[operand].width);
+      }
+    }
+  }
+
+  /// What of the values at step `t` of its direction a sweep computes, and what becomes of them.
+  void run_step(uint32_t sweep, size_t t) {
+    for (NodeId id = 0; id < values_.size(); ++id) {
+      if (values_[id].invariant) continue;
+      if (sweeps_[id] == sweep) {
+        evaluate_node(id, t);
+        if (!kept_[id].empty()) store_step(values_[id], t, kept_[id]);
+      } else if (sweeps_[id] < sweep && !kept_[id].empty()) {
+        load_step(kept_[id], t, values_[id]);
+      }
+    }
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      const NodeId next = graph_.states[s].next;
+      if (sweeps_[next] == sweep) store_step(values_[next], t, sequences_[s]);
+    }
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const NodeId value = graph_.outputs[o].value;
+      if (sweeps_[value] == sweep) store_step(values_[value], t, result_.outputs[o]);
+    }
+  }
+
+  /// The caller's initial value of a state, or null: what is not given starts as what it is an
+  /// earlier value of, if that is given.
+  const std::vector<double>* given(size_t state) const {
+    if (args_.initial_states.empty()) return nullptr;
+    if (!args_.initial_states[state].empty()) return &args_.initial_states[state];
+    const std::optional<uint32_t>& delay_of = graph_.states[state].delay_of;
+    return delay_of ? given(*delay_of) : nullptr;
+  }
+
+  /// Initial values: the caller's, or the declared one for every row.
+  void prepare_states() {
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      const size_t size = width(graph_.states[s].type);
+      sequences_.emplace_back(steps_ * batch_ * size);
+      if (const std::vector<double>* values = given(s)) {
+        initial_.push_back(*values);
+        continue;
+      }
+      const Value& declared = values_[graph_.states[s].init];
+      std::vector<double> initial(batch_ * size);
+      for (size_t i = 0; i < initial.size(); ++i) {
+        initial[i] = declared.elements[declared.width == 1 ? 0 : i % size];
+      }
+      initial_.push_back(std::move(initial));
+    }
+  }
+
+  void evaluate_node(NodeId id, size_t t) {
+    const Node& node = graph_[id];
+    Value& out = values_[id];
+    const size_t rows = out.invariant ? 1 : batch_;
+    switch (node.op) {
+      case Op::Input:
+        return load_input(node, t, out);
+      case Op::State:
+        return load_state(node, t, out);
+      case Op::Param:
+        out.elements = args_.params[node.decl];
+        return;
+      case Op::Constant:
+        out.elements[0] = node.value;
+        return;
+      case Op::Vector:
+        out.elements = node.values;
+        return;
+      case Op::Range:
+        std::iota(out.elements.begin(), out.elements.end(), 0.0);
+        return;
+      case Op::Eye:
+        for (size_t i = 0; i < out.width; i += size_of(node.type.shape[0]) + 1) out.elements[i] = 1;
+        return;
+      case Op::Valid:
+        std::ranges::fill(out.elements, 1.0);
+        return;
+      case Op::Reset:
+        std::ranges::fill(out.elements, 0.0);
+        return;
+      case Op::Reverse:
+        return load_reversed(node, t, out);
+      default:
+        break;
+    }
+    for (size_t b = 0; b < rows; ++b) evaluate_row(node, b, out);
+  }
+
+  void evaluate_row(const Node& node, size_t b, Value& out) const {
+    switch (node.op) {
+      case Op::Broadcast:
+        std::fill_n(out.row(b), out.width, values_[node.operands[0]].row(b)[0]);
+        return;
+      case Op::Slice:
+      case Op::Index: {
+        // Row-major: what lies along the first axis lies side by side.
+        const size_t begin = size_of(node.begin);
+        const size_t axis = node.op == Op::Slice ? size_of(node.end) - begin : 1;
+        std::copy_n(values_[node.operands[0]].row(b) + begin * (out.width / axis), out.width,
+                    out.row(b));
+        return;
+      }
+      case Op::Concat:
+      case Op::Stack: {
+        double* target = out.row(b);
+        for (const NodeId operand : node.operands) {
+          target = std::copy_n(values_[operand].row(b), values_[operand].width, target);
+        }
+        return;
+      }
+      case Op::Transpose: {
+        const size_t rows = size_of(node.type.shape[0]);
+        const size_t columns = size_of(node.type.shape[1]);
+        const double* source = values_[node.operands[0]].row(b);
+        for (size_t i = 0; i < out.width; ++i) {
+          out.row(b)[i] = source[i % columns * rows + i / columns];
+        }
+        return;
+      }
+      case Op::MatMul:
+        return multiply_row(node, b, out);
+      default:
+        return is_reduction(node.op) ? reduce_row(node, b, out) : apply_row(node, b, out);
+    }
+  }
+
+  // Inputs before the first step are zero.
+  void load_input(const Node& node, size_t t, Value& out) const {
+    if (t < node.delay) {
+      std::ranges::fill(out.elements, 0.0);
+    } else {
+      load_step(args_.inputs[node.decl], t - node.delay, out);
+    }
+  }
+
+  // Before the first step a state stands at its initial value for all earlier times.
+  void load_state(const Node& node, size_t t, Value& out) const {
+    if (t < node.delay) {
+      out.elements = initial_[node.decl];
+    } else {
+      load_step(sequences_[node.decl], t - node.delay, out);
+    }
+  }
+
+  /// Step T - 1 - t of an input or of what an earlier sweep kept.
+  void load_reversed(const Node& node, size_t t, Value& out) const {
+    const NodeId operand = node.operands[0];
+    const Node& source = graph_[operand];
+    if (out.invariant) {
+      out.elements = values_[operand].elements;
+    } else if (source.op == Op::Input && source.delay == 0) {
+      load_step(args_.inputs[source.decl], steps_ - 1 - t, out);
+    } else {
+      load_step(kept_[operand], steps_ - 1 - t, out);
+    }
+  }
+
+  void multiply_row(const Node& node, size_t b, Value& out) const {
+    const Value& left = values_[node.operands[0]];
+    const Value& right = values_[node.operands[1]];
+    Shape left_shape = graph_[node.operands[0]].type.shape;
+    Shape right_shape = graph_[node.operands[1]].type.shape;
+    // A matrix for each block, a piece of the vector for each.
+    size_t blocks = 1;
+    for (Shape* shape : {&left_shape, &right_shape}) {
+      if (shape->size() != 3) continue;
+      blocks = size_of(shape->front());
+      shape->erase(shape->begin());
+    }
+    const bool block_left = left_shape.size() == 2;
+    const size_t m = block_left ? size_of(left_shape[0]) : 1;
+    const size_t n = right_shape.size() == 2 ? size_of(right_shape[1]) : 1;
+    const size_t k = block_left ? size_of(left_shape[1]) : left.width / blocks;
+    for (size_t i = 0; i < blocks; ++i) {
+      matmul(left.row(b) + i * m * k, right.row(b) + i * k * n, out.row(b) + i * m * n, m, k, n);
+    }
+  }
+
+  static size_t size_of(const Dim& dim) { return static_cast<size_t>(*dim.constant()); }
+
+  void reduce_row(const Node& node, size_t b, Value& out) const {
+    const Value& operand = values_[node.operands[0]];
+    const size_t length = size_of(graph_[node.operands[0]].type.shape.back());
+    for (size_t i = 0; i < out.width; ++i) {
+      out.row(b)[i] = reduce(node.op, operand.row(b) + i * length, length);
+    }
+  }
+
+  void apply_row(const Node& node, size_t b, Value& out) const {
+    const double zero = 0;
+    const double* operands[3] = {&zero, &zero, &zero};
+    size_t strides[3] = {0, 0, 0};  // 0: one element stands for all
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      operands[i] = values_[node.operands[i]].row(b);
+      strides[i] = graph_[node.operands[i]].type.is_scalar() ? 0 : 1;
+    }
+    double* target = out.row(b);
+    for (size_t i = 0; i < out.width; ++i) {
+      target[i] = evaluate(node.op, operands[0][i * strides[0]], operands[1][i * strides[1]],
+                           operands[2][i * strides[2]]);
+    }
+  }
+
+  void load_step(const std::vector<double>& sequence, size_t t, Value& out) const {
+    std::copy_n(sequence.data() + t * out.elements.size(), out.elements.size(),
+                out.elements.data());
+  }
+
+  void store_step(const Value& value, size_t t, std::vector<double>& sequence) const {
+    double* target = sequence.data() + t * batch_ * value.width;
+    for (size_t b = 0; b < batch_; ++b) {
+      std::copy_n(value.row(b), value.width, target + b * value.width);
+    }
+  }
+
+  const Graph& graph_;
+  const InterpreterArgs& args_;
+  const size_t steps_;
+  const size_t batch_;
+  const std::vector<uint32_t> sweeps_;
+  std::vector<Value> values_;                   // per node
+  std::vector<std::vector<double>> kept_;       // per node: [T, B, ...], or empty
+  std::vector<std::vector<double>> initial_;    // per state: [B, ...]
+  std::vector<std::vector<double>> sequences_;  // per state: [T, B, ...], in its direction
+  InterpreterResult result_;
+};
+
+}  // namespace
+
+InterpreterResult interpret(const Graph& graph, const InterpreterArgs& args) {
+  return Interpreter(graph, args).run();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,69 @@
+#include "ir/plan/kernel_facts.h"
+
+#include <algorithm>
+
+namespace rnnc {
+
+bool has_reductions(const Kernel& kernel) {
+  return std::ranges::any_of(kernel.body, [](const Instruction& instruction) {
+    return instruction.kind == Instruction::Kind::Reduce;
+  });
+}
+
+std::vector<int> reduction_levels(const Kernel& kernel) {
+  std::vector<int> levels;
+  for (const Instruction& instruction : kernel.body) {
+    int level = 0;
+    for (const uint32_t operand : instruction.operands) {
+      const bool reduced = kernel.body[operand].kind == Instruction::Kind::Reduce;
+      level = std::max(level, levels[operand] + (reduced ? 1 : 0));
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+std::vector<size_t> common_sums(const FusedLaunch& launch) {
+  std::vector<size_t> result;
+  for (size_t i = 0; i < launch.products.size(); ++i) {
+    const FusedLaunch::Product& product = launch.products[i];
+    size_t last = i;
+    for (size_t j = i + 1; j < launch.products.size(); ++j) {
+      const FusedLaunch::Product& other = launch.products[j];
+      const bool has_all =
+          other.first_argument == product.first_argument && other.members >= product.members;
+      if (has_all) last = j;
+    }
+    result.push_back(last);
+  }
+  return result;
+}
+
+bool have_unequal_sums(const FusedLaunch& launch) {
+  const std::vector<size_t> common = common_sums(launch);
+  for (size_t i = 0; i < common.size(); ++i) {
+    if (launch.products[common[i]].members != launch.products[i].members) return true;
+  }
+  return false;
+}
+
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases) {
+  int64_t count = 0;
+  for (const FusedLaunch& phase : phases) {
+    count += std::ranges::count(plan.kernels[phase.kernel].body, Instruction::Kind::Reduce,
+                                &Instruction::kind);
+  }
+  return count;
+}
+
+int64_t count_arrays(const Plan& plan, std::span<const FusedLaunch> phases, size_t sides) {
+  auto count = static_cast<int64_t>(sides == 1 ? 2 : sides);
+  for (const FusedLaunch& phase : phases) {
+    const std::vector<Kernel::Argument>& arguments = plan.kernels[phase.kernel].arguments;
+    count += std::ranges::count(arguments, false, &Kernel::Argument::product) +
+             2 * std::ssize(phase.products);
+  }
+  return count;
+}
+
+}  // namespace rnnc

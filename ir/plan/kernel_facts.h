@@ -1,0 +1,33 @@
+/// Facts about a kernel of a Plan that decide what may be done with it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// Whether any value of a row depends on all its elements; if not, each element stands by itself.
+bool has_reductions(const Kernel& kernel);
+
+/// By instruction: how many reductions, each needing the one before it, come before it. What a
+/// reduction reduces is of the same level as itself, who uses it of the next.
+std::vector<int> reduction_levels(const Kernel& kernel);
+
+/// By product: the last one of those that its results are the first ones of, itself included. Sums
+/// of both may be made as one.
+std::vector<size_t> common_sums(const FusedLaunch& launch);
+
+/// Whether products of different sizes have sums in common: then a warp has the same gates of all
+/// only if it has all gates.
+bool have_unequal_sums(const FusedLaunch& launch);
+
+/// Reduce instructions of all phases.
+int64_t count_reductions(const Plan& plan, std::span<const FusedLaunch> phases);
+
+/// Places of arrays that the kernel of a recurrence of these phases takes
+/// (ir/base/launch_limits.h), with an exchange for each side, and a stream where there is one.
+int64_t count_arrays(const Plan& plan, std::span<const FusedLaunch> phases, size_t sides);
+
+}  // namespace rnnc

@@ -1,0 +1,432 @@
+/// The Plan: what a backend executes, and all that it sees. Buffers with their places, and stages
+/// of launches in order of execution, for one bound Graph, dtype, batch size and chunk length.
+///
+/// Execution of T steps, K = ceil(T / C) chunks, which every backend follows:
+///
+///     params:   run every Once stage, unless the last call's results are to be kept
+///     steps:    for each sweep s = 0, 1, … < `sweeps`, with L the greatest lag of its stages:
+///                 for wave w = 0, 1, … < K + L:
+///                   a stage or state of lag l is at chunk k = w - l, and runs only if 0 <= k < K;
+///                   its steps are t0 <= t < t0 + n, with t0 = kC and n = min(C, T - t0)
+///                   states:  each one with k = 0: `init_given` if the caller gave one, else
+///                            `init_declared`
+///                   stages:  Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
+///                            Step:     for t = t0 … t0 + n - 1: each launch, over rows b
+///                   finals:  each state with k = K - 1, if it is asked for: `write_final`
+///                   history: of each Chunk buffer of sweep s with history D > 0, slots [C, C + D)
+///                            move to [0, D)
+///
+/// Launches of one stage run in order, each after the one before it is done, and so do stages of
+/// one lag. Stages of different lags in one wave touch nothing that the other writes: they may run
+/// side by side, in any order, also step by step in turn. This is the wavefront: what a stage of
+/// lag l reads of one of lag l - 1 was written a wave ago, in the history of the buffer, and its
+/// accesses' delays include that: (l - (l - 1)) * C steps.
+///
+/// What of this is arithmetic (which chunk a lag is at, where the row of a step lies, what begins
+/// and ends) stands in ir/plan/waves.h, for all that run a plan.
+///
+/// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
+/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
+///
+/// A sweep goes over the whole sequence; what a later sweep needs of an earlier one lies in
+/// buffers of extent Steps. There is more than one only where a value computed here runs in
+/// reverse.
+///
+/// C is `Plan::chunk`. Products always run at chunk size, so that a sequence run in pieces that are
+/// multiples of C gives the bits of one run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/base/dtype.h"
+#include "ir/graph/graph.h"
+
+namespace rnnc {
+
+using BufferId = uint32_t;
+inline constexpr BufferId kNoBuffer = UINT32_MAX;
+
+/// Who owns a buffer's memory.
+enum class Placement : uint8_t {
+  Caller,     // a pointer of the call: input, param, output, initial or final state
+  Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
+  Resident,   // in the program's own memory, at `offset`; its address never changes. Of these only
+              // what Once stages write is kept between calls, and pads
+};
+
+/// Of the caller's arrays, and what the caller has none of.
+enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temporary };
+inline constexpr size_t kCallerRoles = static_cast<size_t>(Role::Temporary);
+
+/// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
+enum class Extent : uint8_t {
+  Invariant,  // 1 row, the same for every t and b
+  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences and state
+              // launches only
+  Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
+  Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
+};
+
+struct Buffer {
+  std::string name;
+  DType dtype = DType::f32;
+  Placement placement = Placement::Workspace;
+  Role role = Role::Temporary;
+  Extent extent = Extent::Batch;
+  uint32_t slot = 0;     // Caller: index among the Graph's inputs, params, outputs or states
+  int64_t width = 0;     // elements in a row; an Invariant matrix [N, K] has width N * K
+  uint32_t history = 0;  // Chunk: earlier steps kept in front
+  /// Bytes, a multiple of 256 (Workspace, Resident). Workspace buffers of extent Steps come after
+  /// all others: theirs begin `Plan::workspace_bytes + offset * T` bytes into the workspace.
+  /// Buffers whose lifetimes are disjoint may share memory (passes/memory/memory.h).
+  int64_t offset = 0;
+  uint32_t sweep = 0;  // Chunk: when its history moves
+  uint32_t lag = 0;    // Chunk: of the stages that write it
+  /// Elements at the end of each row that belong to no value (of temporaries that are not
+  /// Invariant): no launch writes them. In resident memory they are zero always, so that products
+  /// may read on into them.
+  int64_t pad = 0;
+  friend bool operator==(const Buffer&, const Buffer&) = default;
+};
+
+/// Which elements of a buffer row (t, b) of a launch touches: those from `column` on, at step
+/// t - delay. Row r of a launch starts `r * stride` elements after row 0.
+struct Access {
+  BufferId buffer = kNoBuffer;
+  uint32_t delay = 0;  // Steps and Chunk buffers
+  int64_t column = 0;  // elements from the start of the row
+  int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once launch
+                       // walks over a matrix row by row, and for weights whose rows are apart
+  friend bool operator==(const Access&, const Access&) = default;
+};
+
+/// One SSA value of a fused elementwise kernel.
+struct Instruction {
+  enum class Kind : uint8_t { Load, Constant, Scalar, Reduce, Store };
+  Kind kind = Kind::Load;
+  Op op = Op::Add;  // Scalar: a scalar op; Reduce: a reduction
+  /// One value per element of the row; else one per row. Scalar ops spread per-row operands over
+  /// the row if another operand is a vector; so does a Store into a vector argument.
+  bool vector = false;
+  uint32_t argument = 0;           // Load, Store: index into Kernel::arguments
+  double value = 0;                // Constant
+  std::vector<uint32_t> operands;  // indices of earlier instructions
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+/// A fused elementwise kernel over rows of `length` elements. Rows are independent. Reductions go
+/// over a row. Arithmetic is in `compute_type`; loads and stores convert.
+struct Kernel {
+  struct Argument {
+    DType dtype = DType::f32;
+    bool vector = false;   // `length` elements per row, else one
+    bool written = false;  // stored, else loaded; no argument is both
+    bool product = false;  // loaded: a result of the products of a FusedLaunch, not from memory
+    friend bool operator==(const Argument&, const Argument&) = default;
+  };
+  std::string name;
+  int64_t length = 0;
+  std::vector<Argument> arguments;
+  std::vector<Instruction> body;  // in order; stores may stand anywhere
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+/// Runs `Plan::kernels[kernel]`; accesses line up with its arguments. How many rows follows from
+/// the stage's domain (state launches: B), except in Once stages.
+struct ElementwiseLaunch {
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;
+  int64_t once_rows = 1;  // Once stages: number of rows
+};
+
+/// out[row, 0:n] = sum over k of left[row, 0:k] * weight, with weight [n, k] row-major, or [k, n]
+/// when `transposed`. With several blocks, the same for each block i of them: out's columns from
+/// i * n, left's from i * k, the weight's elements from i * n * k. With several repeats, all of
+/// that for each repeat r of them with the same `left`: out's columns from r * blocks * n, the
+/// weight's elements from r * blocks * n * k. `left` and `weight` have the plan's storage type,
+/// `out` its compute type. Sums are in the compute type. Rows are as for elementwise launches.
+///
+/// Rows of the weight (of k elements, or of n when `transposed`) begin `weight.stride` elements
+/// apart; 0 where one begins behind the other. Only a weight of one block and repeat has a stride.
+struct GemmLaunch {
+  Access left;
+  Access weight;
+  Access out;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;
+  int64_t once_rows = 1;
+  int64_t blocks = 1;
+  int64_t repeats = 1;
+  bool accumulate = false;  // adds to `out`, which an earlier launch wrote
+  bool tf32 = false;        // f32: may round its operands to TF32, whatever the plan says of others
+};
+
+/// Products and the elementwise work on their results as one launch (Step stages, and phases of
+/// recurrences): the results are arguments of the kernel and never in memory. The kernel has no
+/// reductions, so that each element of each row stands by itself. What it writes no product of the
+/// launch reads.
+struct FusedLaunch {
+  /// Adds to kernel arguments `first_argument + m`, m < `members`, in their column j:
+  ///
+  ///     sum over i < k of left[row, block * k + i] * weight[(m * length + j) * k + i]
+  ///
+  /// with block = j / (length / blocks). An argument of which several products are parts is their
+  /// sum, in their order. Each argument that is a product has at least one.
+  struct Product {
+    Access left;
+    Access weight;  // Invariant, [members * length, k]
+    int64_t k = 0;
+    int64_t blocks = 1;  // divides `length`
+    uint32_t first_argument = 0;
+    uint32_t members = 1;
+    friend bool operator==(const Product&, const Product&) = default;
+  };
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;  // as for elementwise launches; of products' results: no buffer
+  std::vector<Product> products;
+  friend bool operator==(const FusedLaunch&, const FusedLaunch&) = default;
+};
+
+/// Runs an elementwise kernel for each step of the chunk in order: a whole recurrence of class
+/// Linear or Elementwise (Sequence stages, alone in theirs). The kernel has no reductions, and each
+/// element goes its own way through time: state `carries` are loaded before the first step and
+/// stored after the last, as Batch buffers, and stay in registers in between. Loads of carries come
+/// first in the kernel's body.
+struct LoopLaunch {
+  struct Carry {
+    uint32_t load = 0;   // argument
+    uint32_t store = 0;  // argument with the same access, the value at the next step
+  };
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;
+  std::vector<Carry> carries;
+};
+
+/// Most thread blocks of a cluster, on GPUs that have clusters.
+inline constexpr int64_t kMostClusterBlocks = 16;
+
+/// How the thread blocks of a RecurrenceLaunch share its work (passes/tile/recurrence_tiles.h).
+/// Groups, blocks and units are those of each side.
+struct RecurrenceTile {
+  /// Parts of the batch, of ceil(B / groups) rows each. Each part has its own blocks, with a copy
+  /// of all weights.
+  int64_t groups = 1;
+  int64_t blocks = 1;  // of a group
+  int64_t warps = 8;   // of a block
+  /// Of these, that share a product's k; the others share its gates.
+  int64_t k_warps = 8;
+  /// Each warp has all gates of 16 elements, along all of k, and keeps its sums to itself.
+  bool own_sums = false;
+  int64_t rows = 8;  // of the batch, that a block multiplies at once
+  /// By phase: elements of a row that a block makes. Elements of different blocks of a product's
+  /// weight are never a block's together.
+  std::vector<int64_t> units;
+  /// 32-bit words of weights that a thread keeps in registers…
+  int64_t weight_registers = 0;
+  /// …and that it loads from memory each time, because they find no room; the others are in shared
+  /// memory.
+  int64_t streamed_words = 0;
+  /// f32: products on tensor cores, in parts that keep its accuracy; else without them.
+  bool split = false;
+  /// Steps of which inputs lie in shared memory, a power of two: those of the last of them are on
+  /// their way while the first one's are needed (ir/persistent/recurrence_inputs.h). 0: none do.
+  int64_t input_steps = 0;
+  /// A group's blocks are a cluster, which exchange through each other's shared memory. Of one side
+  /// alone, and of 2 to kMostClusterBlocks blocks.
+  bool clusters = false;
+  /// Of a chunk and of a step of it, what the model holds that chose the tile
+  /// (passes/tile/recurrence_tiles.h); a step of 0: none did.
+  double start_seconds = 0;
+  double step_seconds = 0;
+  /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
+  /// (ir/plan/recurrence_sides.h).
+  std::vector<size_t> sides = {0};
+};
+
+/// Runs phases, one after the other, for each step of the chunk in order: a whole recurrence of
+/// class Block or Dense in one launch, whose weights stay on the chip (Sequence stages, alone in
+/// theirs). Each phase is a fused launch, as in a Step stage.
+///
+/// What a phase writes reaches others in three ways only. Products read it as `left`, from a Chunk
+/// buffer that this launch alone writes and at a column that only one phase stores to. A kernel
+/// loads what a kernel stores: the same elements of the same row (the same column, and phases of
+/// one length), at most as many steps later as the buffer has history, or, for an argument that is
+/// not a vector, at most one step. Where the buffer is Batch, that is the same step or the next.
+/// Or a kernel gathers elements that others store (ir/persistent/recurrence_gathers.h): all of them
+/// are stored by the launch, each once, in earlier phases of the same step or, of a Chunk buffer,
+/// at most as many steps before as it has history.
+///
+/// Unlike other fused launches, a phase may have no products, and its kernel reductions over the
+/// row. What products read of the same launch, what kernels gather, and their parts of reductions,
+/// the blocks hand to each other through `exchange` (ir/persistent/recurrence_exchange.h): a Chunk
+/// buffer of f32 without history that nothing else touches. At the first steps the history of the
+/// buffer is read instead.
+/// Weights that find no room on the chip the launch lays out in `stream`, an Invariant buffer of
+/// f32 that is its own as well, as its threads load them.
+///
+/// A stack has several sides, recurrences with blocks and phases of their own, each at a step of
+/// its own. What one stores others neither store nor load; products of later sides may read it, and
+/// so wait for it. No side waits for a later one, so that all come to the end.
+struct RecurrenceLaunch {
+  std::vector<FusedLaunch> phases;
+  RecurrenceTile tile;
+  BufferId exchange = kNoBuffer;
+  BufferId stream = kNoBuffer;
+};
+
+/// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
+/// `transposed`: source is a matrix [rows, columns], target [columns, rows].
+struct CopyLaunch {
+  Access source;
+  Access target;
+  int64_t rows = 1;
+  int64_t columns = 0;
+  bool transposed = false;
+};
+
+/// Reads a sequence backwards (Sequence stages only): row (t, b) of target, a Chunk buffer, becomes
+/// row (L - 1 - t, b) of source, a Steps buffer of the same dtype, for t below sequence b's length
+/// L, else zero. `width` elements of each row.
+struct ReverseLaunch {
+  Access source;
+  Access target;
+  int64_t width = 0;
+};
+
+/// Fills a Chunk buffer of width 1 and the compute type (Sequence stages only) with 1 or 0 for each
+/// row (t, b), L being sequence b's length:
+///   Valid         t < L
+///   Reset         reset[t, b]
+///   ResetReverse  0 < t < L and reset[L - t, b]: a reset parts step L - t from the one before it,
+///                 and this is where a reversed run crosses from the one to the other
+/// Lengths that are not given are T, clamped to [0, T]; a reset mask that is not given is zero.
+struct MaskLaunch {
+  enum class Kind : uint8_t { Valid, Reset, ResetReverse };
+  Kind kind = Kind::Valid;
+  Access target;
+};
+
+/// Makes an operand of a product in TF32 that is about as exact as one in f32
+/// (passes/plan/split_gemms.h): of each row of `length` elements of f32 three parts of `part`
+/// elements each, one behind the other. With a' an element a rounded to TF32, but no zero or
+/// infinity that it is not, and a" = a - a', they are
+///
+///     a', a", a'  of a left operand
+///     a", a', a'  of a weight
+///
+/// Where |a'| is not below kMostSplitLeft or kMostSplitWeight, the first two parts are zero. What
+/// is behind `length` is zero, too. Sequence stages make Chunk buffers of left operands, Once
+/// stages Invariant ones of weights.
+struct SplitLaunch {
+  Access source;
+  Access target;
+  int64_t length = 0;
+  int64_t part = 0;  // a multiple of 4, so that rows are aligned
+  bool weight = false;
+  int64_t once_rows = 1;
+};
+inline constexpr int64_t kSplitParts = 3;
+/// Products of a small part are below 2^115, and sums of 2^12 of them finite, so that they never
+/// make a NaN of the infinity that a' b' is.
+inline constexpr float kMostSplitLeft = 0x1p100F;
+inline constexpr float kMostSplitWeight = 0x1p26F;
+
+using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
+                            SplitLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
+
+/// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
+/// ir/plan/plan_touches.h.)
+enum class Domain : uint8_t { Once, Sequence, Step };
+
+/// Structure of a recurrence, by proof on its graph (architecture: recurrence classes).
+enum class RecurrenceClass : uint8_t { None, Linear, Elementwise, Block, Dense };
+
+struct Stage {
+  Domain domain = Domain::Sequence;
+  /// None in time-parallel stages. Those are of domain Step too where hoisting is off.
+  RecurrenceClass recurrence = RecurrenceClass::None;
+  std::string name = {};    // the states of a recurrence, for people
+  std::string reason = {};  // why it is of its class and runs as it does, for people
+  int phases = 0;           // of a recurrence: cross-unit dependencies within a step
+  std::vector<Launch> launches = {};
+  uint32_t sweep = 0;  // Once stages: 0
+  uint32_t lag = 0;    // chunks; see the top of this file. Once stages: 0
+};
+
+struct StatePlan {
+  std::string name;
+  /// As in StateDecl: whose given value this one starts as if it is not given one itself.
+  std::optional<uint32_t> delay_of = {};
+  ElementwiseLaunch init_given;     // from the caller's initial state, into every history slot
+  ElementwiseLaunch init_declared;  // from the declared initial value
+  ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
+  uint32_t sweep = 0;               // of the stage that writes it
+  uint32_t lag = 0;                 // likewise
+};
+
+struct Plan {
+  std::string name;
+  DType dtype = DType::f32;  // storage type of inputs, params and outputs
+  bool tf32 = false;         // f32: products may round their operands to TF32
+  int64_t batch = 0;         // B
+  int64_t chunk = 0;         // C, steps
+  std::vector<Buffer> buffers;
+  std::vector<Kernel> kernels;
+  std::vector<Stage> stages;      // Once stages first, then by sweep
+  std::vector<StatePlan> states;  // the Graph's, in order, implied ones included
+  uint32_t sweeps = 1;
+  std::string note;             // for people: what is not as it could be, and why; or nothing
+  int64_t workspace_bytes = 0;  // of Workspace buffers that do not grow with T
+  int64_t workspace_bytes_per_step = 0;  // of those of extent Steps, a multiple of 256
+  int64_t resident_bytes = 0;
+};
+
+/// Whether the stage is a RecurrenceLaunch.
+bool is_resident(const Stage& stage);
+
+/// Of the weight, with the stride between them.
+struct WeightRows {
+  int64_t count = 0;
+  int64_t length = 0;
+  int64_t stride = 0;
+  /// Elements from the first to the last.
+  int64_t span() const { return (count - 1) * stride + length; }
+};
+WeightRows weight_rows(const GemmLaunch& launch);
+/// Elements from one row of the weight to the next, of one block.
+int64_t weight_stride(const GemmLaunch& launch);
+
+/// Whether rows have a pad that is zero always.
+bool ends_in_zeros(const Buffer& buffer);
+
+/// Bytes of workspace that T steps need.
+int64_t workspace_bytes(const Plan& plan, int64_t steps);
+
+/// Bytes from the start of a workspace for T steps to a buffer in it.
+int64_t workspace_offset(const Plan& plan, const Buffer& buffer, int64_t steps);
+
+/// Bytes of a Workspace or Resident buffer (rows * width * element size); of one of extent Steps,
+/// bytes per step.
+int64_t byte_size(const Plan& plan, const Buffer& buffer);
+
+/// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers"; of a stack "4
+/// sides of 2 x 16 blocks…".
+std::string to_string(const RecurrenceTile& tile);
+
+/// 32-bit words of a recurrence's `stream`.
+int64_t stream_width(const RecurrenceTile& tile);
+
+/// The plan as text, for `rnnc emit --as plan` and tests.
+std::string to_string(const Plan& plan);
+
+/// What is wrong with the plan, or success: ids in range, dtypes and extents that fit, every read
+/// after a write, buffers that do not overlap. A failure is a bug in rnnc.
+Status verify(const Plan& plan);
+
+}  // namespace rnnc

@@ -1,0 +1,54 @@
+/// Visiting the places in memory of a launch, to change them. (Who reasons about what is read and
+/// written asks ir/plan/plan_touches.h.)
+#pragma once
+
+#include <algorithm>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// Calls `visit(Access&)` for each that has a buffer.
+template <typename Visit>
+void for_each_access(Launch& launch, const Visit& visit) {
+  const auto visit_one = [&](auto& l) {
+    if constexpr (requires { l.accesses; }) {
+      for (Access& access : l.accesses) {
+        if (access.buffer != kNoBuffer) visit(access);
+      }
+    }
+    if constexpr (requires { l.products; }) {
+      for (FusedLaunch::Product& product : l.products) {
+        visit(product.left);
+        visit(product.weight);
+      }
+    }
+    if constexpr (requires { l.left; }) {
+      visit(l.left);
+      visit(l.weight);
+      visit(l.out);
+    }
+    if constexpr (requires { l.source; }) visit(l.source);
+    if constexpr (requires { l.target; }) visit(l.target);
+  };
+  const auto visit_launch = [&](auto& l) {
+    visit_one(l);
+    if constexpr (requires { l.phases; }) std::ranges::for_each(l.phases, visit_one);
+  };
+  std::visit(visit_launch, launch);
+}
+
+/// Likewise, of all launches of a plan.
+template <typename Visit>
+void for_each_access(Plan& plan, const Visit& visit) {
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) for_each_access(launch, visit);
+  }
+  for (StatePlan& state : plan.states) {
+    for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      std::ranges::for_each(launch->accesses, visit);
+    }
+  }
+}
+
+}  // namespace rnnc

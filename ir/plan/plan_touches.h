@@ -1,0 +1,23 @@
+/// What launches read and write, for whoever reasons about order, lifetimes or bytes.
+#pragma once
+
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// One array that a launch reads or writes: `count` elements of each row from `access` on. The rows
+/// of weights and copies are one.
+struct Touch {
+  Access access;
+  int64_t count = 0;
+  bool write = false;
+};
+
+/// Reads first; of a recurrence, phase by phase. A product that accumulates reads what it writes,
+/// and a loop its carries.
+std::vector<Touch> touches(const Plan& plan, const Launch& launch);
+std::vector<Touch> touches(const Plan& plan, const ElementwiseLaunch& launch);
+
+}  // namespace rnnc

@@ -1,0 +1,649 @@
+// 1. Buffers: placement, role and extent fit each other.
+// 2. Kernels (plan_verify_kernel.cpp): operands come earlier, arguments are used one way.
+// 3. Memory (plan_verify_memory.cpp): offsets are aligned; what shares memory is never in use at
+//    the same time.
+// 4. Recurrences (plan_verify_recurrence.cpp): phases reach each other in ways that they can.
+// 5. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
+//    extent, and read what an earlier launch wrote. What is written is kept per buffer and slot as
+//    column intervals; of what one sweep writes, the next finds whole sequences. A write takes what
+//    shares its memory away.
+// 6. Earlier steps that are read start with a value; every output and final state is written.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ir/plan/kernel_facts.h"
+#include "ir/plan/plan_memory.h"
+#include "ir/plan/plan_verify_parts.h"
+
+namespace rnnc {
+namespace {
+
+/// A set of columns as sorted, disjoint, non-adjacent half-open intervals.
+class Columns {
+ public:
+  void add(int64_t begin, int64_t end) {
+    auto next = ends_.lower_bound(begin);
+    while (next != ends_.end() && next->second <= end) {
+      begin = std::min(begin, next->second);
+      end = std::max(end, next->first);
+      next = ends_.erase(next);
+    }
+    ends_[end] = begin;
+  }
+  bool contain(int64_t begin, int64_t end) const {
+    const auto found = ends_.lower_bound(end);
+    return found != ends_.end() && found->second <= begin;
+  }
+
+ private:
+  std::map<int64_t, int64_t> ends_;  // end → begin
+};
+
+/// One read or write of a launch, with the type that it takes the elements for.
+struct TypedTouch {
+  Access access;
+  int64_t count = 0;  // elements of a row
+  DType dtype = DType::f32;
+  bool write = false;
+};
+
+/// Loop, Recurrence: a Sequence stage of one such launch.
+enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State };
+
+class Verifier {
+ public:
+  explicit Verifier(const Plan& plan) : plan_(plan), owners_(plan), written_(plan.buffers.size()) {}
+
+  Status run() {
+    if (Status status = check_buffers(); !status) return status;
+    for (const Kernel& kernel : plan_.kernels) {
+      if (Status status = verify_kernel(kernel); !status) {
+        return fail("kernel {}: {}", kernel.name, status.error().message);
+      }
+    }
+    if (Status status = check_order(); !status) return status;
+    if (Status status = check_stages(Domain::Once, 0); !status) return status;
+    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
+      if (Status status = check_sweep(sweep); !status) return status;
+    }
+    if (Status status = check_results(); !status) return status;
+    return verify_memory(plan_);
+  }
+
+ private:
+  // ---- Buffers ----
+
+  Status check_buffers() const {
+    if (plan_.batch < 1 || plan_.chunk < 1) return fail("batch or chunk below 1");
+    for (const Buffer& buffer : plan_.buffers) {
+      const bool caller = buffer.placement == Placement::Caller;
+      if (caller == (buffer.role == Role::Temporary)) {
+        return fail("buffer {}: only temporaries lie in the program's memory", buffer.name);
+      }
+      if (caller && buffer.extent != extent_of(buffer.role)) {
+        return fail("buffer {}: not the extent of its role", buffer.name);
+      }
+      if (buffer.placement == Placement::Resident && buffer.extent == Extent::Steps) {
+        return fail("buffer {}: whole sequences are the caller's or in the workspace", buffer.name);
+      }
+      if (buffer.extent != Extent::Chunk && buffer.history > 0) {
+        return fail("buffer {}: only chunks have a history", buffer.name);
+      }
+      if (buffer.sweep >= plan_.sweeps) {
+        return fail("buffer {}: there is no sweep {}", buffer.name, buffer.sweep);
+      }
+      if (buffer.width < 1) return fail("buffer {}: rows of {}", buffer.name, buffer.width);
+      if (buffer.pad < 0 || buffer.pad >= buffer.width) {
+        return fail("buffer {}: rows of {} with a pad of {}", buffer.name, buffer.width,
+                    buffer.pad);
+      }
+      if (buffer.pad > 0 && (caller || buffer.extent == Extent::Invariant)) {
+        return fail("buffer {}: only rows of temporaries have a pad", buffer.name);
+      }
+    }
+    return {};
+  }
+
+  static Extent extent_of(Role role) {
+    switch (role) {
+      case Role::Param:
+        return Extent::Invariant;
+      case Role::InitialState:
+      case Role::FinalState:
+        return Extent::Batch;
+      case Role::Input:
+      case Role::Output:
+      case Role::Temporary:
+        break;
+    }
+    return Extent::Steps;
+  }
+
+  // ---- Launches ----
+
+  /// Once stages first, then by sweep.
+  Status check_order() const {
+    uint32_t sweep = 0;
+    bool after_once = false;
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      const Stage& stage = plan_.stages[i];
+      const bool once = stage.domain == Domain::Once;
+      if (once && after_once) return fail("a Once stage comes late");
+      after_once = after_once || !once;
+      if (once && (stage.sweep > 0 || stage.lag > 0)) {
+        return fail("stage {}: a Once stage is in a sweep", i);
+      }
+      if (stage.sweep >= plan_.sweeps)
+        return fail("stage {}: there is no sweep {}", i, stage.sweep);
+      if (stage.sweep < sweep) {
+        return fail("stage {}: sweep {} comes after sweep {}", i, stage.sweep, sweep);
+      }
+      sweep = stage.sweep;
+    }
+    return {};
+  }
+
+  Status check_sweep(uint32_t sweep) {
+    sweep_ = sweep;
+    // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
+    complete_ = written_;
+    forget_chunks();
+    if (Status status = check_initial_values(); !status) return status;
+    if (Status status = check_stages(Domain::Sequence, sweep); !status) return status;
+    for (const StatePlan& state : plan_.states) {
+      if (state.sweep != sweep || state.write_final.accesses.empty()) continue;
+      lag_ = state.lag;
+      if (Status status = check_launch(state.write_final, Where::State); !status) {
+        return fail("final value of {}: {}", state.name, status.error().message);
+      }
+    }
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const bool carried = plan_.buffers[i].history > 0 && plan_.buffers[i].sweep == sweep;
+      if (!carried) continue;
+      if (Status status = check_complete(i); !status) return status;
+    }
+    return {};
+  }
+
+  /// Once stages, or those of one sweep.
+  Status check_stages(Domain domain, uint32_t sweep) {
+    const bool once = domain == Domain::Once;
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      const Stage& stage = plan_.stages[i];
+      if ((stage.domain == Domain::Once) != once || stage.sweep != sweep) continue;
+      if (Status status = check_stage(stage); !status) {
+        return fail("stage {}: {}", i, status.error().message);
+      }
+    }
+    return {};
+  }
+
+  Status check_stage(const Stage& stage) {
+    const Where where = where_in(stage);
+    const bool recurrence = stage.recurrence != RecurrenceClass::None;
+    const bool one_by_one =
+        where == Where::Step || where == Where::Loop || where == Where::Recurrence;
+    if (recurrence && !one_by_one) {
+      return fail("the class of its recurrence does not fit its domain");
+    }
+    if (where == Where::Recurrence && stage.recurrence != RecurrenceClass::Block &&
+        stage.recurrence != RecurrenceClass::Dense) {
+      return fail("a resident recurrence is neither of class block nor dense");
+    }
+    lag_ = stage.lag;
+    forget_step();
+    late_reads_.clear();
+    for (size_t i = 0; i < stage.launches.size(); ++i) {
+      const Status status = std::visit(
+          [&](const auto& launch) { return check_launch(launch, where); }, stage.launches[i]);
+      if (!status) return fail("launch {}: {}", i, status.error().message);
+    }
+    for (const TypedTouch& read : late_reads_) {
+      if (Status status = check_written(read, 0); !status) return status;
+    }
+    return {};
+  }
+
+  static Where where_in(const Stage& stage) {
+    if (stage.domain == Domain::Once) return Where::Once;
+    if (stage.domain == Domain::Step) return Where::Step;
+    if (stage.launches.size() != 1) return Where::Sequence;
+    if (std::holds_alternative<LoopLaunch>(stage.launches[0])) return Where::Loop;
+    const bool resident = std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
+    return resident ? Where::Recurrence : Where::Sequence;
+  }
+
+  /// What chunks hold is no value any more.
+  void forget_chunks() {
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+      if (plan_.buffers[id].extent == Extent::Chunk) written_[id].clear();
+    }
+  }
+
+  /// A step's values end with it, but for the caller's and carries of loops.
+  void forget_step() {
+    for (const BufferId id : std::exchange(step_values_, {})) {
+      const bool caller = plan_.buffers[id].placement == Placement::Caller;
+      if (!caller && !carried_.contains(id)) written_[id].clear();
+    }
+  }
+
+  Status check_launch(const ElementwiseLaunch& launch, Where where) {
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    for (const Kernel::Argument& argument : plan_.kernels[launch.kernel].arguments) {
+      if (argument.product) return fail("a product's result is taken from memory");
+    }
+    return check_touches(arguments(launch.kernel, launch.accesses), launch.once_rows, where);
+  }
+
+  Status check_call(uint32_t kernel, const std::vector<Access>& accesses) const {
+    if (kernel >= plan_.kernels.size()) return fail("there is no kernel {}", kernel);
+    const size_t count = plan_.kernels[kernel].arguments.size();
+    if (count == accesses.size()) return {};
+    return fail("{} arguments, {} accesses", count, accesses.size());
+  }
+
+  /// Those that lie in memory.
+  std::vector<TypedTouch> arguments(uint32_t id, const std::vector<Access>& accesses) const {
+    const Kernel& kernel = plan_.kernels[id];
+    std::vector<TypedTouch> result;
+    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+      const Kernel::Argument& argument = kernel.arguments[i];
+      if (argument.product) continue;
+      result.push_back(
+          {accesses[i], argument.vector ? kernel.length : 1, argument.dtype, argument.written});
+    }
+    return result;
+  }
+
+  Status check_launch(const GemmLaunch& launch, Where where) {
+    if (launch.n < 1 || launch.k < 1 || launch.blocks < 1 || launch.repeats < 1) {
+      return fail("a product of nothing");
+    }
+    if (where == Where::State) return fail("a product of states alone");
+    if (launch.tf32 && plan_.dtype != DType::f32) {
+      return fail("a product of {} in TF32", to_string(plan_.dtype));
+    }
+    const int64_t columns = launch.n * launch.blocks * launch.repeats;
+    const TypedTouch left{launch.left, launch.k * launch.blocks, plan_.dtype, false};
+    if (Status status = check_weight(launch, where); !status) return status;
+    std::vector<TypedTouch> touches = {left,
+                                       {launch.out, columns, compute_type(plan_.dtype), true}};
+    if (launch.accumulate) {
+      touches.push_back(touches.back());
+      touches.back().write = false;
+    }
+    return check_touches(touches, launch.once_rows, where);
+  }
+
+  /// Of rows that are apart, what is between them need not be there.
+  Status check_weight(const GemmLaunch& launch, Where where) {
+    const WeightRows rows = weight_rows(launch);
+    if (launch.weight.stride == 0) return check_weight(launch.weight, rows.span(), where);
+    if (launch.blocks * launch.repeats > 1) return fail("rows of several weights are apart");
+    if (rows.stride < rows.length) return fail("rows of the weight overlap");
+    Access row = launch.weight;
+    row.stride = 0;
+    for (int64_t i = 0; i < rows.count; ++i) {
+      if (Status status = check_weight(row, rows.length, where); !status) return status;
+      row.column += rows.stride;
+    }
+    return {};
+  }
+
+  /// Its rows are those of the whole launch: none of it moves along with the rows.
+  Status check_weight(const Access& weight, int64_t count, Where where) {
+    if (Status status = check_touches({{weight, count, plan_.dtype, false}}, 1, where); !status) {
+      return status;
+    }
+    if (plan_.buffers[weight.buffer].extent == Extent::Invariant) return {};
+    return fail("the weight varies over time");
+  }
+
+  Status check_launch(const FusedLaunch& launch, Where where) {
+    if (where != Where::Step && where != Where::Recurrence) {
+      return fail("products with an epilogue are for steps");
+    }
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    if (where == Where::Step) {
+      if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
+      if (launch.products.empty()) return fail("an epilogue has no product");
+    }
+    std::vector<TypedTouch> touches = arguments(launch.kernel, launch.accesses);
+    std::vector<bool> given(kernel.arguments.size(), false);
+    for (const FusedLaunch::Product& product : launch.products) {
+      if (product.k < 1 || product.blocks < 1 || product.members < 1 ||
+          kernel.length % product.blocks != 0) {
+        return fail("a product of nothing");
+      }
+      for (uint32_t i = 0; i < product.members; ++i) {
+        const uint32_t argument = product.first_argument + i;
+        if (argument >= given.size() || !kernel.arguments[argument].product) {
+          return fail("a{} is no product's result", argument);
+        }
+        given[argument] = true;
+      }
+      const int64_t weights = product.members * kernel.length * product.k;
+      if (Status status = check_weight(product.weight, weights, where); !status) return status;
+      touches.push_back({product.left, product.k * product.blocks, plan_.dtype, false});
+      for (const TypedTouch& touch : touches) {
+        if (touch.write && touch.access.buffer == product.left.buffer &&
+            touch.access.delay == product.left.delay) {
+          return fail("{} is written while products read it",
+                      plan_.buffers[touch.access.buffer].name);
+        }
+      }
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (kernel.arguments[i].product && !given[i]) return fail("a{} has no product", i);
+    }
+    return check_touches(touches, 1, where);
+  }
+
+  Status check_launch(const LoopLaunch& launch, Where where) {
+    if (where != Where::Loop) return fail("a loop is not alone in its stage");
+    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    if (has_reductions(kernel)) return fail("a loop has a reduction");
+    std::set<uint32_t> loads;
+    for (const LoopLaunch::Carry& carry : launch.carries) {
+      const size_t count = kernel.arguments.size();
+      if (carry.load >= count || carry.store >= count || kernel.arguments[carry.load].written ||
+          !kernel.arguments[carry.store].written) {
+        return fail("a carry goes from a{} to a{}", carry.store, carry.load);
+      }
+      const Access& from = launch.accesses[carry.load];
+      const Access& to = launch.accesses[carry.store];
+      if (from.buffer != to.buffer || from.column != to.column) {
+        return fail("a{} and a{} carry different values", carry.load, carry.store);
+      }
+      loads.insert(carry.load);
+    }
+    for (size_t i = 0; i < loads.size(); ++i) {
+      const bool first = i < kernel.body.size() && kernel.body[i].kind == Instruction::Kind::Load &&
+                         loads.contains(kernel.body[i].argument);
+      if (!first) return fail("a loop loads its carries late");
+    }
+    return check_touches(arguments(launch.kernel, launch.accesses), 1, where);
+  }
+
+  Status check_launch(const RecurrenceLaunch& launch, Where where) {
+    if (where != Where::Recurrence) return fail("a recurrence is not alone in its stage");
+    for (size_t i = 0; i < launch.phases.size(); ++i) {
+      if (Status status = check_launch(launch.phases[i], where); !status) {
+        return fail("phase {}: {}", i, status.error().message);
+      }
+    }
+    return verify_recurrence(plan_, launch);
+  }
+
+  Status check_launch(const CopyLaunch& launch, Where where) {
+    if (where != Where::Once) return fail("copies are for Once stages");
+    if (launch.rows < 1 || launch.columns < 1) return fail("a copy of nothing");
+    const int64_t count = launch.rows * launch.columns;
+    return check_move({launch.source, count, {}, false}, {launch.target, count, {}, true}, where);
+  }
+
+  Status check_launch(const ReverseLaunch& launch, Where where) {
+    if (where != Where::Sequence) return fail("reversals are for Sequence stages");
+    if (launch.width < 1) return fail("a reversal of nothing");
+    const TypedTouch source{launch.source, launch.width, {}, false};
+    if (Status status = check_move(source, {launch.target, launch.width, {}, true}, where);
+        !status) {
+      return status;
+    }
+    const Buffer& from = plan_.buffers[launch.source.buffer];
+    const Buffer& to = plan_.buffers[launch.target.buffer];
+    if (from.extent != Extent::Steps) return fail("{} has not all steps to reverse", from.name);
+    if (to.extent != Extent::Chunk) return fail("the target {} is no chunk", to.name);
+    if (from.placement == Placement::Caller) return {};
+    if (sweep_ == 0 || !holds(complete_, source, 0)) {
+      return fail("{} is reversed in the sweep that writes it", from.name);
+    }
+    return {};
+  }
+
+  Status check_launch(const MaskLaunch& launch, Where where) {
+    if (where != Where::Sequence) return fail("masks are for Sequence stages");
+    const TypedTouch target{launch.target, 1, compute_type(plan_.dtype), true};
+    if (Status status = check_touches({target}, 1, where); !status) return status;
+    const Buffer& buffer = plan_.buffers[launch.target.buffer];
+    if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
+    return fail("{} is no chunk of scalars", buffer.name);
+  }
+
+  Status check_launch(const SplitLaunch& launch, Where where) {
+    if (where != Where::Once && where != Where::Sequence) {
+      return fail("operands are split in Once and Sequence stages");
+    }
+    if (launch.length < 1 || launch.part < launch.length || launch.part % 4 != 0) {
+      return fail("parts of {} for rows of {}", launch.part, launch.length);
+    }
+    const TypedTouch source{launch.source, launch.length, DType::f32, false};
+    const TypedTouch target{launch.target, kSplitParts * launch.part, DType::f32, true};
+    return check_touches({source, target}, launch.once_rows, where);
+  }
+
+  /// Elements move as they are, of whatever type.
+  Status check_move(TypedTouch source, TypedTouch target, Where where) {
+    if (source.access.buffer >= plan_.buffers.size()) {
+      return fail("there is no buffer {}", source.access.buffer);
+    }
+    source.dtype = target.dtype = plan_.buffers[source.access.buffer].dtype;
+    return check_touches({source, target}, 1, where);
+  }
+
+  /// All reads of a launch come before its writes.
+  Status check_touches(const std::vector<TypedTouch>& touches, int64_t once_rows, Where where) {
+    if (once_rows < 1 || (once_rows > 1 && where != Where::Once)) {
+      return fail("{} rows", once_rows);
+    }
+    for (const TypedTouch& touch : touches) {
+      if (Status status = check_touch(touch, once_rows, where); !status) return status;
+      if (touch.write) continue;
+      if (Status status = check_read(touch, once_rows, where); !status) return status;
+    }
+    for (const TypedTouch& touch : touches) {
+      if (!touch.write) continue;
+      const Access& access = touch.access;
+      for (const BufferId other : owners_.take(access.buffer)) written_[other].clear();
+      if (plan_.buffers[access.buffer].extent == Extent::Batch)
+        step_values_.push_back(access.buffer);
+      Columns& columns = written_[access.buffer][access.delay];
+      if (access.stride == touch.count) {
+        columns.add(access.column, access.column + span(touch, once_rows));
+        continue;
+      }
+      for (int64_t row = 0; row < once_rows; ++row) {
+        const int64_t begin = access.column + row * access.stride;
+        columns.add(begin, begin + touch.count);
+      }
+    }
+    return {};
+  }
+
+  static int64_t span(const TypedTouch& touch, int64_t once_rows) {
+    return touch.count + (once_rows - 1) * touch.access.stride;
+  }
+
+  Status check_touch(const TypedTouch& touch, int64_t once_rows, Where where) const {
+    const Access& access = touch.access;
+    if (access.buffer >= plan_.buffers.size()) return fail("there is no buffer {}", access.buffer);
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    if (touch.dtype != buffer.dtype) {
+      return fail("{} is {}, not {}", buffer.name, to_string(buffer.dtype), to_string(touch.dtype));
+    }
+    const int64_t end = access.column + span(touch, once_rows);
+    if (access.column < 0 || end > buffer.width) {
+      return fail("columns from {} are outside {}", access.column, buffer.name);
+    }
+    if (end > buffer.width - buffer.pad && (touch.write || !ends_in_zeros(buffer))) {
+      return fail("the pad of {} is {}", buffer.name, touch.write ? "written" : "read");
+    }
+    if (!extent_fits(buffer.extent, where)) {
+      return fail("{} has no rows of this kind", buffer.name);
+    }
+    const bool walks = buffer.extent != Extent::Invariant;
+    if (walks ? access.stride != buffer.width : (where != Where::Once && access.stride != 0)) {
+      return fail("{} has no stride of {}", buffer.name, access.stride);
+    }
+    if (touch.write && once_rows > 1 && access.stride < touch.count) {
+      return fail("rows written to {} overlap", buffer.name);
+    }
+    if (buffer.history > 0 && where != Where::State && buffer.sweep != sweep_) {
+      return fail("{} belongs to sweep {}", buffer.name, buffer.sweep);
+    }
+    if (access.delay > buffer.history) {
+      return fail("{} does not reach back {} steps", buffer.name, access.delay);
+    }
+    if (buffer.extent == Extent::Chunk && (touch.write ? lag_ != buffer.lag : lag_ < buffer.lag)) {
+      return fail("{} is of lag {}, not {}", buffer.name, buffer.lag, lag_);
+    }
+    if (buffer.extent == Extent::Chunk && access.delay < distance(buffer)) {
+      return fail("{} is read before its wave", buffer.name);
+    }
+    if (touch.write && access.delay > 0 && where != Where::State) {
+      return fail("the past of {} is written", buffer.name);
+    }
+    const bool given = buffer.role == Role::Input || buffer.role == Role::Param ||
+                       buffer.role == Role::InitialState;
+    if (touch.write ? given : (buffer.role == Role::Output || buffer.role == Role::FinalState)) {
+      return fail("{} is not to be {}", buffer.name, touch.write ? "written" : "read");
+    }
+    return {};
+  }
+
+  /// Steps that lie between the buffer's lag and this one.
+  int64_t distance(const Buffer& buffer) const {
+    return (static_cast<int64_t>(lag_) - buffer.lag) * plan_.chunk;
+  }
+
+  static bool extent_fits(Extent extent, Where where) {
+    switch (extent) {
+      case Extent::Invariant:
+        return true;
+      case Extent::Batch:
+        return where != Where::Once && where != Where::Sequence;
+      case Extent::Steps:
+        return where != Where::Once && where != Where::State;
+      case Extent::Chunk:
+        break;
+    }
+    return where != Where::Once;
+  }
+
+  Status check_read(const TypedTouch& touch, int64_t once_rows, Where where) {
+    const Buffer& buffer = plan_.buffers[touch.access.buffer];
+    if (buffer.placement == Placement::Caller) return {};
+    TypedTouch whole = touch;
+    whole.count = std::min(span(touch, once_rows), buffer.width - buffer.pad - touch.access.column);
+    if (whole.count < 1) return fail("only the pad of {} is read", buffer.name);
+    const int64_t delay =
+        buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
+    for (int64_t before = 1; before <= delay; ++before) {
+      if (!holds(initial_, whole, static_cast<uint32_t>(before))) {
+        return fail("{} has no value {} steps before the first", buffer.name, before);
+      }
+    }
+    if ((where == Where::Step || where == Where::Recurrence) && delay > 0) {
+      late_reads_.push_back(whole);  // an earlier step's value: written by the end of the stage
+      return {};
+    }
+    return check_written(whole, 0);
+  }
+
+  /// Per buffer, by delay, the columns that have been written.
+  using Written = std::vector<std::map<uint32_t, Columns>>;
+
+  static bool holds(const Written& written, const TypedTouch& touch, uint32_t slot) {
+    const Access& access = touch.access;
+    const auto& slots = written[access.buffer];
+    const auto found = slots.find(slot);
+    return found != slots.end() &&
+           found->second.contain(access.column, access.column + touch.count);
+  }
+
+  Status check_written(const TypedTouch& touch, uint32_t slot) const {
+    if (holds(written_, touch, slot)) return {};
+    return fail("{} is read before it is written", plan_.buffers[touch.access.buffer].name);
+  }
+
+  // ---- States and results ----
+
+  /// Of the sweep's states.
+  Status check_initial_values() {
+    for (const StatePlan& state : plan_.states) {
+      if (state.sweep >= plan_.sweeps) return fail("{}: no sweep {}", state.name, state.sweep);
+      if (state.sweep != sweep_) continue;
+      if (state.delay_of && *state.delay_of >= plan_.states.size()) {
+        return fail("{} is a delay of no state", state.name);
+      }
+      lag_ = state.lag;
+      for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
+        if (launch == &state.init_given && launch->accesses.empty()) continue;
+        if (Status status = check_launch(*launch, Where::State); !status) {
+          return fail("initial value of {}: {}", state.name, status.error().message);
+        }
+      }
+      if (!state.init_given.accesses.empty() &&
+          targets(state.init_given) != targets(state.init_declared)) {
+        return fail("initial values of {} go to different places", state.name);
+      }
+      for (const auto& [buffer, delay] : targets(state.init_declared)) {
+        if (plan_.buffers[buffer].extent == Extent::Batch) carried_.insert(buffer);
+      }
+    }
+    initial_ = written_;
+    return {};
+  }
+
+  std::set<std::pair<BufferId, uint32_t>> targets(const ElementwiseLaunch& launch) const {
+    std::set<std::pair<BufferId, uint32_t>> result;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    for (size_t i = 0; i < launch.accesses.size(); ++i) {
+      if (kernel.arguments[i].written) {
+        result.emplace(launch.accesses[i].buffer, launch.accesses[i].delay);
+      }
+    }
+    return result;
+  }
+
+  Status check_results() const {
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Role role = plan_.buffers[i].role;
+      if (role != Role::Output && role != Role::FinalState) continue;
+      if (Status status = check_complete(i); !status) return status;
+    }
+    return {};
+  }
+
+  Status check_complete(size_t id) const {
+    const auto found = written_[id].find(0);
+    const Buffer& buffer = plan_.buffers[id];
+    const int64_t width = buffer.width - buffer.pad;
+    if (found != written_[id].end() && found->second.contain(0, width)) return {};
+    return fail("{} is never written", buffer.name);
+  }
+
+  const Plan& plan_;
+  MemoryOwners owners_;
+  Written written_;
+  Written initial_;             // before this sweep's stages
+  Written complete_;            // by sweeps before this one
+  std::set<BufferId> carried_;  // by loops, from step to step
+  uint32_t sweep_ = 0;
+  uint32_t lag_ = 0;  // of what is being checked
+  std::vector<TypedTouch> late_reads_;
+  std::vector<BufferId> step_values_;  // Batch buffers that the stage has written
+};
+
+}  // namespace
+
+Status verify(const Plan& plan) {
+  return Verifier(plan).run();
+}
+
+}  // namespace rnnc

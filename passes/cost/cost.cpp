@@ -1,0 +1,342 @@
+// 1. What can stay in the cache: the weights that steps multiply with, if they all fit, and if they
+//    fit too, the chunks that launches hand to each other.
+// 2. A launch: arithmetic from its shape, bytes from what it touches. Products that are too small
+//    to occupy all units of the machine take longer, and a loop has a latency per step. A resident
+//    recurrence takes what its tile does (passes/tile/recurrence_tiles.h).
+// 3. A call: for each sweep the time of each lag's stages for a chunk, one after the other but for
+//    recurrences that run side by side; for each wave the greatest among the lags at work in it,
+//    but no less than what all of them need of the machine together. A CPU has all its threads at
+//    work on one stage: there, the sum. On a GPU, no less than it takes to make the launches.
+#include "passes/cost/cost.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "ir/plan/plan_touches.h"
+#include "ir/plan/waves.h"
+#include "passes/cost/side_by_side.h"
+#include "passes/tile/recurrence_tiles.h"
+
+namespace rnnc {
+namespace {
+
+constexpr double kLoopStepSeconds = 2e-8;  // dependent arithmetic of one step
+constexpr int64_t kTile = 32;              // rows and columns that one unit of a GPU takes on
+
+/// Of one row.
+double flops_of(const Kernel& kernel) {
+  double flops = 0;
+  for (const Instruction& instruction : kernel.body) {
+    const bool scalar = instruction.kind == Instruction::Kind::Scalar;
+    if (!scalar && instruction.kind != Instruction::Kind::Reduce) continue;
+    const bool walks = instruction.vector || !scalar;
+    flops += info(instruction.op).flops * (walks ? static_cast<double>(kernel.length) : 1);
+  }
+  return flops;
+}
+
+Cost& operator+=(Cost& sum, const Cost& cost) {
+  sum.flops += cost.flops;
+  sum.bytes += cost.bytes;
+  sum.seconds += cost.seconds;
+  sum.floor_seconds += cost.floor_seconds;
+  sum.arithmetic_seconds += cost.arithmetic_seconds;
+  sum.machine_seconds += cost.machine_seconds;
+  sum.submit_seconds += cost.submit_seconds;
+  return sum;
+}
+
+Cost operator*(const Cost& cost, double times) {
+  return {cost.flops * times,
+          cost.bytes * times,
+          cost.seconds * times,
+          cost.floor_seconds * times,
+          cost.arithmetic_seconds * times,
+          cost.machine_seconds * times,
+          cost.submit_seconds * times};
+}
+
+class CostModel {
+ public:
+  CostModel(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {
+    std::set<BufferId> weights;
+    for (const Stage& stage : plan.stages) {
+      if (stage.domain != Domain::Step) continue;
+      for (const Launch& launch : stage.launches) {
+        for (const Touch& touch : touches(plan, launch)) {
+          (touch.write ? made_by_steps_ : weights).insert(touch.access.buffer);
+        }
+      }
+    }
+    double in_use = 0;
+    for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+      const Buffer& buffer = plan.buffers[id];
+      const auto bytes = static_cast<double>(byte_size(plan, buffer));
+      if (buffer.extent == Extent::Invariant && weights.contains(id)) in_use += bytes;
+    }
+    const auto cache = static_cast<double>(machine.cache_bytes);
+    weights_stay_ = in_use <= cache;
+    for (const Buffer& buffer : plan.buffers) {
+      if (buffer.extent != Extent::Chunk) continue;
+      in_use += static_cast<double>(byte_size(plan, buffer));
+    }
+    chunks_stay_ = in_use <= cache;
+  }
+
+  Cost launch(const Stage& stage, const Launch& launch) const {
+    Cost cost;
+    add_bytes(stage, launch, cost);
+    const double traffic = cost.floor_seconds;
+    const auto [products, elementwise, width] =
+        std::visit([&](const auto& l) { return arithmetic(l, rows(stage, launch)); }, launch);
+    cost.flops = products + elementwise;
+    const auto* gemm = std::get_if<GemmLaunch>(&launch);
+    const bool tf32 = plan_.tf32 || (gemm != nullptr && gemm->tf32);
+    const double rate = product_flops(machine_, plan_.dtype, tf32);
+    const double exact = product_flops(machine_, compute_type(plan_.dtype), false);
+    const double busy = occupancy(rows(stage, launch), width);
+    cost.arithmetic_seconds = products / rate + elementwise / exact;
+    cost.floor_seconds = std::max(cost.arithmetic_seconds, traffic);
+    const StepShares shares = shares_of(stage, launch);
+    const double share = product_share(shares, plan_.dtype, tf32);
+    const double reached = products / (rate * share) + elementwise / exact;
+    const double moved = traffic / shares.bandwidth;
+    cost.machine_seconds = std::max(reached, moved);
+    const double work = std::max(reached / busy, moved);
+    cost.seconds = machine_.launch_seconds + shares.seconds + work;
+    if (std::holds_alternative<LoopLaunch>(launch)) {
+      const double latency = kLoopStepSeconds * static_cast<double>(plan_.chunk);
+      cost.seconds = machine_.launch_seconds + std::max(work, latency);
+    }
+    if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
+      const RecurrenceTime time = predicted_time(plan_, *recurrence, machine_);
+      const double steps = time.start + time.step * static_cast<double>(plan_.chunk);
+      cost.seconds = machine_.launch_seconds + std::max(cost.floor_seconds, steps);
+    }
+    // Steps of a chunk are a graph.
+    if (stage.domain == Domain::Sequence) cost.submit_seconds = machine_.submit_seconds;
+    return cost;
+  }
+
+  Cost stage(const Stage& stage) const {
+    Cost cost;
+    for (const Launch& l : stage.launches) cost += launch(stage, l);
+    return cost;
+  }
+
+  Cost call(int64_t steps) const {
+    const int64_t chunks = chunks_of(plan_, steps);
+    const int64_t rest = steps - (chunks - 1) * plan_.chunk;
+    std::vector<Sweep> sweeps(plan_.sweeps);
+    for (const StageRun& run : side_by_side(plan_)) {
+      const Stage& first = plan_.stages[run.begin];
+      if (first.domain != Domain::Once) add(run, rest, sweeps[first.sweep], first.lag);
+    }
+    Cost total;
+    for (uint32_t i = 0; i < plan_.sweeps; ++i) {
+      total += waves(sweeps[i], chunks, between_waves(i));
+    }
+    return total;
+  }
+
+ private:
+  bool is_cpu() const { return machine_.kind == Machine::Kind::Cpu; }
+
+  // ---- Launches ----
+
+  int64_t rows(const Stage& stage, const Launch& launch) const {
+    if (stage.domain == Domain::Step) return plan_.batch;
+    if (stage.domain == Domain::Sequence) return plan_.batch * plan_.chunk;
+    return std::visit(
+        [](const auto& l) {
+          if constexpr (requires { l.once_rows; }) return l.once_rows;
+          return int64_t{1};
+        },
+        launch);
+  }
+
+  void add_bytes(const Stage& stage, const Launch& launch, Cost& cost) const {
+    std::set<std::tuple<BufferId, uint32_t, int64_t, bool>> seen;
+    for (const Touch& touch : touches(plan_, launch)) {
+      const Access& access = touch.access;
+      if (!seen.emplace(access.buffer, access.delay, access.column, touch.write).second) continue;
+      const Buffer& buffer = plan_.buffers[access.buffer];
+      int64_t count = rows(stage, launch);
+      if (buffer.extent == Extent::Batch) count = plan_.batch;
+      if (buffer.extent == Extent::Invariant && access.stride == 0) count = 1;
+      const double bytes = static_cast<double>(count) * static_cast<double>(touch.count) *
+                           static_cast<double>(size_of(buffer.dtype));
+      cost.bytes += bytes;
+      cost.floor_seconds += bytes / bandwidth(stage, access.buffer);
+    }
+  }
+
+  double bandwidth(const Stage& stage, BufferId id) const {
+    const Buffer& buffer = plan_.buffers[id];
+    const bool step = stage.domain == Domain::Step;
+    bool cached = stage.domain != Domain::Once;
+    switch (buffer.extent) {
+      case Extent::Invariant:
+        cached = cached && (step ? weights_stay_ : chunks_stay_);
+        break;
+      case Extent::Batch:
+        break;
+      case Extent::Steps:
+        cached = false;
+        break;
+      case Extent::Chunk:
+        cached = chunks_stay_ || (step && made_by_steps_.contains(id));
+        break;
+    }
+    return cached ? machine_.cache_bandwidth : machine_.memory_bandwidth;
+  }
+
+  StepShares shares_of(const Stage& stage, const Launch& launch) const {
+    if (stage.domain != Domain::Step) return {};
+    if (std::holds_alternative<GemmLaunch>(launch)) return machine_.step_product;
+    if (std::holds_alternative<FusedLaunch>(launch)) return machine_.step_fused;
+    return machine_.step_kernel;
+  }
+
+  struct Arithmetic {
+    double products = 0;
+    double elementwise = 0;
+    int64_t width = 0;  // of a product's result; 0: no product
+  };
+
+  template <typename L>
+  Arithmetic arithmetic(const L& launch, int64_t rows) const {
+    const auto count = static_cast<double>(rows);
+    Arithmetic result;
+    if constexpr (requires { launch.kernel; }) {
+      result.elementwise = count * flops_of(plan_.kernels[launch.kernel]);
+    }
+    if constexpr (requires { launch.products; }) {
+      const int64_t length = plan_.kernels[launch.kernel].length;
+      for (const FusedLaunch::Product& product : launch.products) {
+        const int64_t width = product.members * length;
+        result.products += 2 * count * static_cast<double>(width * product.k);
+        result.width += width;
+      }
+    }
+    if constexpr (std::is_same_v<L, RecurrenceLaunch>) {
+      for (const FusedLaunch& phase : launch.phases) {
+        const Arithmetic one = arithmetic(phase, rows);
+        result.products += one.products;
+        result.elementwise += one.elementwise;
+        result.width += one.width;
+      }
+    }
+    if constexpr (std::is_same_v<L, GemmLaunch>) {
+      result.width = launch.n * launch.blocks * launch.repeats;
+      result.products = 2 * count * static_cast<double>(result.width * launch.k);
+    }
+    return result;
+  }
+
+  /// The share of the machine's units that a launch keeps busy. Threads of a CPU take rows; those
+  /// of a GPU tiles of products, and the rest as it comes.
+  double occupancy(int64_t rows, int64_t width) const {
+    const auto units = static_cast<int64_t>(machine_.units);
+    if (machine_.kind == Machine::Kind::Cuda && width == 0) return 1;
+    const int64_t parts = machine_.kind == Machine::Kind::Cpu
+                              ? rows
+                              : ((rows + kTile - 1) / kTile) * ((width + kTile - 1) / kTile);
+    const int64_t rounds = (parts + units - 1) / units;
+    return static_cast<double>(parts) / static_cast<double>(rounds * units);
+  }
+
+  // ---- Calls ----
+
+  /// Per lag, what a whole chunk takes, and what the last one does.
+  struct Sweep {
+    std::vector<Cost> full, last;
+  };
+
+  /// `rest`: steps of the last chunk.
+  void add(const StageRun& run, int64_t rest, Sweep& sweep, uint32_t lag) const {
+    sweep.full.resize(std::max<size_t>(sweep.full.size(), lag + 1));
+    sweep.last.resize(sweep.full.size());
+    std::vector<Cost> full, last;
+    for (size_t i = run.begin; i < run.end; ++i) {
+      const Cost once = stage(plan_.stages[i]);
+      const bool step = plan_.stages[i].domain == Domain::Step;
+      full.push_back(step ? once * static_cast<double>(plan_.chunk) : once);
+      last.push_back(step ? once * static_cast<double>(rest) : once);
+    }
+    sweep.full[lag] += together(full);
+    sweep.last[lag] += together(last);
+  }
+
+  /// Of what runs side by side.
+  Cost together(const std::vector<Cost>& costs) const {
+    Cost sum;
+    double longest = 0;
+    for (const Cost& cost : costs) {
+      sum += cost;
+      longest = std::max(longest, cost.seconds);
+    }
+    if (!is_cpu()) sum.seconds = std::max(longest, sum.machine_seconds);
+    return sum;
+  }
+
+  Cost waves(const Sweep& sweep, int64_t chunks, double between) const {
+    Cost total;
+    const auto lags = static_cast<int64_t>(sweep.full.size());
+    for (int64_t wave = 0, alike = 1; wave < chunks + lags - 1; wave += alike) {
+      alike = wave >= lags - 1 ? std::max<int64_t>(1, chunks - 1 - wave) : 1;  // all lags at work
+      std::vector<Cost> at_work;
+      for (int64_t lag = std::max<int64_t>(0, wave - chunks + 1); lag <= std::min(wave, lags - 1);
+           ++lag) {
+        const bool last = wave - lag == chunks - 1;
+        at_work.push_back((last ? sweep.last : sweep.full)[static_cast<size_t>(lag)]);
+      }
+      Cost cost = together(at_work);
+      cost.seconds = std::max(cost.seconds, cost.submit_seconds) + between;
+      total += cost * static_cast<double>(alike);
+    }
+    return total;
+  }
+
+  double between_waves(uint32_t sweep) const {
+    double bytes = 0;
+    for (const Buffer& buffer : plan_.buffers) {
+      if (buffer.extent != Extent::Chunk || buffer.sweep != sweep) continue;
+      bytes += 2.0 * buffer.history * static_cast<double>(plan_.batch * buffer.width) *
+               static_cast<double>(size_of(buffer.dtype));
+    }
+    const double rate = chunks_stay_ ? machine_.cache_bandwidth : machine_.memory_bandwidth;
+    return machine_.wave_seconds + fork_seconds(plan_, sweep, machine_) + bytes / rate;
+  }
+
+  const Plan& plan_;
+  const Machine& machine_;
+  std::set<BufferId> made_by_steps_;
+  bool weights_stay_ = false;
+  bool chunks_stay_ = false;
+};
+
+}  // namespace
+
+Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine) {
+  return CostModel(plan, machine).launch(stage, launch);
+}
+
+Cost cost_of(const Plan& plan, const Stage& stage, const Machine& machine) {
+  return CostModel(plan, machine).stage(stage);
+}
+
+Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine) {
+  return CostModel(plan, machine).call(steps);
+}
+
+double fork_seconds(const Plan& plan, uint32_t sweep, const Machine& machine) {
+  std::set<uint32_t> lags;
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage) && stage.sweep == sweep) lags.insert(stage.lag);
+  }
+  return lags.size() > 1 ? machine.fork_seconds : 0;
+}
+
+}  // namespace rnnc

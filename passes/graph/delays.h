@@ -1,0 +1,27 @@
+/// Gives every delay a state of its own, so that one mechanism carries values over time, and what
+/// a later call needs to go on is the states and nothing else.
+///
+///     state h: [H]                      state h: [H]
+///     %0 = input x @ 1 : [I]     →      state x@1: [I]
+///     %1 = state h @ 2 : [H]            state h@2: [H] delay of h
+///                                       %0 = state x@1 @ 1 : [I]
+///                                       %1 = state h@2 @ 1 : [H]
+///                                       %2 = const 0 : []
+///                                       %3 = input x : [I]
+///                                       %4 = state h @ 1 : [H]
+///                                       init x@1 = %2             next x@1 = %3
+///                                       init h@2 = (that of h)    next h@2 = %4
+///
+/// `x@2` takes the value of `x@1`, and so on; a state that the Graph has under such a name already
+/// is that one. Delays run in the direction of what they delay. From here on only states at t - 1
+/// cross steps. The new states come after the Graph's own.
+#pragma once
+
+#include "ir/graph/graph.h"
+
+namespace rnnc {
+
+/// Needs a verified Graph. True if there was a delay.
+bool run_delays(Graph& graph);
+
+}  // namespace rnnc

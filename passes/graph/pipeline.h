@@ -1,0 +1,22 @@
+/// The passes over a Graph that every plan starts with, in their order.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "passes/options/pass_observer.h"
+#include "passes/options/pass_set.h"
+
+namespace rnnc {
+
+struct PipelineOptions {
+  PassSet passes = PassSet::all();
+  bool lengths = false;  // calls come with lengths of their sequences
+  bool resets = false;   // and with a mask of resets
+  PassObserver observer = {};
+};
+
+/// Runs the lowerings, which every plan needs, and the passes that are wanted; verifies after each:
+/// an error is a bug in the pass that it names. `graph` is bound and verified; declared inputs,
+/// params, outputs and states keep their places, and states for delays come after them.
+Status run_pipeline(Graph& graph, const PipelineOptions& options = {});
+
+}  // namespace rnnc

@@ -1,0 +1,397 @@
+// 1. For each stage, each group becomes a launch: products a GEMM; fused nodes a kernel that loads
+//    what it did not compute, and stores each value right where it is made, to every place that
+//    wants it; moves a launch of their own for each place of the value. A kernel with products
+//    takes their results as its first arguments; a loop first loads what it carries.
+// 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
+// 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
+#include "passes/lower/launches.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "passes/lower/kernel_builder.h"
+
+namespace rnnc {
+namespace {
+
+constexpr size_t kNumbersPerLaunch = 16;
+
+class LaunchBuilder {
+ public:
+  LaunchBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                const Layout& layout, Plan& plan)
+      : graph_(graph), dependence_(dependence), schedule_(schedule), layout_(layout), plan_(plan) {}
+
+  void run() {
+    for (uint32_t index = 0; index < schedule_.stages.size(); ++index) {
+      stage_ = index;
+      Stage stage = make_stage(schedule_.stages[index]);
+      plan_.sweeps = stage.sweep + 1;
+      if (!stage.launches.empty()) plan_.stages.push_back(std::move(stage));
+    }
+    for (size_t i = 0; i < graph_.states.size(); ++i) plan_.states.push_back(make_state(i));
+  }
+
+ private:
+  Stage make_stage(const ScheduledStage& scheduled) {
+    Stage stage;
+    stage.domain = scheduled.domain;
+    stage.sweep = scheduled.sweep;
+    for (uint32_t number : scheduled.recurrences) {
+      const Recurrence& recurrence = dependence_.recurrences[number];
+      if (recurrence.recurrence_class > stage.recurrence) {
+        stage.recurrence = recurrence.recurrence_class;
+        stage.reason = recurrence.reason;
+      }
+      stage.phases = std::max(stage.phases, recurrence.phases);
+      for (uint32_t state : recurrence.states) {
+        stage.name += (stage.name.empty() ? "" : ", ") + graph_.states[state].name;
+      }
+    }
+    if (scheduled.recurrences.size() > 1) {
+      stage.recurrence = RecurrenceClass::Elementwise;
+      stage.reason = "recurrences of which one uses the other, element by element";
+    }
+    for (const Group& group : scheduled.groups) {
+      std::visit([&](const auto& g) { add_launches(stage, g); }, group);
+    }
+    if (scheduled.domain == Domain::Once) add_packs(stage);
+    add_staged(stage);
+    return stage;
+  }
+
+  Layout::Place read(NodeId id) const { return layout_.read(schedule_, id, stage_); }
+
+  void add_launches(Stage& stage, const ProductGroup& group) const {
+    const ProductGroup::Member& first = group.members[0];
+    GemmLaunch launch;
+    launch.left = layout_.left[first.node];
+    launch.weight = layout_.weight[first.node];
+    launch.out = layout_.places[first.result].compute;
+    launch.n = first.n;
+    launch.k = group.k;
+    launch.transposed =
+        group.members.size() == 1 && first.transposed && stage.domain != Domain::Step;
+    launch.once_rows = group.rows;
+    launch.blocks = group.blocks;
+    launch.accumulate = group.accumulates;
+    if (group.blocks > 1) {
+      launch.repeats = static_cast<int64_t>(group.members.size());
+    } else {
+      for (size_t i = 1; i < group.members.size(); ++i) launch.n += group.members[i].n;
+    }
+    if (stage.domain == Domain::Once && group.rows > 1) {
+      launch.left.stride = launch.k;
+      launch.out.stride = launch.n;
+    }
+    stage.launches.emplace_back(launch);
+  }
+
+  void add_launches(Stage& stage, const FusedGroup& group) {
+    KernelBuilder builder(plan_, group.length);
+    std::map<NodeId, uint32_t> computed;
+    std::vector<FusedLaunch::Product> products;
+    for (const ProductGroup& product : group.products) {
+      add_products(product, builder, computed, products);
+    }
+    if (schedule_.stages[stage_].loop) load_carries(group, builder);
+    const auto value_of = [&](NodeId id) {
+      id = schedule_.values.read[id];
+      if (const auto found = computed.find(id); found != computed.end()) return found->second;
+      const Node& node = graph_[id];
+      if (node.op == Op::Constant) return builder.constant(node.value);
+      const bool vector = !node.type.is_scalar();
+      return builder.load(along_rows(group, read(id).compute, vector ? group.length : 0), vector);
+    };
+    for (const auto& [id, value] : computed) store(builder, group, id, value, /*vector=*/true);
+    for (NodeId id : group.nodes) {
+      const Node& node = graph_[id];
+      std::vector<uint32_t> operands;
+      operands.reserve(node.operands.size());
+      for (NodeId operand : node.operands) operands.push_back(value_of(operand));
+      const uint32_t value = is_reduction(node.op) ? builder.reduce(node.op, operands[0])
+                                                   : builder.scalar(node.op, std::move(operands));
+      computed.emplace(id, value);
+      const bool per_row = stage.domain == Domain::Once && is_reduction(node.op);
+      store(builder, group, id, value, !node.type.is_scalar() && !per_row);
+    }
+    for (NodeId id : group.copies) {
+      if (is_stored_here(id)) {
+        store(builder, group, id, value_of(id), !graph_[id].type.is_scalar());
+      }
+    }
+    if (!builder.stores()) return;
+    ElementwiseLaunch launch = builder.finish(group.rows);
+    if (schedule_.stages[stage_].loop) {
+      stage.launches.emplace_back(loop_of(std::move(launch)));
+    } else if (!products.empty()) {
+      stage.launches.emplace_back(
+          FusedLaunch{launch.kernel, std::move(launch.accesses), std::move(products)});
+    } else {
+      stage.launches.emplace_back(std::move(launch));
+    }
+  }
+
+  /// The results as arguments of the kernel. Members whose results are neighbours go together.
+  void add_products(const ProductGroup& group, KernelBuilder& builder,
+                    std::map<NodeId, uint32_t>& computed,
+                    std::vector<FusedLaunch::Product>& products) const {
+    FusedLaunch::Product product{layout_.left[group.members[0].node],
+                                 layout_.weight[group.members[0].node],
+                                 group.k,
+                                 group.blocks,
+                                 0,
+                                 0};
+    for (const ProductGroup::Member& member : group.members) {
+      const auto [found, fresh] = computed.emplace(member.result, 0);
+      if (fresh) found->second = builder.product();
+      const uint32_t argument = found->second;  // products are the first of both
+      if (product.members == 0) product.first_argument = argument;
+      if (argument != product.first_argument + product.members) {
+        products.push_back(product);
+        product.weight.column += product.members * builder.length() * group.k;
+        product.first_argument = argument;
+        product.members = 0;
+      }
+      ++product.members;
+    }
+    products.push_back(product);
+  }
+
+  bool is_carry(BufferId id) const {
+    return std::ranges::find(layout_.states, id, &Layout::StateBuffers::carry) !=
+           layout_.states.end();
+  }
+
+  /// Of all places that the loop will store to.
+  void load_carries(const FusedGroup& group, KernelBuilder& builder) const {
+    for (const std::vector<NodeId>* values : {&group.nodes, &group.copies}) {
+      for (NodeId id : *values) {
+        for (const Layout::Store& store : layout_.stores[id]) {
+          if (store.stage != stage_ || !is_carry(store.access.buffer)) continue;
+          builder.load(store.access, !graph_[id].type.is_scalar());
+        }
+      }
+    }
+  }
+
+  LoopLaunch loop_of(ElementwiseLaunch launch) const {
+    LoopLaunch loop{launch.kernel, std::move(launch.accesses), {}};
+    const std::vector<Kernel::Argument>& arguments = plan_.kernels[loop.kernel].arguments;
+    for (uint32_t from = 0; from < loop.accesses.size(); ++from) {
+      for (uint32_t to = 0; to < loop.accesses.size(); ++to) {
+        const bool same = loop.accesses[from].buffer == loop.accesses[to].buffer &&
+                          loop.accesses[from].column == loop.accesses[to].column;
+        if (!same || arguments[from].written || !arguments[to].written) continue;
+        if (is_carry(loop.accesses[from].buffer)) loop.carries.push_back({from, to});
+      }
+    }
+    return loop;
+  }
+
+  bool is_stored_here(NodeId id) const {
+    return std::ranges::find(layout_.stores[id], stage_, &Layout::Store::stage) !=
+           layout_.stores[id].end();
+  }
+
+  void store(KernelBuilder& builder, const FusedGroup& group, NodeId id, uint32_t value,
+             bool vector) const {
+    for (const Layout::Store& store : layout_.stores[id]) {
+      if (store.stage != stage_) continue;
+      builder.store(along_rows(group, store.access, vector ? group.length : 1), vector, value);
+    }
+  }
+
+  /// The access of a launch that walks over the rows of a matrix, `elements` apart.
+  static Access along_rows(const FusedGroup& group, Access access, int64_t elements) {
+    if (group.rows > 1) access.stride = elements;
+    return access;
+  }
+
+  void add_launches(Stage& stage, const MoveGroup& group) {
+    const Node& node = graph_[group.node];
+    if (is_mask(node.op)) {
+      const auto kind = node.op == Op::Valid ? MaskLaunch::Kind::Valid
+                        : node.decl == 0     ? MaskLaunch::Kind::Reset
+                                             : MaskLaunch::Kind::ResetReverse;
+      stage.launches.emplace_back(MaskLaunch{kind, read(group.node).compute});
+      return;
+    }
+    const Layout::Place& place = layout_.places[group.node];
+    if (node.op == Op::Vector) return add_vector(stage, node.values, place);
+    if (node.op == Op::Range) return add_range(stage, element_count(node.type.shape), place);
+    const Layout::Place source =
+        node.op == Op::Eye ? Layout::Place{} : layout_.source(graph_, schedule_, group.node);
+    if (place.compute.buffer != kNoBuffer) add_move(stage, node, source.compute, place.compute);
+    if (place.storage.buffer != kNoBuffer && place.storage.buffer != place.compute.buffer) {
+      add_move(stage, node, source.storage, place.storage);
+    }
+  }
+
+  void add_move(Stage& stage, const Node& node, const Access& source, const Access& target) {
+    const Shape& shape = node.type.shape;
+    if (node.op == Op::Eye) {
+      add_eye(stage, element_count({shape[0]}), target);
+    } else if (node.op == Op::Reverse) {
+      stage.launches.emplace_back(ReverseLaunch{source, target, element_count(shape)});
+    } else {
+      CopyLaunch copy{source, target};
+      copy.rows = element_count({shape[1]});
+      copy.columns = element_count({shape[0]});
+      copy.transposed = true;
+      stage.launches.emplace_back(copy);
+    }
+  }
+
+  /// The places of a value that differ.
+  static std::vector<Access> targets(const Layout::Place& place) {
+    std::vector<Access> result;
+    for (const Access& access : {place.compute, place.storage}) {
+      const bool known = access.buffer == kNoBuffer || std::ranges::count(result, access) > 0;
+      if (!known) result.push_back(access);
+    }
+    return result;
+  }
+
+  /// A few numbers a launch.
+  void add_vector(Stage& stage, const std::vector<double>& values, const Layout::Place& place) {
+    for (size_t begin = 0; begin < values.size(); begin += kNumbersPerLaunch) {
+      KernelBuilder builder(plan_, 1);
+      for (size_t i = begin; i < std::min(begin + kNumbersPerLaunch, values.size()); ++i) {
+        const uint32_t value = builder.constant(values[i]);
+        for (Access target : targets(place)) {
+          target.column += static_cast<int64_t>(i);
+          builder.store(target, /*vector=*/false, value);
+        }
+      }
+      stage.launches.emplace_back(builder.finish());
+    }
+  }
+
+  /// 0, then again and again as many as are there, each raised by their count.
+  void add_range(Stage& stage, int64_t size, const Layout::Place& place) {
+    for (int64_t made = 0; made < size; made = std::max<int64_t>(2 * made, 1)) {
+      KernelBuilder builder(plan_, std::clamp<int64_t>(size - made, 1, std::max<int64_t>(made, 1)));
+      uint32_t value = builder.constant(static_cast<double>(made));
+      if (made > 0) {
+        value = builder.scalar(Op::Add, {builder.load(place.compute, /*vector=*/true), value});
+      }
+      for (Access target : targets(place)) {
+        target.column += made;
+        builder.store(target, /*vector=*/true, value);
+      }
+      stage.launches.emplace_back(builder.finish());
+    }
+  }
+
+  /// Zeros row by row, then ones along the diagonal.
+  void add_eye(Stage& stage, int64_t size, Access target) {
+    KernelBuilder zeros(plan_, size);
+    target.stride = size;
+    zeros.store(target, /*vector=*/true, zeros.constant(0));
+    stage.launches.emplace_back(zeros.finish(size));
+    KernelBuilder ones(plan_, 1);
+    target.stride = size + 1;
+    ones.store(target, /*vector=*/false, ones.constant(1));
+    stage.launches.emplace_back(ones.finish(size));
+  }
+
+  void add_packs(Stage& stage) const {
+    for (const Layout::Pack& pack : layout_.packs) {
+      int64_t column = 0;
+      for (const Layout::Pack::Part& part : pack.parts) add_pack(stage, part, pack.buffer, column);
+    }
+  }
+
+  /// From `column` on, which it moves past the part. Of blocks, each is a matrix of its own.
+  void add_pack(Stage& stage, const Layout::Pack::Part& part, BufferId buffer,
+                int64_t& column) const {
+    const Shape& shape = graph_[part.weight].type.shape;
+    CopyLaunch copy;
+    copy.source = read(part.weight).storage;
+    copy.columns = element_count(shape);
+    copy.transposed = part.transpose;
+    int64_t blocks = 1;
+    if (part.transpose) {
+      copy.columns = element_count({shape.back()});
+      copy.rows = element_count({shape[shape.size() - 2]});
+      if (shape.size() == 3) blocks = element_count({shape[0]});
+    }
+    for (int64_t block = 0; block < blocks; ++block) {
+      copy.target = {buffer, 0, column, 0};
+      stage.launches.emplace_back(copy);
+      copy.source.column += copy.rows * copy.columns;
+      column += copy.rows * copy.columns;
+    }
+  }
+
+  void add_staged(Stage& stage) {
+    for (const Layout::Staged& staged : layout_.staged) {
+      if (staged.stage != stage_) continue;
+      KernelBuilder builder(plan_, staged.width);
+      builder.store(staged.target, /*vector=*/true, builder.load(staged.source, /*vector=*/true));
+      stage.launches.emplace_back(builder.finish());
+    }
+  }
+
+  StatePlan make_state(size_t index) {
+    const StateDecl& state = graph_.states[index];
+    const Layout::StateBuffers& buffers = layout_.states[index];
+    const bool vector = !state.type.is_scalar();
+    const int64_t width = element_count(state.type.shape);
+    StatePlan result;
+    result.name = state.name;
+    result.delay_of = state.delay_of;
+    result.sweep = schedule_.sweep_of(state.next);
+
+    KernelBuilder declared(plan_, width);
+    const NodeId init = schedule_.values.read[state.init];
+    store_history(declared, buffers, vector,
+                  graph_[init].op == Op::Constant
+                      ? declared.constant(graph_[init].value)
+                      : declared.load(layout_.read(schedule_, init, 0).compute,
+                                      !graph_[init].type.is_scalar()));
+    result.init_declared = declared.finish();
+
+    KernelBuilder given(plan_, width);
+    store_history(given, buffers, vector, given.load({buffers.initial, 0, 0, width}, vector));
+    result.init_given = given.finish();
+
+    KernelBuilder final(plan_, width);
+    const bool carried = buffers.carry != kNoBuffer;
+    const Access held =
+        carried ? Access{buffers.carry, 0, 0, width} : Access{buffers.compute, 1, 0, width};
+    const uint32_t last = final.load(held, vector);
+    final.store({buffers.final, 0, 0, width}, vector, last);
+    result.write_final = final.finish();
+    return result;
+  }
+
+  void store_history(KernelBuilder& builder, const Layout::StateBuffers& buffers, bool vector,
+                     uint32_t value) const {
+    if (buffers.carry != kNoBuffer) {
+      builder.store({buffers.carry, 0, 0, plan_.buffers[buffers.carry].width}, vector, value);
+    }
+    for (const BufferId id : {buffers.compute, buffers.storage}) {
+      if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;
+      builder.store({id, 1, 0, plan_.buffers[id].width}, vector, value);
+    }
+  }
+
+  const Graph& graph_;
+  const Dependence& dependence_;
+  const Schedule& schedule_;
+  const Layout& layout_;
+  Plan& plan_;
+  uint32_t stage_ = 0;  // whose launches are being made
+};
+
+}  // namespace
+
+void make_launches(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                   const Layout& layout, Plan& plan) {
+  LaunchBuilder(graph, dependence, schedule, layout, plan).run();
+}
+
+}  // namespace rnnc

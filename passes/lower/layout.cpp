@@ -1,0 +1,551 @@
+// 1. The caller's buffers: inputs, params, outputs, initial and final states.
+// 2. States: a history of one step in the compute type. If products read the state or what becomes
+//    of it and take another type, a buffer in that type too. States of a loop have one row that is
+//    carried on, and these histories only if others read the state.
+// 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
+//    found in the state's history. Views lie where their origin does.
+// 4. Each product group with a launch of its own gets a buffer for its results side by side.
+// 5. Each other value that leaves its kernel gets a buffer: one for kernels, one for products if
+//    they take another type. It holds one step if only its own stage, step by step, uses it, else a
+//    chunk. Values that later sweeps use get such buffers of all steps, too. What is written to a
+//    place of an assembly is its pieces.
+// 6. Weights are read where they are, except that several are stacked, and that stages that run
+//    step by step read the program's own only, and no transposed ones.
+// 7. Resident are buffers of Once stages and those that products with launches of their own touch
+//    step by step, because captured graphs need fixed addresses. Whole sequences they multiply are
+//    copied chunk by chunk. All others go to the workspace.
+#include "passes/lower/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace rnnc {
+namespace {
+
+/// What the schedule does with a value outside the kernel that computes it.
+struct Uses {
+  bool loaded = false;        // by kernels
+  bool multiplied = false;    // by products
+  bool other_stages = false;  // by launches of another stage of its sweep
+  bool kept_loaded = false;   // by kernels of later sweeps
+  bool kept_multiplied = false;
+};
+
+bool is_empty(const Access& access) {
+  return access.buffer == kNoBuffer;
+}
+
+Layout::Place part_of(Layout::Place place, int64_t offset) {
+  place.compute.column += offset;
+  place.storage.column += offset;
+  return place;
+}
+
+class LayoutBuilder {
+ public:
+  LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                Plan& plan)
+      : graph_(graph),
+        dependence_(dependence),
+        schedule_(schedule),
+        values_(schedule.values),
+        plan_(plan),
+        narrow_(plan.dtype != compute_type(plan.dtype)),
+        reads_of_state_(graph.states.size()),
+        states_of_next_(graph.nodes.size()),
+        uses_(graph.nodes.size()) {
+    layout_.places.resize(graph.nodes.size());
+    layout_.kept.resize(graph.nodes.size());
+    layout_.carried.resize(graph.nodes.size());
+    layout_.left.resize(graph.nodes.size());
+    layout_.weight.resize(graph.nodes.size());
+    layout_.stores.resize(graph.nodes.size());
+  }
+
+  Layout run() {
+    find_states();
+    find_uses();
+    add_caller_buffers();
+    for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
+    place_masks();
+    for_each_product([this](uint32_t, const ProductGroup& group, bool fused) {
+      if (!fused && !group.accumulates) place_product(group);
+    });
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      place_value(id);
+      place_kept(id);
+    }
+    for (const auto& [id, access] : results_) add_store(id, result_stage(id), access);
+    for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
+      place_weights(stage, group, fused);
+      place_left(stage, group, fused);
+    });
+    return std::move(layout_);
+  }
+
+ private:
+  /// Calls `visit(stage, group, fused)`, `fused` telling whether it is part of a kernel.
+  template <typename Visit>
+  void for_each_product(Visit visit) {
+    for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
+      for (const Group& group : schedule_.stages[stage].groups) {
+        if (const auto* product = std::get_if<ProductGroup>(&group)) visit(stage, *product, false);
+        const auto* kernel = std::get_if<FusedGroup>(&group);
+        if (kernel == nullptr) continue;
+        for (const ProductGroup& product : kernel->products) visit(stage, product, true);
+      }
+    }
+  }
+
+  // ---- Uses ----
+
+  void find_states() {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (graph_[id].op == Op::State) reads_of_state_[graph_[id].decl].push_back(id);
+    }
+    for (uint32_t i = 0; i < graph_.states.size(); ++i) {
+      states_of_next_[graph_.states[i].next].push_back(i);
+    }
+  }
+
+  void find_uses() {
+    for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
+      for (const Group& group : schedule_.stages[stage].groups) {
+        std::visit([&](const auto& g) { find_uses(stage, g); }, group);
+      }
+    }
+    for (const StateDecl& state : graph_.states) load(0, state.init);
+    for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) find_source_uses(id);
+  }
+
+  void find_uses(uint32_t stage, const ProductGroup& group) {
+    multiply(stage, group.left);
+    for (const ProductGroup::Member& member : group.members) multiply(stage, member.weight);
+  }
+
+  void find_uses(uint32_t stage, const FusedGroup& group) {
+    std::set<NodeId> here(group.nodes.begin(), group.nodes.end());
+    for (const ProductGroup& product : group.products) {
+      find_uses(stage, product);
+      for (const ProductGroup::Member& member : product.members) here.insert(member.result);
+    }
+    const auto read = [&](NodeId id) {
+      id = values_.read[id];
+      if (!here.contains(id) && !is_carried(stage, id)) load(stage, id);
+    };
+    for (NodeId id : group.nodes) std::ranges::for_each(graph_[id].operands, read);
+    std::ranges::for_each(group.copies, read);
+  }
+
+  void find_uses(uint32_t, const MoveGroup&) {}
+
+  /// A state in a loop, which has it in registers.
+  bool is_carried(uint32_t stage, NodeId id) const {
+    id = values_.origin[id].value;
+    return schedule_.stages[stage].loop && schedule_.stage[id] == stage &&
+           graph_[id].op == Op::State;
+  }
+
+  /// What a Transpose or a Reverse moves is there in the types in which it is used.
+  void find_source_uses(NodeId id) {
+    const Op op = graph_[id].op;
+    if (values_.kind[id] != ValueKind::Moved || is_known(op)) return;
+    Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
+    (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
+    (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;
+  }
+
+  void load(uint32_t stage, NodeId id) {
+    use(stage, values_.read[id], &Uses::loaded, &Uses::kept_loaded);
+  }
+
+  void multiply(uint32_t stage, NodeId id) {
+    use(stage, id, &Uses::multiplied, &Uses::kept_multiplied);
+  }
+
+  void use(uint32_t stage, NodeId id, bool Uses::* now, bool Uses::* kept) {
+    id = values_.origin[id].value;
+    const bool late = schedule_.is_late(id, stage);
+    uses_[id].*(late ? kept : now) = true;
+    if (!late && schedule_.stage[id] != stage) uses_[id].other_stages = true;
+  }
+
+  // ---- Buffers ----
+
+  BufferId add_buffer(Buffer buffer) {
+    plan_.buffers.push_back(std::move(buffer));
+    return static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+
+  BufferId add_caller_buffer(const std::string& name, DType dtype, Role role, Extent extent,
+                             size_t slot, const Type& type) {
+    return add_buffer({name, dtype, Placement::Caller, role, extent, static_cast<uint32_t>(slot),
+                       element_count(type.shape), 0, 0});
+  }
+
+  BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width) {
+    const Placement placement =
+        extent == Extent::Invariant ? Placement::Resident : Placement::Workspace;
+    return add_buffer({std::move(name), dtype, placement, Role::Temporary, extent, 0, width, 0, 0});
+  }
+
+  /// One step is enough for values of a stage that runs step by step and alone uses them.
+  Extent extent_of(NodeId id) const {
+    if (dependence_.variation[id] == Variation::Invariant) return Extent::Invariant;
+    const bool local =
+        schedule_.stages[schedule_.stage[id]].domain == Domain::Step && !uses_[id].other_stages;
+    return local ? Extent::Batch : Extent::Chunk;
+  }
+
+  int64_t width_of(NodeId id) const { return element_count(graph_[id].type.shape); }
+
+  Access access(BufferId id, int64_t column = 0, uint32_t delay = 0) const {
+    const Buffer& buffer = plan_.buffers[id];
+    return {id, delay, column, buffer.extent == Extent::Invariant ? 0 : buffer.width};
+  }
+
+  void add_caller_buffers() {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      inputs_.push_back(add_caller_buffer(graph_.inputs[i].name, plan_.dtype, Role::Input,
+                                          Extent::Steps, i, graph_.inputs[i].type));
+    }
+    for (size_t i = 0; i < graph_.params.size(); ++i) {
+      params_.push_back(add_caller_buffer(graph_.params[i].name, plan_.dtype, Role::Param,
+                                          Extent::Invariant, i, graph_.params[i].type));
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const NodeId value = graph_.outputs[i].value;
+      const BufferId buffer = add_caller_buffer(graph_.outputs[i].name, plan_.dtype, Role::Output,
+                                                Extent::Steps, i, graph_[value].type);
+      results_.emplace_back(value, access(buffer));
+    }
+    layout_.states.resize(graph_.states.size());
+    for (size_t i = 0; i < graph_.states.size(); ++i) {
+      const StateDecl& state = graph_.states[i];
+      const DType dtype = compute_type(plan_.dtype);
+      layout_.states[i].initial =
+          add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
+      layout_.states[i].final =
+          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, state.type);
+    }
+  }
+
+  void add_state(uint32_t index) {
+    const StateDecl& state = graph_.states[index];
+    const DType compute = compute_type(plan_.dtype);
+    Uses read;
+    Layout::StateBuffers& buffers = layout_.states[index];
+    for (NodeId id : reads_of_state_[index]) {
+      read.loaded = read.loaded || uses_[id].loaded;
+      read.multiplied = read.multiplied || uses_[id].multiplied;
+      if (!schedule_.stages[schedule_.stage[id]].loop) continue;
+      if (buffers.carry == kNoBuffer) buffers.carry = add_carry(state);
+      layout_.carried[id] = access(buffers.carry);
+    }
+    const bool varies = dependence_.variation[state.next] != Variation::Invariant;
+    const bool carried = buffers.carry != kNoBuffer;
+    const bool next_multiplied =
+        !carried && varies && is_stored(state.next) && uses_[state.next].multiplied;
+    if (!carried || read.loaded || (read.multiplied && !narrow_)) {
+      buffers.compute = add_history(state, compute, 1);
+    }
+    if (narrow_ && (read.multiplied || next_multiplied)) {
+      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? 1 : 0);
+    }
+  }
+
+  BufferId add_carry(const StateDecl& state) {
+    const BufferId id = add_temporary(state.name, compute_type(plan_.dtype), Extent::Batch,
+                                      element_count(state.type.shape));
+    results_.emplace_back(state.next, access(id));
+    return id;
+  }
+
+  BufferId add_history(const StateDecl& state, DType dtype, uint32_t history) {
+    const BufferId id =
+        add_temporary(state.name, dtype, Extent::Chunk, element_count(state.type.shape));
+    plan_.buffers[id].history = history;
+    plan_.buffers[id].sweep = schedule_.sweep_of(state.next);
+    results_.emplace_back(state.next, access(id));
+    return id;
+  }
+
+  // ---- Places of values ----
+
+  /// "add.12"; leaves by their names.
+  std::string value_name(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.op == Op::Input) return graph_.inputs[node.decl].name;
+    if (node.op == Op::Param) return graph_.params[node.decl].name;
+    if (node.op == Op::State) return graph_.states[node.decl].name;
+    return fmt::format("{}.{}", info(node.op).name, id);
+  }
+
+  void place_leaf(NodeId id) {
+    const Node& node = graph_[id];
+    Layout::Place& place = layout_.places[id];
+    if (node.op == Op::Input || node.op == Op::Param) {
+      const BufferId buffer = node.op == Op::Input ? inputs_[node.decl] : params_[node.decl];
+      place = {access(buffer), access(buffer)};
+    } else if (node.op == Op::State) {
+      const Layout::StateBuffers& buffers = layout_.states[node.decl];
+      const BufferId storage = buffers.storage == kNoBuffer ? buffers.compute : buffers.storage;
+      if (buffers.compute != kNoBuffer) place.compute = access(buffers.compute, 0, node.delay);
+      if (storage != kNoBuffer) place.storage = access(storage, 0, node.delay);
+    }
+  }
+
+  /// One for each sweep that reads them: each makes its own.
+  void place_masks() {
+    for (const ScheduledStage& stage : schedule_.stages) {
+      for (const Group& group : stage.groups) {
+        const auto* move = std::get_if<MoveGroup>(&group);
+        if (move == nullptr || !is_mask(graph_[move->node].op)) continue;
+        layout_.masks[{move->node, stage.sweep}] = access(
+            add_temporary(value_name(move->node), compute_type(plan_.dtype), Extent::Chunk, 1));
+      }
+    }
+  }
+
+  void place_product(const ProductGroup& group) {
+    int64_t width = 0;
+    Extent extent = Extent::Batch;
+    for (const ProductGroup::Member& member : group.members) {
+      width += member.n * group.rows * group.blocks;
+      if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
+    }
+    const BufferId buffer = add_temporary("products of " + value_name(group.left),
+                                          compute_type(plan_.dtype), extent, width);
+    int64_t column = 0;
+    for (const ProductGroup::Member& member : group.members) {
+      Layout::Place& place = layout_.places[member.result];
+      place.compute = access(buffer, column);
+      if (!narrow_) place.storage = place.compute;
+      column += member.n * group.blocks;
+    }
+  }
+
+  /// Whether kernels fill the places of a value.
+  bool is_stored(NodeId id) const {
+    const ValueKind kind = values_.kind[id];
+    return kind != ValueKind::Leaf && kind != ValueKind::View && kind != ValueKind::Moved;
+  }
+
+  /// What kernels store, products' results that other products need in the storage type included,
+  /// and moves.
+  void place_value(NodeId id) {
+    if (!is_stored(id)) {
+      if (values_.kind[id] == ValueKind::Moved) place_move(id);
+      return;
+    }
+    place_in_history(id);
+    Layout::Place& place = layout_.places[id];
+    const Uses& uses = uses_[id];
+    if (is_empty(place.compute) && (uses.loaded || (uses.multiplied && !narrow_))) {
+      place.compute = add_value(id, compute_type(plan_.dtype), extent_of(id));
+    }
+    if (!uses.multiplied || !is_empty(place.storage)) return;
+    place.storage = narrow_ ? add_value(id, plan_.dtype, extent_of(id)) : place.compute;
+  }
+
+  /// A value that a kernel stores as a state's is read from there.
+  void place_in_history(NodeId id) {
+    if (dependence_.variation[id] == Variation::Invariant) return;
+    Layout::Place& place = layout_.places[id];
+    for (uint32_t state : states_of_next_[id]) {
+      const Layout::StateBuffers& buffers = layout_.states[state];
+      if (buffers.compute == kNoBuffer) continue;
+      if (is_empty(place.compute)) place.compute = access(buffers.compute);
+      if (!is_empty(place.storage)) continue;
+      if (buffers.storage != kNoBuffer) place.storage = access(buffers.storage);
+    }
+  }
+
+  /// A Transpose or Reverse has a place for each one that it moves, an Eye one for all; numbers are
+  /// rounded for products alone, and a Range is made where kernels read it.
+  void place_move(NodeId id) {
+    const Op op = graph_[id].op;
+    const Layout::Place source =
+        is_known(op) ? Layout::Place{} : layout_.source(graph_, schedule_, id);
+    const auto dtype = [&](const Access& from) {
+      return is_empty(from) ? plan_.dtype : plan_.buffers[from.buffer].dtype;
+    };
+    const bool numbers = op == Op::Vector || op == Op::Range;
+    const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
+    const DType multiplied = dtype(source.storage);
+    const auto add = [&](DType type) {
+      return access(add_temporary(value_name(id), type, extent_of(id), width_of(id)));
+    };
+    Layout::Place& place = layout_.places[id];
+    const Uses& uses = uses_[id];
+    if (uses.loaded || op == Op::Range) place.compute = add(loaded);
+    if (!uses.multiplied) return;
+    const bool shared = !is_empty(place.compute) && loaded == multiplied;
+    place.storage = shared ? place.compute : add(multiplied);
+  }
+
+  void place_kept(NodeId id) {
+    const Uses& uses = uses_[id];
+    if (values_.in_every_sweep[id] && !is_mask(graph_[id].op)) return;
+    Layout::Place& kept = layout_.kept[id];
+    if (uses.kept_loaded || (uses.kept_multiplied && !narrow_)) {
+      kept.compute = add_value(id, compute_type(plan_.dtype), Extent::Steps);
+    }
+    if (!uses.kept_multiplied) return;
+    kept.storage = narrow_ ? add_value(id, plan_.dtype, Extent::Steps) : kept.compute;
+  }
+
+  Access add_value(NodeId id, DType dtype, Extent extent) {
+    const Access place = access(add_temporary(value_name(id), dtype, extent, width_of(id)));
+    add_store(id, schedule_.stage[id], place);
+    return place;
+  }
+
+  /// Where a state or an output takes the value.
+  uint32_t result_stage(NodeId id) const {
+    const bool invariant = dependence_.variation[id] == Variation::Invariant;
+    return invariant ? kFirstParallelStage : schedule_.stage[id];
+  }
+
+  /// An assembly's own stage stores it piece by piece; others copy the whole.
+  void add_store(NodeId id, uint32_t stage, Access place) {
+    if (values_.kind[id] != ValueKind::Assembly || schedule_.stage[id] != stage) {
+      layout_.stores[id].push_back({stage, place});
+      return;
+    }
+    for (NodeId piece : graph_[id].operands) {
+      layout_.stores[piece].push_back({stage, place});
+      place.column += width_of(piece);
+    }
+  }
+
+  // ---- Operands of products ----
+
+  void place_weights(uint32_t stage, const ProductGroup& group, bool fused) {
+    const bool step = schedule_.stages[stage].domain == Domain::Step;
+    const ProductGroup::Member& first = group.members[0];
+    const bool several = group.members.size() > 1;
+    const Access one = layout_.read(schedule_, first.weight, stage).storage;
+    const bool foreign = step && plan_.buffers[one.buffer].placement == Placement::Caller;
+    const bool as_rows = several || fused || step;
+    const bool turned = first.transposed && as_rows;
+    const bool in_place = !foreign && !turned && are_neighbours(group);
+    layout_.weight[first.node] = in_place ? one : access(add_pack(group, as_rows));
+  }
+
+  /// Whether the weights lie one after the other in one value as they are.
+  bool are_neighbours(const ProductGroup& group) const {
+    Origin next = values_.origin[group.members[0].weight];
+    for (const ProductGroup::Member& member : group.members) {
+      const Origin& origin = values_.origin[member.weight];
+      if (origin.value != next.value || origin.offset != next.offset) return false;
+      if (member.transposed && group.members.size() > 1) return false;
+      next.offset += width_of(member.weight);
+    }
+    return true;
+  }
+
+  void place_left(uint32_t stage, const ProductGroup& group, bool fused) {
+    Access& left = layout_.left[group.members[0].node];
+    left = layout_.read(schedule_, group.left, stage).storage;
+    if (schedule_.stages[stage].domain != Domain::Step || fused) return;
+    if (plan_.buffers[left.buffer].extent == Extent::Steps) {
+      left = stage_chunk(stage, left, group.k * group.blocks);
+    }
+    make_resident(left.buffer);
+    make_resident(layout_.places[group.members[0].result].compute.buffer);
+  }
+
+  /// Of a whole sequence, in the stage before.
+  Access stage_chunk(uint32_t stage, const Access& source, int64_t width) {
+    const uint32_t sweep = schedule_.stages[stage].sweep;
+    const std::tuple key(sweep, source.buffer, source.column, width);
+    const auto [found, fresh] = staged_.emplace(key, kNoBuffer);
+    if (fresh) {
+      RNNC_CHECK(schedule_.stages[stage - 1].domain == Domain::Sequence,
+                 "a recurrence multiplies the sequence '{}'", plan_.buffers[source.buffer].name);
+      found->second =
+          add_temporary(plan_.buffers[source.buffer].name, plan_.dtype, Extent::Chunk, width);
+      layout_.staged.push_back({stage - 1, source, access(found->second), width});
+    }
+    return access(found->second);
+  }
+
+  void make_resident(BufferId buffer) {
+    RNNC_CHECK(plan_.buffers[buffer].placement != Placement::Caller,
+               "a recurrence multiplies the caller's '{}'", plan_.buffers[buffer].name);
+    plan_.buffers[buffer].placement = Placement::Resident;
+  }
+
+  BufferId add_pack(const ProductGroup& group, bool transpose) {
+    std::vector<Layout::Pack::Part> parts;
+    std::string name;
+    int64_t width = 0;
+    for (const ProductGroup::Member& member : group.members) {
+      parts.push_back({member.weight, transpose && member.transposed});
+      name += (name.empty() ? "" : "|") + weight_name(member.weight);
+      width += width_of(member.weight);
+    }
+    const auto [found, fresh] = pack_of_parts_.emplace(parts, kNoBuffer);
+    if (fresh) {
+      found->second = add_temporary(name, plan_.dtype, Extent::Invariant, width);
+      layout_.packs.push_back({found->second, parts});
+    }
+    return found->second;
+  }
+
+  /// "W", "R[2]" in an array of params.
+  std::string weight_name(NodeId id) const {
+    const Node& node = graph_[id];
+    if (values_.kind[id] != ValueKind::View) return value_name(id);
+    std::string of = weight_name(node.operands[0]);
+    if (node.op == Op::Reverse) return of;
+    const std::string end = node.op == Op::Slice ? ":" + node.end.to_string() : "";
+    return fmt::format("{}[{}{}]", of, node.begin.to_string(), end);
+  }
+
+  const Graph& graph_;
+  const Dependence& dependence_;
+  const Schedule& schedule_;
+  const Values& values_;
+  Plan& plan_;
+  bool narrow_;
+  std::vector<std::vector<NodeId>> reads_of_state_;    // per state
+  std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
+  std::vector<Uses> uses_;                             // per node
+  std::vector<BufferId> inputs_, params_;
+  std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
+  std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;
+  std::map<std::tuple<uint32_t, BufferId, int64_t, int64_t>, BufferId> staged_;  // by sweep, place
+  Layout layout_;
+};
+
+}  // namespace
+
+Layout::Place Layout::read(const Schedule& schedule, NodeId id, uint32_t stage) const {
+  const Origin& origin = schedule.values.origin[id];
+  if (schedule.stages[stage].loop && schedule.stage[origin.value] == stage &&
+      !is_empty(carried[origin.value])) {
+    return part_of({carried[origin.value], {}}, origin.offset);
+  }
+  const auto mask = masks.find({origin.value, schedule.stages[stage].sweep});
+  if (mask != masks.end()) return {mask->second, {}};
+  const bool late = schedule.is_late(origin.value, stage);
+  return part_of(late ? kept[origin.value] : places[origin.value], origin.offset);
+}
+
+Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeId move) const {
+  const Origin& origin = schedule.values.origin[graph[move].operands[0]];
+  const bool all_steps = graph[move].op == Op::Reverse && graph[origin.value].op != Op::Input;
+  return part_of(all_steps ? kept[origin.value] : places[origin.value], origin.offset);
+}
+
+Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
+                   Plan& plan) {
+  return LayoutBuilder(graph, dependence, schedule, plan).run();
+}
+
+}  // namespace rnnc

@@ -1,0 +1,41 @@
+#include "passes/options/strategy.h"
+
+#include <algorithm>
+
+namespace rnnc {
+namespace {
+
+constexpr StrategyInfo kStrategies[] = {
+    {Strategy::Block, "block", "no block of threads waits for another"},
+    {Strategy::Cluster, "cluster", "blocks of a cluster exchange through their shared memory"},
+    {Strategy::Grid, "grid", "blocks of the whole GPU exchange through memory"},
+    {Strategy::Hybrid, "hybrid", "so do they, and weights without room on the chip are loaded"},
+    {Strategy::Stacked, "stacked", "layers in one launch, each on its own share of the GPU"},
+};
+
+}  // namespace
+
+std::span<const StrategyInfo> all_strategies() {
+  return kStrategies;
+}
+
+std::string_view to_string(Strategy strategy) {
+  const auto* found = std::ranges::find(kStrategies, strategy, &StrategyInfo::strategy);
+  return found == std::end(kStrategies) ? "any" : found->name;
+}
+
+std::optional<Strategy> parse_strategy(std::string_view name) {
+  if (name == "any") return Strategy::Any;
+  const auto* found = std::ranges::find(kStrategies, name, &StrategyInfo::name);
+  return found == std::end(kStrategies) ? std::nullopt : std::optional(found->strategy);
+}
+
+tl::unexpected<Error> refuse_strategy(std::string_view name, int64_t batch, Strategy strategy,
+                                      std::string_view reason) {
+  return fail(
+      "`{}` at batch {} cannot run with strategy `{}`: {} (leave the strategy out, and rnnc finds "
+      "a way)",
+      name, batch, to_string(strategy), reason);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,38 @@
+/// How the blocks of threads of a resident recurrence (passes/persistent/resident.h) work together,
+/// for who wants to say so instead of leaving it to the cost model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ir/base/status.h"
+
+namespace rnnc {
+
+enum class Strategy : uint8_t {
+  Any,      // of those below but the last, what is fastest by the cost model; and that, if faster
+  Block,    // none waits for another: one makes whole rows, or blocks of block-diagonal weights
+  Cluster,  // those of a cluster wait for each other, on GPUs of sm_90, sm_100 and sm_103
+  Grid,     // all that share rows wait for each other, through memory
+  Hybrid,   // so do they, and load at each step weights that find no room on the chip
+  Stacked,  // layers that read each other share one launch: wherever they can, at least two
+};
+
+struct StrategyInfo {
+  Strategy strategy;
+  std::string_view name;     // "cluster", as on the command line
+  std::string_view summary;  // for people: one line
+};
+/// All but Any.
+std::span<const StrategyInfo> all_strategies();
+
+std::string_view to_string(Strategy strategy);  // "any" too
+std::optional<Strategy> parse_strategy(std::string_view name);
+
+/// The error of a program `name` that cannot run with it at this batch size.
+tl::unexpected<Error> refuse_strategy(std::string_view name, int64_t batch, Strategy strategy,
+                                      std::string_view reason);
+
+}  // namespace rnnc

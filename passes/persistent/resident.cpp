@@ -1,0 +1,232 @@
+// For each stage that runs a recurrence of class Block or Dense step by step, on a copy of the
+// plan:
+// 1. Its launches become phases (passes/persistent/recurrence_phases.h).
+// 2. Values of one step that products read become chunks: no step's are stored where others are
+//    read.
+// 3. Choose a tile (passes/tile/recurrence_tiles.h), for recurrences that are alike once, and check
+//    that what the phases hand to each other can go the ways that a RecurrenceLaunch has.
+// 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
+//    it was, and its reason says so; if a strategy was asked for, that is an error.
+#include "passes/persistent/resident.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ir/plan/plan_accesses.h"
+#include "ir/plan/plan_touches.h"
+#include "ir/plan/plan_verify_parts.h"
+#include "passes/cost/cost.h"
+#include "passes/persistent/recurrence_buffers.h"
+#include "passes/persistent/recurrence_phases.h"
+#include "passes/tile/recurrence_tiles.h"
+
+namespace rnnc {
+namespace {
+
+/// A recurrence that looks so many times as slow as its launches would be is slower: on an H200
+/// resident ones took 0.4 to 0.9 times what their model says, launches 0.7 to 1.6 times. (From 1.4
+/// to 1.7 the choices of 100 LSTMs and GRUs of 128 to 512 rows come alike. But launches of products
+/// whose rows are not aligned, and will not be, take up to 50 times as long.)
+constexpr double kMuchSlower = 1.6;
+constexpr int64_t kAlignedBytes = 16;
+
+/// Phases and what they use of their plan, numbered as it comes and without names: equal for equal
+/// layers, of which each has buffers of its own.
+struct Excerpt {
+  Excerpt(const Plan& whole, const std::vector<FusedLaunch>& of) {
+    plan.dtype = whole.dtype;
+    plan.tf32 = whole.tf32;
+    plan.batch = whole.batch;
+    plan.chunk = whole.chunk;
+    RecurrenceLaunch recurrence;
+    recurrence.phases = of;
+    std::map<uint32_t, uint32_t> kernels;  // of the plan → of the excerpt
+    for (FusedLaunch& phase : recurrence.phases) {
+      const auto next = static_cast<uint32_t>(plan.kernels.size());
+      const auto [kernel, fresh] = kernels.try_emplace(phase.kernel, next);
+      if (fresh) plan.kernels.emplace_back(whole.kernels[phase.kernel]).name.clear();
+      phase.kernel = kernel->second;
+    }
+    std::map<BufferId, BufferId> buffers;  // likewise
+    Launch launch = std::move(recurrence);
+    for_each_access(launch, [&](Access& access) {
+      const auto next = static_cast<BufferId>(plan.buffers.size());
+      const auto [buffer, fresh] = buffers.try_emplace(access.buffer, next);
+      if (fresh) add(whole.buffers[access.buffer]);
+      access.buffer = buffer->second;
+    });
+    phases = std::move(std::get<RecurrenceLaunch>(launch).phases);
+  }
+
+  friend bool operator==(const Excerpt& a, const Excerpt& b) {
+    return a.phases == b.phases && a.plan.kernels == b.plan.kernels &&
+           a.plan.buffers == b.plan.buffers;
+  }
+
+  Plan plan;  // without stages
+  std::vector<FusedLaunch> phases;
+
+ private:
+  void add(Buffer buffer) {
+    buffer.name.clear();
+    buffer.slot = 0;  // which of the caller's arrays it is
+    plan.buffers.push_back(std::move(buffer));
+  }
+};
+
+/// Chooses tiles of a plan's recurrences. They depend on nothing but the excerpt that they are
+/// chosen from, so that those of equal ones are equal, too.
+class Tiles {
+ public:
+  Tiles(const Machine& machine, const TileChoice& choice) : machine_(machine), choice_(choice) {}
+
+  bool has_strategy() const { return choice_.strategy != Strategy::Any; }
+
+  const Result<RecurrenceTile>& choose(const Plan& plan, const std::vector<FusedLaunch>& phases) {
+    Excerpt excerpt(plan, phases);
+    const auto known = std::ranges::find(known_, excerpt, &Known::excerpt);
+    if (known != known_.end()) return known->tile;
+    Result<RecurrenceTile> tile =
+        choose_recurrence_tile(excerpt.plan, excerpt.phases, machine_, choice_);
+    known_.push_back({std::move(excerpt), std::move(tile)});
+    return known_.back().tile;
+  }
+
+ private:
+  struct Known {
+    Excerpt excerpt;
+    Result<RecurrenceTile> tile;
+  };
+
+  const Machine& machine_;
+  TileChoice choice_;
+  std::deque<Known> known_;
+};
+
+class Resident {
+ public:
+  Resident(Plan& plan, const Machine& machine, Tiles& tiles, const ResidentChoice& choice,
+           size_t stage)
+      : plan_(plan),
+        machine_(machine),
+        tiles_(tiles),
+        choice_(choice),
+        index_(stage),
+        stage_(plan.stages[stage]) {}
+
+  Status run() {
+    RecurrenceLaunch recurrence;
+    const double launches = seconds_of_launches();
+    Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, stage_);
+    if (!phases) return tl::unexpected(phases.error());
+    recurrence.phases = *std::move(phases);
+    if (Status status = verify_arrays(plan_, recurrence); !status) return status;
+    give_addresses(recurrence);
+    const Result<RecurrenceTile>& tile = tiles_.choose(plan_, recurrence.phases);
+    if (!tile) return tl::unexpected(tile.error());
+    recurrence.tile = *tile;
+    add_exchange(plan_, recurrence);
+    add_stream(recurrence);
+    const double step = predicted_time(plan_, recurrence, machine_).step;
+    if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
+        !tiles_.has_strategy()) {
+      return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
+                  step * 1e6, launches * 1e6);
+    }
+    stage_.launches = {std::move(recurrence)};
+    stage_.domain = Domain::Sequence;
+    return verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
+  }
+
+ private:
+  /// Of a step.
+  double seconds_of_launches() const {
+    const double seconds = cost_of(plan_, stage_, machine_).seconds;
+    if (choice_.apart == nullptr) return seconds;
+    const Plan& apart = *choice_.apart;
+    return std::min(seconds, cost_of(apart, apart.stages[index_], machine_).seconds);
+  }
+
+  void give_addresses(const RecurrenceLaunch& recurrence) {
+    std::set<BufferId> written;
+    for (const Touch& touch : touches(plan_, recurrence)) {
+      if (touch.write) written.insert(touch.access.buffer);
+    }
+    for (const FusedLaunch& phase : recurrence.phases) {
+      for (const FusedLaunch::Product& product : phase.products) {
+        Buffer& left = plan_.buffers[product.left.buffer];
+        if (left.extent != Extent::Batch || !written.contains(product.left.buffer)) continue;
+        left.extent = Extent::Chunk;
+        left.placement = Placement::Workspace;
+      }
+    }
+  }
+
+  bool has_aligned_products(const RecurrenceLaunch& recurrence) const {
+    const auto size = static_cast<int64_t>(size_of(plan_.dtype));
+    return std::ranges::all_of(recurrence.phases, [&](const FusedLaunch& phase) {
+      return std::ranges::all_of(phase.products, [&](const FusedLaunch::Product& product) {
+        return product.k * size % kAlignedBytes == 0 || (choice_.padded && product.blocks == 1);
+      });
+    });
+  }
+
+  void add_stream(RecurrenceLaunch& recurrence) {
+    const int64_t width = stream_width(recurrence.tile);
+    if (width == 0) return;
+    recurrence.stream = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back(
+        {.name = "stream", .dtype = DType::f32, .extent = Extent::Invariant, .width = width});
+  }
+
+  Plan& plan_;
+  const Machine& machine_;
+  Tiles& tiles_;
+  const ResidentChoice& choice_;
+  size_t index_;
+  Stage& stage_;
+};
+
+bool is_candidate(const Stage& stage) {
+  return stage.domain == Domain::Step &&
+         (stage.recurrence == RecurrenceClass::Block || stage.recurrence == RecurrenceClass::Dense);
+}
+
+}  // namespace
+
+Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoice& choice) {
+  if (machine.kind != Machine::Kind::Cuda) return false;
+  Tiles tiles(machine, choice.tile);
+  if (tiles.has_strategy() && std::ranges::none_of(plan.stages, is_candidate)) {
+    return fail("no recurrence of it is of class block or dense");
+  }
+  bool changed = false;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (!is_candidate(plan.stages[i])) continue;
+    Plan trial = plan;
+    if (Status status = Resident(trial, machine, tiles, choice, i).run(); !status) {
+      if (tiles.has_strategy()) {
+        return fail("recurrence {}: {}", plan.stages[i].name, status.error().message);
+      }
+      plan.stages[i].reason += "; not resident: " + status.error().message;
+      continue;
+    }
+    remove_unused_temporaries(trial);
+    plan = std::move(trial);
+    changed = true;
+  }
+  return changed;
+}
+
+int64_t most_resident(const Plan& plan) {
+  std::vector<int64_t> counts(plan.sweeps);
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage)) ++counts[stage.sweep];
+  }
+  return std::ranges::max(counts);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,328 @@
+// 1. On a copy of the plan: give each sweep a buffer of its own where several use one, each for
+//    itself, because a history belongs to one sweep.
+// 2. Find which stages of a sweep read what which others write, and mark those that are or lead to
+//    a recurrence of domain Step, or a resident one that has room beside the others.
+// 3. In order, give each stage the least lag that its dependences allow, and stages that write one
+//    buffer the greatest of theirs, until nothing changes. Where that does not end, or a buffer
+//    that holds one step only would be read across lags, there is no wavefront.
+// 4. If recurrences come to lie in different lags, give buffers the lags of their writers, reads
+//    across lags the delay, buffers the history that these need, and states the lags of their
+//    buffers.
+// 5. The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost/cost.h)
+//    holds for the fastest. On a CPU: enough rows for products to run at full rate, and no more,
+//    because what a chunk leaves should still be in the cache; fewer where recurrences that run
+//    side by side on its threads would else be alone in most waves.
+#include "passes/plan/wavefront.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/plan/plan_accesses.h"
+#include "ir/plan/plan_touches.h"
+#include "ir/plan/recurrence_sides.h"
+#include "passes/cost/cost.h"
+
+namespace rnnc {
+namespace {
+
+bool is_step_recurrence(const Stage& stage) {
+  return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
+}
+
+/// By sweep: whether all of its resident recurrences have room on the machine at once.
+std::vector<bool> find_room(const Plan& plan, const Machine& machine) {
+  std::vector<int64_t> blocks(plan.sweeps);
+  for (const Stage& stage : plan.stages) {
+    if (!is_resident(stage)) continue;
+    blocks[stage.sweep] += all_blocks(std::get<RecurrenceLaunch>(stage.launches[0]).tile);
+  }
+  std::vector<bool> room;
+  for (const int64_t count : blocks) room.push_back(count <= machine.units);
+  return room;
+}
+
+constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
+constexpr int64_t kLeastChunk = 32;
+constexpr int64_t kMostChunk = 256;
+constexpr int64_t kMostResidentChunk = 512;
+constexpr int64_t kMostParts = 32;
+constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
+constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
+constexpr int64_t kRowsInCache = 256;
+constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
+constexpr int64_t kWaves = 8;
+constexpr int64_t kShortChunk = 4;
+constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
+
+bool is_chunk(const Buffer& buffer) {
+  return buffer.extent == Extent::Chunk;
+}
+
+/// On a CPU: what a chunk's products leave for its steps stays in a core's own cache, unless rows
+/// are so wide that its products would be too small for that.
+int64_t chunk_for_cores(const Plan& plan) {
+  int64_t widest = 1;  // bytes of a row
+  for (const Buffer& buffer : plan.buffers) {
+    if (!is_chunk(buffer)) continue;
+    widest = std::max(widest, buffer.width * static_cast<int64_t>(size_of(buffer.dtype)));
+  }
+  const int64_t rows = kCoreCacheBytes / widest;
+  if (rows >= kRowsInCache) return std::clamp<int64_t>(rows / plan.batch, kShortChunk, kMostChunk);
+  return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
+}
+
+/// Whether recurrences run on the chip, and none step by step. Such launches are few and take long
+/// to begin, so that chunks may be long.
+bool runs_on_chip(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& s) { return is_resident(s); }) &&
+         std::ranges::none_of(plan.stages, is_step_recurrence);
+}
+
+/// Whether the weights of each stage of steps stay in a core's own cache.
+bool fits_cores(const Plan& plan) {
+  return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
+    if (stage.domain != Domain::Step) return true;
+    int64_t bytes = 0;
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan, launch)) {
+        const Buffer& buffer = plan.buffers[touch.access.buffer];
+        if (buffer.extent != Extent::Invariant) continue;
+        bytes += touch.count * static_cast<int64_t>(size_of(buffer.dtype));
+      }
+    }
+    return bytes <= kCoreWeightBytes;
+  });
+}
+
+/// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
+/// sequence has enough waves for most to have several of them.
+int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
+  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan));
+  const int64_t shorter =
+      std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
+  Plan trial = plan;
+  trial.chunk = chunk;
+  return shorter < chunk && fits_cores(plan) && run_wavefront(trial) ? shorter : chunk;
+}
+
+/// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
+/// sequences powers of two.
+std::set<int64_t> candidates(const Plan& plan, int64_t steps) {
+  std::set<int64_t> result;
+  const int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
+  for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
+  for (int64_t count = 1; count <= kMostParts; ++count) {
+    result.insert(std::min(most, (steps + count - 1) / count));
+  }
+  return result;
+}
+
+/// A buffer that several sweeps use, each for itself, becomes one per sweep.
+Plan split_by_sweep(Plan plan) {
+  std::map<BufferId, uint32_t> home;  // the first sweep that uses it
+  std::map<std::pair<BufferId, uint32_t>, BufferId> others;
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      for_each_access(launch, [&](Access& access) {
+        if (plan.buffers[access.buffer].extent != Extent::Chunk) return;
+        if (home.emplace(access.buffer, stage.sweep).first->second == stage.sweep) return;
+        const auto next = static_cast<BufferId>(plan.buffers.size());
+        const auto [other, fresh] = others.emplace(std::pair(access.buffer, stage.sweep), next);
+        if (fresh) plan.buffers.push_back(Buffer(plan.buffers[access.buffer]));
+        access.buffer = other->second;
+      });
+    }
+  }
+  return plan;
+}
+
+/// The wavefront of a plan, whatever its chunk.
+class Wavefront {
+ public:
+  Wavefront(const Plan& plan, const Machine& machine)
+      : plan_(split_by_sweep(plan)),
+        room_(find_room(plan_, machine)),
+        producers_(plan_.stages.size()),
+        writers_(plan_.buffers.size()),
+        leads_on_(plan_.stages.size(), false),
+        lags_(plan_.stages.size(), 0) {
+    find_dependences();
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (is_recurrence(plan_.stages[i])) mark(i);
+    }
+    exists_ = find_lags() && is_worth_it();
+  }
+
+  bool exists() const { return exists_; }
+
+  /// The plan with it, if there is one.
+  Plan with_chunk(int64_t chunk) const {
+    Plan plan = plan_;
+    plan.chunk = chunk;
+    apply(plan);
+    return plan;
+  }
+
+ private:
+  /// That may run beside others.
+  bool is_recurrence(const Stage& stage) const {
+    return is_step_recurrence(stage) || (is_resident(stage) && room_[stage.sweep]);
+  }
+
+  void find_dependences() {
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      if (touch.write) writers_[touch.access.buffer].insert(stage);
+    });
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      if (touch.write) return;
+      for (const size_t writer : writers_[touch.access.buffer]) {
+        if (writer != stage && plan_.stages[writer].sweep == plan_.stages[stage].sweep) {
+          producers_[stage].insert(writer);
+        }
+      }
+    });
+  }
+
+  /// Of stages that run chunk by chunk, what they write for each other.
+  template <typename Visit>
+  void for_each_touch(Visit visit) const {
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (plan_.stages[i].domain == Domain::Once) continue;
+      for (const Launch& launch : plan_.stages[i].launches) {
+        for (const Touch& touch : touches(plan_, launch)) {
+          const Buffer& buffer = plan_.buffers[touch.access.buffer];
+          if (buffer.placement == Placement::Caller || buffer.extent == Extent::Invariant) continue;
+          visit(i, touch);
+        }
+      }
+    }
+  }
+
+  void mark(size_t stage) {
+    if (leads_on_[stage]) return;
+    leads_on_[stage] = true;
+    for (const size_t producer : producers_[stage]) mark(producer);
+  }
+
+  bool find_lags() {
+    for (size_t round = 0; round <= plan_.stages.size(); ++round) {
+      if (!raise_lags()) return true;
+    }
+    return false;
+  }
+
+  bool raise_lags() {
+    bool changed = false;
+    const auto raise = [&](size_t stage, uint32_t lag) {
+      changed = changed || lag > lags_[stage];
+      lags_[stage] = std::max(lags_[stage], lag);
+    };
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      for (const size_t producer : producers_[i]) {
+        const bool apart = leads_on_[i] && is_recurrence(plan_.stages[producer]);
+        raise(i, lags_[producer] + (apart ? 1 : 0));
+      }
+    }
+    for (size_t id = 0; id < writers_.size(); ++id) {
+      if (plan_.buffers[id].extent != Extent::Chunk) continue;
+      const uint32_t lag = lag_of(static_cast<BufferId>(id));
+      for (const size_t writer : writers_[id]) raise(writer, lag);
+    }
+    return changed;
+  }
+
+  /// The greatest of its writers'.
+  uint32_t lag_of(BufferId id) const {
+    uint32_t lag = 0;
+    for (const size_t writer : writers_[id]) lag = std::max(lag, lags_[writer]);
+    return lag;
+  }
+
+  /// Whether recurrences have different lags, and no step's values cross lags.
+  bool is_worth_it() const {
+    bool apart = false;
+    std::vector<std::set<uint32_t>> lags(plan_.sweeps);
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (!is_recurrence(plan_.stages[i])) continue;
+      std::set<uint32_t>& of_sweep = lags[plan_.stages[i].sweep];
+      of_sweep.insert(lags_[i]);
+      apart = apart || of_sweep.size() > 1;
+    }
+    bool crosses = false;
+    for_each_touch([&](size_t stage, const Touch& touch) {
+      const BufferId id = touch.access.buffer;
+      const bool one_step = plan_.buffers[id].extent == Extent::Batch;
+      crosses = crosses || (one_step && lag_of(id) != lags_[stage]);
+    });
+    return apart && !crosses;
+  }
+
+  /// To a copy of the plan.
+  void apply(Plan& plan) const {
+    for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+      Buffer& buffer = plan.buffers[id];
+      if (buffer.extent != Extent::Chunk || writers_[id].empty()) continue;
+      buffer.lag = lag_of(id);
+      buffer.sweep = plan.stages[*writers_[id].begin()].sweep;
+    }
+    for (size_t i = 0; i < plan.stages.size(); ++i) {
+      Stage& stage = plan.stages[i];
+      stage.lag = lags_[i];
+      for (Launch& launch : stage.launches) {
+        for_each_access(launch, [&](Access& access) { reach_back(plan, stage, access); });
+      }
+    }
+    for (StatePlan& state : plan.states) {
+      for (const Touch& touch : touches(plan, state.init_declared)) {
+        if (touch.write) state.lag = lag_of(touch.access.buffer);
+      }
+    }
+  }
+
+  static void reach_back(Plan& plan, const Stage& stage, Access& access) {
+    Buffer& buffer = plan.buffers[access.buffer];
+    if (buffer.extent != Extent::Chunk) return;
+    access.delay += (stage.lag - buffer.lag) * static_cast<uint32_t>(plan.chunk);
+    buffer.history = std::max(buffer.history, access.delay);
+  }
+
+  const Plan plan_;
+  std::vector<bool> room_;                   // per sweep
+  std::vector<std::set<size_t>> producers_;  // per stage
+  std::vector<std::set<size_t>> writers_;    // per buffer
+  std::vector<bool> leads_on_;               // per stage: is or leads to a recurrence
+  std::vector<uint32_t> lags_;               // per stage
+  bool exists_ = false;
+};
+
+}  // namespace
+
+bool run_wavefront(Plan& plan, const Machine& machine) {
+  const Wavefront wavefront(plan, machine);
+  if (!wavefront.exists()) return false;
+  plan = wavefront.with_chunk(plan.chunk);
+  return true;
+}
+
+int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
+  if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
+  if (machine.kind == Machine::Kind::Cpu) {
+    return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
+                                          : std::min(max_steps, chunk_for_cores(plan));
+  }
+  const Wavefront lags(plan, machine);
+  Plan trial = plan;
+  std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
+  for (const int64_t chunk : candidates(plan, max_steps)) {
+    if (wavefront && lags.exists()) trial = lags.with_chunk(chunk);
+    trial.chunk = chunk;
+    trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
+  }
+  const double least =
+      std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
+  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
+  return std::ranges::find_if(trials, good)->first;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,83 @@
+/// The order of work of a plan, before any memory is chosen: for each stage of the dependence
+/// analysis a list of groups, each of which becomes one launch.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "ir/graph/graph.h"
+#include "passes/graph/dependence.h"
+#include "passes/options/pass_set.h"
+#include "passes/schedule/values.h"
+
+namespace rnnc {
+
+/// Products with one left operand, done as one over their weights stacked: out = left * weights^T.
+/// With several blocks `n` and `k` are those of one block.
+struct ProductGroup {
+  struct Member {
+    NodeId node = kNoNode;
+    NodeId weight = kNoNode;
+    int64_t n = 0;            // elements of the result's row
+    bool transposed = false;  // the weight is [k, n]
+    NodeId result = kNoNode;  // the node, or the sum that it is a part of
+  };
+  NodeId left = kNoNode;
+  std::vector<Member> members;
+  int64_t k = 0;
+  int64_t rows = 1;  // Once stages: rows of `left`
+  int64_t blocks = 1;
+  /// Adds to the results of an earlier group, whose members have the same results in this order.
+  bool accumulates = false;
+};
+
+/// Elementwise values and reductions computed by one kernel over rows of `length`.
+struct FusedGroup {
+  std::vector<NodeId> nodes;   // computed here, ascending
+  std::vector<NodeId> copies;  // not computed by kernels of this stage: only stored by this one
+  int64_t length = 1;
+  int64_t rows = 1;  // Once stages
+  /// Step stages: products in the same launch, whose results are values of this kernel. Results of
+  /// a group come in the order in which the results of all of them first appear.
+  std::vector<ProductGroup> products;
+};
+
+/// A value that has launches of its own: of kind Moved, or a mask.
+struct MoveGroup {
+  NodeId node = kNoNode;
+};
+
+using Group = std::variant<ProductGroup, FusedGroup, MoveGroup>;
+
+struct ScheduledStage {
+  Domain domain = Domain::Sequence;
+  std::vector<uint32_t> recurrences;  // indices into Dependence::recurrences; of loops several
+  uint32_t sweep = 0;
+  std::vector<Group> groups;  // in order of execution
+  /// One launch goes through the steps by itself: a Sequence stage with a recurrence, of one
+  /// kernel.
+  bool loop = false;
+};
+
+/// Stage 0 runs once; each sweep opens with a time-parallel stage. Any of these may be empty.
+struct Schedule {
+  std::vector<ScheduledStage> stages;
+  std::vector<uint32_t> stage;  // per node: where it is computed (leaves: where they are at hand)
+  Values values;
+
+  uint32_t sweep_of(NodeId id) const { return stages[stage[id]].sweep; }
+  /// Whether a launch of `reader`, a stage, needs what the sweep of `id` kept of it for all steps.
+  bool is_late(NodeId id, uint32_t reader) const {
+    return !values.in_every_sweep[id] && sweep_of(id) != stages[reader].sweep;
+  }
+};
+
+inline constexpr uint32_t kFirstParallelStage = 1;
+
+/// `graph` is bound, without delays, dot products and dead code (passes/graph/pipeline.h); matrices
+/// that vary over time are not reduced, multiplied or transposed. `plan` has its dtype and batch.
+/// Of the passes these have a say here: Hoist, Merge, Sum, Fuse, Epilogue and Loop.
+Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
+                       PassSet passes);
+
+}  // namespace rnnc

@@ -1,0 +1,63 @@
+/// How a recurrence lies on a GPU: how many blocks of threads, what each makes, and where its
+/// weights are. What is known of the kernel, as far as tiles depend on it:
+///
+/// - One block is on each unit of the machine, and all run at the same time.
+/// - A step takes as long as that of the slowest side: while it is at one, others are at others.
+/// - A product takes its weights in tiles of 16 gates (a member's element each) by 64 bytes of k;
+///   the warps of a block share each product's k, or where it is short its gates as well.
+/// - Rows of the batch are taken `rows` at a time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/plan/plan.h"
+#include "passes/options/machine.h"
+#include "passes/options/strategy.h"
+
+namespace rnnc {
+
+struct TileChoice {
+  /// Not the best by the model of time but so many places behind it, or the last that fits.
+  int64_t rank = 0;
+  /// Recurrences that share the machine's units equally.
+  int64_t beside = 1;
+  /// Registers of a thread that are left free: what the compiler needs besides what is known of the
+  /// kernel is not known.
+  int64_t spare_registers = 0;
+  /// Whether f32 products may be split into parts for tensor cores.
+  bool split = true;
+  /// Tiles of this one only. (Stacked ones have several sides: it leaves out none.)
+  Strategy strategy = Strategy::Any;
+  /// Of the launch, as RecurrenceTile has them: they share these units in turn.
+  std::vector<size_t> sides = {0};
+};
+
+/// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
+/// words what is needed and what there is.
+Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
+                                              const Machine& machine,
+                                              const TileChoice& choice = {});
+
+/// Of a launch that has its buffers; not Any.
+Strategy strategy_of(const RecurrenceLaunch& launch);
+
+/// What a tile takes of each unit of the machine that has a block.
+struct TileNeeds {
+  int64_t registers = 0;     // of a thread
+  int64_t shared_bytes = 0;  // of them, weights:
+  int64_t weights_in_shared = 0;
+};
+TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+
+/// By a model calibrated on an H200, in seconds.
+struct RecurrenceTime {
+  double start = 0;  // until all weights are where they stay, and all sides at work
+  double step = 0;
+};
+RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+/// The same, as it was when the tile was chosen if it was: without the model.
+RecurrenceTime predicted_time(const Plan& plan, const RecurrenceLaunch& launch,
+                              const Machine& machine);
+
+}  // namespace rnnc

@@ -1,0 +1,30 @@
+/// The plan that a device takes. Only resident recurrences may be refused (Executable::refusal):
+/// then other tiles are tried, and at last, if no strategy was asked for, the plan is made without.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/program/planner.h"
+
+namespace rnnc {
+
+/// Why a device cannot run a plan, in words; empty: it can.
+using TakePlan = std::function<Result<std::string>(const Plan&)>;
+
+struct ChosenPlan {
+  Plan plan;
+  PlanChoice choice;
+  std::string note = {};  // for people: what is not as asked, and why
+};
+
+/// `first` is the plan of `choice`. The last plan that was given to `take` is the chosen one.
+Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
+                               const Machine& machine, Plan first, const PlanChoice& choice,
+                               const TakePlan& take);
+
+/// Of a plan's resident recurrences, in order.
+std::vector<std::string> tiles_of(const Plan& plan);
+
+}  // namespace rnnc

@@ -1,0 +1,184 @@
+#include "runtime/program/planner.h"
+
+#include <algorithm>
+
+#include "ir/graph/verify.h"
+#include "passes/build_plan.h"
+#include "passes/graph/dead_code.h"
+#include "passes/graph/delays.h"
+#include "passes/graph/pipeline.h"
+#include "passes/graph/sequence_features.h"
+#include "runtime/base/describe.h"
+#include "runtime/base/host_memory.h"
+
+namespace rnnc {
+namespace {
+
+/// Steps x batch x elements of any array: far beyond any memory, far below any overflow.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+/// Of the CPU; each has memory of its own.
+constexpr int kMostThreads = 4096;
+
+Status check_options(const CompileOptions& options) {
+  const bool cpu = options.device.kind == Device::Kind::cpu;
+  const std::string_view dtype = to_string(options.dtype);
+  if (cpu && (options.dtype == DType::bf16 || options.dtype == DType::f16)) {
+    return fail("dtype {} runs on a GPU only; the CPU takes f32 and f64", dtype);
+  }
+  if (!cpu && options.dtype == DType::f64) {
+    return fail("dtype f64 runs on the CPU only; {} takes f32, bf16 and f16",
+                options.device.to_string());
+  }
+  if (options.allow_tf32 && (cpu || options.dtype != DType::f32)) {
+    return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
+                options.device.to_string());
+  }
+  if (options.threads < 0 || options.threads > kMostThreads) {
+    return fail("threads must be 0 to {}, got {}", kMostThreads, options.threads);
+  }
+  if (options.cache_limit < 0) {
+    return fail("cache_limit must be 0 or more, got {}", options.cache_limit);
+  }
+  if (options.chunk < 0) return fail("chunk must be 0 or more, got {}", options.chunk);
+  if (options.tile_rank < 0 || options.tile_rank > kMostTileRank) {
+    return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);
+  }
+  if (options.tune && cpu) return fail("tune is for a GPU, not for cpu");
+  if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
+  if (options.tune && options.tile_rank > 0) {
+    return fail("tune finds the tile itself: it excludes tile_rank");
+  }
+  return {};
+}
+
+/// What runs in reverse, for errors: "layer `GRU.1`", "it" (all of a bare cell). Empty: nothing.
+std::string find_reverse(const Graph& graph) {
+  const auto state = std::ranges::find_if(graph.states, &StateDecl::reversed);
+  if (state != graph.states.end()) {
+    const size_t end_of_layer = state->name.rfind('.');
+    if (end_of_layer == std::string::npos) return "it";
+    return fmt::format("layer {}", quote(state->name.substr(0, end_of_layer)));
+  }
+  const bool reads_backwards =
+      std::ranges::find(graph.nodes, Op::Reverse, &Node::op) != graph.nodes.end();
+  return reads_backwards ? "a layer" : "";
+}
+
+/// Makes all that a call carries from step to step a state, so that the Signature has it.
+Status make_states_explicit(Graph& graph, bool reverse) {
+  run_dead_code(graph);  // unused delays are no one's business
+  run_delays(graph);
+  if (!reverse) return {};
+  if (const std::string in_reverse = find_reverse(graph); !in_reverse.empty()) {
+    return fail("{} cannot be reversed: {} runs in reverse already", quote(graph.name), in_reverse);
+  }
+  run_in_reverse(graph);
+  return {};
+}
+
+/// Of a bound graph, whose shapes are numbers.
+int64_t number(const Dim& dim) {
+  const std::optional<int64_t> value = dim.constant();
+  RNNC_CHECK(value, "`{}` is not bound", dim.to_string());
+  return *value;
+}
+
+ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
+  ArrayInfo array{.name = name, .shape = {}, .dtype = dtype};
+  for (const Dim& dim : type.shape) array.shape.push_back(number(dim));
+  return array;
+}
+
+Signature make_signature(const Graph& graph, DType dtype) {
+  Signature signature;
+  signature.name = graph.name;
+  for (const InputDecl& input : graph.inputs) {
+    signature.inputs.push_back(describe(input.name, input.type, dtype));
+  }
+  for (const ParamDecl& param : graph.params) {
+    signature.params.push_back(describe(param.name, param.type, dtype));
+  }
+  for (const StateDecl& state : graph.states) {
+    signature.states.push_back(describe(state.name, state.type, compute_type(dtype)));
+  }
+  for (const OutputDecl& output : graph.outputs) {
+    signature.outputs.push_back(describe(output.name, graph[output.value].type, dtype));
+  }
+  signature.in_reverse = find_reverse(graph);
+  signature.streams = signature.in_reverse.empty();
+  return signature;
+}
+
+/// Elements of the largest value of a bound graph.
+int64_t largest_value(const Graph& graph) {
+  int64_t largest = 1;
+  for (const Node& node : graph.nodes) {
+    int64_t elements = 1;
+    for (const Dim& dim : node.type.shape) elements *= number(dim);
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
+}  // namespace
+
+Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options) {
+  if (Status status = check_options(options); !status) return tl::unexpected(status.error());
+  const Result<DimBindings> dims = complete_bindings(graph, options.dims);
+  if (!dims) return tl::unexpected(dims.error());
+  Planner planner;
+  planner.graph_ = graph;
+  Graph& bound = planner.graph_;
+  bound.bind(*dims);
+  if (Status status = verify(bound); !status) {
+    return fail("this is a bug in rnnc: the graph of {}: {}", quote(graph.name),
+                status.error().message);
+  }
+  if (Status status = make_states_explicit(bound, options.reverse); !status) {
+    return tl::unexpected(status.error());
+  }
+  planner.signature_ = make_signature(bound, options.dtype);
+  if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
+    return tl::unexpected(status.error());
+  }
+  planner.options_ = options;
+  planner.options_.dims = *dims;
+  planner.largest_value_ = largest_value(bound);
+  return planner;
+}
+
+Status Planner::check_size(int64_t batch, int64_t steps) const {
+  if (steps < 1) return fail("steps must be at least 1, got {}", steps);
+  if (batch < 1) return fail("batch must be at least 1, got {}", batch);
+  int64_t elements = 0;
+  if (__builtin_mul_overflow(steps, batch, &elements) ||
+      __builtin_mul_overflow(elements, largest_value_, &elements) || elements > kMostElements) {
+    return fail("{} steps x batch {} x {} elements are too large", steps, batch, largest_value_);
+  }
+  return {};
+}
+
+Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
+                           const PlanChoice& choice) const {
+  // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
+  Result<Plan> plan = build_plan(graph_, {.dtype = options_.dtype,
+                                          .batch = shape.batch,
+                                          .max_steps = std::max(shape.max_steps, options_.chunk),
+                                          .chunk = options_.chunk,
+                                          .lengths = shape.features.lengths,
+                                          .resets = shape.features.resets,
+                                          .tf32 = options_.allow_tf32,
+                                          .passes = choice.passes,
+                                          .machine = machine,
+                                          .strategy = choice.strategy,
+                                          .tile_rank = choice.tile_rank,
+                                          .spare_registers = choice.spare_registers});
+  if (!plan || options_.device.kind != Device::Kind::cpu) return plan;
+  const Status fits = check_host_memory(
+      fmt::format("{} at batch {} needs", quote(signature_.name), shape.batch),
+      static_cast<double>(workspace_bytes(*plan, shape.max_steps) + plan->resident_bytes));
+  if (!fits) return tl::unexpected(fits.error());
+  return plan;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,54 @@
+/// From a graph and options to the plans that a program runs, on whichever machine they are made:
+/// what runs on a device and what is compiled for one ahead of time are the same.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/plan/plan.h"
+#include "passes/options/machine.h"
+#include "runtime/program/program.h"
+
+namespace rnnc {
+
+/// What a plan is for.
+struct PlanShape {
+  int64_t batch = 1;
+  int64_t max_steps = 1;
+  SequenceFeatures features = {};
+};
+
+/// What of a plan its device decides.
+struct PlanChoice {
+  PassSet passes = PassSet::all();
+  int64_t tile_rank = 0;
+  int64_t spare_registers = 0;
+  Strategy strategy = Strategy::Any;
+
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+};
+
+class Planner {
+ public:
+  /// Checks dims and options.
+  static Result<Planner> make(const Graph& graph, const CompileOptions& options);
+
+  const Graph& graph() const { return graph_; }  // bound, after the passes
+  const CompileOptions& options() const { return options_; }
+  const Signature& signature() const { return signature_; }
+  /// By the options.
+  PlanChoice choice() const { return {options_.passes, options_.tile_rank, 0, options_.strategy}; }
+
+  /// Whether there may be sequences of so many steps.
+  Status check_size(int64_t batch, int64_t steps) const;
+  Result<Plan> plan(const PlanShape& shape, const Machine& machine, const PlanChoice& choice) const;
+
+ private:
+  Planner() = default;
+
+  Graph graph_;
+  CompileOptions options_;
+  Signature signature_;
+  int64_t largest_value_ = 1;  // elements
+};
+
+}  // namespace rnnc

@@ -1,0 +1,80 @@
+/// The convenience call: named host arrays in, named host arrays out, on any device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/arrays/array.h"
+#include "runtime/program/program.h"
+
+namespace rnnc {
+
+/// Arrays are matched by name and converted to the program's dtypes; everything missing, unknown or
+/// of a wrong shape is listed in one error. Inputs [T, B, ...], initial states [B, ...].
+struct RunArgs {
+  std::vector<NamedArray> inputs;
+  std::vector<NamedArray> params;
+  std::vector<NamedArray> initial_states;  // those given; the others start as declared
+  /// [B], steps of each sequence: whole numbers from 0 to T.
+  std::optional<std::vector<int64_t>> lengths = {};
+  /// [T, B], true or false (nonzero or zero).
+  std::optional<Array> reset = {};
+  /// Runs the sequence in pieces of so many steps, carrying the states; 0: in one. The bits are
+  /// those of one run if pieces are multiples of the plan's chunk (CompileOptions::chunk). An error
+  /// if a layer runs in reverse, as are given implied states (`x@1`) then: neither the sequence's
+  /// beginning nor its end would be where that layer needs it.
+  int64_t piece = 0;
+};
+
+/// Outputs and final states, implied ones included, in the Signature's order, as float64 for f64
+/// and float32 otherwise.
+struct RunResult {
+  std::vector<NamedArray> outputs;
+  std::vector<NamedArray> final_states;
+};
+
+/// Keeps device memory and loaded params between calls with the same shapes, and the program with
+/// them, wherever that is moved and however long it lives. Each of a program's runners runs on the
+/// params that it has loaded. Nothing throws: where memory runs out, and of a runner that was moved
+/// from, every call is an error. Calls that overlap, on one runner or runners of one program, are
+/// errors too.
+class Runner {
+ public:
+  explicit Runner(Program& program);
+  ~Runner();
+  Runner(Runner&&) noexcept;
+  Runner& operator=(Runner&&) noexcept;
+
+  /// Checks and uploads the params once for all following runs.
+  Status load_params(const std::vector<NamedArray>& params);
+  /// Checks the arrays and prepares their shape, as `run` does by itself; for timing apart.
+  Status prepare(const RunArgs& args);
+  /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
+  Result<RunResult> run(const RunArgs& args);
+  /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
+  /// run divided by its steps. Device events on a GPU, a steady clock on the CPU.
+  Result<double> time_per_step(int repeats);
+  /// As `time_per_step`, of replays of a run that is captured once as a CUDA graph, on a stream of
+  /// its own. A plain run goes before, which packs weights. An error on the CPU, which has no
+  /// graphs. Not while another call of the program is under way; other threads may go on with other
+  /// programs.
+  Result<double> time_replayed_per_step(int repeats);
+
+ private:
+  struct Impl;
+  /// `work` of the parts, alone; an error where there are none.
+  template <typename Work>
+  auto call(std::string_view verb, const Work& work) -> decltype(work(std::declval<Impl&>()));
+  std::unique_ptr<Impl> impl_;  // null: moved from
+};
+
+/// Dims of `graph` that follow from the shapes of named arrays (inputs without their leading T, B;
+/// states without B), added to `given`. A conflict is an error that names both places.
+Result<DimBindings> infer_dims(const Graph& graph, const DimBindings& given, const RunArgs& args);
+
+}  // namespace rnnc

@@ -1,0 +1,260 @@
+// 1. Look for the winner of an earlier measurement. What is remembered is its name and, since a
+//    name alone could come to mean another plan, its tiles: if the plan of that name has others,
+//    the entry counts as absent.
+// 2. Candidates are the best few tiles, the best of each strategy, and launches for each step. Of
+//    those whose plans differ, leave out what the device refuses, and time calls on random arrays.
+// 3. Remember the fastest.
+#include "runtime/program/tune.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/arrays/random_arrays.h"
+#include "runtime/base/describe.h"
+#include "runtime/program/choose_plan.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kRanks = 4;  // of tiles, by the cost model
+// A call that is timed has so many chunks of the first plan, or, since others may have longer ones,
+// so many steps; or all that there may be.
+constexpr int64_t kChunks = 4;
+constexpr int64_t kFewestSteps = 128;
+constexpr int kFewestCalls = 3;
+constexpr int kMostCalls = 50;
+constexpr double kSecondsOfPlan = 0.05;  // while which calls are timed
+constexpr uint64_t kSeed = 1;
+
+// ---- Candidates ----
+
+struct Candidate {
+  std::string name;
+  PlanChoice choice;
+};
+
+/// The options' own choice comes first.
+std::vector<Candidate> candidates(const Planner& planner) {
+  std::vector<Candidate> all;
+  PlanChoice choice = planner.choice();
+  for (; choice.tile_rank < kRanks; ++choice.tile_rank) {
+    all.push_back({fmt::format("rank {}", choice.tile_rank), choice});
+  }
+  choice = planner.choice();
+  if (choice.strategy != Strategy::Any) return all;
+  for (const StrategyInfo& info : all_strategies()) {
+    choice.strategy = info.strategy;
+    all.push_back({fmt::format("strategy {}", info.name), choice});
+  }
+  choice = planner.choice();
+  choice.passes = choice.passes.without(Pass::Resident);
+  all.push_back({"launches", choice});
+  return all;
+}
+
+/// Whether there is a choice.
+bool may_be_resident(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return is_resident(stage) ||
+           (stage.domain == Domain::Step && (stage.recurrence == RecurrenceClass::Block ||
+                                             stage.recurrence == RecurrenceClass::Dense));
+  });
+}
+
+// ---- Remembering ----
+
+/// All that decides which plan is fastest. The first is the model's choice.
+std::string key_of(const Planner& planner, const Plan& first, const Backend& backend) {
+  return fmt::format("fastest plan on {}, strategy {}\n{}", backend.identity(),
+                     to_string(planner.options().strategy), to_string(first));
+}
+
+std::string entry_of(const Candidate& candidate, const Plan& plan) {
+  return fmt::format("{}\n{}", candidate.name, fmt::join(tiles_of(plan), "\n"));
+}
+
+/// Of an entry, which may be anything.
+std::optional<Candidate> candidate_of(const std::string& entry, const Planner& planner) {
+  const std::vector<Candidate> all = candidates(planner);
+  const auto found = std::ranges::find(all, entry.substr(0, entry.find('\n')), &Candidate::name);
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+// ---- Measuring ----
+
+/// Arrays of a call in the device's memory.
+class Arrays {
+ public:
+  explicit Arrays(Backend& backend) : backend_(backend) {}
+  ~Arrays() {
+    for (void* memory : memories_) backend_.release(memory);
+  }
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+
+  /// Random in ±bound.
+  Status add(const ArrayInfo& info, double bound, std::vector<const void*>& pointers) {
+    const Array values = random_array(info, bound, kSeed);
+    Result<void*> memory = add(values.data.size());
+    if (!memory) return tl::unexpected(memory.error());
+    pointers.push_back(*memory);
+    return backend_.upload(*memory, values.data.data(), values.data.size());
+  }
+  Result<void*> add(size_t bytes) {
+    Result<void*> memory = backend_.allocate(std::max<size_t>(bytes, 1));
+    if (memory) memories_.push_back(*memory);
+    return memory;
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<void*> memories_;
+};
+
+/// A call that can be made again and again.
+struct TimedCall {
+  explicit TimedCall(Backend& backend) : arrays(backend) {}
+  Status make(const Planner& planner, const PlanShape& shape, int64_t steps);
+  /// Workspaces of plans differ.
+  Status reserve(const Plan& plan);
+
+  Arrays arrays;
+  std::vector<const void*> inputs, params, outputs;
+  Call call;
+  size_t workspace_bytes = 0;
+};
+
+Status TimedCall::make(const Planner& planner, const PlanShape& shape, int64_t steps) {
+  const Signature& signature = planner.signature();
+  const auto sequence_of = [&](ArrayInfo info) {
+    info.shape.insert(info.shape.begin(), {steps, shape.batch});
+    return info;
+  };
+  Status status;
+  for (const ArrayInfo& input : signature.inputs) {
+    if (status) status = arrays.add(sequence_of(input), 1, inputs);
+  }
+  for (const ArrayInfo& param : signature.params) {
+    if (status) status = arrays.add(param, weight_bound(param), params);
+  }
+  for (const ArrayInfo& output : signature.outputs) {
+    if (!status) break;
+    const Result<void*> memory =
+        arrays.add(static_cast<size_t>(sequence_of(output).elements()) * size_of(output.dtype));
+    if (!memory) return tl::unexpected(memory.error());
+    outputs.push_back(*memory);
+  }
+  call.steps = steps;
+  call.arrays.set(Role::Input, inputs);
+  call.arrays.set(Role::Param, params);
+  call.arrays.set(Role::Output, outputs);
+  return status;
+}
+
+Status TimedCall::reserve(const Plan& plan) {
+  const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(plan, call.steps));
+  if (bytes <= workspace_bytes) return {};
+  const Result<void*> memory = arrays.add(bytes);
+  if (!memory) return tl::unexpected(memory.error());
+  call.workspace = static_cast<std::byte*>(*memory);
+  workspace_bytes = bytes;
+  return {};
+}
+
+/// The least seconds of a call.
+Result<double> time_calls(Executable& executable, const Call& call, Backend& backend) {
+  const auto run = [&] { return executable.run(call, false); };
+  // Clocks rise and caches fill before what counts.
+  const Status warm = executable.run(call, true).and_then(run).and_then([&] {
+    return backend.synchronize(call.stream);
+  });
+  if (!warm) return tl::unexpected(warm.error());
+  double least = std::numeric_limits<double>::infinity();
+  double all = 0;
+  for (int calls = 0; calls < kFewestCalls || (calls < kMostCalls && all < kSecondsOfPlan);
+       ++calls) {
+    const Result<double> seconds = backend.time(run, call.stream);
+    if (!seconds) return seconds;
+    least = std::min(least, *seconds);
+    all += *seconds;
+  }
+  return least;
+}
+
+/// Without a candidate if the device takes no plan of a resident recurrence.
+struct Winner {
+  std::optional<Candidate> candidate = {};
+  double seconds = std::numeric_limits<double>::infinity();
+  Plan plan = {};
+};
+
+Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Plan& first,
+                       Backend& backend) {
+  TimedCall timed(backend);
+  const int64_t steps = std::min(shape.max_steps, std::max(kFewestSteps, kChunks * first.chunk));
+  if (Status status = timed.make(planner, shape, steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  Winner winner;
+  bool refused = false;
+  bool resident = false;  // one of them, at least
+  std::set<std::string> tried;
+  for (const Candidate& candidate : candidates(planner)) {
+    Result<Plan> plan = candidate.choice == planner.choice()
+                            ? first
+                            : planner.plan(shape, backend.machine(), candidate.choice);
+    if (!plan && candidate.choice.strategy != planner.options().strategy) continue;  // it cannot
+    if (!plan) return tl::unexpected(plan.error());
+    if (!tried.insert(to_string(*plan)).second) continue;
+    const Result<std::unique_ptr<Executable>> executable = backend.prepare(*plan);
+    if (!executable) return tl::unexpected(executable.error());
+    if (!(*executable)->refusal().empty()) {
+      refused = true;
+      continue;
+    }
+    resident = resident || !tiles_of(*plan).empty();
+    if (Status status = timed.reserve(*plan); !status) return tl::unexpected(status.error());
+    const Result<double> seconds = time_calls(**executable, timed.call, backend);
+    if (!seconds) return tl::unexpected(seconds.error());
+    if (*seconds < winner.seconds) winner = {candidate, *seconds, *std::move(plan)};
+  }
+  // Then choosing a plan finds that too, and says why.
+  if (refused && !resident) return Winner{};
+  return winner;
+}
+
+Result<PlanChoice> find_choice(const Planner& planner, const PlanShape& shape, const Plan& first,
+                               Backend& backend, const KernelCache& cache) {
+  const std::string key = key_of(planner, first, backend);
+  const std::optional<std::string> entry = cache.get(key);
+  const std::optional<Candidate> remembered = entry ? candidate_of(*entry, planner) : std::nullopt;
+  if (remembered) {
+    const Result<Plan> plan = planner.plan(shape, backend.machine(), remembered->choice);
+    if (plan && *entry == entry_of(*remembered, *plan)) return remembered->choice;
+  }
+  const Result<Winner> winner = measure(planner, shape, first, backend);
+  if (!winner) return tl::unexpected(winner.error());
+  if (!winner->candidate) return planner.choice();
+  cache.put(key, entry_of(*winner->candidate, winner->plan));
+  return winner->candidate->choice;
+}
+
+}  // namespace
+
+Tuned tune(const Planner& planner, const PlanShape& shape, const Plan& first, Backend& backend,
+           const KernelCache& cache) {
+  if (!may_be_resident(first) || !planner.choice().passes.has(Pass::Resident)) {
+    return {planner.choice()};
+  }
+  const Result<PlanChoice> choice = find_choice(planner, shape, first, backend, cache);
+  if (choice) return {*choice};
+  return {planner.choice(),
+          fmt::format("{} at batch {} is not tuned: {}", quote(planner.signature().name),
+                      shape.batch, choice.error().message)};
+}
+
+}  // namespace rnnc

@@ -1,0 +1,195 @@
+#include "passes/persistent/stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/base/launch_limits.h"
+#include "ir/plan/kernel_facts.h"
+#include "ir/plan/plan_touches.h"
+#include "ir/plan/recurrence_sides.h"
+#include "passes/build_plan.h"
+#include "passes/cost/cost.h"
+#include "tests/passes/cases.h"
+#include "tests/support/cells/networks.h"
+
+namespace rnnc::test {
+namespace {
+
+Plan plan_of(const Graph& graph, PlanOptions options = {}) {
+  options.max_steps = 512;
+  options.machine = h200_machine();
+  Result<Plan> plan = build_plan(graph, options);
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+std::vector<const RecurrenceLaunch*> residents(const Plan& plan) {
+  std::vector<const RecurrenceLaunch*> result;
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage)) result.push_back(&std::get<RecurrenceLaunch>(stage.launches[0]));
+  }
+  return result;
+}
+
+/// "3, 1": sides of each resident recurrence.
+std::string sides_of(const Plan& plan) {
+  std::string text;
+  for (const RecurrenceLaunch* launch : residents(plan)) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", launch->tile.sides.size());
+  }
+  return text;
+}
+
+int64_t count_gemms(const Plan& plan) {
+  int64_t count = 0;
+  for (const Stage& stage : plan.stages) {
+    count += std::ranges::count_if(stage.launches, [](const Launch& launch) {
+      return std::holds_alternative<GemmLaunch>(launch);
+    });
+  }
+  return count;
+}
+
+std::string stacked(const std::vector<std::string>& cells, int64_t size = 160) {
+  return sides_of(plan_of(tower(cells, size), {.dtype = DType::bf16, .batch = 4}));
+}
+
+TEST(Stack, LayersAreSidesOfOneLaunch) {
+  using Cells = std::vector<std::string>;
+  EXPECT_EQ(stacked({"Gated"}), "1");
+  EXPECT_EQ(stacked({"Gated", "Gated"}), "2");
+  EXPECT_EQ(stacked(Cells(8, "Gated")), "8");
+  EXPECT_EQ(stacked(Cells(3, "Update")), "3");
+  EXPECT_EQ(stacked(Cells(3, "ResetBefore")), "3");
+  EXPECT_EQ(stacked(Cells(3, "Projected")), "3");
+  EXPECT_EQ(stacked(Cells(3, "Normed")), "3");
+  EXPECT_EQ(stacked({"Dense", "Gated", "ResetBefore", "Normed", "Projected", "Update"}), "6");
+  EXPECT_EQ(sides_of(plan_of(load_case("stacked_lstm"))), "3");
+}
+
+TEST(Stack, OnlyTheFirstLayerHasProductsOfItsOwn) {
+  const Plan plan = plan_of(tower({"Gated", "Gated", "Gated"}, 64), {.dtype = DType::bf16});
+  ASSERT_EQ(sides_of(plan), "3");
+  EXPECT_EQ(count_gemms(plan), 1);
+  const RecurrenceLaunch& launch = *residents(plan)[0];
+  const FusedLaunch& second = launch.phases[1];
+  ASSERT_EQ(second.products.size(), 2u);
+  // What the layer below stores at the same step, added to what the layer's own products make.
+  EXPECT_EQ(second.products[0].left.buffer, launch.phases[0].products[0].left.buffer);
+  EXPECT_EQ(second.products[0].left.delay, 0u);
+  EXPECT_EQ(second.products[0].first_argument, second.products[1].first_argument);
+  EXPECT_EQ(second.products[0].members, 4u);
+  EXPECT_EQ(second.products[1].left.delay, 1u);
+  EXPECT_EQ(
+      std::ranges::count(plan.kernels[second.kernel].arguments, true, &Kernel::Argument::product),
+      4);
+  EXPECT_TRUE(std::ranges::none_of(plan.buffers, [](const Buffer& buffer) {
+    return buffer.name.starts_with("products of mul");
+  }));
+}
+
+// Of a GRU's three gates two are sums; the third is multiplied in between.
+TEST(Stack, WhatIsNotAddedIsAResultOfItsOwn) {
+  const Plan plan = plan_of(tower({"Update", "Update"}, 256), {.dtype = DType::bf16, .batch = 4});
+  ASSERT_EQ(sides_of(plan), "2");
+  const FusedLaunch& second = residents(plan)[0]->phases[1];
+  EXPECT_EQ(
+      std::ranges::count(plan.kernels[second.kernel].arguments, true, &Kernel::Argument::product),
+      4);
+}
+
+TEST(Stack, WhatDoesNotDependOnOneAnotherIsSideBySide) {
+  // What is on top of both reads what a kernel puts together.
+  const Plan plan = plan_of(network("Branches", 64), {.dtype = DType::bf16});
+  EXPECT_EQ(sides_of(plan), "2, 1");
+  EXPECT_EQ(count_gemms(plan), 2);
+  EXPECT_EQ(sides_of(plan_of(network("Both", 64), {.dtype = DType::bf16})), "2, 2");
+}
+
+TEST(Stack, LayersThatReadOneAnotherOtherwiseStayApart) {
+  // A residual connection, and a layer that keeps no weights on the chip.
+  const Plan mixed = plan_of(network("Mixed", 64));
+  EXPECT_EQ(sides_of(mixed), "2, 1");
+  const Plan residual = plan_of(graph_from(R"(graph Residual() {
+    input x: [64]
+    param R: [64, 64]
+    param W: [64, 64]
+    param Q: [64, 64]
+    state h: [64]
+    state g: [64]
+    %0 = input x : [64]
+    %1 = param R : [64, 64]
+    %2 = state h @ 1 : [64]
+    %3 = const 0 : []
+    %4 = matmul %1, %2 : [64]
+    %5 = add %0, %4 : [64]
+    %6 = tanh %5 : [64]
+    %7 = add %6, %0 : [64]
+    %8 = param W : [64, 64]
+    %9 = matmul %8, %7 : [64]
+    %10 = param Q : [64, 64]
+    %11 = state g @ 1 : [64]
+    %12 = matmul %10, %11 : [64]
+    %13 = add %9, %12 : [64]
+    %14 = tanh %13 : [64]
+    %15 = add %14, %6 : [64]
+    init h = %3
+    next h = %6
+    init g = %3
+    next g = %14
+    output y = %15
+  })"));
+  EXPECT_NE(sides_of(residual), "");
+}
+
+TEST(Stack, OneThatIsTooTallBecomesSeveral) {
+  const Plan plan =
+      plan_of(tower(std::vector<std::string>(16, "Gated"), 512), {.dtype = DType::bf16});
+  EXPECT_EQ(sides_of(plan), "8, 8");
+  EXPECT_EQ(count_gemms(plan), 2);
+}
+
+TEST(Stack, OneOfTooManyArraysBecomesSeveral) {
+  const auto many = [](size_t layers) {
+    return plan_of(tower(std::vector<std::string>(layers, "Many"), 8), {.dtype = DType::bf16});
+  };
+  const Plan plan = many(20);
+  EXPECT_EQ(sides_of(plan), "10, 10");
+  EXPECT_EQ(plan.note,
+            "`Tower` at batch 1 runs its 20 layers in several launches: the kernel of one would "
+            "take 1360 arrays, and may take 1000");
+  for (const RecurrenceLaunch* launch : residents(plan)) {
+    EXPECT_LE(count_arrays(plan, launch->phases, launch->tile.sides.size()), kMostArrays);
+  }
+  EXPECT_EQ(sides_of(many(14)), "14");
+  EXPECT_EQ(many(14).note, "");
+}
+
+TEST(Stack, AllBlocksRunAtOnce) {
+  for (const int64_t batch : {1, 16, 40}) {
+    const Plan plan = plan_of(tower(std::vector<std::string>(4, "Gated"), 300),
+                              {.dtype = DType::bf16, .batch = batch});
+    for (const RecurrenceLaunch* launch : residents(plan)) {
+      EXPECT_LE(all_blocks(launch->tile), h200_machine().units);
+    }
+  }
+}
+
+TEST(Stack, CanBeSwitchedOff) {
+  const Graph graph = tower({"Gated", "Gated"}, 512);
+  const auto sides = [&](PassSet passes) { return sides_of(plan_of(graph, {.passes = passes})); };
+  EXPECT_EQ(sides(PassSet::all()), "2");
+  EXPECT_EQ(sides(PassSet::all().without(Pass::Stack)), "1, 1");
+  EXPECT_EQ(sides(PassSet::all().without(Pass::Resident)), "");
+  EXPECT_EQ(sides(PassSet::all().without(Pass::Wavefront)), "2");
+}
+
+TEST(Stack, IsForGpus) {
+  Plan plan =
+      plan_of(tower({"Gated", "Gated"}, 64), {.passes = PassSet::all().without(Pass::Stack)});
+  EXPECT_FALSE(run_stack(plan, cpu_machine(4)).value());
+}
+
+}  // namespace
+}  // namespace rnnc::test

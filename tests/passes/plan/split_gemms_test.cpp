@@ -1,0 +1,380 @@
+#include "passes/plan/split_gemms.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "passes/build_plan.h"
+#include "passes/memory/memory.h"
+#include "passes/plan/padding.h"
+#include "passes/plan/wavefront.h"
+#include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_cases.h"
+#include "tests/support/reference/plan_executor.h"
+#include "tests/support/reference/sequence_oracle.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr PassSet kByStep = PassSet::all().without(Pass::Resident);
+constexpr PassSet kNotMerged = kByStep.without(Pass::Merge);
+
+struct Setting {
+  int64_t batch = 3;
+  int64_t chunk = 4;
+  PassSet passes = kByStep;
+};
+
+/// As `build_plan` makes it, but any product is split, and any that is not aligned has pads.
+Plan split_plan(const Graph& graph, const Setting& setting) {
+  const Machine machine = h200_machine();
+  const PassSet early =
+      setting.passes.without(Pass::Split).without(Pass::Pad).without(Pass::Wavefront);
+  Result<Plan> plan = build_plan(graph, {.batch = setting.batch,
+                                         .max_steps = 11,
+                                         .chunk = setting.chunk,
+                                         .passes = early,
+                                         .machine = machine});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  run_split_gemms(*plan, machine, {.max_steps = 11, .always = true});
+  if (setting.passes.has(Pass::Pad)) {
+    run_padding(*plan, machine, {.max_steps = 11, .least_rows = 1, .least_size = 1});
+  }
+  if (setting.passes.has(Pass::Wavefront)) run_wavefront(*plan, machine);
+  Status status = assign_memory(*plan, setting.passes.has(Pass::Reuse));
+  if (status) status = verify(*plan);
+  RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
+  return *std::move(plan);
+}
+
+Graph elman(int64_t inputs, int64_t size) {
+  return graph_from(fmt::format(R"(graph Elman(I = {}, H = {}) {{
+  input x: [I]
+  param W: [H, I]
+  param R: [H, H]
+  state h: [H]
+  %0 = input x : [I]
+  %1 = param W : [H, I]
+  %2 = param R : [H, H]
+  %3 = state h @ 1 : [H]
+  %4 = matmul %1, %0 : [H]
+  %5 = matmul %2, %3 : [H]
+  %6 = add %4, %5 : [H]
+  %7 = tanh %6 : [H]
+  %8 = const 0 : []
+  init h = %8
+  next h = %7
+  output h = %7
+}}
+)",
+                                inputs, size));
+}
+
+/// y = W x + z, z = V^T x: three operands, of which x is one.
+Graph two_products(int64_t inputs, int64_t size) {
+  return graph_from(fmt::format(R"(graph Two(I = {}, H = {}) {{
+  input x: [I]
+  param W: [H, I]
+  param V: [I, H]
+  %0 = input x : [I]
+  %1 = param W : [H, I]
+  %2 = param V : [I, H]
+  %3 = matmul %1, %0 : [H]
+  %4 = matmul %0, %2 : [H]
+  %5 = tanh %4 : [H]
+  %6 = mul %3, %5 : [H]
+  output y = %3
+  output z = %6
+}}
+)",
+                                inputs, size));
+}
+
+template <typename L>
+std::vector<L> launches(const Plan& plan, std::optional<Domain> domain = {}) {
+  std::vector<L> result;
+  for (const Stage& stage : plan.stages) {
+    if (domain && stage.domain != *domain) continue;
+    for (const Launch& launch : stage.launches) {
+      if (const auto* one = std::get_if<L>(&launch)) result.push_back(*one);
+    }
+  }
+  return result;
+}
+
+/// Memory that nothing has written is NaN.
+void compare(const Graph& graph, const InterpreterArgs& args, const Setting& setting) {
+  SCOPED_TRACE(fmt::format("B {}, C {}, passes {}", setting.batch, setting.chunk,
+                           setting.passes.to_string()));
+  const InterpreterResult expected = interpret_sequences(graph, args, {}, {});
+  InterpreterResult actual = execute_plan(split_plan(graph, setting), args);
+  ASSERT_GE(actual.final_states.size(), expected.final_states.size());
+  actual.final_states.resize(expected.final_states.size());  // those of delays are the plan's own
+  EXPECT_LE(error_of_results(actual, expected), 2e-5);
+}
+
+TEST(SplitGemms, ChangeNoResultWhateverTheSizes) {
+  for (const int64_t inputs : {1, 3, 7, 33, 300}) {
+    for (const int64_t size : {1, 3, 7, 33}) {
+      SCOPED_TRACE(fmt::format("{} x {}", inputs, size));
+      for (const Graph& graph : {elman(inputs, size), two_products(inputs, size)}) {
+        const InterpreterArgs args = random_args(graph, 11, 3, 1, /*with_initial_states=*/true);
+        for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
+          compare(graph, args, {.passes = passes});
+        }
+      }
+    }
+  }
+}
+
+TEST(SplitGemms, ChangeNoResultOfTheCases) {
+  for (const std::string& name : case_names()) {
+    SCOPED_TRACE(name);
+    const Graph graph = load_case(name);
+    const InterpreterArgs args = random_args(graph, 11, 3, 1);
+    for (const int64_t chunk : {1, 4}) {
+      for (const PassSet passes : {PassSet::all(), kNotMerged, kByStep.without(Pass::Reuse)}) {
+        compare(graph, args, {3, chunk, passes});
+      }
+    }
+  }
+}
+
+TEST(SplitGemms, ChangeNoResultOfRandomGraphs) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph =
+        random_graph(seed, {.structure = seed % 2 == 1, .reversals = seed % 3 == 1});
+    const InterpreterArgs args = random_args(graph, 11, 2, seed, seed % 2 == 0);
+    for (const PassSet passes : {kByStep, kNotMerged, PassSet::all(), PassSet::none()}) {
+      compare(graph, args, {.batch = 2, .passes = passes});
+    }
+  }
+}
+
+/// f32 of all bits.
+void fill(std::vector<double>& values, double first) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(std::sin(first + 1.7 * static_cast<double>(i)));
+  }
+}
+
+/// Of a product of parts, the last third.
+void keep_large_part(GemmLaunch& gemm) {
+  gemm.weight.stride = gemm.k;
+  gemm.k /= kSplitParts;
+  gemm.left.column = gemm.weight.column = 2 * gemm.k;
+}
+
+TEST(SplitGemms, KeepTheAccuracyOfF32) {
+  const Graph graph = two_products(300, 33);
+  InterpreterArgs args = random_args(graph, 11, 3, 1);
+  fill(args.inputs[0], 0.1);
+  fill(args.params[0], 0.2);
+  fill(args.params[1], 0.3);
+  const InterpreterResult expected = interpret_sequences(graph, args, {}, {});
+  Plan plan = split_plan(graph, {.passes = kNotMerged});
+  const auto error = [&] {
+    const InterpreterResult actual = execute_plan(plan, args);
+    double most = 0;
+    for (size_t i = 0; i < expected.outputs[0].size(); ++i) {
+      most = std::max(most, std::abs(actual.outputs[0][i] - expected.outputs[0][i]));
+    }
+    return most;
+  };
+  // Results of more than 128 are rounded by up to 2^-17.
+  EXPECT_LE(error(), 0x1p-17 + 0x1p-20);
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      if (auto* gemm = std::get_if<GemmLaunch>(&launch)) keep_large_part(*gemm);
+    }
+  }
+  EXPECT_GE(error(), 1e-3);
+}
+
+// ---- Infinities, NaNs, and numbers near the limits ----
+
+/// What f32 makes of a product of x and W, each with `values` somewhere.
+void compare_special(double of_x, double of_weight) {
+  SCOPED_TRACE(fmt::format("{} in x, {} in W", of_x, of_weight));
+  const Graph graph = two_products(7, 5);
+  InterpreterArgs args = random_args(graph, 4, 2, 1);
+  args.inputs[0][3] = of_x;
+  args.params[0][3] = of_weight;  // meets that x, and others
+  args.params[0][7] = of_weight;  // meets others alone
+  const InterpreterResult expected = interpret_sequences(graph, args, {}, {});
+  const InterpreterResult actual = execute_plan(split_plan(graph, {.batch = 2}), args);
+  for (size_t i = 0; i < expected.outputs[0].size(); ++i) {
+    const auto wanted = static_cast<float>(expected.outputs[0][i]);
+    const auto got = static_cast<float>(actual.outputs[0][i]);
+    if (std::isnan(wanted) || std::isinf(wanted)) {
+      EXPECT_EQ(std::isnan(wanted), std::isnan(got)) << i << ": " << got << ", not " << wanted;
+      EXPECT_TRUE(std::isnan(wanted) || got == wanted) << i << ": " << got << ", not " << wanted;
+    } else {
+      EXPECT_NEAR(got, wanted, 1e-6 * std::max(1.0F, std::abs(wanted))) << i;
+    }
+  }
+}
+
+TEST(SplitGemms, TreatWhatIsNotFiniteAsF32Does) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const auto values = {kInfinity, -kInfinity, kNan,   0.0,   1.0 + 1e-6, 1.2e30,
+                       -1.2e30,   6.7e7,      -6.7e7, 1e-38, 1e-42,      -1e-45};
+  for (const double of_x : values) {
+    for (const double of_weight : values) {
+      if (std::abs(of_weight) > 6.7e7 && std::abs(of_weight) < 1e38) continue;
+      compare_special(of_x, of_weight);
+    }
+  }
+}
+
+TEST(SplitGemms, MakeNoNanOfAnInfinity) {
+  constexpr double kHuge = 0x1.0008p120;  // a" < 0: products of parts have the other sign
+  for (const double of_x : {kHuge, -kHuge}) {
+    for (const double of_weight : {kHuge, -kHuge, 0x1.0018p30}) {
+      const Graph graph = two_products(7, 5);
+      InterpreterArgs args = random_args(graph, 4, 2, 1);
+      args.inputs[0][3] = of_x;
+      args.params[0][3] = of_weight;
+      const InterpreterResult actual = execute_plan(split_plan(graph, {.batch = 2}), args);
+      const auto got = static_cast<float>(actual.outputs[0][0]);
+      EXPECT_TRUE(std::isinf(got)) << got;
+      EXPECT_EQ(std::signbit(got), of_x * of_weight < 0);
+    }
+  }
+}
+
+// ---- The plan ----
+
+struct Choice {
+  PassSet passes = kByStep;
+  DType dtype = DType::f32;
+  int64_t batch = 16;
+  int64_t max_steps = 256;
+  bool tf32 = false;
+  Machine machine = h200_machine();
+};
+
+Plan plan_of(const Graph& graph, const Choice& choice) {
+  Result<Plan> plan = build_plan(graph, {.dtype = choice.dtype,
+                                         .batch = choice.batch,
+                                         .max_steps = choice.max_steps,
+                                         .chunk = std::min<int64_t>(choice.max_steps, 128),
+                                         .tf32 = choice.tf32,
+                                         .passes = choice.passes,
+                                         .machine = choice.machine});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+bool has_parts(const Plan& plan) {
+  return !launches<SplitLaunch>(plan).empty();
+}
+
+TEST(SplitGemms, AreForLargeProductsOfF32OnGpus) {
+  const Graph large = elman(1024, 4096);
+  EXPECT_TRUE(has_parts(plan_of(large, {})));
+  EXPECT_TRUE(has_parts(plan_of(large, {.passes = PassSet::all()})));
+  EXPECT_FALSE(has_parts(plan_of(large, {.passes = kByStep.without(Pass::Split)})));
+  EXPECT_FALSE(has_parts(plan_of(large, {.machine = cpu_machine(2)})));
+  EXPECT_FALSE(has_parts(plan_of(large, {.dtype = DType::bf16})));
+  EXPECT_FALSE(has_parts(plan_of(large, {.tf32 = true})));
+  // Weights are split once a call, and a few rows take no time.
+  EXPECT_FALSE(has_parts(plan_of(large, {.batch = 1, .max_steps = 2})));
+  EXPECT_FALSE(has_parts(plan_of(elman(32, 32), {})));
+  // What is narrow takes longer to split than to multiply.
+  EXPECT_FALSE(has_parts(plan_of(elman(1024, 8), {})));
+}
+
+TEST(SplitGemms, StayAsTheyAreWithoutThePass) {
+  const PassSet without = PassSet::all().without(Pass::Split);
+  const std::string text = to_string(plan_of(elman(1024, 4096), {.passes = without}));
+  EXPECT_EQ(text.find("split"), std::string::npos) << text;
+  EXPECT_EQ(text.find("TF32"), std::string::npos) << text;
+  EXPECT_NE(text.find("b0 @ b1^T, n 4096, k 1024\n"), std::string::npos) << text;
+}
+
+TEST(SplitGemms, AreSeenInTheText) {
+  const std::string text = to_string(plan_of(elman(1022, 4096), {}));
+  for (const char* line :
+       {"parts of x: f32 workspace temporary, chunk x 3072, at ",
+        "parts of W: f32 resident temporary, invariant x 12582912, at ",
+        " = b1[0:1022, stride 1022], a weight, parts of 1024, 4096 rows\n",
+        " = b0, a left operand, parts of 1024\n", "^T, n 4096, k 3072, in TF32\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+}
+
+TEST(SplitGemms, ShareALeftOperand) {
+  const Plan plan = split_plan(two_products(33, 7), {.passes = kNotMerged});
+  EXPECT_EQ(launches<GemmLaunch>(plan, Domain::Sequence).size(), 2U) << to_string(plan);
+  EXPECT_EQ(launches<SplitLaunch>(plan, Domain::Sequence).size(), 1U) << to_string(plan);
+  EXPECT_EQ(launches<SplitLaunch>(plan, Domain::Once).size(), 2U) << to_string(plan);
+}
+
+TEST(SplitGemms, TurnTransposedWeightsRound) {
+  const Plan plan = split_plan(two_products(33, 7), {.passes = kNotMerged});
+  for (const GemmLaunch& gemm : launches<GemmLaunch>(plan)) {
+    EXPECT_FALSE(gemm.transposed) << to_string(plan);
+    EXPECT_TRUE(gemm.tf32) << to_string(plan);
+    EXPECT_EQ(gemm.k, 3 * 36) << to_string(plan);
+  }
+}
+
+TEST(SplitGemms, AreSplitWhereTheirOperandsNeedNoPads) {
+  const Plan plan = split_plan(elman(33, 35), {});
+  for (const Buffer& buffer : plan.buffers) {
+    EXPECT_TRUE(buffer.pad == 0 || buffer.name != "x") << to_string(plan);
+  }
+}
+
+// ---- What `verify` says of them ----
+
+template <typename Damage>
+std::string complaint(Domain domain, const Damage& damage) {
+  Plan plan = split_plan(elman(7, 5), {.passes = kByStep.without(Pass::Reuse)});
+  for (Stage& stage : plan.stages) {
+    if (stage.domain != domain) continue;
+    for (Launch& launch : stage.launches) {
+      if (auto* split = std::get_if<SplitLaunch>(&launch)) damage(plan, *split);
+    }
+  }
+  const Status status = verify(plan);
+  return status ? "" : status.error().message;
+}
+
+TEST(SplitGemms, AreVerified) {
+  using S = SplitLaunch;
+  const auto sequence = [](const auto& damage) { return complaint(Domain::Sequence, damage); };
+  EXPECT_EQ(sequence([](Plan&, S&) {}), "");
+  EXPECT_EQ(sequence([](Plan&, S& s) { s.part = 4; }),
+            "stage 1: launch 0: parts of 4 for rows of 7");
+  EXPECT_EQ(sequence([](Plan&, S& s) { s.part = 9; }),
+            "stage 1: launch 0: parts of 9 for rows of 7");
+  EXPECT_EQ(sequence([](Plan&, S& s) { s.once_rows = 2; }), "stage 1: launch 0: 2 rows");
+  EXPECT_EQ(sequence([](Plan&, S& s) { s.length = 8; }),
+            "stage 1: launch 0: columns from 0 are outside x");
+  EXPECT_EQ(sequence([](Plan&, S& s) { s.source.delay = 1; }),
+            "stage 1: launch 0: x does not reach back 1 steps");
+  EXPECT_EQ(complaint(Domain::Once, [](Plan&, S& s) { s.target.stride = 20; }),
+            "stage 0: launch 2: rows written to parts of W overlap");
+}
+
+TEST(SplitGemms, OfOtherTypesAreRefused) {
+  Plan plan = plan_of(elman(7, 5), {.dtype = DType::f16});
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      if (auto* gemm = std::get_if<GemmLaunch>(&launch)) gemm->tf32 = true;
+    }
+  }
+  const Status status = verify(plan);
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message, "stage 1: launch 0: a product of f16 in TF32");
+}
+
+}  // namespace
+}  // namespace rnnc::test

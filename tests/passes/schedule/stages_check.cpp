@@ -1,0 +1,130 @@
+#include "tests/passes/schedule/stages_check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "passes/build_plan.h"
+#include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
+
+namespace rnnc::test {
+namespace {
+
+/// "b12" and a letter or digit neither before nor after it: a buffer.
+std::string with_names(const Plan& plan, const std::string& text) {
+  std::string result;
+  const auto in_word = [&](size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+    const bool starts = text[i] == 'b' && (i == 0 || !in_word(i - 1));
+    if (!starts || end == i + 1 || in_word(end)) {
+      result += text[i++];
+      continue;
+    }
+    result += plan.buffers[std::stoul(text.substr(i + 1, end - i - 1))].name;
+    i = end;
+  }
+  return result;
+}
+
+std::string between(const std::string& text, const std::string& from, const std::string& to) {
+  const size_t begin = text.find(from) + from.size();
+  return text.substr(begin, text.find(to, begin) - begin);
+}
+
+void expect_same_results(const Graph& graph, const PlanOptions& options, double tolerance) {
+  const InterpreterArgs args = random_args(graph, /*steps=*/7, options.batch, 1);
+  const InterpreterResult expected = interpret(graph, args);
+  const InterpreterResult actual = execute_plan(*build_plan(graph, options), args);
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), tolerance) << "output " << i;
+  }
+  for (size_t i = 0; i < expected.final_states.size(); ++i) {
+    EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), tolerance)
+        << "final state " << i;
+  }
+}
+
+std::string body(const std::string& nodes) {
+  return R"(graph G() {
+    input x: [4]
+    param W: [4, 4]
+    param V: [4, 4]
+    param R: [4, 4]
+    param S: [4, 4]
+    param D: [2, 2, 2]
+    param E: [2, 2, 2]
+    param F: [2, 3, 2]
+    param a: [4]
+    state h: [4]
+    state c: [4]
+    %0 = input x : [4]
+    %1 = param W : [4, 4]
+    %2 = param V : [4, 4]
+    %3 = param R : [4, 4]
+    %4 = param S : [4, 4]
+    %5 = param D : [2, 2, 2]
+    %6 = param E : [2, 2, 2]
+    %7 = param F : [2, 3, 2]
+    %8 = param a : [4]
+    %9 = state h @ 1 : [4]
+    %10 = state c @ 1 : [4]
+    %11 = const 0 : []
+    init h = %11
+    init c = %11
+)" + nodes +
+         "}";
+}
+
+}  // namespace
+
+std::string stages_of(const std::string& text, std::string_view passes, int64_t batch) {
+  const Graph graph = graph_from(text);
+  PlanOptions options{.batch = batch, .max_steps = 100, .chunk = 3};
+  options.passes = *PassSet::parse(passes);
+  const std::pair<DType, double> types[] = {
+      {DType::f64, 1e-10}, {DType::bf16, 5e-2}, {DType::f32, 2e-5}};
+  for (const auto& [dtype, tolerance] : types) {
+    options.dtype = dtype;
+    const Result<Plan> plan = build_plan(graph, options);
+    EXPECT_TRUE(plan) << plan.error().message;
+    if (!plan) return plan.error().message;
+    expect_same_results(graph, options, tolerance);
+  }
+  const Plan plan = *build_plan(graph, options);
+  std::string stages = "\n" + between(to_string(plan), "\nstages:\n", "states:\n");
+  if (const size_t once = stages.find("\n  once:"); once != std::string::npos) {
+    const size_t next = stages.find("\n  s", once + 1);  // sequence or step
+    stages = next == std::string::npos ? "" : stages.substr(next);
+  }
+  return lines(with_names(plan, stages));
+}
+
+std::string lines(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \n");
+  if (first == std::string::npos) return "";
+  const size_t indent = first - text.rfind('\n', first) - 1;
+  std::string result;
+  for (size_t at = first - indent; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(std::min(at + indent, end), end - at - indent);
+    if (end - at > indent && line.find_first_not_of(' ') != std::string::npos)
+      result += line + "\n";
+    at = end + 1;
+  }
+  return result;
+}
+
+void expect_stages(const std::string& nodes, std::string_view passes, const std::string& expected,
+                   int64_t batch) {
+  EXPECT_EQ(stages_of(body(nodes), passes, batch), lines(expected)) << passes;
+}
+
+}  // namespace rnnc::test

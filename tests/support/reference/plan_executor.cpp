@@ -1,0 +1,464 @@
+#include "tests/support/reference/plan_executor.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "ir/plan/waves.h"
+
+namespace rnnc {
+namespace {
+
+constexpr std::byte kPoison{0xff};  // NaN in every type
+
+class Executor {
+ public:
+  Executor(const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences)
+      : plan_(plan),
+        args_(args),
+        sequences_(sequences),
+        workspace_(static_cast<size_t>(workspace_bytes(plan, args.steps)), kPoison),
+        resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
+    RNNC_CHECK(args.batch == plan.batch);
+    clear_pads();
+    for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
+  }
+
+  InterpreterResult run() {
+    for (const Stage& stage : plan_.stages) {
+      if (stage.domain == Domain::Once) run_launches(stage, {}, 0);
+    }
+    for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
+    return results();
+  }
+
+ private:
+  void clear_pads() {
+    for (const Buffer& buffer : plan_.buffers) {
+      if (!ends_in_zeros(buffer)) continue;
+      const auto element = static_cast<int64_t>(size_of(buffer.dtype));
+      std::byte* const begin = resident_.data() + buffer.offset;
+      const int64_t row = buffer.width * element;
+      for (int64_t end = row; end <= byte_size(plan_, buffer); end += row) {
+        std::fill(begin + end - buffer.pad * element, begin + end, std::byte{0});
+      }
+    }
+  }
+
+  /// The caller's initial value of a state, or of what it is an earlier value of, or null.
+  const std::vector<double>* given(size_t state) const {
+    if (state < args_.initial_states.size() && !args_.initial_states[state].empty()) {
+      return &args_.initial_states[state];
+    }
+    const std::optional<uint32_t>& delay_of = plan_.states[state].delay_of;
+    return delay_of ? given(*delay_of) : nullptr;
+  }
+
+  void run_sweep(uint32_t sweep) {
+    const Waves waves(plan_, sweep, args_.steps);
+    for (const Wave& wave : waves) {
+      begin_states(sweep, wave);
+      for (const Stage& stage : plan_.stages) {
+        if (stage.sweep == sweep && stage.domain != Domain::Once) run_stage(stage, wave);
+      }
+      end_states(sweep, wave);
+      move_histories(sweep);
+    }
+  }
+
+  void begin_states(uint32_t sweep, const Wave& wave) {
+    for (size_t i = 0; i < plan_.states.size(); ++i) {
+      const StatePlan& state = plan_.states[i];
+      if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+      run_launch(given(i) != nullptr ? state.init_given : state.init_declared, {}, plan_.batch);
+    }
+  }
+
+  void end_states(uint32_t sweep, const Wave& wave) {
+    for (const StatePlan& state : plan_.states) {
+      if (state.sweep != sweep || !wave.ends(state.lag)) continue;
+      if (state.write_final.accesses.empty()) continue;
+      run_launch(state.write_final, wave.position(state.lag, wave.count(state.lag)), plan_.batch);
+    }
+  }
+
+  void run_stage(const Stage& stage, const Wave& wave) {
+    const int64_t steps = wave.count(stage.lag);
+    if (steps == 0) return;
+    if (stage.domain == Domain::Sequence) {
+      return run_launches(stage, wave.position(stage.lag), steps);
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      run_launches(stage, wave.position(stage.lag, step), 1);
+    }
+  }
+
+  void move_histories(uint32_t sweep) {
+    for (const Buffer& buffer : plan_.buffers) {
+      if (!keeps_history(buffer, sweep)) continue;
+      std::byte* begin = memory(buffer);
+      const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
+      std::copy(begin + plan_.chunk * slot, begin + (plan_.chunk + buffer.history) * slot, begin);
+    }
+  }
+
+  /// Rows of `steps` steps from a position on.
+  void run_launches(const Stage& stage, Position at, int64_t steps) {
+    for (const Launch& launch : stage.launches) {
+      std::visit(
+          [&](const auto& l) {
+            run_launch(l, at, stage.domain == Domain::Once ? once_rows(l) : steps * plan_.batch);
+          },
+          launch);
+    }
+  }
+
+  template <typename L>
+  static int64_t once_rows(const L& launch) {
+    if constexpr (requires { launch.once_rows; }) {
+      return launch.once_rows;
+    } else {
+      return 1;
+    }
+  }
+
+  // ---- Launches; row 0 is (t, 0) ----
+
+  /// A row of each argument that is a product.
+  using ProductRows = std::map<uint32_t, std::vector<double>>;
+
+  void run_launch(const ElementwiseLaunch& launch, Position at, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      run_kernel(launch.kernel, launch.accesses, {}, at, row);
+    }
+  }
+
+  void run_launch(const LoopLaunch& launch, Position at, int64_t rows) {
+    for (int64_t step = 0; step < rows / plan_.batch; ++step) {
+      for (int64_t row = 0; row < plan_.batch; ++row) {
+        run_kernel(launch.kernel, launch.accesses, {}, {at.chunk_start, at.step + step}, row);
+      }
+    }
+  }
+
+  void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {
+    for (int64_t step = 0; step < rows / plan_.batch; ++step) {
+      for (const FusedLaunch& phase : launch.phases) {
+        run_launch(phase, {at.chunk_start, at.step + step}, plan_.batch);
+      }
+    }
+  }
+
+  /// All products before all kernels: nothing that a kernel writes is for them.
+  void run_launch(const FusedLaunch& launch, Position at, int64_t rows) {
+    std::vector<ProductRows> products(static_cast<size_t>(rows));
+    for (int64_t row = 0; row < rows; ++row) {
+      for (const FusedLaunch::Product& product : launch.products) {
+        add_product(launch, product, at, row, products[static_cast<size_t>(row)]);
+      }
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      run_kernel(launch.kernel, launch.accesses, products[static_cast<size_t>(row)], at, row);
+    }
+  }
+
+  void add_product(const FusedLaunch& launch, const FusedLaunch::Product& product, Position at,
+                   int64_t row, ProductRows& rows) {
+    const int64_t length = plan_.kernels[launch.kernel].length;
+    const Place left = locate(product.left, at, row);
+    const Place weight = locate(product.weight, at, 0);
+    for (uint32_t member = 0; member < product.members; ++member) {
+      std::vector<double>& results = rows[product.first_argument + member];
+      results.resize(static_cast<size_t>(length));
+      for (int64_t j = 0; j < length; ++j) {
+        const int64_t block = j / (length / product.blocks);
+        double& sum = results[static_cast<size_t>(j)];
+        for (int64_t k = 0; k < product.k; ++k) {
+          sum += load(left, block * product.k + k) *
+                 load(weight, (member * length + j) * product.k + k);
+        }
+      }
+    }
+  }
+
+  void run_kernel(uint32_t id, const std::vector<Access>& accesses, const ProductRows& products,
+                  Position at, int64_t row) {
+    const Kernel& kernel = plan_.kernels[id];
+    std::vector<std::vector<double>> values;
+    values.reserve(kernel.body.size());
+    for (const Instruction& instruction : kernel.body) {
+      const auto product = products.find(instruction.argument);
+      if (instruction.kind == Instruction::Kind::Load && product != products.end()) {
+        std::vector<double> results = product->second;
+        for (double& result : results) result = round_compute(result);
+        values.push_back(std::move(results));
+      } else {
+        values.push_back(run_instruction(kernel, instruction, accesses, values, at, row));
+      }
+    }
+  }
+
+  std::vector<double> run_instruction(const Kernel& kernel, const Instruction& instruction,
+                                      const std::vector<Access>& accesses,
+                                      const std::vector<std::vector<double>>& values, Position at,
+                                      int64_t row) {
+    std::vector<double> result(static_cast<size_t>(instruction.vector ? kernel.length : 1));
+    const auto operand = [&](size_t index, size_t i) {
+      if (index >= instruction.operands.size()) return 0.0;
+      const uint32_t id = instruction.operands[index];
+      return kernel.body[id].vector ? values[id][i] : values[id][0];
+    };
+    switch (instruction.kind) {
+      case Instruction::Kind::Constant:
+        result[0] = round_compute(instruction.value);
+        break;
+      case Instruction::Kind::Load:
+      case Instruction::Kind::Store: {
+        const Place place = locate(accesses[instruction.argument], at, row);
+        for (size_t i = 0; i < result.size(); ++i) {
+          if (instruction.kind == Instruction::Kind::Load) {
+            result[i] = load(place, static_cast<int64_t>(i));
+          } else {
+            store(place, static_cast<int64_t>(i), operand(0, i));
+          }
+        }
+        break;
+      }
+      case Instruction::Kind::Scalar:
+        for (size_t i = 0; i < result.size(); ++i) {
+          result[i] =
+              round_compute(evaluate(instruction.op, operand(0, i), operand(1, i), operand(2, i)));
+        }
+        break;
+      case Instruction::Kind::Reduce: {
+        std::vector<double> elements;
+        elements.reserve(static_cast<size_t>(kernel.length));
+        for (int64_t i = 0; i < kernel.length; ++i) {
+          elements.push_back(operand(0, static_cast<size_t>(i)));
+        }
+        result[0] = round_compute(reduce(instruction.op, elements));
+        break;
+      }
+    }
+    return result;
+  }
+
+  static double reduce(Op op, const std::vector<double>& elements) {
+    const auto count = static_cast<double>(elements.size());
+    double sum = 0;
+    double extreme = elements[0];
+    for (double element : elements) {
+      sum += element;
+      extreme = evaluate(op == Op::ReduceMin ? Op::Min : Op::Max, extreme, element, 0);
+    }
+    if (op == Op::Sum) return sum;
+    if (op == Op::Mean) return sum / count;
+    if (op != Op::Var) return extreme;
+    double squares = 0;
+    for (double element : elements) squares += (element - sum / count) * (element - sum / count);
+    return squares / count;
+  }
+
+  void run_launch(const GemmLaunch& launch, Position at, int64_t rows) {
+    const Place weight = locate(launch.weight, at, 0);
+    const int64_t stride = weight_stride(launch);
+    for (int64_t row = 0; row < rows; ++row) {
+      const Place left = locate(launch.left, at, row);
+      const Place out = locate(launch.out, at, row);
+      for (int64_t part = 0; part < launch.repeats * launch.blocks; ++part) {
+        const int64_t block = part % launch.blocks;
+        for (int64_t i = 0; i < launch.n; ++i) {
+          double sum = launch.accumulate ? load(out, part * launch.n + i) : 0;
+          for (int64_t k = 0; k < launch.k; ++k) {
+            const int64_t element = launch.transposed ? k * stride + i : i * stride + k;
+            double a = load(left, block * launch.k + k);
+            double b = load(weight, part * launch.n * launch.k + element);
+            if (launch.tf32) {
+              a = cut_to_tf32(a);
+              b = cut_to_tf32(b);
+            }
+            sum += a * b;
+          }
+          store(out, part * launch.n + i, sum);
+        }
+      }
+    }
+  }
+
+  void run_launch(const CopyLaunch& launch, Position at, int64_t /*rows*/) {
+    const Place source = locate(launch.source, at, 0);
+    const Place target = locate(launch.target, at, 0);
+    for (int64_t row = 0; row < launch.rows; ++row) {
+      for (int64_t column = 0; column < launch.columns; ++column) {
+        const int64_t from = row * launch.columns + column;
+        const int64_t to = launch.transposed ? column * launch.rows + row : from;
+        store(target, to, load(source, from));
+      }
+    }
+  }
+
+  void run_launch(const ReverseLaunch& launch, Position at, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t b = row % plan_.batch;
+      const int64_t from = length(b) - 1 - (at.t() + row / plan_.batch);
+      const Place target = locate(launch.target, at, row);
+      for (int64_t i = 0; i < launch.width; ++i) {
+        store(target, i, from < 0 ? 0 : load(locate(launch.source, {.step = from}, b), i));
+      }
+    }
+  }
+
+  void run_launch(const SplitLaunch& launch, Position at, int64_t rows) {
+    const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
+    for (int64_t row = 0; row < rows; ++row) {
+      const Place source = locate(launch.source, at, row);
+      const Place target = locate(launch.target, at, row);
+      for (int64_t i = 0; i < launch.part; ++i) {
+        const auto value = static_cast<float>(i < launch.length ? load(source, i) : 0);
+        const float rounded = round_to_tf32(value);
+        const bool counts = std::abs(rounded) < most;
+        const float large = counts ? rounded : 0;
+        const float small = counts ? value - rounded : 0;
+        store(target, i, launch.weight ? small : large);
+        store(target, launch.part + i, launch.weight ? large : small);
+        store(target, 2 * launch.part + i, rounded);
+      }
+    }
+  }
+
+  /// To the nearest, away from zero where there are two; what is finite and not zero stays so.
+  static float round_to_tf32(float value) {
+    if (value == 0 || !std::isfinite(value)) return value;
+    const uint32_t rounded = (std::bit_cast<uint32_t>(std::abs(value)) + 0x1000U) & 0xFFFFE000U;
+    return std::copysign(std::bit_cast<float>(std::clamp(rounded, 0x2000U, 0x7F7FE000U)), value);
+  }
+
+  /// As tensor cores do.
+  static double cut_to_tf32(double value) {
+    if (std::isnan(value)) return value;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFFE000U);
+  }
+
+  void run_launch(const MaskLaunch& launch, Position at, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const bool value = mask(launch.kind, at.t() + row / plan_.batch, row % plan_.batch);
+      store(locate(launch.target, at, row), 0, value ? 1 : 0);
+    }
+  }
+
+  bool mask(MaskLaunch::Kind kind, int64_t t, int64_t b) const {
+    switch (kind) {
+      case MaskLaunch::Kind::Valid:
+        return t < length(b);
+      case MaskLaunch::Kind::Reset:
+        return is_reset(t, b);
+      case MaskLaunch::Kind::ResetReverse:
+        break;
+    }
+    return t > 0 && t < length(b) && is_reset(length(b) - t, b);
+  }
+
+  int64_t length(int64_t b) const {
+    if (sequences_.lengths.empty()) return args_.steps;
+    return std::clamp<int64_t>(sequences_.lengths[static_cast<size_t>(b)], 0, args_.steps);
+  }
+
+  bool is_reset(int64_t t, int64_t b) const {
+    return !sequences_.resets.empty() &&
+           sequences_.resets[static_cast<size_t>(t * plan_.batch + b)] != 0;
+  }
+
+  // ---- Memory ----
+
+  struct Place {
+    DType dtype;
+    std::byte* data;
+  };
+
+  std::byte* memory(const Buffer& buffer) {
+    switch (buffer.placement) {
+      case Placement::Workspace:
+        return workspace_.data() + workspace_offset(plan_, buffer, args_.steps);
+      case Placement::Resident:
+        return resident_.data() + buffer.offset;
+      case Placement::Caller:
+        break;
+    }
+    return caller_[static_cast<size_t>(&buffer - plan_.buffers.data())].data();
+  }
+
+  Place locate(const Access& access, Position at, int64_t row) {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    const int64_t element = first_element(plan_, access, at) + row * access.stride;
+    return {buffer.dtype, memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
+  }
+
+  static double load(const Place& place, int64_t index) {
+    double value = 0;
+    const auto size = static_cast<int64_t>(size_of(place.dtype));
+    convert(place.data + index * size, place.dtype, &value, DType::f64, 1);
+    return value;
+  }
+
+  static void store(const Place& place, int64_t index, double value) {
+    const auto size = static_cast<int64_t>(size_of(place.dtype));
+    convert(&value, DType::f64, place.data + index * size, place.dtype, 1);
+  }
+
+  double round_compute(double value) const {
+    return compute_type(plan_.dtype) == DType::f64 ? value : static_cast<float>(value);
+  }
+
+  // ---- The caller's arrays ----
+
+  std::vector<std::byte> caller_array(const Buffer& buffer) const {
+    if (buffer.placement != Placement::Caller) return {};
+    const std::vector<double>* values = nullptr;
+    if (buffer.role == Role::Input) values = &args_.inputs[buffer.slot];
+    if (buffer.role == Role::Param) values = &args_.params[buffer.slot];
+    if (buffer.role == Role::InitialState) values = given(buffer.slot);
+    const int64_t rows = buffer.extent == Extent::Invariant ? 1
+                         : buffer.extent == Extent::Batch   ? plan_.batch
+                                                            : plan_.batch * args_.steps;
+    const auto count = static_cast<size_t>(rows * buffer.width);
+    std::vector<std::byte> array(count * size_of(buffer.dtype), kPoison);
+    if (values == nullptr || values->empty()) return array;
+    RNNC_CHECK(values->size() == count, "{}: {} elements, not {}", buffer.name, values->size(),
+               count);
+    convert(values->data(), DType::f64, array.data(), buffer.dtype, count);
+    return array;
+  }
+
+  InterpreterResult results() const {
+    InterpreterResult result;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& buffer = plan_.buffers[i];
+      if (buffer.role != Role::Output && buffer.role != Role::FinalState) continue;
+      const std::vector<std::byte>& array = caller_[i];
+      std::vector<double> values(array.size() / size_of(buffer.dtype));
+      convert(array.data(), buffer.dtype, values.data(), DType::f64, values.size());
+      auto& list = buffer.role == Role::Output ? result.outputs : result.final_states;
+      if (list.size() <= buffer.slot) list.resize(buffer.slot + 1);
+      list[buffer.slot] = std::move(values);
+    }
+    return result;
+  }
+
+  const Plan& plan_;
+  const InterpreterArgs& args_;
+  const SequenceArgs& sequences_;
+  std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
+  std::vector<std::byte> workspace_, resident_;
+};
+
+}  // namespace
+
+InterpreterResult execute_plan(const Plan& plan, const InterpreterArgs& args,
+                               const SequenceArgs& sequences) {
+  return Executor(plan, args, sequences).run();
+}
+
+}  // namespace rnnc

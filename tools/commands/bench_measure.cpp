@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ir/plan/waves.h"
+#include "passes/cost/cost.h"
+#include "runtime/arrays/random_arrays.h"
+#include "runtime/backend/backend.h"
+#include "tools/command.h"
+#include "tools/commands/bench.h"
+
+namespace rnnc::tools {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+/// Weights and, in [-1, 1], inputs.
+Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape) {
+  RunArgs args;
+  Result<std::vector<NamedArray>> params = random_weights(signature.params, kSeed);
+  if (!params) return tl::unexpected(params.error());
+  args.params = std::move(*params);
+  for (ArrayInfo input : signature.inputs) {
+    input.shape.insert(input.shape.begin(), {shape.steps, shape.batch});
+    args.inputs.push_back({input.name, random_array(input, 1, kSeed)});
+  }
+  return args;
+}
+
+int64_t count_launches(const Plan& plan, int64_t steps) {
+  int64_t count = 0;
+  for (const Stage& stage : plan.stages) {
+    const int64_t chunks = chunks_of(plan, steps);
+    const int64_t times = stage.domain == Domain::Step       ? steps
+                          : stage.domain == Domain::Sequence ? chunks
+                                                             : 0;
+    count += times * std::ssize(stage.launches);
+  }
+  return count;
+}
+
+/// How many calls of `step_seconds` a step are timed.
+int choose_runs(const BenchOptions& options, const BenchShape& shape, double step_seconds) {
+  if (options.runs > 0) return options.runs;
+  const double call_seconds = std::max(step_seconds * static_cast<double>(shape.steps), 1e-9);
+  return static_cast<int>(std::clamp(options.seconds / call_seconds, 5.0, 1000.0));
+}
+
+/// `time` is one of the runner's.
+Result<Timing> time_runs(Runner& runner, Result<double> (Runner::*time)(int),
+                         const BenchOptions& options, const BenchShape& shape) {
+  // Clocks rise and caches fill before what counts.
+  const Result<double> first = (runner.*time)(1);
+  if (!first) return tl::unexpected(first.error());
+  int runs = choose_runs(options, shape, *first);
+  const Result<double> warm = (runner.*time)((runs + 3) / 4);
+  if (!warm) return tl::unexpected(warm.error());
+  runs = choose_runs(options, shape, *warm);
+  const Result<double> median = (runner.*time)(runs);
+  if (!median) return tl::unexpected(median.error());
+  return Timing{.seconds_per_step = *median, .runs = runs};
+}
+
+}  // namespace
+
+void add_bench_options(CLI::App& command, BenchOptions& options) {
+  add_device(command, options.device);
+  add_dtype(command, options.dtype, "Element type to run in");
+  add_tune(command, options.tune);
+  add_tf32(command, options.tf32);
+  add_threads(command, options.threads);
+  command.add_option("--runs", options.runs, "Calls to time; 0: as many as fit into --seconds")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--seconds", options.seconds, "Time for each measurement")
+      ->type_name("NUMBER")
+      ->check(number(0, 3600))
+      ->capture_default_str();
+  command.add_option("--json", options.json, "Write JSON to this file")->type_name("FILE");
+}
+
+std::string check_usage(const BenchOptions& options) {
+  const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  return problem.empty() ? check_tune(options.tune, options.device) : problem;
+}
+
+CompileOptions compile_options(const BenchOptions& options) {
+  CompileOptions compile;
+  compile.device = Device::parse(options.device).value();
+  compile.dtype = dtype_of(options.dtype);
+  compile.allow_tf32 = options.tf32;
+  compile.threads = options.threads;
+  compile.tune = options.tune;
+  compile.cache_directory = cache_directory();
+  return compile;
+}
+
+Status check_json(const BenchOptions& options) {
+  return check_output(options.json);
+}
+
+Status write_json(const BenchOptions& options, const nlohmann::json& json) {
+  return write_output(options.json, json.dump(2) + "\n");
+}
+
+void add_bench_shape(CLI::App& command, BenchShape& shape) {
+  add_size(command, "--batch", shape.batch, "Batch size");
+  add_size(command, "--steps", shape.steps, "Steps of a call");
+}
+
+Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,
+                                   const BenchShape& shape) {
+  Result<Program> program = Program::compile(graph, options);
+  if (!program) return tl::unexpected(program.error());
+  if (Status status = program->prepare(shape.batch, shape.steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  report_notes(*program);
+  const Result<PreparedPlan> prepared = program->prepared(shape.batch, shape.steps);
+  if (!prepared) return tl::unexpected(prepared.error());
+  BenchProgram bench{.program = std::move(*program),
+                     .plan = *prepared->plan,
+                     .tile_rank = prepared->tile_rank,
+                     .machine = {}};
+  bench.machine = bench.program.backend().machine();
+  return bench;
+}
+
+Prediction predict(const BenchProgram& bench, int64_t steps) {
+  const Cost cost = cost_of(bench.plan, steps, bench.machine);
+  return {.seconds_per_step = cost.seconds / static_cast<double>(steps),
+          .floor_seconds_per_step = cost.floor_seconds / static_cast<double>(steps),
+          .launches = count_launches(bench.plan, steps)};
+}
+
+Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
+                            bool replays) {
+  const Result<RunArgs> args = random_args(program.signature(), shape);
+  if (!args) return tl::unexpected(args.error());
+  Runner runner(program);
+  Result<RunResult> result = runner.run(*args);
+  if (!result) return tl::unexpected(result.error());
+  const Result<Timing> plain = time_runs(runner, &Runner::time_per_step, options, shape);
+  if (!plain) return tl::unexpected(plain.error());
+  Measurement measured{.result = std::move(*result), .plain = *plain, .replayed = {}};
+  if (!replays) return measured;
+  const Result<Timing> replayed =
+      time_runs(runner, &Runner::time_replayed_per_step, options, shape);
+  if (!replayed) return tl::unexpected(replayed.error());
+  measured.replayed = *replayed;
+  return measured;
+}
+
+}  // namespace rnnc::tools

@@ -1,0 +1,165 @@
+#include "passes/build_plan.h"
+#include "runtime/backend/backend.h"
+#include "tools/command.h"
+#include "tools/explain/print.h"
+#include "tools/pass_log.h"
+
+namespace rnnc::tools {
+namespace {
+
+struct Options {
+  Source source;
+  std::string dtype = "f32";
+  std::string device = "cpu";
+  int64_t batch = 1;
+  int64_t steps = 100;
+  int64_t chunk = 0;
+  int threads = 0;
+  bool tf32 = false;
+  bool lengths = false;
+  bool resets = false;
+  PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
+  PassLog log;
+  bool json = false;
+  bool html = false;
+  std::string output;
+};
+
+/// What is wrong with the options together, or "".
+std::string check_usage(const Options& options) {
+  if (options.threads > 0 && options.device != "cpu") {
+    return fmt::format("--threads is for the CPU, not for {}", options.device);
+  }
+  std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  if (problem.empty()) problem = check_strategy(options.strategy, options.device);
+  return problem.empty() ? check_cpu_target(options.cpu, options.device) : problem;
+}
+
+Device device_of(const Options& options) {
+  return Device::parse(options.device).value();
+}
+
+/// Of the device, if there is one; else a model of one.
+Machine machine_of(const Options& options) {
+  CompileOptions compile;
+  compile.device = device_of(options);
+  compile.threads = options.threads;
+  compile.cpu = options.cpu;
+  KernelCache cache({});
+  const auto backend = make_backend(compile, cache);
+  if (backend) return (*backend)->machine();
+  return choose_machine(options.device == "cpu" ? Machine::Kind::Cpu : Machine::Kind::Cuda);
+}
+
+/// Whether resident recurrences are for this machine's GPU, if there is one, shows when they are
+/// compiled: the plan that a program runs there. Gives back what it says of itself.
+std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, PlanOptions& plan) {
+  if (options.device != "cuda" || !options.passes.has(Pass::Resident)) return {};
+  Result<Program> program = Program::compile(graph, {.dtype = plan.dtype,
+                                                     .device = device_of(options),
+                                                     .allow_tf32 = plan.tf32,
+                                                     .cache_directory = cache_directory(),
+                                                     .chunk = plan.chunk,
+                                                     .passes = plan.passes,
+                                                     .strategy = plan.strategy});
+  if (!program) return {};  // no GPU: a model of one
+  const SequenceFeatures features{plan.lengths, plan.resets};
+  if (Status status = program->prepare(plan.batch, plan.max_steps, features); !status) {
+    return {status.error().message};
+  }
+  const PreparedPlan prepared =
+      program->prepared(plan.batch, plan.max_steps, features).value_or(PreparedPlan{});
+  plan.passes = prepared.passes;
+  plan.tile_rank = prepared.tile_rank;
+  plan.spare_registers = prepared.spare_registers;
+  return program->notes();
+}
+
+Result<std::string> explain_graph(Options& options, const Graph& graph) {
+  if (Status status = check_storage(dtype_of(options.dtype), device_of(options).kind); !status) {
+    return tl::unexpected(status.error());
+  }
+  const Result<Graph> bound = bind_all(graph, options.source.dims);
+  if (!bound) return tl::unexpected(bound.error());
+  PlanOptions plan{.dtype = dtype_of(options.dtype),
+                   .batch = options.batch,
+                   .max_steps = options.steps,
+                   .chunk = options.chunk,
+                   .lengths = options.lengths,
+                   .resets = options.resets,
+                   .tf32 = options.tf32,
+                   .passes = options.passes,
+                   .machine = machine_of(options),
+                   .strategy = options.strategy,
+                   .observer = options.log.observer()};
+  const std::vector<std::string> notes = ask_gpu(options, *bound, plan);
+  for (const std::string& note : notes) report_note(note);
+  Result<Explanation> explanation = explain(*bound, plan);
+  if (!explanation) return tl::unexpected(explanation.error());
+  if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
+  explanation->notes = notes;
+  return options.html   ? explanation_page(*explanation)
+         : options.json ? explanation_json(*explanation)
+                        : explanation_text(*explanation);
+}
+
+int run_explain(const CLI::App& command, Options& options) {
+  if (const std::string problem = check_usage(options); !problem.empty()) {
+    return report_usage(command, problem);
+  }
+  if (Status status = check_output(options.output); !status) return report(status.error());
+  std::optional<Definition> definition = load_definition(options.source);
+  if (!definition) return kError;
+  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
+  if (!graph) return kError;
+  const Result<std::string> text = explain_graph(options, *graph);
+  if (!text) return report(text.error());
+  const Status status = write_output(options.output, *text);
+  return status ? kOk : report(status.error());
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Say how a cell will run: stages, launches, what each costs, memory");
+  add_source(*command, options->source);
+  add_size(*command, "--batch", options->batch, "Batch size");
+  add_size(*command, "--steps", options->steps, "Number of steps");
+  command->add_option("--chunk", options->chunk, "Steps per chunk; chosen if not given")
+      ->type_name("NUMBER")
+      ->check(whole_number(1, int64_t{1} << 24));
+  add_dtype(*command, options->dtype, "Element type of arrays");
+  command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU round to TF32");
+  command
+      ->add_option("--device", options->device,
+                   "The CPU, or cuda: this machine's GPU, or where there is none an H200")
+      ->type_name("DEVICE")
+      ->check(one_of({"cpu", "cuda"}))
+      ->capture_default_str();
+  add_threads(*command, options->threads);
+  command->add_flag("--lengths", options->lengths, "Calls come with the sequences' lengths");
+  command->add_flag("--resets", options->resets, "Calls come with a mask of resets");
+  add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
+  options->log.add_options(*command);
+  CLI::Option* json =
+      command->add_flag("--json", options->json, "For programs; docs/explain.md lists the keys");
+  command->add_flag("--html", options->html, "A page with pictures, in one file")->excludes(json);
+  add_output(*command, options->output);
+  command->footer(
+      "Times are predictions of the cost model, floors what the machine's arithmetic and memory\n"
+      "allow. Nothing is run, and no GPU is needed.\n\n"
+      "Examples:\n"
+      "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16\n"
+      "  rnnc explain examples/networks/stacked_lstm.rnn --dim F=512 --dim H=512 --dim L=4 \\\n"
+      "       --batch 64 --device cuda --html -o stacked_lstm.html");
+  command->callback(
+      [command, options, &exit_code] { exit_code = run_explain(*command, *options); });
+}
+
+}  // namespace rnnc::tools
