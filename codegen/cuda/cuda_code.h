@@ -17,8 +17,7 @@ inline constexpr std::string_view kDefaultCudaArch = "sm_90";
 /// Architectures that generated code is compiled for in tests: sm_80 and newer.
 const std::vector<std::string>& supported_cuda_archs();
 
-/// One translation unit that includes nothing: the device prelude and the plan's kernels, with
-/// tiles for GPUs of an architecture. Runs on those with as much shared memory.
+/// The text of the plan's module (cuda_module.h).
 Result<std::string> emit_cuda(const Plan& plan, std::string_view arch = kDefaultCudaArch);
 
 /// The architecture to compile for on a device of this compute capability: "sm_90". An error that

@@ -1,6 +1,5 @@
 #include "runtime/program/compile_ahead.h"
 
-#include "codegen/cuda/persistent/recurrence_kernels.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/typical_device.h"
 #include "runtime/program/choose_plan.h"
@@ -9,10 +8,11 @@ namespace rnnc {
 namespace {
 
 /// As a device would, that has room for what its plans are made for.
-std::string refuse(const Plan& plan, std::string_view code) {
-  const CudaRecurrenceKernels recurrences(plan);
-  for (const CudaRecurrenceShape& shape : recurrences.shapes()) {
-    std::string refusal = refuse_spills(local_bytes(code, shape.name), shape.step_seconds);
+std::string refuse(const CudaModule& module, std::string_view code) {
+  for (const CudaKernel& kernel : module.kernels) {
+    const auto* shape = std::get_if<CudaRecurrenceShape>(&kernel.shape);
+    if (shape == nullptr) continue;
+    std::string refusal = refuse_spills(local_bytes(code, kernel.name), shape->step_seconds);
     if (!refusal.empty()) return refusal;
   }
   return "";
@@ -34,14 +34,16 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
 
   CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
   const auto take = [&](const Plan& given) -> Result<std::string> {
-    const Result<Cubin> cubin = compile_plan(given, target.arch, cache);
+    const Result<CudaModule> module = make_cuda_module(given, target.arch);
+    if (!module) return tl::unexpected(module.error());
+    const Result<Cubin> cubin = compile_module(*module, target.arch, cache);
     if (!cubin) return tl::unexpected(cubin.error());
     if (!cubin->kept) {
       return fail("kernels were compiled and cannot be kept: {}", cubin->kept.error().message);
     }
     result.bytes = cubin->code.size();
     result.cached = cubin->cached;
-    return refuse(given, cubin->code);
+    return refuse(*module, cubin->code);
   };
   const Result<ChosenPlan> chosen =
       choose_plan(planner, shape, machine, *std::move(plan), planner.choice(), take);

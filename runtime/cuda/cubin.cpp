@@ -6,7 +6,6 @@
 #include <cstring>
 #include <optional>
 
-#include "codegen/cuda/cuda_code.h"
 #include "runtime/backend/library_record.h"
 
 namespace rnnc {
@@ -80,11 +79,10 @@ std::optional<std::string> known_version(const KernelCache& cache) {
 
 }  // namespace
 
-Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const KernelCache& cache) {
-  const Result<std::string> source = emit_cuda(plan, arch);
-  if (!source) return tl::unexpected(source.error());
+Result<Cubin> compile_module(const CudaModule& module, std::string_view arch,
+                             const KernelCache& cache) {
   const auto key_of = [&](const std::string& version) {
-    return fmt::format("cubin for {} by NVRTC {}\n{}", arch, version, *source);
+    return fmt::format("cubin for {} by NVRTC {}\n{}", arch, version, module.source);
   };
   const std::optional<std::string> known = known_version(cache);
   std::optional<std::string> cached = known ? cache.get(key_of(*known)) : std::nullopt;
@@ -95,7 +93,7 @@ Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const Kernel
   const std::string key = key_of(compiler->version);
   if (known != compiler->version) cached = cache.get(key);
   if (cached) return Cubin{*std::move(cached), true};
-  Result<std::string> code = compile_cubin(*source, arch);
+  Result<std::string> code = compile_cubin(module.source, arch);
   if (!code) return tl::unexpected(code.error());
   Cubin cubin{*std::move(code)};
   cubin.kept = cache.store(key, cubin.code);

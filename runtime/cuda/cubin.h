@@ -1,11 +1,11 @@
-/// A plan's kernels as machine code: from the kernel cache, or compiled and kept there.
+/// A module's kernels as machine code: from the kernel cache, or compiled and kept there.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "ir/plan/plan.h"
+#include "codegen/cuda/cuda_module.h"
 #include "runtime/backend/kernel_cache.h"
 
 namespace rnnc {
@@ -15,8 +15,9 @@ struct Cubin {
   bool cached = false;  // it came from the cache
   Status kept = {};     // whether the cache has it now
 };
-/// `arch` is "sm_90" and the like. The same plan has the same entry, on whichever machine.
-Result<Cubin> compile_plan(const Plan& plan, std::string_view arch, const KernelCache& cache);
+/// `arch` is "sm_90" and the like. The same text has the same entry, on whichever machine.
+Result<Cubin> compile_module(const CudaModule& module, std::string_view arch,
+                             const KernelCache& cache);
 
 /// Bytes that a thread of a kernel has in local memory: what a device that loads the code says of
 /// it, without a device. 0 where the code does not tell.

@@ -186,7 +186,7 @@ Status CudaExecutable::load_kernels(const CudaContext& context) {
 }
 
 Status CudaExecutable::prepare_products(CudaContext& context) {
-  Result<PlanProducts> products = PlanProducts::prepare(plan_, *kernels_, context);
+  Result<PlanProducts> products = PlanProducts::prepare(plan_, kernels_->module(), context);
   if (!products) return tl::unexpected(products.error());
   products_.emplace(std::move(*products));
   launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
@@ -203,7 +203,7 @@ void CudaExecutable::find_sweeps() {
   sweeps_.resize(plan_.sweeps);
   size_t most_lanes = 0;
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
-    sweeps_[i].rounds = find_rounds(plan_, kernels_->fused(), i);
+    sweeps_[i].rounds = find_rounds(plan_, kernels_->module(), i);
     sweeps_[i].graphs.resize(sweeps_[i].rounds.size());
     for (const Round& round : sweeps_[i].rounds) {
       for (const Branch& branch : round.branches) {
@@ -313,18 +313,19 @@ bool CudaExecutable::can_replay(const Round& round) const {
              return std::ranges::find(accesses, buffer, &Access::buffer) != accesses.end();
            });
   };
-  const auto fits = [&](const Launch& launch) {
-    const auto* gemm = std::get_if<GemmLaunch>(&launch);
-    if (gemm == nullptr || kernels_->fused().of(*gemm) != nullptr) return true;
-    return is_fixed(gemm->left) && is_fixed(gemm->weight) && is_fixed(gemm->out) &&
-           !is_state(gemm->out.buffer);
+  const auto fits = [&](size_t stage) {
+    const std::vector<Launch>& launches = plan_.stages[stage].launches;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launches[i]);
+      if (gemm == nullptr || kernels_->module().fused({stage, i}) != nullptr) continue;
+      const bool fixed = is_fixed(gemm->left) && is_fixed(gemm->weight) && is_fixed(gemm->out);
+      if (!fixed || is_state(gemm->out.buffer)) return false;
+    }
+    return true;
   };
   return std::ranges::all_of(round.branches, [&](const Branch& branch) {
-    return std::ranges::all_of(branch.lanes, [&](const Lane& lane) {
-      return std::ranges::all_of(lane.stages, [&](size_t stage) {
-        return std::ranges::all_of(plan_.stages[stage].launches, fits);
-      });
-    });
+    return std::ranges::all_of(
+        branch.lanes, [&](const Lane& lane) { return std::ranges::all_of(lane.stages, fits); });
   });
 }
 
@@ -369,10 +370,10 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
 }
 
 Status CudaExecutable::run_once_stages(LaunchQueue& queue) {
-  for (const Stage& stage : plan_.stages) {
-    if (stage.domain != Domain::Once) continue;
-    for (const Launch& launch : stage.launches) {
-      if (Status status = launcher_->once(launch, queue); !status) return status;
+  for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+    if (plan_.stages[stage].domain != Domain::Once) continue;
+    for (size_t i = 0; i < plan_.stages[stage].launches.size(); ++i) {
+      if (Status status = launcher_->once({stage, i}, queue); !status) return status;
     }
   }
   return {};
@@ -480,8 +481,8 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWav
     Status cleared = is_cleared ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
                                 : clear_exchanges(index, wave, queue.stream);
     if (!cleared) return cleared;
-    for (const Launch& launch : stage.launches) {
-      Status status = launcher_->sequence(launch, steps, wave.position(stage.lag), queue);
+    for (size_t i = 0; i < stage.launches.size(); ++i) {
+      Status status = launcher_->sequence({index, i}, steps, wave.position(stage.lag), queue);
       if (!status) return status;
     }
   }
@@ -516,8 +517,7 @@ Status CudaExecutable::run_branch(const Branch& branch, const CudaWave& wave, La
         together_.clear();
         for (const Lane& lane : branch.lanes) {
           if (step >= wave.count(lane.lag)) continue;
-          together_.push_back(
-              {&plan_.stages[lane.stages[i]].launches[j], wave.position(lane.lag, step)});
+          together_.push_back({{lane.stages[i], j}, wave.position(lane.lag, step)});
         }
         if (Status status = launcher_->step(together_, queue); !status) return status;
       }

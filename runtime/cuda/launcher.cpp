@@ -7,7 +7,6 @@ namespace rnnc {
 namespace {
 
 constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
-constexpr uint32_t kNoKernel = UINT32_MAX;
 
 struct LaunchShape {
   dim3 grid;
@@ -67,7 +66,7 @@ Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, L
       needs);
 }
 
-LaunchShape shape_of(const CudaRecurrenceShape& shape) {
+LaunchShape launch_shape(const CudaRecurrenceShape& shape) {
   return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, shape.cluster == 1,
           shape.cluster};
 }
@@ -82,17 +81,19 @@ size_t most_arguments(const Plan& plan) {
   return most;
 }
 
-constexpr size_t recurrence_bytes(size_t accesses) {
-  return sizeof(CudaRows) + 2 * sizeof(int32_t) + accesses * sizeof(CudaAccess);
+/// Of the parameter of a kernel that has all of its launches' arrays in one.
+size_t parameter_bytes(const CudaKernel& kernel) {
+  const auto* fused = std::get_if<CudaFusedShape>(&kernel.shape);
+  const auto* recurrence = std::get_if<CudaRecurrenceShape>(&kernel.shape);
+  const auto* states = std::get_if<CudaStatesShape>(&kernel.shape);
+  if (fused != nullptr) return size_t{fused->most_instances} * fused->instance_bytes;
+  if (recurrence != nullptr) return recurrence->bytes;
+  return states == nullptr ? 0 : size_t{states->most_instances} * states->instance_bytes;
 }
 
-size_t most_instance_bytes(const LoadedKernels& kernels) {
-  const CudaStateKernel::Shape& states = kernels.states().shape();
-  size_t most = std::max<size_t>(recurrence_bytes(kernels.recurrences().most_accesses()),
-                                 states.most_instances * states.instance_bytes);
-  for (const CudaFusedShape& shape : kernels.fused().shapes()) {
-    most = std::max<size_t>(most, shape.most_instances * shape.instance_bytes);
-  }
+size_t most_parameter_bytes(const CudaModule& module) {
+  size_t most = sizeof(CudaRows) + sizeof(uint32_t);  // of a launch of no state
+  for (const CudaKernel& kernel : module.kernels) most = std::max(most, parameter_bytes(kernel));
   return most;
 }
 
@@ -121,7 +122,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan)),
       parameters_(accesses_.size() + 2),
-      instances_(most_instance_bytes(kernels)) {}
+      instances_(most_parameter_bytes(kernels.module())) {}
 
 void Launcher::bind(const Call& call) {
   addresses_.bind(call);
@@ -130,22 +131,25 @@ void Launcher::bind(const Call& call) {
 
 // ---- By domain ----
 
-Status Launcher::once(const Launch& launch, LaunchQueue& queue) {
+Status Launcher::once(LaunchId id, LaunchQueue& queue) {
+  const Launch& launch = launch_of(id);
   if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
-    return this->launch(*kernel, kernel->once_rows, {}, queue);
+    return elementwise(id, kernel->once_rows, {}, queue);
   }
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    return products_.run(*gemm, Domain::Once, gemm->once_rows, addresses_, {},
-                         queue.library_workspace, queue.stream);
+    return products_.run(id, gemm->once_rows, addresses_, {}, queue.library_workspace,
+                         queue.stream);
   }
   if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
-    return split(*operand, operand->once_rows, {}, queue);
+    return split(id, operand->once_rows, {}, queue);
   }
-  return copy(std::get<CopyLaunch>(launch), queue);
+  return copy(id, queue);
 }
 
 Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queue) {
-  const CudaStateKernel::Shape& shape = kernels_.states().shape();
+  if (launches.empty()) return {};
+  const uint32_t kernel = module().states;
+  const auto& shape = std::get<CudaStatesShape>(module().kernels[kernel].shape);
   uint32_t count = 0;
   dim3 grid(0, 0, 0);
   const auto flush = [&]() -> Status {
@@ -155,7 +159,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     const LaunchShape all{grid, dim3(shape.threads)};
     count = 0;
     grid = dim3(0, 0, 0);
-    return start(kernels_.state_kernel(), all, parameters, queue, "launching");
+    return start(kernels_[kernel], all, parameters, queue, "launching");
   };
   for (const auto& [launch, position] : launches) {
     const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch->kernel]), plan_.batch);
@@ -184,49 +188,36 @@ Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosit
                     "clearing what blocks exchange");
 }
 
-Status Launcher::sequence(const Launch& launch, int64_t steps, LaunchPosition position,
-                          LaunchQueue& queue) {
+Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
+  const Launch& launch = launch_of(id);
   const int64_t rows = steps * plan_.batch;
-  if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
-    return this->launch(*kernel, rows, position, queue);
+  if (std::holds_alternative<ElementwiseLaunch>(launch)) {
+    return elementwise(id, rows, position, queue);
   }
-  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    return products_.run(*gemm, Domain::Sequence, rows, addresses_, position,
-                         queue.library_workspace, queue.stream);
+  if (std::holds_alternative<GemmLaunch>(launch)) {
+    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream);
   }
-  if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
-    return this->launch(*loop, steps, position, queue);
+  if (std::holds_alternative<LoopLaunch>(launch)) return loop(id, steps, position, queue);
+  if (std::holds_alternative<RecurrenceLaunch>(launch)) {
+    return recurrence(id, steps, position, queue);
   }
-  if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
-    return this->launch(*recurrence, steps, position, queue);
-  }
-  if (const auto* reversal = std::get_if<ReverseLaunch>(&launch)) {
-    return reverse(*reversal, rows, position, queue);
-  }
-  if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
-    return split(*operand, rows, position, queue);
-  }
-  return fill_mask(std::get<MaskLaunch>(launch), rows, position, queue);
+  if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, position, queue);
+  if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, position, queue);
+  return fill_mask(id, rows, position, queue);
 }
 
 Status Launcher::step(std::span<const StepLaunch> launches, LaunchQueue& queue) {
-  const StepLaunch& first = launches[0];
-  if (fused_parameters(*first.launch) != nullptr) return launch_fused(launches, queue);
-  if (const auto* kernel = std::get_if<ElementwiseLaunch>(first.launch)) {
-    return launch(*kernel, plan_.batch, first.position, queue);
+  const auto& [id, position] = launches[0];
+  if (module().fused(id) != nullptr) return fused(launches, queue);
+  if (std::holds_alternative<ElementwiseLaunch>(launch_of(id))) {
+    return elementwise(id, plan_.batch, position, queue);
   }
   queue.after_kernel = false;
-  return products_.run(std::get<GemmLaunch>(*first.launch), Domain::Step, plan_.batch, addresses_,
-                       first.position, queue.library_workspace, queue.stream);
+  return products_.run(id, plan_.batch, addresses_, position, queue.library_workspace,
+                       queue.stream);
 }
 
 // ---- Generated kernels ----
-
-const CudaFusedKernels::Parameters* Launcher::fused_parameters(const Launch& launch) const {
-  if (const auto* fused = std::get_if<FusedLaunch>(&launch)) return &kernels_.fused().of(*fused);
-  const auto* gemm = std::get_if<GemmLaunch>(&launch);
-  return gemm == nullptr ? nullptr : kernels_.fused().of(*gemm);
-}
 
 CudaRows Launcher::at(CudaRows rows, LaunchPosition position) const {
   rows.frame = parameter_block_;
@@ -243,111 +234,113 @@ void Launcher::set_accesses(const std::vector<Access>& accesses, LaunchPosition 
   }
 }
 
-Status Launcher::launch(const ElementwiseLaunch& launch, int64_t rows, LaunchPosition position,
-                        LaunchQueue& queue) {
-  const auto& kernel = kernels_.elementwise()[launch.kernel];
-  CudaGrid grid = cuda_grid(kernel.shape, rows);
+Status Launcher::elementwise(LaunchId id, int64_t rows, LaunchPosition position,
+                             LaunchQueue& queue) {
+  const auto& kernel = shape_of<CudaKernelShape>(id);
+  CudaGrid grid = cuda_grid(kernel, rows);
   grid.rows = at(grid.rows, position);
   parameters_[1] = &grid.rows;
-  set_accesses(launch.accesses, position);
-  const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.shape.threads))};
-  return start(kernel.handle, shape, &parameters_[1], queue, "launching");
+  set_accesses(module().of(id).accesses, position);
+  const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.threads))};
+  return start(kernel_of(id), shape, &parameters_[1], queue, "launching");
 }
 
-Status Launcher::launch(const LoopLaunch& launch, int64_t steps, LaunchPosition position,
-                        LaunchQueue& queue) {
-  const auto& kernel = kernels_.loop_kernels()[kernels_.loops().of(launch)];
-  CudaGrid grid = cuda_grid(kernel.shape.shape, plan_.batch);
+Status Launcher::loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
+  const CudaKernelShape& kernel = shape_of<CudaLoopShape>(id).shape;
+  CudaGrid grid = cuda_grid(kernel, plan_.batch);
   grid.rows = at(grid.rows, position);
   auto count = static_cast<int32_t>(steps);
   parameters_[0] = &grid.rows;
   parameters_[1] = &count;
-  set_accesses(launch.accesses, position);
-  const LaunchShape shape{dim3(grid.x, grid.y),
-                          dim3(static_cast<unsigned>(kernel.shape.shape.threads))};
-  return start(kernel.handle, shape, parameters_.data(), queue, "launching");
+  set_accesses(module().of(id).accesses, position);
+  const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.threads))};
+  return start(kernel_of(id), shape, parameters_.data(), queue, "launching");
 }
 
-Status Launcher::launch(const RecurrenceLaunch& launch, int64_t steps, LaunchPosition position,
-                        LaunchQueue& queue) {
-  const CudaRecurrenceKernels::Parameters& of = kernels_.recurrences().of(launch);
-  const auto& kernel = kernels_.recurrence_kernels()[of.shape];
+Status Launcher::recurrence(LaunchId id, int64_t steps, LaunchPosition position,
+                            LaunchQueue& queue) {
   Writer writer(instances_.data());
   writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
   writer.append(static_cast<int32_t>(steps));
   writer.append(int32_t{0});
-  for (const Access& access : of.accesses) writer.append(addresses_.at(access, position));
+  for (const Access& access : module().of(id).accesses) {
+    writer.append(addresses_.at(access, position));
+  }
   void* parameters[] = {instances_.data()};
-  return start(kernel.handle, shape_of(kernel.shape), parameters, queue, "running a recurrence");
+  return start(kernel_of(id), launch_shape(shape_of<CudaRecurrenceShape>(id)), parameters, queue,
+               "running a recurrence");
 }
 
-Status Launcher::launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
-  const uint32_t index = fused_parameters(*launches[0].launch)->shape;
-  const auto& kernel = kernels_.fused_kernels()[index];
+Status Launcher::fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
+  const LaunchId first = launches[0].launch;
   Writer writer(instances_.data());
-  for (const StepLaunch& instance : launches) {
-    writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, instance.position));
-    for (const Access& access : fused_parameters(*instance.launch)->accesses) {
-      writer.append(addresses_.at(access, instance.position));
+  for (const auto& [id, position] : launches) {
+    writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
+    for (const Access& access : module().of(id).accesses) {
+      writer.append(addresses_.at(access, position));
     }
   }
+  const auto& kernel = shape_of<CudaFusedShape>(first);
   const LaunchShape shape{
-      dim3(kernel.shape.tiles, kernel.shape.row_tiles, static_cast<unsigned>(launches.size())),
-      dim3(kernel.shape.threads), kernel.shape.shared_bytes};
+      dim3(kernel.tiles, kernel.row_tiles, static_cast<unsigned>(launches.size())),
+      dim3(kernel.threads), kernel.shared_bytes};
   void* parameters[] = {instances_.data()};
-  return start(kernel.handle, shape, parameters, queue, "multiplying");
+  return start(kernel_of(first), shape, parameters, queue, "multiplying");
 }
 
 Status Launcher::warm_up(LaunchQueue& queue) {
-  const auto once = [&queue, this](cudaKernel_t kernel, uint32_t threads, size_t shared_bytes,
-                                   void** parameters) {
-    const LaunchShape shape{dim3(1), dim3(threads), shared_bytes};
-    return start(kernel, shape, parameters, queue, "launching");
-  };
   CudaRows no_rows;
   int32_t no_steps = 0;
-  parameters_[0] = &no_rows;
-  parameters_[1] = &no_steps;
+  for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
   std::ranges::fill(instances_, std::byte{});
   void* no_instances[] = {instances_.data()};
-  for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
-  Status status;
-  for (const auto& [kernel, shape] : kernels_.loop_kernels()) {
-    if (!status) return status;
-    status = once(kernel, static_cast<uint32_t>(shape.shape.threads), 0, parameters_.data());
+  /// Behind the rows: of no kernel, since of any no access would be an address.
+  constexpr uint32_t kNoState = kNoCudaKernel;
+  for (uint32_t i = 0; i < module().kernels.size(); ++i) {
+    LaunchShape once{dim3(1), dim3()};
+    void** parameters = no_instances;
+    if (const auto* loop = std::get_if<CudaLoopShape>(&module().kernels[i].shape)) {
+      once.threads = dim3(static_cast<unsigned>(loop->shape.threads));
+      parameters_[0] = &no_rows;
+      parameters_[1] = &no_steps;
+      parameters = parameters_.data();
+    } else if (const auto* rows = std::get_if<CudaKernelShape>(&module().kernels[i].shape)) {
+      once.threads = dim3(static_cast<unsigned>(rows->threads));
+      parameters_[1] = &no_rows;
+      parameters = &parameters_[1];
+    } else if (const auto* fused = std::get_if<CudaFusedShape>(&module().kernels[i].shape)) {
+      once.threads = dim3(fused->threads);
+      once.shared_bytes = fused->shared_bytes;
+    } else if (const auto* states = std::get_if<CudaStatesShape>(&module().kernels[i].shape)) {
+      once.threads = dim3(states->threads);
+      std::memcpy(instances_.data() + sizeof(CudaRows), &kNoState, sizeof(kNoState));
+    } else {
+      continue;
+    }
+    if (Status status = start(kernels_[i], once, parameters, queue, "launching"); !status) {
+      return status;
+    }
   }
-  parameters_[1] = &no_rows;
-  for (const auto& [kernel, shape] : kernels_.elementwise()) {
-    if (!status) return status;
-    if (kernel == nullptr) continue;
-    status = once(kernel, static_cast<uint32_t>(shape.threads), 0, &parameters_[1]);
-  }
-  for (const auto& [kernel, shape] : kernels_.fused_kernels()) {
-    if (!status) return status;
-    status = once(kernel, shape.threads, shape.shared_bytes, no_instances);
-  }
-  if (!status || kernels_.state_kernel() == nullptr) return status;
-  Writer writer(instances_.data());  // of no kernel: of any, no access would be an address
-  writer.append(CudaRows());
-  writer.append(kNoKernel);
-  return once(kernels_.state_kernel(), kernels_.states().shape().threads, 0, no_instances);
+  return {};
 }
 
 Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
   std::ranges::fill(instances_, std::byte{});
   void* no_instances[] = {instances_.data()};
-  for (const auto& [kernel, shape] : kernels_.recurrence_kernels()) {
-    const LaunchShape launch = shape_of(shape);
-    const cudaError_t error = try_start(kernel, launch, no_instances, queue);
+  for (uint32_t i = 0; i < module().kernels.size(); ++i) {
+    const auto* shape = std::get_if<CudaRecurrenceShape>(&module().kernels[i].shape);
+    if (shape == nullptr) continue;
+    const LaunchShape launch = launch_shape(*shape);
+    const cudaError_t error = try_start(kernels_[i], launch, no_instances, queue);
     if (is_without_room(error, launch)) {
       cudaGetLastError();
-      if (shape.cluster > 1) {
+      if (shape->cluster > 1) {
         return fmt::format(
             "its kernel needs clusters of {} blocks, and the device has room for none",
-            shape.cluster);
+            shape->cluster);
       }
       return fmt::format("its kernel needs {} blocks at once, and the device has room for fewer",
-                         shape.blocks);
+                         shape->blocks);
     }
     if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "launching"));
   }
@@ -371,7 +364,8 @@ Status Launcher::fill_parameter_block(LaunchQueue& queue) {
     std::copy_n(block.begin() + begin, count, std::begin(words.word));
     void* parameters[] = {&frame, &begin, &count, &words};
     const LaunchShape shape{dim3(1), dim3(kCudaFrameWords)};
-    if (Status status = start(kernels_.set_frame(), shape, parameters, queue, "setting addresses");
+    if (Status status =
+            start(kernels_[module().set_frame], shape, parameters, queue, "setting addresses");
         !status) {
       return status;
     }
@@ -393,7 +387,8 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
     if (count == 0 && advances == 0) return {};
     void* parameters[] = {&frame, &steps, &advances, &unless_ending, &histories};
     const LaunchShape shape{dim3(blocks, std::max(count, 1U)), dim3(kThreads)};
-    const Status moved = start(kernels_.end_chunk(), shape, parameters, queue, "moving histories");
+    const Status moved =
+        start(kernels_[module().end_chunk], shape, parameters, queue, "moving histories");
     histories = {};
     count = 0;
     return moved;
@@ -418,8 +413,9 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
 
 // ---- Kernels of sequence.cuh ----
 
-Status Launcher::copy(const CopyLaunch& launch, LaunchQueue& queue) {
-  if (launch.transposed) return transpose(launch, queue);
+Status Launcher::copy(LaunchId id, LaunchQueue& queue) {
+  const auto& launch = std::get<CopyLaunch>(launch_of(id));
+  if (launch.transposed) return transpose(id, queue);
   const Buffer& buffer = plan_.buffers[launch.target.buffer];
   return check_cuda(
       cudaMemcpyAsync(addresses_.pointer(launch.target, {}), addresses_.pointer(launch.source, {}),
@@ -428,7 +424,8 @@ Status Launcher::copy(const CopyLaunch& launch, LaunchQueue& queue) {
       "packing weights");
 }
 
-Status Launcher::transpose(const CopyLaunch& launch, LaunchQueue& queue) {
+Status Launcher::transpose(LaunchId id, LaunchQueue& queue) {
+  const auto& launch = std::get<CopyLaunch>(launch_of(id));
   const char* source = addresses_.pointer(launch.source, {});
   char* target = addresses_.pointer(launch.target, {});
   int64_t rows = launch.rows;
@@ -439,12 +436,11 @@ Status Launcher::transpose(const CopyLaunch& launch, LaunchQueue& queue) {
   };
   const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
                           dim3(kCudaTransposeTile, kCudaTransposeThreads)};
-  const DType dtype = plan_.buffers[launch.source.buffer].dtype;
-  return start(kernels_.transpose(dtype), shape, parameters, queue, "transposing weights");
+  return start(kernel_of(id), shape, parameters, queue, "transposing weights");
 }
 
-Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, LaunchPosition position,
-                         LaunchQueue& queue) {
+Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<ReverseLaunch>(launch_of(id));
   constexpr int64_t kMostBlocks = 4096;
   // The whole sequence, whose end is read first.
   const char* source = addresses_.pointer(launch.source, {});
@@ -457,12 +453,11 @@ Status Launcher::reverse(const ReverseLaunch& launch, int64_t rows, LaunchPositi
   void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &first, &batch,
                         &rows,   &width,  &source_stride,      &target_stride};
   const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
-  const DType dtype = plan_.buffers[launch.source.buffer].dtype;
-  return start(kernels_.reverse(dtype), shape, parameters, queue, "reversing a sequence");
+  return start(kernel_of(id), shape, parameters, queue, "reversing a sequence");
 }
 
-Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, LaunchPosition position,
-                           LaunchQueue& queue) {
+Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<MaskLaunch>(launch_of(id));
   char* target = addresses_.pointer(launch.target, position);
   auto kind = static_cast<int>(launch.kind);
   int64_t first = position.chunk_start;
@@ -471,11 +466,11 @@ Status Launcher::fill_mask(const MaskLaunch& launch, int64_t rows, LaunchPositio
       &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &first,
       &batch,  &rows};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernels_.mask(), shape, parameters, queue, "filling a mask");
+  return start(kernel_of(id), shape, parameters, queue, "filling a mask");
 }
 
-Status Launcher::split(const SplitLaunch& launch, int64_t rows, LaunchPosition position,
-                       LaunchQueue& queue) {
+Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<SplitLaunch>(launch_of(id));
   constexpr int64_t kMostBlocks = 65535;
   constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
   const char* source = addresses_.pointer(launch.source, position);
@@ -492,7 +487,7 @@ Status Launcher::split(const SplitLaunch& launch, int64_t rows, LaunchPosition p
   const LaunchShape shape{
       dim3(static_cast<unsigned>((part + kElements - 1) / kElements), static_cast<unsigned>(down)),
       dim3(kCudaSplitThreads, kCudaSplitRows)};
-  return start(kernels_.split(), shape, parameters, queue, "splitting an operand");
+  return start(kernel_of(id), shape, parameters, queue, "splitting an operand");
 }
 
 }  // namespace rnnc

@@ -26,7 +26,7 @@ struct LaunchQueue {
 
 /// One of the launches of Step stages that go together, at one step.
 struct StepLaunch {
-  const Launch* launch = nullptr;
+  LaunchId launch;
   LaunchPosition position = {};
 };
 
@@ -48,14 +48,14 @@ class Launcher {
   /// The call that the launches that follow belong to.
   void bind(const Call& call);
 
-  Status once(const Launch& launch, LaunchQueue& queue);
+  Status once(LaunchId id, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
   /// Of a recurrence with an exchange, makes that ready; of other launches, nothing.
   Status clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                         cudaStream_t stream) const;
   /// Of a Sequence stage, over `steps` steps; its exchange must be clear.
-  Status sequence(const Launch& launch, int64_t steps, LaunchPosition position, LaunchQueue& queue);
+  Status sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);
 
@@ -72,23 +72,24 @@ class Launcher {
   Result<std::string> warm_up_recurrences(LaunchQueue& queue);
 
  private:
-  Status launch(const ElementwiseLaunch& launch, int64_t rows, LaunchPosition position,
-                LaunchQueue& queue);
-  Status launch(const LoopLaunch& launch, int64_t steps, LaunchPosition position,
-                LaunchQueue& queue);
-  Status launch(const RecurrenceLaunch& launch, int64_t steps, LaunchPosition position,
-                LaunchQueue& queue);
-  Status launch_fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
-  Status copy(const CopyLaunch& launch, LaunchQueue& queue);
-  Status transpose(const CopyLaunch& launch, LaunchQueue& queue);
-  Status reverse(const ReverseLaunch& launch, int64_t rows, LaunchPosition position,
-                 LaunchQueue& queue);
-  Status fill_mask(const MaskLaunch& launch, int64_t rows, LaunchPosition position,
-                   LaunchQueue& queue);
-  Status split(const SplitLaunch& launch, int64_t rows, LaunchPosition position,
-               LaunchQueue& queue);
+  Status elementwise(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
+  Status recurrence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
+  Status fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
+  Status copy(LaunchId id, LaunchQueue& queue);
+  Status transpose(LaunchId id, LaunchQueue& queue);
+  Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
 
-  const CudaFusedKernels::Parameters* fused_parameters(const Launch& launch) const;
+  const Launch& launch_of(LaunchId id) const { return plan_.stages[id.stage].launches[id.index]; }
+  const CudaModule& module() const { return kernels_.module(); }
+  /// That a launch has; and how it is launched, of the launch's kind.
+  cudaKernel_t kernel_of(LaunchId id) const { return kernels_[module().of(id).kernel]; }
+  template <typename Shape>
+  const Shape& shape_of(LaunchId id) const {
+    return std::get<Shape>(module().kernels[module().of(id).kernel].shape);
+  }
   void set_accesses(const std::vector<Access>& accesses, LaunchPosition position);
   /// Where and when a launch runs, for the parameters of generated kernels.
   CudaRows at(CudaRows rows, LaunchPosition position) const;

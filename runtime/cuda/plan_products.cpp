@@ -17,22 +17,18 @@ constexpr uint32_t kUsualAlignment = 16;
 
 }  // namespace
 
-Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const LoadedKernels& kernels,
+Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const CudaModule& module,
                                            CudaContext& context) {
   PlanProducts products(plan);
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || kernels.fused().of(*gemm) != nullptr) continue;
-      if (Status status = products.add(*gemm, stage.domain, context); !status) {
-        return tl::unexpected(status.error());
-      }
-    }
-  }
+  Status status;
+  for_each_launch_of<GemmLaunch>(plan, [&](LaunchId id, const GemmLaunch& launch) {
+    if (status && module.fused(id) == nullptr) status = products.add(id, launch, context);
+  });
+  if (!status) return tl::unexpected(status.error());
   return products;
 }
 
-Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& context) {
+Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& context) {
   if (context.lt == nullptr) {
     Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
     if (!lt) return tl::unexpected(lt.error());
@@ -52,10 +48,10 @@ Status PlanProducts::add(const GemmLaunch& launch, Domain domain, CudaContext& c
   if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {
     alignments.push_back(least);
   }
-  Result<Product> product =
-      Product::prepare(*context.lt, shape, row_counts(launch, domain), alignments);
+  Result<Product> product = Product::prepare(
+      *context.lt, shape, row_counts(launch, plan_.stages[id.stage].domain), alignments);
   if (!product) return tl::unexpected(product.error());
-  products_.emplace(&launch, std::move(*product));
+  products_.emplace(id, std::move(*product));
   return {};
 }
 
@@ -95,7 +91,7 @@ ProductAlignment PlanProducts::alignment(const GemmLaunch& launch, bool aligned_
 
 size_t PlanProducts::workspace_bytes() const {
   size_t bytes = 0;
-  for (const auto& [launch, product] : products_) {
+  for (const auto& [id, product] : products_) {
     bytes = std::max(bytes, product.workspace_bytes());
   }
   return bytes;
@@ -110,7 +106,7 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
   size_t left = 0;
   size_t weight = 0;
   size_t out = 0;
-  for (const auto& [launch, product] : products_) {
+  for (const auto& [id, product] : products_) {
     left = std::max(left, bytes_of(product.left_elements(), element));
     weight = std::max(weight, bytes_of(product.weight_elements(), element));
     out = std::max(out, bytes_of(product.out_elements(), sizeof(float)));
@@ -122,7 +118,7 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
                                 .out = memory->data() + left + weight};
   Status status = check_cuda(
       cudaMemsetAsync(memory->data(), Product::kTestByte, left + weight, stream), "clearing");
-  for (auto& [launch, product] : products_) {
+  for (auto& [id, product] : products_) {
     if (status && device.under_mps) {
       status = product.replace_wrong_algorithms(scratch, workspace, stream);
     }
@@ -133,10 +129,11 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
   return status ? done : status;
 }
 
-Status PlanProducts::run(const GemmLaunch& launch, Domain domain, int64_t rows,
-                         const Addresses& addresses, LaunchPosition position, void* workspace,
-                         cudaStream_t stream) const {
-  const Product& product = products_.at(&launch);
+Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
+                         LaunchPosition position, void* workspace, cudaStream_t stream) const {
+  const Product& product = products_.at(id);
+  const Stage& stage = plan_.stages[id.stage];
+  const auto& launch = std::get<GemmLaunch>(stage.launches[id.index]);
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = launch.weight;
     Access out = launch.out;
@@ -150,7 +147,7 @@ Status PlanProducts::run(const GemmLaunch& launch, Domain domain, int64_t rows,
     }
     return {};
   };
-  if (domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
+  if (stage.domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
     return run_at(rows, position);
   }
   int64_t steps = rows / plan_.batch;

@@ -68,7 +68,7 @@ bool depend(const Plan& plan, const std::vector<Region>& a, const std::vector<Re
 
 class RoundFinder {
  public:
-  RoundFinder(const Plan& plan, const CudaFusedKernels& fused) : plan_(plan), fused_(fused) {}
+  RoundFinder(const Plan& plan, const CudaModule& module) : plan_(plan), module_(module) {}
 
   std::vector<Round> run(uint32_t sweep) {
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
@@ -180,45 +180,40 @@ class RoundFinder {
     return result;
   }
 
+  /// Whether their launches are, one by one, fused ones of the same kernels.
   bool alike(const Lane& a, const Lane& b) const {
     return std::ranges::equal(a.stages, b.stages, [this](size_t left, size_t right) {
-      return std::ranges::equal(plan_.stages[left].launches, plan_.stages[right].launches,
-                                [this](const Launch& one, const Launch& other) {
-                                  const auto* shape = shape_of(one);
-                                  return shape != nullptr && shape == shape_of(other);
-                                });
+      const size_t count = plan_.stages[left].launches.size();
+      if (count != plan_.stages[right].launches.size()) return false;
+      for (size_t i = 0; i < count; ++i) {
+        const CudaFusedShape* shape = module_.fused({left, i});
+        if (shape == nullptr || shape != module_.fused({right, i})) return false;
+      }
+      return true;
     });
   }
 
-  /// Of a lane whose launches all have a shape.
+  /// Of a lane whose launches are all fused ones.
   size_t most_lanes(const Lane& lane) const {
     size_t most = std::numeric_limits<size_t>::max();
     for (const size_t stage : lane.stages) {
-      for (const Launch& launch : plan_.stages[stage].launches) {
-        most = std::min<size_t>(most, shape_of(launch)->most_instances);
+      for (size_t i = 0; i < plan_.stages[stage].launches.size(); ++i) {
+        most = std::min<size_t>(most, module_.fused({stage, i})->most_instances);
       }
     }
     return most;
   }
 
-  /// Null: the launch goes alone.
-  const CudaFusedShape* shape_of(const Launch& launch) const {
-    const CudaFusedKernels::Parameters* parameters = nullptr;
-    if (const auto* one = std::get_if<FusedLaunch>(&launch)) parameters = &fused_.of(*one);
-    if (const auto* one = std::get_if<GemmLaunch>(&launch)) parameters = fused_.of(*one);
-    return parameters == nullptr ? nullptr : &fused_.shapes()[parameters->shape];
-  }
-
   const Plan& plan_;
-  const CudaFusedKernels& fused_;
+  const CudaModule& module_;
   std::vector<Placed> placed_;
   std::vector<Round> rounds_;
 };
 
 }  // namespace
 
-std::vector<Round> find_rounds(const Plan& plan, const CudaFusedKernels& fused, uint32_t sweep) {
-  return RoundFinder(plan, fused).run(sweep);
+std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint32_t sweep) {
+  return RoundFinder(plan, module).run(sweep);
 }
 
 }  // namespace rnnc

@@ -13,8 +13,7 @@
 
 #include <vector>
 
-#include "codegen/cuda/fused/fused_kernels.h"
-#include "ir/plan/plan.h"
+#include "codegen/cuda/cuda_module.h"
 
 namespace rnnc {
 
@@ -41,7 +40,7 @@ struct Round {
 
 inline constexpr size_t kMostStreams = 8;  // lags, and branches, that are more share them
 
-/// Of one sweep. `fused` is that of the plan.
-std::vector<Round> find_rounds(const Plan& plan, const CudaFusedKernels& fused, uint32_t sweep);
+/// Of one sweep. `module` is that of the plan.
+std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint32_t sweep);
 
 }  // namespace rnnc

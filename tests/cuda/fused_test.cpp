@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/fused/fused_kernels.h"
 #include "codegen/cuda/fused/fused_tile.h"
 #include "tests/cuda/fused_plans.h"
+#include "tests/cuda/modules.h"
 
 namespace rnnc::test {
 namespace {
@@ -19,14 +19,14 @@ TEST_P(CudaFused, Compiles) {
   static size_t turn = 0;
   const std::string arch = supported_cuda_archs()[turn++ % supported_cuda_archs().size()];
   const Plan plan = fused_plan(GetParam());
-  const CudaFusedKernels fused(plan);
-  ASSERT_EQ(fused.shapes().size(), 1u);
-  EXPECT_EQ(fused.shapes()[0].most_instances, GetParam().lags);
-  for (const Stage& stage : plan.stages) {
-    const auto& launch = std::get<FusedLaunch>(stage.launches[0]);
-    EXPECT_EQ(fused.of(launch).shape, 0u);
-    EXPECT_EQ(sizeof(CudaRows) + fused.of(launch).accesses.size() * sizeof(CudaAccess),
-              fused.shapes()[0].instance_bytes);
+  const CudaModule module = fused_module(plan);
+  ASSERT_EQ(module.kernels.size(), 1u);
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const CudaFusedShape* shape = module.fused({stage, 0});
+    ASSERT_NE(shape, nullptr);
+    EXPECT_EQ(shape->most_instances, GetParam().lags);
+    const size_t arrays = module.of({stage, 0}).accesses.size();
+    EXPECT_EQ(sizeof(CudaRows) + arrays * sizeof(CudaAccess), shape->instance_bytes);
   }
   const Result<std::string> source = emit_cuda(plan, arch);
   ASSERT_TRUE(source.has_value()) << source.error().message;
@@ -50,7 +50,7 @@ TEST(CudaFusedKernels, CopyAsMuchAtOnceAsAddressesAllow) {
     FusedCase made = recurrent(dtype, 4, length);
     made.operands = placement;
     const Plan plan = fused_plan(made);
-    const std::string code = CudaFusedKernels(plan).code();
+    const std::string code = fused_module(plan).source;
     const size_t at = code.find("tile.copy_lefts<");
     return code.substr(at + 16, code.find('>', at) - at - 16);
   };
@@ -67,12 +67,12 @@ TEST(CudaFusedKernels, CopyAsMuchAtOnceAsAddressesAllow) {
 TEST(CudaFusedKernels, DifferentSizesDoNotShareAKernel) {
   Plan plan =
       fused_plan({.name = "Two", .batch = 2, .length = 8, .products = {{.k = 8}}, .lags = 3});
-  EXPECT_EQ(CudaFusedKernels(plan).shapes().size(), 1u);
+  EXPECT_EQ(fused_module(plan).kernels.size(), 1u);
   std::get<FusedLaunch>(plan.stages[1].launches[0]).products[0].k = 4;
-  const CudaFusedKernels fused(plan);
-  ASSERT_EQ(fused.shapes().size(), 2u);
-  EXPECT_EQ(fused.shapes()[0].most_instances, 2u);
-  EXPECT_EQ(fused.shapes()[1].most_instances, 1u);
+  const std::vector<CudaFusedShape> fused = shapes<CudaFusedShape>(fused_module(plan));
+  ASSERT_EQ(fused.size(), 2u);
+  EXPECT_EQ(fused[0].most_instances, 2u);
+  EXPECT_EQ(fused[1].most_instances, 1u);
 }
 
 // The second launch lacks the last array that the first one stores.
@@ -90,19 +90,18 @@ TEST(CudaFusedKernels, LaunchesThatDifferInStoresShareAKernel) {
   plan.kernels.push_back(fewer);
   second.kernel = 1;
   second.accesses.pop_back();
-  const CudaFusedKernels fused(plan);
-  ASSERT_EQ(fused.shapes().size(), 1u);
-  EXPECT_EQ(fused.shapes()[0].most_instances, 2u);
-  const auto& first = std::get<FusedLaunch>(plan.stages[0].launches[0]);
-  const auto missing = [&fused](const FusedLaunch& launch) {
-    return std::ranges::count(fused.of(launch).accesses, kNoBuffer, &Access::buffer);
+  const CudaModule module = fused_module(plan);
+  ASSERT_EQ(module.kernels.size(), 1u);
+  EXPECT_EQ(module.fused({0, 0})->most_instances, 2u);
+  const auto missing = [&module](size_t stage) {
+    return std::ranges::count(module.of({stage, 0}).accesses, kNoBuffer, &Access::buffer);
   };
-  EXPECT_EQ(missing(first), 0);
-  EXPECT_EQ(missing(second), 1);
-  EXPECT_EQ(fused.of(first).accesses.size(), fused.of(second).accesses.size());
-  const size_t skipped = fused.code().find("if (rnnc_is_array(");
+  EXPECT_EQ(missing(0), 0);
+  EXPECT_EQ(missing(1), 1);
+  EXPECT_EQ(module.of({0, 0}).accesses.size(), module.of({1, 0}).accesses.size());
+  const size_t skipped = module.source.find("if (rnnc_is_array(");
   ASSERT_NE(skipped, std::string::npos);
-  EXPECT_EQ(fused.code().find("if (rnnc_is_array(", skipped + 1), std::string::npos);
+  EXPECT_EQ(module.source.find("if (rnnc_is_array(", skipped + 1), std::string::npos);
   const Result<std::string> cubin = compile_cubin(*emit_cuda(plan), "sm_90");
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
 }
@@ -141,28 +140,25 @@ TEST(CudaFusedKernels, DoProductsOfFewRows) {
   for (const bool accumulate : {false, true}) {
     const Plan plan =
         product_plan(5, {.n = 24, .k = 40, .blocks = 2, .repeats = 3, .accumulate = accumulate});
-    const CudaFusedKernels fused(plan);
+    const CudaModule module = fused_module(plan);
     const auto& gemm = std::get<GemmLaunch>(plan.stages[0].launches[0]);
-    const CudaFusedKernels::Parameters* parameters = fused.of(gemm);
-    ASSERT_NE(parameters, nullptr);
+    ASSERT_NE(module.fused({0, 0}), nullptr);
+    const std::vector<Access>& accesses = module.of({0, 0}).accesses;
     const size_t of_repeat = accumulate ? 2 : 1;
-    ASSERT_EQ(parameters->accesses.size(), 3 * of_repeat + 2);
+    ASSERT_EQ(accesses.size(), 3 * of_repeat + 2);
     // Loads come first, if it adds to what is there, then stores.
     for (size_t i = 0; i < 3 * of_repeat; ++i) {
-      EXPECT_EQ(parameters->accesses[i].column, static_cast<int64_t>(i % 3) * 48);
-      EXPECT_EQ(parameters->accesses[i].buffer, gemm.out.buffer);
+      EXPECT_EQ(accesses[i].column, static_cast<int64_t>(i % 3) * 48);
+      EXPECT_EQ(accesses[i].buffer, gemm.out.buffer);
     }
-    EXPECT_EQ(parameters->accesses[3 * of_repeat].buffer, gemm.left.buffer);
+    EXPECT_EQ(accesses[3 * of_repeat].buffer, gemm.left.buffer);
     const Result<std::string> cubin = compile_cubin(*emit_cuda(plan), "sm_90");
     EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
   }
 }
 
 TEST(CudaFusedKernels, LeaveOtherProductsToTheLibrary) {
-  const auto is_ours = [](const Plan& plan) {
-    const CudaFusedKernels fused(plan);
-    return fused.of(std::get<GemmLaunch>(plan.stages[0].launches[0])) != nullptr;
-  };
+  const auto is_ours = [](const Plan& plan) { return fused_module(plan).fused({0, 0}) != nullptr; };
   EXPECT_TRUE(is_ours(product_plan(32, {})));
   EXPECT_FALSE(is_ours(product_plan(33, {})));
   EXPECT_FALSE(is_ours(product_plan(8, {.transposed = true})));

@@ -5,6 +5,7 @@
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/elementwise/loop_kernels.h"
 #include "tests/cuda/fused_plans.h"
+#include "tests/cuda/modules.h"
 
 namespace rnnc::test {
 namespace {
@@ -14,6 +15,12 @@ struct LoopCase {
   int64_t batch = 1;
   int64_t length = 1;
 };
+
+CudaModule loop_module(const Plan& plan) {
+  CudaModule module(plan);
+  add_loop_kernels(plan, module);
+  return module;
+}
 
 class CudaLoops : public testing::TestWithParam<size_t> {};
 
@@ -33,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaLoops, testing::Range(size_t{0}, supported_cud
 TEST(CudaLoopKernels, TakePairsOfHalvesWhereThereAreEnough) {
   const auto shape_of = [](DType dtype, int64_t batch, int64_t length) {
     const Plan plan = loop_plan(dtype, batch, length);
-    return CudaLoopKernels(plan).shapes().at(0).shape;
+    return shapes<CudaLoopShape>(loop_module(plan)).at(0).shape;
   };
   EXPECT_EQ(shape_of(DType::bf16, 64, 1024).length, 512);
   EXPECT_EQ(shape_of(DType::bf16, 8, 1024).length, 1024);
@@ -43,7 +50,7 @@ TEST(CudaLoopKernels, TakePairsOfHalvesWhereThereAreEnough) {
 
 TEST(CudaLoopKernels, StepInRegistersWithLoadsAhead) {
   const Plan plan = loop_plan(DType::f32, 2, 40);
-  const std::string code = CudaLoopKernels(plan).code();
+  const std::string code = loop_module(plan).source;
   const auto has = [&code](const std::string& text) {
     EXPECT_NE(code.find(text), std::string::npos) << text << "\n" << code;
   };
@@ -65,11 +72,11 @@ TEST(CudaLoopKernels, LaunchesThatDifferInPlacesShareOne) {
   plan.stages.push_back(plan.stages[0]);
   auto& second = std::get<LoopLaunch>(plan.stages[1].launches[0]);
   second.accesses[2] = add_sequence(plan, Role::Input, 1, 80);
-  EXPECT_EQ(CudaLoopKernels(plan).shapes().size(), 1u);
+  EXPECT_EQ(loop_module(plan).kernels.size(), 1u);
   second.accesses[2] = add_buffer(plan, Extent::Invariant, DType::f32, 40);
-  const CudaLoopKernels loops(plan);
-  EXPECT_EQ(loops.shapes().size(), 2u);
-  EXPECT_EQ(loops.of(second), 1u);
+  const CudaModule module = loop_module(plan);
+  EXPECT_EQ(module.kernels.size(), 2u);
+  EXPECT_EQ(module.of({1, 0}).kernel, 1u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/persistent/recurrence_kernels.h"
 #include "passes/build_plan.h"
+#include "tests/cuda/modules.h"
 #include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/networks.h"
 
@@ -38,15 +39,21 @@ Plan plan_of(const Sample& sample) {
   return *std::move(plan);
 }
 
+CudaModule recurrence_module(const Plan& plan) {
+  CudaModule module(plan);
+  add_recurrence_kernels(plan, module);
+  return module;
+}
+
 class CudaRecurrences : public testing::TestWithParam<std::tuple<std::string, Sample>> {};
 
 TEST_P(CudaRecurrences, Compile) {
   const auto& [arch, sample] = GetParam();
   const Plan plan = plan_of(sample);
-  const CudaRecurrenceKernels kernels(plan);
-  ASSERT_EQ(kernels.shapes().size(), 1u);
-  EXPECT_LE(kernels.shapes()[0].shared_bytes, h200_machine().shared_bytes);
-  EXPECT_LE(kernels.shapes()[0].blocks, h200_machine().units);
+  const auto kernels = shapes<CudaRecurrenceShape>(recurrence_module(plan));
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_LE(kernels[0].shared_bytes, h200_machine().shared_bytes);
+  EXPECT_LE(kernels[0].blocks, h200_machine().units);
   for (const Stage& stage : plan.stages) {
     if (!is_resident(stage) || !sample.tile) continue;
     const RecurrenceTile& tile = std::get<RecurrenceLaunch>(stage.launches[0]).tile;
@@ -98,11 +105,11 @@ TEST(CudaRecurrenceKernels, LayersShareOne) {
   ASSERT_NE(resident, plan.stages.end());
   plan.stages.push_back(Stage(*resident));
   auto& second = std::get<RecurrenceLaunch>(plan.stages.back().launches[0]);
-  EXPECT_EQ(CudaRecurrenceKernels(plan).shapes().size(), 1u);
+  EXPECT_EQ(recurrence_module(plan).kernels.size(), 1u);
   second.tile.warps *= 2;
-  const CudaRecurrenceKernels kernels(plan);
-  EXPECT_EQ(kernels.shapes().size(), 2u);
-  EXPECT_EQ(kernels.of(second).shape, 1u);
+  const CudaModule module = recurrence_module(plan);
+  EXPECT_EQ(module.kernels.size(), 2u);
+  EXPECT_EQ(module.of({plan.stages.size() - 1, 0}).kernel, 1u);
 }
 
 /// Of `layers` LSTMs on an H200.
@@ -121,9 +128,9 @@ Plan stack_of(size_t layers) {
 TEST(CudaRecurrenceKernels, LikeSidesShareTheirCode) {
   const auto code = [](size_t layers) {
     const Plan plan = stack_of(layers);
-    const CudaRecurrenceKernels kernels(plan);
-    EXPECT_EQ(kernels.shapes().size(), 1u);
-    return kernels.code();
+    CudaModule module = recurrence_module(plan);
+    EXPECT_EQ(module.kernels.size(), 1u);
+    return std::move(module.source);
   };
   const auto count = [](const std::string& text, std::string_view what) {
     size_t found = 0;
@@ -148,7 +155,7 @@ TEST(CudaRecurrenceKernels, StacksOfUnlikeLayersCompile) {
                                                                 .passes = PassSet::all(),
                                                                 .machine = h200_machine()});
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    EXPECT_EQ(CudaRecurrenceKernels(*plan).shapes().size(), 1u);
+    EXPECT_EQ(recurrence_module(*plan).kernels.size(), 1u);
     const Result<std::string> cubin = compile_cubin(*emit_cuda(*plan, "sm_90"), "sm_90");
     EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
   }

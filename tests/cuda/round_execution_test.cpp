@@ -8,6 +8,7 @@
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
 #include "runtime/cuda/rounds.h"
+#include "tests/cuda/modules.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/plan_executor.h"
@@ -41,9 +42,9 @@ std::vector<Stage> in_turn(const Plan& plan, const Round& round) {
 Plan in_rounds(const Plan& plan) {
   Plan result = plan;
   std::erase_if(result.stages, [](const Stage& stage) { return stage.domain != Domain::Once; });
-  const CudaFusedKernels fused(plan);
+  const CudaModule module = fused_module(plan);
   for (uint32_t sweep = 0; sweep < plan.sweeps; ++sweep) {
-    for (const Round& round : find_rounds(plan, fused, sweep)) {
+    for (const Round& round : find_rounds(plan, module, sweep)) {
       for (const size_t stage : round.sequences) result.stages.push_back(plan.stages[stage]);
       for (Stage& stage : in_turn(plan, round)) result.stages.push_back(std::move(stage));
     }

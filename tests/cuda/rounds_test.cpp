@@ -9,6 +9,7 @@
 
 #include "passes/build_plan.h"
 #include "passes/graph/pipeline.h"
+#include "tests/cuda/modules.h"
 #include "tests/support/cells/networks.h"
 
 namespace rnnc {
@@ -21,9 +22,8 @@ constexpr int64_t kChunk = 8;
 /// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the lanes 1 and 3; lanes of several
 /// stages "(1 3)".
 std::string rounds_text(const Plan& plan) {
-  const CudaFusedKernels fused(plan);
   std::string text;
-  for (const Round& round : find_rounds(plan, fused, 0)) {
+  for (const Round& round : find_rounds(plan, test::fused_module(plan), 0)) {
     text += text.empty() ? "" : "; ";
     text += fmt::format("{} |", fmt::join(round.sequences, " "));
     for (const Branch& branch : round.branches) {
@@ -216,10 +216,11 @@ TEST(RoundsOfNetworks, LayersAreInstancesOfOneLaunch) {
     const Result<Plan> plan =
         build_plan(graph, {.dtype = dtype, .batch = 4, .max_steps = 40, .chunk = 8});
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    const CudaFusedKernels fused(*plan);
-    ASSERT_EQ(fused.shapes().size(), 1u);
-    EXPECT_EQ(fused.shapes()[0].most_instances, 3u);
-    const std::vector<Round> rounds = find_rounds(*plan, fused, 0);
+    const CudaModule module = test::fused_module(*plan);
+    const auto fused = test::shapes<CudaFusedShape>(module);
+    ASSERT_EQ(fused.size(), 1u);
+    EXPECT_EQ(fused[0].most_instances, 3u);
+    const std::vector<Round> rounds = find_rounds(*plan, module, 0);
     ASSERT_EQ(rounds.size(), 1u) << rounds_text(*plan);
     ASSERT_EQ(rounds[0].branches.size(), 1u) << rounds_text(*plan);
     ASSERT_EQ(rounds[0].branches[0].lanes.size(), 3u) << rounds_text(*plan);
@@ -238,7 +239,7 @@ TEST(RoundsOfNetworks, ResidentLayersAreOnStreamsOfTheirOwn) {
   const auto sides = [&]() -> uint32_t {
     const Result<Plan> plan = build_plan(graph, options);
     RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
-    const std::vector<Round> rounds = find_rounds(*plan, CudaFusedKernels(*plan), 0);
+    const std::vector<Round> rounds = find_rounds(*plan, test::fused_module(*plan), 0);
     return rounds.size() == 1 ? rounds[0].sides : 0;
   };
   EXPECT_EQ(sides(), 3u);
@@ -256,7 +257,7 @@ TEST(RoundsOfNetworks, ExchangesAreClearedBesideProducts) {
   Result<Plan> plan = build_plan(test::tower({"Gated"}, 1024), options);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   const auto cleared = [&] {
-    const std::vector<Round> rounds = find_rounds(*plan, CudaFusedKernels(*plan), 0);
+    const std::vector<Round> rounds = find_rounds(*plan, test::fused_module(*plan), 0);
     return rounds.size() == 1 ? rounds[0].cleared_early : std::vector<size_t>{SIZE_MAX};
   };
   BufferId exchange = kNoBuffer;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/device/kernel_abi.h"
+#include "codegen/cuda/cuda_module.h"
 #include "ir/graph/text.h"
 #include "passes/build_plan.h"
 #include "passes/graph/pipeline.h"
@@ -34,6 +34,17 @@ bool has_blocks(const Plan& plan) {
   return false;
 }
 
+/// Names of the kernels of sequence.cuh that a module has.
+std::set<std::string> sequence_kernels(const CudaModule& module) {
+  std::set<std::string> names;
+  for (const CudaKernel& kernel : module.kernels) {
+    if (std::holds_alternative<CudaOwnShape>(kernel.shape)) names.insert(kernel.name);
+  }
+  names.erase(kCudaSetFrameName);
+  names.erase(kCudaEndChunkName);
+  return names;
+}
+
 class CudaSequences : public testing::TestWithParam<size_t> {};
 
 TEST_P(CudaSequences, Compile) {
@@ -45,11 +56,11 @@ TEST_P(CudaSequences, Compile) {
     const Plan plan =
         plan_of(sequence_graph(name),
                 {.dtype = dtype, .batch = 3, .max_steps = 8, .lengths = true, .resets = true});
-    EXPECT_NE(cuda_sequence_kernels(plan), std::set<std::string>{});
     EXPECT_EQ(has_blocks(plan), name == "Blocks");
-    const Result<std::string> source = emit_cuda(plan, arch);
-    ASSERT_TRUE(source.has_value()) << source.error().message;
-    const Result<std::string> cubin = compile_cubin(*source, arch);
+    const Result<CudaModule> module = make_cuda_module(plan, arch);
+    ASSERT_TRUE(module.has_value()) << module.error().message;
+    EXPECT_NE(sequence_kernels(*module), std::set<std::string>{});
+    const Result<std::string> cubin = compile_cubin(module->source, arch);
     EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
   }
 }
@@ -63,9 +74,9 @@ TEST(CudaSequenceKernels, AreThoseThatAreLaunched) {
   using Names = std::set<std::string>;
   const auto of = [](const std::string& name, const PlanOptions& options) {
     const Plan plan = plan_of(sequence_graph(name), options);
-    const Names names = cuda_sequence_kernels(plan);
-    const std::string source = emit_cuda(plan, "sm_90").value();
-    const Result<std::string> cubin = compile_cubin(source, "sm_90");
+    const CudaModule module = make_cuda_module(plan, "sm_90").value();
+    const Names names = sequence_kernels(module);
+    const Result<std::string> cubin = compile_cubin(module.source, "sm_90");
     EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
     for (const std::string kernel : {"rnnc_reverse_2", "rnnc_reverse_4", "rnnc_mask", "rnnc_split",
                                      "rnnc_transpose_2", "rnnc_transpose_4"}) {
@@ -114,7 +125,8 @@ TEST(CudaSequenceKernels, SplitOperandsOfLargeProducts) {
   const Result<std::string> cubin = compile_cubin(source, "sm_90");
   EXPECT_TRUE(cubin.has_value()) << cubin.error().message;
   options.passes = options.passes.without(Pass::Split);
-  EXPECT_EQ(cuda_sequence_kernels(plan_of(*graph, options)), std::set<std::string>{});
+  const CudaModule module = make_cuda_module(plan_of(*graph, options), "sm_90").value();
+  EXPECT_EQ(sequence_kernels(module), std::set<std::string>{});
 }
 
 }  // namespace

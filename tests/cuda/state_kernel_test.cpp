@@ -7,6 +7,7 @@
 #include "codegen/cuda/device/kernel_text.h"
 #include "ir/graph/text.h"
 #include "passes/build_plan.h"
+#include "tests/cuda/modules.h"
 
 namespace rnnc::test {
 namespace {
@@ -34,13 +35,15 @@ Plan plan_of(size_t states, DType dtype) {
 TEST(CudaStateKernel, TakesAllStates) {
   const Plan plan = plan_of(3, DType::bf16);
   const CudaStateKernel states(plan);
-  ASSERT_TRUE(states.exists());
-  EXPECT_EQ(states.shape().most_instances, 3u);
+  CudaModule alone(plan);
+  states.add_to(alone);
+  ASSERT_EQ(alone.states, 0u);
+  EXPECT_EQ(shapes<CudaStatesShape>(alone).at(0).most_instances, 3u);
   const std::string code = emit_cuda(plan, "sm_90").value();
-  EXPECT_NE(code.find(states.shape().name), std::string::npos);
+  EXPECT_NE(code.find(alone.kernels[0].name), std::string::npos);
   for (const StatePlan& state : plan.states) {
     for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      EXPECT_NE(states.code().find(fmt::format("case {}:", launch->kernel)), std::string::npos);
+      EXPECT_NE(alone.source.find(fmt::format("case {}:", launch->kernel)), std::string::npos);
       if (!states.has_alone(launch->kernel)) continue;
       const std::string name = cuda_kernel_name(launch->kernel) + "(const rnnc_rows";
       EXPECT_EQ(code.find(name), std::string::npos) << name;
@@ -52,7 +55,7 @@ TEST(CudaStateKernel, TakesAllStates) {
 
 TEST(CudaStateKernel, HasParametersOfLimitedSize) {
   const Plan plan = plan_of(100, DType::f32);
-  const CudaStateKernel::Shape shape = CudaStateKernel(plan).shape();
+  const CudaStatesShape shape = shapes<CudaStatesShape>(*make_cuda_module(plan)).at(0);
   EXPECT_GT(shape.most_instances, 1u);
   EXPECT_LT(shape.most_instances, 100u);
   EXPECT_LE(shape.most_instances * shape.instance_bytes, 4096u);
@@ -65,8 +68,10 @@ TEST(CudaStateKernel, IsNotThereWithoutStates) {
   ASSERT_TRUE(graph.has_value()) << graph.error().message;
   const Result<Plan> plan = build_plan(*graph, {.batch = 3, .max_steps = 9});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  EXPECT_FALSE(CudaStateKernel(*plan).exists());
-  EXPECT_EQ(emit_cuda(*plan, "sm_90")->find("rnnc_states"), std::string::npos);
+  const Result<CudaModule> module = make_cuda_module(*plan);
+  ASSERT_TRUE(module.has_value()) << module.error().message;
+  EXPECT_EQ(module->states, kNoCudaKernel);
+  EXPECT_EQ(module->source.find("rnnc_states"), std::string::npos);
 }
 
 }  // namespace

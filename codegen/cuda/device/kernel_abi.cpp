@@ -29,23 +29,15 @@ std::string cuda_transpose_name(DType dtype) {
   return fmt::format("rnnc_transpose_{}", size_of(dtype));
 }
 
-std::set<std::string> cuda_sequence_kernels(const Plan& plan) {
-  std::set<std::string> names;
+std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   const auto dtype = [&](const Access& access) { return plan.buffers[access.buffer].dtype; };
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
-        names.insert(cuda_reverse_name(dtype(reverse->source)));
-      } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
-        if (copy->transposed) names.insert(cuda_transpose_name(dtype(copy->source)));
-      } else if (std::holds_alternative<MaskLaunch>(launch)) {
-        names.insert(kCudaMaskName);
-      } else if (std::holds_alternative<SplitLaunch>(launch)) {
-        names.insert(kCudaSplitName);
-      }
-    }
+  if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
+    return cuda_reverse_name(dtype(reverse->source));
   }
-  return names;
+  const auto* copy = std::get_if<CopyLaunch>(&launch);
+  if (copy != nullptr && copy->transposed) return cuda_transpose_name(dtype(copy->source));
+  if (std::holds_alternative<MaskLaunch>(launch)) return kCudaMaskName;
+  return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
 }
 
 std::string cuda_kernel_name(size_t index) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 
 #include "ir/base/launch_limits.h"
@@ -79,9 +78,9 @@ inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-/// The names of those that the plan's Reverse, Mask, Split and transposing Copy launches need: a
-/// unit has no others.
-std::set<std::string> cuda_sequence_kernels(const Plan& plan);
+/// The one that a Reverse, Mask, Split or transposing Copy launch needs; "" for other launches. A
+/// unit has those that its plan needs and no others.
+std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 
 /// Those of a kernel with most arrays, of any kind.
 static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(CudaAccess) <=
@@ -117,7 +116,6 @@ CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows);
 /// instances, each a CudaRows (`count`: the batch; `per_slice`: unused) and then the launch's
 /// CudaAccesses. Instances past the grid's are not read.
 struct CudaFusedShape {
-  std::string name;
   uint32_t threads = 0;       // per block
   uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
   uint32_t tiles = 0;         // of a row
@@ -130,7 +128,6 @@ struct CudaFusedShape {
 /// Parameters: CudaRows, int32_t steps, then one CudaAccess per argument, whose row 0 is that of
 /// the chunk's first step. Grid: `cuda_grid(shape, batch)`.
 struct CudaLoopShape {
-  std::string name;
   CudaKernelShape shape;
 };
 
@@ -141,12 +138,23 @@ struct CudaLoopShape {
 /// unused int32_t, and the CudaAccesses, none of them with a slot, whose row 0 is that of the
 /// chunk's first step.
 struct CudaRecurrenceShape {
-  std::string name;
   uint32_t threads = 0;       // per block
   uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
   uint32_t blocks = 0;
   uint32_t cluster = 1;     // blocks of one, which divide all
   double step_seconds = 0;  // of the shortest of its launches, as predicted (RecurrenceTile)
+  uint32_t bytes = 0;       // of its parameter
+};
+
+/// The kernel that begins and ends states (state_kernel.h). Its one parameter is an array of
+/// instances, as many as fit; a launch's grid is as wide and as high as the largest of its
+/// instances needs, and as deep as there are instances. Each is a CudaRows, a uint32_t, the
+/// kernel's index in the plan, an unused uint32_t, and the launch's CudaAccesses with room for as
+/// many as any has.
+struct CudaStatesShape {
+  uint32_t threads = 0;
+  uint32_t most_instances = 0;
+  uint32_t instance_bytes = 0;
 };
 
 }  // namespace rnnc

@@ -26,8 +26,13 @@ constexpr uint64_t kGreatestDepth = 64;
 
 class LoopEmitter : TextWriter {
  public:
-  LoopEmitter(const Kernel& kernel, const LoopTraits& traits, const CudaLoopShape& shape)
-      : kernel_(kernel), traits_(traits), shape_(shape), carried_(kernel.arguments.size(), false) {
+  LoopEmitter(const Kernel& kernel, const LoopTraits& traits, const CudaKernelShape& shape,
+              std::string_view name)
+      : kernel_(kernel),
+        traits_(traits),
+        shape_(shape),
+        name_(name),
+        carried_(kernel.arguments.size(), false) {
     for (const LoopLaunch::Carry& carry : traits.carries) {
       carried_[carry.load] = true;
       carried_[carry.store] = true;
@@ -44,8 +49,8 @@ class LoopEmitter : TextWriter {
 
   std::string emit() {
     if (!traits_.aligned) line("template <bool Aligned>");
-    line("static __device__ __forceinline__ void {}_run({}, unsigned row, unsigned e) {{",
-         shape_.name, parameters("&"));
+    line("static __device__ __forceinline__ void {}_run({}, unsigned row, unsigned e) {{", name_,
+         parameters("&"));
     arrays();
     step();
     loop();
@@ -169,11 +174,11 @@ class LoopEmitter : TextWriter {
   }
 
   void entry() {
-    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.shape.threads);
-    line("{}({}) {{", shape_.name, parameters(""));
-    line("  const unsigned i = blockIdx.x * {}u + threadIdx.x;", shape_.shape.threads);
-    line("  const unsigned slice_row = i / {}u;", shape_.shape.length);
-    line("  const unsigned e = i % {}u * {}u;", shape_.shape.length, traits_.items);
+    line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
+    line("{}({}) {{", name_, parameters(""));
+    line("  const unsigned i = blockIdx.x * {}u + threadIdx.x;", shape_.threads);
+    line("  const unsigned slice_row = i / {}u;", shape_.length);
+    line("  const unsigned e = i % {}u * {}u;", shape_.length, traits_.items);
     line("  const unsigned row = blockIdx.y * rows.per_slice + slice_row;");
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
@@ -182,13 +187,13 @@ class LoopEmitter : TextWriter {
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
     arguments += ", row, e";
     if (traits_.aligned) {
-      line("  {}_run({});", shape_.name, arguments);
+      line("  {}_run({});", name_, arguments);
     } else {
       line("  const bool aligned = {};", is_aligned());
       line("  if (aligned) {{");
-      line("    {}_run<true>({});", shape_.name, arguments);
+      line("    {}_run<true>({});", name_, arguments);
       line("  }} else {{");
-      line("    {}_run<false>({});", shape_.name, arguments);
+      line("    {}_run<false>({});", name_, arguments);
       line("  }}");
     }
     line("}}");
@@ -209,7 +214,8 @@ class LoopEmitter : TextWriter {
 
   const Kernel& kernel_;
   const LoopTraits& traits_;
-  const CudaLoopShape& shape_;
+  const CudaKernelShape& shape_;
+  std::string_view name_;
   std::vector<bool> carried_;     // by argument
   std::vector<uint32_t> queued_;  // arguments whose packets come through queues
   uint64_t depth_ = 1;
@@ -218,8 +224,8 @@ class LoopEmitter : TextWriter {
 }  // namespace
 
 std::string emit_loop_kernel(const Kernel& kernel, const LoopTraits& traits,
-                             const CudaLoopShape& shape) {
-  return LoopEmitter(kernel, traits, shape).emit();
+                             const CudaKernelShape& shape, std::string_view name) {
+  return LoopEmitter(kernel, traits, shape, name).emit();
 }
 
 }  // namespace rnnc

@@ -17,8 +17,8 @@ struct LoopTraits {
   bool aligned = true;          // items of every array are surely aligned to their size together
 };
 
-/// The function `shape.name`, to stand behind the prelude.
+/// The function of that name, to stand behind the prelude.
 std::string emit_loop_kernel(const Kernel& kernel, const LoopTraits& traits,
-                             const CudaLoopShape& shape);
+                             const CudaKernelShape& shape, std::string_view name);
 
 }  // namespace rnnc

@@ -50,24 +50,21 @@ std::vector<uint32_t> key_of(const LoopLaunch& launch, const LoopTraits& traits)
 
 }  // namespace
 
-CudaLoopKernels::CudaLoopKernels(const Plan& plan) {
-  std::map<std::vector<uint32_t>, uint32_t> known;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& one : stage.launches) {
-      const auto* launch = std::get_if<LoopLaunch>(&one);
-      if (launch == nullptr) continue;
-      const Kernel& kernel = plan.kernels[launch->kernel];
-      const LoopTraits traits = traits_of(plan, kernel, *launch);
-      const auto [found, is_new] =
-          known.try_emplace(key_of(*launch, traits), static_cast<uint32_t>(shapes_.size()));
-      index_.emplace(launch, found->second);
-      if (!is_new) continue;
-      shapes_.push_back({.name = fmt::format("l{}", shapes_.size()),
-                         .shape = {.length = kernel.length / traits.items, .threads = kThreads}});
-      code_ += '\n';
-      code_ += emit_loop_kernel(kernel, traits, shapes_.back());
+void add_loop_kernels(const Plan& plan, CudaModule& module) {
+  std::map<std::vector<uint32_t>, uint32_t> known;  // index in the module
+  for_each_launch_of<LoopLaunch>(plan, [&](LaunchId id, const LoopLaunch& launch) {
+    const Kernel& kernel = plan.kernels[launch.kernel];
+    const LoopTraits traits = traits_of(plan, kernel, launch);
+    const auto [found, is_new] = known.try_emplace(key_of(launch, traits));
+    if (is_new) {
+      const std::string name = fmt::format("l{}", known.size() - 1);
+      const CudaKernelShape shape = {.length = kernel.length / traits.items, .threads = kThreads};
+      module.source += '\n';
+      module.source += emit_loop_kernel(kernel, traits, shape, name);
+      found->second = module.add({name, CudaLoopShape{shape}});
     }
-  }
+    module.of(id) = {found->second, launch.accesses};
+  });
 }
 
 }  // namespace rnnc

@@ -10,6 +10,7 @@
 namespace rnnc {
 namespace {
 
+constexpr const char* kName = "rnnc_states";
 constexpr uint32_t kMostInstances = 64;
 constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
 
@@ -18,7 +19,7 @@ class Emitter : TextWriter {
   Emitter(const Plan& plan, const std::vector<bool>& taken, size_t accesses)
       : plan_(plan), taken_(taken), accesses_(accesses) {}
 
-  std::string emit(const CudaStateKernel::Shape& shape) {
+  std::string emit(const CudaStatesShape& shape) {
     for (size_t i = 0; i < taken_.size(); ++i) {
       if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i));
     }
@@ -32,7 +33,7 @@ class Emitter : TextWriter {
     line("  rnnc_state_launch of[{}];", shape.most_instances);
     line("}};");
     line("extern \"C\" __global__ void __launch_bounds__({})", shape.threads);
-    line("{}(const __grid_constant__ rnnc_state_launches launches) {{", shape.name);
+    line("{}(const __grid_constant__ rnnc_state_launches launches) {{", kName);
     line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
     line("  switch (launch.kernel) {{");
     for (size_t i = 0; i < taken_.size(); ++i) {
@@ -75,15 +76,17 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
     }
   }
   if (accesses_ == 0) return;
-  shape_.name = "rnnc_states";
   shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
                                                 accesses_ * sizeof(CudaAccess));
   shape_.most_instances = std::min({static_cast<uint32_t>(plan.states.size()), kMostInstances,
                                     std::max(1U, kMostBytes / shape_.instance_bytes)});
 }
 
-std::string CudaStateKernel::code() const {
-  return exists() ? "\n" + Emitter(plan_, taken_, accesses_).emit(shape_) : "";
+void CudaStateKernel::add_to(CudaModule& module) const {
+  if (shape_.most_instances == 0) return;
+  module.source += '\n';
+  module.source += Emitter(plan_, taken_, accesses_).emit(shape_);
+  module.states = module.add({kName, shape_});
 }
 
 }  // namespace rnnc

@@ -22,14 +22,15 @@ constexpr int64_t kMostValuesAhead = 48;
 class FusedEmitter : TextWriter {
  public:
   FusedEmitter(const FusedKernel& fused, const FusedWork& work, const FusedTile& tile,
-               const CudaFusedShape& shape)
+               const CudaFusedShape& shape, std::string_view name)
       : kernel_(fused.kernel),
         products_(fused.products),
         fixed_(fused.fixed),
         optional_(fused.optional),
         work_(work),
         tile_(tile),
-        shape_(shape) {
+        shape_(shape),
+        name_(name) {
     uint32_t results = 0;
     uint32_t arrays = 0;
     for (const Kernel::Argument& argument : kernel_.arguments) {
@@ -61,7 +62,7 @@ class FusedEmitter : TextWriter {
   }
 
   void signature() {
-    const std::string& name = shape_.name;
+    const std::string_view name = name_;
     line("struct {}_instance {{", name);
     line("  rnnc_rows rows;");
     line("  rnnc_access access[{}];", arrays_ + 2 * products_.size());
@@ -78,7 +79,7 @@ class FusedEmitter : TextWriter {
 
   /// Step 1.
   void position() {
-    line("  const {}_instance& here = launch.instance[blockIdx.z];", shape_.name);
+    line("  const {}_instance& here = launch.instance[blockIdx.z];", name_);
     line("  const rnnc_word* const frame = here.rows.frame;");
     line("  rnnc_let_next_begin();");
     line("  if (!rnnc_is_due(here.rows)) {{");
@@ -298,6 +299,7 @@ class FusedEmitter : TextWriter {
   const FusedWork& work_;
   const FusedTile& tile_;
   const CudaFusedShape& shape_;
+  std::string_view name_;
   /// By argument: index among the results of products, or among the other arrays.
   std::vector<uint32_t> places_;
   size_t arrays_ = 0;
@@ -308,8 +310,9 @@ class FusedEmitter : TextWriter {
 }  // namespace
 
 std::string emit_fused_kernel(const FusedKernel& fused, const FusedWork& work,
-                              const FusedTile& tile, const CudaFusedShape& shape) {
-  return FusedEmitter(fused, work, tile, shape).emit();
+                              const FusedTile& tile, const CudaFusedShape& shape,
+                              std::string_view name) {
+  return FusedEmitter(fused, work, tile, shape, name).emit();
 }
 
 }  // namespace rnnc

@@ -30,8 +30,9 @@ struct FusedKernel {
   std::set<uint32_t> optional;  // written arguments that some launches have no array for
 };
 
-/// The function `shape.name`, to stand behind fused.cuh.
+/// The function of that name, to stand behind fused.cuh.
 std::string emit_fused_kernel(const FusedKernel& fused, const FusedWork& work,
-                              const FusedTile& tile, const CudaFusedShape& shape);
+                              const FusedTile& tile, const CudaFusedShape& shape,
+                              std::string_view name);
 
 }  // namespace rnnc

@@ -36,10 +36,9 @@ struct Stored {
 
 /// A launch of the plan: when it runs, and where its arrays lie.
 struct Candidate {
-  const void* address = nullptr;
+  LaunchId id;
   uint32_t sweep = 0;
   uint32_t lag = 0;
-  size_t stage = 0;
   std::vector<Access> loads;
   std::multimap<Stored, Access> stores;
   std::vector<Access> operands;  // `left` and `weight` of each product
@@ -148,24 +147,20 @@ class Collector {
   explicit Collector(const Plan& plan) : plan_(plan) {}
 
   std::vector<Group> run() {
-    for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      const Stage& stage = plan_.stages[i];
-      if (stage.domain != Domain::Step) continue;
-      for (const Launch& launch : stage.launches) {
-        Candidate candidate;
-        candidate.sweep = stage.sweep;
-        candidate.lag = stage.lag;
-        candidate.stage = i;
-        if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
-          candidate.address = fused;
-          add(*fused, plan_.kernels[fused->kernel], std::move(candidate));
-        } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch); gemm && is_ours(*gemm)) {
-          candidate.address = gemm;
-          add(as_fused(*gemm), storing_kernel(*gemm, compute_type(plan_.dtype)),
-              std::move(candidate));
-        }
+    for_each_launch(plan_, [&](LaunchId id, const Launch& launch) {
+      const Stage& stage = plan_.stages[id.stage];
+      if (stage.domain != Domain::Step) return;
+      Candidate candidate;
+      candidate.id = id;
+      candidate.sweep = stage.sweep;
+      candidate.lag = stage.lag;
+      if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
+        add(*fused, plan_.kernels[fused->kernel], std::move(candidate));
+      } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch); gemm && is_ours(*gemm)) {
+        add(as_fused(*gemm), storing_kernel(*gemm, compute_type(plan_.dtype)),
+            std::move(candidate));
       }
-    }
+    });
     return std::move(groups_);
   }
 
@@ -248,12 +243,12 @@ std::vector<std::vector<Access>> join_stores(Group& group) {
   return accesses;
 }
 
-/// The greatest number of different values that `member` has among candidates of one sweep.
-template <typename Member>
-int64_t most_in_a_sweep(const Group& group, Member Candidate::* member) {
-  std::map<uint32_t, std::set<Member>> values;
+/// The greatest number of different values that `member_of` gives of candidates of one sweep.
+template <typename MemberOf>
+int64_t most_in_a_sweep(const Group& group, const MemberOf& member_of) {
+  std::map<uint32_t, std::set<size_t>> values;
   for (const Candidate& candidate : group.candidates) {
-    values[candidate.sweep].insert(candidate.*member);
+    values[candidate.sweep].insert(member_of(candidate));
   }
   size_t most = 0;
   for (const auto& [sweep, found] : values) most = std::max(most, found.size());
@@ -286,21 +281,18 @@ FusedWork work_of(const Plan& plan, const Group& group) {
   work.segment_length = kernel.length / work.segments;
   work.results = std::ranges::count_if(kernel.arguments, &Kernel::Argument::product);
   // Layers of a wavefront, which differ in their lags, are launched as one.
-  work.instances = most_in_a_sweep(group, &Candidate::lag);
+  work.instances = most_in_a_sweep(group, [](const Candidate& one) { return one.lag; });
   return work;
 }
 
 }  // namespace
 
-CudaFusedKernels::CudaFusedKernels(const Plan& plan, std::string_view arch) {
+Status add_fused_kernels(const Plan& plan, std::string_view arch, CudaModule& module) {
   const std::vector<bool> written = written_by_steps(plan);
+  size_t count = 0;
   for (Group& group : Collector(plan).run()) {
     std::vector<std::vector<Access>> accesses = join_stores(group);
     find_fixed(accesses, written, group.kernel);
-    for (size_t i = 0; i < accesses.size(); ++i) {
-      parameters_[group.candidates[i].address] = {static_cast<uint32_t>(shapes_.size()),
-                                                  std::move(accesses[i])};
-    }
     const FusedKernel& kernel = group.kernel;
     const FusedWork work = work_of(plan, group);
     const auto arrays =
@@ -309,33 +301,32 @@ CudaFusedKernels::CudaFusedKernels(const Plan& plan, std::string_view arch) {
     const int64_t bytes =
         static_cast<int64_t>(sizeof(CudaRows)) + arrays * static_cast<int64_t>(sizeof(CudaAccess));
     if (work.results > kMostResults || arrays > kMostArrays) {
-      status_ = fail(
+      return fail(
           "one step makes {} products and touches {} arrays at once; on a GPU at most "
           "{} and {} work",
           work.results, arrays, kMostResults, kMostArrays);
-      return;
     }
     const FusedTile tile = choose_fused_tile(work, most_shared_bytes(arch));
-    const int64_t instances = std::min(
-        {most_in_a_sweep(group, &Candidate::stage), kMostInstances, kMostParameterBytes / bytes});
+    const int64_t stages =
+        most_in_a_sweep(group, [](const Candidate& one) { return one.id.stage; });
     const CudaFusedShape shape = {
-        .name = fmt::format("f{}", shapes_.size()),
         .threads = static_cast<uint32_t>(tile.threads()),
         .shared_bytes = static_cast<uint32_t>(tile.shared_bytes(work.tensor_cores())),
         .tiles = static_cast<uint32_t>(tile.tiles(work)),
         .row_tiles = static_cast<uint32_t>(tile.row_tiles(work)),
-        .most_instances = static_cast<uint32_t>(instances),
+        .most_instances =
+            static_cast<uint32_t>(std::min({stages, kMostInstances, kMostParameterBytes / bytes})),
         .instance_bytes = static_cast<uint32_t>(bytes)};
-    if (shapes_.empty()) code_ += kCudaFused;
-    code_ += '\n';
-    code_ += emit_fused_kernel(kernel, work, tile, shape);
-    shapes_.push_back(shape);
+    const std::string name = fmt::format("f{}", count);
+    if (count++ == 0) module.source += kCudaFused;
+    module.source += '\n';
+    module.source += emit_fused_kernel(kernel, work, tile, shape, name);
+    const uint32_t index = module.add({name, shape});
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      module.of(group.candidates[i].id) = {index, std::move(accesses[i])};
+    }
   }
-}
-
-const CudaFusedKernels::Parameters* CudaFusedKernels::of(const GemmLaunch& launch) const {
-  const auto found = parameters_.find(&launch);
-  return found == parameters_.end() ? nullptr : &found->second;
+  return {};
 }
 
 }  // namespace rnnc
