@@ -36,15 +36,28 @@ int64_t negate(int64_t a) {
   return a == kMin ? kMax : a == kMax ? kMin : -a;
 }
 
+/// Of numbers that are not negative, of which kMax is unbounded too, and so stays what it is.
+int64_t add_up(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? kMax : sum;
+}
+int64_t multiply_up(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMax : product;
+}
+
 /// An end that is unbounded in its own direction stays so whatever is added.
 Interval add(const Interval& a, const Interval& b) {
+  if (a.least >= 0 && b.least >= 0) {  // nearly always
+    return {add_up(a.least, b.least), add_up(a.most, b.most)};
+  }
   return {a.least == kMin || b.least == kMin ? kMin : saturating_add(a.least, b.least),
           a.most == kMax || b.most == kMax ? kMax : saturating_add(a.most, b.most)};
 }
 
 Interval multiply(const Interval& a, const Interval& b) {
   if (a.least >= 0 && b.least >= 0) {  // nearly always
-    return {saturating_multiply(a.least, b.least), saturating_multiply(a.most, b.most)};
+    return {multiply_up(a.least, b.least), multiply_up(a.most, b.most)};
   }
   const std::array ends = {
       saturating_multiply(a.least, b.least), saturating_multiply(a.least, b.most),
@@ -64,7 +77,7 @@ Interval ceil_divide(const Interval& a, const Interval& b) {
           a.most == kMax ? kMax : ceil_divide(a.most, a.most > 0 ? divisor : b.most)};
 }
 
-Interval apply(IntegerOp op, const Interval& a, const Interval& b) {
+[[gnu::always_inline]] inline Interval apply(IntegerOp op, const Interval& a, const Interval& b) {
   switch (op) {
     case IntegerOp::Add:
       return add(a, b);

@@ -101,6 +101,24 @@ class IntegerSearch {
     result_.work += std::ssize(parts.users[variable]);
   }
 
+  /// What `set` changes, before values are tried.
+  void remember(const Level& level, uint32_t variable, const IntegerTape::Parts& parts) {
+    remembered_ = level.steps[variable];
+    remembered_users_.clear();
+    for (const uint32_t step : parts.users[variable]) {
+      remembered_users_.push_back(level.steps[step]);
+    }
+  }
+
+  /// As it was before values were tried. Counts as much work as making the steps anew. True.
+  bool restore(Level& level, uint32_t variable, const IntegerTape::Parts& parts) {
+    const std::vector<uint32_t>& users = parts.users[variable];
+    level.steps[variable] = remembered_;
+    for (size_t i = 0; i < users.size(); ++i) level.steps[users[i]] = remembered_users_[i];
+    result_.work += std::ssize(users);
+    return true;
+  }
+
   /// Narrows by the queued constraints, those of each variable that is narrowed, and the cost;
   /// false if one of them cannot be met, or there is far too much work.
   bool narrow(Level& level) {
@@ -147,6 +165,7 @@ class IntegerSearch {
       if (!level.is_open(variable)) return true;
       std::vector<int64_t>& values = level.values[variable];
       const size_t before = values.size();
+      remember(level, variable, parts);
       const auto fails_with = [&](int64_t value) {
         set(level, variable, {value, value}, parts);
         return fails();
@@ -158,9 +177,9 @@ class IntegerSearch {
         while (!values.empty() && fails_with(values.back())) values.pop_back();
       }
       if (values.empty()) return false;
-      const bool narrowed = values.size() < before;
-      set(level, variable, {values.front(), values.back()}, narrowed ? all_ : parts);
-      if (narrowed) queue_constraints_of(variable);
+      if (values.size() == before) return restore(level, variable, parts);
+      set(level, variable, {values.front(), values.back()}, all_);
+      queue_constraints_of(variable);
       return true;
     });
   }
@@ -261,6 +280,8 @@ class IntegerSearch {
   std::vector<uint32_t> queue_;
   std::vector<bool> is_queued_;
   std::vector<Level> levels_;
+  Interval remembered_;  // of a variable and its users, before values of it are tried
+  std::vector<Interval> remembered_users_;
   bool is_even_ = false;
   SearchResult result_;
 };
