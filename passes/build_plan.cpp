@@ -4,23 +4,16 @@
 //    give its values buffers (passes/lower/layout.h) and write the launches
 //    (passes/lower/launches.h). For a GPU also with products apart from the work behind them, if
 //    steps of many rows are faster so.
-// 3. On a GPU, let recurrences whose weights fit run on the chip (passes/persistent/resident.h):
-//    one after the other or, if that is faster, side by side, each on a share of it; or stacked in
-//    one launch (passes/persistent/stack.h), if that is faster still. Of what stays launches take
-//    the faster plan.
-// 4. Let large f32 products that are left run in parts on tensor cores (passes/plan/split_gemms.h):
-//    what a stack has taken in its launch multiplies.
-// 5. Let rows of products' operands begin where a GPU loads them fast (passes/plan/padding.h);
-//    those of parts do.
-// 6. Choose the chunk by what the plan would cost.
-// 7. Let recurrences run side by side (passes/plan/wavefront.h), place the buffers
-//    (passes/memory/memory.h) and verify the plan.
+// 3. Go through the plan's passes in the order that `plan_graph` lists. Where a pass has several
+//    ways, the fastest is taken (passes/candidates.h).
 #include "passes/build_plan.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
-#include "passes/cost/cost.h"
+#include "passes/candidates.h"
 #include "passes/graph/dependence.h"
 #include "passes/graph/pipeline.h"
 #include "passes/lower/launches.h"
@@ -91,24 +84,6 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   return plan;
 }
 
-int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
-  if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
-  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront),
-                      options.machine);
-}
-
-bool split_gemms(Plan& plan, const PlanOptions& options) {
-  return run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
-}
-
-/// Of a call, as the cost model holds.
-double seconds(Plan plan, const PlanOptions& options) {
-  if (options.passes.has(Pass::Split)) split_gemms(plan, options);
-  plan.chunk = chunk_of(plan, options);
-  if (options.passes.has(Pass::Wavefront)) run_wavefront(plan, options.machine);
-  return cost_of(plan, options.max_steps, options.machine).seconds;
-}
-
 TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
@@ -137,9 +112,10 @@ bool has_fused_steps(const Plan& plan) {
 
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
-Status make_resident(Plan& plan, const PlanOptions& options, const Plan* apart) {
+Status put_on_chip(Plan& plan, const PlanOptions& options, StepSeconds other_launches) {
   Plan shared = plan;
-  ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad), apart};
+  ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad),
+                           std::move(other_launches)};
   const Result<bool> made = run_resident(plan, options.machine, choice);
   if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
@@ -147,19 +123,55 @@ Status make_resident(Plan& plan, const PlanOptions& options, const Plan* apart) 
   choice.tile.beside = beside;
   const bool all_fit =
       run_resident(shared, options.machine, choice).has_value() && most_resident(shared) == beside;
-  if (all_fit && seconds(shared, options) < seconds(plan, options)) plan = std::move(shared);
+  if (all_fit) take_faster(plan, std::move(shared), options);
   return {};
 }
 
-/// `apart` has other launches of the same stages. Takes it where `plan` has left recurrences as
-/// launches, with the reasons for that.
-void take_if_faster(Plan& apart, Plan& plan, const PlanOptions& options) {
-  if (!has_fused_steps(plan) || !make_resident(apart, options, nullptr)) return;
-  if (seconds(apart, options) >= seconds(plan, options)) return;
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    if (!is_resident(apart.stages[i])) apart.stages[i].reason = plan.stages[i].reason;
+/// Those recurrences of `to` that stay launches stay for the reasons that `from` has.
+void copy_reasons(const Plan& from, Plan& to) {
+  std::map<std::string_view, std::string_view> reasons;  // by the recurrence's name
+  for (const Stage& stage : from.stages) reasons.emplace(stage.name, stage.reason);
+  for (Stage& stage : to.stages) {
+    const bool stays = !stage.name.empty() && !is_resident(stage);
+    if (stays) stage.reason = reasons.at(stage.name);
   }
-  plan = std::move(apart);
+}
+
+// ---- The steps of the way ----
+
+/// What becomes of a graph. `apart` is another way for what runs step by step, if that is faster on
+/// a GPU: with products and the work behind them in launches of their own. A library's product is
+/// for many rows, rnnc's own for few.
+struct Planned {
+  Plan plan;
+  std::optional<Plan> apart;
+};
+
+Status schedule(const Graph& graph, const PlanOptions& options, Planned& planned) {
+  Result<Plan> fused = make_plan(graph, options, first_passes(options));
+  if (!fused) return tl::unexpected(fused.error());
+  planned.plan = *std::move(fused);
+  if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(planned.plan)) return {};
+  Result<Plan> apart = make_plan(graph, options, options.passes.without(Pass::Epilogue));
+  if (!apart) return tl::unexpected(apart.error());
+  if (!has_faster_steps(*apart, planned.plan, options.machine)) return {};
+  if (options.passes.has(Pass::Resident)) {
+    planned.apart = *std::move(apart);
+  } else {
+    planned.plan = *std::move(apart);
+  }
+  return {};
+}
+
+/// Of what stays launches take the faster way.
+Status make_resident(Planned& planned, const PlanOptions& options) {
+  auto& [plan, apart] = planned;
+  const StepSeconds others = apart ? step_seconds(*apart, options.machine) : StepSeconds();
+  if (Status status = put_on_chip(plan, options, others); !status || !apart) return status;
+  if (!has_fused_steps(plan) || !put_on_chip(*apart, options, {})) return {};
+  copy_reasons(plan, *apart);
+  take_faster(plan, *std::move(apart), options);
+  return {};
 }
 
 Status make_stacks(Plan& plan, const PlanOptions& options) {
@@ -168,90 +180,83 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   Plan stacked = plan;
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
   if (!made) return refuse(options, plan, made.error());
-  if (*made && (wanted || seconds(stacked, options) < seconds(plan, options))) {
-    plan = std::move(stacked);
-  }
+  if (*made && wanted) plan = std::move(stacked);
+  if (*made && !wanted) take_faster(plan, std::move(stacked), options);
   return {};
 }
 
-/// A step of each recurrence that runs step by step.
-double step_seconds(const Plan& plan, const Machine& machine) {
-  double seconds = 0;
-  for (const Stage& stage : plan.stages) {
-    if (stage.domain == Domain::Step) seconds += cost_of(plan, stage, machine).seconds;
-  }
-  return seconds;
+Status split_gemms(Plan& plan, const PlanOptions& options) {
+  run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
+  return {};
 }
 
-/// `plan` with products and the work behind them in launches of their own, if that is faster on a
-/// GPU: a library's product is for many rows, rnnc's own for few.
-Result<std::optional<Plan>> make_apart(const Graph& graph, const Plan& plan,
-                                       const PlanOptions& options) {
-  if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(plan)) return std::nullopt;
-  Result<Plan> apart = make_plan(graph, options, options.passes.without(Pass::Epilogue));
-  if (!apart) return tl::unexpected(apart.error());
-  const bool faster = step_seconds(*apart, options.machine) < step_seconds(plan, options.machine);
-  return faster ? std::optional(*std::move(apart)) : std::nullopt;
+Status pad(Plan& plan, const PlanOptions& options) {
+  run_padding(plan, options.machine, {.max_steps = options.max_steps});
+  return {};
+}
+
+Status set_chunk(Plan& plan, const PlanOptions& options) {
+  plan.chunk = chunk_of(plan, options);
+  return {};
+}
+
+Status add_lags(Plan& plan, const PlanOptions& options) {
+  run_wavefront(plan, options.machine);
+  return {};
 }
 
 }  // namespace
 
-Result<Plan> build_plan(const Graph& source, const PlanOptions& options) {
+Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
   if (Status status = check_options(options); !status) return tl::unexpected(status.error());
-  Graph graph = source;
-  const Status lowered = run_pipeline(graph, {.passes = options.passes,
-                                              .lengths = options.lengths,
-                                              .resets = options.resets,
-                                              .observer = options.observer});
-  if (!lowered) return tl::unexpected(lowered.error());
-
-  Plan plan;
-  std::optional<Plan> apart;
   const PassSet& passes = options.passes;
-  const auto run = [&](std::string_view name, auto pass) {
-    return observe(options.observer, name, nullptr, &plan, pass);
-  };
-  const Status made = run("schedule", [&]() -> Status {
-    Result<Plan> launches = make_plan(graph, options, first_passes(options));
-    if (!launches) return tl::unexpected(launches.error());
-    plan = std::move(*launches);
-    Result<std::optional<Plan>> others = make_apart(graph, plan, options);
-    if (!others) return tl::unexpected(others.error());
-    apart = std::move(*others);
-    if (apart && !passes.has(Pass::Resident)) plan = *apart;
-    return {};
-  });
-  if (!made) return tl::unexpected(made.error());
-  if (passes.has(Pass::Resident)) {
-    const Status resident = run("resident", [&]() -> Status {
-      const Status status = make_resident(plan, options, apart ? &*apart : nullptr);
-      if (status && apart) take_if_faster(*apart, plan, options);
-      return status;
-    });
-    if (!resident) return tl::unexpected(resident.error());
-  }
-  if (passes.has(Pass::Resident) && passes.has(Pass::Stack)) {
-    const Status stacked = run("stack", [&] { return make_stacks(plan, options); });
-    if (!stacked) return tl::unexpected(stacked.error());
-  }
-  if (passes.has(Pass::Split)) {
-    run("split", [&] { return split_gemms(plan, options); });
-  }
-  if (passes.has(Pass::Pad)) {
-    run("pad",
-        [&] { return run_padding(plan, options.machine, {.max_steps = options.max_steps}); });
-  }
-  run("chunk", [&] { return plan.chunk = chunk_of(plan, options); });
-  if (passes.has(Pass::Wavefront)) {
-    run("wavefront", [&] { return run_wavefront(plan, options.machine); });
-  }
+  const bool resident = passes.has(Pass::Resident);
   const bool reuse = passes.has(Pass::Reuse);
-  const Status placed = run(reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); });
-  if (!placed) return tl::unexpected(placed.error());
+  Planned planned;
+  Plan& plan = planned.plan;
+  struct Step {
+    std::string_view name;
+    std::function<Status()> run;
+    bool wanted = true;
+  };
+  const Step steps[] = {
+      // Stages, launches and buffers; most of what can be wrong with a graph is found here.
+      {"schedule", [&] { return schedule(graph, options, planned); }},
+      // Recurrences whose weights fit run on the chip…
+      {"resident", [&] { return make_resident(planned, options); }, resident},
+      // …and those of several layers in one launch, with the products between them, which are then
+      // not left for what follows.
+      {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // Before the pads: parts have rows that a GPU loads fast.
+      {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
+      {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
+      // Of all launches that there will be…
+      {"chunk", [&] { return set_chunk(plan, options); }},
+      // …and before the lags, which are counted in chunks and make histories as long.
+      {"wavefront", [&] { return add_lags(plan, options); }, passes.has(Pass::Wavefront)},
+      // Last: all buffers have their sizes.
+      {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
+  };
+  for (const Step& step : steps) {
+    if (!step.wanted) continue;
+    const Status done = observe(options.observer, step.name, nullptr, &plan, step.run);
+    if (!done) return tl::unexpected(done.error());
+  }
   if (Status status = verify(plan); !status) {
     return fail("this is a bug in rnnc: plan of {}: {}", plan.name, status.error().message);
   }
   return plan;
+}
+
+Result<Plan> build_plan(const Graph& graph, const PlanOptions& options) {
+  if (Status status = check_options(options); !status) return tl::unexpected(status.error());
+  Graph lowered = graph;
+  const Status done = run_pipeline(lowered, {.passes = options.passes,
+                                             .lengths = options.lengths,
+                                             .resets = options.resets,
+                                             .observer = options.observer});
+  if (!done) return tl::unexpected(done.error());
+  return plan_graph(lowered, options);
 }
 
 }  // namespace rnnc

@@ -35,4 +35,8 @@ struct PlanOptions {
 /// it comes from.
 Result<Plan> build_plan(const Graph& graph, const PlanOptions& options);
 
+/// The same of a graph that has been through the pipeline (passes/graph/pipeline.h) with the
+/// options' passes and features.
+Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options);
+
 }  // namespace rnnc

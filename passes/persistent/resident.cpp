@@ -114,7 +114,6 @@ class Resident {
         machine_(machine),
         tiles_(tiles),
         choice_(choice),
-        index_(stage),
         stage_(plan.stages[stage]) {}
 
   Status run() {
@@ -145,9 +144,8 @@ class Resident {
   /// Of a step.
   double seconds_of_launches() const {
     const double seconds = cost_of(plan_, stage_, machine_).seconds;
-    if (choice_.apart == nullptr) return seconds;
-    const Plan& apart = *choice_.apart;
-    return std::min(seconds, cost_of(apart, apart.stages[index_], machine_).seconds);
+    const auto others = choice_.other_launches.find(stage_.name);
+    return others == choice_.other_launches.end() ? seconds : std::min(seconds, others->second);
   }
 
   void give_addresses(const RecurrenceLaunch& recurrence) {
@@ -186,7 +184,6 @@ class Resident {
   const Machine& machine_;
   Tiles& tiles_;
   const ResidentChoice& choice_;
-  size_t index_;
   Stage& stage_;
 };
 

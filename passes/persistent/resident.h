@@ -5,6 +5,9 @@
 ///       fused: h of R_z h[t-1], R_n (r·h)                     fused: h of R_z h[t-1], R_n (r·h)
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 #include "passes/tile/recurrence_tiles.h"
@@ -14,8 +17,9 @@ namespace rnnc {
 struct ResidentChoice {
   TileChoice tile = {};
   bool padded = false;  // products that stay launches get aligned rows (passes/plan/padding.h)
-  /// The same stages in other launches: what would be slower than these stays too.
-  const Plan* apart = nullptr;
+  /// Seconds of a step in other launches than the plan's, by the recurrence's name: what would be
+  /// slower than these stays too.
+  std::map<std::string, double> other_launches = {};
 };
 
 /// `plan` has no lags yet, and no offsets. Recurrences that stay as they are say why in their

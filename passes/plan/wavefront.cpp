@@ -8,20 +8,16 @@
 // 4. If recurrences come to lie in different lags, give buffers the lags of their writers, reads
 //    across lags the delay, buffers the history that these need, and states the lags of their
 //    buffers.
-// 5. The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost/cost.h)
-//    holds for the fastest. On a CPU: enough rows for products to run at full rate, and no more,
-//    because what a chunk leaves should still be in the cache; fewer where recurrences that run
-//    side by side on its threads would else be alone in most waves.
 #include "passes/plan/wavefront.h"
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"
-#include "passes/cost/cost.h"
 
 namespace rnnc {
 namespace {
@@ -40,82 +36,6 @@ std::vector<bool> find_room(const Plan& plan, const Machine& machine) {
   std::vector<bool> room;
   for (const int64_t count : blocks) room.push_back(count <= machine.units);
   return room;
-}
-
-constexpr int64_t kRowsPerChunk = 1024;  // enough for time-parallel products to run at full rate
-constexpr int64_t kLeastChunk = 32;
-constexpr int64_t kMostChunk = 256;
-constexpr int64_t kMostResidentChunk = 512;
-constexpr int64_t kMostParts = 32;
-constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
-constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
-constexpr int64_t kRowsInCache = 256;
-constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
-constexpr int64_t kWaves = 8;
-constexpr int64_t kShortChunk = 4;
-constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
-
-bool is_chunk(const Buffer& buffer) {
-  return buffer.extent == Extent::Chunk;
-}
-
-/// On a CPU: what a chunk's products leave for its steps stays in a core's own cache, unless rows
-/// are so wide that its products would be too small for that.
-int64_t chunk_for_cores(const Plan& plan) {
-  int64_t widest = 1;  // bytes of a row
-  for (const Buffer& buffer : plan.buffers) {
-    if (!is_chunk(buffer)) continue;
-    widest = std::max(widest, buffer.width * static_cast<int64_t>(size_of(buffer.dtype)));
-  }
-  const int64_t rows = kCoreCacheBytes / widest;
-  if (rows >= kRowsInCache) return std::clamp<int64_t>(rows / plan.batch, kShortChunk, kMostChunk);
-  return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
-}
-
-/// Whether recurrences run on the chip, and none step by step. Such launches are few and take long
-/// to begin, so that chunks may be long.
-bool runs_on_chip(const Plan& plan) {
-  return std::ranges::any_of(plan.stages, [](const Stage& s) { return is_resident(s); }) &&
-         std::ranges::none_of(plan.stages, is_step_recurrence);
-}
-
-/// Whether the weights of each stage of steps stay in a core's own cache.
-bool fits_cores(const Plan& plan) {
-  return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
-    if (stage.domain != Domain::Step) return true;
-    int64_t bytes = 0;
-    for (const Launch& launch : stage.launches) {
-      for (const Touch& touch : touches(plan, launch)) {
-        const Buffer& buffer = plan.buffers[touch.access.buffer];
-        if (buffer.extent != Extent::Invariant) continue;
-        bytes += touch.count * static_cast<int64_t>(size_of(buffer.dtype));
-      }
-    }
-    return bytes <= kCoreWeightBytes;
-  });
-}
-
-/// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
-/// sequence has enough waves for most to have several of them.
-int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
-  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan));
-  const int64_t shorter =
-      std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
-  Plan trial = plan;
-  trial.chunk = chunk;
-  return shorter < chunk && fits_cores(plan) && run_wavefront(trial) ? shorter : chunk;
-}
-
-/// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
-/// sequences powers of two.
-std::set<int64_t> candidates(const Plan& plan, int64_t steps) {
-  std::set<int64_t> result;
-  const int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
-  for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
-  for (int64_t count = 1; count <= kMostParts; ++count) {
-    result.insert(std::min(most, (steps + count - 1) / count));
-  }
-  return result;
 }
 
 /// A buffer that several sweeps use, each for itself, becomes one per sweep.
@@ -298,31 +218,17 @@ class Wavefront {
 
 }  // namespace
 
-bool run_wavefront(Plan& plan, const Machine& machine) {
-  const Wavefront wavefront(plan, machine);
-  if (!wavefront.exists()) return false;
-  plan = wavefront.with_chunk(plan.chunk);
-  return true;
+WavefrontOfChunk find_wavefront(const Plan& plan, const Machine& machine) {
+  auto wavefront = std::make_shared<const Wavefront>(plan, machine);
+  if (!wavefront->exists()) return {};
+  return [wavefront](int64_t chunk) { return wavefront->with_chunk(chunk); };
 }
 
-int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
-  if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
-  if (machine.kind == Machine::Kind::Cpu) {
-    return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
-                                          : std::min(max_steps, chunk_for_cores(plan));
-  }
-  const Wavefront lags(plan, machine);
-  Plan trial = plan;
-  std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
-  for (const int64_t chunk : candidates(plan, max_steps)) {
-    if (wavefront && lags.exists()) trial = lags.with_chunk(chunk);
-    trial.chunk = chunk;
-    trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
-  }
-  const double least =
-      std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
-  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
-  return std::ranges::find_if(trials, good)->first;
+bool run_wavefront(Plan& plan, const Machine& machine) {
+  const WavefrontOfChunk wavefront = find_wavefront(plan, machine);
+  if (!wavefront) return false;
+  plan = wavefront(plan.chunk);
+  return true;
 }
 
 }  // namespace rnnc

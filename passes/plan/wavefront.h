@@ -10,6 +10,8 @@
 /// between, and the reads a delay of as much.
 #pragma once
 
+#include <functional>
+
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 
@@ -20,10 +22,9 @@ namespace rnnc {
 /// worth a lag.
 bool run_wavefront(Plan& plan, const Machine& machine = {});
 
-/// The chunk length for calls of up to `max_steps`: long enough that time-parallel launches run at
-/// full rate, short enough that the ramp of the wavefront, if one follows, costs little. `plan` has
-/// its launches and no lags; its own chunk does not matter. A plan that keeps no chunk of anything
-/// in memory gets one chunk.
-int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine);
+/// The same for any chunk: the plan that a chunk of so many steps makes of it. None where there is
+/// no wavefront.
+using WavefrontOfChunk = std::function<Plan(int64_t chunk)>;
+WavefrontOfChunk find_wavefront(const Plan& plan, const Machine& machine);
 
 }  // namespace rnnc

@@ -29,7 +29,9 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
     return tl::unexpected(status.error());
   }
   const Machine machine = cuda_machine(*device);
-  Result<Plan> plan = planner.plan(shape, machine, planner.choice());
+  const Result<ShapePlanner> of_shape = planner.at(shape, machine);
+  if (!of_shape) return tl::unexpected(of_shape.error());
+  Result<Plan> plan = of_shape->plan(planner.choice());
   if (!plan) return tl::unexpected(plan.error());
 
   CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
@@ -46,7 +48,7 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
     return refuse(*module, cubin->code);
   };
   const Result<ChosenPlan> chosen =
-      choose_plan(planner, shape, machine, *std::move(plan), planner.choice(), take);
+      choose_plan(*of_shape, *std::move(plan), planner.choice(), take);
   if (!chosen) return tl::unexpected(chosen.error());
   result.note = chosen->note;
   return result;

@@ -20,8 +20,7 @@ struct ChosenPlan {
 };
 
 /// `first` is the plan of `choice`. The last plan that was given to `take` is the chosen one.
-Result<ChosenPlan> choose_plan(const Planner& planner, const PlanShape& shape,
-                               const Machine& machine, Plan first, const PlanChoice& choice,
+Result<ChosenPlan> choose_plan(const ShapePlanner& planner, Plan first, const PlanChoice& choice,
                                const TakePlan& take);
 
 /// Of a plan's resident recurrences, in order.

@@ -158,25 +158,46 @@ Status Planner::check_size(int64_t batch, int64_t steps) const {
   return {};
 }
 
+Result<ShapePlanner> Planner::at(const PlanShape& shape, const Machine& machine) const {
+  ShapePlanner planner(*this, shape, machine);
+  const SequenceFeatures& features = shape.features;
+  if (!features.lengths && !features.resets) return planner;
+  planner.lowered_ = graph_;
+  const Status lowered = run_pipeline(
+      planner.lowered_,
+      {.passes = options_.passes, .lengths = features.lengths, .resets = features.resets});
+  if (!lowered) return tl::unexpected(lowered.error());
+  return planner;
+}
+
 Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
                            const PlanChoice& choice) const {
+  return at(shape, machine).and_then([&](const ShapePlanner& planner) {
+    return planner.plan(choice);
+  });
+}
+
+Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
+  const CompileOptions& options = planner_->options();
+  const bool has_features = shape_.features.lengths || shape_.features.resets;
   // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
-  Result<Plan> plan = build_plan(graph_, {.dtype = options_.dtype,
-                                          .batch = shape.batch,
-                                          .max_steps = std::max(shape.max_steps, options_.chunk),
-                                          .chunk = options_.chunk,
-                                          .lengths = shape.features.lengths,
-                                          .resets = shape.features.resets,
-                                          .tf32 = options_.allow_tf32,
-                                          .passes = choice.passes,
-                                          .machine = machine,
-                                          .strategy = choice.strategy,
-                                          .tile_rank = choice.tile_rank,
-                                          .spare_registers = choice.spare_registers});
-  if (!plan || options_.device.kind != Device::Kind::cpu) return plan;
+  Result<Plan> plan = plan_graph(has_features ? lowered_ : planner_->graph(),
+                                 {.dtype = options.dtype,
+                                  .batch = shape_.batch,
+                                  .max_steps = std::max(shape_.max_steps, options.chunk),
+                                  .chunk = options.chunk,
+                                  .lengths = shape_.features.lengths,
+                                  .resets = shape_.features.resets,
+                                  .tf32 = options.allow_tf32,
+                                  .passes = choice.passes,
+                                  .machine = machine_,
+                                  .strategy = choice.strategy,
+                                  .tile_rank = choice.tile_rank,
+                                  .spare_registers = choice.spare_registers});
+  if (!plan || options.device.kind != Device::Kind::cpu) return plan;
   const Status fits = check_host_memory(
-      fmt::format("{} at batch {} needs", quote(signature_.name), shape.batch),
-      static_cast<double>(workspace_bytes(*plan, shape.max_steps) + plan->resident_bytes));
+      fmt::format("{} at batch {} needs", quote(planner_->signature().name), shape_.batch),
+      static_cast<double>(workspace_bytes(*plan, shape_.max_steps) + plan->resident_bytes));
   if (!fits) return tl::unexpected(fits.error());
   return plan;
 }

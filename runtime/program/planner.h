@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/plan/plan.h"
+#include "passes/candidates.h"
 #include "passes/options/machine.h"
 #include "runtime/program/program.h"
 
@@ -17,14 +18,25 @@ struct PlanShape {
   SequenceFeatures features = {};
 };
 
-/// What of a plan its device decides.
-struct PlanChoice {
-  PassSet passes = PassSet::all();
-  int64_t tile_rank = 0;
-  int64_t spare_registers = 0;
-  Strategy strategy = Strategy::Any;
+class Planner;
 
-  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+/// Makes the plans of one shape on one machine, whatever its device chooses: the graph goes through
+/// the pipeline once for all of them. The planner outlives it.
+class ShapePlanner {
+ public:
+  const Planner& planner() const { return *planner_; }
+  const PlanShape& shape() const { return shape_; }
+  Result<Plan> plan(const PlanChoice& choice) const;
+
+ private:
+  friend class Planner;
+  ShapePlanner(const Planner& planner, const PlanShape& shape, const Machine& machine)
+      : planner_(&planner), shape_(shape), machine_(machine) {}
+
+  const Planner* planner_;
+  PlanShape shape_;
+  Machine machine_;
+  Graph lowered_;  // if the shape has features; else it is the planner's graph
 };
 
 class Planner {
@@ -40,6 +52,7 @@ class Planner {
 
   /// Whether there may be sequences of so many steps.
   Status check_size(int64_t batch, int64_t steps) const;
+  Result<ShapePlanner> at(const PlanShape& shape, const Machine& machine) const;
   Result<Plan> plan(const PlanShape& shape, const Machine& machine, const PlanChoice& choice) const;
 
  private:

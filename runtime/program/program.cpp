@@ -132,7 +132,7 @@ struct Program::Impl {
   Result<const Prepared*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
   Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
   Status prepare(const PlanShape& shape);
-  Result<Prepared> prepare(const PlanShape& shape, Plan plan);
+  Result<Prepared> prepare(const ShapePlanner& of_shape, Plan plan);
   Status forward(const ForwardArgs& args);
   std::vector<std::string> notes() const;
   void choose_initial_states(std::span<const void* const> given,
@@ -190,26 +190,25 @@ Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes
   return {};
 }
 
-Result<Program::Impl::Prepared> Program::Impl::prepare(const PlanShape& shape, Plan plan) {
+Result<Program::Impl::Prepared> Program::Impl::prepare(const ShapePlanner& of_shape, Plan plan) {
   Prepared prepared;
-  prepared.max_steps = shape.max_steps;
+  prepared.max_steps = of_shape.shape().max_steps;
   prepared.chunk = plan.chunk;
   prepared.initial_states.resize(plan.states.size());
   Tuned tuned = {planner.choice()};
-  if (planner.options().tune) tuned = tune(planner, shape, plan, *backend, cache);
+  if (planner.options().tune) tuned = tune(of_shape, plan, *backend, cache);
   if (tuned.choice != planner.choice()) {
-    Result<Plan> fastest = planner.plan(shape, backend->machine(), tuned.choice);
+    Result<Plan> fastest = of_shape.plan(tuned.choice);
     if (!fastest) return tl::unexpected(fastest.error());
     plan = *std::move(fastest);
   }
-  Result<ChosenPlan> chosen =
-      choose_plan(planner, shape, backend->machine(), std::move(plan), tuned.choice,
-                  [&](const Plan& given) -> Result<std::string> {
-                    Result<std::unique_ptr<Executable>> executable = backend->prepare(given);
-                    if (!executable) return tl::unexpected(executable.error());
-                    prepared.executable = *std::move(executable);
-                    return prepared.executable->refusal();
-                  });
+  Result<ChosenPlan> chosen = choose_plan(
+      of_shape, std::move(plan), tuned.choice, [&](const Plan& given) -> Result<std::string> {
+        Result<std::unique_ptr<Executable>> executable = backend->prepare(given);
+        if (!executable) return tl::unexpected(executable.error());
+        prepared.executable = *std::move(executable);
+        return prepared.executable->refusal();
+      });
   if (!chosen) return tl::unexpected(chosen.error());
   prepared.chosen = *std::move(chosen);
   if (prepared.chosen.note.empty()) prepared.chosen.note = tuned.note;
@@ -231,7 +230,9 @@ Status Program::Impl::prepare(const PlanShape& shape) {
   const auto& [batch, max_steps, features] = shape;
   if (Status status = planner.check_size(batch, max_steps); !status) return status;
   if (find(batch, max_steps, features)) return {};
-  Result<Plan> plan = planner.plan(shape, backend->machine(), planner.choice());
+  const Result<ShapePlanner> of_shape = planner.at(shape, backend->machine());
+  if (!of_shape) return tl::unexpected(of_shape.error());
+  Result<Plan> plan = of_shape->plan(planner.choice());
   if (!plan) return tl::unexpected(plan.error());
   Batch& variants = batches[batch];
   const auto known = variants.find(features);
@@ -239,7 +240,7 @@ Status Program::Impl::prepare(const PlanShape& shape) {
     known->second.max_steps = max_steps;
     return {};
   }
-  Result<Prepared> prepared = prepare(shape, *std::move(plan));
+  Result<Prepared> prepared = prepare(*of_shape, *std::move(plan));
   if (!prepared) return tl::unexpected(prepared.error());
   variants.insert_or_assign(features, *std::move(prepared));
   return {};

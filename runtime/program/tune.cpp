@@ -1,8 +1,8 @@
 // 1. Look for the winner of an earlier measurement. What is remembered is its name and, since a
 //    name alone could come to mean another plan, its tiles: if the plan of that name has others,
 //    the entry counts as absent.
-// 2. Candidates are the best few tiles, the best of each strategy, and launches for each step. Of
-//    those whose plans differ, leave out what the device refuses, and time calls on random arrays.
+// 2. Of the candidates (passes/candidates.h) whose plans differ, leave out what the device refuses,
+//    and time calls on random arrays.
 // 3. Remember the fastest.
 #include "runtime/program/tune.h"
 
@@ -20,7 +20,6 @@
 namespace rnnc {
 namespace {
 
-constexpr int64_t kRanks = 4;  // of tiles, by the cost model
 // A call that is timed has so many chunks of the first plan, or, since others may have longer ones,
 // so many steps; or all that there may be.
 constexpr int64_t kChunks = 4;
@@ -29,32 +28,6 @@ constexpr int kFewestCalls = 3;
 constexpr int kMostCalls = 50;
 constexpr double kSecondsOfPlan = 0.05;  // while which calls are timed
 constexpr uint64_t kSeed = 1;
-
-// ---- Candidates ----
-
-struct Candidate {
-  std::string name;
-  PlanChoice choice;
-};
-
-/// The options' own choice comes first.
-std::vector<Candidate> candidates(const Planner& planner) {
-  std::vector<Candidate> all;
-  PlanChoice choice = planner.choice();
-  for (; choice.tile_rank < kRanks; ++choice.tile_rank) {
-    all.push_back({fmt::format("rank {}", choice.tile_rank), choice});
-  }
-  choice = planner.choice();
-  if (choice.strategy != Strategy::Any) return all;
-  for (const StrategyInfo& info : all_strategies()) {
-    choice.strategy = info.strategy;
-    all.push_back({fmt::format("strategy {}", info.name), choice});
-  }
-  choice = planner.choice();
-  choice.passes = choice.passes.without(Pass::Resident);
-  all.push_back({"launches", choice});
-  return all;
-}
 
 /// Whether there is a choice.
 bool may_be_resident(const Plan& plan) {
@@ -73,14 +46,15 @@ std::string key_of(const Planner& planner, const Plan& first, const Backend& bac
                      to_string(planner.options().strategy), to_string(first));
 }
 
-std::string entry_of(const Candidate& candidate, const Plan& plan) {
+std::string entry_of(const PlanCandidate& candidate, const Plan& plan) {
   return fmt::format("{}\n{}", candidate.name, fmt::join(tiles_of(plan), "\n"));
 }
 
 /// Of an entry, which may be anything.
-std::optional<Candidate> candidate_of(const std::string& entry, const Planner& planner) {
-  const std::vector<Candidate> all = candidates(planner);
-  const auto found = std::ranges::find(all, entry.substr(0, entry.find('\n')), &Candidate::name);
+std::optional<PlanCandidate> candidate_of(const std::string& entry, const Planner& planner) {
+  const std::vector<PlanCandidate> all = plan_candidates(planner.choice());
+  const auto found =
+      std::ranges::find(all, entry.substr(0, entry.find('\n')), &PlanCandidate::name);
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -187,13 +161,14 @@ Result<double> time_calls(Executable& executable, const Call& call, Backend& bac
 
 /// Without a candidate if the device takes no plan of a resident recurrence.
 struct Winner {
-  std::optional<Candidate> candidate = {};
+  std::optional<PlanCandidate> candidate = {};
   double seconds = std::numeric_limits<double>::infinity();
   Plan plan = {};
 };
 
-Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Plan& first,
-                       Backend& backend) {
+Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Backend& backend) {
+  const Planner& planner = shape_planner.planner();
+  const PlanShape& shape = shape_planner.shape();
   TimedCall timed(backend);
   const int64_t steps = std::min(shape.max_steps, std::max(kFewestSteps, kChunks * first.chunk));
   if (Status status = timed.make(planner, shape, steps); !status) {
@@ -203,10 +178,9 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
   bool refused = false;
   bool resident = false;  // one of them, at least
   std::set<std::string> tried;
-  for (const Candidate& candidate : candidates(planner)) {
-    Result<Plan> plan = candidate.choice == planner.choice()
-                            ? first
-                            : planner.plan(shape, backend.machine(), candidate.choice);
+  for (const PlanCandidate& candidate : plan_candidates(planner.choice())) {
+    Result<Plan> plan =
+        candidate.choice == planner.choice() ? first : shape_planner.plan(candidate.choice);
     if (!plan && candidate.choice.strategy != planner.options().strategy) continue;  // it cannot
     if (!plan) return tl::unexpected(plan.error());
     if (!tried.insert(to_string(*plan)).second) continue;
@@ -227,16 +201,18 @@ Result<Winner> measure(const Planner& planner, const PlanShape& shape, const Pla
   return winner;
 }
 
-Result<PlanChoice> find_choice(const Planner& planner, const PlanShape& shape, const Plan& first,
+Result<PlanChoice> find_choice(const ShapePlanner& shape_planner, const Plan& first,
                                Backend& backend, const KernelCache& cache) {
+  const Planner& planner = shape_planner.planner();
   const std::string key = key_of(planner, first, backend);
   const std::optional<std::string> entry = cache.get(key);
-  const std::optional<Candidate> remembered = entry ? candidate_of(*entry, planner) : std::nullopt;
+  const std::optional<PlanCandidate> remembered =
+      entry ? candidate_of(*entry, planner) : std::nullopt;
   if (remembered) {
-    const Result<Plan> plan = planner.plan(shape, backend.machine(), remembered->choice);
+    const Result<Plan> plan = shape_planner.plan(remembered->choice);
     if (plan && *entry == entry_of(*remembered, *plan)) return remembered->choice;
   }
-  const Result<Winner> winner = measure(planner, shape, first, backend);
+  const Result<Winner> winner = measure(shape_planner, first, backend);
   if (!winner) return tl::unexpected(winner.error());
   if (!winner->candidate) return planner.choice();
   cache.put(key, entry_of(*winner->candidate, winner->plan));
@@ -245,16 +221,15 @@ Result<PlanChoice> find_choice(const Planner& planner, const PlanShape& shape, c
 
 }  // namespace
 
-Tuned tune(const Planner& planner, const PlanShape& shape, const Plan& first, Backend& backend,
+Tuned tune(const ShapePlanner& planner, const Plan& first, Backend& backend,
            const KernelCache& cache) {
-  if (!may_be_resident(first) || !planner.choice().passes.has(Pass::Resident)) {
-    return {planner.choice()};
-  }
-  const Result<PlanChoice> choice = find_choice(planner, shape, first, backend, cache);
+  const PlanChoice own = planner.planner().choice();
+  if (!may_be_resident(first) || !own.passes.has(Pass::Resident)) return {own};
+  const Result<PlanChoice> choice = find_choice(planner, first, backend, cache);
   if (choice) return {*choice};
-  return {planner.choice(),
-          fmt::format("{} at batch {} is not tuned: {}", quote(planner.signature().name),
-                      shape.batch, choice.error().message)};
+  return {own,
+          fmt::format("{} at batch {} is not tuned: {}", quote(planner.planner().signature().name),
+                      planner.shape().batch, choice.error().message)};
 }
 
 }  // namespace rnnc

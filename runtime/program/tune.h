@@ -17,7 +17,7 @@ struct Tuned {
 /// own choice. That stays where there are no recurrences of class block or dense, where the device
 /// takes none of the plans, and where it fails or has no memory for the arrays of a call: then
 /// there is a note.
-Tuned tune(const Planner& planner, const PlanShape& shape, const Plan& first, Backend& backend,
+Tuned tune(const ShapePlanner& planner, const Plan& first, Backend& backend,
            const KernelCache& cache);
 
 }  // namespace rnnc

@@ -43,7 +43,7 @@ class ChoosePlan : public testing::Test {
       if (seen_.size() > refused || seen_.back().empty()) return "";
       return fmt::format("reason {}", seen_.size());
     };
-    return choose_plan(planner, shape_, h200_machine(), plan_of(planner, planner.choice()),
+    return choose_plan(*planner.at(shape_, h200_machine()), plan_of(planner, planner.choice()),
                        planner.choice(), take);
   }
 
@@ -139,7 +139,7 @@ TEST_F(ChoosePlan, ErrorsAreNoRefusals) {
   const Planner all = planner();
   const auto take = [](const Plan&) -> Result<std::string> { return fail("the device is gone"); };
   const Result<ChosenPlan> chosen =
-      choose_plan(all, shape_, h200_machine(), plan_of(all, all.choice()), all.choice(), take);
+      choose_plan(*all.at(shape_, h200_machine()), plan_of(all, all.choice()), all.choice(), take);
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().message, "the device is gone");
 }

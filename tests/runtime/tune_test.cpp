@@ -45,7 +45,7 @@ class Tune : public testing::Test {
   }
   PlanChoice tuned() {
     gpu_.timed = 0;
-    const Tuned tuned = tune(planner_, shape_, first(), gpu_, cache_);
+    const Tuned tuned = tune(*planner_.at(shape_, h200_machine()), first(), gpu_, cache_);
     EXPECT_EQ(tuned.note, "");
     return tuned.choice;
   }
@@ -113,7 +113,7 @@ TEST_F(TuneOfManyRows, TriesResidentOnesToo) {
   const Plan model = *planner_.plan(many_, h200_machine(), planner_.choice());
   ASSERT_EQ(tiles_of(model), Tiles{});
   gpu_.seconds = [](const Tiles& tiles) { return tiles.empty() ? 1e-3 : 1e-4; };
-  const Tuned found = tune(planner_, many_, model, gpu_, cache_);
+  const Tuned found = tune(*planner_.at(many_, h200_machine()), model, gpu_, cache_);
   EXPECT_EQ(found.note, "");
   EXPECT_NE(found.choice.strategy, Strategy::Any);
   EXPECT_EQ(tiles_of(*planner_.plan(many_, h200_machine(), found.choice)).size(), 1U);
@@ -224,14 +224,14 @@ TEST_F(Tune, WithoutACacheMeasuresEachTime) {
   const KernelCache none("");
   for (int i = 0; i < 2; ++i) {
     gpu_.timed = 0;
-    EXPECT_EQ(tune(planner_, shape_, first(), gpu_, none).choice, of_rank(2));
+    EXPECT_EQ(tune(*planner_.at(shape_, h200_machine()), first(), gpu_, none).choice, of_rank(2));
     EXPECT_GT(gpu_.timed, 0);
   }
 }
 
 TEST_F(Tune, SaysWhenArraysDoNotFit) {
   gpu_.memory = 1000;
-  const Tuned tuned = tune(planner_, shape_, first(), gpu_, cache_);
+  const Tuned tuned = tune(*planner_.at(shape_, h200_machine()), first(), gpu_, cache_);
   EXPECT_EQ(tuned.choice, planner_.choice());
   EXPECT_EQ(tuned.note, "`Elman` at batch 16 is not tuned: too little memory on a GPU");
 }

@@ -8,6 +8,7 @@
 
 #include "frontend/unit.h"
 #include "passes/build_plan.h"
+#include "passes/candidates.h"
 #include "passes/cost/cost.h"
 #include "passes/persistent/resident.h"
 #include "tests/passes/cases.h"

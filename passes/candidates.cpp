@@ -1,0 +1,191 @@
+// The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost/cost.h) holds
+// for the fastest. On a CPU: enough rows for products to run at full rate, and no more, because
+// what a chunk leaves should still be in the cache; fewer where recurrences that run side by side
+// on its threads would else be alone in most waves.
+#include "passes/candidates.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "ir/plan/plan_touches.h"
+#include "passes/cost/cost.h"
+#include "passes/plan/split_gemms.h"
+#include "passes/plan/wavefront.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kRanks = 4;              // of tiles that a clock ranks
+constexpr int64_t kSpare[] = {0, 24, 72};  // registers of a thread, where a device refuses
+constexpr int64_t kRowsPerChunk = 1024;    // enough for time-parallel products to run at full rate
+constexpr int64_t kLeastChunk = 32;
+constexpr int64_t kMostChunk = 256;
+constexpr int64_t kMostResidentChunk = 512;
+constexpr int64_t kMostParts = 32;
+constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
+constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
+constexpr int64_t kRowsInCache = 256;
+constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
+constexpr int64_t kWaves = 8;
+constexpr int64_t kShortChunk = 4;
+constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
+
+bool is_step_recurrence(const Stage& stage) {
+  return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
+}
+
+bool is_chunk(const Buffer& buffer) {
+  return buffer.extent == Extent::Chunk;
+}
+
+/// On a CPU: what a chunk's products leave for its steps stays in a core's own cache, unless rows
+/// are so wide that its products would be too small for that.
+int64_t chunk_for_cores(const Plan& plan) {
+  int64_t widest = 1;  // bytes of a row
+  for (const Buffer& buffer : plan.buffers) {
+    if (!is_chunk(buffer)) continue;
+    widest = std::max(widest, buffer.width * static_cast<int64_t>(size_of(buffer.dtype)));
+  }
+  const int64_t rows = kCoreCacheBytes / widest;
+  if (rows >= kRowsInCache) return std::clamp<int64_t>(rows / plan.batch, kShortChunk, kMostChunk);
+  return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
+}
+
+/// Whether recurrences run on the chip, and none step by step. Such launches are few and take long
+/// to begin, so that chunks may be long.
+bool runs_on_chip(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& s) { return is_resident(s); }) &&
+         std::ranges::none_of(plan.stages, is_step_recurrence);
+}
+
+/// Whether the weights of each stage of steps stay in a core's own cache.
+bool fits_cores(const Plan& plan) {
+  return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
+    if (stage.domain != Domain::Step) return true;
+    int64_t bytes = 0;
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan, launch)) {
+        const Buffer& buffer = plan.buffers[touch.access.buffer];
+        if (buffer.extent != Extent::Invariant) continue;
+        bytes += touch.count * static_cast<int64_t>(size_of(buffer.dtype));
+      }
+    }
+    return bytes <= kCoreWeightBytes;
+  });
+}
+
+/// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
+/// sequence has enough waves for most to have several of them.
+int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
+  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan));
+  const int64_t shorter =
+      std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
+  Plan trial = plan;
+  trial.chunk = chunk;
+  return shorter < chunk && fits_cores(plan) && run_wavefront(trial) ? shorter : chunk;
+}
+
+/// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
+/// sequences powers of two.
+std::set<int64_t> chunks(const Plan& plan, int64_t steps) {
+  std::set<int64_t> result;
+  const int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
+  for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
+  for (int64_t count = 1; count <= kMostParts; ++count) {
+    result.insert(std::min(most, (steps + count - 1) / count));
+  }
+  return result;
+}
+
+/// A step of each stage that runs step by step.
+double all_step_seconds(const Plan& plan, const Machine& machine) {
+  double seconds = 0;
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain == Domain::Step) seconds += cost_of(plan, stage, machine).seconds;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double call_seconds(Plan plan, const PlanOptions& options) {
+  if (options.passes.has(Pass::Split)) {
+    run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
+  }
+  plan.chunk = chunk_of(plan, options);
+  if (options.passes.has(Pass::Wavefront)) run_wavefront(plan, options.machine);
+  return cost_of(plan, options.max_steps, options.machine).seconds;
+}
+
+void take_faster(Plan& plan, Plan other, const PlanOptions& options) {
+  if (call_seconds(other, options) < call_seconds(plan, options)) plan = std::move(other);
+}
+
+StepSeconds step_seconds(const Plan& plan, const Machine& machine) {
+  StepSeconds seconds;
+  for (const Stage& stage : plan.stages) {
+    if (is_step_recurrence(stage)) seconds[stage.name] = cost_of(plan, stage, machine).seconds;
+  }
+  return seconds;
+}
+
+bool has_faster_steps(const Plan& other, const Plan& plan, const Machine& machine) {
+  return all_step_seconds(other, machine) < all_step_seconds(plan, machine);
+}
+
+int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
+  if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
+  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront),
+                      options.machine);
+}
+
+int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
+  if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
+  if (machine.kind == Machine::Kind::Cpu) {
+    return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
+                                          : std::min(max_steps, chunk_for_cores(plan));
+  }
+  const WavefrontOfChunk lags = wavefront ? find_wavefront(plan, machine) : WavefrontOfChunk();
+  Plan trial = plan;
+  std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
+  for (const int64_t chunk : chunks(plan, max_steps)) {
+    if (lags) trial = lags(chunk);
+    trial.chunk = chunk;
+    trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
+  }
+  const double least =
+      std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
+  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
+  return std::ranges::find_if(trials, good)->first;
+}
+
+std::vector<PlanCandidate> plan_candidates(const PlanChoice& own) {
+  std::vector<PlanCandidate> all;
+  for (PlanChoice choice = own; choice.tile_rank < kRanks; ++choice.tile_rank) {
+    all.push_back({fmt::format("rank {}", choice.tile_rank), choice});
+  }
+  if (own.strategy != Strategy::Any) return all;
+  for (const StrategyInfo& info : all_strategies()) {
+    PlanChoice choice = own;
+    choice.strategy = info.strategy;
+    all.push_back({fmt::format("strategy {}", info.name), choice});
+  }
+  PlanChoice launches = own;
+  launches.passes = launches.passes.without(Pass::Resident);
+  all.push_back({"launches", launches});
+  return all;
+}
+
+PlanChoice next_choice(PlanChoice refused) {
+  const auto* const more = std::ranges::upper_bound(kSpare, refused.spare_registers);
+  if (more != std::end(kSpare)) {
+    refused.spare_registers = *more;
+  } else {
+    refused.spare_registers = kSpare[0];
+    ++refused.tile_rank;
+  }
+  return refused;
+}
+
+}  // namespace rnnc
