@@ -12,8 +12,9 @@
 
 #include "ir/base/launch_limits.h"
 #include "ir/persistent/recurrence_exchange.h"
+#include "ir/persistent/recurrence_footprint.h"
 #include "ir/persistent/recurrence_gathers.h"
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/persistent/recurrence_shape.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
@@ -79,7 +80,7 @@ class RecurrenceVerifier {
         (tile.input_steps & (tile.input_steps - 1)) != 0) {
       return fail("inputs of {} steps in shared memory", tile.input_steps);
     }
-    if (tile.split && (plan_.dtype != DType::f32 || plan_.tf32)) {
+    if (tile.split && engine_of(plan_) != RecurrenceEngine::Exact) {
       return fail("only f32 products are split");
     }
     if (tile.sides.empty() || tile.sides.front() != 0 ||
@@ -102,11 +103,11 @@ class RecurrenceVerifier {
       if (units_of_length.emplace(length, units).first->second != units) {
         return fail("phases of {} have different units", length);
       }
-      if (units < 1 || tile.blocks < blocks_for(length, segments[i], units)) {
+      const int64_t blocks = units < 1 ? 0 : footprint::blocks_of_row(length, segments[i], units);
+      if (units < 1 || tile.blocks < blocks) {
         return fail("{} blocks of {} units do not make {} elements", tile.blocks, units, length);
       }
-      if (tile.clusters &&
-          (units % 2 != 0 || tile.blocks != blocks_for(length, segments[i], units))) {
+      if (tile.clusters && (units % 2 != 0 || tile.blocks != blocks)) {
         return fail("clusters of {} blocks with {} of {} elements", tile.blocks, units, length);
       }
     }
@@ -115,16 +116,11 @@ class RecurrenceVerifier {
 
   bool can_own_sums() const {
     const RecurrenceTile& tile = launch_.tile;
-    const bool exact = plan_.dtype == DType::f32 && !plan_.tf32 && !tile.split;
-    return !exact && tile.k_warps == 1 && count_reductions(plan_, launch_.phases) == 0 &&
+    return !is_exact(plan_, tile) && tile.k_warps == 1 &&
+           count_reductions(plan_, launch_.phases) == 0 &&
            gathers_of(plan_, launch_.phases, tile.sides).empty() &&
            std::ranges::all_of(tile.units,
                                [&](int64_t units) { return units == kUnitsOfWarp * tile.warps; });
-  }
-
-  /// No block of the launch has elements of two blocks of a weight.
-  static int64_t blocks_for(int64_t length, int64_t segments, int64_t units) {
-    return segments * ((length / segments + units - 1) / units);
   }
 
   // ---- The exchange ----

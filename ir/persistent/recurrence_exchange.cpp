@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/persistent/recurrence_footprint.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"
@@ -12,14 +13,10 @@
 namespace rnnc {
 namespace {
 
-constexpr int64_t kWordBytes = 4;
-constexpr int64_t kPartBytes = 8;       // two floats
 constexpr int64_t kPartsOfPiece = 2;    // that may be stored at once, aligned to both
 constexpr int64_t kWidthMultiple = 32;  // steps begin at multiples of 128 bytes
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+using footprint::ceil_div;
 
 /// Vectors of k elements that products read as `left`.
 RecurrenceExchange::Slice slice_read_by(const FusedLaunch::Product& product) {
@@ -59,9 +56,9 @@ int64_t row_bytes(const Plan& plan, std::span<const FusedLaunch> phases,
                   const RecurrenceExchange::Slice& slice) {
   int64_t words = 0;
   for_stores(plan, phases, slice, [&](const Access&, const Kernel::Argument&, int64_t length) {
-    words += ceil_div(length * static_cast<int64_t>(size_of(plan.dtype)), kWordBytes);
+    words += ceil_div(length * static_cast<int64_t>(size_of(plan.dtype)), kBytesOfWord);
   });
-  return words * kWordBytes;
+  return words * kBytesOfWord;
 }
 
 }  // namespace
@@ -139,6 +136,22 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
   return true;
 }
 
+bool all_stay_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
+                       std::span<const size_t> sides, size_t side,
+                       const FusedLaunch::Product& product) {
+  const RecurrenceExchange::Slice slice = slice_read_by(product);
+  const auto [begin, end] = side_at(sides, side, phases.size());
+  for (size_t p = begin; p < end; ++p) {
+    for (const FusedLaunch::Product& other : phases[p].products) {
+      if (!slice.holds(other.left, other.k * other.blocks)) continue;
+      const bool reads_it =
+          other.left.column == slice.column && other.k == slice.k && other.blocks == slice.blocks;
+      if (!reads_it || !stays_in_block(plan, phases, sides, p, other)) return false;
+    }
+  }
+  return true;
+}
+
 size_t slice_of(std::span<const RecurrenceExchange::Slice> slices,
                 const FusedLaunch::Product& product) {
   size_t found = slices.size();
@@ -160,31 +173,16 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
   const auto element_bytes = static_cast<int64_t>(size_of(plan.dtype));
   const std::vector<int64_t> segments = phase_segments(plan, launch.phases);
   const std::vector<size_t>& sides = launch.tile.sides;
-  // For the side's own products.
-  const auto is_local = [&](const RecurrenceExchange::Slice& slice, size_t side) {
-    const auto [begin, end] = side_at(sides, side, launch.phases.size());
-    for (size_t p = begin; p < end; ++p) {
-      const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
-      for (const FusedLaunch::Product& product : launch.phases[p].products) {
-        const Access& left = product.left;
-        if (!slice.holds(left, product.k * product.blocks)) continue;
-        const bool reads_it =
-            left.column == slice.column && product.k == slice.k && product.blocks == slice.blocks;
-        if (!reads_it || launch.tile.units[p] < segment ||
-            !stays_in_block(plan, launch.phases, launch.tile.sides, p, product)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  };
   std::vector<int64_t> local_bytes(sides.size());
   for (size_t p = 0; p < launch.phases.size(); ++p) {
     for (const FusedLaunch::Product& product : launch.phases[p].products) {
       RecurrenceExchange::Slice slice = slice_read_by(product);
       if (!stores_to(plan, launch.phases, slice)) continue;
       slice.side = side_of(sides, p);
-      slice.local = is_local(slice, slice.side);
+      const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
+      // All phases that read it are of this length then, and have as many units.
+      slice.local = launch.tile.units[p] >= segment &&
+                    all_stay_in_block(plan, launch.phases, sides, slice.side, product);
       const bool known = std::ranges::any_of(exchange.slices, [&](const auto& one) {
         return slice_of({&one, 1}, product) == 0 && one.local == slice.local &&
                (!one.local || one.side == slice.side);
@@ -192,7 +190,7 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
       if (known) continue;
       slice.pieces = ceil_div(product.k * element_bytes, kExchangePieceBytes);
       const int64_t vector_bytes =
-          exchange.tiles * slice.pieces * exchange.tile_rows * kExchangePieceBytes;
+          footprint::bytes_of_vectors(group_rows, product.k * element_bytes);
       const bool in_cluster = launch.tile.clusters && !slice.local;
       int64_t& end = slice.local  ? local_bytes[slice.side]
                      : in_cluster ? exchange.cluster_bytes
@@ -212,17 +210,17 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
         count_reductions(plan, std::span(launch.phases).subspan(begin, end - begin));
     const int64_t parts = plan.batch * reductions * launch.tile.blocks;
     exchange.parts.push_back(exchange.step_bytes);
-    exchange.step_bytes += ceil_div(parts, kPartsOfPiece) * kPartsOfPiece * kPartBytes;
+    exchange.step_bytes += ceil_div(parts, kPartsOfPiece) * kPartsOfPiece * kBytesOfPart;
   }
   for (const RecurrenceGather& gather : gathers_of(plan, launch.phases, sides)) {
     exchange.gathered.push_back({gather, exchange.step_bytes});
-    exchange.step_bytes += plan.batch * gather.width * kWordBytes;
+    exchange.step_bytes += plan.batch * gather.width * kBytesOfWord;
   }
   return exchange;
 }
 
 int64_t exchange_width(const Plan& plan, const RecurrenceLaunch& launch) {
-  const int64_t words = ceil_div(exchange_of(plan, launch).step_bytes, kWordBytes * plan.batch);
+  const int64_t words = ceil_div(exchange_of(plan, launch).step_bytes, kBytesOfWord * plan.batch);
   return ceil_div(words, kWidthMultiple) * kWidthMultiple;
 }
 

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "ir/persistent/recurrence_gathers.h"
+#include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/plan.h"
 
 namespace rnnc {
-
-inline constexpr int64_t kExchangePieceBytes = 64;
-inline constexpr int64_t kExchangeTileRows = 8;
 
 /// By phase: the parts of its rows of which no thread block has elements of two. Phases of one
 /// length have them together, so that a thread has the same elements in all of these.
@@ -23,6 +21,10 @@ std::vector<int64_t> phase_segments(const Plan& plan, std::span<const FusedLaunc
 bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
                     std::span<const size_t> sides, size_t reader,
                     const FusedLaunch::Product& product);
+/// Likewise of all products of the side that take any of the vectors that this one of it takes.
+bool all_stay_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
+                       std::span<const size_t> sides, size_t side,
+                       const FusedLaunch::Product& product);
 
 struct RecurrenceExchange {
   /// What products read as `left` while phases store it: `blocks` vectors of k elements. Vector v

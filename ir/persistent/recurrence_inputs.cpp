@@ -3,19 +3,16 @@
 #include <algorithm>
 
 #include "ir/persistent/recurrence_exchange.h"
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/persistent/recurrence_footprint.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {
 namespace {
 
-constexpr int64_t kMostGranule = 16;
 constexpr int64_t kLeastGranule = 4;  // that copies to shared memory can be of
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+using footprint::ceil_div;
 
 bool is_input(const Plan& plan, std::span<const FusedLaunch> phases,
               const Kernel::Argument& argument, BufferId buffer) {
@@ -62,7 +59,7 @@ RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases
       // Where blocks' parts of a row begin and end, and their warps'.
       const int64_t bits = tile.units[p] | kernel.length / segments[p] | access.column |
                            access.stride | (tile.own_sums ? kUnitsOfWarp : 0);
-      const int64_t granule = std::min(kMostGranule, (bits & -bits) * element);
+      const int64_t granule = std::min(kBytesOfLoad, (bits & -bits) * element);
       if (granule < kLeastGranule) continue;
       RecurrenceInput input = {.phase = p, .argument = i, .granule = granule};
       input.row_bytes = tile.units[p] * element;
@@ -72,7 +69,7 @@ RecurrenceInputs inputs_of(const Plan& plan, std::span<const FusedLaunch> phases
       input.joins = !result.inputs.empty() && is_alike(phases, kernel, result.inputs.back(), input);
       if (!input.joins) end_group();
       together += input.granules;
-      result.step_bytes += ceil_div(group_rows * input.row_bytes, kMostGranule) * kMostGranule;
+      result.step_bytes += ceil_div(group_rows * input.row_bytes, kBytesOfLoad) * kBytesOfLoad;
       result.inputs.push_back(input);
     }
   }

@@ -1,5 +1,6 @@
 #include "ir/plan/plan.h"
 
+#include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/alignment.h"
 #include "ir/plan/recurrence_sides.h"
 
@@ -10,7 +11,6 @@ bool is_resident(const Stage& stage) {
 }
 
 int64_t stream_width(const RecurrenceTile& tile) {
-  constexpr int64_t kThreadsOfWarp = 32;
   return all_blocks(tile) * tile.warps * kThreadsOfWarp * tile.streamed_words;
 }
 

@@ -2,7 +2,7 @@
 //    fit too, the chunks that launches hand to each other.
 // 2. A launch: arithmetic from its shape, bytes from what it touches. Products that are too small
 //    to occupy all units of the machine take longer, and a loop has a latency per step. A resident
-//    recurrence takes what its tile does (passes/tile/recurrence_tiles.h).
+//    recurrence takes what its tile does (passes/tile/recurrence_time.h).
 // 3. A call: for each sweep the time of each lag's stages for a chunk, one after the other but for
 //    recurrences that run side by side; for each wave the greatest among the lags at work in it,
 //    but no less than what all of them need of the machine together. A CPU has all its threads at
@@ -16,7 +16,7 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/side_by_side.h"
-#include "passes/tile/recurrence_tiles.h"
+#include "passes/tile/recurrence_time.h"
 
 namespace rnnc {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/plan/plan.h"
+
 namespace rnnc {
 namespace {
 
@@ -17,6 +19,13 @@ constexpr StrategyInfo kStrategies[] = {
 
 std::span<const StrategyInfo> all_strategies() {
   return kStrategies;
+}
+
+Strategy strategy_of(const RecurrenceLaunch& launch) {
+  if (launch.tile.sides.size() > 1) return Strategy::Stacked;
+  if (launch.tile.clusters) return Strategy::Cluster;
+  if (launch.tile.streamed_words > 0) return Strategy::Hybrid;
+  return launch.exchange == kNoBuffer ? Strategy::Block : Strategy::Grid;
 }
 
 std::string_view to_string(Strategy strategy) {

@@ -11,6 +11,8 @@
 
 namespace rnnc {
 
+struct RecurrenceLaunch;  // ir/plan/plan.h
+
 enum class Strategy : uint8_t {
   Any,      // of those below but the last, what is fastest by the cost model; and that, if faster
   Block,    // none waits for another: one makes whole rows, or blocks of block-diagonal weights
@@ -27,6 +29,9 @@ struct StrategyInfo {
 };
 /// All but Any.
 std::span<const StrategyInfo> all_strategies();
+
+/// Of a launch that has its buffers; not Any.
+Strategy strategy_of(const RecurrenceLaunch& launch);
 
 std::string_view to_string(Strategy strategy);  // "any" too
 std::optional<Strategy> parse_strategy(std::string_view name);

@@ -22,6 +22,7 @@
 #include "passes/persistent/recurrence_buffers.h"
 #include "passes/persistent/recurrence_phases.h"
 #include "passes/tile/recurrence_tiles.h"
+#include "passes/tile/recurrence_time.h"
 
 namespace rnnc {
 namespace {

@@ -77,6 +77,7 @@ Interval ceil_divide(const Interval& a, const Interval& b) {
           a.most == kMax ? kMax : ceil_divide(a.most, a.most > 0 ? divisor : b.most)};
 }
 
+/// Most of the time of a search goes here, and a fifth of that would be calls.
 [[gnu::always_inline]] inline Interval apply(IntegerOp op, const Interval& a, const Interval& b) {
   switch (op) {
     case IntegerOp::Add:

@@ -77,6 +77,7 @@ struct Ranking {
 class IntegerProblem {
  public:
   IntegerVariable variable(std::string name, Choices choices);
+  size_t variables() const { return variables_.size(); }
 
   /// `reason` says what is wrong where this is not met, as IntegerConstraint::describe reads it.
   /// Without one the constraint is part of what the variables mean, and never the reason.

@@ -1,4 +1,5 @@
-/// What a tile takes of each unit of the machine that has a block, as expressions over its space.
+/// What a tile takes of each unit of the machine that has a block, as expressions over its space:
+/// the block's footprint, and where there is room for its weights.
 #pragma once
 
 #include "passes/tile/recurrence_space.h"
@@ -9,16 +10,19 @@ struct TileMemory {
   /// `spare_registers` of each thread are left free.
   TileMemory(const TileSpace& space, int64_t spare_registers);
 
-  IntegerExpression registers = 0;  // of a thread, without weights
-  IntegerExpression shared_bytes = 0;
-  IntegerExpression weight_words = 0;  // of a thread
+  IntegerExpression registers;       // of a thread, without weights
+  IntegerExpression most_registers;  // that it can have
+  IntegerExpression shared_bytes;    // without weights and inputs
+  IntegerExpression weight_words;    // of a thread
   IntegerExpression weight_registers = 0;
   IntegerExpression streamed_words = 0;
   IntegerExpression weight_bytes = 0;       // of a block…
   IntegerExpression streamed_bytes = 0;     // …of which come from memory
   IntegerExpression weights_in_shared = 0;  // bytes
   IntegerExpression room_for_weights = 0;   // bytes
-  IntegerExpression most_registers;         // of a thread
+
+ private:
+  void place_weights(const TileSpace& space);
 };
 
 }  // namespace rnnc

@@ -1,8 +1,6 @@
-// 1. Reduce the phases to what tiles depend on (recurrence_shapes.h): lengths, products, and how
-//    much is carried.
-// 2. Name the variables: the batch groups, warps, rows at once, and for each length that phases
-//    have the elements that a block makes; and whether f32 products are split, and weights that
-//    find no room are streamed. Blocks follow from these.
+// Name the variables: the batch groups, warps, rows at once, and for each length that phases have
+// the elements that a block makes; whether f32 products are split, weights streamed that find no
+// room, groups are clusters, and warps keep their sums. All else follows from these.
 #include "passes/tile/recurrence_space.h"
 
 #include <algorithm>
@@ -11,7 +9,6 @@
 
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_gathers.h"
-#include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/kernel_facts.h"
 
 namespace rnnc {
@@ -21,17 +18,12 @@ constexpr int64_t kMostUnits = 128;
 constexpr int64_t kMostRowsAtOnce = 32;
 constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
 
-TileEngine engine_of(const Plan& plan) {
-  if (plan.dtype != DType::f32) return TileEngine::Half;
-  return plan.tf32 ? TileEngine::Tf32 : TileEngine::Exact;
-}
-
 /// The fewest groups for each number of rows that groups can have.
 std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count <= std::min(batch, units); ++count) {
-    const int64_t rows = (batch + count - 1) / count;
-    if ((batch + rows - 1) / rows == count) counts.push_back(count);
+    const int64_t rows = footprint::ceil_div(batch, count);
+    if (footprint::ceil_div(batch, rows) == count) counts.push_back(count);
   }
   return counts;
 }
@@ -62,104 +54,96 @@ Choices unit_counts(int64_t length, bool reduces) {
   return one_of(std::move(counts));
 }
 
+void add_units(IntegerProblem& problem, TileVariables& variables, const RecurrenceShape& shape) {
+  std::map<int64_t, IntegerVariable> of_length;
+  for (const RecurrenceShape::Phase& phase : shape.phases) {
+    const auto [of_phase, fresh] = of_length.try_emplace(phase.length);
+    if (fresh) {
+      const bool is_reduced = std::ranges::any_of(shape.phases, [&](const auto& other) {
+        return other.length == phase.length && other.reductions > 0;
+      });
+      of_phase->second = problem.variable(fmt::format("units of {}", phase.length),
+                                          unit_counts(phase.length, is_reduced));
+    }
+    variables.units.push_back(of_phase->second);
+  }
+  variables.lengths = std::ssize(of_length);
+}
+
+TileNumbers<IntegerExpression> numbers_of(const TileVariables& variables) {
+  return {.groups = variables.groups,
+          .warps = variables.warps,
+          .k_warps = variables.k_warps,
+          .rows = variables.rows,
+          .split = variables.split,
+          .streams = variables.streams,
+          .clusters = variables.clusters,
+          .own_sums = variables.own_sums,
+          .units = {variables.units.begin(), variables.units.end()}};
+}
+
 }  // namespace
 
 TileSpace::TileSpace(const Plan& plan, std::span<const FusedLaunch> launch_phases,
                      const Machine& machine_of_it, const TileChoice& choice)
+    : TileSpace(shape_of(plan, launch_phases, choice.sides), plan, launch_phases, machine_of_it,
+                choice) {}
+
+TileSpace::TileSpace(RecurrenceShape of_shape, const Plan& plan,
+                     std::span<const FusedLaunch> launch_phases, const Machine& machine_of_it,
+                     const TileChoice& choice)
     : machine(machine_of_it),
       machine_units(std::max<int64_t>(1, machine.units / choice.beside)),
-      sides(choice.sides),
-      engine(engine_of(plan)),
-      batch(plan.batch),
-      element_bytes(static_cast<int64_t>(size_of(plan.dtype))),
-      phases(shapes_of(plan, launch_phases, sides)),
-      unlike(unlike_sides(phases, sides)),
-      reduces(count_reductions(plan, launch_phases) > 0),
-      all_share_k(std::ranges::any_of(launch_phases, have_unequal_sums)),
-      groups(problem.variable("groups", one_of(group_counts(plan.batch, machine_units)))),
-      warps(problem.variable("warps", powers_of_two(4, 16))),
-      k_warps(problem.variable("warps along k", powers_of_two(1, 16))),
-      rows(problem.variable("rows", multiples_of(kExchangeTileRows, kMostRowsAtOnce))),
-      splits(problem.variable("splits", may(choice.split && engine == TileEngine::Exact))),
-      streams(problem.variable("streams", makes(Strategy::Hybrid, choice, sides.size() == 1))),
-      clusters(problem.variable("clusters", makes(Strategy::Cluster, choice,
-                                                  sides.size() == 1 && machine.cluster_units > 1 &&
-                                                      can_be_clusters(plan, launch_phases)))),
-      slots(cluster_slots(plan, launch_phases)),
-      owns(problem.variable("own sums",
-                            may(!reduces && gathers_of(plan, launch_phases, sides).empty()))),
-      exact(engine == TileEngine::Exact ? 1 - IntegerExpression(splits) : 0),
-      gate_warps(ceil_div(warps, k_warps)),
-      threads(kThreadsOfWarp * IntegerExpression(warps)),
-      group_rows(ceil_div(plan.batch, groups)),
-      passes(ceil_div(group_rows, rows)) {
-  add_units();
+      variables(name_variables(of_shape, plan, launch_phases, choice)),
+      footprint(std::move(of_shape), numbers_of(variables)),
+      unlike(unlike_sides(shape())),
+      all_share_k(std::ranges::any_of(launch_phases, have_unequal_sums)) {
+  for (size_t p = 0; p < shape().phases.size(); ++p) blocks = max(blocks, footprint.blocks(p));
 }
 
-void TileSpace::add_units() {
-  std::map<int64_t, IntegerVariable> of_length;
-  for (const PhaseShape& phase : phases) {
-    const auto length = static_cast<uint64_t>(phase.length);
-    const auto [of_phase, fresh] = of_length.try_emplace(phase.length);
-    if (fresh) {
-      ++lengths;
-      const bool is_reduced = std::ranges::any_of(phases, [&](const PhaseShape& other) {
-        return other.length == phase.length && other.reductions > 0;
-      });
-      of_phase->second = problem.variable(fmt::format("units of {}", length),
-                                          unit_counts(phase.length, is_reduced));
-    }
-    units.push_back(of_phase->second);
-    blocks = max(blocks, blocks_of(units.size() - 1));
-  }
-}
-
-IntegerExpression TileSpace::blocks_of(size_t i) const {
-  const PhaseShape& phase = phases[i];
-  return phase.segments * ceil_div(phase.length / phase.segments, units[i]);
-}
-IntegerExpression TileSpace::shares_sectors(size_t i) const {
-  const int64_t of_sector = kBytesOfSector / element_bytes;
-  return min(of_sector * ceil_div(units[i], of_sector) - units[i], 1);
+/// Where nothing else says which to try first, the search takes them in this order.
+TileVariables TileSpace::name_variables(const RecurrenceShape& of_shape, const Plan& plan,
+                                        std::span<const FusedLaunch> launch_phases,
+                                        const TileChoice& choice) {
+  const bool one_side = of_shape.sides.size() == 1;
+  const bool can_split = choice.split && of_shape.engine == RecurrenceEngine::Exact;
+  const bool has_clusters =
+      one_side && machine.cluster_units > 1 && can_be_clusters(plan, launch_phases);
+  const bool can_own = !of_shape.reduces && gathers_of(plan, launch_phases, of_shape.sides).empty();
+  TileVariables all;
+  all.groups = problem.variable("groups", one_of(group_counts(plan.batch, machine_units)));
+  all.warps = problem.variable("warps", powers_of_two(4, 16));
+  all.k_warps = problem.variable("warps along k", powers_of_two(1, 16));
+  all.rows = problem.variable("rows", multiples_of(kExchangeTileRows, kMostRowsAtOnce));
+  all.split = problem.variable("splits", may(can_split));
+  all.streams = problem.variable("streams", makes(Strategy::Hybrid, choice, one_side));
+  all.clusters = problem.variable("clusters", makes(Strategy::Cluster, choice, has_clusters));
+  all.own_sums = problem.variable("own sums", may(can_own));
+  add_units(problem, all, of_shape);
+  return all;
 }
 
 bool TileSpace::opens_side(size_t phase) const {
-  return std::ranges::binary_search(sides, phase);
+  return std::ranges::binary_search(shape().sides, phase);
 }
-IntegerExpression TileSpace::has_segments(size_t i) const {
-  return 1 - min(blocks_of(i) - phases[i].segments, 1);
-}
-IntegerExpression TileSpace::tiles(size_t i, const ProductShape& product) const {
-  return ceil_div(ceil_div(product.members * IntegerExpression(units[i]), kTileGates), gate_warps);
-}
-IntegerExpression TileSpace::pieces(const ProductShape& product) const {
-  const int64_t all = (product.k_bytes + kExchangePieceBytes - 1) / kExchangePieceBytes;
-  return ceil_div(all, k_warps);
-}
-IntegerExpression TileSpace::are_passes_alike() const {
-  const IntegerExpression reasons =
-      max(passes - kMostUnrolledPasses, 0) + max(rows - kMostUnrolledRows, 0);
-  return min((passes - 1) * reasons, 1);
-}
-IntegerExpression TileSpace::sums_stored() const {
-  const IntegerExpression all = clusters * (1 - exact);
-  return group_rows + (1 - all) * group_rows + all * passes * rows;
-}
-IntegerExpression TileSpace::span_of(size_t i) const {
-  const IntegerExpression more = min(max(rows * units[i] - threads, 0), 1);
-  const IntegerExpression few = 1 - min(max(group_rows - kLanesOfGate / 2, 0), 1);
-  const bool are_words = element_bytes == kBytesOfWord;
-  const IntegerExpression apart =
-      reduces || are_words ? IntegerExpression(1) : IntegerExpression(clusters);
-  const IntegerExpression one = apart * (1 - owns) * (1 - more) + owns * few;
-  return min(units[i], kMostSpan - (kMostSpan - 1) * one);
-}
-IntegerExpression TileSpace::elements_of_thread(size_t i) const {
-  const IntegerExpression span = span_of(i);
-  const IntegerExpression at_once = ceil_div(span * threads - units[i] + 1, units[i]);
-  const IntegerExpression two = min(max(group_rows - kLanesOfGate, 0), 1);
-  return span * ((1 - owns) * ceil_div(rows, at_once) +
-                 owns * (1 + two) * ceil_div(rows, kExchangeTileRows));
+
+Solution TileSpace::solution_of(const RecurrenceTile& tile) const {
+  const TileNumbers<int64_t> numbers = numbers_of(tile);
+  Solution solution;
+  solution.values.resize(problem.variables());
+  const auto set = [&](IntegerVariable variable, int64_t value) {
+    solution.values[variable.index] = value;
+  };
+  set(variables.groups, numbers.groups);
+  set(variables.warps, numbers.warps);
+  set(variables.k_warps, numbers.k_warps);
+  set(variables.rows, numbers.rows);
+  set(variables.split, numbers.split);
+  set(variables.streams, numbers.streams);
+  set(variables.clusters, numbers.clusters);
+  set(variables.own_sums, numbers.own_sums);
+  for (size_t p = 0; p < variables.units.size(); ++p) set(variables.units[p], numbers.units[p]);
+  return solution;
 }
 
 }  // namespace rnnc

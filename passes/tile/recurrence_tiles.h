@@ -1,5 +1,6 @@
 /// How a recurrence lies on a GPU: how many blocks of threads, what each makes, and where its
-/// weights are. What is known of the kernel, as far as tiles depend on it:
+/// weights are. What is known of the kernel, as far as tiles depend on it, is in
+/// ir/persistent/recurrence_kernel.h and ir/persistent/recurrence_footprint.h:
 ///
 /// - One block is on each unit of the machine, and all run at the same time.
 /// - A step takes as long as that of the slowest side: while it is at one, others are at others.
@@ -33,31 +34,11 @@ struct TileChoice {
   std::vector<size_t> sides = {0};
 };
 
-/// `phases` are those of a RecurrenceLaunch of `plan` (which need not have it). An error says in
-/// words what is needed and what there is.
+/// The fastest by the model of time (passes/tile/recurrence_time.h) that has room. `phases` are
+/// those of a RecurrenceLaunch of `plan` (which need not have it). An error says in words what is
+/// needed and what there is.
 Result<RecurrenceTile> choose_recurrence_tile(const Plan& plan, std::span<const FusedLaunch> phases,
                                               const Machine& machine,
                                               const TileChoice& choice = {});
-
-/// Of a launch that has its buffers; not Any.
-Strategy strategy_of(const RecurrenceLaunch& launch);
-
-/// What a tile takes of each unit of the machine that has a block.
-struct TileNeeds {
-  int64_t registers = 0;     // of a thread
-  int64_t shared_bytes = 0;  // of them, weights:
-  int64_t weights_in_shared = 0;
-};
-TileNeeds needs_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
-
-/// By a model calibrated on an H200, in seconds.
-struct RecurrenceTime {
-  double start = 0;  // until all weights are where they stay, and all sides at work
-  double step = 0;
-};
-RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
-/// The same, as it was when the tile was chosen if it was: without the model.
-RecurrenceTime predicted_time(const Plan& plan, const RecurrenceLaunch& launch,
-                              const Machine& machine);
 
 }  // namespace rnnc

@@ -1,14 +1,20 @@
-/// How long a step takes, by a model calibrated on an H200, as an expression over the space of
-/// tiles: so the search for the best can bound it.
+/// How long a recurrence takes with its tile, by a model calibrated on an H200
+/// (passes/tile/recurrence_step.cpp).
 #pragma once
 
-#include "passes/tile/recurrence_memory.h"
-#include "passes/tile/recurrence_space.h"
+#include "ir/plan/plan.h"
+#include "passes/options/machine.h"
 
 namespace rnnc {
 
-inline constexpr double kTicks = 1e15;  // of a second: time is counted in whole ones
-
-IntegerExpression ticks_of_step(const TileSpace& space, const TileMemory& memory);
+/// In seconds.
+struct RecurrenceTime {
+  double start = 0;  // until all weights are where they stay, and all sides at work
+  double step = 0;
+};
+RecurrenceTime time_of(const Plan& plan, const RecurrenceLaunch& launch, const Machine& machine);
+/// The same, as it was when the tile was chosen if it was: without the model.
+RecurrenceTime predicted_time(const Plan& plan, const RecurrenceLaunch& launch,
+                              const Machine& machine);
 
 }  // namespace rnnc

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/build_plan.h"
-#include "passes/tile/recurrence_tiles.h"
+#include "passes/tile/recurrence_time.h"
 #include "tests/passes/cases.h"
 #include "tests/passes/plan/small_plan.h"
 

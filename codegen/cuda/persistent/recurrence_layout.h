@@ -3,50 +3,16 @@
 #pragma once
 
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "ir/persistent/recurrence_exchange.h"
+#include "ir/persistent/recurrence_footprint.h"
 #include "ir/persistent/recurrence_inputs.h"
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/persistent/recurrence_partials.h"
+#include "ir/persistent/recurrence_sources.h"
 #include "ir/plan/plan.h"
 
 namespace rnnc {
-
-/// Where the value of a loaded argument of a phase's kernel comes from. Kernels share values
-/// through registers where they can: each thread has the same elements in all phases of one length.
-enum class RecurrenceSource : uint8_t {
-  Product,    // the block's products
-  Invariant,  // memory: one value for all steps
-  Memory,     // memory, at each step: of other launches, or stored here more than a step before
-  Gather,  // the exchange, at each step: what other threads store (recurrence_gathers.h)
-  Last,    // what a kernel stored last
-  Before,  // what it stored before that
-};
-
-/// Elements that kernels store: a buffer and a column.
-using RecurrencePlace = std::pair<BufferId, int64_t>;
-
-/// A place whose values stay with the threads that make them.
-struct RecurrenceCarry {
-  size_t phase = 0;          // which stores it
-  bool before = false;       // two steps are needed at once
-  bool initial = false;      // the first step needs what was stored before the launch…
-  size_t initial_phase = 0;  // …as this phase loads it
-  uint32_t initial_argument = 0;
-  int64_t shared = 0;         // where it lies in shared memory, if not in registers…
-  int64_t shared_before = 0;  // …and the one before it
-};
-
-/// What blocks exchange for reductions of one vector: the sum and the squared deviations from the
-/// mean, or an extremum.
-struct RecurrencePartial {
-  enum class Kind : uint8_t { Moments, Least, Greatest };
-  Kind kind = Kind::Moments;
-  uint32_t value = 0;  // instruction
-  int level = 0;       // of the reduction
-  friend bool operator==(const RecurrencePartial&, const RecurrencePartial&) = default;
-};
 
 struct RecurrenceProduct {
   const FusedLaunch::Product* product = nullptr;
@@ -71,6 +37,7 @@ struct RecurrenceProduct {
 };
 
 struct RecurrencePhase {
+  size_t index = 0;  // of the launch's
   const FusedLaunch* launch = nullptr;
   const Kernel* kernel = nullptr;
   int64_t units = 0;     // of a block
@@ -88,7 +55,8 @@ struct RecurrencePhase {
   size_t first_partial = 0;                 // among those of the side
 
   int64_t segment_length() const { return kernel->length / segments; }
-  int64_t blocks() const;  // of a group, that have elements
+  /// Of a group, that have elements.
+  int64_t blocks() const { return footprint::blocks_of_row(kernel->length, segments, units); }
   int last_level() const;
   /// Index among `partials` of what a reduction needs.
   size_t partial_of(uint32_t reduction) const;
@@ -122,43 +90,41 @@ class RecurrenceLayout {
   /// are any.
   const std::vector<Access>& accesses() const { return accesses_; }
 
-  int64_t group_rows() const { return group_rows_; }
-  int64_t passes() const { return passes_; }  // of a tile's rows
+  // What the tile makes of it (ir/persistent/recurrence_footprint.h).
+  int64_t group_rows() const { return footprint_.group_rows; }
+  int64_t passes() const { return footprint_.passes; }  // of a tile's rows
   /// Whether each pass of each group has all of them.
   bool has_all_rows() const {
-    return group_rows_ % tile_.rows == 0 && plan_.batch % group_rows_ == 0;
+    return group_rows() % tile_.rows == 0 && plan_.batch % group_rows() == 0;
   }
-  /// Whether one code serves all (kMostUnrolledPasses): carries are in shared memory then, because
-  /// registers have no index.
-  bool are_passes_alike() const {
-    return passes_ > kMostUnrolledPasses || (passes_ > 1 && tile_.rows > kMostUnrolledRows);
-  }
+  bool are_passes_alike() const { return footprint_.are_passes_alike() != 0; }
   /// Rows of a pass that the threads have at once, and one thread in all.
-  int64_t rows_at_once(const RecurrencePhase& phase) const;
-  int64_t items(const RecurrencePhase& phase) const;
-  /// Of a tile of 8 rows and a member's 16 elements, how many sums a lane has to itself: of two
-  /// rows and two elements; of one row where there are at most 4, and of one element of it where
-  /// there are at most 2, so that all lanes have some. 0: warps share sums.
-  int64_t own_sums() const;
+  int64_t rows_at_once(const RecurrencePhase& phase) const {
+    return footprint_.rows_at_once(phase.index);
+  }
+  int64_t items(const RecurrencePhase& phase) const { return footprint_.items(phase.index); }
+  /// Of a tile of 8 rows and a member's 16 elements, how many sums a lane has to itself. 0: warps
+  /// share sums.
+  int64_t own_sums() const {
+    return tile_.own_sums ? footprint_.lane_rows() * footprint_.lane_elements() : 0;
+  }
   /// The rows of these.
-  int64_t own_rows() const { return own_sums() == 4 ? 2 : 1; }
+  int64_t own_rows() const { return footprint_.lane_rows(); }
   /// Of f32 products, without tensor cores.
-  bool is_exact() const;
-  /// Rows of sums in shared memory: all of a tile, or where room is scarce those that there are.
-  /// (Which cost 7 % at 16x256 in bf16.)
-  int64_t sum_rows() const;
+  bool is_exact() const { return footprint_.exact != 0; }
+  int64_t sum_rows() const { return footprint_.sum_rows(); }
   /// Whether addresses of the exchange and of the block stay in registers: where reductions wait
   /// for them, and in stacks. (A layer-norm LSTM on 4 x 32 blocks 3.83 us, so 3.66. Elsewhere
   /// weights need the registers: LSTM 23x2044 in f16 7.7 us, so 9.9; 64x1024 in bf16 3.41,
   /// so 3.53.)
-  bool keeps_addresses() const { return reduces_ || tile_.sides.size() > 1; }
+  bool keeps_addresses() const { return footprint_.shape.reduces || tile_.sides.size() > 1; }
   /// Whether values that are the same at every step stay in registers. If there are many, these are
   /// better used for weights, and the values come from the L1 cache.
   static bool keeps_invariants(const RecurrencePhase& phase);
 
-  // Bytes in shared memory: two buffers of sums, left operands of exact products, results of
+  // Where in shared memory lie two buffers of sums, left operands of exact products, results of
   // reductions, what the block hands to itself at two steps or to its cluster
-  // (RecurrenceExchange), carries, weights, inputs.
+  // (RecurrenceExchange), carries, weights, inputs (SharedBytes).
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t left_pieces() const { return left_pieces_; }  // of a warp
@@ -177,32 +143,22 @@ class RecurrenceLayout {
 
  private:
   void find_phases();
-  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass and
-  /// two are no word together, or steps are so short that it counts, or phases so long, with
-  /// reductions. (In f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so 2.12; with
-  /// halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where there are
-  /// some.
-  int64_t span_of(int64_t units) const;
-  static void find_reductions(RecurrencePhase& phase);
+  void find_products(RecurrencePhase& phase) const;
   void find_slices();
   bool stores_whole_words(const RecurrenceExchange::Slice& slice) const;
   void find_sources();
-  void find_source(size_t p, uint32_t argument, const std::map<RecurrencePlace, size_t>& stored);
   static void put_off_gathers(RecurrencePhase& phase);
   void place_in_shared_memory();
   void place_carries();
   void place_weights();
   void place_inputs();
   size_t add_access(const Access& access);
-  int64_t threads() const { return 32 * tile_.warps; }
 
   const Plan& plan_;
   const RecurrenceLaunch& launch_;
   const RecurrenceTile& tile_;
   size_t side_;
-  int64_t group_rows_ = 0;
-  bool reduces_ = false;
-  int64_t passes_ = 0;
+  RecurrenceFootprint<int64_t> footprint_;
   std::vector<RecurrencePhase> phases_;
   std::map<RecurrencePlace, RecurrenceCarry> carries_;
   RecurrenceExchange exchange_;

@@ -10,6 +10,8 @@
 
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"
+#include "passes/tile/recurrence_needs.h"
+#include "passes/tile/recurrence_time.h"
 
 namespace rnnc::test {
 namespace {

@@ -1,0 +1,250 @@
+/// What a tile of a RecurrenceLaunch needs, by the one set of formulas that there is for it: with
+/// numbers of a tile that is chosen, for the kernel's layout
+/// (codegen/cuda/persistent/recurrence_layout.h) and the Plan's verifier; with expressions over
+/// unknown ones for who chooses (passes). N is int64_t, or a type with + - * and, found by
+/// argument, min, max and ceil_div.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ir/persistent/recurrence_kernel.h"
+#include "ir/persistent/recurrence_shape.h"
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+namespace footprint {
+
+// ---- Arithmetic without branches, which expressions have none of. Conditions are 0 or 1. ----
+
+inline int64_t min(int64_t a, int64_t b) {
+  return std::min(a, b);
+}
+inline int64_t max(int64_t a, int64_t b) {
+  return std::max(a, b);
+}
+/// Of b that is positive and a above -b.
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+template <class N>
+N floor_div(const N& a, const std::type_identity_t<N>& b) {
+  return ceil_div(a - b + 1, b);
+}
+/// 1 if a > b.
+template <class N>
+N is_above(const N& a, const std::type_identity_t<N>& b) {
+  return min(max(a - b, 0), 1);
+}
+template <class N>
+N select(const N& condition, const std::type_identity_t<N>& yes,
+         const std::type_identity_t<N>& no) {
+  return condition * yes + (1 - condition) * no;
+}
+
+// ---- What others need of it without a tile's other numbers. ----
+
+/// Blocks of threads that share a row: none has elements of two segments.
+template <class N>
+N blocks_of_row(int64_t length, int64_t segments, const N& units) {
+  return segments * ceil_div(length / segments, units);
+}
+/// Bytes of a vector that blocks hand to each other, for all rows of a group: tiles of rows, each
+/// with as many as the first, by whole pieces of the vector (ir/persistent/recurrence_exchange.h).
+template <class N>
+N bytes_of_vectors(const N& group_rows, int64_t k_bytes) {
+  return ceil_div(group_rows, kExchangeTileRows) * min(group_rows, kExchangeTileRows) *
+         (ceil_div(k_bytes, kExchangePieceBytes) * kExchangePieceBytes);
+}
+
+}  // namespace footprint
+
+/// Of a RecurrenceTile (ir/plan/plan.h), what a footprint depends on.
+template <class N>
+struct TileNumbers {
+  N groups, warps, k_warps, rows;
+  N split, streams, clusters, own_sums;  // 0 or 1
+  std::vector<N> units;                  // by phase
+};
+
+inline TileNumbers<int64_t> numbers_of(const RecurrenceTile& tile) {
+  return {.groups = tile.groups,
+          .warps = tile.warps,
+          .k_warps = tile.k_warps,
+          .rows = tile.rows,
+          .split = tile.split ? 1 : 0,
+          .streams = tile.streamed_words > 0 ? 1 : 0,
+          .clusters = tile.clusters ? 1 : 0,
+          .own_sums = tile.own_sums ? 1 : 0,
+          .units = tile.units};
+}
+
+/// Of a block's shared memory, in the order in which these lie there. Its weights and inputs come
+/// after them.
+template <class N>
+struct SharedBytes {
+  N sums;        // of products that warps share
+  N lefts;       // operands of exact products
+  N statistics;  // results of reductions
+  N local;       // what it hands to itself
+  N cluster;     // what blocks of its cluster hand to it, and barriers for that
+  N carries;     // what its threads keep from step to step, where registers cannot
+
+  N total() const { return sums + lefts + statistics + local + cluster + carries; }
+};
+
+namespace footprint {
+
+template <class N>
+class Footprint {
+ public:
+  using Product = RecurrenceShape::Product;
+  using Phase = RecurrenceShape::Phase;
+
+  Footprint(RecurrenceShape of_shape, TileNumbers<N> numbers)
+      : shape(std::move(of_shape)),
+        tile(std::move(numbers)),
+        exact(shape.engine == RecurrenceEngine::Exact ? N(1 - tile.split) : N(0)),
+        threads(kThreadsOfWarp * tile.warps),
+        gate_warps(ceil_div(tile.warps, tile.k_warps)),
+        group_rows(ceil_div(shape.batch, tile.groups)),
+        passes(ceil_div(group_rows, tile.rows)),
+        row_tiles(ceil_div(tile.rows, kExchangeTileRows)) {}
+
+  RecurrenceShape shape;
+  TileNumbers<N> tile;
+  N exact;       // 1: products are fused multiply-adds
+  N threads;     // of a block
+  N gate_warps;  // warps that share a product's gates; those of one gate share k
+  N group_rows;  // of the batch
+  N passes;      // over these
+  N row_tiles;   // of 8 rows, in a pass
+
+  /// 1 if one code serves all passes: carries are in shared memory then, because registers have no
+  /// index.
+  N are_passes_alike() const {
+    const N reasons = max(passes - kMostUnrolledPasses, 0) + max(tile.rows - kMostUnrolledRows, 0);
+    return min((passes - 1) * reasons, 1);
+  }
+
+  // ---- Blocks ----
+
+  /// Of a group, that have elements of a phase.
+  N blocks(size_t p) const {
+    return blocks_of_row(shape.phases[p].length, shape.phases[p].segments, tile.units[p]);
+  }
+  /// 1 if a block has whole segments of a phase's rows.
+  N has_segments(size_t p) const { return 1 - min(blocks(p) - shape.phases[p].segments, 1); }
+
+  // ---- Elements of a thread ----
+
+  /// Of a tile of 8 rows and a member's 16 elements, sums that a lane has to itself where warps
+  /// keep their sums: of two rows where there are more than 4, and of two elements where there are
+  /// more than 2, so that all lanes have some.
+  N lane_rows() const { return 1 + is_above(group_rows, kLanesOfGate); }
+  N lane_elements() const { return 1 + are_two_elements(); }
+
+  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass and
+  /// two are no word together, or steps are so short that it counts, or phases so long, with
+  /// reductions. (On an H200 in f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so
+  /// 2.12; with halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where
+  /// there are some.
+  N span(size_t p) const {
+    const N suits_one = shape.reduces || shape.element_bytes == kBytesOfWord ? N(1) : tile.clusters;
+    const N has_threads = 1 - is_above<N>(tile.rows * tile.units[p], threads);
+    const N is_one = select(tile.own_sums, 1 - are_two_elements(), suits_one * has_threads);
+    return min(tile.units[p], kMostSpan - (kMostSpan - 1) * is_one);
+  }
+  /// Rows of a pass that the threads have at once.
+  N rows_at_once(size_t p) const { return floor_div<N>(span(p) * threads, tile.units[p]); }
+  /// Of a pass, so many times a span.
+  N items(size_t p) const {
+    return select(tile.own_sums, lane_rows() * row_tiles, ceil_div(tile.rows, rows_at_once(p)));
+  }
+  N elements(size_t p) const { return span(p) * items(p); }
+
+  // ---- Products ----
+
+  /// Tiles of 16 gates, of a warp.
+  N tiles(size_t p, const Product& product) const {
+    return ceil_div(ceil_div(product.members * tile.units[p], kTileGates), gate_warps);
+  }
+  /// Along k, of a warp.
+  N pieces(const Product& product) const {
+    return ceil_div(ceil_div(product.k_bytes, kExchangePieceBytes), tile.k_warps);
+  }
+  /// 1 if its sums are apart from those of others.
+  N has_sums(const Product& product) const { return product.added ? exact : N(1); }
+  /// Columns of a phase's sums, which warps share.
+  N columns(size_t p) const {
+    N columns = 0;
+    for (const Product& product : shape.phases[p].products) {
+      columns = columns + has_sums(product) * (kTileGates * tiles(p, product) * gate_warps);
+    }
+    return columns;
+  }
+  /// Rows of sums in shared memory: all of a pass, or where room is scarce, because weights are
+  /// streamed, those that there are. (Which cost 7 % at LSTM 16x256 in bf16 on an H200.)
+  N sum_rows() const {
+    return select(tile.streams, 2 * ceil_div(min(tile.rows, group_rows), 2), tile.rows);
+  }
+  /// Tiles of weights of a side's products, of a warp.
+  N weight_tiles(size_t begin, size_t end) const {
+    N all = 0;
+    for (size_t p = begin; p < end; ++p) {
+      for (const Product& product : shape.phases[p].products) {
+        all = all + tiles(p, product) * pieces(product);
+      }
+    }
+    return all;
+  }
+  /// Bytes of one in shared memory, with those of all warps.
+  N bytes_of_tile() const { return threads * (kTileWords * kBytesOfWord); }
+
+  // ---- Shared memory ----
+
+  /// Of one value of each element that the threads have of a phase, in all passes.
+  N bytes_of_carry(size_t p) const { return passes * elements(p) * threads * kBytesOfWord; }
+
+  /// Of a side's phases.
+  SharedBytes<N> shared_bytes(size_t begin, size_t end) const {
+    N most_columns = 0;
+    N most_pieces = 0;
+    N carries = 0;
+    N local = 0;
+    N cluster = 0;
+    int64_t partials = 0;
+    for (size_t p = begin; p < end; ++p) {
+      const Phase& phase = shape.phases[p];
+      most_columns = max(most_columns, columns(p));
+      partials = max(partials, phase.partials);
+      carries = carries + phase.carried * bytes_of_carry(p);
+      for (const Product& product : phase.products) {
+        most_pieces = max(most_pieces, pieces(product));
+        const N vectors = bytes_of_vectors(group_rows, product.k_bytes);
+        if (product.keeps) local = local + kStepsKept * has_segments(p) * vectors;
+        if (product.sends) cluster = cluster + shape.slots * (vectors + kBytesOfBarrier);
+      }
+    }
+    return {.sums = (1 - tile.own_sums) * tile.k_warps * sum_rows() * (most_columns + kPadOfSums) *
+                    (kSumBuffers * kBytesOfWord),
+            .lefts = exact * tile.warps * most_pieces * (kExchangeTileRows * kExchangePieceBytes),
+            .statistics = partials * kBytesOfPart * tile.rows,
+            .local = local,
+            .cluster = tile.clusters * cluster,
+            .carries = are_passes_alike() * carries};
+  }
+
+ private:
+  N are_two_elements() const { return is_above(group_rows, kLanesOfGate / 2); }
+};
+
+}  // namespace footprint
+
+template <class N>
+using RecurrenceFootprint = footprint::Footprint<N>;
+
+}  // namespace rnnc
