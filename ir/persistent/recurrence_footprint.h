@@ -209,6 +209,11 @@ class Footprint {
   /// Of one value of each element that the threads have of a phase, in all passes.
   N bytes_of_carry(size_t p) const { return passes * elements(p) * threads * kBytesOfWord; }
 
+  /// Where the phase that has most has so many columns.
+  N bytes_of_sums(const N& columns) const {
+    return (1 - tile.own_sums) * tile.k_warps * sum_rows() * columns * (kSumBuffers * kBytesOfWord);
+  }
+
   /// Of a side's phases.
   SharedBytes<N> shared_bytes(size_t begin, size_t end) const {
     N most_columns = 0;
@@ -229,8 +234,7 @@ class Footprint {
         if (product.sends) cluster = cluster + shape.slots * (vectors + kBytesOfBarrier);
       }
     }
-    return {.sums = (1 - tile.own_sums) * tile.k_warps * sum_rows() * (most_columns + kPadOfSums) *
-                    (kSumBuffers * kBytesOfWord),
+    return {.sums = bytes_of_sums(most_columns + kPadOfSums),
             .lefts = exact * tile.warps * most_pieces * (kExchangeTileRows * kExchangePieceBytes),
             .statistics = partials * kBytesOfPart * tile.rows,
             .local = local,

@@ -12,7 +12,8 @@ struct TileMemory {
 
   IntegerExpression registers;       // of a thread, without weights
   IntegerExpression most_registers;  // that it can have
-  IntegerExpression shared_bytes;    // without weights and inputs
+  IntegerExpression shared_bytes;    // of the kernel, without weights and inputs…
+  IntegerExpression reserved_bytes;  // …and that these leave to it, which is more
   IntegerExpression weight_words;    // of a thread
   IntegerExpression weight_registers = 0;
   IntegerExpression streamed_words = 0;

@@ -123,7 +123,7 @@ RecurrenceInputs TileProblem::inputs(const RecurrenceTile& tile) const {
 int64_t TileProblem::input_steps(const RecurrenceTile& tile, const Solution& solution) const {
   const auto [list, bytes, sharers, copies] = inputs(tile);
   if (copies > kMostCopies) return 0;
-  const int64_t room = space_.machine.shared_bytes - solution.value(memory_.shared_bytes) -
+  const int64_t room = space_.machine.shared_bytes - solution.value(memory_.reserved_bytes) -
                        solution.value(memory_.weights_in_shared) - kPadOfInputs;
   for (int64_t steps = kMostInputSteps; bytes > 0 && steps > 1; steps /= 2) {
     if (steps * bytes <= room) return steps;
@@ -265,7 +265,7 @@ void TileProblem::require_room() {
                   space_.machine_units < machine.units ? "its share of " : "", machine.name));
   problem.require(memory_.registers <= memory_.most_registers,
                   "a thread needs {value} registers beside its weights, and has {limit}");
-  problem.require(memory_.shared_bytes <= machine.shared_bytes,
+  problem.require(memory_.reserved_bytes <= machine.shared_bytes,
                   "sums need {value:KB} KB of shared memory on each unit, which has {limit:KB}");
   problem.require(memory_.weight_bytes <= memory_.room_for_weights,
                   "it needs {value:KB} KB of weights on each unit, which has room for "
