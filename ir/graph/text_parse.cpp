@@ -1,30 +1,22 @@
 #include <algorithm>
-#include <charconv>
 
 #include "ir/base/name.h"
+#include "ir/base/text_scanner.h"
 #include "ir/graph/text.h"
 
 namespace rnnc {
 namespace {
 
-constexpr size_t kExcerpt = 20;  // bytes of the text shown in an error
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/// Recursive descent without backtracking; the first error stops it. White space and `#` comments
-/// stand between any two tokens.
-class GraphParser {
+/// Recursive descent without backtracking; the first error stops it.
+class GraphParser : private TextScanner {
  public:
-  explicit GraphParser(std::string_view text) : text_(text) {}
+  explicit GraphParser(std::string_view text) : TextScanner(text) {}
 
   // file := 'graph' NAME ['(' [dim (',' dim)*] ')'] '{' statement* '}'
   Result<Graph> parse() {
     Status status = parse_file();
     if (status) return std::move(graph_);
-    const auto line = 1 + std::ranges::count(text_.substr(0, position_), '\n');
-    return fail("line {}: {}", line, status.error().message);
+    return fail("line {}: {}", place_of(position_).line, status.error().message);
   }
 
  private:
@@ -244,54 +236,13 @@ class GraphParser {
 
   template <typename Number>
   Status parse_number(Number& number) {
-    skip_spaces();
-    const char* begin = text_.data() + position_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
-    if (error == std::errc::result_out_of_range) return unexpected("a smaller number");
-    if (error != std::errc()) return unexpected("a number");
-    position_ += static_cast<size_t>(end - begin);
-    return {};
+    const std::errc error = take_number(number);
+    if (error == std::errc()) return {};
+    return unexpected(error == std::errc::result_out_of_range ? "a smaller number" : "a number");
   }
 
-  bool take(char expected) {
-    skip_spaces();
-    if (position_ == text_.size() || text_[position_] != expected) return false;
-    ++position_;
-    return true;
-  }
+  Status unexpected(std::string_view wanted) { return fail("expected {}, {}", wanted, found()); }
 
-  bool take_word(std::string_view word) {
-    skip_spaces();
-    const std::string_view rest = text_.substr(position_);
-    if (!rest.starts_with(word)) return false;
-    if (rest.size() > word.size() && continues_name(rest[word.size()])) return false;
-    position_ += word.size();
-    return true;
-  }
-
-  void skip_spaces() {
-    while (position_ < text_.size()) {
-      if (text_[position_] == '#') {
-        position_ = std::min(text_.find('\n', position_), text_.size());
-      } else if (is_space(text_[position_])) {
-        ++position_;
-      } else {
-        break;
-      }
-    }
-  }
-
-  Status unexpected(std::string_view wanted) {
-    skip_spaces();
-    if (position_ == text_.size()) return fail("expected {}, found the end", wanted);
-    std::string found(text_.substr(position_, kExcerpt));
-    found.resize(std::min(found.find('\n'), found.size()));
-    std::ranges::replace_if(found, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-    return fail("expected {}, found `{}`", wanted, found);
-  }
-
-  std::string_view text_;
-  size_t position_ = 0;
   Graph graph_;
   std::vector<std::string> delay_of_;  // per state; empty: of none
 };

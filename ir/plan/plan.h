@@ -142,6 +142,7 @@ struct ElementwiseLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
   int64_t once_rows = 1;  // Once stages: number of rows
+  friend bool operator==(const ElementwiseLaunch&, const ElementwiseLaunch&) = default;
 };
 
 /// out[row, 0:n] = sum over k of left[row, 0:k] * weight, with weight [n, k] row-major, or [k, n]
@@ -165,6 +166,7 @@ struct GemmLaunch {
   int64_t repeats = 1;
   bool accumulate = false;  // adds to `out`, which an earlier launch wrote
   bool tf32 = false;        // f32: may round its operands to TF32, whatever the plan says of others
+  friend bool operator==(const GemmLaunch&, const GemmLaunch&) = default;
 };
 
 /// Products and the elementwise work on their results as one launch (Step stages, and phases of
@@ -202,10 +204,12 @@ struct LoopLaunch {
   struct Carry {
     uint32_t load = 0;   // argument
     uint32_t store = 0;  // argument with the same access, the value at the next step
+    friend bool operator==(const Carry&, const Carry&) = default;
   };
   uint32_t kernel = 0;
   std::vector<Access> accesses;
   std::vector<Carry> carries;
+  friend bool operator==(const LoopLaunch&, const LoopLaunch&) = default;
 };
 
 /// Most thread blocks of a cluster, on GPUs that have clusters.
@@ -247,6 +251,7 @@ struct RecurrenceTile {
   /// The first phase of each side: side s runs those from sides[s] on that are before sides[s + 1]
   /// (ir/plan/recurrence_sides.h).
   std::vector<size_t> sides = {0};
+  friend bool operator==(const RecurrenceTile&, const RecurrenceTile&) = default;
 };
 
 /// Runs phases, one after the other, for each step of the chunk in order: a whole recurrence of
@@ -278,6 +283,7 @@ struct RecurrenceLaunch {
   RecurrenceTile tile;
   BufferId exchange = kNoBuffer;
   BufferId stream = kNoBuffer;
+  friend bool operator==(const RecurrenceLaunch&, const RecurrenceLaunch&) = default;
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
@@ -288,6 +294,7 @@ struct CopyLaunch {
   int64_t rows = 1;
   int64_t columns = 0;
   bool transposed = false;
+  friend bool operator==(const CopyLaunch&, const CopyLaunch&) = default;
 };
 
 /// Reads a sequence backwards (Sequence stages only): row (t, b) of target, a Chunk buffer, becomes
@@ -297,6 +304,7 @@ struct ReverseLaunch {
   Access source;
   Access target;
   int64_t width = 0;
+  friend bool operator==(const ReverseLaunch&, const ReverseLaunch&) = default;
 };
 
 /// Fills a Chunk buffer of width 1 and the compute type (Sequence stages only) with 1 or 0 for each
@@ -310,6 +318,7 @@ struct MaskLaunch {
   enum class Kind : uint8_t { Valid, Reset, ResetReverse };
   Kind kind = Kind::Valid;
   Access target;
+  friend bool operator==(const MaskLaunch&, const MaskLaunch&) = default;
 };
 
 /// Makes an operand of a product in TF32 that is about as exact as one in f32
@@ -330,6 +339,7 @@ struct SplitLaunch {
   int64_t part = 0;  // a multiple of 4, so that rows are aligned
   bool weight = false;
   int64_t once_rows = 1;
+  friend bool operator==(const SplitLaunch&, const SplitLaunch&) = default;
 };
 inline constexpr int64_t kSplitParts = 3;
 /// Products of a small part are below 2^115, and sums of 2^12 of them finite, so that they never
@@ -357,6 +367,7 @@ struct Stage {
   std::vector<Launch> launches = {};
   uint32_t sweep = 0;  // Once stages: 0
   uint32_t lag = 0;    // chunks; see the top of this file. Once stages: 0
+  friend bool operator==(const Stage&, const Stage&) = default;
 };
 
 struct StatePlan {
@@ -368,6 +379,7 @@ struct StatePlan {
   ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
   uint32_t sweep = 0;               // of the stage that writes it
   uint32_t lag = 0;                 // likewise
+  friend bool operator==(const StatePlan&, const StatePlan&) = default;
 };
 
 struct Plan {
@@ -385,6 +397,7 @@ struct Plan {
   int64_t workspace_bytes = 0;  // of Workspace buffers that do not grow with T
   int64_t workspace_bytes_per_step = 0;  // of those of extent Steps, a multiple of 256
   int64_t resident_bytes = 0;
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 /// Whether the stage is a RecurrenceLaunch.

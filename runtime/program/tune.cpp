@@ -166,6 +166,13 @@ struct Winner {
   Plan plan = {};
 };
 
+/// Plans of the same work have the same, whatever they say to people.
+std::string work_of(Plan plan) {
+  plan.note.clear();
+  for (Stage& stage : plan.stages) stage.reason.clear();
+  return to_string(plan);
+}
+
 Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Backend& backend) {
   const Planner& planner = shape_planner.planner();
   const PlanShape& shape = shape_planner.shape();
@@ -183,7 +190,7 @@ Result<Winner> measure(const ShapePlanner& shape_planner, const Plan& first, Bac
         candidate.choice == planner.choice() ? first : shape_planner.plan(candidate.choice);
     if (!plan && candidate.choice.strategy != planner.options().strategy) continue;  // it cannot
     if (!plan) return tl::unexpected(plan.error());
-    if (!tried.insert(to_string(*plan)).second) continue;
+    if (!tried.insert(work_of(*plan)).second) continue;
     const Result<std::unique_ptr<Executable>> executable = backend.prepare(*plan);
     if (!executable) return tl::unexpected(executable.error());
     if (!(*executable)->refusal().empty()) {

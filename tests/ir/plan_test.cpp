@@ -176,7 +176,7 @@ TEST(Plan, Text) {
         "  sequence:\n    gemm b8 = b0 @ b6^T, n 1, k 2, 2 blocks\n",
         "  sequence, sweep 1:\n    reverse b10 = b9\n    mask b11 = reset reversed\n",
         "  step h (elementwise), sweep 1:\n    k4(b11, b12[t-1], b10, b12, b2)\n",
-        "  h:\n    given: k2(b4, b12[t-1])\n", "  h@2 (a delay of h):\n"}) {
+        "  h, sweep 1:\n    given: k2(b4, b12[t-1])\n", "  h@2 (a delay of h), sweep 1:\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   }
   EXPECT_NE(to_string(sample()).find("mask b11 = reset\n"), std::string::npos);

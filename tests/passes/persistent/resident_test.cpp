@@ -138,13 +138,14 @@ TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
   Machine machine = h200_machine();
   machine.shared_bytes = 0;
   Plan plan = *build_plan(load_case("gru_reset_before"), {.dtype = DType::bf16, .batch = 2});
-  const size_t buffers = plan.buffers.size();
-  const std::string before = to_string(plan);
+  Plan before = plan;
   EXPECT_FALSE(run_resident(plan, machine).value());
-  EXPECT_EQ(to_string(plan), before);
-  EXPECT_EQ(plan.buffers.size(), buffers);
-  EXPECT_NE(recurrence_of(plan).reason.find("shared memory"), std::string::npos)
-      << recurrence_of(plan).reason;
+  const std::string reason = recurrence_of(plan).reason;
+  EXPECT_NE(reason.find("shared memory"), std::string::npos) << reason;
+  for (Plan* one : {&before, &plan}) {
+    for (Stage& stage : one->stages) stage.reason.clear();
+  }
+  EXPECT_EQ(to_string(plan), to_string(before));
 }
 
 TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {

@@ -1,0 +1,307 @@
+// Plans as text and back: nothing is lost.
+#include "ir/plan/plan_parse.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "passes/build_plan.h"
+#include "passes/options/strategy.h"
+#include "tests/passes/cases.h"
+#include "tests/passes/plan/small_plan.h"
+#include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_graphs.h"
+#include "tests/support/reference/plan_executor.h"
+
+namespace rnnc::test {
+namespace {
+
+/// By field and by text. What came back.
+Plan expect_round_trip(const Plan& plan) {
+  const std::string text = to_string(plan);
+  Result<Plan> parsed = parse_plan(text);
+  EXPECT_TRUE(parsed) << parsed.error().message << "\n" << text;
+  if (!parsed) return {};
+  EXPECT_EQ(to_string(*parsed), text);
+  EXPECT_EQ(parsed->buffers, plan.buffers);
+  EXPECT_EQ(parsed->kernels, plan.kernels);
+  EXPECT_TRUE(parsed->stages == plan.stages) << text;
+  EXPECT_TRUE(parsed->states == plan.states) << text;
+  EXPECT_TRUE(*parsed == plan) << text;
+  return *std::move(parsed);
+}
+
+/// The CPU's, and the GPU's with resident recurrences and step by step, which plans differ for.
+struct Target {
+  Machine machine;
+  PassSet passes;
+};
+std::vector<Target> targets() {
+  const PassSet all = PassSet::all();
+  return {{cpu_machine(1), all},
+          {cpu_machine(4), PassSet::none()},
+          {h200_machine(), all},
+          {h200_machine(), all.without(Pass::Stack)},
+          {h200_machine(), all.without(Pass::Resident)},
+          {h200_machine(), all.without(Pass::Resident).without(Pass::Epilogue)}};
+}
+
+/// How many plans came back.
+int expect_round_trips(const Graph& graph, const std::vector<DType>& dtypes, int64_t batch) {
+  int count = 0;
+  for (const auto& [machine, passes] : targets()) {
+    for (const DType dtype : dtypes) {
+      const bool sequences = count % 3 == 1;
+      SCOPED_TRACE(fmt::format("{}, {}, {}, B {}", machine.name, passes.to_string(),
+                               to_string(dtype), batch));
+      const Result<Plan> plan = build_plan(graph, {.dtype = dtype,
+                                                   .batch = batch,
+                                                   .max_steps = 300,
+                                                   .lengths = sequences,
+                                                   .resets = sequences && count % 2 == 0,
+                                                   .tf32 = count % 5 == 3,
+                                                   .passes = passes,
+                                                   .machine = machine});
+      EXPECT_TRUE(plan) << plan.error().message;
+      if (plan) expect_round_trip(*plan);
+      ++count;
+    }
+  }
+  return count;
+}
+
+class PlanParseOfCells : public testing::TestWithParam<std::string> {};
+
+/// At two sizes, one of them large enough for what only large products have.
+TEST_P(PlanParseOfCells, ComeBack) {
+  GoldenCase golden_case = golden_cases(GetParam(), {DType::bf16}).front();
+  for (const int64_t size : {7, 320}) {
+    for (auto& [name, value] : golden_case.size.dims) {
+      if (name == "H" || name == "F") value = size;
+    }
+    const Result<Graph> graph = golden_graph(golden_case);
+    ASSERT_TRUE(graph) << graph.error().message;
+    expect_round_trips(*graph, {DType::f32, DType::bf16}, size == 7 ? 3 : 16);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, PlanParseOfCells, testing::ValuesIn(golden_cells()),
+                         [](const auto& cell) { return cell.param; });
+
+TEST(PlanParse, CasesAndGraphsOfSequencesComeBack) {
+  for (const std::string& name : case_names()) {
+    SCOPED_TRACE(name);
+    expect_round_trips(load_case(name), {DType::f64, DType::f32, DType::f16}, 2);
+  }
+  for (const std::string& name : sequence_graphs()) {
+    SCOPED_TRACE(name);
+    expect_round_trips(sequence_graph(name), {DType::f32, DType::bf16}, 5);
+  }
+}
+
+TEST(PlanParse, NetworksComeBack) {
+  for (const std::string& name : networks()) {
+    for (const int64_t size : {8, 256, 1030}) {
+      SCOPED_TRACE(fmt::format("{} {}", name, size));
+      expect_round_trips(network(name, size), {DType::f32, DType::bf16}, 16);
+    }
+  }
+  expect_round_trips(tower(std::vector<std::string>(14, "Many"), 64), {DType::bf16}, 16);
+  const std::vector<std::string> cells = {"Dense",  "Normed",      "Gated",      "Projected",
+                                          "Update", "ResetBefore", "Elementwise"};
+  expect_round_trips(tower(cells, 128), {DType::f32, DType::f16}, 8);
+}
+
+TEST(PlanParse, EveryStrategyComesBack) {
+  int count = 0;
+  for (const StrategyInfo& info : all_strategies()) {
+    for (const int64_t size : {256, 2048}) {
+      const Result<Plan> plan = build_plan(network("Stack", size), {.dtype = DType::bf16,
+                                                                    .batch = 16,
+                                                                    .max_steps = 300,
+                                                                    .machine = h200_machine(),
+                                                                    .strategy = info.strategy});
+      if (!plan) continue;  // it cannot be
+      expect_round_trip(*plan);
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 6);
+}
+
+TEST(PlanParse, RandomGraphsComeBackAndExecuteAlike) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph =
+        random_graph(seed, {.structure = seed % 2 == 1, .reversals = seed % 3 == 1});
+    const std::vector<Target> all = targets();
+    const auto& [machine, passes] = all[seed % all.size()];
+    const Result<Plan> plan = build_plan(graph, {.dtype = DType::f32,
+                                                 .batch = 2,
+                                                 .max_steps = 11,
+                                                 .chunk = 4,
+                                                 .passes = passes,
+                                                 .machine = machine});
+    ASSERT_TRUE(plan) << plan.error().message;
+    const Plan parsed = expect_round_trip(*plan);
+    if (testing::Test::HasFailure()) return;
+    const InterpreterArgs args = random_args(graph, 11, 2, seed, seed % 2 == 0);
+    const InterpreterResult expected = execute_plan(*plan, args);
+    const InterpreterResult actual = execute_plan(parsed, args);
+    EXPECT_EQ(actual.outputs, expected.outputs);
+    EXPECT_EQ(actual.final_states, expected.final_states);
+  }
+}
+
+/// What no plan of `build_plan` has, or few.
+TEST(PlanParse, OddFieldsComeBack) {
+  SmallPlan small;
+  Plan& plan = small.plan;
+  plan.name = "a \"plan\": # no. 1";
+  plan.note = "two\nlines \\ and \x01";
+  plan.sweeps = 3;
+  plan.workspace_bytes_per_step = 512;
+  const BufferId x = small.caller("x: [I]", Role::Input, Extent::Steps, 8);
+  plan.buffers[x].slot = 3;
+  const BufferId h = small.buffer(" h", Extent::Chunk, 8, 2);
+  plan.buffers[h].slot = 1;
+  plan.buffers[h].pad = 3;
+  const BufferId w = small.resident("", Extent::Invariant, 64);
+  const BufferId y = small.caller("y", Role::Output, Extent::Steps, 8);
+  plan.buffers[y].offset = 256;
+  GemmLaunch gemm = small.gemm(h, small.row(x), w);
+  gemm.weight.stride = 16;
+  gemm.left.stride = 3;
+  gemm.transposed = true;
+  gemm.once_rows = 5;
+  gemm.accumulate = true;
+  gemm.tf32 = true;
+  gemm.n = 4;
+  gemm.k = 4;
+  CopyLaunch copy;
+  copy.source = copy.target = {w, 0, 8, 0};
+  copy.rows = 2;
+  copy.columns = 4;
+  Stage& stage = small.stage(Domain::Once, {gemm, copy}, 2);
+  stage.name = "where (x)";
+  stage.reason = "\"quoted\"";
+  stage.phases = 2;
+  SplitLaunch split{.source = small.row(x), .target = small.row(h), .length = 8, .part = 4};
+  split.once_rows = 2;
+  small.recurrence({split}).name = "";
+  small.recurrence({small.mean({small.row(x)}, {small.row(y)})}).lag = 7;
+  plan.kernels[0].name = "k: 1";
+  plan.kernels[0].arguments[0].product = true;
+  plan.kernels[0].arguments[0].vector = false;
+  plan.kernels[0].body.back().vector = false;
+  std::get<ElementwiseLaunch>(plan.stages.back().launches[0]).accesses[0] = {};
+  for (const char* name : {"given", "final", "h, (c)", "declared", "last"}) {
+    StatePlan& state = plan.states.emplace_back();
+    state.name = name;
+    state.sweep = 1;
+    state.lag = 3;
+  }
+  plan.states[1].delay_of = 4;
+  plan.states[4].delay_of = 2;
+  plan.states[3].write_final = small.tanh({small.row(x)}, {small.row(y)});
+  expect_round_trip(plan);
+}
+
+// ---- What is no plan ----
+
+constexpr char kPlan[] = R"(plan P: f32, batch 2, chunk 4
+memory: workspace 256 bytes, resident 0 bytes
+buffers:
+  b0 x: f32 caller input, steps x 3, slot 0
+  b1 W: f32 caller param, invariant x 12, slot 0
+  b2 h: f32 workspace temporary, chunk x 4, history 1, at 0, 160 bytes
+kernels:
+  k0 tanh: rows of 4
+    a0: in f32 product
+    a1: out f32 vector
+    %0 = load a0 : vector
+    %1 = tanh %0 : vector
+    store a1, %1
+stages:
+  sequence:
+    gemm b2 = b0 @ b1^T, n 4, k 3
+  step h (dense):
+    because "it is", 1 phase
+    fused k0(product, b2)
+      a0 += b0 @ b1^T, k 3
+    resident on 2 sides of 1 x 2 blocks of 8 warps, 8 rows at once, weights in 4 registers,
+      exchange in b2
+     side 0:
+      units of 2: fused k0(product, b2)
+     side 1:
+      units of 2: fused k0(product, b2)
+states:
+  h:
+    declared: k0(product, b2)
+)";
+
+TEST(PlanParse, TheExampleComesBack) {
+  const Result<Plan> plan = parse_plan(kPlan);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(to_string(*plan), kPlan);
+  const std::string commented = "# a plan\n" + std::string(kPlan) + "# its end";
+  const Result<Plan> same = parse_plan(commented);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_TRUE(*same == *plan);
+}
+
+struct Mistake {
+  const char* right;  // in `kPlan`, once at least
+  const char* wrong;
+  const char* error;
+};
+
+TEST(PlanParse, ErrorsSayWhereAndWhat) {
+  const Mistake mistakes[] = {
+      {"plan P", "graph P", "line 1, column 1: expected `plan`, found `graph P: f32, batch `"},
+      {"P: f32", "P: f31",
+       "line 1, column 9: expected an element type, found `f31, batch 2, chunk `"},
+      {"b1 W", "b2 W", "line 5, column 3: expected `b1`, found `b2 W: f32 caller par`"},
+      {"160 bytes", "161 bytes", "line 6, column 62: 161 bytes, but the buffer has 160"},
+      {"step h (dense)", "step h (danse)",
+       "line 17, column 11: expected a class of recurrences, found `danse):`"},
+      {"gemm b2 =", "gemm b3 =", "line 16, column 10: there is no b3"},
+      {"n 4, k 3", "n 4, k 4", "line 16, column 15: 3 elements of b0 instead of 4"},
+      {"side 1", "side 2", "line 25, column 12: sides do not follow one another"},
+  };
+  for (const auto& [right, wrong, error] : mistakes) {
+    SCOPED_TRACE(wrong);
+    std::string text = kPlan;
+    text.replace(text.find(right), std::strlen(right), wrong);
+    const Result<Plan> plan = parse_plan(text);
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().message, error);
+  }
+}
+
+/// Whatever it is, what is printed of it is a plan with the same text.
+void read_any(const std::string& text) {
+  const Result<Plan> plan = parse_plan(text);
+  if (!plan) return;
+  const std::string printed = to_string(*plan);
+  const Result<Plan> again = parse_plan(printed);
+  ASSERT_TRUE(again) << again.error().message << "\n" << text;
+  EXPECT_EQ(to_string(*again), printed) << text;
+}
+
+TEST(PlanParse, DamagedTextsAreNoCrash) {
+  const std::string text = kPlan;
+  for (size_t end = 0; end < text.size(); ++end) read_any(text.substr(0, end));
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const char* other : {"", "9", "-", "\xff", "\"", ",", "b", " 9007199254740991 "}) {
+      std::string damaged = text;
+      damaged.replace(at, 1, other);
+      read_any(damaged);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test
