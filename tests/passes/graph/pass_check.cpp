@@ -34,17 +34,6 @@ void expect_close(const std::vector<std::vector<double>>& actual,
 
 }  // namespace
 
-std::string after(bool (*pass)(Graph&), const std::string& text) {
-  Graph graph = graph_from(text);
-  EXPECT_TRUE(pass(graph));
-  const Status status = verify(graph);
-  EXPECT_TRUE(status) << status.error().message;
-  const std::string result = to_string(graph);
-  EXPECT_FALSE(pass(graph)) << to_string(graph);
-  EXPECT_EQ(to_string(graph), result);
-  return result;
-}
-
 std::string normal(const std::string& text) {
   return to_string(graph_from(text));
 }

@@ -1,4 +1,4 @@
-/// What tests of passes over a Graph share: text in, text out, and the same numbers.
+/// What tests of passes over a Graph share: the same numbers.
 #pragma once
 
 #include <string>
@@ -6,10 +6,6 @@
 #include "ir/graph/graph.h"
 
 namespace rnnc::test {
-
-/// Runs one pass, text in, text out. It must change something, leave a verified graph, and find
-/// nothing to do when run again.
-std::string after(bool (*pass)(Graph&), const std::string& text);
 
 /// The text as the printer writes it.
 std::string normal(const std::string& text);

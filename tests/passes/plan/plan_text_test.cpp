@@ -1,12 +1,12 @@
 // Graph in, plan out, as text. After a change that is meant to alter plans, run this program with
-// RNNC_UPDATE_PLANS=1 in the environment and review what changed in the `.plan` files.
+// --update-cases and review what changed in the `.plan` files.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "passes/build_plan.h"
 #include "tests/passes/cases.h"
+#include "tests/support/case_files.h"
 #include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
@@ -33,7 +33,7 @@ TEST_P(PlanText, IsAsExpected) {
   const std::string text = to_string(*plan);
   const std::string file =
       case_path(fmt::format("{}.{}{}.plan", name, to_string(dtype), sequences ? ".sequences" : ""));
-  if (std::getenv("RNNC_UPDATE_PLANS") != nullptr) {
+  if (updates_cases()) {
     std::ofstream(data_root() / file, std::ios::binary) << text;
   }
   EXPECT_EQ(text, read_data(file)) << file;

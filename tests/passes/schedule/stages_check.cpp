@@ -52,37 +52,6 @@ void expect_same_results(const Graph& graph, const PlanOptions& options, double 
   }
 }
 
-std::string body(const std::string& nodes) {
-  return R"(graph G() {
-    input x: [4]
-    param W: [4, 4]
-    param V: [4, 4]
-    param R: [4, 4]
-    param S: [4, 4]
-    param D: [2, 2, 2]
-    param E: [2, 2, 2]
-    param F: [2, 3, 2]
-    param a: [4]
-    state h: [4]
-    state c: [4]
-    %0 = input x : [4]
-    %1 = param W : [4, 4]
-    %2 = param V : [4, 4]
-    %3 = param R : [4, 4]
-    %4 = param S : [4, 4]
-    %5 = param D : [2, 2, 2]
-    %6 = param E : [2, 2, 2]
-    %7 = param F : [2, 3, 2]
-    %8 = param a : [4]
-    %9 = state h @ 1 : [4]
-    %10 = state c @ 1 : [4]
-    %11 = const 0 : []
-    init h = %11
-    init c = %11
-)" + nodes +
-         "}";
-}
-
 }  // namespace
 
 std::string stages_of(const std::string& text, std::string_view passes, int64_t batch) {
@@ -124,11 +93,6 @@ std::string lines(const std::string& text) {
     at = end + 1;
   }
   return result;
-}
-
-void expect_stages(const std::string& nodes, std::string_view passes, const std::string& expected,
-                   int64_t batch) {
-  EXPECT_EQ(stages_of(body(nodes), passes, batch), lines(expected)) << passes;
 }
 
 }  // namespace rnnc::test
