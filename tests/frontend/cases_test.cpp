@@ -8,6 +8,9 @@
 ///     a file that it can import; any number of these
 ///     ---
 ///     what is expected
+///
+/// `rnnc_test_frontend --update-cases` writes what came out in its place
+/// (tests/support/case_files.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +18,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,23 +25,23 @@
 #include "frontend/unit.h"
 #include "ir/graph/text.h"
 #include "ir/graph/verify.h"
+#include "tests/support/case_files.h"
 #include "tests/support/source_texts.h"
 
 namespace rnnc {
 namespace {
 
+using test::expect_output;
+using test::FileCase;
+using test::read_file_cases;
 namespace fs = std::filesystem;
 
 const fs::path kRoot = RNNC_SOURCE_DIR;
 
-struct Case {
-  std::string file;
-  std::string command;  // "check", "lower A H=4"
-  std::string title;
-  std::map<std::string, std::string> files;  // case.rnn and what it can import
-  std::string expected;
+struct Case : FileCase {
+  explicit Case(FileCase one) : FileCase(std::move(one)) {}
 
-  Unit unit() const { return unit(files.at("case.rnn")); }
+  Unit unit() const { return unit(text()); }
   Unit unit(const std::string& source) const {
     return {"case.rnn", source,
             [this](const std::string&, const std::string& path) { return import(path); }};
@@ -47,43 +49,22 @@ struct Case {
 
  private:
   Result<ImportedFile> import(const std::string& path) const {
-    const auto found = files.find(path);
-    if (found == files.end()) return fail("there is no file `{}`", path);
+    const auto found = texts.find(path == "case.rnn" ? "" : path);
+    if (found == texts.end()) return fail("there is no file `{}`", path);
     return ImportedFile{path, found->second};
   }
 };
+
+std::vector<Case> read_cases() {
+  std::vector<Case> cases;
+  for (FileCase& one : read_file_cases("tests/frontend/cases")) cases.emplace_back(std::move(one));
+  return cases;
+}
 
 std::string read(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
-}
-
-std::vector<Case> read_cases() {
-  std::vector<Case> cases;
-  for (const auto& entry : fs::directory_iterator(kRoot / "tests/frontend/cases")) {
-    std::istringstream lines(read(entry.path()));
-    std::string* text = nullptr;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("=== ")) {
-        const size_t colon = line.find(": ");
-        cases.push_back(
-            {entry.path().filename(), line.substr(4, colon - 4), line.substr(colon + 2), {}, ""});
-        text = &cases.back().files["case.rnn"];
-      } else if (line == "---") {
-        text = &cases.back().expected;
-      } else if (line.starts_with("--- ")) {
-        text = &cases.back().files[line.substr(4)];
-      } else {
-        *text += line + "\n";
-      }
-    }
-  }
-  // Blank lines before the next case are for the reader.
-  for (Case& one : cases) {
-    one.expected.erase(one.expected.find_last_not_of('\n') + 1);
-  }
-  return cases;
 }
 
 std::string run(const Case& one) {
@@ -123,7 +104,7 @@ TEST(Cases, SayWhatIsExpected) {
   ASSERT_GT(cases.size(), 50u);
   for (const Case& one : cases) {
     SCOPED_TRACE(one.file + ": " + one.title);
-    EXPECT_EQ(run(one), one.expected);
+    expect_output(one, run(one));
   }
 }
 
@@ -154,7 +135,7 @@ std::string mended(const std::string& source, std::vector<Edit> edits) {
 TEST(Cases, EditsMendWhatTheyAreFor) {
   size_t count = 0;
   for (const Case& one : read_cases()) {
-    const std::string& source = one.files.at("case.rnn");
+    const std::string& source = one.text();
     Unit unit = one.unit();
     unit.check();
     for (const Diagnostic& wrong : unit.diagnostics().all()) {

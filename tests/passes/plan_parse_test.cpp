@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "passes/build_plan.h"
 #include "passes/options/strategy.h"
 #include "tests/passes/cases.h"
 #include "tests/passes/plan/small_plan.h"
+#include "tests/support/case_files.h"
 #include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
@@ -211,73 +210,29 @@ TEST(PlanParse, OddFieldsComeBack) {
 
 // ---- What is no plan ----
 
-constexpr char kPlan[] = R"(plan P: f32, batch 2, chunk 4
-memory: workspace 256 bytes, resident 0 bytes
-buffers:
-  b0 x: f32 caller input, steps x 3, slot 0
-  b1 W: f32 caller param, invariant x 12, slot 0
-  b2 h: f32 workspace temporary, chunk x 4, history 1, at 0, 160 bytes
-kernels:
-  k0 tanh: rows of 4
-    a0: in f32 product
-    a1: out f32 vector
-    %0 = load a0 : vector
-    %1 = tanh %0 : vector
-    store a1, %1
-stages:
-  sequence:
-    gemm b2 = b0 @ b1^T, n 4, k 3
-  step h (dense):
-    because "it is", 1 phase
-    fused k0(product, b2)
-      a0 += b0 @ b1^T, k 3
-    resident on 2 sides of 1 x 2 blocks of 8 warps, 8 rows at once, weights in 4 registers,
-      exchange in b2
-     side 0:
-      units of 2: fused k0(product, b2)
-     side 1:
-      units of 2: fused k0(product, b2)
-states:
-  h:
-    declared: k0(product, b2)
-)";
+std::vector<FileCase> misread() {
+  return read_file_cases("tests/passes/misread");
+}
 
 TEST(PlanParse, TheExampleComesBack) {
-  const Result<Plan> plan = parse_plan(kPlan);
+  const std::string text = misread()[0].frame;
+  const Result<Plan> plan = parse_plan(text);
   ASSERT_TRUE(plan) << plan.error().message;
-  EXPECT_EQ(to_string(*plan), kPlan);
-  const std::string commented = "# a plan\n" + std::string(kPlan) + "# its end";
+  EXPECT_EQ(to_string(*plan) + "\n", text);
+  const std::string commented = "# a plan\n" + text + "# its end";
   const Result<Plan> same = parse_plan(commented);
   ASSERT_TRUE(same) << same.error().message;
   EXPECT_TRUE(*same == *plan);
 }
 
-struct Mistake {
-  const char* right;  // in `kPlan`, once at least
-  const char* wrong;
-  const char* error;
-};
-
 TEST(PlanParse, ErrorsSayWhereAndWhat) {
-  const Mistake mistakes[] = {
-      {"plan P", "graph P", "line 1, column 1: expected `plan`, found `graph P: f32, batch `"},
-      {"P: f32", "P: f31",
-       "line 1, column 9: expected an element type, found `f31, batch 2, chunk `"},
-      {"b1 W", "b2 W", "line 5, column 3: expected `b1`, found `b2 W: f32 caller par`"},
-      {"160 bytes", "161 bytes", "line 6, column 62: 161 bytes, but the buffer has 160"},
-      {"step h (dense)", "step h (danse)",
-       "line 17, column 11: expected a class of recurrences, found `danse):`"},
-      {"gemm b2 =", "gemm b3 =", "line 16, column 10: there is no b3"},
-      {"n 4, k 3", "n 4, k 4", "line 16, column 15: 3 elements of b0 instead of 4"},
-      {"side 1", "side 2", "line 25, column 12: sides do not follow one another"},
-  };
-  for (const auto& [right, wrong, error] : mistakes) {
-    SCOPED_TRACE(wrong);
-    std::string text = kPlan;
-    text.replace(text.find(right), std::strlen(right), wrong);
-    const Result<Plan> plan = parse_plan(text);
+  const std::vector<FileCase> cases = misread();
+  EXPECT_GE(cases.size(), 90u);
+  for (const FileCase& one : cases) {
+    SCOPED_TRACE(one.title);
+    const Result<Plan> plan = parse_plan(one.framed(one.text()));
     ASSERT_FALSE(plan);
-    EXPECT_EQ(plan.error().message, error);
+    expect_output(one, plan.error().message);
   }
 }
 
@@ -292,7 +247,7 @@ void read_any(const std::string& text) {
 }
 
 TEST(PlanParse, DamagedTextsAreNoCrash) {
-  const std::string text = kPlan;
+  const std::string text = misread()[0].frame;
   for (size_t end = 0; end < text.size(); ++end) read_any(text.substr(0, end));
   for (size_t at = 0; at < text.size(); ++at) {
     for (const char* other : {"", "9", "-", "\xff", "\"", ",", "b", " 9007199254740991 "}) {

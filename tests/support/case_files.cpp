@@ -55,11 +55,29 @@ std::vector<FileCase> read_file(const std::string& file) {
   }
   // Blank lines before the next case are for the reader.
   for (FileCase& one : cases) one.expected = without_blank_end(one.expected);
-  if (cases.empty() || cases[0].command != kFrame) return cases;
-  const std::string frame = cases[0].text();
-  cases.erase(cases.begin());
-  for (FileCase& one : cases) one.frame = frame;
+  std::string frame;
+  for (FileCase& one : cases) {
+    if (one.command == kFrame) frame = one.text();
+    one.frame = frame;
+  }
+  std::erase_if(cases, [](const FileCase& one) { return one.command == kFrame; });
   return cases;
+}
+
+/// `text` with what `edits` says: "- old" and "+ new" by turns.
+std::string edited(std::string text, const std::string& edits) {
+  std::string old;
+  for (const std::string& line : lines_of(edits)) {
+    if (line.starts_with("- ")) {
+      old = line.substr(2);
+      EXPECT_NE(text.find(old), std::string::npos) << "there is no " << old;
+    } else if (line.starts_with("+ ") && text.find(old) != std::string::npos) {
+      text.replace(text.find(old), old.size(), line.substr(2));
+    } else {
+      ADD_FAILURE() << "neither - nor +: " << line;
+    }
+  }
+  return text;
 }
 
 /// The file with `expected` behind the `---` of this case.
@@ -88,12 +106,14 @@ std::string FileCase::framed(const std::string& part) const {
   const bool is_whole = part.starts_with("graph ") || part.starts_with("plan ");
   if (frame.empty() || is_whole) return part;
   std::string result;
+  bool has_hole = false;
   for (const std::string& line : lines_of(frame)) {
     const size_t begin = line.find_first_not_of(' ');
     const bool is_hole = begin != std::string::npos && line.substr(begin) == kHole;
+    has_hole = has_hole || is_hole;
     result += is_hole ? part : line + "\n";
   }
-  return result;
+  return has_hole ? result : edited(frame, part);
 }
 
 std::string FileCase::name() const {

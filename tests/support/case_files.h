@@ -8,8 +8,14 @@
 ///     what is expected
 ///
 /// `PROGRAM --update-cases` writes what came out in the place of what was expected; review what
-/// changed. A case `=== frame` before the others of its file holds what their texts have around
-/// them, with a line `...` where they stand.
+/// changed.
+///
+/// What cases of a file have in common stands before them as a case `=== frame`. Where it has a
+/// line `...`, their texts stand there; else they say what is different in it, first what is there
+/// and then what stands in its place:
+///
+///     - in f32 vector
+///     + in f32 scalar
 #pragma once
 
 #include <map>
@@ -25,10 +31,10 @@ struct FileCase {
   std::string title;
   std::map<std::string, std::string> texts;  // by name; the first has none
   std::string expected;                      // ends without a newline
-  std::string frame;                         // of its file; empty if there is none
+  std::string frame;                         // the last before it; empty if there is none
 
   const std::string& text() const { return texts.at(""); }
-  /// In its frame, if there is one.
+  /// `part`, its text or what it expects, in its frame, if there is one and it is not whole itself.
   std::string framed(const std::string& part) const;
   /// "padding_rows_of_h", for names of tests.
   std::string name() const;

@@ -220,26 +220,33 @@ InterpreterArgs plan_args(const Plan& plan, int64_t steps) {
   return args;
 }
 
-/// Where the plans have all that it takes to run.
-void expect_same_execution(Plan before, Plan after) {
+double tolerance(DType dtype) {
+  if (dtype == DType::bf16) return 5e-2;
+  return dtype == DType::f16 ? 1e-2 : 2e-5;
+}
+
+/// Where the plan has all that it takes to run.
+void expect_same_execution(Plan before, Plan after, bool has_memory) {
   if (!assign_memory(before, /*reuse=*/false) || !verify(before)) return;
-  ASSERT_TRUE(assign_memory(after, /*reuse=*/true));
+  if (!has_memory) {
+    ASSERT_TRUE(assign_memory(after, /*reuse=*/true));
+  }
   const Status status = verify(after);
   ASSERT_TRUE(status) << status.error().message;
   const InterpreterArgs args = plan_args(before, 2 * before.chunk + 1);
   const InterpreterResult expected = execute_plan(before, args);
   const InterpreterResult actual = execute_plan(after, args);
   for (size_t i = 0; i < expected.outputs.size(); ++i) {
-    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 2e-5);
+    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), tolerance(before.dtype));
   }
   for (size_t i = 0; i < expected.final_states.size(); ++i) {
-    EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), 2e-5);
+    EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), tolerance(before.dtype));
   }
 }
 
 /// `PASS… [cpu] [T=STEPS]`: sections that are not as before; or `verify`: what is wrong with it.
 void check_plan_passes(const FileCase& one, const std::vector<std::string>& words) {
-  const Result<Plan> parsed = parse_plan(one.text());
+  const Result<Plan> parsed = parse_plan(one.framed(one.text()));
   ASSERT_TRUE(parsed) << one.file << ", " << one.title << ": " << parsed.error().message;
   PlanSetting setting;
   std::vector<const PlanPass*> passes;
@@ -267,7 +274,8 @@ void check_plan_passes(const FileCase& one, const std::vector<std::string>& word
     return expect_output(one, status ? "valid" : status.error().message);
   }
   expect_output(one, changed ? changes(*parsed, plan) : kUnchanged);
-  if (changed) expect_same_execution(*parsed, plan);
+  const bool has_memory = passes.back()->name.starts_with("memory");
+  if (changed) expect_same_execution(*parsed, plan, has_memory);
 }
 
 class PassCase : public testing::TestWithParam<FileCase> {};

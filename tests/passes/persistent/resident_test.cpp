@@ -59,15 +59,6 @@ TEST(Resident, RecurrencesWithProductsAreOneLaunch) {
   }
 }
 
-TEST(Resident, EveryStepOfWhatProductsReadHasAnAddress) {
-  const Plan plan = plan_of(load_case("gru_reset_before"), {.dtype = DType::bf16});
-  const RecurrenceLaunch& launch = *resident(plan);
-  const Buffer& between = plan.buffers[launch.phases[1].products[1].left.buffer];
-  EXPECT_EQ(between.extent, Extent::Chunk);
-  EXPECT_EQ(between.history, 0u);
-  EXPECT_EQ(between.placement, Placement::Workspace);
-}
-
 // Its products are part of the phase that reduces over their results, which lie nowhere.
 TEST(Resident, ReductionsExchangeTheirParts) {
   const Plan plan = plan_of(load_case("layer_norm_lstm"));

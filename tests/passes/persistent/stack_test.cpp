@@ -68,37 +68,6 @@ TEST(Stack, LayersAreSidesOfOneLaunch) {
   EXPECT_EQ(sides_of(plan_of(load_case("stacked_lstm"))), "3");
 }
 
-TEST(Stack, OnlyTheFirstLayerHasProductsOfItsOwn) {
-  const Plan plan = plan_of(tower({"Gated", "Gated", "Gated"}, 64), {.dtype = DType::bf16});
-  ASSERT_EQ(sides_of(plan), "3");
-  EXPECT_EQ(count_gemms(plan), 1);
-  const RecurrenceLaunch& launch = *residents(plan)[0];
-  const FusedLaunch& second = launch.phases[1];
-  ASSERT_EQ(second.products.size(), 2u);
-  // What the layer below stores at the same step, added to what the layer's own products make.
-  EXPECT_EQ(second.products[0].left.buffer, launch.phases[0].products[0].left.buffer);
-  EXPECT_EQ(second.products[0].left.delay, 0u);
-  EXPECT_EQ(second.products[0].first_argument, second.products[1].first_argument);
-  EXPECT_EQ(second.products[0].members, 4u);
-  EXPECT_EQ(second.products[1].left.delay, 1u);
-  EXPECT_EQ(
-      std::ranges::count(plan.kernels[second.kernel].arguments, true, &Kernel::Argument::product),
-      4);
-  EXPECT_TRUE(std::ranges::none_of(plan.buffers, [](const Buffer& buffer) {
-    return buffer.name.starts_with("products of mul");
-  }));
-}
-
-// Of a GRU's three gates two are sums; the third is multiplied in between.
-TEST(Stack, WhatIsNotAddedIsAResultOfItsOwn) {
-  const Plan plan = plan_of(tower({"Update", "Update"}, 256), {.dtype = DType::bf16, .batch = 4});
-  ASSERT_EQ(sides_of(plan), "2");
-  const FusedLaunch& second = residents(plan)[0]->phases[1];
-  EXPECT_EQ(
-      std::ranges::count(plan.kernels[second.kernel].arguments, true, &Kernel::Argument::product),
-      4);
-}
-
 TEST(Stack, WhatDoesNotDependOnOneAnotherIsSideBySide) {
   // What is on top of both reads what a kernel puts together.
   const Plan plan = plan_of(network("Branches", 64), {.dtype = DType::bf16});
@@ -183,12 +152,6 @@ TEST(Stack, CanBeSwitchedOff) {
   EXPECT_EQ(sides(PassSet::all().without(Pass::Stack)), "1, 1");
   EXPECT_EQ(sides(PassSet::all().without(Pass::Resident)), "");
   EXPECT_EQ(sides(PassSet::all().without(Pass::Wavefront)), "2");
-}
-
-TEST(Stack, IsForGpus) {
-  Plan plan =
-      plan_of(tower({"Gated", "Gated"}, 64), {.passes = PassSet::all().without(Pass::Stack)});
-  EXPECT_FALSE(run_stack(plan, cpu_machine(4)).value());
 }
 
 }  // namespace
