@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/plan/launch_text.h"
+#include "ir/plan/launches/launches.h"
 
 namespace rnnc {
 namespace {
@@ -277,7 +277,7 @@ class PlanParser {
     for (const auto& [what, launch] : kStateLaunchWords) {
       if (!in_.take(what)) continue;
       in_.expect(":");
-      state.*launch = parse_elementwise(in_);
+      rnnc::parse(in_, state.*launch);
     }
     plan_.states.push_back(std::move(state));
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ir/plan/launch_text.h"
+#include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_words.h"
 
 namespace rnnc {
@@ -172,7 +172,7 @@ class Printer {
     line("  {}{}:", title, lag_text(state.sweep, state.lag));
     for (const auto& [what, launch] : kStateLaunchWords) {
       const ElementwiseLaunch& one = state.*launch;
-      if (!one.accesses.empty()) line("    {}: {}", what, launch_text(plan_, one));
+      if (!one.accesses.empty()) line("    {}: {}", what, text_of(plan_, one));
     }
   }
 

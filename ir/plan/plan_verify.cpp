@@ -3,7 +3,8 @@
 // 3. Memory (plan_verify_memory.cpp): offsets are aligned; what shares memory is never in use at
 //    the same time.
 // 4. Recurrences (plan_verify_recurrence.cpp): phases reach each other in ways that they can.
-// 5. Launches in order of execution: accesses lie inside their buffers, have the right dtype and
+// 5. Launches in order of execution (what each kind must be: plan/launches): accesses lie inside
+// their buffers, have the right dtype and
 //    extent, and read what an earlier launch wrote. What is written is kept per buffer and slot as
 //    column intervals; of what one sweep writes, the next finds whole sequences. A write takes what
 //    shares its memory away.
@@ -13,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "ir/plan/kernel_facts.h"
+#include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_memory.h"
 #include "ir/plan/plan_verify_parts.h"
 
@@ -41,17 +42,6 @@ class Columns {
   std::map<int64_t, int64_t> ends_;  // end → begin
 };
 
-/// One read or write of a launch, with the type that it takes the elements for.
-struct TypedTouch {
-  Access access;
-  int64_t count = 0;  // elements of a row
-  DType dtype = DType::f32;
-  bool write = false;
-};
-
-/// Loop, Recurrence: a Sequence stage of one such launch.
-enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State };
-
 class Verifier {
  public:
   explicit Verifier(const Plan& plan) : plan_(plan), owners_(plan), written_(plan.buffers.size()) {}
@@ -73,6 +63,23 @@ class Verifier {
   }
 
  private:
+  /// What launches are checked with, at a place where the verifier is.
+  class Launches final : public LaunchVerifier {
+   public:
+    Launches(Verifier& verifier, Where where)
+        : LaunchVerifier(verifier.plan_, where), verifier_(verifier) {}
+
+    Status check_touches(const std::vector<TypedTouch>& touches, int64_t once_rows) override {
+      return verifier_.check_touches(touches, once_rows, where());
+    }
+    bool is_complete(const TypedTouch& touch) const override {
+      return verifier_.sweep_ != 0 && holds(verifier_.complete_, touch, 0);
+    }
+
+   private:
+    Verifier& verifier_;
+  };
+
   // ---- Buffers ----
 
   Status check_buffers() const {
@@ -155,7 +162,7 @@ class Verifier {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || state.write_final.accesses.empty()) continue;
       lag_ = state.lag;
-      if (Status status = check_launch(state.write_final, Where::State); !status) {
+      if (Status status = check_launch(state.write_final); !status) {
         return fail("final value of {}: {}", state.name, status.error().message);
       }
     }
@@ -195,9 +202,9 @@ class Verifier {
     lag_ = stage.lag;
     forget_step();
     late_reads_.clear();
+    Launches launches(*this, where);
     for (size_t i = 0; i < stage.launches.size(); ++i) {
-      const Status status = std::visit(
-          [&](const auto& launch) { return check_launch(launch, where); }, stage.launches[i]);
+      const Status status = verify(launches, stage.launches[i]);
       if (!status) return fail("launch {}: {}", i, status.error().message);
     }
     for (const TypedTouch& read : late_reads_) {
@@ -230,210 +237,9 @@ class Verifier {
     }
   }
 
-  Status check_launch(const ElementwiseLaunch& launch, Where where) {
-    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
-    for (const Kernel::Argument& argument : plan_.kernels[launch.kernel].arguments) {
-      if (argument.product) return fail("a product's result is taken from memory");
-    }
-    return check_touches(arguments(launch.kernel, launch.accesses), launch.once_rows, where);
-  }
-
-  Status check_call(uint32_t kernel, const std::vector<Access>& accesses) const {
-    if (kernel >= plan_.kernels.size()) return fail("there is no kernel {}", kernel);
-    const size_t count = plan_.kernels[kernel].arguments.size();
-    if (count == accesses.size()) return {};
-    return fail("{} arguments, {} accesses", count, accesses.size());
-  }
-
-  /// Those that lie in memory.
-  std::vector<TypedTouch> arguments(uint32_t id, const std::vector<Access>& accesses) const {
-    const Kernel& kernel = plan_.kernels[id];
-    std::vector<TypedTouch> result;
-    for (size_t i = 0; i < kernel.arguments.size(); ++i) {
-      const Kernel::Argument& argument = kernel.arguments[i];
-      if (argument.product) continue;
-      result.push_back(
-          {accesses[i], argument.vector ? kernel.length : 1, argument.dtype, argument.written});
-    }
-    return result;
-  }
-
-  Status check_launch(const GemmLaunch& launch, Where where) {
-    if (launch.n < 1 || launch.k < 1 || launch.blocks < 1 || launch.repeats < 1) {
-      return fail("a product of nothing");
-    }
-    if (where == Where::State) return fail("a product of states alone");
-    if (launch.tf32 && plan_.dtype != DType::f32) {
-      return fail("a product of {} in TF32", to_string(plan_.dtype));
-    }
-    const int64_t columns = launch.n * launch.blocks * launch.repeats;
-    const TypedTouch left{launch.left, launch.k * launch.blocks, plan_.dtype, false};
-    if (Status status = check_weight(launch, where); !status) return status;
-    std::vector<TypedTouch> touches = {left,
-                                       {launch.out, columns, compute_type(plan_.dtype), true}};
-    if (launch.accumulate) {
-      touches.push_back(touches.back());
-      touches.back().write = false;
-    }
-    return check_touches(touches, launch.once_rows, where);
-  }
-
-  /// Of rows that are apart, what is between them need not be there.
-  Status check_weight(const GemmLaunch& launch, Where where) {
-    const WeightRows rows = weight_rows(launch);
-    if (launch.weight.stride == 0) return check_weight(launch.weight, rows.span(), where);
-    if (launch.blocks * launch.repeats > 1) return fail("rows of several weights are apart");
-    if (rows.stride < rows.length) return fail("rows of the weight overlap");
-    Access row = launch.weight;
-    row.stride = 0;
-    for (int64_t i = 0; i < rows.count; ++i) {
-      if (Status status = check_weight(row, rows.length, where); !status) return status;
-      row.column += rows.stride;
-    }
-    return {};
-  }
-
-  /// Its rows are those of the whole launch: none of it moves along with the rows.
-  Status check_weight(const Access& weight, int64_t count, Where where) {
-    if (Status status = check_touches({{weight, count, plan_.dtype, false}}, 1, where); !status) {
-      return status;
-    }
-    if (plan_.buffers[weight.buffer].extent == Extent::Invariant) return {};
-    return fail("the weight varies over time");
-  }
-
-  Status check_launch(const FusedLaunch& launch, Where where) {
-    if (where != Where::Step && where != Where::Recurrence) {
-      return fail("products with an epilogue are for steps");
-    }
-    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
-    const Kernel& kernel = plan_.kernels[launch.kernel];
-    if (where == Where::Step) {
-      if (has_reductions(kernel)) return fail("the epilogue of a product has a reduction");
-      if (launch.products.empty()) return fail("an epilogue has no product");
-    }
-    std::vector<TypedTouch> touches = arguments(launch.kernel, launch.accesses);
-    std::vector<bool> given(kernel.arguments.size(), false);
-    for (const FusedLaunch::Product& product : launch.products) {
-      if (product.k < 1 || product.blocks < 1 || product.members < 1 ||
-          kernel.length % product.blocks != 0) {
-        return fail("a product of nothing");
-      }
-      for (uint32_t i = 0; i < product.members; ++i) {
-        const uint32_t argument = product.first_argument + i;
-        if (argument >= given.size() || !kernel.arguments[argument].product) {
-          return fail("a{} is no product's result", argument);
-        }
-        given[argument] = true;
-      }
-      const int64_t weights = product.members * kernel.length * product.k;
-      if (Status status = check_weight(product.weight, weights, where); !status) return status;
-      touches.push_back({product.left, product.k * product.blocks, plan_.dtype, false});
-      for (const TypedTouch& touch : touches) {
-        if (touch.write && touch.access.buffer == product.left.buffer &&
-            touch.access.delay == product.left.delay) {
-          return fail("{} is written while products read it",
-                      plan_.buffers[touch.access.buffer].name);
-        }
-      }
-    }
-    for (size_t i = 0; i < given.size(); ++i) {
-      if (kernel.arguments[i].product && !given[i]) return fail("a{} has no product", i);
-    }
-    return check_touches(touches, 1, where);
-  }
-
-  Status check_launch(const LoopLaunch& launch, Where where) {
-    if (where != Where::Loop) return fail("a loop is not alone in its stage");
-    if (Status status = check_call(launch.kernel, launch.accesses); !status) return status;
-    const Kernel& kernel = plan_.kernels[launch.kernel];
-    if (has_reductions(kernel)) return fail("a loop has a reduction");
-    std::set<uint32_t> loads;
-    for (const LoopLaunch::Carry& carry : launch.carries) {
-      const size_t count = kernel.arguments.size();
-      if (carry.load >= count || carry.store >= count || kernel.arguments[carry.load].written ||
-          !kernel.arguments[carry.store].written) {
-        return fail("a carry goes from a{} to a{}", carry.store, carry.load);
-      }
-      const Access& from = launch.accesses[carry.load];
-      const Access& to = launch.accesses[carry.store];
-      if (from.buffer != to.buffer || from.column != to.column) {
-        return fail("a{} and a{} carry different values", carry.load, carry.store);
-      }
-      loads.insert(carry.load);
-    }
-    for (size_t i = 0; i < loads.size(); ++i) {
-      const bool first = i < kernel.body.size() && kernel.body[i].kind == Instruction::Kind::Load &&
-                         loads.contains(kernel.body[i].argument);
-      if (!first) return fail("a loop loads its carries late");
-    }
-    return check_touches(arguments(launch.kernel, launch.accesses), 1, where);
-  }
-
-  Status check_launch(const RecurrenceLaunch& launch, Where where) {
-    if (where != Where::Recurrence) return fail("a recurrence is not alone in its stage");
-    for (size_t i = 0; i < launch.phases.size(); ++i) {
-      if (Status status = check_launch(launch.phases[i], where); !status) {
-        return fail("phase {}: {}", i, status.error().message);
-      }
-    }
-    return verify_recurrence(plan_, launch);
-  }
-
-  Status check_launch(const CopyLaunch& launch, Where where) {
-    if (where != Where::Once) return fail("copies are for Once stages");
-    if (launch.rows < 1 || launch.columns < 1) return fail("a copy of nothing");
-    const int64_t count = launch.rows * launch.columns;
-    return check_move({launch.source, count, {}, false}, {launch.target, count, {}, true}, where);
-  }
-
-  Status check_launch(const ReverseLaunch& launch, Where where) {
-    if (where != Where::Sequence) return fail("reversals are for Sequence stages");
-    if (launch.width < 1) return fail("a reversal of nothing");
-    const TypedTouch source{launch.source, launch.width, {}, false};
-    if (Status status = check_move(source, {launch.target, launch.width, {}, true}, where);
-        !status) {
-      return status;
-    }
-    const Buffer& from = plan_.buffers[launch.source.buffer];
-    const Buffer& to = plan_.buffers[launch.target.buffer];
-    if (from.extent != Extent::Steps) return fail("{} has not all steps to reverse", from.name);
-    if (to.extent != Extent::Chunk) return fail("the target {} is no chunk", to.name);
-    if (from.placement == Placement::Caller) return {};
-    if (sweep_ == 0 || !holds(complete_, source, 0)) {
-      return fail("{} is reversed in the sweep that writes it", from.name);
-    }
-    return {};
-  }
-
-  Status check_launch(const MaskLaunch& launch, Where where) {
-    if (where != Where::Sequence) return fail("masks are for Sequence stages");
-    const TypedTouch target{launch.target, 1, compute_type(plan_.dtype), true};
-    if (Status status = check_touches({target}, 1, where); !status) return status;
-    const Buffer& buffer = plan_.buffers[launch.target.buffer];
-    if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
-    return fail("{} is no chunk of scalars", buffer.name);
-  }
-
-  Status check_launch(const SplitLaunch& launch, Where where) {
-    if (where != Where::Once && where != Where::Sequence) {
-      return fail("operands are split in Once and Sequence stages");
-    }
-    if (launch.length < 1 || launch.part < launch.length || launch.part % 4 != 0) {
-      return fail("parts of {} for rows of {}", launch.part, launch.length);
-    }
-    const TypedTouch source{launch.source, launch.length, DType::f32, false};
-    const TypedTouch target{launch.target, kSplitParts * launch.part, DType::f32, true};
-    return check_touches({source, target}, launch.once_rows, where);
-  }
-
-  /// Elements move as they are, of whatever type.
-  Status check_move(TypedTouch source, TypedTouch target, Where where) {
-    if (source.access.buffer >= plan_.buffers.size()) {
-      return fail("there is no buffer {}", source.access.buffer);
-    }
-    source.dtype = target.dtype = plan_.buffers[source.access.buffer].dtype;
-    return check_touches({source, target}, 1, where);
+  Status check_launch(const ElementwiseLaunch& launch) {
+    Launches launches(*this, Where::State);
+    return verify(launches, launch);
   }
 
   /// All reads of a launch come before its writes.
@@ -584,7 +390,7 @@ class Verifier {
       lag_ = state.lag;
       for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
         if (launch == &state.init_given && launch->accesses.empty()) continue;
-        if (Status status = check_launch(*launch, Where::State); !status) {
+        if (Status status = check_launch(*launch); !status) {
           return fail("initial value of {}: {}", state.name, status.error().message);
         }
       }

@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/side_by_side.h"
@@ -23,18 +24,6 @@ namespace {
 
 constexpr double kLoopStepSeconds = 2e-8;  // dependent arithmetic of one step
 constexpr int64_t kTile = 32;              // rows and columns that one unit of a GPU takes on
-
-/// Of one row.
-double flops_of(const Kernel& kernel) {
-  double flops = 0;
-  for (const Instruction& instruction : kernel.body) {
-    const bool scalar = instruction.kind == Instruction::Kind::Scalar;
-    if (!scalar && instruction.kind != Instruction::Kind::Reduce) continue;
-    const bool walks = instruction.vector || !scalar;
-    flops += info(instruction.op).flops * (walks ? static_cast<double>(kernel.length) : 1);
-  }
-  return flops;
-}
 
 Cost& operator+=(Cost& sum, const Cost& cost) {
   sum.flops += cost.flops;
@@ -88,8 +77,7 @@ class CostModel {
     Cost cost;
     add_bytes(stage, launch, cost);
     const double traffic = cost.floor_seconds;
-    const auto [products, elementwise, width] =
-        std::visit([&](const auto& l) { return arithmetic(l, rows(stage, launch)); }, launch);
+    const auto [products, elementwise, width] = work_of(plan_, launch, rows(stage, launch));
     cost.flops = products + elementwise;
     const auto* gemm = std::get_if<GemmLaunch>(&launch);
     const bool tf32 = plan_.tf32 || (gemm != nullptr && gemm->tf32);
@@ -148,12 +136,7 @@ class CostModel {
   int64_t rows(const Stage& stage, const Launch& launch) const {
     if (stage.domain == Domain::Step) return plan_.batch;
     if (stage.domain == Domain::Sequence) return plan_.batch * plan_.chunk;
-    return std::visit(
-        [](const auto& l) {
-          if constexpr (requires { l.once_rows; }) return l.once_rows;
-          return int64_t{1};
-        },
-        launch);
+    return once_rows(launch);
   }
 
   void add_bytes(const Stage& stage, const Launch& launch, Cost& cost) const {
@@ -197,42 +180,6 @@ class CostModel {
     if (std::holds_alternative<GemmLaunch>(launch)) return machine_.step_product;
     if (std::holds_alternative<FusedLaunch>(launch)) return machine_.step_fused;
     return machine_.step_kernel;
-  }
-
-  struct Arithmetic {
-    double products = 0;
-    double elementwise = 0;
-    int64_t width = 0;  // of a product's result; 0: no product
-  };
-
-  template <typename L>
-  Arithmetic arithmetic(const L& launch, int64_t rows) const {
-    const auto count = static_cast<double>(rows);
-    Arithmetic result;
-    if constexpr (requires { launch.kernel; }) {
-      result.elementwise = count * flops_of(plan_.kernels[launch.kernel]);
-    }
-    if constexpr (requires { launch.products; }) {
-      const int64_t length = plan_.kernels[launch.kernel].length;
-      for (const FusedLaunch::Product& product : launch.products) {
-        const int64_t width = product.members * length;
-        result.products += 2 * count * static_cast<double>(width * product.k);
-        result.width += width;
-      }
-    }
-    if constexpr (std::is_same_v<L, RecurrenceLaunch>) {
-      for (const FusedLaunch& phase : launch.phases) {
-        const Arithmetic one = arithmetic(phase, rows);
-        result.products += one.products;
-        result.elementwise += one.elementwise;
-        result.width += one.width;
-      }
-    }
-    if constexpr (std::is_same_v<L, GemmLaunch>) {
-      result.width = launch.n * launch.blocks * launch.repeats;
-      result.products = 2 * count * static_cast<double>(result.width * launch.k);
-    }
-    return result;
   }
 
   /// The share of the machine's units that a launch keeps busy. Threads of a CPU take rows; those

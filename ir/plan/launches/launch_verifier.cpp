@@ -1,0 +1,41 @@
+#include "ir/plan/launches/launch_verifier.h"
+
+namespace rnnc {
+
+Status LaunchVerifier::check_call(uint32_t kernel, const std::vector<Access>& accesses) const {
+  if (kernel >= plan_.kernels.size()) return fail("there is no kernel {}", kernel);
+  const size_t count = plan_.kernels[kernel].arguments.size();
+  if (count == accesses.size()) return {};
+  return fail("{} arguments, {} accesses", count, accesses.size());
+}
+
+std::vector<TypedTouch> LaunchVerifier::arguments(uint32_t id,
+                                                  const std::vector<Access>& accesses) const {
+  const Kernel& kernel = plan_.kernels[id];
+  std::vector<TypedTouch> result;
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const Kernel::Argument& argument = kernel.arguments[i];
+    if (argument.product) continue;
+    result.push_back(
+        {accesses[i], argument.vector ? kernel.length : 1, argument.dtype, argument.written});
+  }
+  return result;
+}
+
+Status LaunchVerifier::check_weight(const Access& weight, int64_t count) {
+  if (Status status = check_touches({{weight, count, plan_.dtype, false}}, 1); !status) {
+    return status;
+  }
+  if (plan_.buffers[weight.buffer].extent == Extent::Invariant) return {};
+  return fail("the weight varies over time");
+}
+
+Status LaunchVerifier::check_move(TypedTouch source, TypedTouch target) {
+  if (source.access.buffer >= plan_.buffers.size()) {
+    return fail("there is no buffer {}", source.access.buffer);
+  }
+  source.dtype = target.dtype = plan_.buffers[source.access.buffer].dtype;
+  return check_touches({source, target}, 1);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,143 @@
+/// What a kind of launch is, but for running it: one file each beside this one, which says how the
+/// kind is written and read as text, what it reads and writes, when it is well-formed, and what
+/// arithmetic it is. `launches.cpp` goes from a `Launch` to its kind, for all of these.
+///
+/// A new kind is a struct in the variant `Launch` (ir/plan/plan.h), a file, and its functions
+/// below.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/plan/launches/launch_verifier.h"
+#include "ir/plan/plan_scanner.h"
+#include "ir/plan/plan_touches.h"
+
+namespace rnnc {
+
+/// Of a launch over so many rows.
+struct LaunchWork {
+  double products = 0;     // operations of products: two for each weight and row
+  double elementwise = 0;  // other operations
+  int64_t width = 0;       // of the products' results; 0: no product
+};
+
+// ---- Whatever the kind ----
+
+/// Without the indent of its first line, which is of 4 spaces.
+std::string launch_text(const Plan& plan, const Launch& launch);
+/// The launch that comes next, if one does.
+std::optional<Launch> parse_launch(PlanScanner& in);
+Status verify(LaunchVerifier& in, const Launch& launch);
+LaunchWork work_of(const Plan& plan, const Launch& launch, int64_t rows);
+/// Rows that it runs over in a Once stage.
+int64_t once_rows(const Launch& launch);
+
+// ---- Each kind ----
+//
+// `text_of` and `parse` are of what stands behind the words that open the launch:
+//
+//     k0(b3, b7[t-1], b8[0:1]), 4 rows
+//     gemm b20 += b0 @ b21^T, n 16, k 3, 4 blocks, 2 repeats, in TF32, 4 rows
+//     copy b21[0:12] = b1^T, 3 x 4
+//     reverse b10 = b9
+//     mask b11 = reset reversed
+//     split b30 = b0, a left operand, parts of 36, 4 rows
+//     fused k0(product, product, b20, b19[t-1], b19, b18)
+//       a0..1 += b18[t-1] @ b22^T, k 4, 2 blocks
+//     loop k1(b24, b25, b34, b24) carrying a0 = a3
+//     resident on 2 sides of 1 x 16 blocks of 8 warps, 8 rows at once, weights in 64 registers,
+//       exchange in b7, begins in 2.5e-06 s and steps in 8e-07 s
+//      side 0:
+//       units of 16: fused …
+//      side 1:
+//       units of 32: fused …
+//
+// `@ b21^T` is a weight [n, k], `@ b21` one that is `transposed`.
+
+/// None of elementwise launches, which begin with their kernel.
+template <typename L>
+inline constexpr std::string_view kOpening = "";
+
+// elementwise.cpp
+std::string text_of(const Plan& plan, const ElementwiseLaunch& launch);
+void parse(PlanScanner& in, ElementwiseLaunch& launch);
+void add_touches(const Plan& plan, const ElementwiseLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const ElementwiseLaunch& launch);
+LaunchWork work_of(const Plan& plan, const ElementwiseLaunch& launch, int64_t rows);
+
+// gemm.cpp
+template <>
+inline constexpr std::string_view kOpening<GemmLaunch> = "gemm";
+std::string text_of(const Plan& plan, const GemmLaunch& launch);
+void parse(PlanScanner& in, GemmLaunch& launch);
+void add_touches(const Plan& plan, const GemmLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const GemmLaunch& launch);
+LaunchWork work_of(const Plan& plan, const GemmLaunch& launch, int64_t rows);
+
+// fused.cpp
+template <>
+inline constexpr std::string_view kOpening<FusedLaunch> = "fused";
+std::string text_of(const Plan& plan, const FusedLaunch& launch, int indent = 4);
+void parse(PlanScanner& in, FusedLaunch& launch);
+void add_touches(const Plan& plan, const FusedLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const FusedLaunch& launch);
+LaunchWork work_of(const Plan& plan, const FusedLaunch& launch, int64_t rows);
+
+// loop.cpp
+template <>
+inline constexpr std::string_view kOpening<LoopLaunch> = "loop";
+std::string text_of(const Plan& plan, const LoopLaunch& launch);
+void parse(PlanScanner& in, LoopLaunch& launch);
+void add_touches(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const LoopLaunch& launch);
+LaunchWork work_of(const Plan& plan, const LoopLaunch& launch, int64_t rows);
+
+// recurrence.cpp
+template <>
+inline constexpr std::string_view kOpening<RecurrenceLaunch> = "resident on";
+std::string text_of(const Plan& plan, const RecurrenceLaunch& launch);
+void parse(PlanScanner& in, RecurrenceLaunch& launch);
+void add_touches(const Plan& plan, const RecurrenceLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const RecurrenceLaunch& launch);
+LaunchWork work_of(const Plan& plan, const RecurrenceLaunch& launch, int64_t rows);
+
+// copy.cpp
+template <>
+inline constexpr std::string_view kOpening<CopyLaunch> = "copy";
+std::string text_of(const Plan& plan, const CopyLaunch& launch);
+void parse(PlanScanner& in, CopyLaunch& launch);
+void add_touches(const Plan& plan, const CopyLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const CopyLaunch& launch);
+LaunchWork work_of(const Plan& plan, const CopyLaunch& launch, int64_t rows);
+
+// reverse.cpp
+template <>
+inline constexpr std::string_view kOpening<ReverseLaunch> = "reverse";
+std::string text_of(const Plan& plan, const ReverseLaunch& launch);
+void parse(PlanScanner& in, ReverseLaunch& launch);
+void add_touches(const Plan& plan, const ReverseLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const ReverseLaunch& launch);
+LaunchWork work_of(const Plan& plan, const ReverseLaunch& launch, int64_t rows);
+
+// mask.cpp
+template <>
+inline constexpr std::string_view kOpening<MaskLaunch> = "mask";
+std::string text_of(const Plan& plan, const MaskLaunch& launch);
+void parse(PlanScanner& in, MaskLaunch& launch);
+void add_touches(const Plan& plan, const MaskLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const MaskLaunch& launch);
+LaunchWork work_of(const Plan& plan, const MaskLaunch& launch, int64_t rows);
+
+// split.cpp
+template <>
+inline constexpr std::string_view kOpening<SplitLaunch> = "split";
+std::string text_of(const Plan& plan, const SplitLaunch& launch);
+void parse(PlanScanner& in, SplitLaunch& launch);
+void add_touches(const Plan& plan, const SplitLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const SplitLaunch& launch);
+LaunchWork work_of(const Plan& plan, const SplitLaunch& launch, int64_t rows);
+
+}  // namespace rnnc

@@ -1,0 +1,35 @@
+// What lengths and resets say.
+#include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/launches.h"
+
+namespace rnnc {
+
+std::string text_of(const Plan& plan, const MaskLaunch& launch) {
+  return fmt::format("{} = {}", access_text(plan, launch.target, 1),
+                     word_of(kMaskWords, launch.kind));
+}
+
+void parse(PlanScanner& in, MaskLaunch& launch) {
+  launch.target = parse_access(in, 1);
+  in.expect("=");
+  launch.kind = in.word_of(kMaskWords, "what the mask is of");
+}
+
+void add_touches(const Plan&, const MaskLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.target, 1, true});
+}
+
+Status verify(LaunchVerifier& in, const MaskLaunch& launch) {
+  if (in.where() != Where::Sequence) return fail("masks are for Sequence stages");
+  const TypedTouch target{launch.target, 1, compute_type(in.plan().dtype), true};
+  if (Status status = in.check_touches({target}, 1); !status) return status;
+  const Buffer& buffer = in.plan().buffers[launch.target.buffer];
+  if (buffer.extent == Extent::Chunk && buffer.width == 1) return {};
+  return fail("{} is no chunk of scalars", buffer.name);
+}
+
+LaunchWork work_of(const Plan&, const MaskLaunch&, int64_t) {
+  return {};
+}
+
+}  // namespace rnnc

@@ -1,0 +1,117 @@
+// Resident recurrences.
+#include "ir/plan/launches/launches.h"
+#include "ir/plan/plan_verify_parts.h"
+#include "ir/plan/tile_text.h"
+
+namespace rnnc {
+namespace {
+
+// details := (',' detail)*
+// detail := PROPERTY | 'exchange in' bN | 'stream in' bN | 'begins in' X 's and steps in' X 's'
+//
+// PROPERTY as in ir/plan/tile_text.cpp
+void parse_details(PlanScanner& in, RecurrenceLaunch& launch) {
+  while (in.take(",")) {
+    if (in.take("exchange in")) {
+      launch.exchange = in.buffer();
+    } else if (in.take("stream in")) {
+      launch.stream = in.buffer();
+    } else if (in.take("begins in")) {
+      launch.tile.start_seconds = in.number<double>();
+      in.expect("s and steps in");
+      launch.tile.step_seconds = in.number<double>();
+      in.expect("s");
+    } else if (!parse_property(in, launch.tile)) {
+      in.expected("something that a resident recurrence has");
+    }
+  }
+}
+
+}  // namespace
+
+std::string text_of(const Plan& plan, const RecurrenceLaunch& launch) {
+  const RecurrenceTile& tile = launch.tile;
+  std::string details;
+  if (launch.exchange != kNoBuffer) details += fmt::format(", exchange in b{}", launch.exchange);
+  if (launch.stream != kNoBuffer) details += fmt::format(", stream in b{}", launch.stream);
+  if (tile.start_seconds != 0 || tile.step_seconds != 0) {
+    details +=
+        fmt::format(", begins in {} s and steps in {} s", tile.start_seconds, tile.step_seconds);
+  }
+  std::string text = shape_text(tile) + properties_text(tile);
+  if (!details.empty()) text += ",\n     " + details.substr(1);
+  const size_t sides = tile.sides.size();
+  size_t side = 0;
+  for (size_t i = 0; i <= launch.phases.size(); ++i) {
+    for (; side < sides && tile.sides[side] <= i; ++side) {
+      if (sides > 1) text += fmt::format("\n     side {}:", side);
+    }
+    if (i == launch.phases.size()) break;
+    text += "\n      ";
+    if (i < tile.units.size()) text += fmt::format("units of {}: ", tile.units[i]);
+    text += fmt::format("{} {}", kOpening<FusedLaunch>, text_of(plan, launch.phases[i], 6));
+  }
+  return text;
+}
+
+void parse(PlanScanner& in, RecurrenceLaunch& launch) {
+  RecurrenceTile& tile = launch.tile;
+  const int64_t sides = parse_shape(in, tile);
+  parse_details(in, launch);
+  if (sides > 1) tile.sides.clear();
+  while (!in.failed()) {
+    if (sides > 1 && in.take("side")) {
+      if (in.count() != std::ssize(tile.sides)) in.complain("sides do not follow one another");
+      in.expect(":");
+      tile.sides.push_back(launch.phases.size());
+      continue;
+    }
+    const bool has_units = in.take("units of");
+    if (has_units) {
+      if (tile.units.size() != launch.phases.size()) in.complain("an earlier phase has no units");
+      tile.units.push_back(in.count());
+      in.expect(":");
+      in.expect(kOpening<FusedLaunch>);
+    } else if (!in.take(kOpening<FusedLaunch>)) {
+      break;
+    }
+    parse(in, launch.phases.emplace_back());
+  }
+  if (std::ssize(tile.sides) != sides) {
+    in.complain(fmt::format("{} sides instead of {}", tile.sides.size(), sides));
+  }
+}
+
+void add_touches(const Plan& plan, const RecurrenceLaunch& launch, std::vector<Touch>& result) {
+  for (const FusedLaunch& phase : launch.phases) add_touches(plan, phase, result);
+  if (launch.exchange != kNoBuffer) {
+    const int64_t width = plan.buffers[launch.exchange].width;
+    result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
+  }
+  if (launch.stream != kNoBuffer) {
+    result.push_back({{.buffer = launch.stream}, plan.buffers[launch.stream].width, true});
+  }
+}
+
+Status verify(LaunchVerifier& in, const RecurrenceLaunch& launch) {
+  if (in.where() != Where::Recurrence) return fail("a recurrence is not alone in its stage");
+  for (size_t i = 0; i < launch.phases.size(); ++i) {
+    if (Status status = verify(in, launch.phases[i]); !status) {
+      return fail("phase {}: {}", i, status.error().message);
+    }
+  }
+  return verify_recurrence(in.plan(), launch);
+}
+
+LaunchWork work_of(const Plan& plan, const RecurrenceLaunch& launch, int64_t rows) {
+  LaunchWork work;
+  for (const FusedLaunch& phase : launch.phases) {
+    const LaunchWork one = work_of(plan, phase, rows);
+    work.products += one.products;
+    work.elementwise += one.elementwise;
+    work.width += one.width;
+  }
+  return work;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,54 @@
+// Operands of products in parts.
+#include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/launches.h"
+
+namespace rnnc {
+namespace {
+
+constexpr Word<bool> kSplitWords[] = {{true, "a weight"}, {false, "a left operand"}};
+
+}  // namespace
+
+std::string text_of(const Plan& plan, const SplitLaunch& launch) {
+  return fmt::format("{} = {}, {}, parts of {}{}",
+                     access_text(plan, launch.target, kSplitParts * launch.part),
+                     access_text(plan, launch.source, launch.length),
+                     word_of(kSplitWords, launch.weight), launch.part, rows_text(launch.once_rows));
+}
+
+void parse(PlanScanner& in, SplitLaunch& launch) {
+  const ParsedAccess target = parse_access(in);
+  in.expect("=");
+  const ParsedAccess source = parse_access(in);
+  launch.source = source.access;
+  launch.length = source.count;
+  in.expect(",");
+  launch.weight = in.word_of(kSplitWords, "`a weight` or `a left operand`");
+  in.expect(", parts of");
+  launch.part = in.count();
+  parse_rows(in, launch.once_rows);
+  launch.target = access_of(in, target, kSplitParts * launch.part);
+}
+
+void add_touches(const Plan&, const SplitLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.source, launch.length, false});
+  result.push_back({launch.target, kSplitParts * launch.part, true});
+}
+
+Status verify(LaunchVerifier& in, const SplitLaunch& launch) {
+  if (in.where() != Where::Once && in.where() != Where::Sequence) {
+    return fail("operands are split in Once and Sequence stages");
+  }
+  if (launch.length < 1 || launch.part < launch.length || launch.part % 4 != 0) {
+    return fail("parts of {} for rows of {}", launch.part, launch.length);
+  }
+  const TypedTouch source{launch.source, launch.length, DType::f32, false};
+  const TypedTouch target{launch.target, kSplitParts * launch.part, DType::f32, true};
+  return in.check_touches({source, target}, launch.once_rows);
+}
+
+LaunchWork work_of(const Plan&, const SplitLaunch&, int64_t) {
+  return {};
+}
+
+}  // namespace rnnc
