@@ -21,6 +21,7 @@
 #include "passes/memory/memory.h"
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
@@ -81,6 +82,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
+  choose_own_products(plan);
   return plan;
 }
 

@@ -166,6 +166,8 @@ struct GemmLaunch {
   int64_t repeats = 1;
   bool accumulate = false;  // adds to `out`, which an earlier launch wrote
   bool tf32 = false;        // f32: may round its operands to TF32, whatever the plan says of others
+  /// On a GPU, done by a kernel of rnnc's own and not by a library (passes/plan/own_products.h).
+  bool own = false;
   friend bool operator==(const GemmLaunch&, const GemmLaunch&) = default;
 };
 

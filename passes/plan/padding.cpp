@@ -350,7 +350,10 @@ class Padding {
       for (const Product* product : products) {
         const int64_t row = operands_of(*product).transposed ? product->n : product->k;
         padded.stride = matrix.stride == row ? 0 : matrix.stride;
-        change(*product, [&padded](auto& launch) { launch.weight = padded; });
+        change(*product, [&padded](auto& launch) {
+          launch.weight = padded;
+          if constexpr (requires { launch.own; }) launch.own = launch.own && padded.stride == 0;
+        });
       }
     }
   }

@@ -12,6 +12,7 @@
 
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
+#include "passes/plan/own_products.h"
 
 namespace rnnc {
 
@@ -19,9 +20,9 @@ struct PaddingOptions {
   int64_t max_steps = 1;
   int64_t least_rows = 32;  // of a product of whole sequences, in a call
   int64_t least_size = 32;  // of k and n
-  /// Step by step, products of fewer rows are those of rnnc's own kernels
-  /// (codegen/cuda/fused/fused_kernels.cpp), which take rows of weights one behind the other only.
-  int64_t least_library_rows = 33;
+  /// Products of fewer rows are those of rnnc's own kernels, step by step, which take rows of
+  /// weights one behind the other only.
+  int64_t least_library_rows = kMostOwnProductRows + 1;
 };
 
 /// `plan` has no lags yet, and no offsets. True if it has changed. Leaves the caller's buffers as

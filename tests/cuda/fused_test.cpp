@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/fused/fused_tile.h"
+#include "passes/plan/own_products.h"
 #include "tests/cuda/fused_plans.h"
 #include "tests/cuda/modules.h"
 
@@ -138,8 +139,9 @@ Plan product_plan(int64_t batch, const ProductSizes& sizes) {
 
 TEST(CudaFusedKernels, DoProductsOfFewRows) {
   for (const bool accumulate : {false, true}) {
-    const Plan plan =
+    Plan plan =
         product_plan(5, {.n = 24, .k = 40, .blocks = 2, .repeats = 3, .accumulate = accumulate});
+    choose_own_products(plan);
     const CudaModule module = fused_module(plan);
     const auto& gemm = std::get<GemmLaunch>(plan.stages[0].launches[0]);
     ASSERT_NE(module.fused({0, 0}), nullptr);
@@ -158,7 +160,10 @@ TEST(CudaFusedKernels, DoProductsOfFewRows) {
 }
 
 TEST(CudaFusedKernels, LeaveOtherProductsToTheLibrary) {
-  const auto is_ours = [](const Plan& plan) { return fused_module(plan).fused({0, 0}) != nullptr; };
+  const auto is_ours = [](Plan plan) {
+    choose_own_products(plan);
+    return fused_module(plan).fused({0, 0}) != nullptr;
+  };
   EXPECT_TRUE(is_ours(product_plan(32, {})));
   EXPECT_FALSE(is_ours(product_plan(33, {})));
   EXPECT_FALSE(is_ours(product_plan(8, {.transposed = true})));

@@ -1,4 +1,4 @@
-// 1. Take every fused launch, and every product of a Step stage for few rows as a fused launch
+// 1. Take every fused launch, and every product that is for a kernel of ours as a fused launch
 //    whose kernel stores the result.
 // 2. Part each launch's kernel into what it computes and what it stores. Launches that compute the
 //    same of products of the same sizes and alignments share a shape.
@@ -23,8 +23,6 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr int64_t kMostInstances = 16;
-/// Of the batch: above, a library's products are the faster ones.
-constexpr int64_t kMostProductRows = 32;
 
 /// What a kernel stores, whatever the place.
 struct Stored {
@@ -156,7 +154,7 @@ class Collector {
       candidate.lag = stage.lag;
       if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
         add(*fused, plan_.kernels[fused->kernel], std::move(candidate));
-      } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch); gemm && is_ours(*gemm)) {
+      } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch); gemm && gemm->own) {
         add(as_fused(*gemm), storing_kernel(*gemm, compute_type(plan_.dtype)),
             std::move(candidate));
       }
@@ -165,11 +163,6 @@ class Collector {
   }
 
  private:
-  bool is_ours(const GemmLaunch& gemm) const {
-    return !gemm.transposed && !gemm.tf32 && gemm.weight.stride == 0 &&
-           plan_.batch <= kMostProductRows && gemm.repeats <= kMostResults;
-  }
-
   void add(const FusedLaunch& launch, const Kernel& kernel, Candidate candidate) {
     FusedKernel parted;
     parted.kernel = part(kernel, launch.accesses, candidate);

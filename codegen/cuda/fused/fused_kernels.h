@@ -1,5 +1,6 @@
 /// Fused launches as CUDA kernels: which launches share one, with which grid it is launched, and
-/// its code. Products of Step stages for few rows are fused launches without elementwise work.
+/// its code. Products that are not a library's (GemmLaunch::own) are fused launches without
+/// elementwise work.
 #pragma once
 
 #include <string_view>
@@ -8,8 +9,8 @@
 
 namespace rnnc {
 
-/// Of all fused launches and products of Step stages, for GPUs of an architecture; to stand behind
-/// the prelude. An error where a launch fits no kernel.
+/// Of all fused launches and such products of Step stages, for GPUs of an architecture; to stand
+/// behind the prelude. An error where a launch fits no kernel.
 Status add_fused_kernels(const Plan& plan, std::string_view arch, CudaModule& module);
 
 }  // namespace rnnc

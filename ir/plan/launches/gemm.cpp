@@ -1,6 +1,7 @@
 // Products.
 #include <algorithm>
 
+#include "ir/base/launch_limits.h"
 #include "ir/plan/launches/access_text.h"
 #include "ir/plan/launches/launches.h"
 
@@ -26,13 +27,13 @@ Status check_weight(LaunchVerifier& in, const GemmLaunch& launch) {
 
 std::string text_of(const Plan& plan, const GemmLaunch& launch) {
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
-  return fmt::format("{} {} {} @ {}{}, n {}, k {}{}{}{}{}", access_text(plan, launch.out, columns),
-                     launch.accumulate ? "+=" : "=",
-                     access_text(plan, launch.left, launch.k * launch.blocks),
-                     access_text(plan, launch.weight, weight_rows(launch).span()),
-                     launch.transposed ? "" : "^T", launch.n, launch.k,
-                     count_text(launch.blocks, "blocks"), count_text(launch.repeats, "repeats"),
-                     launch.tf32 ? ", in TF32" : "", rows_text(launch.once_rows));
+  return fmt::format(
+      "{} {} {} @ {}{}, n {}, k {}{}{}{}{}{}", access_text(plan, launch.out, columns),
+      launch.accumulate ? "+=" : "=", access_text(plan, launch.left, launch.k * launch.blocks),
+      access_text(plan, launch.weight, weight_rows(launch).span()), launch.transposed ? "" : "^T",
+      launch.n, launch.k, count_text(launch.blocks, "blocks"),
+      count_text(launch.repeats, "repeats"), launch.tf32 ? ", in TF32" : "",
+      launch.own ? ", own kernel" : "", rows_text(launch.once_rows));
 }
 
 void parse(PlanScanner& in, GemmLaunch& launch) {
@@ -50,6 +51,10 @@ void parse(PlanScanner& in, GemmLaunch& launch) {
   while (in.take(",")) {
     if (in.take("in TF32")) {
       launch.tf32 = true;
+      continue;
+    }
+    if (in.take("own kernel")) {
+      launch.own = true;
       continue;
     }
     const int64_t count = in.count();
@@ -90,6 +95,10 @@ Status verify(LaunchVerifier& in, const GemmLaunch& launch) {
   if (in.where() == Where::State) return fail("a product of states alone");
   if (launch.tf32 && in.plan().dtype != DType::f32) {
     return fail("a product of {} in TF32", to_string(in.plan().dtype));
+  }
+  if (launch.own && (in.where() != Where::Step || launch.transposed || launch.tf32 ||
+                     launch.weight.stride != 0 || launch.repeats > kMostResults)) {
+    return fail("no kernel of rnnc's own does such a product");
   }
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
   const TypedTouch left{launch.left, launch.k * launch.blocks, in.plan().dtype, false};
