@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Includes point one way, along the compiler's order, and each outside library is seen by one folder.
+# Includes point one way, along the compiler's order between folders and in each of them between its
+# subfolders, and each outside library is seen by one folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failures=0
@@ -34,8 +35,40 @@ seen_only() {
   fi
 }
 
+# in_order TOP SUBFOLDER…: files of each subfolder include of TOP only what is in it or in those
+# before it; `.` is TOP itself. There are no others. A tools/main.cpp may include everything.
+in_order() {
+  local top=$1 sub folder found allowed=()
+  shift
+  while read -r folder; do
+    found=${folder#"$top"}
+    found=${found#/}
+    case " $* " in
+      *" ${found:-.} "*) ;;
+      *)
+        echo "$folder has no place in the order of $top: $*"
+        failures=1
+        ;;
+    esac
+  done < <(find "$top" -name '*.h' -o -name '*.cpp' | xargs -n1 dirname | sort -u)
+  for sub in "$@"; do
+    folder=$top/$sub
+    [ "$sub" = . ] && folder=$top
+    allowed+=("$folder/[^/]*\"")
+    local pattern bad
+    pattern=$(IFS='|'; echo "${allowed[*]}")
+    bad=$(find "$folder" -maxdepth 1 \( -name '*.h' -o -name '*.cpp' \) ! -path tools/main.cpp \
+      -exec grep -HnE "^#include \"$top/" {} + | grep -vE "#include \"($pattern)" || true)
+    if [ -n "$bad" ]; then
+      echo "$folder may include of $top only what comes before it: $*"
+      echo "$bad"
+      failures=1
+    fi
+  done
+}
+
 may_include ir ir
-may_include frontend ir frontend
+may_include frontend ir/base ir/graph frontend
 may_include passes ir passes
 may_include codegen/cpu ir codegen/cpu
 may_include codegen/cuda ir codegen/cuda
@@ -43,7 +76,13 @@ may_include runtime/cpu ir codegen/cpu runtime
 may_include runtime/cuda ir codegen/cuda runtime
 may_include runtime ir frontend passes codegen runtime
 may_include examples ir frontend runtime examples
+in_order ir base graph plan persistent
+in_order frontend syntax elaborate .
+in_order passes options solver graph schedule lower tile cost plan memory persistent .
+in_order codegen/cuda device elementwise fused persistent nvrtc .
+in_order runtime base arrays weights backend program cpu cuda
+in_order tools explain . completion commands
 seen_only 'llvm' codegen/cpu
-seen_only 'nvrtc' codegen/cuda
+seen_only 'nvrtc' codegen/cuda/nvrtc
 seen_only 'cuda_runtime|cublas' runtime/cuda
 exit $failures

@@ -4,10 +4,10 @@
 #include <set>
 
 #include "runtime/arrays/match_arrays.h"
-#include "runtime/arrays/shipped_maps.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/files.h"
 #include "runtime/program/run.h"
+#include "runtime/weights/shipped_maps.h"
 #include "tools/command.h"
 #include "tools/standard_streams.h"
 

@@ -8,8 +8,8 @@
 
 #include "ir/graph/graph.h"
 #include "runtime/arrays/array_file.h"
-#include "runtime/arrays/weight_map.h"
 #include "runtime/program/run.h"
+#include "runtime/weights/weight_map.h"
 
 namespace rnnc::tools {
 

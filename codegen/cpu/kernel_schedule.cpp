@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "ir/base/arithmetic.h"
+
 namespace rnnc {
 namespace {
 
@@ -82,7 +84,7 @@ KernelSchedule schedule_kernel(const Kernel& kernel) {
 
 int64_t scratch_slot_elements(const Kernel& kernel) {
   constexpr int64_t kLongestVector = 16;
-  return (kernel.length + kLongestVector - 1) / kLongestVector * kLongestVector;
+  return round_up(kernel.length, kLongestVector);
 }
 
 }  // namespace rnnc

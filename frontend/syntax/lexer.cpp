@@ -11,6 +11,7 @@
 #include "frontend/syntax/habits.h"
 #include "frontend/syntax/suggest.h"
 #include "frontend/syntax/utf8.h"
+#include "ir/base/name.h"
 
 namespace rnnc {
 namespace {
@@ -48,10 +49,6 @@ constexpr auto kPunctuation = std::to_array<Spelling>({
     {TokenKind::Slash, "/"},         {TokenKind::At, "@"},         {TokenKind::Less, "<"},
     {TokenKind::Greater, ">"},
 });
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 class Lexer {
  public:

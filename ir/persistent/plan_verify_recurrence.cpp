@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "ir/base/arithmetic.h"
 #include "ir/base/launch_limits.h"
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_footprint.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_footprint.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_footprint.h"
 #include "ir/plan/plan_touches.h"

@@ -1,6 +1,7 @@
 /// What launches read and write, for whoever reasons about order, lifetimes or bytes.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "ir/plan/plan.h"
@@ -19,5 +20,8 @@ struct Touch {
 /// and a loop its carries.
 std::vector<Touch> touches(const Plan& plan, const Launch& launch);
 std::vector<Touch> touches(const Plan& plan, const ElementwiseLaunch& launch);
+
+/// Whether some buffer is in both.
+bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b);
 
 }  // namespace rnnc

@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/waves.h"
@@ -187,10 +188,9 @@ class CostModel {
   double occupancy(int64_t rows, int64_t width) const {
     const auto units = static_cast<int64_t>(machine_.units);
     if (machine_.kind == Machine::Kind::Cuda && width == 0) return 1;
-    const int64_t parts = machine_.kind == Machine::Kind::Cpu
-                              ? rows
-                              : ((rows + kTile - 1) / kTile) * ((width + kTile - 1) / kTile);
-    const int64_t rounds = (parts + units - 1) / units;
+    const int64_t parts =
+        machine_.kind == Machine::Kind::Cpu ? rows : ceil_div(rows, kTile) * ceil_div(width, kTile);
+    const int64_t rounds = ceil_div(parts, units);
     return static_cast<double>(parts) / static_cast<double>(rounds * units);
   }
 

@@ -1,6 +1,5 @@
 #include "passes/cost/side_by_side.h"
 
-#include <algorithm>
 #include <set>
 
 #include "ir/plan/plan_touches.h"
@@ -22,10 +21,6 @@ Buffers buffers_of(const Plan& plan, const Stage& stage) {
     }
   }
   return result;
-}
-
-bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b) {
-  return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
 }
 
 bool may_run_side_by_side(const Stage& a, const Stage& b) {

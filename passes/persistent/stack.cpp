@@ -15,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include "ir/base/arithmetic.h"
 #include "ir/base/launch_limits.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
@@ -39,10 +40,6 @@ Buffers buffers_of(const Plan& plan, const Launch& launch) {
   Buffers buffers;
   add(plan, launch, buffers);
   return buffers;
-}
-
-bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b) {
-  return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
 }
 
 /// Whether neither needs to come first.
@@ -433,7 +430,7 @@ Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& cho
     const size_t layers = stacks.size();
     const std::string limit = limit_of(stacks.back());
     for (size_t parts = 1; parts < layers; ++parts) {
-      Stack& stack = stacks[(layers + parts - 1) / parts - 1];
+      Stack& stack = stacks[ceil_div(layers, parts) - 1];
       if (Status status = finish(stack, machine, choice); !status) {
         reason = fmt::format("{}: {}", stack.plan.stages[stack.stage].name, status.error().message);
         continue;

@@ -15,6 +15,7 @@
 #include <set>
 #include <tuple>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
 #include "passes/cost/cost.h"
@@ -28,10 +29,6 @@ constexpr int64_t kAlignedBytes = 16;
 /// On an H200 products of rows that are not aligned take 3 to 50 times as long as others.
 constexpr double kLeastGain = 2;
 constexpr int64_t kUsualChunk = 256;
-
-constexpr int64_t round_up(int64_t count, int64_t unit) {
-  return (count + unit - 1) / unit * unit;
-}
 
 class Padding {
  public:

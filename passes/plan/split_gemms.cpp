@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/cost.h"
 #include "passes/plan/once_stages.h"
@@ -25,7 +26,7 @@ constexpr int64_t kPartUnit = 4;  // elements of 16 bytes
 constexpr int64_t kUsualChunk = 256;
 
 int64_t part_of(const GemmLaunch& gemm) {
-  return (gemm.k + kPartUnit - 1) / kPartUnit * kPartUnit;
+  return round_up(gemm.k, kPartUnit);
 }
 
 /// Of all repeats.

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ir/base/arithmetic.h"
+#include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
 

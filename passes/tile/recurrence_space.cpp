@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 
+#include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_gathers.h"
 #include "ir/plan/kernel_facts.h"

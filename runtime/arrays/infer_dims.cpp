@@ -1,3 +1,5 @@
+#include "runtime/arrays/infer_dims.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -5,7 +7,6 @@
 #include "passes/graph/delays.h"
 #include "runtime/arrays/match_arrays.h"
 #include "runtime/base/describe.h"
-#include "runtime/program/run.h"
 
 namespace rnnc {
 namespace {

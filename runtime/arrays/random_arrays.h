@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/arrays/array.h"
-#include "runtime/program/program.h"
+#include "runtime/arrays/signature.h"
 
 namespace rnnc {
 

@@ -13,8 +13,9 @@
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 #include "runtime/backend/device.h"
+#include "runtime/backend/forward_args.h"
 #include "runtime/backend/kernel_cache.h"
-#include "runtime/program/program.h"
+#include "runtime/backend/options.h"
 
 namespace rnnc {
 

@@ -16,8 +16,8 @@
 #include <string_view>
 
 #include "ir/base/status.h"
+#include "runtime/backend/options.h"
 #include "runtime/base/descriptor.h"
-#include "runtime/program/program.h"
 
 namespace rnnc {
 

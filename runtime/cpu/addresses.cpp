@@ -1,6 +1,6 @@
 #include "runtime/cpu/addresses.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 void Addresses::find(const Call& call, std::byte* resident) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -33,4 +33,4 @@ int64_t Addresses::bytes_per_step(const Access& access) const {
   return elements_per_step(plan_, buffer) * static_cast<int64_t>(size_of(buffer.dtype));
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <vector>
 
+#include "ir/plan/plan.h"
 #include "ir/plan/waves.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/forward_args.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 class Addresses {
  public:
@@ -28,4 +30,4 @@ class Addresses {
   std::vector<std::byte*> buffers_;  // as Plan::buffers
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

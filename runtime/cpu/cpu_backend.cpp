@@ -10,7 +10,7 @@
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/thread_pool.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 class CpuBackend : public Backend {
@@ -114,17 +114,20 @@ int hardware_threads() {
 }
 
 }  // namespace
+}  // namespace rnnc::cpu
+
+namespace rnnc {
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CompileOptions& options,
                                                   KernelCache& cache) {
-  const int threads = options.threads > 0 ? options.threads : hardware_threads();
+  const int threads = options.threads > 0 ? options.threads : cpu::hardware_threads();
   if (Status runs = check_runs(options.cpu); !runs) return tl::unexpected(runs.error());
-  return std::make_unique<CpuBackend>(threads, options.cpu, cache);
+  return std::make_unique<cpu::CpuBackend>(threads, options.cpu, cache);
 }
 
 DeviceDescription describe_cpu_device() {
   return {.name = "cpu",
-          .detail = fmt::format("{}, {} threads", target_summary({}), hardware_threads()),
+          .detail = fmt::format("{}, {} threads", target_summary({}), cpu::hardware_threads()),
           .usable = true,
           .reason = ""};
 }

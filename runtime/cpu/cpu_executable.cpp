@@ -5,7 +5,7 @@
 
 #include "runtime/cpu/gemm.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 template <typename T>
@@ -432,4 +432,4 @@ bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequenc
          call_.reset[(length - t) * plan_.batch + sequence] != 0;
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

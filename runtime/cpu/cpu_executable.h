@@ -14,7 +14,7 @@
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/cpu/tracks.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// The caller walks through the plan. Launches over a whole chunk are shared out one by one if they
 /// are worth it, stages of steps as a whole; or the tracks of a wave run side by side, a thread
@@ -84,4 +84,4 @@ class CpuExecutable : public Executable {
   std::vector<std::vector<void*>> pointers_;  // per thread: of the launch that it runs now
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -22,7 +22,7 @@
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/prepared_launch.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 /// Bytes of products' results at a time.
@@ -228,7 +228,7 @@ void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) 
     product.k = source.k;
     product.left_stride = source.left.stride;
     product.segments_per_block = segments_ / source.blocks;
-    product.vector_bytes = rnnc::packed_bytes(gemm_, dtype_, group.members, source.k);
+    product.vector_bytes = cpu::packed_bytes(gemm_, dtype_, group.members, source.k);
     product.packed_offset = packed_bytes;
     packed_bytes += segments_ * segment_vectors_ * product.vector_bytes;
     products_.push_back(product);
@@ -268,7 +268,7 @@ void FusedWork::pack_tile(const Product& product, const std::byte* weight, const
               {.vectors = panels.vectors_of(panel),
                .k = product.k,
                .panel = packed_tile(product, tile) +
-                        rnnc::packed_bytes(gemm_, dtype_, panels.begin(panel), product.k)});
+                        cpu::packed_bytes(gemm_, dtype_, panels.begin(panel), product.k)});
   }
 }
 
@@ -320,7 +320,7 @@ void FusedWork::multiply(const Product& product, const std::byte* left, const Ti
     multiply_panel(gemm_, dtype_,
                    {.left = left + block.row_begin * product.left_stride * element_,
                     .left_stride = product.left_stride,
-                    .panel = packed_panels + rnnc::packed_bytes(gemm_, dtype_, first, product.k),
+                    .panel = packed_panels + cpu::packed_bytes(gemm_, dtype_, first, product.k),
                     .out = results(group, block) + column * element_,
                     .out_stride = width * block.tiles,
                     .rows = block.row_end - block.row_begin,
@@ -358,4 +358,4 @@ std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule&
   return std::make_unique<FusedWork>(plan, module, launch, threads);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 template <typename T>
@@ -110,4 +110,4 @@ void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& produc
   }
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -11,18 +11,10 @@
 #include <span>
 
 #include "codegen/cpu/cpu_code.h"
+#include "ir/base/arithmetic.h"
 #include "ir/base/dtype.h"
 
-namespace rnnc {
-
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// The start of part `index` of `parts` nearly equal parts of [0, count).
-inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
-  return count * index / parts;
-}
+namespace rnnc::cpu {
 
 /// Vectors of columns divided into panels: as few as possible, as equal as possible.
 struct Panels {
@@ -75,4 +67,4 @@ void multiply_panel(const CpuGemm& gemm, DType dtype, const PanelProduct& produc
 /// Rows whose left operand stays in the second level cache while panels pass by.
 inline constexpr int64_t kRowsPerBlock = 96;
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

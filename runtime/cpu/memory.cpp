@@ -6,7 +6,7 @@
 
 #include "ir/plan/alignment.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 Result<void*> allocate_aligned(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
@@ -24,4 +24,4 @@ void release_aligned(void* memory) {
   std::free(memory);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -6,7 +6,7 @@
 
 #include "ir/base/status.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// At least `bytes` bytes aligned to 256, in huge pages where it is large and the system has them:
 /// weights are walked through at every step, and small pages would cost address translations.
@@ -35,4 +35,4 @@ class AlignedMemory {
   std::byte* data_ = nullptr;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

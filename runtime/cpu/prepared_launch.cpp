@@ -6,7 +6,7 @@
 #include "codegen/cpu/kernel_cost.h"
 #include "runtime/cpu/gemm.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 /// By columns where the kernel allows: no reductions, and nothing stored once per row.
@@ -51,7 +51,7 @@ class ProductWork : public PreparedLaunch {
         dtype_(plan.dtype),
         launch_(launch),
         panels_{ceil_div(launch.n, gemm.lanes)},
-        block_bytes_(rnnc::packed_bytes(gemm, dtype_, panels_.vectors, launch.k)) {
+        block_bytes_(cpu::packed_bytes(gemm, dtype_, panels_.vectors, launch.k)) {
     accesses = {launch.left, launch.out};
     weights = {launch.weight};
     tiles = launch.repeats * launch.blocks * panels_.count();
@@ -116,7 +116,7 @@ class ProductWork : public PreparedLaunch {
     at.column = first * gemm_.lanes;
     at.columns = std::min(at.vectors * gemm_.lanes, launch_.n - at.column);
     at.panel =
-        packed + at.block * block_bytes_ + rnnc::packed_bytes(gemm_, dtype_, first, launch_.k);
+        packed + at.block * block_bytes_ + cpu::packed_bytes(gemm_, dtype_, first, launch_.k);
     return at;
   }
 
@@ -146,4 +146,4 @@ std::unique_ptr<PreparedLaunch> prepare_product(const Plan& plan, const CpuModul
   return std::make_unique<ProductWork>(plan, module.gemm(), launch);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -8,7 +8,7 @@
 #include "codegen/cpu/cpu_code.h"
 #include "ir/plan/plan.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// Some rows of a launch, and of these some of its tiles of columns.
 struct Part {
@@ -57,4 +57,4 @@ std::unique_ptr<PreparedLaunch> prepare_product(const Plan& plan, const CpuModul
 std::unique_ptr<PreparedLaunch> prepare_fused(const Plan& plan, const CpuModule& module,
                                               const FusedLaunch& launch, int threads);
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -16,7 +16,7 @@
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/thread_pool.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 using Launches = std::vector<std::unique_ptr<PreparedLaunch>>;
@@ -222,4 +222,4 @@ Slices choose_slices(const Plan& plan, const Stage& stage, const Launches& launc
   return best;
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -7,7 +7,7 @@
 #include "ir/plan/plan.h"
 #include "runtime/cpu/prepared_launch.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// Slice s computes `parts[s][j]` of launch j, all steps of a chunk in a row. Before launches with
 /// a barrier all slices wait for one another; where there is none at all they run independently,
@@ -37,4 +37,4 @@ Slices make_slices(const Plan& plan, const Stage& stage,
                    const std::vector<std::unique_ptr<PreparedLaunch>>& launches, bool by_columns,
                    int64_t count);
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// Tells the processor that this thread only waits.
 inline void relax() {
@@ -49,4 +49,4 @@ class SpinBarrier {
   std::vector<Arrivals> arrivals_;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

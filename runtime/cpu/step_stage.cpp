@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 Slices slices_of(const Plan& plan, const Stage& stage,
@@ -77,4 +77,4 @@ void StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, i
   }
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

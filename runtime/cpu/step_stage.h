@@ -10,7 +10,7 @@
 #include "runtime/cpu/spin_barrier.h"
 #include "runtime/cpu/thread_pool.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// Scratch memory of threads.
 struct ThreadScratch {
@@ -57,4 +57,4 @@ class StepStage {
   std::vector<int64_t> bytes_per_step_;       // as accesses_
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

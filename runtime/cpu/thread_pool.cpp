@@ -11,7 +11,7 @@
 #include "runtime/base/held_signals.h"
 #include "runtime/cpu/spin_barrier.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 namespace {
 
 /// Some tens of microseconds: longer than the caller's work between two jobs of a step.
@@ -114,4 +114,4 @@ void ThreadPool::serve(int thread) {
   }
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// Fewer operations than this (some microseconds) are not worth a hand-over.
 inline constexpr double kWorthSharing = 65536;
@@ -97,4 +97,4 @@ class ThreadPools {
   std::map<int, std::unique_ptr<ThreadPool>> pools_;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -4,7 +4,7 @@
 
 #include "runtime/cpu/thread_pool.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 std::vector<std::vector<Track>> find_tracks(const Plan& plan) {
   std::vector<std::vector<Track>> sweeps(plan.sweeps);
@@ -38,4 +38,4 @@ bool worth_side_by_side(std::span<const Track> tracks) {
   return tracks.size() > 1 && alone + kHandOver < shared;
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

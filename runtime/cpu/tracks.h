@@ -8,7 +8,7 @@
 
 #include "ir/plan/waves.h"
 
-namespace rnnc {
+namespace rnnc::cpu {
 
 /// The stages of one lag of a sweep, in order.
 struct Track {
@@ -28,4 +28,4 @@ std::span<const Track> tracks_of_wave(std::span<const Track> tracks, const Wave&
 /// other.
 bool worth_side_by_side(std::span<const Track> tracks);
 
-}  // namespace rnnc
+}  // namespace rnnc::cpu

@@ -1,6 +1,6 @@
 #include "runtime/cuda/addresses.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 Addresses::Addresses(const Plan& plan, char* resident)
     : plan_(plan), bases_(plan.buffers.size()), slots_(plan.buffers.size(), -1) {
   for (BufferId id = 0; id < plan.buffers.size(); ++id) {
@@ -57,4 +57,4 @@ CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
   return result;
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "codegen/cuda/device/kernel_abi.h"
+#include "ir/plan/plan.h"
 #include "ir/plan/waves.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/forward_args.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// Where the first step of a launch is.
 struct LaunchPosition : Position {
@@ -46,4 +48,4 @@ class Addresses {
   std::vector<int64_t> block_;     // the parameter block
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -4,7 +4,7 @@
 #include "runtime/cuda/typical_device.h"
 #include "runtime/program/choose_plan.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// As a device would, that has room for what its plans are made for.
@@ -19,16 +19,19 @@ std::string refuse(const CudaModule& module, std::string_view code) {
 }
 
 }  // namespace
+}  // namespace rnnc::cuda
+
+namespace rnnc {
 
 Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& shape,
                                     const AheadTarget& target, const KernelCache& cache) {
-  Result<CudaDevice> device = typical_cuda_device(target.arch);
+  Result<cuda::CudaDevice> device = cuda::typical_cuda_device(target.arch);
   if (!device) return tl::unexpected(device.error());
   if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
   if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
     return tl::unexpected(status.error());
   }
-  const Machine machine = cuda_machine(*device);
+  const Machine machine = cuda::cuda_machine(*device);
   const Result<ShapePlanner> of_shape = planner.at(shape, machine);
   if (!of_shape) return tl::unexpected(of_shape.error());
   Result<Plan> plan = of_shape->plan(planner.choice());
@@ -38,14 +41,14 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
   const auto take = [&](const Plan& given) -> Result<std::string> {
     const Result<CudaModule> module = make_cuda_module(given, target.arch);
     if (!module) return tl::unexpected(module.error());
-    const Result<Cubin> cubin = compile_module(*module, target.arch, cache);
+    const Result<cuda::Cubin> cubin = cuda::compile_module(*module, target.arch, cache);
     if (!cubin) return tl::unexpected(cubin.error());
     if (!cubin->kept) {
       return fail("kernels were compiled and cannot be kept: {}", cubin->kept.error().message);
     }
     result.bytes = cubin->code.size();
     result.cached = cubin->cached;
-    return refuse(*module, cubin->code);
+    return cuda::refuse(*module, cubin->code);
   };
   const Result<ChosenPlan> chosen =
       choose_plan(*of_shape, *std::move(plan), planner.choice(), take);

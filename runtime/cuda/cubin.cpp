@@ -8,7 +8,7 @@
 
 #include "runtime/backend/library_record.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// A few words that a kernel puts away before its steps and takes back behind them cost nothing.
@@ -135,4 +135,4 @@ std::string refuse_spills(int64_t local_bytes, double step_seconds) {
   return fmt::format("its kernel spills {} bytes of each thread's registers", local_bytes);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -8,7 +8,7 @@
 #include "codegen/cuda/cuda_module.h"
 #include "runtime/backend/kernel_cache.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 struct Cubin {
   std::string code;
@@ -27,4 +27,4 @@ int64_t local_bytes(std::string_view cubin, std::string_view kernel);
 /// running, for people; empty: it is.
 std::string refuse_spills(int64_t local_bytes, double step_seconds);
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -2,7 +2,7 @@
 
 #include "codegen/cuda/nvrtc/shared_library.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 Result<CublasLtLibrary> load() {
@@ -45,4 +45,4 @@ CublasLt::~CublasLt() {
   if (handle_ != nullptr) library_.destroy(handle_);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -7,7 +7,7 @@
 
 #include "ir/base/status.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 struct CublasLtLibrary {
   decltype(::cublasLtCreate)* create = nullptr;
@@ -47,4 +47,4 @@ class CublasLt {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -3,7 +3,7 @@
 #include "codegen/cuda/cuda_code.h"
 #include "runtime/cuda/graph.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 cudaStream_t as_cuda(Stream stream) {
@@ -155,6 +155,9 @@ class CudaBackend : public Backend {
 };
 
 }  // namespace
+}  // namespace rnnc::cuda
+
+namespace rnnc {
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options,
                                                    KernelCache& cache) {
@@ -164,11 +167,11 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options
   if (options.dtype == DType::f64) {
     return fail("f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
-  const Result<CudaDevice> device = describe_cuda_device(options.device.index);
+  const Result<cuda::CudaDevice> device = cuda::describe_cuda_device(options.device.index);
   if (!device) return unusable(device.error());
   const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
   if (!arch) return unusable(arch.error());
-  return std::make_unique<CudaBackend>(CudaContext{
+  return std::make_unique<cuda::CudaBackend>(cuda::CudaContext{
       .device = *device, .arch = *arch, .graphs = options.graphs, .cache = cache, .lt = nullptr});
 }
 

@@ -8,7 +8,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cuda_device.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// A device in use by one program. Outlives the program's executables.
 struct CudaContext {
@@ -22,4 +22,4 @@ struct CudaContext {
 /// Compiles and loads the plan. The context's device is current.
 Result<std::unique_ptr<Executable>> prepare_cuda_executable(Plan plan, CudaContext& context);
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

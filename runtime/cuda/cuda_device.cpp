@@ -4,7 +4,7 @@
 
 #include "codegen/cuda/cuda_code.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 constexpr int kOldestDriver = 13000;
@@ -122,22 +122,6 @@ Machine cuda_machine(const CudaDevice& device) {
   return machine;
 }
 
-std::vector<DeviceDescription> describe_cuda_devices() {
-  const auto unusable = [](std::string name, std::string reason) {
-    return DeviceDescription{
-        .name = std::move(name), .detail = "", .usable = false, .reason = std::move(reason)};
-  };
-  const Result<int> count = count_cuda_devices();
-  if (!count) return {unusable("cuda", count.error().message)};
-  std::vector<DeviceDescription> devices;
-  for (int i = 0; i < *count; ++i) {
-    Result<DeviceDescription> device = describe(i);
-    devices.push_back(device ? std::move(*device)
-                             : unusable(fmt::format("cuda:{}", i), device.error().message));
-  }
-  return devices;
-}
-
 DeviceScope::DeviceScope(int index) {
   int current = -1;
   status_ = check_cuda(cudaGetDevice(&current), "asking for the current device");
@@ -166,6 +150,26 @@ Result<DeviceMemory> DeviceMemory::allocate(const CudaDevice& device, size_t byt
   DeviceMemory memory;
   memory.data_ = static_cast<char*>(data);
   return memory;
+}
+
+}  // namespace rnnc::cuda
+
+namespace rnnc {
+
+std::vector<DeviceDescription> describe_cuda_devices() {
+  const auto unusable = [](std::string name, std::string reason) {
+    return DeviceDescription{
+        .name = std::move(name), .detail = "", .usable = false, .reason = std::move(reason)};
+  };
+  const Result<int> count = cuda::count_cuda_devices();
+  if (!count) return {unusable("cuda", count.error().message)};
+  std::vector<DeviceDescription> devices;
+  for (int i = 0; i < *count; ++i) {
+    Result<DeviceDescription> device = cuda::describe(i);
+    devices.push_back(device ? std::move(*device)
+                             : unusable(fmt::format("cuda:{}", i), device.error().message));
+  }
+  return devices;
 }
 
 }  // namespace rnnc

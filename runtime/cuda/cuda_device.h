@@ -9,7 +9,7 @@
 #include "ir/base/status.h"
 #include "runtime/backend/backend.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 struct CudaDevice {
   int index = 0;
@@ -93,4 +93,4 @@ class DeviceMemory {
   char* data_ = nullptr;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

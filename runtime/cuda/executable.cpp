@@ -7,15 +7,15 @@
 //
 // A forward call goes through the waves (ir/plan/plan.h), and through each by rounds (rounds.h).
 // The Sequence stages of a round are launched directly for the lags that have a chunk in this wave,
-// on the call's stream or on several that part from it and join it again. Its
-// Step stages are a replay of the graph, for waves at either end of the sequence too: what the
-// graph reads and writes outside resident memory it finds through the parameter block, which a
-// kernel at the start of each sweep fills in the stream's order, and whose step moves on at the end
-// of each wave: that is the last launch of the last round's graph, but for the waves in which
-// states end, whose final values are written before their histories move. By that step its kernels
-// do nothing for a lag that has no chunk, or behind the sequence's end; products of the library
-// then compute what nobody reads. Where few steps are left, and on a stream that is being captured,
-// Step stages are launched directly, too.
+// on the call's stream or on several that part from it and join it again. Its Step stages are a
+// replay of the graph, for waves at either end of the sequence too: what the graph reads and writes
+// outside resident memory it finds through the parameter block, which a kernel at the start of each
+// sweep fills in the stream's order, and whose step moves on at the end of each wave: that is the
+// last launch of the last round's graph, but for the waves in which states end, whose final values
+// are written before their histories move. By that step its kernels do nothing for a lag that has
+// no chunk, or behind the sequence's end; products of the library then compute what nobody reads.
+// Where few steps are left, and on a stream that is being captured, Step stages are launched
+// directly, too.
 #include <algorithm>
 #include <optional>
 
@@ -27,7 +27,7 @@
 #include "runtime/cuda/plan_products.h"
 #include "runtime/cuda/rounds.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// Whether kernels in graphs begin while those before them end, and since which architecture (its
@@ -557,4 +557,4 @@ Result<std::unique_ptr<Executable>> prepare_cuda_executable(Plan plan, CudaConte
   return CudaExecutable::prepare(std::move(plan), context);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -2,7 +2,7 @@
 
 #include "runtime/cuda/cuda_device.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// `stream` waits for what `before` has been given so far.
@@ -111,4 +111,4 @@ Status StepGraph::replay(cudaStream_t stream) const {
   return check_cuda(cudaGraphLaunch(executable_, stream), "launching a graph");
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -8,7 +8,7 @@
 
 #include "ir/base/status.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// Whether a graph is being captured from the stream.
 Result<bool> is_capturing(cudaStream_t stream);
@@ -64,4 +64,4 @@ class StepGraph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

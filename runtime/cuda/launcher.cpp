@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-namespace rnnc {
+#include "ir/base/arithmetic.h"
+
+namespace rnnc::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
@@ -72,7 +74,7 @@ LaunchShape launch_shape(const CudaRecurrenceShape& shape) {
 }
 
 unsigned blocks_for(int64_t elements, int64_t most) {
-  return static_cast<unsigned>(std::min((elements + kThreads - 1) / kThreads, most));
+  return static_cast<unsigned>(std::min(ceil_div(elements, kThreads), most));
 }
 
 size_t most_arguments(const Plan& plan) {
@@ -431,9 +433,7 @@ Status Launcher::transpose(LaunchId id, LaunchQueue& queue) {
   int64_t rows = launch.rows;
   int64_t columns = launch.columns;
   void* parameters[] = {&source, &target, &rows, &columns};
-  const auto tiles = [](int64_t size) {
-    return (size + kCudaTransposeTile - 1) / kCudaTransposeTile;
-  };
+  const auto tiles = [](int64_t size) { return ceil_div(size, kCudaTransposeTile); };
   const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
                           dim3(kCudaTransposeTile, kCudaTransposeThreads)};
   return start(kernel_of(id), shape, parameters, queue, "transposing weights");
@@ -483,11 +483,11 @@ Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, Launc
   int64_t target_stride = launch.target.stride;
   void* parameters[] = {&source, &target, &weight,        &most,         &rows,
                         &length, &part,   &source_stride, &target_stride};
-  const int64_t down = std::min((rows + kCudaSplitRows - 1) / kCudaSplitRows, kMostBlocks);
+  const int64_t down = std::min(ceil_div(rows, kCudaSplitRows), kMostBlocks);
   const LaunchShape shape{
-      dim3(static_cast<unsigned>((part + kElements - 1) / kElements), static_cast<unsigned>(down)),
+      dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
       dim3(kCudaSplitThreads, kCudaSplitRows)};
   return start(kernel_of(id), shape, parameters, queue, "splitting an operand");
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -12,7 +12,7 @@
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// A stream on which launches follow one another.
 struct LaunchQueue {
@@ -115,4 +115,4 @@ class Launcher {
 /// Words of a plan's parameter block.
 size_t parameter_words(const Plan& plan);
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

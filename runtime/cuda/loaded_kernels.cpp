@@ -2,7 +2,7 @@
 
 #include "runtime/cuda/cubin.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// Beyond what every kernel gets, shared memory has to be asked for.
@@ -129,4 +129,4 @@ Status LoadedKernels::prepare(cudaKernel_t kernel, const CudaRecurrenceShape& sh
   return {};
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

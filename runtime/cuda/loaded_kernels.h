@@ -11,7 +11,7 @@
 #include "codegen/cuda/cuda_module.h"
 #include "runtime/cuda/cuda_backend.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 class LoadedKernels {
  public:
@@ -42,4 +42,4 @@ class LoadedKernels {
   std::string refusal_;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -9,7 +9,7 @@
 
 #include "ir/plan/alignment.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// What the caller's buffers are usually aligned to.
@@ -160,4 +160,4 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
   return {};
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

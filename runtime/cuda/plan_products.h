@@ -8,7 +8,7 @@
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/product.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 class PlanProducts {
  public:
@@ -37,4 +37,4 @@ class PlanProducts {
   std::map<LaunchId, Product> products_;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -14,7 +14,7 @@
 #include <bit>
 #include <cmath>
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 constexpr float kOne = 1;
@@ -320,4 +320,4 @@ Status Product::run(const Variant& variant, const ProductPointers& pointers, boo
       "multiplying");
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -13,7 +13,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cuda_device.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// out[row, 0:n] = left[row, 0:k] @ weight, as `GemmLaunch` says.
 struct ProductShape {
@@ -112,4 +112,4 @@ class Product {
   size_t workspace_bytes_ = 0;
 };
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

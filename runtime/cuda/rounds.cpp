@@ -15,7 +15,7 @@
 
 #include "ir/plan/plan_touches.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 /// Columns of a buffer that a stage reads or writes.
@@ -216,4 +216,4 @@ std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint3
   return RoundFinder(plan, module).run(sweep);
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -15,7 +15,7 @@
 
 #include "codegen/cuda/cuda_module.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// Step stages of one lag, each over all steps of its chunk, one after the other.
 struct Lane {
@@ -43,4 +43,4 @@ inline constexpr size_t kMostStreams = 8;  // lags, and branches, that are more 
 /// Of one sweep. `module` is that of the plan.
 std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint32_t sweep);
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 struct Typical {
@@ -52,4 +52,4 @@ Result<CudaDevice> typical_cuda_device(std::string_view arch) {
                     .registers = int64_t{64} << 10};
 }
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

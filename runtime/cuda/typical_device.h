@@ -5,9 +5,9 @@
 
 #include "runtime/cuda/cuda_device.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 
 /// One of an architecture, "sm_90". An error lists those that are known.
 Result<CudaDevice> typical_cuda_device(std::string_view arch);
 
-}  // namespace rnnc
+}  // namespace rnnc::cuda

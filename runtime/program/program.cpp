@@ -80,10 +80,6 @@ std::string_view to_argument(SequenceFeatures features) {
 
 }  // namespace
 
-int64_t ArrayInfo::elements() const {
-  return count_elements(shape).value_or(0);
-}
-
 struct Program::Impl {
   /// What calls of one batch size with the same features need. The plan depends on these and the
   /// chunk alone, so that a longer sequence needs another one only if its chunk differs.

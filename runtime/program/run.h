@@ -10,26 +10,11 @@
 #include <vector>
 
 #include "runtime/arrays/array.h"
+#include "runtime/arrays/infer_dims.h"
+#include "runtime/arrays/run_args.h"
 #include "runtime/program/program.h"
 
 namespace rnnc {
-
-/// Arrays are matched by name and converted to the program's dtypes; everything missing, unknown or
-/// of a wrong shape is listed in one error. Inputs [T, B, ...], initial states [B, ...].
-struct RunArgs {
-  std::vector<NamedArray> inputs;
-  std::vector<NamedArray> params;
-  std::vector<NamedArray> initial_states;  // those given; the others start as declared
-  /// [B], steps of each sequence: whole numbers from 0 to T.
-  std::optional<std::vector<int64_t>> lengths = {};
-  /// [T, B], true or false (nonzero or zero).
-  std::optional<Array> reset = {};
-  /// Runs the sequence in pieces of so many steps, carrying the states; 0: in one. The bits are
-  /// those of one run if pieces are multiples of the plan's chunk (CompileOptions::chunk). An error
-  /// if a layer runs in reverse, as are given implied states (`x@1`) then: neither the sequence's
-  /// beginning nor its end would be where that layer needs it.
-  int64_t piece = 0;
-};
 
 /// Outputs and final states, implied ones included, in the Signature's order, as float64 for f64
 /// and float32 otherwise.
@@ -72,9 +57,5 @@ class Runner {
   auto call(std::string_view verb, const Work& work) -> decltype(work(std::declval<Impl&>()));
   std::unique_ptr<Impl> impl_;  // null: moved from
 };
-
-/// Dims of `graph` that follow from the shapes of named arrays (inputs without their leading T, B;
-/// states without B), added to `given`. A conflict is an error that names both places.
-Result<DimBindings> infer_dims(const Graph& graph, const DimBindings& given, const RunArgs& args);
 
 }  // namespace rnnc

@@ -5,11 +5,11 @@
 #include "runtime/arrays/npz.h"
 #include "runtime/arrays/random_arrays.h"
 #include "runtime/arrays/safetensors.h"
-#include "runtime/arrays/weight_map.h"
 #include "runtime/backend/device.h"
 #include "runtime/backend/kernel_cache.h"
 #include "runtime/base/files.h"
 #include "runtime/program/read_unit.h"
+#include "runtime/weights/weight_map.h"
 #include "tests/api/calls.h"
 
 namespace rnnc::test {

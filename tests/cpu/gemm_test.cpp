@@ -11,6 +11,8 @@
 #include "tests/cpu/kernel_runner.h"
 
 namespace rnnc::test {
+using namespace cpu;
+
 namespace {
 
 std::unique_ptr<CpuModule> gemm_module(DType dtype, const CpuTarget& target) {

@@ -24,10 +24,10 @@ T value_of(Result<T> result) {
 
 template <typename T>
 std::vector<Values> run_typed(const Plan& plan, const Call& call, const CpuTarget& target) {
-  ThreadPools pools(call.threads);
-  const auto executable = value_of(CpuExecutable::create(plan, compile(plan, target), pools));
+  cpu::ThreadPools pools(call.threads);
+  const auto executable = value_of(cpu::CpuExecutable::create(plan, compile(plan, target), pools));
   const auto bytes = static_cast<size_t>(workspace_bytes(plan, call.steps));
-  const AlignedMemory workspace = value_of(AlignedMemory::allocate(bytes));
+  const cpu::AlignedMemory workspace = value_of(cpu::AlignedMemory::allocate(bytes));
   std::fill_n(workspace.data(), bytes, std::byte{0xff});  // NaN
 
   std::vector<std::vector<T>> outputs;

@@ -6,6 +6,8 @@
 #include "tests/cpu/plan_maker.h"
 
 namespace rnnc::test {
+using namespace cpu;
+
 namespace {
 
 using Barriers = std::vector<bool>;

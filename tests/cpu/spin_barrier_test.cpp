@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 namespace rnnc::test {
+using namespace cpu;
+
 namespace {
 
 /// Every thread counts rounds in a plain integer, which the others read after the barrier.

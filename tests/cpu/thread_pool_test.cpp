@@ -10,6 +10,8 @@
 #include "runtime/base/held_signals.h"
 
 namespace rnnc::test {
+using namespace cpu;
+
 namespace {
 
 struct Sums {

@@ -9,6 +9,8 @@
 #include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
+using namespace cpu;
+
 namespace {
 
 Stage stage_of(Domain domain, uint32_t sweep, uint32_t lag) {

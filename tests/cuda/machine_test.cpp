@@ -3,7 +3,7 @@
 
 #include "runtime/cuda/cuda_device.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 CudaDevice h200() {
@@ -70,4 +70,4 @@ TEST(CudaMachine, WithoutAKnownInterfaceKeepsTheBandwidth) {
 }
 
 }  // namespace
-}  // namespace rnnc
+}  // namespace rnnc::cuda

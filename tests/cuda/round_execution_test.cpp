@@ -14,6 +14,8 @@
 #include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
+using namespace cuda;
+
 namespace {
 
 /// Lanes of one lag step by step in turn, which is one stage of all their launches; those of

@@ -12,7 +12,7 @@
 #include "tests/cuda/modules.h"
 #include "tests/support/cells/networks.h"
 
-namespace rnnc {
+namespace rnnc::cuda {
 namespace {
 
 constexpr int64_t kWidth = 32;
@@ -312,4 +312,4 @@ TEST_F(RoundsTest, OfOtherSweepsAreNotTheirs) {
 }
 
 }  // namespace
-}  // namespace rnnc
+}  // namespace rnnc::cuda

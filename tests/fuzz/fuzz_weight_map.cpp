@@ -1,7 +1,7 @@
 /// Whatever the text, reading it ends with a map or with errors.
 #include <cstdlib>
 
-#include "runtime/arrays/weight_map.h"
+#include "runtime/weights/weight_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

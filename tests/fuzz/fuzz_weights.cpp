@@ -4,8 +4,8 @@
 
 #include "ir/graph/text.h"
 #include "runtime/arrays/array_file.h"
-#include "runtime/arrays/weight_map.h"
 #include "runtime/program/run.h"
+#include "runtime/weights/weight_map.h"
 
 namespace {
 

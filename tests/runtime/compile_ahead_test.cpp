@@ -38,10 +38,10 @@ TEST_F(CompileAhead, FillsTheCacheWithWhatAProgramLooksFor) {
   EXPECT_EQ(first->note, "");
   EXPECT_EQ(cache_.usage()->entries, 2);  // and NVRTC's version
   // The plan that a program there makes, for which it then asks.
-  const Machine machine = cuda_machine(*typical_cuda_device("sm_90"));
+  const Machine machine = cuda::cuda_machine(*cuda::typical_cuda_device("sm_90"));
   const Plan plan = *resident.plan(shape_, machine, resident.choice());
   EXPECT_EQ(tiles_of(plan).size(), 1U);
-  const Result<Cubin> cubin = compile_module(*make_cuda_module(plan, "sm_90"), "sm_90", cache_);
+  const Result<cuda::Cubin> cubin = cuda::compile_module(*make_cuda_module(plan, "sm_90"), "sm_90", cache_);
   ASSERT_TRUE(cubin) << cubin.error().message;
   EXPECT_TRUE(cubin->cached);
   EXPECT_EQ(cubin->code.size(), first->bytes);
@@ -82,16 +82,16 @@ TEST_F(CompileAhead, SaysWhatIsWrong) {
 
 TEST(TypicalDevices, AreOfEveryArchitecture) {
   for (const std::string& arch : supported_cuda_archs()) {
-    const Result<CudaDevice> device = typical_cuda_device(arch);
+    const Result<cuda::CudaDevice> device = cuda::typical_cuda_device(arch);
     ASSERT_TRUE(device) << device.error().message;
     EXPECT_EQ(fmt::format("sm_{}{}", device->major, device->minor), arch);
-    EXPECT_EQ(cuda_machine(*device).units, device->multiprocessors);
+    EXPECT_EQ(cuda::cuda_machine(*device).units, device->multiprocessors);
   }
 }
 
 // `rnnc explain` and `rnnc emit` plan for the same GPU.
 TEST(TypicalDevices, TheH200IsThatOfTheCostModel) {
-  const Machine typical = cuda_machine(*typical_cuda_device("sm_90"));
+  const Machine typical = cuda::cuda_machine(*cuda::typical_cuda_device("sm_90"));
   const Machine model = h200_machine();
   EXPECT_EQ(typical.name, model.name);
   EXPECT_EQ(typical.units, model.units);
@@ -120,30 +120,31 @@ TEST(Cubin, TellsWhatItsKernelsKeepInLocalMemory) {
   for (const std::string& arch : supported_cuda_archs()) {
     const Result<std::string> code = compile_cubin(kLocalArrays, arch);
     ASSERT_TRUE(code) << code.error().message;
-    EXPECT_EQ(local_bytes(*code, "plain"), 0) << arch;
-    EXPECT_EQ(local_bytes(*code, "local"), 400) << arch;
-    EXPECT_EQ(local_bytes(*code, "other"), 0) << arch;
+    EXPECT_EQ(cuda::local_bytes(*code, "plain"), 0) << arch;
+    EXPECT_EQ(cuda::local_bytes(*code, "local"), 400) << arch;
+    EXPECT_EQ(cuda::local_bytes(*code, "other"), 0) << arch;
   }
 }
 
 TEST(Cubin, OfAnyBytesTellsNothingWorse) {
   const std::string code = *compile_cubin(kLocalArrays, "sm_90");
   for (size_t size = 0; size < code.size(); size += 7) {
-    EXPECT_GE(local_bytes(std::string_view(code).substr(0, size), "local"), 0);
+    EXPECT_GE(cuda::local_bytes(std::string_view(code).substr(0, size), "local"), 0);
   }
   for (size_t i = 0; i < code.size(); i += 3) {
     std::string damaged = code;
     damaged[i] = static_cast<char>(~damaged[i]);
-    EXPECT_GE(local_bytes(damaged, "local"), 0);
+    EXPECT_GE(cuda::local_bytes(damaged, "local"), 0);
   }
 }
 
 TEST(Cubin, SpillsAreRefusedUnlessTheyAreFew) {
-  EXPECT_EQ(refuse_spills(0, 0), "");
-  EXPECT_EQ(refuse_spills(32, 1e-6), "");
-  EXPECT_EQ(refuse_spills(40, 1e-6), "its kernel spills 40 bytes of each thread's registers");
-  EXPECT_EQ(refuse_spills(40, 1e-5), "");
-  EXPECT_EQ(refuse_spills(160, 1e-5), "its kernel spills 160 bytes of each thread's registers");
+  EXPECT_EQ(cuda::refuse_spills(0, 0), "");
+  EXPECT_EQ(cuda::refuse_spills(32, 1e-6), "");
+  EXPECT_EQ(cuda::refuse_spills(40, 1e-6), "its kernel spills 40 bytes of each thread's registers");
+  EXPECT_EQ(cuda::refuse_spills(40, 1e-5), "");
+  EXPECT_EQ(cuda::refuse_spills(160, 1e-5),
+            "its kernel spills 160 bytes of each thread's registers");
 }
 
 }  // namespace

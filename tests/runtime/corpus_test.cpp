@@ -5,7 +5,7 @@
 #include "runtime/arrays/npy.h"
 #include "runtime/arrays/npz.h"
 #include "runtime/arrays/safetensors.h"
-#include "runtime/arrays/weight_map.h"
+#include "runtime/weights/weight_map.h"
 #include "tests/runtime/temporary_directory.h"
 
 namespace rnnc {

@@ -1,4 +1,4 @@
-#include "runtime/arrays/weight_map.h"
+#include "runtime/weights/weight_map.h"
 
 #include <gtest/gtest.h>
 

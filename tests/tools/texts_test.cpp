@@ -88,8 +88,8 @@ TEST(Texts, AreTested) {
   const std::vector<std::string> said = texts_in({"tests/runtime", "tests/tools"});
   size_t texts = 0;
   for (const std::string& text :
-       texts_in({"runtime/base", "runtime/arrays", "runtime/backend", "runtime/program", "tools",
-                 "tools/commands", "tools/completion"})) {
+       texts_in({"runtime/base", "runtime/arrays", "runtime/weights", "runtime/backend",
+                 "runtime/program", "tools", "tools/commands", "tools/completion"})) {
     if (!is_error(text) || std::ranges::count(kUntested, text) > 0) continue;
     ++texts;
     EXPECT_TRUE(says(said, fixed_parts(text))) << "no test has the text: " << text;

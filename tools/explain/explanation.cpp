@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/waves.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/launch_picture.h"

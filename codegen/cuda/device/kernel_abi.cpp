@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/kernel_facts.h"
 
 namespace rnnc {
@@ -10,10 +11,6 @@ namespace {
 constexpr int kElementwiseThreads = 128;
 constexpr int64_t kMostElementsPerSlice = int64_t{1} << 30;  // indices are 32-bit within a slice
 constexpr int64_t kMostSlices = 65535;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 int64_t rows_per_slice(int64_t length) {
   return std::max<int64_t>(1, kMostElementsPerSlice / length);

@@ -6,6 +6,9 @@
 #include <string_view>
 
 #include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/arch.h"
+#include "codegen/cuda/device/kernel_abi.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 

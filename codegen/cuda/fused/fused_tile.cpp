@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 
+#include "ir/base/arithmetic.h"
+
 namespace rnnc {
 namespace {
 
@@ -38,14 +40,6 @@ constexpr double kAhead = 0.7;         // of weights, that arrive while the laun
 constexpr double kStage = 120;         // a wait
 constexpr double kTurn = 300;          // a stage whose copy begins only where another was
 constexpr double kBlocks = 1500;       // the start and end of blocks that run side by side
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t round_up(int64_t a, int64_t to) {
-  return ceil_div(a, to) * to;
-}
 
 int64_t longest_k_bytes(const FusedWork& work) {
   int64_t longest = 0;

@@ -1,9 +1,11 @@
+#include "codegen/cuda/nvrtc/compile.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 
-#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/device/arch.h"
 #include "codegen/cuda/nvrtc/nvrtc_library.h"
 #include "codegen/cuda/nvrtc/shared_library.h"
 

@@ -10,6 +10,7 @@
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "codegen/cuda/persistent/recurrence_emitter.h"
+#include "ir/base/arithmetic.h"
 
 namespace rnnc {
 namespace {
@@ -83,7 +84,7 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
   const auto element = static_cast<int64_t>(size_of(phase.kernel->arguments[first.argument].dtype));
   const int64_t sharers = layout_.staged().sharers;
   const int64_t granules = granules_of(group);
-  const int64_t copies = (granules + sharers - 1) / sharers;
+  const int64_t copies = ceil_div(granules, sharers);
   line("  rnnc_input<{}, {}, {}, {}, {}, {}, {}> in{}_{}[{}];", first.granule, element,
        first.is_checked, plan_.batch * access_of(phase, first.argument).stride * element,
        tile_.input_steps, layout_.staged().step_bytes,

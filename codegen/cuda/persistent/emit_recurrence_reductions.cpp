@@ -1,6 +1,7 @@
 // Of a reduction over a row each block hands on its part, and joins the parts of all
 // (recurrence_reductions.cuh).
 #include "codegen/cuda/persistent/recurrence_emitter.h"
+#include "ir/base/arithmetic.h"
 
 #include <algorithm>
 
@@ -192,7 +193,7 @@ std::string RecurrenceEmitter::parts(size_t p, const Level& level, size_t first,
 /// many.
 int64_t RecurrenceEmitter::first_joining_warp(const Phase& phase) const {
   const int64_t threads = most_rows() * phase.units / phase.span;
-  const int64_t warps = (threads + kThreadsOfWarp - 1) / kThreadsOfWarp;
+  const int64_t warps = ceil_div(threads, kThreadsOfWarp);
   return 2 * warps <= tile_.warps ? warps : 0;
 }
 

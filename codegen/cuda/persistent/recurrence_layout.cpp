@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "frontend/unit.h"
+#include "ir/base/arithmetic.h"
 #include "ir/graph/text.h"
 #include "runtime/backend/backend.h"
 #include "runtime/program/planner.h"
@@ -24,10 +25,6 @@
 namespace rnnc::test {
 
 using Kind = std::function<bool(const RecurrenceTile&)>;
-
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 inline bool is_streamed(const RecurrenceTile& tile) {
   return tile.streamed_words > 0;

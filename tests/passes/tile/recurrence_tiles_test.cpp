@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/recurrence_sides.h"
 #include "passes/tile/recurrence_needs.h"
@@ -82,10 +83,6 @@ Result<RecurrenceTile> choose(Subject& subject, const Machine& machine = h200_ma
       choose_recurrence_tile(subject.plan, subject.launch.phases, machine);
   if (tile) subject.launch.tile = *tile;
   return tile;
-}
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 int64_t blocks_of(const Subject& subject, const RecurrenceTile& tile) {

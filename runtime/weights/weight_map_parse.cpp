@@ -4,8 +4,8 @@
 #include "frontend/syntax/diagnostics.h"
 #include "frontend/syntax/source.h"
 #include "ir/base/name.h"
-#include "runtime/arrays/weight_map.h"
 #include "runtime/base/describe.h"
+#include "runtime/weights/weight_map.h"
 
 namespace rnnc {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/graph/graph.h"
-#include "runtime/arrays/weight_map.h"
+#include "runtime/weights/weight_map.h"
 
 namespace rnnc {
 

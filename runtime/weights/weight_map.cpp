@@ -1,4 +1,4 @@
-#include "runtime/arrays/weight_map.h"
+#include "runtime/weights/weight_map.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,11 +8,11 @@
 #include <set>
 
 #include "frontend/syntax/diagnostics.h"
+#include "runtime/arrays/infer_dims.h"
 #include "runtime/arrays/match_arrays.h"
 #include "runtime/base/call.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/host_memory.h"
-#include "runtime/program/run.h"
 
 namespace rnnc {
 namespace {

@@ -19,7 +19,7 @@
 #include "ir/graph/graph.h"
 #include "runtime/arrays/array.h"
 #include "runtime/arrays/match_arrays.h"
-#include "runtime/program/program.h"
+#include "runtime/arrays/signature.h"
 
 namespace rnnc {
 

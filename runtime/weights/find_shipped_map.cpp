@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "runtime/arrays/shipped_maps.h"
+#include "runtime/weights/shipped_maps.h"
 
 namespace rnnc {
 namespace {
