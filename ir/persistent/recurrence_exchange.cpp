@@ -17,8 +17,6 @@ namespace {
 constexpr int64_t kPartsOfPiece = 2;    // that may be stored at once, aligned to both
 constexpr int64_t kWidthMultiple = 32;  // steps begin at multiples of 128 bytes
 
-using footprint::ceil_div;
-
 /// Vectors of k elements that products read as `left`.
 RecurrenceExchange::Slice slice_read_by(const FusedLaunch::Product& product) {
   return {.buffer = product.left.buffer,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_kernel.h"
 #include "ir/persistent/recurrence_shape.h"
 #include "ir/plan/plan.h"
@@ -26,10 +27,7 @@ inline int64_t min(int64_t a, int64_t b) {
 inline int64_t max(int64_t a, int64_t b) {
   return std::max(a, b);
 }
-/// Of b that is positive and a above -b.
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+/// Of b that is positive and a that is not negative.
 template <class N>
 N floor_div(const N& a, const std::type_identity_t<N>& b) {
   return ceil_div(a - b + 1, b);

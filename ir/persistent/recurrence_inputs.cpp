@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kLeastGranule = 4;  // that copies to shared memory can be of
 
-using footprint::ceil_div;
-
 bool is_input(const Plan& plan, std::span<const FusedLaunch> phases,
               const Kernel::Argument& argument, BufferId buffer) {
   if (argument.written || argument.product || !argument.vector) return false;

@@ -23,8 +23,8 @@ constexpr int64_t kMostReducedUnits = 32;  // lanes of a warp
 std::vector<int64_t> group_counts(int64_t batch, int64_t units) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count <= std::min(batch, units); ++count) {
-    const int64_t rows = footprint::ceil_div(batch, count);
-    if (footprint::ceil_div(batch, rows) == count) counts.push_back(count);
+    const int64_t rows = ceil_div(batch, count);
+    if (ceil_div(batch, rows) == count) counts.push_back(count);
   }
   return counts;
 }

@@ -15,8 +15,6 @@ using Kind = Instruction::Kind;
 
 constexpr int64_t kAlignment = 16;
 
-using footprint::ceil_div;
-
 }  // namespace
 
 int RecurrencePhase::last_level() const {
