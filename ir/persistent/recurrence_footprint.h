@@ -110,7 +110,15 @@ class Footprint {
         gate_warps(ceil_div(tile.warps, tile.k_warps)),
         group_rows(ceil_div(shape.batch, tile.groups)),
         passes(ceil_div(group_rows, tile.rows)),
-        row_tiles(ceil_div(tile.rows, kExchangeTileRows)) {}
+        row_tiles(ceil_div(tile.rows, kExchangeTileRows)) {
+    for (size_t p = 0; p < shape.phases.size(); ++p) {
+      blocks_.push_back(
+          blocks_of_row(shape.phases[p].length, shape.phases[p].segments, tile.units[p]));
+      spans_.push_back(span_of(p));
+      items_.push_back(items_of(p));
+      elements_.push_back(spans_[p] * items_[p]);
+    }
+  }
 
   RecurrenceShape shape;
   TileNumbers<N> tile;
@@ -131,11 +139,9 @@ class Footprint {
   // ---- Blocks ----
 
   /// Of a group, that have elements of a phase.
-  N blocks(size_t p) const {
-    return blocks_of_row(shape.phases[p].length, shape.phases[p].segments, tile.units[p]);
-  }
+  const N& blocks(size_t p) const { return blocks_[p]; }
   /// 1 if a block has whole segments of a phase's rows.
-  N has_segments(size_t p) const { return 1 - min(blocks(p) - shape.phases[p].segments, 1); }
+  N has_segments(size_t p) const { return 1 - min(blocks_[p] - shape.phases[p].segments, 1); }
 
   // ---- Elements of a thread ----
 
@@ -150,19 +156,12 @@ class Footprint {
   /// reductions. (On an H200 in f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so
   /// 2.12; with halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where
   /// there are some.
-  N span(size_t p) const {
-    const N suits_one = shape.reduces || shape.element_bytes == kBytesOfWord ? N(1) : tile.clusters;
-    const N has_threads = 1 - is_above<N>(tile.rows * tile.units[p], threads);
-    const N is_one = select(tile.own_sums, 1 - are_two_elements(), suits_one * has_threads);
-    return min(tile.units[p], kMostSpan - (kMostSpan - 1) * is_one);
-  }
+  const N& span(size_t p) const { return spans_[p]; }
   /// Rows of a pass that the threads have at once.
-  N rows_at_once(size_t p) const { return floor_div<N>(span(p) * threads, tile.units[p]); }
-  /// Of a pass, so many times a span.
-  N items(size_t p) const {
-    return select(tile.own_sums, lane_rows() * row_tiles, ceil_div(tile.rows, rows_at_once(p)));
-  }
-  N elements(size_t p) const { return span(p) * items(p); }
+  N rows_at_once(size_t p) const { return floor_div<N>(spans_[p] * threads, tile.units[p]); }
+  /// Of a thread in a pass, so many times a span.
+  const N& items(size_t p) const { return items_[p]; }
+  const N& elements(size_t p) const { return elements_[p]; }
 
   // ---- Products ----
 
@@ -199,7 +198,7 @@ class Footprint {
     }
     return all;
   }
-  /// Bytes of one in shared memory, with those of all warps.
+  /// Bytes of one of each warp, in shared memory.
   N bytes_of_tile() const { return threads * (kTileWords * kBytesOfWord); }
 
   // ---- Shared memory ----
@@ -242,6 +241,18 @@ class Footprint {
 
  private:
   N are_two_elements() const { return is_above(group_rows, kLanesOfGate / 2); }
+  N span_of(size_t p) const {
+    const N suits_one = shape.reduces || shape.element_bytes == kBytesOfWord ? N(1) : tile.clusters;
+    const N has_threads = 1 - is_above<N>(tile.rows * tile.units[p], threads);
+    const N is_one = select(tile.own_sums, 1 - are_two_elements(), suits_one * has_threads);
+    return min(tile.units[p], kMostSpan - (kMostSpan - 1) * is_one);
+  }
+  N items_of(size_t p) const {
+    return select(tile.own_sums, lane_rows() * row_tiles, ceil_div(tile.rows, rows_at_once(p)));
+  }
+
+  // By phase: expressions that many others share.
+  std::vector<N> blocks_, spans_, items_, elements_;
 };
 
 }  // namespace footprint
