@@ -50,7 +50,7 @@ in_order() {
         failures=1
         ;;
     esac
-  done < <(find "$top" -name '*.h' -o -name '*.cpp' | xargs -n1 dirname | sort -u)
+  done < <(find "$top" \( -name '*.h' -o -name '*.cpp' \) -exec dirname {} + | sort -u)
   for sub in "$@"; do
     folder=$top/$sub
     [ "$sub" = . ] && folder=$top
