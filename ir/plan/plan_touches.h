@@ -1,6 +1,7 @@
 /// What launches read and write, for whoever reasons about order, lifetimes or bytes.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -22,6 +23,8 @@ std::vector<Touch> touches(const Plan& plan, const Launch& launch);
 std::vector<Touch> touches(const Plan& plan, const ElementwiseLaunch& launch);
 
 /// Whether some buffer is in both.
-bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b);
+inline bool intersect(const std::set<BufferId>& a, const std::set<BufferId>& b) {
+  return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
+}
 
 }  // namespace rnnc
