@@ -35,15 +35,17 @@ seen_only() {
   fi
 }
 
-# in_order TOP SUBFOLDER…: files of each subfolder include of TOP only what is in it or in those
-# before it; `.` is TOP itself. There are no others. A tools/main.cpp may include everything.
+# in_order TOP PLACE…: files of each place include of TOP only what is in it or in those before it. A
+# place is a subfolder, or several with commas between; `.` is TOP itself. There are no others. A
+# tools/main.cpp may include everything.
 in_order() {
-  local top=$1 sub folder found allowed=()
+  local top=$1 place sub folder found allowed=() places
   shift
+  places=" ${*//,/ } "
   while read -r folder; do
     found=${folder#"$top"}
     found=${found#/}
-    case " $* " in
+    case "$places" in
       *" ${found:-.} "*) ;;
       *)
         echo "$folder has no place in the order of $top: $*"
@@ -51,16 +53,20 @@ in_order() {
         ;;
     esac
   done < <(find "$top" \( -name '*.h' -o -name '*.cpp' \) -exec dirname {} + | sort -u)
-  for sub in "$@"; do
-    folder=$top/$sub
-    [ "$sub" = . ] && folder=$top
-    allowed+=("$folder/[^/]*\"")
-    local pattern bad
+  for place in "$@"; do
+    local folders=() pattern bad
+    for sub in ${place//,/ }; do
+      folder=$top/$sub
+      [ "$sub" = . ] && folder=$top
+      folders+=("$folder")
+      allowed+=("$folder/[^/]*\"")
+    done
     pattern=$(IFS='|'; echo "${allowed[*]}")
-    bad=$(find "$folder" -maxdepth 1 \( -name '*.h' -o -name '*.cpp' \) ! -path tools/main.cpp \
-      -exec grep -HnE "^#include \"$top/" {} + | grep -vE "#include \"($pattern)" || true)
+    bad=$(find "${folders[@]}" -maxdepth 1 \( -name '*.h' -o -name '*.cpp' \) \
+      ! -path tools/main.cpp -exec grep -HnE "^#include \"$top/" {} + |
+      grep -vE "#include \"($pattern)" || true)
     if [ -n "$bad" ]; then
-      echo "$folder may include of $top only what comes before it: $*"
+      echo "${folders[*]} may include of $top only what comes before: $*"
       echo "$bad"
       failures=1
     fi
@@ -76,7 +82,7 @@ may_include runtime/cpu ir codegen/cpu runtime
 may_include runtime/cuda ir codegen/cuda runtime
 may_include runtime ir frontend passes codegen runtime
 may_include examples ir frontend runtime examples
-in_order ir base graph plan persistent
+in_order ir base graph plan,plan/launches persistent
 in_order frontend syntax elaborate .
 in_order passes options solver graph schedule lower tile cost plan memory persistent .
 in_order codegen/cuda device elementwise fused persistent nvrtc .

@@ -1,10 +1,11 @@
 // The order of the text: what stands in the prelude, then fused, loop and recurrence kernels with
 // their headers, those of sequence.cuh, that of the states, and one for each other elementwise
 // kernel.
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 
 #include <map>
 
+#include "codegen/cuda/cuda_code.h"
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_kernel.h"
 #include "codegen/cuda/elementwise/loop_kernels.h"

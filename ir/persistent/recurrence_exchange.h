@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ir/persistent/recurrence_gathers.h"
-#include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/plan.h"
+#include "ir/plan/recurrence_kernel.h"
 
 namespace rnnc {
 

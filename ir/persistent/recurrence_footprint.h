@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "ir/base/arithmetic.h"
-#include "ir/persistent/recurrence_kernel.h"
 #include "ir/persistent/recurrence_shape.h"
 #include "ir/plan/plan.h"
+#include "ir/plan/recurrence_kernel.h"
 
 namespace rnnc {
 namespace footprint {

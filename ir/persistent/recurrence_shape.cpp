@@ -6,11 +6,11 @@
 
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_gathers.h"
-#include "ir/persistent/recurrence_kernel.h"
 #include "ir/persistent/recurrence_partials.h"
 #include "ir/persistent/recurrence_sources.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {

@@ -1,7 +1,7 @@
 #include "ir/plan/plan.h"
 
-#include "ir/persistent/recurrence_kernel.h"
 #include "ir/plan/alignment.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {

@@ -7,7 +7,7 @@
 
 #include "ir/base/arithmetic.h"
 #include "ir/persistent/recurrence_exchange.h"
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {

@@ -9,7 +9,7 @@
 
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_inputs.h"
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "passes/tile/recurrence_step.h"
 
 namespace rnnc {

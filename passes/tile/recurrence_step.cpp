@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {

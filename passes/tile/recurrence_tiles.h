@@ -1,6 +1,6 @@
 /// How a recurrence lies on a GPU: how many blocks of threads, what each makes, and where its
 /// weights are. What is known of the kernel, as far as tiles depend on it, is in
-/// ir/persistent/recurrence_kernel.h and ir/persistent/recurrence_footprint.h:
+/// ir/plan/recurrence_kernel.h and ir/persistent/recurrence_footprint.h:
 ///
 /// - One block is on each unit of the machine, and all run at the same time.
 /// - A step takes as long as that of the slowest side: while it is at one, others are at others.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "codegen/cuda/nvrtc/compile.h"
 #include "runtime/backend/library_record.h"
 
 namespace rnnc::cuda {

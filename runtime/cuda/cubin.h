@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "runtime/backend/kernel_cache.h"
 
 namespace rnnc::cuda {

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace rnnc::cuda {

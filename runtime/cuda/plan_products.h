@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/product.h"

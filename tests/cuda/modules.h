@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "codegen/cuda/fused/fused_kernels.h"
 
 namespace rnnc::test {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "codegen/cuda/cuda_code.h"
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "ir/graph/text.h"
 #include "passes/build_plan.h"
 #include "passes/graph/pipeline.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <tuple>
 
-#include "ir/persistent/recurrence_kernel.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "passes/build_plan.h"
 #include "runtime/backend/backend.h"
 #include "tests/gpu/device_arguments.h"

@@ -41,7 +41,8 @@ TEST_F(CompileAhead, FillsTheCacheWithWhatAProgramLooksFor) {
   const Machine machine = cuda::cuda_machine(*cuda::typical_cuda_device("sm_90"));
   const Plan plan = *resident.plan(shape_, machine, resident.choice());
   EXPECT_EQ(tiles_of(plan).size(), 1U);
-  const Result<cuda::Cubin> cubin = cuda::compile_module(*make_cuda_module(plan, "sm_90"), "sm_90", cache_);
+  const Result<cuda::Cubin> cubin =
+      cuda::compile_module(*make_cuda_module(plan, "sm_90"), "sm_90", cache_);
   ASSERT_TRUE(cubin) << cubin.error().message;
   EXPECT_TRUE(cubin->cached);
   EXPECT_EQ(cubin->code.size(), first->bytes);

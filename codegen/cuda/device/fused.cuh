@@ -1,4 +1,4 @@
-// ---- Fused launches: products of a step, and elementwise work on their results (ir/plan.h). ----
+// ---- Fused launches (ir/plan/plan.h): products of a step, elementwise work on their results. ----
 //
 // A thread block makes the results of `Units` neighbouring elements of a row for `Rows` rows of the
 // batch. Its part of the weights has `Gates` rows: those of the block's elements for one result

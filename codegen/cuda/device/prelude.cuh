@@ -1,6 +1,6 @@
 // What every generated translation unit starts with, after ptx.cuh. It includes nothing: NVRTC
 // knows CUDA's math functions and intrinsics by itself. Needs sm_80. The host's side of the structs
-// below is codegen/cuda/kernel_abi.h.
+// below is codegen/cuda/device/kernel_abi.h.
 
 // ---- Element types: storage converts to and from float, in which all arithmetic happens. ----
 

@@ -1,4 +1,4 @@
-// ---- Resident recurrences (ir/plan.h: RecurrenceLaunch). ----
+// ---- Resident recurrences (ir/plan/plan.h: RecurrenceLaunch). ----
 //
 // A thread block makes the results of `Units` neighbouring elements of a row, for all steps and for
 // the rows of its group, and keeps their weights on the chip. Its warps split each product along k,
@@ -9,8 +9,8 @@
 // Blocks exchange a state through memory that was filled with ones (rnnc_is_unwritten) before the
 // launch and is written once: who reads it looks at the data until they are there. No flag, no
 // fence, one trip through the L2 cache. There a state lies as tensor cores take it
-// (ir/recurrence_exchange.h): pieces of 64 bytes along k, those of up to 8 rows side by side. On an
-// H200 this alone made steps a third shorter than rows one after the other did.
+// (ir/persistent/recurrence_exchange.h): pieces of 64 bytes along k, those of up to 8 rows side by
+// side. On an H200 this alone made steps a third shorter than rows one after the other did.
 //
 // Blocks of a cluster store a state to each other's shared memory, where a barrier counts bytes: in
 // half the time (16 blocks, 64 words of each: 0.32 us, through memory 0.68).
@@ -48,7 +48,7 @@ struct rnnc_units {
   }
 };
 
-// Where a slice of the exchange lies in a step (ir/recurrence_exchange.h).
+// Where a slice of the exchange lies in a step (ir/persistent/recurrence_exchange.h).
 template <unsigned K, unsigned Vectors, unsigned Tiles, unsigned TileRows, unsigned ElementBytes>
 struct rnnc_slice {
   static constexpr unsigned kVector = (K * ElementBytes + 63) / 64 * TileRows * 64;

@@ -1,4 +1,4 @@
-// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan.h). ----
+// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan/plan.h). ----
 //
 // A unit has those whose names it defines with `has_` before them.
 

@@ -1,7 +1,7 @@
 /// Loop launches as CUDA kernels: which launches share one, and its code.
 #pragma once
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 
 namespace rnnc {
 

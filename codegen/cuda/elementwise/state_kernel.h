@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "codegen/cuda/cuda_module.h"
+#include "codegen/cuda/device/cuda_module.h"
 
 namespace rnnc {
 

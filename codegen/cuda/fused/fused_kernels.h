@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "codegen/cuda/cuda_module.h"
 #include "codegen/cuda/device/arch.h"
+#include "codegen/cuda/device/cuda_module.h"
 #include "codegen/cuda/device/kernel_abi.h"
 #include "ir/plan/plan.h"
 

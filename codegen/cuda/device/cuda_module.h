@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/cuda/cuda_code.h"
+#include "codegen/cuda/device/arch.h"
 #include "codegen/cuda/device/kernel_abi.h"
 #include "ir/plan/plan.h"
 
