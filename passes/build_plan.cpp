@@ -182,8 +182,12 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   Plan stacked = plan;
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
   if (!made) return refuse(options, plan, made.error());
-  if (*made && wanted) plan = std::move(stacked);
-  if (*made && !wanted) take_faster(plan, std::move(stacked), options);
+  if (!*made) return {};
+  if (wanted) {
+    plan = std::move(stacked);
+  } else {
+    take_faster(plan, std::move(stacked), options);
+  }
   return {};
 }
 

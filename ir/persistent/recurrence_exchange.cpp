@@ -139,8 +139,8 @@ bool all_stay_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
                        std::span<const size_t> sides, size_t side,
                        const FusedLaunch::Product& product) {
   const RecurrenceExchange::Slice slice = slice_read_by(product);
-  const auto [begin, end] = side_at(sides, side, phases.size());
-  for (size_t p = begin; p < end; ++p) {
+  const RecurrenceSide range = side_at(sides, side, phases.size());
+  for (size_t p = range.begin; p < range.end; ++p) {
     for (const FusedLaunch::Product& other : phases[p].products) {
       if (!slice.holds(other.left, other.k * other.blocks)) continue;
       const bool reads_it =

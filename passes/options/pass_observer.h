@@ -19,7 +19,7 @@ struct PassObserver {
 /// What `pass()` returns, its time taken. `graph` or `plan`, the other null, is what it works on.
 template <typename Pass>
 auto observe(const PassObserver& observer, std::string_view name, const Graph* graph,
-             const Plan* plan, Pass pass) {
+             const Plan* plan, const Pass& pass) {
   const auto start = std::chrono::steady_clock::now();
   auto result = pass();
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;

@@ -251,7 +251,7 @@ class StepTime {
       peers = max(peers, ceil_div(footprint_.blocks(p), product.blocks));
     }
     if (!waits) return 0;
-    const IntegerExpression among_blocks = select(tile_.clusters, in_cluster(p), in_grid(p, peers));
+    IntegerExpression among_blocks = select(tile_.clusters, in_cluster(p), in_grid(p, peers));
     if (!stays) return among_blocks;
     return select(footprint_.has_segments(p), ticks(kModel.own), among_blocks);
   }

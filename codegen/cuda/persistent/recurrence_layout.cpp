@@ -85,8 +85,8 @@ size_t RecurrenceLayout::add_access(const Access& access) {
 
 void RecurrenceLayout::find_phases() {
   size_t partials = 0;
-  const auto [begin, end] = side_at(tile_.sides, side_, launch_.phases.size());
-  for (size_t p = begin; p < end; ++p) {
+  const RecurrenceSide range = side_at(tile_.sides, side_, launch_.phases.size());
+  for (size_t p = range.begin; p < range.end; ++p) {
     RecurrencePhase& phase = phases_.emplace_back();
     phase.index = p;
     phase.launch = &launch_.phases[p];
