@@ -120,6 +120,8 @@ Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
       return sign(a());
     case Op::Round:
       return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, a());
+    case Op::StopGradient:
+      return a();
     case Op::Floor:
       return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, a());
     case Op::Softplus:

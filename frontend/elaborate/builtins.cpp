@@ -26,6 +26,7 @@ constexpr auto kBuiltins = std::to_array<Builtin>({
     plain("sign", Op::Sign, "sign(v)"),
     plain("floor", Op::Floor, "floor(v)"),
     plain("round", Op::Round, "round(v)"),
+    plain("stop_gradient", Op::StopGradient, "stop_gradient(v)"),
     plain("softplus", Op::Softplus, "softplus(v)"),
     plain("silu", Op::Silu, "silu(v)"),
     plain("gelu", Op::Gelu, "gelu(v)"),

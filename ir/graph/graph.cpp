@@ -239,6 +239,30 @@ NodeId Graph::reset(bool reversed, SourceLocation location) {
                         .location = location});
 }
 
+NodeId Graph::final_state(uint32_t decl, SourceLocation location) {
+  RNNC_CHECK(decl < states.size());
+  return append(*this, {.op = Op::Final,
+                        .type = states[decl].type,
+                        .operands = {},
+                        .decl = decl,
+                        .location = location});
+}
+
+NodeId Graph::total(NodeId value, SourceLocation location) {
+  RNNC_CHECK(value < nodes.size());
+  return append(
+      *this,
+      {.op = Op::Total, .type = nodes[value].type, .operands = {value}, .location = location});
+}
+
+NodeId Graph::total(NodeId left, NodeId right, Shape shape, SourceLocation location) {
+  RNNC_CHECK(left < nodes.size() && right < nodes.size());
+  return append(*this, {.op = Op::Total,
+                        .type = {std::move(shape)},
+                        .operands = {left, right},
+                        .location = location});
+}
+
 NodeId Graph::broadcast(NodeId scalar, Shape shape, SourceLocation location) {
   RNNC_CHECK(scalar < nodes.size() && nodes[scalar].type.is_scalar());
   return append(*this, {.op = Op::Broadcast,

@@ -10,6 +10,13 @@
 /// Every value that varies over time runs forward (inputs and outputs do) or in reverse, where
 /// step t stands for step T - 1 - t of the sequence: `Op::Reverse` goes from one to the other, and
 /// no op mixes them. A state runs as `StateDecl::reversed` says.
+///
+/// A `descending` Graph goes over the sequence from step T - 1 to step 0, and a state read at t - 1
+/// is then the one of step t + 1: adjoints run this way. Steps keep their numbers; values that run
+/// in reverse have theirs too, and also go from T - 1 to 0.
+///
+/// After all steps come values made of totals (`Op::Total`: sums over steps and batch), of states'
+/// last values (`Op::Final`) and of invariants: `results` name those that are wanted.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +45,7 @@ struct Node {
   Op op = Op::Constant;
   Type type;
   std::vector<NodeId> operands;     // always smaller ids: the arena is in topological order
-  uint32_t decl = 0;                // Input, Param, State: index into the Graph's list of these.
+  uint32_t decl = 0;                // Input, Param, State, Final: index into the Graph's lists.
                                     // Valid, Reset: 1 for values that run in reverse, else 0
   uint32_t delay = 0;               // Input, State: steps back in time
   double value = 0;                 // Constant
@@ -91,14 +98,24 @@ struct OutputDecl {
   SourceLocation location;
 };
 
+/// What is left after all steps: [...], the same for the batch, or [B, ...] if made of `Op::Final`
+/// outside of totals.
+struct ResultDecl {
+  std::string name;
+  NodeId value = kNoNode;
+  SourceLocation location;
+};
+
 /// Owns its nodes in one vector; ids are indices. A plain value: copy it freely.
 struct Graph {
   std::string name;
+  bool descending = false;  // steps run from the last to the first
   std::vector<DimDecl> dims;
   std::vector<InputDecl> inputs;
   std::vector<ParamDecl> params;
   std::vector<StateDecl> states;
   std::vector<OutputDecl> outputs;
+  std::vector<ResultDecl> results;
   std::vector<Node> nodes;
 
   const Node& operator[](NodeId id) const { return nodes[id]; }
@@ -115,6 +132,9 @@ struct Graph {
   NodeId eye(Dim size, SourceLocation location = {});
   NodeId valid(bool reversed, SourceLocation location = {});
   NodeId reset(bool reversed, SourceLocation location = {});
+  NodeId final_state(uint32_t decl, SourceLocation location = {});
+  NodeId total(NodeId value, SourceLocation location = {});
+  NodeId total(NodeId left, NodeId right, Shape shape, SourceLocation location = {});
   NodeId broadcast(NodeId scalar, Shape shape, SourceLocation location = {});
   NodeId slice(NodeId operand, Dim begin, Dim end, SourceLocation location = {});
   NodeId index(NodeId operand, Dim position, SourceLocation location = {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "ir/graph/sweeps.h"
 
@@ -15,6 +16,7 @@ struct Value {
   std::vector<double> elements;
   size_t width = 1;  // elements in a row
   bool invariant = false;
+  After after = After::Nothing;
 
   const double* row(size_t b) const { return elements.data() + (invariant ? 0 : b * width); }
   double* row(size_t b) { return elements.data() + (invariant ? 0 : b * width); }
@@ -80,16 +82,16 @@ class Interpreter {
     for (const OutputDecl& output : graph_.outputs) {
       result_.outputs.emplace_back(steps_ * batch_ * values_[output.value].width);
     }
-    const uint32_t last = sweeps_.empty() ? 0 : *std::ranges::max_element(sweeps_);
-    for (uint32_t sweep = 0; sweep <= last; ++sweep) {
-      for (size_t t = 0; t < steps_; ++t) run_step(sweep, t);
+    const uint32_t last_sweep = sweeps_.empty() ? 0 : *std::ranges::max_element(sweeps_);
+    for (uint32_t sweep = 0; sweep <= last_sweep; ++sweep) {
+      for (size_t i = 0; i < steps_; ++i) run_step(sweep, graph_.descending ? steps_ - 1 - i : i);
     }
-    for (size_t s = 0; s < graph_.states.size(); ++s) {
-      const size_t size = initial_[s].size();
-      result_.final_states.push_back(
-          steps_ == 0 ? initial_[s]
-                      : std::vector(sequences_[s].end() - static_cast<ptrdiff_t>(size),
-                                    sequences_[s].end()));
+    for (size_t s = 0; s < graph_.states.size(); ++s) result_.final_states.push_back(last(s));
+    for (NodeId id = 0; id < values_.size(); ++id) {
+      if (values_[id].after != After::Nothing) evaluate_after(id);
+    }
+    for (const ResultDecl& result : graph_.results) {
+      result_.results.push_back(values_[result.value].elements);
     }
     return std::move(result_);
   }
@@ -100,6 +102,8 @@ class Interpreter {
     RNNC_CHECK(args_.inputs.size() == graph_.inputs.size());
     RNNC_CHECK(args_.params.size() == graph_.params.size());
     RNNC_CHECK(args_.initial_states.empty() || args_.initial_states.size() == graph_.states.size());
+    RNNC_CHECK(args_.lengths.empty() || args_.lengths.size() == batch_);
+    RNNC_CHECK(args_.resets.empty() || args_.resets.size() == steps_ * batch_);
     for (size_t i = 0; i < args_.inputs.size(); ++i) {
       const InputDecl& input = graph_.inputs[i];
       RNNC_CHECK(args_.inputs[i].size() == steps_ * batch_ * width(input.type),
@@ -123,14 +127,16 @@ class Interpreter {
   /// Allocates every value, and computes those that do not change with time, once.
   void prepare_values() {
     const std::vector<Direction> directions = find_directions(graph_);
+    const std::vector<After> after = find_after(graph_);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_[id];
       Value value;
       value.width = width(node.type);
-      value.invariant = directions[id] == Direction::Invariant;
+      value.after = after[id];
+      value.invariant = directions[id] == Direction::Invariant && value.after != After::Batch;
       value.elements.resize(value.width * (value.invariant ? 1 : batch_));
       values_.push_back(std::move(value));
-      if (values_.back().invariant) evaluate_node(id, 0);
+      if (values_.back().invariant && after[id] == After::Nothing) evaluate_node(id, 0);
     }
   }
 
@@ -139,7 +145,9 @@ class Interpreter {
     kept_.resize(values_.size());
     for (NodeId id = 0; id < values_.size(); ++id) {
       for (const NodeId operand : graph_[id].operands) {
-        if (sweeps_[operand] == sweeps_[id] || values_[operand].invariant) continue;
+        const Value& value = values_[operand];
+        if (sweeps_[operand] == sweeps_[id] || value.invariant) continue;
+        if (value.after != After::Nothing) continue;
         kept_[operand].resize(steps_ * batch_ * values_[operand].width);
       }
     }
@@ -148,7 +156,9 @@ class Interpreter {
   /// What of the values at step `t` of its direction a sweep computes, and what becomes of them.
   void run_step(uint32_t sweep, size_t t) {
     for (NodeId id = 0; id < values_.size(); ++id) {
-      if (values_[id].invariant) continue;
+      const bool adds_up = graph_[id].op == Op::Total && values_[id].after == After::Steps;
+      if (adds_up && sweeps_[id] == sweep && !is_after(graph_[id].operands[0])) add_up(id);
+      if (values_[id].invariant || values_[id].after != After::Nothing) continue;
       if (sweeps_[id] == sweep) {
         evaluate_node(id, t);
         if (!kept_[id].empty()) store_step(values_[id], t, kept_[id]);
@@ -164,6 +174,52 @@ class Interpreter {
       const NodeId value = graph_.outputs[o].value;
       if (sweeps_[value] == sweep) store_step(values_[value], t, result_.outputs[o]);
     }
+  }
+
+  bool is_after(NodeId id) const { return values_[id].after != After::Nothing; }
+
+  /// Adds the rows of a total's operand, or their outer products.
+  void add_up(NodeId id) {
+    const Node& node = graph_[id];
+    Value& out = values_[id];
+    const Value& left = values_[node.operands[0]];
+    if (node.operands.size() == 1) {
+      for (size_t b = 0; b < batch_; ++b) {
+        for (size_t i = 0; i < out.width; ++i) out.elements[i] += left.row(b)[i];
+      }
+      return;
+    }
+    const Value& right = values_[node.operands[1]];
+    const size_t blocks = node.type.rank() == 3 ? size_of(node.type.shape[0]) : 1;
+    const size_t m = left.width / blocks;
+    const size_t n = right.width / blocks;
+    for (size_t b = 0; b < batch_; ++b) {
+      for (size_t i = 0; i < left.width; ++i) {
+        const double* factors = right.row(b) + i / m * n;
+        for (size_t j = 0; j < n; ++j) out.elements[i * n + j] += left.row(b)[i] * factors[j];
+      }
+    }
+  }
+
+  /// What comes after all steps.
+  void evaluate_after(NodeId id) {
+    const Node& node = graph_[id];
+    if (node.op == Op::Final) {
+      values_[id].elements = last(node.decl);
+    } else if (node.op != Op::Total) {
+      evaluate_node(id, 0);
+    } else if (is_after(node.operands[0])) {
+      add_up(id);
+    }
+  }
+
+  /// A state after the last step that runs.
+  std::vector<double> last(size_t state) const {
+    if (steps_ == 0) return initial_[state];
+    const auto size = static_cast<ptrdiff_t>(initial_[state].size());
+    const std::vector<double>& sequence = sequences_[state];
+    if (graph_.descending) return {sequence.begin(), sequence.begin() + size};
+    return {sequence.end() - size, sequence.end()};
   }
 
   /// The caller's initial value of a state, or null: what is not given starts as what it is an
@@ -218,10 +274,10 @@ class Interpreter {
         for (size_t i = 0; i < out.width; i += size_of(node.type.shape[0]) + 1) out.elements[i] = 1;
         return;
       case Op::Valid:
-        std::ranges::fill(out.elements, 1.0);
+        for (size_t b = 0; b < batch_; ++b) out.elements[b] = t < length(b) ? 1 : 0;
         return;
       case Op::Reset:
-        std::ranges::fill(out.elements, 0.0);
+        for (size_t b = 0; b < batch_; ++b) out.elements[b] = is_reset(node, t, b) ? 1 : 0;
         return;
       case Op::Reverse:
         return load_reversed(node, t, out);
@@ -269,34 +325,60 @@ class Interpreter {
     }
   }
 
+  /// The step that was `delay` steps before step t, if there was one.
+  std::optional<size_t> earlier(size_t t, size_t delay) const {
+    if (graph_.descending) return t + delay < steps_ ? std::optional(t + delay) : std::nullopt;
+    return t < delay ? std::nullopt : std::optional(t - delay);
+  }
+
   // Inputs before the first step are zero.
   void load_input(const Node& node, size_t t, Value& out) const {
-    if (t < node.delay) {
-      std::ranges::fill(out.elements, 0.0);
+    if (const std::optional<size_t> step = earlier(t, node.delay)) {
+      load_step(args_.inputs[node.decl], *step, out);
     } else {
-      load_step(args_.inputs[node.decl], t - node.delay, out);
+      std::ranges::fill(out.elements, 0.0);
     }
   }
 
   // Before the first step a state stands at its initial value for all earlier times.
   void load_state(const Node& node, size_t t, Value& out) const {
-    if (t < node.delay) {
-      out.elements = initial_[node.decl];
+    if (const std::optional<size_t> step = earlier(t, node.delay)) {
+      load_step(sequences_[node.decl], *step, out);
     } else {
-      load_step(sequences_[node.decl], t - node.delay, out);
+      out.elements = initial_[node.decl];
     }
   }
 
-  /// Step T - 1 - t of an input or of what an earlier sweep kept.
+  size_t length(size_t b) const {
+    return args_.lengths.empty() ? steps_ : static_cast<size_t>(args_.lengths[b]);
+  }
+
+  /// A reset at step r parts it from step r - 1: a run in reverse crosses that at its own step
+  /// length - r.
+  bool is_reset(const Node& node, size_t t, size_t b) const {
+    if (args_.resets.empty()) return false;
+    if (node.decl == 0) return args_.resets[t * batch_ + b] != 0;
+    return t > 0 && t < length(b) && args_.resets[(length(b) - t) * batch_ + b] != 0;
+  }
+
+  /// Each sequence's own last step first, of an input or of what an earlier sweep kept; zero past
+  /// its end.
   void load_reversed(const Node& node, size_t t, Value& out) const {
     const NodeId operand = node.operands[0];
     const Node& source = graph_[operand];
     if (out.invariant) {
       out.elements = values_[operand].elements;
-    } else if (source.op == Op::Input && source.delay == 0) {
-      load_step(args_.inputs[source.decl], steps_ - 1 - t, out);
-    } else {
-      load_step(kept_[operand], steps_ - 1 - t, out);
+      return;
+    }
+    const bool is_input = source.op == Op::Input && source.delay == 0;
+    const std::vector<double>& sequence = is_input ? args_.inputs[source.decl] : kept_[operand];
+    for (size_t b = 0; b < batch_; ++b) {
+      if (t < length(b)) {
+        const size_t step = length(b) - 1 - t;
+        std::copy_n(sequence.data() + (step * batch_ + b) * out.width, out.width, out.row(b));
+      } else {
+        std::fill_n(out.row(b), out.width, 0.0);
+      }
     }
   }
 

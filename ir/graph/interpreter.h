@@ -19,11 +19,16 @@ struct InterpreterArgs {
   std::vector<std::vector<double>> params;
   /// Empty, or one per state; an empty entry means the declared initial value.
   std::vector<std::vector<double>> initial_states;
+  /// Of a Graph that was lowered for them (passes/graph/sequence_features.h): lengths of the
+  /// sequences, [B], and where they begin anew, [T, B]. Empty: all are T, never.
+  std::vector<int64_t> lengths = {};
+  std::vector<uint8_t> resets = {};
 };
 
 struct InterpreterResult {
   std::vector<std::vector<double>> outputs;       // [T, B, ...]
   std::vector<std::vector<double>> final_states;  // [B, ...]
+  std::vector<std::vector<double>> results = {};  // [...], or [B, ...]: as `ResultDecl` says
 };
 
 /// `graph` must verify and have no symbolic dims left; sizes must match (RNNC_CHECK).

@@ -20,6 +20,7 @@ enum class Op : uint8_t {
   Eye,       // the identity matrix [n, n]
   Valid,     // 1 while t is below the sequence's length, else 0 (passes/graph/sequence_features.h)
   Reset,     // 1 where the state begins anew at this step, else 0 (likewise)
+  Final,     // a state after the last step
   // Structure: elements move, no arithmetic. "First axis" is the values' own; batch is implied.
   Broadcast,  // a scalar to the node's shape
   Slice,      // elements [begin, end) of the first axis
@@ -28,6 +29,9 @@ enum class Op : uint8_t {
   Stack,      // operands of one shape along a new first axis; one or more
   Transpose,  // of a matrix
   Reverse,    // the sequence backwards: the value at step T - 1 - t, T the sequence's length
+  Total,      // the sum over all steps and rows of the batch of a value, or of the outer product of
+  // two vectors: [P] and [Q] to [P, Q]; block by block [N * P] and [N * Q] to [N, P, Q].
+  // Of what comes after all steps (Final), the sum over the batch
   // Products and reductions.
   MatMul,  // NumPy's `@` on ranks 1 and 2; rank 3 is block-diagonal: [N, P, Q] @ [N * Q] is
            // [N * P], and [N * P] @ [N, P, Q] is [N * Q], block by block
@@ -49,7 +53,7 @@ enum class NanRule : uint8_t {
   Select,     // `where`: only the chosen operand counts; a NaN condition is true
 };
 
-/// `OpInfo::arity` of Concat and Stack: one operand or more.
+/// `OpInfo::arity` of Concat and Stack: one operand or more; of Total: one or two.
 inline constexpr int kAnyArity = -1;
 
 struct OpInfo {

@@ -38,9 +38,21 @@ std::vector<Direction> find_directions(const Graph& graph) {
     if (node.op == Op::State) direction = in_reverse(graph.states[node.decl].reversed);
     if (node.op == Op::Valid || node.op == Op::Reset) direction = in_reverse(node.decl != 0);
     if (node.op == Op::Reverse) direction = opposite(direction);
+    if (node.op == Op::Total && direction != Direction::Mixed) direction = Direction::Invariant;
     directions.push_back(direction);
   }
   return directions;
+}
+
+std::vector<After> find_after(const Graph& graph) {
+  std::vector<After> after;
+  after.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    After own = node.op == Op::Final ? After::Batch : After::Nothing;
+    for (const NodeId operand : node.operands) own = std::max(own, after[operand]);
+    after.push_back(node.op == Op::Total ? After::Steps : own);
+  }
+  return after;
 }
 
 std::optional<std::vector<bool>> find_reversed(const Graph& graph) {

@@ -10,7 +10,7 @@
 namespace rnnc {
 
 enum class Direction : uint8_t {
-  Invariant,  // depends on params and constants alone; runs with either
+  Invariant,  // depends on params, constants and totals alone; runs with either
   Forward,
   Reversed,
   Mixed,  // of an op that takes both, and of what depends on it: no valid graph has it
@@ -18,6 +18,14 @@ enum class Direction : uint8_t {
 
 /// The direction of each node. A Reverse of an invariant is that invariant.
 std::vector<Direction> find_directions(const Graph& graph);
+
+/// Of what each node comes after.
+enum class After : uint8_t {
+  Nothing,  // a value of a step, or an invariant
+  Steps,    // all steps: made of totals
+  Batch,    // all steps, and of each row of the batch: made of states' last values
+};
+std::vector<After> find_after(const Graph& graph);
 
 /// Whether each node runs in reverse; invariants run both ways and count as forward.
 /// Nothing if some op mixes directions.

@@ -30,6 +30,16 @@
 ///       %5 = eye : [H, H]
 ///       %6 = valid : []
 ///       %7 = reset reversed : []
+///
+/// A Graph whose steps run from the last to the first, with what it leaves after them:
+///
+///     graph Backward(H = 64) descending {
+///       …
+///       %8 = total %6, %7 : [H, H]
+///       %9 = final h : [H]
+///       result R = %8
+///       result h = %9
+///     }
 #pragma once
 
 #include <string>

@@ -12,8 +12,8 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-std::string delayed(const std::string& name, uint32_t delay) {
-  return delay == 0 ? name + "[t]" : fmt::format("{}[t-{}]", name, delay);
+std::string delayed(const std::string& name, uint32_t delay, bool descending) {
+  return delay == 0 ? name + "[t]" : fmt::format("{}[t{}{}]", name, descending ? '+' : '-', delay);
 }
 
 const char* style(Op op) {
@@ -40,11 +40,13 @@ const char* style(Op op) {
 std::string node_label(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::Input:
-      return delayed(graph.inputs[node.decl].name, node.delay);
+      return delayed(graph.inputs[node.decl].name, node.delay, graph.descending);
     case Op::Param:
       return graph.params[node.decl].name;
     case Op::State:
-      return delayed(graph.states[node.decl].name, node.delay);
+      return delayed(graph.states[node.decl].name, node.delay, graph.descending);
+    case Op::Final:
+      return "final " + graph.states[node.decl].name;
     case Op::Constant:
       return fmt::format("{}", node.value);
     case Op::Vector:
@@ -79,6 +81,10 @@ std::string to_dot(const Graph& graph) {
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     text += fmt::format("  out{} [label={}, shape=house];\n  n{} -> out{};\n", i,
                         quoted(graph.outputs[i].name), graph.outputs[i].value, i);
+  }
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    text += fmt::format("  result{} [label={}, shape=house];\n  n{} -> result{};\n", i,
+                        quoted(graph.results[i].name), graph.results[i].value, i);
   }
   return text + "}\n";
 }

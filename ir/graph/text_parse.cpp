@@ -12,7 +12,7 @@ class GraphParser : private TextScanner {
  public:
   explicit GraphParser(std::string_view text) : TextScanner(text) {}
 
-  // file := 'graph' NAME ['(' [dim (',' dim)*] ')'] '{' statement* '}'
+  // file := 'graph' NAME ['(' [dim (',' dim)*] ')'] ['descending'] '{' statement* '}'
   Result<Graph> parse() {
     Status status = parse_file();
     if (status) return std::move(graph_);
@@ -29,6 +29,7 @@ class GraphParser : private TextScanner {
       } while (take(','));
       if (!take(')')) return unexpected("`,` or `)`");
     }
+    graph_.descending = take_word("descending");
     if (!take('{')) return unexpected("`{`");
     while (!take('}')) {
       if (Status statement = parse_statement(); !statement) return statement;
@@ -53,7 +54,7 @@ class GraphParser : private TextScanner {
   // statement := ('input' | 'param') NAME shape
   //            | 'state' NAME shape ['reversed'] ['delay' 'of' NAME]
   //            | '%' NUMBER '=' node
-  //            | ('init' | 'next' | 'output') NAME '=' '%' NUMBER
+  //            | ('init' | 'next' | 'output' | 'result') NAME '=' '%' NUMBER
   Status parse_statement() {
     if (take('%')) return parse_node();
     if (take_word("input")) return parse_declaration(graph_.inputs);
@@ -61,7 +62,8 @@ class GraphParser : private TextScanner {
     if (take_word("state")) return parse_state();
     if (take_word("init")) return parse_state_value(&StateDecl::init);
     if (take_word("next")) return parse_state_value(&StateDecl::next);
-    if (take_word("output")) return parse_output();
+    if (take_word("output")) return parse_end(graph_.outputs);
+    if (take_word("result")) return parse_end(graph_.results);
     return unexpected("a declaration, a node or `}`");
   }
 
@@ -101,17 +103,19 @@ class GraphParser : private TextScanner {
     return parse_node_id(graph_.states[index].*member);
   }
 
-  Status parse_output() {
-    OutputDecl output;
-    if (Status name = parse_name(output.name); !name) return name;
+  /// An output or a result.
+  template <typename Decl>
+  Status parse_end(std::vector<Decl>& decls) {
+    Decl decl;
+    if (Status name = parse_name(decl.name); !name) return name;
     if (!take('=')) return unexpected("`=`");
-    if (Status value = parse_node_id(output.value); !value) return value;
-    graph_.outputs.push_back(std::move(output));
+    if (Status value = parse_node_id(decl.value); !value) return value;
+    decls.push_back(std::move(decl));
     return {};
   }
 
   // node := ('input' | 'state') NAME ['@' NUMBER] shape
-  //       | 'param' NAME shape
+  //       | ('param' | 'final') NAME shape
   //       | 'const' NUMBER shape
   //       | 'vector' NUMBER (',' NUMBER)* shape
   //       | ('valid' | 'reset') ['reversed'] shape
@@ -139,6 +143,8 @@ class GraphParser : private TextScanner {
     switch (node.op) {
       case Op::Param:
         return parse_reference("param", graph_.params, node.decl);
+      case Op::Final:
+        return parse_reference("state", graph_.states, node.decl);
       case Op::Constant:
         return parse_number(node.value);
       case Op::Input:

@@ -17,6 +17,7 @@ std::string attributes(const Graph& graph, const Node& node) {
     case Op::Param:
       return " " + name_of(graph.params, node.decl);
     case Op::State:
+    case Op::Final:
       return " " + name_of(graph.states, node.decl);
     case Op::Constant:
       return fmt::format(" {}", node.value);  // the shortest text that reads back exactly
@@ -76,7 +77,7 @@ std::string to_string(const Graph& graph) {
     if (!graph.dims[i].default_value) continue;
     text += fmt::format(" {} {}", graph.dims[i].fixed ? "is" : "=", *graph.dims[i].default_value);
   }
-  text += ") {\n";
+  text += graph.descending ? ") descending {\n" : ") {\n";
   print_declarations(text, "input", graph.inputs);
   print_declarations(text, "param", graph.params);
   print_states(text, graph);
@@ -89,6 +90,9 @@ std::string to_string(const Graph& graph) {
   }
   for (const OutputDecl& output : graph.outputs) {
     print_end(text, "output", output.name, output.value);
+  }
+  for (const ResultDecl& result : graph.results) {
+    print_end(text, "result", result.name, result.value);
   }
   return text + "}\n";
 }

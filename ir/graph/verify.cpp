@@ -126,6 +126,25 @@ Status check_part(const Graph& graph, const Node& node) {
   return {};
 }
 
+/// A sum's shape is that of what it adds up: a value, or an outer product of vectors.
+Status check_total(const Graph& graph, const Node& node) {
+  const Shape& shape = node.type.shape;
+  std::vector<Shape> operands;
+  for (const NodeId operand : node.operands) operands.push_back(graph[operand].type.shape);
+  if (operands.size() == 1 && operands[0] == shape) return {};
+  if (operands.size() == 2 && shape.size() == 2) {
+    if (operands[0] == Shape{shape[0]} && operands[1] == Shape{shape[1]}) return {};
+  }
+  if (operands.size() == 2 && shape.size() == 3) {
+    const Shape left = {shape[0] * shape[1]};
+    const Shape right = {shape[0] * shape[2]};
+    if (operands[0] == left && operands[1] == right) return {};
+  }
+  std::vector<std::string> shapes;
+  for (const Shape& operand : operands) shapes.push_back(to_string(operand));
+  return fail("its shape is {}, its operands' {}", to_string(shape), fmt::join(shapes, ", "));
+}
+
 /// Ops whose type their operands alone do not tell.
 Status check_attributes(const Graph& graph, const Node& node) {
   const Shape& shape = node.type.shape;
@@ -151,6 +170,8 @@ Status check_attributes(const Graph& graph, const Node& node) {
         return fail("{} is no square matrix", to_string(shape));
       }
       return {};
+    case Op::Total:
+      return check_total(graph, node);
     case Op::Broadcast:
       if (const Shape& operand = graph[node.operands[0]].type.shape; !operand.empty()) {
         return fail("does not take operands of shapes {}", to_string(operand));
@@ -186,6 +207,9 @@ Status check_node(const Graph& graph, NodeId id) {
     case Op::State:
       if (node.delay == 0) return fail("a state is read with a delay of at least 1");
       return check_leaf(node, "state", graph.states);
+    case Op::Final:
+      return check_leaf(node, "state", graph.states);
+    case Op::Total:
     case Op::Constant:
     case Op::Vector:
     case Op::Range:
@@ -277,11 +301,57 @@ Status check_states(const Graph& graph, const std::vector<Direction>& directions
   return {};
 }
 
-Status check_outputs(const Graph& graph) {
+/// Outputs or results.
+template <typename Decl>
+Status check_ends(const Graph& graph, std::string_view kind, const std::vector<Decl>& decls) {
   std::set<std::string_view> seen;
+  for (const Decl& decl : decls) {
+    if (Status named = check_name(kind, decl.name, seen); !named) return named;
+    if (decl.value >= graph.nodes.size()) return fail("{} `{}` has no value", kind, decl.name);
+  }
+  return {};
+}
+
+/// What comes after all steps is made of nothing that a step computes, but for what a total adds
+/// up, and no step needs it.
+Status check_after(const Graph& graph, const std::vector<Direction>& directions) {
+  const std::vector<After> after = find_after(graph);
+  const auto is_of_a_step = [&](NodeId id) {
+    return after[id] == After::Nothing && directions[id] != Direction::Invariant;
+  };
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const Node& node = graph[id];
+    const bool comes_after = after[id] != After::Nothing && node.op != Op::Total;
+    for (const NodeId operand : node.operands) {
+      if (comes_after && is_of_a_step(operand)) {
+        return fail("%{} = {}: comes after all steps, its operand %{} is a step's", id,
+                    info(node.op).name, operand);
+      }
+      if (node.op == Op::Total && after[operand] == After::Steps) {
+        return fail("%{} = total: %{} has no rows to add up", id, operand);
+      }
+    }
+    const bool mixes =
+        node.op == Op::Total && node.operands.size() == 2 &&
+        (after[node.operands[0]] == After::Batch) != (after[node.operands[1]] == After::Batch);
+    if (mixes) return fail("%{} = total: one operand is of each step, the other of none", id);
+  }
+  for (const StateDecl& state : graph.states) {
+    for (const NodeId value : {state.init, state.next}) {
+      if (after[value] != After::Nothing) {
+        return fail("state `{}` needs %{}, which comes after all steps", state.name, value);
+      }
+    }
+  }
   for (const OutputDecl& output : graph.outputs) {
-    if (Status named = check_name("output", output.name, seen); !named) return named;
-    if (output.value >= graph.nodes.size()) return fail("output `{}` has no value", output.name);
+    if (after[output.value] != After::Nothing) {
+      return fail("output `{}` is %{}, which comes after all steps", output.name, output.value);
+    }
+  }
+  for (const ResultDecl& result : graph.results) {
+    if (is_of_a_step(result.value)) {
+      return fail("result `{}` is %{}, a value of each step", result.name, result.value);
+    }
   }
   return {};
 }
@@ -297,7 +367,9 @@ Status verify(const Graph& graph) {
   }
   const std::vector<Direction> directions = find_directions(graph);
   if (Status states = check_states(graph, directions); !states) return states;
-  if (Status outputs = check_outputs(graph); !outputs) return outputs;
+  if (Status outputs = check_ends(graph, "output", graph.outputs); !outputs) return outputs;
+  if (Status results = check_ends(graph, "result", graph.results); !results) return results;
+  if (Status after = check_after(graph, directions); !after) return after;
   return check_directions(graph, directions);
 }
 

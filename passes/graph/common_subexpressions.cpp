@@ -36,6 +36,7 @@ Key key_of(const Node& node) {
     case Op::Range:
     case Op::Eye:
     case Op::Broadcast:
+    case Op::Total:
       std::get<5>(key) = to_string(node.type.shape);
       break;
     case Op::Slice:

@@ -1,4 +1,4 @@
-// 1. Mark what outputs and states (`init`, `next`) name, then operands, from the last node to the
+// 1. Mark what outputs, results and states (`init`, `next`) name, then operands, from the last node to the
 //    first: ids are in topological order.
 // 2. Keep the marked nodes in order and renumber.
 #include "passes/graph/dead_code.h"

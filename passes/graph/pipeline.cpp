@@ -9,6 +9,7 @@
 #include "passes/graph/identities.h"
 #include "passes/graph/sequence_features.h"
 #include "passes/graph/split_products.h"
+#include "passes/graph/stop_gradients.h"
 #include "passes/graph/structure.h"
 
 namespace rnnc {
@@ -44,14 +45,20 @@ Result<bool> run(std::span<const Step> steps, Graph& graph, const PassObserver& 
 }  // namespace
 
 Status run_pipeline(Graph& graph, const PipelineOptions& options) {
-  const PassSet& passes = options.passes;
   const Step lowerings[] = {
+      {"stop-gradients", run_pass_through_stops, !options.training},
       {"dead-code", run_dead_code},               // before delays: unused ones make no states
       {"delays", run_delays},                     // from here on only states cross steps
       {"resets", run_resets, options.resets},     // of the delays' states too
       {"lengths", run_lengths, options.lengths},  // last: what stays past the end knows no resets
       {"dot-products", run_dot_products},         // from here on every product has a matrix
   };
+  const Result<bool> lowered = run(lowerings, graph, options.observer);
+  return lowered ? run_simplifications(graph, options) : tl::unexpected(lowered.error());
+}
+
+Status run_simplifications(Graph& graph, const PipelineOptions& options) {
+  const PassSet& passes = options.passes;
   // Each finds more to do after the others: folding needs the scalars that `simplify` bares,
   // `simplify` the equal operands that `cse` joins. They only ever simplify, so there is an end.
   const Step simplifications[] = {
@@ -62,8 +69,7 @@ Status run_pipeline(Graph& graph, const PipelineOptions& options) {
       {"hoist", run_split_products, passes.has(Pass::Hoist)},     // of joined vectors
   };
 
-  Result<bool> changed = run(lowerings, graph, options.observer);
-  if (changed) changed = true;
+  Result<bool> changed = true;
   while (changed && *changed) changed = run(simplifications, graph, options.observer);
   return changed ? Status() : tl::unexpected(changed.error());
 }

@@ -9,8 +9,9 @@ namespace rnnc {
 
 struct PipelineOptions {
   PassSet passes = PassSet::all();
-  bool lengths = false;  // calls come with lengths of their sequences
-  bool resets = false;   // and with a mask of resets
+  bool lengths = false;   // calls come with lengths of their sequences
+  bool resets = false;    // and with a mask of resets
+  bool training = false;  // the graph will be differentiated: `stop_gradient` stays
   PassObserver observer = {};
 };
 
@@ -18,5 +19,8 @@ struct PipelineOptions {
 /// an error is a bug in the pass that it names. `graph` is bound and verified; declared inputs,
 /// params, outputs and states keep their places, and states for delays come after them.
 Status run_pipeline(Graph& graph, const PipelineOptions& options = {});
+
+/// Of that, what comes after the lowerings: for Graphs that are made of a lowered one.
+Status run_simplifications(Graph& graph, const PipelineOptions& options = {});
 
 }  // namespace rnnc

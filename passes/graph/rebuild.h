@@ -7,7 +7,7 @@
 
 namespace rnnc {
 
-/// Calls `visit` on a reference to each `init`, `next` and output of the graph: the values that
+/// Calls `visit` on a reference to each `init`, `next`, output and result of the graph: the values that
 /// everything else is there for.
 template <typename Visit>
 void for_each_root(Graph& graph, Visit visit) {
@@ -16,6 +16,7 @@ void for_each_root(Graph& graph, Visit visit) {
     visit(state.next);
   }
   for (OutputDecl& output : graph.outputs) visit(output.value);
+  for (ResultDecl& result : graph.results) visit(result.value);
 }
 
 /// Adds a node as it is.

@@ -47,8 +47,8 @@ def module(kind, hidden, layers, **options):
         layer.setdefault("bias_hh", torch.zeros_like(layer["bias_ih"]))  # one bias is enough
         place = f"_l{number // directions}" + "_reverse" * (number % directions)
         weights |= {name + place: value for name, value in layer.items()}
-    result.load_state_dict(weights)
-    return result
+    # As a function of its weights, so that these get gradients.
+    return lambda *args: torch.func.functional_call(result, weights, args)
 
 
 def stacked(data, name, gates, *shape):

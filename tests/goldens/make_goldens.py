@@ -5,6 +5,9 @@
 Inputs, params and initial states are not stored: Python and C++ make the same (deterministic.py).
 Of each output and final state 64 values are kept, at places that its size decides, and one random
 projection of the whole. The file's metadata tells C++ the cases, with every dim's value.
+
+gradients/ has those of sum(w * outputs) + sum(v * final states), w and v random, by every input,
+param and given initial state: by PyTorch's autograd.
 """
 
 import json
@@ -23,6 +26,7 @@ import cells_scan
 import deterministic
 
 FOLDER = Path(__file__).resolve().parent
+GRADIENTS = FOLDER / "gradients"
 ROUNDINGS = ("f32", "bf16", "f16")
 SAMPLES = 64
 
@@ -54,7 +58,8 @@ class Data:
         self.sizes = {"H": hidden, "I": inputs}
         self.rounding, self.given_states = rounding, given_states
         self.source = "equations"  # or the library whose cell this is
-        self.dims, self.params, self.around = {}, {}, {}
+        self.dims, self.around = {}, {}
+        self.leaves = {}  # inputs, params and given states by name
 
     def dim(self, name, value):
         """Binds a dim of the cell."""
@@ -79,11 +84,8 @@ class Data:
 
     def param(self, name, *shape, around=0):
         """Numbers within 1 / sqrt(last extent) of `around` for matrices, 0.5 for vectors."""
-        if name not in self.params:
-            scale = 1 / math.sqrt(shape[-1]) if len(shape) >= 2 else 0.5
-            self.params[name] = self._values(name, shape, scale, around)
-        assert self.params[name].shape == shape
-        return self.params[name]
+        scale = 1 / math.sqrt(shape[-1]) if len(shape) >= 2 else 0.5
+        return self._values(name, shape, scale, around)
 
     def state(self, name, *shape, declared=0, around=0):
         """[B, shape…]; a state that the case does not give starts as the cell declares."""
@@ -92,12 +94,19 @@ class Data:
         shape = (self.batch, *shape)
         if not self.given_states:
             return torch.full(shape, declared, dtype=torch.float64)
-        return deterministic.values(f"{self.cell}.{name}", shape, 1, "f32", around)
+        return self._leaf(name, shape, 1, "f32", around)
 
     def _values(self, name, shape, scale, around):
         if around:
             self.around[name] = around
-        return deterministic.values(f"{self.cell}.{name}", shape, scale, self.rounding, around)
+        return self._leaf(name, shape, scale, self.rounding, around)
+
+    def _leaf(self, name, shape, scale, rounding, around):
+        if name not in self.leaves:
+            values = deterministic.values(f"{self.cell}.{name}", shape, scale, rounding, around)
+            self.leaves[name] = values.requires_grad_(torch.is_grad_enabled())
+        assert self.leaves[name].shape == shape
+        return self.leaves[name]
 
 
 def summarise(tensor):
@@ -120,6 +129,34 @@ def goldens_of(cell, grid):
             results = outputs | {f"final.{state}": value for state, value in finals.items()}
             for result, value in results.items():
                 tensors[f"{name}_{rounding}/{result}"] = summarise(value)
+        around, source = around | data.around, data.source
+        cases.append(
+            {"name": name, "steps": steps, "batch": batch, "given_states": given, "dims": data.dims}
+        )
+    return tensors, {"golden": json.dumps({"source": source, "around": around, "cases": cases})}
+
+
+@torch.enable_grad()
+def gradients_of(cell):
+    """The same of gradients; None of a cell that is not PyTorch's to differentiate."""
+    tensors, cases, around, source = {}, [], {}, ""
+    for steps, batch, hidden, inputs, given in GRID:
+        if hidden > 33:
+            continue
+        data = Data(cell.__name__, steps, batch, hidden, inputs, "f32", given)
+        try:
+            outputs, finals = cell(data)
+        except RuntimeError:  # ONNX takes no tensors that want gradients
+            return None
+        results = outputs | {f"final.{state}": value for state, value in finals.items()}
+        loss = sum(
+            (deterministic.values(f"gradient.{name}", tuple(value.shape), 1, "f64") * value).sum()
+            for name, value in results.items()
+        )
+        gradients = torch.autograd.grad(loss, list(data.leaves.values()), materialize_grads=True)
+        name = f"T{steps}_B{batch}_H{hidden}"
+        for leaf, gradient in zip(data.leaves, gradients):
+            tensors[f"{name}_f32/{leaf}"] = summarise(gradient)
         around, source = around | data.around, data.source
         cases.append(
             {"name": name, "steps": steps, "batch": batch, "given_states": given, "dims": data.dims}
@@ -159,6 +196,10 @@ def main():
         tensors, metadata = goldens_of(cell, grid_of(cell))
         save_file(tensors, FOLDER / f"{cell.__name__}.safetensors", metadata)
         print(f"{cell.__name__}: {len(tensors)} tensors", flush=True)
+        if gradients := gradients_of(cell):
+            save_file(gradients[0], GRADIENTS / f"{cell.__name__}.safetensors", gradients[1])
+        else:
+            print(f"{cell.__name__}: no gradients", flush=True)
 
 
 if __name__ == "__main__":

@@ -380,5 +380,53 @@ TEST(Interpreter, ChecksSizes) {
   EXPECT_DEATH(run(kDelays, args), "this is a bug in rnnc");
 }
 
+TEST(Interpreter, DescendingGraphsRunFromTheLastStep) {
+  // h[t] = 2 h[t + 1] + x[t], from the value past the end.
+  const InterpreterResult result = run(R"(graph G descending {
+    input x: []
+    state h: []
+    %0 = input x : []
+    %1 = state h @ 1 : []
+    %2 = add %1, %1 : []
+    %3 = add %2, %0 : []
+    %4 = const 0 : []
+    %5 = total %3 : []
+    %6 = final h : []
+    %7 = total %6 : []
+    init h = %4
+    next h = %3
+    output y = %3
+    result sum = %5
+    result h = %6
+    result all = %7
+  })",
+                                       {.steps = 3,
+                                        .batch = 2,
+                                        .inputs = {{1, 10, 2, 20, 3, 30}},
+                                        .params = {},
+                                        .initial_states = {{100, 0}}});
+  EXPECT_EQ(result.outputs[0], (Values{817, 170, 408, 80, 203, 30}));
+  EXPECT_EQ(result.final_states[0], (Values{817, 170}));
+  EXPECT_EQ(result.results[0], (Values{817 + 408 + 203 + 170 + 80 + 30}));
+  EXPECT_EQ(result.results[1], (Values{817, 170}));
+  EXPECT_EQ(result.results[2], (Values{987}));
+}
+
+TEST(Interpreter, TotalsOfOuterProducts) {
+  const auto total = [](std::string_view shape) {
+    return run(fmt::format("graph G {{\n input x: [4]\n input y: [2]\n %0 = input x : [4]\n"
+                           " %1 = input y : [2]\n %2 = total %0, %1 : [{}]\n result W = %2\n}}",
+                           shape),
+               {.steps = 2,
+                .batch = 1,
+                .inputs = {{1, 2, 3, 4, 1, 0, 0, 1}, {1, 10, 100, 1000}},
+                .params = {},
+                .initial_states = {}})
+        .results.at(0);
+  };
+  EXPECT_EQ(total("4, 2"), (Values{101, 1010, 2, 20, 3, 30, 104, 1040}));
+  EXPECT_EQ(total("2, 2, 1"), (Values{101, 2, 30, 1040}));
+}
+
 }  // namespace
 }  // namespace rnnc

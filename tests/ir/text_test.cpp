@@ -307,6 +307,42 @@ TEST(Text, AnyBytesAreReadWithoutCrashing) {
   }
 }
 
+constexpr const char* kBackward = R"(graph Backward() descending {
+  input g: [2]
+  input x: [3]
+  param R: [2, 2]
+  state h: [2]
+  %0 = input g : [2]
+  %1 = state h @ 1 : [2]
+  %2 = add %0, %1 : [2]
+  %3 = param R : [2, 2]
+  %4 = matmul %2, %3 : [2]
+  %5 = input x : [3]
+  %6 = total %2, %5 : [2, 3]
+  %7 = total %2 : [2]
+  %8 = final h : [2]
+  %9 = total %8 : [2]
+  %10 = add %7, %9 : [2]
+  %11 = const 0 : []
+  init h = %11
+  next h = %4
+  result W = %6
+  result b = %10
+  result h = %8
+}
+)";
+
+TEST(Text, DescendingGraphsAndResultsReadBack) {
+  const Graph graph = parsed(kBackward);
+  EXPECT_TRUE(graph.descending);
+  EXPECT_EQ(graph.results.size(), 3u);
+  EXPECT_EQ(to_string(graph), kBackward);
+  const std::string dot = to_dot(graph);
+  EXPECT_NE(dot.find("n1 [label=\"h[t+1] [2]\""), std::string::npos) << dot;
+  EXPECT_NE(dot.find("n8 [label=\"final h [2]\""), std::string::npos) << dot;
+  EXPECT_NE(dot.find("n6 -> result0;"), std::string::npos) << dot;
+}
+
 TEST(Text, BrokenGraphsPrint) {
   Graph graph;
   graph.name = "Broken";

@@ -290,5 +290,34 @@ TEST(Verify, DelaysOfStates) {
             "state `h@2` is [], state `h` that it is a delay of is [H]");
 }
 
+/// `body` in a graph with an input x [2], a state h [2] and param W [2, 3].
+std::string error_after(const std::string& body) {
+  const Result<Graph> graph = parse_graph(
+      "graph G {\n input x: [2]\n param W: [2, 3]\n state h: [2]\n %0 = input x : [2]\n"
+      " %1 = state h @ 1 : [2]\n %2 = const 0 : []\n %3 = total %0 : [2]\n %4 = final h : [2]\n" +
+      body + "\n}");
+  EXPECT_TRUE(graph) << graph.error().message;
+  return error(graph.value_or(Graph()));
+}
+
+TEST(Verify, WhatComesAfterAllSteps) {
+  const std::string state = " init h = %2\n next h = %1\n";
+  EXPECT_EQ(error_after(state + "result b = %3\nresult h = %4"), "no error");
+  EXPECT_EQ(error_after("%5 = total %0, %1 : [2, 2]\n" + state + "result R = %5"), "no error");
+  EXPECT_EQ(error_after("%5 = total %0, %1 : [2, 1, 1]\n" + state + "result R = %5"), "no error");
+  EXPECT_EQ(error_after("%5 = total %0, %1 : [4]\n" + state),
+            "%5 = total: its shape is [4], its operands' [2], [2]");
+  EXPECT_EQ(error_after("%5 = add %3, %0 : [2]\n" + state),
+            "%5 = add: comes after all steps, its operand %0 is a step's");
+  EXPECT_EQ(error_after("%5 = total %3 : [2]\n" + state), "%5 = total: %3 has no rows to add up");
+  EXPECT_EQ(error_after("%5 = total %0, %4 : [2, 2]\n" + state),
+            "%5 = total: one operand is of each step, the other of none");
+  EXPECT_EQ(error_after(" init h = %3\n next h = %1"),
+            "state `h` needs %3, which comes after all steps");
+  EXPECT_EQ(error_after(state + "output y = %3"), "output `y` is %3, which comes after all steps");
+  EXPECT_EQ(error_after(state + "result y = %0"), "result `y` is %0, a value of each step");
+  EXPECT_EQ(error_after(state + "result y = %3\nresult y = %3"), "result `y`: the name is taken");
+}
+
 }  // namespace
 }  // namespace rnnc

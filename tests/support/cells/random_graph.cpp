@@ -46,7 +46,12 @@ struct Known {
 
 class Generator {
  public:
-  Generator(uint64_t seed, const RandomGraphOptions& options) : random_(seed), options_(options) {}
+  Generator(uint64_t seed, const RandomGraphOptions& options) : random_(seed), options_(options) {
+    for (const OpInfo& row : all_ops()) {
+      // No device sees a `stop_gradient`.
+      if (row.scalar && row.op != Op::StopGradient) scalar_ops_.push_back(row.op);
+    }
+  }
 
   Graph run() {
     graph_.name = "Random";
@@ -408,8 +413,7 @@ class Generator {
   }
 
   void add_scalar_op() {
-    const auto first = static_cast<size_t>(Op::Neg);
-    const auto op = static_cast<Op>(first + random_.below(all_ops().size() - first));
+    const Op op = scalar_ops_[random_.below(scalar_ops_.size())];
     const size_t rank = random_.below(10) < 8 ? 1 : 2 * random_.below(2);
     const NodeId a = pick([&](NodeId id) { return graph_[id].type.rank() == rank; });
     if (a == kNoNode) return;
@@ -554,6 +558,7 @@ class Generator {
     return id == kNoNode ? constant(random_.value(1)) : id;
   }
 
+  std::vector<Op> scalar_ops_;
   Random random_;
   RandomGraphOptions options_;
   std::vector<int64_t> sizes_;

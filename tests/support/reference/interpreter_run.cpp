@@ -36,7 +36,7 @@ NamedArray named(const std::string& name, const Type& type, std::vector<int64_t>
 
 }  // namespace
 
-RunResult interpret_run(const Graph& graph, const RunArgs& args) {
+InterpreterArgs interpreter_args(const Graph& graph, const RunArgs& args) {
   InterpreterArgs in;
   const std::vector<int64_t>& sequence = args.inputs.at(0).array.shape;
   in.steps = sequence.at(0);
@@ -51,6 +51,11 @@ RunResult interpret_run(const Graph& graph, const RunArgs& args) {
     const Array* given = find(args.initial_states, state.name);
     in.initial_states.push_back(given == nullptr ? std::vector<double>{} : given->to_doubles());
   }
+  return in;
+}
+
+RunResult interpret_run(const Graph& graph, const RunArgs& args) {
+  const InterpreterArgs in = interpreter_args(graph, args);
   const InterpreterResult out = interpret_any(graph, in, args);
   RunResult result;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {

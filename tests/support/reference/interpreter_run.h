@@ -10,6 +10,9 @@
 
 namespace rnnc::test {
 
+/// The arrays of `args` as the interpreter takes them, without lengths and resets.
+InterpreterArgs interpreter_args(const Graph& graph, const RunArgs& args);
+
 /// Runs a bound Graph in float64. Every input and param must be in `args`, initial states that are
 /// not start as declared. Lengths and resets are those of
 /// tests/support/reference/sequence_oracle.h.

@@ -1,0 +1,61 @@
+// Pieces: sort by where they begin; each goes behind the first row of pieces that has ended by then,
+// or begins a row. Each row becomes one `concat` with zeros in its gaps.
+#include "passes/gradient/adjoint_sum.h"
+
+#include <algorithm>
+
+namespace rnnc {
+namespace {
+
+NodeId zeros(Graph& graph, Type type, int64_t count, SourceLocation location) {
+  type.shape[0] = count;
+  return graph.broadcast(graph.constant(0, location), type.shape, location);
+}
+
+}  // namespace
+
+NodeId sum_to(Graph& graph, NodeId value, const Type& type, SourceLocation location) {
+  if (!type.is_scalar()) return value;
+  while (!graph[value].type.is_scalar()) value = graph.apply(Op::Sum, {value}, location);
+  return value;
+}
+
+NodeId add_all(Graph& graph, const std::vector<NodeId>& values, const Type& type,
+               SourceLocation location) {
+  NodeId sum = kNoNode;
+  for (const NodeId value : values) {
+    sum = sum == kNoNode ? value : graph.apply(Op::Add, {sum, value}, location);
+  }
+  if (sum == kNoNode || graph[sum].type == type) return sum;
+  return graph.broadcast(sum, type.shape, location);
+}
+
+std::vector<NodeId> join_pieces(Graph& graph, std::vector<AdjointSum::Piece> pieces,
+                                const Type& type, SourceLocation location) {
+  if (pieces.empty()) return {};
+  std::ranges::stable_sort(pieces, {}, &AdjointSum::Piece::begin);
+  struct Row {
+    int64_t end = 0;
+    std::vector<NodeId> parts;
+  };
+  std::vector<Row> rows;
+  for (const AdjointSum::Piece& piece : pieces) {
+    auto row = std::ranges::find_if(rows, [&](const Row& r) { return r.end <= piece.begin; });
+    if (row == rows.end()) row = rows.insert(row, Row());
+    if (row->end < piece.begin) {
+      row->parts.push_back(zeros(graph, type, piece.begin - row->end, location));
+    }
+    row->parts.push_back(piece.value);
+    row->end = piece.end;
+  }
+  const int64_t size = *type.shape[0].constant();
+  std::vector<NodeId> joined;
+  for (Row& row : rows) {
+    if (row.end < size) row.parts.push_back(zeros(graph, type, size - row.end, location));
+    joined.push_back(row.parts.size() == 1 ? row.parts[0]
+                                           : graph.apply(Op::Concat, row.parts, location));
+  }
+  return joined;
+}
+
+}  // namespace rnnc

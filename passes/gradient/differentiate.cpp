@@ -1,0 +1,398 @@
+// 1. Find which values have an adjoint: those between what is wanted and an output or a state.
+// 2. Walk through the nodes from the last to the first. A node's adjoint is the sum of what its uses
+//    have contributed; outputs begin with their gradients, next states with the adjoint that comes
+//    from the step after. The op's rule (passes/gradient/adjoints.h) passes it on to its operands.
+//    What a step contributes to an invariant goes there as a total over steps and batch.
+// 3. The sum over a state's reads is the next value of its adjoint. Its last value is the gradient
+//    of the initial state: of the given one, or of what the declared one is made of.
+//
+// The walk runs twice: once to learn which values of the forward half it asks for, and, when it is
+// decided which of these are saved (passes/gradient/residuals.h), once more with copies of what
+// computes the others anew.
+#include "passes/gradient/differentiate.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ir/graph/sweeps.h"
+#include "passes/gradient/adjoint_sum.h"
+#include "passes/gradient/adjoints.h"
+#include "passes/graph/rebuild.h"
+#include "passes/graph/stop_gradients.h"
+
+namespace rnnc {
+namespace {
+
+/// Facts about the Graph that both walks share.
+struct Facts {
+  Facts(const Graph& graph, const DifferentiateOptions& options)
+      : directions(find_directions(graph)) {
+    for (const Direction direction : directions)
+      varies.push_back(direction != Direction::Invariant);
+    lengths = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::Valid; });
+    find_active(graph, options);
+  }
+
+  std::vector<Direction> directions;
+  std::vector<bool> varies;  // over steps
+  std::vector<bool> active;  // has an adjoint
+  std::vector<bool> active_states;
+  bool lengths = false;
+
+  bool reversed(NodeId id) const { return directions[id] == Direction::Reversed; }
+
+ private:
+  /// What depends on something that is wanted, through states too.
+  void find_active(const Graph& graph, const DifferentiateOptions& options) {
+    active.assign(graph.nodes.size(), false);
+    active_states.assign(graph.states.size(), false);
+    for (size_t s = 0; s < graph.states.size(); ++s) {
+      active_states[s] = options.given[s] && options.initial_states[s];
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+        const Node& node = graph[id];
+        bool is_active = std::ranges::any_of(node.operands, [&](NodeId o) { return active[o]; });
+        if (node.op == Op::Param) is_active = options.params[node.decl];
+        if (node.op == Op::Input) is_active = options.inputs[node.decl];
+        if (node.op == Op::State) is_active = active_states[node.decl];
+        if (node.op == Op::StopGradient) is_active = false;
+        active[id] = is_active;
+      }
+      for (size_t s = 0; s < graph.states.size(); ++s) {
+        const StateDecl& state = graph.states[s];
+        const std::optional<uint32_t>& of = state.delay_of;
+        const bool is_active =
+            active[state.next] || active[state.init] || (of && active_states[*of]);
+        if (!is_active || active_states[s]) continue;
+        active_states[s] = true;
+        changed = true;
+      }
+    }
+  }
+};
+
+class Walk {
+ public:
+  /// Without `saved` every value that is asked for counts as saved.
+  Walk(const Graph& forward, const DifferentiateOptions& options, const Facts& facts,
+       const std::vector<bool>* saved)
+      : forward_(forward),
+        options_(options),
+        facts_(facts),
+        saved_(saved),
+        copies_(forward.nodes.size(), kNoNode),
+        sums_(forward.nodes.size()),
+        needed_(forward.nodes.size(), false),
+        reads_(forward.states.size()),
+        adjoint_states_(forward.states.size()),
+        of_params_(forward.params.size()),
+        of_inputs_(forward.inputs.size()),
+        of_initial_(forward.states.size()) {}
+
+  void run() {
+    declare();
+    begin();
+    for (NodeId id = static_cast<NodeId>(forward_.nodes.size()); id-- > 0;) visit(id);
+    end();
+  }
+
+  const std::vector<bool>& needed() const { return needed_; }
+  /// The values that are saved, in the order of the backward half's last inputs.
+  const std::vector<NodeId>& residuals() const { return residuals_; }
+  const std::vector<uint32_t>& adjoint_of() const { return adjoint_of_; }
+  Graph take() { return std::move(backward_); }
+
+  static std::string residual_name(NodeId id) { return fmt::format("saved@{}", id); }
+
+ private:
+  void declare() {
+    backward_.name = forward_.name;
+    backward_.descending = !forward_.descending;
+    backward_.inputs = forward_.inputs;
+    backward_.params = forward_.params;
+    for (const OutputDecl& output : forward_.outputs) {
+      backward_.inputs.push_back(
+          {output.name + "@gradient", forward_[output.value].type, output.location});
+    }
+    for (uint32_t s = 0; s < forward_.states.size(); ++s) {
+      if (!facts_.active_states[s]) continue;
+      const StateDecl& state = forward_.states[s];
+      adjoint_states_[s] = static_cast<uint32_t>(backward_.states.size());
+      adjoint_of_.push_back(s);
+      StateDecl& adjoint = backward_.states.emplace_back();
+      adjoint.name = state.name + "@adjoint";
+      adjoint.type = state.type;
+      adjoint.init = backward_.constant(0, state.location);
+      adjoint.reversed = state.reversed;
+      adjoint.location = state.location;
+    }
+  }
+
+  /// What outputs, next states and initial values contribute.
+  void begin() {
+    for (uint32_t o = 0; o < forward_.outputs.size(); ++o) {
+      const OutputDecl& output = forward_.outputs[o];
+      if (!facts_.active[output.value]) continue;
+      const auto decl = static_cast<uint32_t>(forward_.inputs.size() + o);
+      add(output.value, backward_.input(decl, 0, output.location), /*reversed=*/false);
+    }
+    for (uint32_t s = 0; s < forward_.states.size(); ++s) {
+      if (!facts_.active_states[s]) continue;
+      const StateDecl& state = forward_.states[s];
+      const NodeId later = backward_.state(*adjoint_states_[s], 1, state.location);
+      if (forward_[state.next].op == Op::State) {
+        // The state that it takes over was kept past the end before simplification.
+        if (facts_.active[state.next]) sums_[state.next].unmasked.push_back(later);
+      } else if (facts_.active[state.next]) {
+        add(state.next, later, state.reversed);
+      }
+      begin_initial(s);
+    }
+  }
+
+  /// The last value of a state's adjoint goes to where its initial value comes from.
+  void begin_initial(uint32_t s) {
+    const StateDecl& state = forward_.states[s];
+    std::optional<uint32_t> origin = s;
+    while (origin && !options_.given[*origin]) origin = forward_.states[*origin].delay_of;
+    const NodeId last = backward_.final_state(*adjoint_states_[s], state.location);
+    if (origin) {
+      if (options_.initial_states[*origin]) of_initial_[*origin].push_back(last);
+    } else if (facts_.active[state.init]) {
+      const Type& type = forward_[state.init].type;
+      const NodeId sum = sum_to(backward_, last, type, state.location);
+      sums_[state.init].after.push_back(backward_.total(sum, state.location));
+    }
+  }
+
+  void visit(NodeId id) {
+    if (!facts_.active[id] || sums_[id].empty()) return;
+    const Node& node = forward_[id];
+    const NodeId adjoint = facts_.varies[id] ? step_adjoint(id) : after_adjoint(id);
+    switch (node.op) {
+      case Op::Param:
+        of_params_[node.decl].push_back(adjoint);
+        return;
+      case Op::Input:
+        of_inputs_[node.decl].push_back(adjoint);
+        return;
+      case Op::State:
+        RNNC_CHECK(node.delay == 1, "delays are lowered before differentiation");
+        reads_[node.decl].push_back(adjoint);
+        return;
+      default:
+        break;
+    }
+    add_adjoints({.forward = forward_,
+                  .backward = backward_,
+                  .node = id,
+                  .adjoint = adjoint,
+                  .after = !facts_.varies[id],
+                  .wanted = [&](size_t i) -> bool { return facts_.active[node.operands[i]]; },
+                  .value = [&](NodeId value) { return copy(value); },
+                  .add = [&](size_t i, NodeId value) { add_to_operand(id, i, value); },
+                  .add_piece =
+                      [&](size_t i, int64_t begin, int64_t end, NodeId value) {
+                        if (!facts_.active[node.operands[i]]) return;
+                        sums_[node.operands[i]].pieces.push_back({begin, end, value});
+                      },
+                  .add_outer =
+                      [&](size_t i, NodeId left, NodeId right) {
+                        const bool reversed = facts_.reversed(id);
+                        const NodeId sum =
+                            backward_.total(masked(left, reversed), masked(right, reversed),
+                                            forward_[node.operands[i]].type.shape, node.location);
+                        sums_[node.operands[i]].after.push_back(sum);
+                      },
+                  .invariant = [&](size_t i) -> bool { return !facts_.varies[node.operands[i]]; }});
+  }
+
+  void add_to_operand(NodeId id, size_t operand, NodeId value) {
+    const Node& node = forward_[id];
+    const NodeId target = node.operands[operand];
+    if (!facts_.varies[id]) {
+      sums_[target].after.push_back(value);
+    } else if (keeps_past_end(node, operand)) {
+      sums_[target].unmasked.push_back(value);
+    } else {
+      // What a Reverse passes on runs as its operand does.
+      const bool turns = node.op == Op::Reverse;
+      add(target, value, facts_.reversed(id) != turns);
+    }
+  }
+
+  /// Whether this is how a state stays as it was past its sequence's end.
+  bool keeps_past_end(const Node& node, size_t operand) const {
+    return node.op == Op::Where && operand == 2 && forward_[node.operands[0]].op == Op::Valid &&
+           forward_[node.operands[2]].op == Op::State;
+  }
+
+  void add(NodeId target, NodeId value, bool reversed) {
+    (reversed ? sums_[target].reversed : sums_[target].values).push_back(value);
+  }
+
+  /// Of a value that varies over steps.
+  NodeId step_adjoint(NodeId id) {
+    const Node& node = forward_[id];
+    AdjointSum& sum = sums_[id];
+    std::vector<NodeId> values = facts_.reversed(id) ? sum.reversed : sum.values;
+    for (NodeId piece : join_pieces(backward_, sum.pieces, node.type, node.location)) {
+      values.push_back(piece);
+    }
+    NodeId adjoint = add_all(backward_, values, node.type, node.location);
+    if (adjoint != kNoNode && (node.op == Op::State || node.op == Op::Input)) {
+      adjoint = masked(adjoint, facts_.reversed(id));
+    }
+    if (sum.unmasked.empty()) return adjoint;
+    values = sum.unmasked;
+    if (adjoint != kNoNode) values.insert(values.begin(), adjoint);
+    return add_all(backward_, values, node.type, node.location);
+  }
+
+  /// Of an invariant.
+  NodeId after_adjoint(NodeId id) {
+    const Node& node = forward_[id];
+    AdjointSum& sum = sums_[id];
+    std::vector<NodeId> values;
+    for (const bool reversed : {false, true}) {
+      const NodeId step =
+          add_all(backward_, reversed ? sum.reversed : sum.values, node.type, node.location);
+      if (step != kNoNode) {
+        values.push_back(backward_.total(masked(step, reversed), node.location));
+      }
+    }
+    values.insert(values.end(), sum.after.begin(), sum.after.end());
+    for (NodeId piece : join_pieces(backward_, sum.pieces, node.type, node.location)) {
+      values.push_back(piece);
+    }
+    return add_all(backward_, values, node.type, node.location);
+  }
+
+  /// In a Graph with lengths: zero past a sequence's end, whatever `value` is there.
+  NodeId masked(NodeId value, bool reversed) {
+    if (!facts_.lengths) return value;
+    const NodeId valid = backward_.valid(reversed);
+    return backward_.apply(Op::Where, {valid, value, backward_.constant(0)});
+  }
+
+  /// A value of the forward half: a leaf, a residual, or computed anew.
+  NodeId copy(NodeId id) {
+    if (copies_[id] != kNoNode) return copies_[id];
+    const Node& node = forward_[id];
+    const bool is_leaf = node.op == Op::Input || node.op == Op::Valid || node.op == Op::Reset;
+    NodeId result = kNoNode;
+    if (facts_.varies[id] && !is_leaf) {
+      needed_[id] = true;
+      if (saved_ == nullptr || (*saved_)[id]) result = residual(id);
+    }
+    if (result == kNoNode && node.op == Op::StopGradient) result = copy(node.operands[0]);
+    if (result == kNoNode) {
+      RNNC_CHECK(node.op != Op::State, "states are never computed anew");
+      Node made = node;
+      for (NodeId& operand : made.operands) operand = copy(operand);
+      result = append_node(backward_, std::move(made));
+    }
+    copies_[id] = result;
+    return result;
+  }
+
+  NodeId residual(NodeId id) {
+    const Node& node = forward_[id];
+    const auto decl = static_cast<uint32_t>(backward_.inputs.size());
+    backward_.inputs.push_back({residual_name(id), node.type, node.location});
+    residuals_.push_back(id);
+    const NodeId input = backward_.input(decl, 0, node.location);
+    return facts_.reversed(id) ? backward_.apply(Op::Reverse, {input}, node.location) : input;
+  }
+
+  void end() {
+    for (size_t a = 0; a < adjoint_of_.size(); ++a) {
+      StateDecl& adjoint = backward_.states[a];
+      adjoint.next = sum_or_zero(reads_[adjoint_of_[a]], adjoint.type, adjoint.location);
+    }
+    for (size_t i = 0; i < forward_.inputs.size(); ++i) {
+      if (!options_.inputs[i]) continue;
+      const InputDecl& input = forward_.inputs[i];
+      const NodeId value = sum_or_zero(of_inputs_[i], input.type, input.location);
+      backward_.outputs.push_back({input.name, value, input.location});
+    }
+    for (size_t p = 0; p < forward_.params.size(); ++p) {
+      if (!options_.params[p]) continue;
+      const ParamDecl& param = forward_.params[p];
+      const NodeId value = sum_or_zero(of_params_[p], param.type, param.location);
+      backward_.results.push_back({param.name, value, param.location});
+    }
+    for (size_t s = 0; s < forward_.states.size(); ++s) {
+      if (!options_.initial_states[s] || !options_.given[s]) continue;
+      const StateDecl& state = forward_.states[s];
+      const NodeId value = sum_or_zero(of_initial_[s], state.type, state.location);
+      backward_.results.push_back({state.name, value, state.location});
+    }
+  }
+
+  NodeId sum_or_zero(const std::vector<NodeId>& values, const Type& type, SourceLocation location) {
+    if (!values.empty()) return add_all(backward_, values, type, location);
+    const NodeId zero = backward_.constant(0, location);
+    return type.is_scalar() ? zero : backward_.broadcast(zero, type.shape, location);
+  }
+
+  const Graph& forward_;
+  const DifferentiateOptions& options_;
+  const Facts& facts_;
+  const std::vector<bool>* saved_;
+  Graph backward_;
+  std::vector<NodeId> copies_;  // per value of the forward half
+  std::vector<AdjointSum> sums_;
+  std::vector<bool> needed_;
+  std::vector<NodeId> residuals_;
+  std::vector<std::vector<NodeId>> reads_;               // per state, the adjoints of its reads
+  std::vector<std::optional<uint32_t>> adjoint_states_;  // per state, its adjoint's number
+  std::vector<uint32_t> adjoint_of_;
+  std::vector<std::vector<NodeId>> of_params_, of_inputs_, of_initial_;
+};
+
+/// The forward half: with the residuals as further outputs, and without stops.
+Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals, const Facts& facts) {
+  for (const NodeId id : residuals) {
+    const SourceLocation location = graph[id].location;
+    const NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
+    graph.outputs.push_back({Walk::residual_name(id), value, location});
+  }
+  run_pass_through_stops(graph);
+  return graph;
+}
+
+}  // namespace
+
+DifferentiateOptions DifferentiateOptions::all(const Graph& graph, std::vector<bool> given) {
+  DifferentiateOptions options;
+  options.params.assign(graph.params.size(), true);
+  options.inputs.assign(graph.inputs.size(), true);
+  options.initial_states.assign(graph.states.size(), true);
+  options.given = std::move(given);
+  options.given.resize(graph.states.size(), false);
+  return options;
+}
+
+Derivative differentiate(const Graph& graph, const DifferentiateOptions& options) {
+  RNNC_CHECK(graph.dims.empty(), "dims are bound before differentiation");
+  RNNC_CHECK(graph.results.empty(), "a Graph with results is not differentiated");
+  const Facts facts(graph, options);
+  Walk dry(graph, options, facts, nullptr);
+  dry.run();
+  const std::vector<bool> saved =
+      choose_residuals(graph, facts.varies, dry.needed(), options.residuals);
+  Walk walk(graph, options, facts, &saved);
+  walk.run();
+  Derivative result;
+  result.forward = with_residuals(graph, walk.residuals(), facts);
+  result.adjoint_of = walk.adjoint_of();
+  result.residuals = walk.residuals().size();
+  result.backward = walk.take();
+  return result;
+}
+
+}  // namespace rnnc

@@ -1,0 +1,65 @@
+/// Reverse-mode differentiation of a Graph through time.
+///
+/// For outputs y and final states, let L be any function of them. Given the gradients of L by each,
+/// the backward half computes those by params, inputs and initial states (backpropagation through
+/// time: Werbos, 1990). Differentiating a recurrence gives a recurrence: state h has a state
+/// `h@adjoint` that runs the other way.
+///
+///     %0 = state h @ 1 : [H]              graph … descending
+///     %1 = param R : [H, H]                 state h@adjoint: [H]
+///     %2 = matmul %1, %0 : [H]              %0 = state h@adjoint @ 1 : [H]
+///     next h = %2                           %1 = input h@gradient : [H]
+///     output h = %2                   →     %2 = add %0, %1 : [H]
+///                                           %3 = param R : [H, H]
+///                                           %4 = matmul %2, %3 : [H]
+///                                           %5 = input saved@0 : [H]
+///                                           %6 = total %2, %5 : [H, H]
+///                                           next h@adjoint = %4
+///                                           result R = %6
+///
+/// Every op's adjoint is a linear function of its result's adjoint. That of `where` is a `where`,
+/// so that what was not chosen contributes nothing, not even if its derivative is infinite. In a
+/// Graph with lengths, what stands past a sequence's end reaches no gradient, NaN included.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph/graph.h"
+#include "passes/gradient/residuals.h"
+
+namespace rnnc {
+
+/// Lists are per declaration of the Graph. What is not wanted costs nothing.
+struct DifferentiateOptions {
+  std::vector<bool> params;          // gradients that are wanted
+  std::vector<bool> inputs;          // likewise
+  std::vector<bool> initial_states;  // likewise, of states that are `given`
+  /// States whose initial value the caller gives. The others begin as declared, and what their
+  /// declared values are made of gets the gradient.
+  std::vector<bool> given;
+  ResidualChoice residuals = ResidualChoice::Auto;
+
+  /// All params and inputs, and the initial values of the states that are given.
+  static DifferentiateOptions all(const Graph& graph, std::vector<bool> given);
+};
+
+/// The two halves. What of the caller's arrays goes where:
+///
+///     forward.outputs    the Graph's outputs, then residuals
+///     backward.inputs    the Graph's inputs, the gradients of its outputs, then residuals
+///     backward.params    the Graph's params
+///     backward.states    per state in `adjoint_of`: begins with the final state's gradient
+///     backward.outputs   gradients of the wanted inputs, by the inputs' names
+///     backward.results   gradients of the wanted params, then of the wanted initial states, by
+///                        their names
+struct Derivative {
+  Graph forward;
+  Graph backward;
+  std::vector<uint32_t> adjoint_of;  // per state of `backward`, the Graph's state
+  size_t residuals = 0;              // how many there are
+};
+
+/// `graph` is lowered (passes/graph/pipeline.h) and has no symbolic dims left.
+Derivative differentiate(const Graph& graph, const DifferentiateOptions& options);
+
+}  // namespace rnnc

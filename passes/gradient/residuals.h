@@ -1,0 +1,29 @@
+/// What of a forward step is saved for the backward half, and what that computes anew.
+///
+/// Once the states of all steps are known, everything else of a step can be computed for a whole
+/// chunk at once, so computing anew never runs through the recurrence again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph/graph.h"
+
+namespace rnnc {
+
+enum class ResidualChoice : uint8_t {
+  All,    // every value that the backward half asks for
+  Least,  // the fewest elements
+  Auto,   // what takes the least time: moving bytes, or arithmetic
+};
+std::string_view to_string(ResidualChoice choice);
+std::optional<ResidualChoice> parse_residual_choice(std::string_view name);
+
+/// Whether each node is saved, so that all `needed` ones can be had from what is saved, from
+/// inputs, params and masks. `varies`: whether a node varies over steps; only such are saved.
+std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,
+                                   const std::vector<bool>& needed, ResidualChoice choice);
+
+}  // namespace rnnc
