@@ -15,6 +15,8 @@
 #include "tests/passes/graph/pass_check.h"
 #include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/deterministic.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/interpreter_run.h"
 
 namespace rnnc::test {
@@ -183,6 +185,62 @@ TEST_P(GradientsOfCells, AreFiniteDifferences) {
   }
   EXPECT_GE(compared, 20u);
   EXPECT_LE(kinks, compared / 10);
+}
+
+/// w of sum(w * value) for an output or final state, as make_goldens.py draws it.
+std::vector<double> golden_weights(const std::string& name, int64_t count) {
+  return deterministic_values("gradient." + name, count, 1, DType::f64);
+}
+
+TEST_P(GradientsOfCells, AreAutograds) {
+  const Result<GoldenFile> file = GoldenFile::read("gradients/" + GetParam());
+  if (!file) {
+    const bool by_onnx = golden_file(GetParam()).source().find("onnx") != std::string::npos;
+    EXPECT_TRUE(by_onnx) << file.error().message;  // autograd has none of these
+    return;
+  }
+  size_t compared = 0;
+  for (const GoldenSize& size : file->sizes()) {
+    const GoldenCase one = {.cell = GetParam(), .size = size, .rounding = DType::f32};
+    const Summaries expected = file->of_case(one.name());
+    Result<Graph> graph = golden_graph(one);
+    ASSERT_TRUE(graph) << graph.error().message;
+    GradientArgs args = {interpreter_args(*graph, golden_arguments(*graph, one)), {}, {}};
+    for (const OutputDecl& output : graph->outputs) {
+      const int64_t width = element_count((*graph)[output.value].type.shape);
+      args.output_gradients.push_back(
+          golden_weights(output.name, args.forward.steps * args.forward.batch * width));
+    }
+    std::vector<bool> given;
+    for (size_t s = 0; s < graph->states.size(); ++s) {
+      const StateDecl& state = graph->states[s];
+      given.push_back(!args.forward.initial_states[s].empty());
+      args.final_state_gradients.push_back(golden_weights(
+          "final." + state.name, args.forward.batch * element_count(state.type.shape)));
+    }
+    const Status lowered = run_pipeline(*graph, {.training = true});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    DifferentiateOptions options = DifferentiateOptions::all(*graph, given);
+    options.residuals = static_cast<ResidualChoice>(compared % 3);
+    const Gradients gradients = interpret_gradients(*graph, differentiate(*graph, options), args);
+    const auto expect = [&](const std::string& name, const std::vector<double>& gradient) {
+      const auto golden = expected.find(name);
+      if (golden == expected.end()) return;  // PyTorch's cell has no such array
+      EXPECT_LE(error_of(summarise(gradient), golden->second), 1e-11) << one.name() << " " << name;
+      ++compared;
+    };
+    for (size_t i = 0; i < graph->inputs.size(); ++i) {
+      expect(graph->inputs[i].name, gradients.inputs[i]);
+    }
+    for (size_t i = 0; i < graph->params.size(); ++i) {
+      expect(graph->params[i].name, gradients.params[i]);
+    }
+    for (size_t i = 0; i < graph->states.size(); ++i) {
+      expect(graph->states[i].name, gradients.initial_states[i]);
+    }
+    EXPECT_GE(compared, expected.size()) << "of " << one.name() << " some array has another name";
+  }
+  EXPECT_GE(compared, 10u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, GradientsOfCells, testing::ValuesIn(golden_cells()),
