@@ -34,6 +34,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_compile(CLI::App& app, int& exit_code);
 void add_weights(CLI::App& app, int& exit_code);
 void add_inputs(CLI::App& app, int& exit_code);
+void add_gradcheck(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);

@@ -47,6 +47,7 @@ int run(const std::vector<std::string>& arguments) {
   add_emit(app, exit_code);
   add_bench(app, exit_code);
   add_compile(app, exit_code);
+  add_gradcheck(app, exit_code);
   add_devices(app, exit_code);
   add_cache(app, exit_code);
   add_completion(app, exit_code);

@@ -18,6 +18,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"bench", "toy.rnn"},
     {"bench", "ladder", "toy.rnn"},
     {"compile", "toy.rnn"},
+    {"gradcheck", "toy.rnn"},
     {"devices"},
     {"cache"},
     {"completion", "bash"},

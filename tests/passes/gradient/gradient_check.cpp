@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ir/graph/verify.h"
-#include "passes/gradient/interpret_gradients.h"
+#include "passes/gradient/finite_differences.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
 #include "tests/support/cells/sequence_cases.h"
@@ -14,8 +14,6 @@
 
 namespace rnnc::test {
 namespace {
-
-using Arrays = std::vector<std::vector<double>>;
 
 class Check {
  public:
@@ -41,21 +39,21 @@ class Check {
 
   GradientReport run() {
     ignore_huge_states();
-    const Gradients gradients = differentiated();
-    loss_ = loss();
-    InterpreterArgs& forward = args_.forward;
-    for (size_t i = 0; i < forward.inputs.size(); ++i) {
-      compare("input " + plain_.inputs[i].name, gradients.inputs[i], forward.inputs[i]);
+    const auto plain = [&](const InterpreterArgs& args) {
+      return interpret_sequences(plain_, args, args.lengths, args.resets);
+    };
+    GradientReport result;
+    for (const DifferenceReport& report :
+         compare_with_differences(plain_, args_, differentiated(), plain,
+                                  {.elements = check_.entries, .seed = check_.seed})) {
+      result.compared += report.compared;
+      result.kinks += report.kinks;
+      if (report.error <= result.error) continue;
+      result.error = report.error;
+      result.worst = fmt::format("{} {}[{}]: {}, by differences {}", report.kind, report.name,
+                                 report.worst, report.gradient, report.difference);
     }
-    for (size_t i = 0; i < forward.params.size(); ++i) {
-      compare("param " + plain_.params[i].name, gradients.params[i], forward.params[i]);
-    }
-    for (size_t i = 0; i < forward.initial_states.size(); ++i) {
-      if (forward.initial_states[i].empty()) continue;
-      compare("state " + plain_.states[i].name, gradients.initial_states[i],
-              forward.initial_states[i]);
-    }
-    return report_;
+    return result;
   }
 
  private:
@@ -67,7 +65,8 @@ class Check {
 
   /// Beside a final state of 1e38, which some cells declare as their first, differences drown.
   void ignore_huge_states() {
-    const InterpreterResult result = outcome();
+    const InterpreterResult result =
+        interpret_sequences(plain_, args_.forward, args_.forward.lengths, args_.forward.resets);
     for (size_t s = 0; s < result.final_states.size(); ++s) {
       for (size_t i = 0; i < result.final_states[s].size(); ++i) {
         if (std::abs(result.final_states[s][i]) > 1e6) args_.final_state_gradients[s][i] = 0;
@@ -96,72 +95,10 @@ class Check {
     return interpret_gradients(lowered, derivative, args_);
   }
 
-  InterpreterResult outcome() const {
-    return interpret_sequences(plain_, args_.forward, args_.forward.lengths, args_.forward.resets);
-  }
-
-  double loss() const {
-    const InterpreterResult result = outcome();
-    return dot(result.outputs, args_.output_gradients) +
-           dot(result.final_states, args_.final_state_gradients);
-  }
-
-  static double dot(const Arrays& left, const Arrays& right) {
-    double sum = 0;
-    for (size_t i = 0; i < left.size(); ++i) {
-      for (size_t j = 0; j < left[i].size(); ++j) sum += left[i][j] * right[i][j];
-    }
-    return sum;
-  }
-
-  /// Central differences of one width, and how far one-sided ones are apart.
-  struct Differences {
-    double central = 0;
-    double bend = 0;
-  };
-  Differences differences(double& element, double width) {
-    const double before = element;
-    element = before + width;
-    const double above = loss();
-    element = before - width;
-    const double below = loss();
-    element = before;
-    return {(above - below) / (2 * width), (above - 2 * loss_ + below) / width};
-  }
-
-  void compare(const std::string& name, const std::vector<double>& gradient,
-               std::vector<double>& array) {
-    ASSERT_EQ(gradient.size(), array.size()) << name;
-    double norm = 0;
-    for (const double element : gradient) norm += element * element;
-    norm = std::sqrt(norm);
-    for (size_t i = 0; i < check_.entries && !array.empty(); ++i) {
-      const size_t at = check_.entries >= array.size() ? i : random_() % array.size();
-      if (at >= array.size()) return;
-      const Differences wide = differences(array[at], 1e-4);
-      const Differences narrow = differences(array[at], 2e-5);
-      // Where the function is smooth, bends are as small as the width; at a kink they stay.
-      const double kink = (5 * narrow.bend - wide.bend) / 4;
-      const double apart = std::max(std::abs(wide.central - narrow.central), std::abs(kink));
-      if (apart > 1e-6 * (norm + 1e-3)) {
-        ++report_.kinks;
-        continue;
-      }
-      ++report_.compared;
-      const double error = std::abs(gradient[at] - narrow.central) / (norm + 1e-3);
-      if (error <= report_.error) continue;
-      report_.error = error;
-      report_.worst =
-          fmt::format("{}[{}]: {}, by differences {}", name, at, gradient[at], narrow.central);
-    }
-  }
-
   const GradientCheck& check_;
   std::mt19937_64 random_;
   Graph plain_;
   GradientArgs args_;
-  double loss_ = 0;
-  GradientReport report_;
 };
 
 }  // namespace

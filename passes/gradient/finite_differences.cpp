@@ -1,0 +1,131 @@
+#include "passes/gradient/finite_differences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace rnnc {
+namespace {
+
+using Arrays = std::vector<std::vector<double>>;
+
+constexpr double kWide = 1e-4;
+constexpr double kNarrow = 2e-5;
+constexpr double kTolerance = 1e-6;  // of the norm
+/// Added to norms, so that gradients of zero can be compared.
+constexpr double kLeastNorm = 1e-3;
+
+double dot(const Arrays& left, const Arrays& right) {
+  double sum = 0;
+  for (size_t i = 0; i < right.size(); ++i) {
+    for (size_t j = 0; j < right[i].size(); ++j) sum += left[i][j] * right[i][j];
+  }
+  return sum;
+}
+
+double norm_of(const std::vector<double>& array) {
+  double squares = 0;
+  for (const double element : array) squares += element * element;
+  return std::sqrt(squares);
+}
+
+class Comparison {
+ public:
+  Comparison(GradientArgs& args,
+             const std::function<InterpreterResult(const InterpreterArgs&)>& run,
+             const DifferenceOptions& options)
+      : args_(args), run_(run), options_(options), random_(options.seed), loss_(loss()) {}
+
+  DifferenceReport compare(std::string kind, std::string name, const std::vector<double>& gradient,
+                           std::vector<double>& array) {
+    RNNC_CHECK(gradient.size() == array.size(), "the gradient of {} `{}`", kind, name);
+    DifferenceReport report{.kind = std::move(kind), .name = std::move(name)};
+    report.elements = array.size();
+    report.norm = norm_of(gradient);
+    for (const size_t at : choose(array.size()))
+      compare_element(at, gradient[at], array[at], report);
+    return report;
+  }
+
+ private:
+  /// Central differences of one width, and how far one-sided ones are apart.
+  struct Differences {
+    double central = 0;
+    double bend = 0;
+  };
+
+  double loss() const {
+    const InterpreterResult result = run_(args_.forward);
+    return dot(result.outputs, args_.output_gradients) +
+           dot(result.final_states, args_.final_state_gradients);
+  }
+
+  std::vector<size_t> choose(size_t count) {
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < std::min(count, options_.elements); ++i) {
+      chosen.push_back(count <= options_.elements ? i : random_() % count);
+    }
+    return chosen;
+  }
+
+  Differences differences(double& element, double width) const {
+    const double before = element;
+    element = before + width;
+    const double above = loss();
+    element = before - width;
+    const double below = loss();
+    element = before;
+    return {(above - below) / (2 * width), (above - 2 * loss_ + below) / width};
+  }
+
+  void compare_element(size_t at, double gradient, double& element,
+                       DifferenceReport& report) const {
+    const Differences wide = differences(element, kWide);
+    const Differences narrow = differences(element, kNarrow);
+    const double scale = report.norm + kLeastNorm;
+    // A bend of a smooth function is in proportion to the width, that of a kink stays.
+    const double kink = (narrow.bend * (kWide / kNarrow) - wide.bend) / (kWide / kNarrow - 1);
+    if (std::max(std::abs(wide.central - narrow.central), std::abs(kink)) > kTolerance * scale) {
+      ++report.kinks;
+      return;
+    }
+    ++report.compared;
+    double error = std::abs(gradient - narrow.central) / scale;
+    if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
+    if (error <= report.error && report.compared > 1) return;
+    report.error = std::max(error, report.error);
+    report.worst = at;
+    report.gradient = gradient;
+    report.difference = narrow.central;
+  }
+
+  GradientArgs& args_;
+  const std::function<InterpreterResult(const InterpreterArgs&)>& run_;
+  const DifferenceOptions& options_;
+  std::mt19937_64 random_;
+  const double loss_;
+};
+
+}  // namespace
+
+std::vector<DifferenceReport> compare_with_differences(
+    const Graph& graph, GradientArgs args, const Gradients& gradients,
+    const std::function<InterpreterResult(const InterpreterArgs&)>& run,
+    const DifferenceOptions& options) {
+  std::vector<DifferenceReport> reports;
+  Comparison comparison(args, run, options);
+  const auto compare_all = [&](const std::string& kind, const auto& decls, const Arrays& wanted,
+                               Arrays& arrays) {
+    for (size_t i = 0; i < wanted.size() && i < arrays.size(); ++i) {
+      if (wanted[i].empty()) continue;
+      reports.push_back(comparison.compare(kind, decls[i].name, wanted[i], arrays[i]));
+    }
+  };
+  compare_all("input", graph.inputs, gradients.inputs, args.forward.inputs);
+  compare_all("param", graph.params, gradients.params, args.forward.params);
+  compare_all("state", graph.states, gradients.initial_states, args.forward.initial_states);
+  return reports;
+}
+
+}  // namespace rnnc
