@@ -68,6 +68,9 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const PassSet& passes) {
+  if (graph.descending || !graph.results.empty()) {
+    return fail("graphs that compute gradients have no plans so far");
+  }
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());

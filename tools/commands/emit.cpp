@@ -3,6 +3,8 @@
 #include "ir/base/dtype.h"
 #include "ir/graph/text.h"
 #include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
 #include "tools/command.h"
 #include "tools/pass_log.h"
 #ifdef RNNC_WITH_CPU
@@ -37,6 +39,7 @@ struct Options {
   Strategy strategy = Strategy::Any;
   CpuTarget cpu;
   PassLog log;
+  bool backward = false;
 };
 
 Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
@@ -78,11 +81,25 @@ Machine::Kind device_of(const Options& options) {
   return cuda ? Machine::Kind::Cuda : Machine::Kind::Cpu;
 }
 
+/// The half of the derivative that runs from the last step to the first: all gradients, with initial
+/// states as declared.
+Result<Graph> backward_half(Graph graph, const PassSet& passes) {
+  const Status lowered = run_pipeline(graph, {.passes = passes, .training = true});
+  if (!lowered) return tl::unexpected(lowered.error());
+  const std::vector<bool> given(graph.states.size(), false);
+  Derivative derivative = differentiate(graph, DifferentiateOptions::all(graph, given));
+  const Status simple = run_simplifications(derivative.backward, {.passes = passes});
+  if (!simple) return tl::unexpected(simple.error());
+  return std::move(derivative.backward);
+}
+
 /// The forms that come after the syntax tree.
 Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   const Form form = kForms.at(options.form);
   if (form == Form::graph || form == Form::dot) {
-    const Result<Graph> bound = bind_known(graph, options.source.dims);
+    Result<Graph> bound = options.backward ? bind_all(graph, options.source.dims)
+                                           : bind_known(graph, options.source.dims);
+    if (bound && options.backward) bound = backward_half(*std::move(bound), options.passes);
     if (!bound) return tl::unexpected(bound.error());
     return form == Form::graph ? to_string(*bound) : to_dot(*bound);
   }
@@ -112,6 +129,9 @@ int run_emit(const CLI::App& command, Options& options) {
   std::string problem = check_tf32(options.tf32, options.dtype, device);
   if (problem.empty()) problem = check_strategy(options.strategy, device);
   if (problem.empty()) problem = check_cpu_target(options.cpu, device);
+  if (options.backward && form != Form::graph && form != Form::dot) {
+    problem = fmt::format("--backward: only of --as graph and --as dot, not of {}", options.form);
+  }
   if (!problem.empty()) return report_usage(command, problem);
   if (options.log.is_wanted() && !has_plan(form)) {
     return report_usage(command, fmt::format("--as {} runs no passes", options.form));
@@ -144,6 +164,8 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("FORM")
       ->check(one_of({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
+  command->add_flag("--backward", options->backward,
+                    "Of graph and dot: the half that computes the gradients");
   add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU may round to TF32");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")
@@ -164,6 +186,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       "No form needs a GPU. Forms from plan on need a value for every dim.\n\n"
       "Examples:\n"
       "  rnnc emit examples/cells/lstm.rnn --as graph\n"
+      "  rnnc emit examples/cells/lstm.rnn --as graph --backward --dim I=80 --dim H=512\n"
       "  rnnc emit examples/cells/lstm.rnn --as ptx --dim I=80 --dim H=512 --arch sm_90 -o "
       "lstm.ptx");
   command->callback([command, options, &exit_code] { exit_code = run_emit(*command, *options); });
