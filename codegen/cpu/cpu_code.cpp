@@ -99,6 +99,22 @@ Result<std::string> generate_code(llvm::Module& module, const HostTarget& host,
   return std::string(code.begin(), code.end());
 }
 
+class EmittedKernels : public CpuKernels {
+ public:
+  EmittedKernels(std::unique_ptr<llvm::LLVMContext> context, Module module, const HostTarget& host)
+      : context_(std::move(context)), module_(std::move(module)), host_(host) {}
+
+  std::string text() const override { return print(*module_); }
+  Result<std::string> compile() override {
+    return generate_code(*module_, host_, llvm::CodeGenFileType::ObjectFile);
+  }
+
+ private:
+  std::unique_ptr<llvm::LLVMContext> context_;  // outlives the module
+  Module module_;
+  const HostTarget& host_;
+};
+
 }  // namespace
 
 Result<std::string> emit_llvm(const Plan& plan, const CpuTarget& target) {
@@ -108,11 +124,12 @@ Result<std::string> emit_llvm(const Plan& plan, const CpuTarget& target) {
   });
 }
 
-Result<std::string> emit_kernels_llvm(const Plan& plan, const CpuTarget& target) {
-  llvm::LLVMContext context;
-  return kernels_module(plan, host_target(target), context).map([](const Module& module) {
-    return print(*module);
-  });
+Result<std::unique_ptr<CpuKernels>> CpuKernels::emit(const Plan& plan, const CpuTarget& target) {
+  auto context = std::make_unique<llvm::LLVMContext>();
+  const HostTarget& host = host_target(target);
+  Result<Module> module = kernels_module(plan, host, *context);
+  if (!module) return tl::unexpected(module.error());
+  return std::make_unique<EmittedKernels>(std::move(context), *std::move(module), host);
 }
 
 Result<std::string> emit_assembly(const Plan& plan, const CpuTarget& target) {
@@ -124,11 +141,9 @@ Result<std::string> emit_assembly(const Plan& plan, const CpuTarget& target) {
 }
 
 Result<std::string> compile_object(const Plan& plan, const CpuTarget& target) {
-  llvm::LLVMContext context;
-  const HostTarget& host = host_target(target);
-  const Result<Module> module = kernels_module(plan, host, context);
-  if (!module) return tl::unexpected(module.error());
-  return generate_code(**module, host, llvm::CodeGenFileType::ObjectFile);
+  return CpuKernels::emit(plan, target).and_then([](const std::unique_ptr<CpuKernels>& kernels) {
+    return kernels->compile();
+  });
 }
 
 Result<std::string> compile_gemm_object(DType dtype, const CpuTarget& target) {

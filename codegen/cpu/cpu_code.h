@@ -56,13 +56,21 @@ std::string llvm_version();
 Result<std::string> emit_llvm(const Plan& plan, const CpuTarget& target = {});
 Result<std::string> emit_assembly(const Plan& plan, const CpuTarget& target = {});
 
-/// LLVM IR of the kernels alone: all that their object code depends on besides
-/// `target_description` and `llvm_version`.
-Result<std::string> emit_kernels_llvm(const Plan& plan, const CpuTarget& target = {});
+/// A plan's kernels as LLVM IR, before they are compiled.
+class CpuKernels {
+ public:
+  static Result<std::unique_ptr<CpuKernels>> emit(const Plan& plan, const CpuTarget& target = {});
+  virtual ~CpuKernels() = default;
+  /// The IR: all that the object code depends on besides `target_description` and `llvm_version`.
+  virtual std::string text() const = 0;
+  /// Relocatable object code: what the kernel cache keeps. Once: the IR is no longer the same then.
+  virtual Result<std::string> compile() = 0;
+};
 
-/// Relocatable object code of a plan's kernels, and of the products' tiles, which are the same for
-/// all plans of a dtype: what the kernel cache keeps.
+/// Both at once.
 Result<std::string> compile_object(const Plan& plan, const CpuTarget& target = {});
+
+/// Object code of the products' tiles, which are the same for all plans of a dtype.
 Result<std::string> compile_gemm_object(DType dtype, const CpuTarget& target = {});
 
 /// Whether any launch of the plan is a matrix product, so that it needs the tiles.

@@ -50,11 +50,11 @@ class CpuBackend : public Backend {
  private:
   Result<std::unique_ptr<CpuModule>> load_module(const Plan& plan) {
     // The code before optimisation says all that the object depends on besides compiler and host.
-    auto source = emit_kernels_llvm(plan, target_);
-    if (!source) return tl::unexpected(source.error());
-    const std::string key = cache_key(*source);
+    const auto kernels = CpuKernels::emit(plan, target_);
+    if (!kernels) return tl::unexpected(kernels.error());
+    const std::string key = cache_key((*kernels)->text());
     if (auto kept = load_kept(plan, key)) return *std::move(kept);
-    auto object = compile_object(plan, target_);
+    auto object = (*kernels)->compile();
     if (!object) return tl::unexpected(object.error());
     cache_.put(key, *object);
     auto gemm = gemm_object(plan, Tiles::Any);

@@ -46,7 +46,7 @@ TEST(GeneratedCode, OfTheLstmIsPackedAndCallsNothing) {
 TEST(GeneratedCode, AsksForLaterRowsWhereProductsCameFirst) {
   Plan plan = lstm_plan(DType::f32);
   const auto kernels_ask = [&] {
-    return emit_kernels_llvm(plan)->find("call void @llvm.prefetch") != std::string::npos;
+    return (*CpuKernels::emit(plan))->text().find("call void @llvm.prefetch") != std::string::npos;
   };
   EXPECT_TRUE(kernels_ask());
   plan.stages.clear();  // without launches no distance between rows is known
@@ -107,8 +107,8 @@ TEST(GeneratedCode, PlansWithoutProductsHaveNoTiles) {
 TEST(GeneratedCode, SixteenBitTypesAreRefused) {
   Plan plan;
   plan.dtype = DType::bf16;
-  for (const auto& result : {emit_llvm(plan), emit_kernels_llvm(plan), emit_assembly(plan),
-                             compile_object(plan), compile_gemm_object(DType::bf16)}) {
+  for (const auto& result : {emit_llvm(plan), emit_assembly(plan), compile_object(plan),
+                             compile_gemm_object(DType::bf16)}) {
     ASSERT_FALSE(result.has_value());
     EXPECT_EQ(result.error().message, "the CPU runs f32 and f64, not bf16");
   }
