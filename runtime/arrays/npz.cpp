@@ -1,7 +1,5 @@
 #include "runtime/arrays/npz.h"
 
-#include <zip.h>
-
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -9,6 +7,7 @@
 #include "runtime/arrays/foreign_format.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/arrays/npy_format.h"
+#include "runtime/arrays/zip_library.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/host_memory.h"
 
@@ -22,26 +21,26 @@ constexpr uint64_t kGreatestRatio = 1032;
 /// libzip's errors, as a value that frees itself.
 class ZipError {
  public:
-  ZipError() { zip_error_init(&error_); }
-  ~ZipError() { zip_error_fini(&error_); }
+  ZipError() { zip().error_init(&error_); }
+  ~ZipError() { zip().error_fini(&error_); }
   ZipError(const ZipError&) = delete;
   ZipError& operator=(const ZipError&) = delete;
 
   zip_error_t* get() { return &error_; }
-  std::string text() { return zip_error_strerror(&error_); }
+  std::string text() { return zip().error_strerror(&error_); }
 
  private:
   zip_error_t error_{};
 };
 
 struct SourceDeleter {
-  void operator()(zip_source_t* source) const { zip_source_free(source); }
+  void operator()(zip_source_t* source) const { zip().source_free(source); }
 };
 struct ArchiveDeleter {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
+  void operator()(zip_t* archive) const { zip().discard(archive); }
 };
 struct MemberDeleter {
-  void operator()(zip_file_t* member) const { zip_fclose(member); }
+  void operator()(zip_file_t* member) const { zip().fclose(member); }
 };
 using SourceHandle = std::unique_ptr<zip_source_t, SourceDeleter>;
 using Archive = std::unique_ptr<zip_t, ArchiveDeleter>;
@@ -50,10 +49,10 @@ using Member = std::unique_ptr<zip_file_t, MemberDeleter>;
 /// An archive that reads `source` or is to be written to it.
 Result<Archive> open_archive(zip_source_t* source, int flags) {
   ZipError error;
-  zip_source_keep(source);  // the archive's own reference, beside the caller's
-  Archive archive(zip_open_from_source(source, flags, error.get()));
+  zip().source_keep(source);  // the archive's own reference, beside the caller's
+  Archive archive(zip().open_from_source(source, flags, error.get()));
   if (archive) return archive;
-  zip_source_free(source);
+  zip().source_free(source);
   return fail("{}", error.text());
 }
 
@@ -77,8 +76,8 @@ Status check_member(const zip_stat_t& info, uint64_t file_bytes) {
 class MemberReader {
  public:
   static Result<MemberReader> open(zip_t* archive, zip_uint64_t index) {
-    Member member(zip_fopen_index(archive, index, 0));
-    if (!member) return fail("{}", zip_strerror(archive));
+    Member member(zip().fopen_index(archive, index, 0));
+    if (!member) return fail("{}", zip().strerror(archive));
     return MemberReader(std::move(member));
   }
 
@@ -87,8 +86,8 @@ class MemberReader {
     uint64_t used = 0;
     while (used < size) {
       const zip_int64_t count =
-          zip_fread(member_.get(), static_cast<char*>(target) + used, size - used);
-      if (count < 0) return fail("{}", zip_file_strerror(member_.get()));
+          zip().fread(member_.get(), static_cast<char*>(target) + used, size - used);
+      if (count < 0) return fail("{}", zip().file_strerror(member_.get()));
       if (count == 0) break;
       used += static_cast<uint64_t>(count);
     }
@@ -134,8 +133,8 @@ class NpzSource : public ArraySource {
 /// Checks a member and reads its header.
 Status NpzSource::add(zip_uint64_t index) {
   zip_stat_t info{};
-  if (zip_stat_index(archive_.get(), index, 0, &info) != 0) {
-    return fail("member {}: {}", index, zip_strerror(archive_.get()));
+  if (zip().stat_index(archive_.get(), index, 0, &info) != 0) {
+    return fail("member {}: {}", index, zip().strerror(archive_.get()));
   }
   const std::string_view file = info.name;
   if (Status status = check_member(info, bytes_.size()); !status) {
@@ -174,17 +173,18 @@ Status NpzSource::open(const ByteSource& bytes) {
   Result<std::string> all = bytes.read(0, bytes.size());
   if (!all) return wrong(all.error().message);
   bytes_ = std::move(*all);
+  if (Status opened = open_zip(); !opened) return opened;
   // To libzip no bytes are an archive without members.
   if (!bytes_.starts_with("PK")) return wrong("it is not a zip archive");
   ZipError error;
-  source_.reset(zip_source_buffer_create(bytes_.data(), bytes_.size(), 0, error.get()));
+  source_.reset(zip().source_buffer_create(bytes_.data(), bytes_.size(), 0, error.get()));
   if (!source_) return wrong(error.text());
   Result<Archive> archive = open_archive(source_.get(), ZIP_RDONLY);
   if (!archive) return wrong(archive.error().message);
   archive_ = std::move(*archive);
-  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive_.get(), 0));
+  const auto count = static_cast<zip_uint64_t>(zip().get_num_entries(archive_.get(), 0));
   for (zip_uint64_t i = 0; i < count; ++i) {
-    const char* member = zip_get_name(archive_.get(), i, 0);
+    const char* member = zip().get_name(archive_.get(), i, 0);
     const std::string foreign = member == nullptr ? "" : describe_foreign_archive(member, name_);
     if (!foreign.empty()) return fail("{}", foreign);
     if (Status status = add(i); !status) return wrong(status.error().message);
@@ -224,19 +224,19 @@ Result<Array> NpzSource::read(size_t index) const {
 
 /// Adds a stored member. `bytes` must outlive the archive.
 Status add_member(zip_t* archive, const std::string& name, const std::string& bytes) {
-  zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
-  if (source == nullptr) return fail("{}", zip_strerror(archive));
+  zip_source_t* source = zip().source_buffer(archive, bytes.data(), bytes.size(), 0);
+  if (source == nullptr) return fail("{}", zip().strerror(archive));
   const std::string file = name + std::string(kSuffix);
-  const zip_int64_t index = zip_file_add(archive, file.c_str(), source, ZIP_FL_ENC_UTF_8);
+  const zip_int64_t index = zip().file_add(archive, file.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
-    zip_source_free(source);  // still ours
-    return fail("member {}: {}", quote(file), zip_strerror(archive));
+    zip().source_free(source);  // still ours
+    return fail("member {}: {}", quote(file), zip().strerror(archive));
   }
   const auto member = static_cast<zip_uint64_t>(index);
   constexpr zip_uint16_t kFirstDay = 0x21;  // 1 January 1980, for the same bytes at any time
-  if (zip_set_file_compression(archive, member, ZIP_CM_STORE, 0) != 0 ||
-      zip_file_set_dostime(archive, member, 0, kFirstDay, 0) != 0) {
-    return fail("member {}: {}", quote(file), zip_strerror(archive));
+  if (zip().set_file_compression(archive, member, ZIP_CM_STORE, 0) != 0 ||
+      zip().file_set_dostime(archive, member, 0, kFirstDay, 0) != 0) {
+    return fail("member {}: {}", quote(file), zip().strerror(archive));
   }
   return {};
 }
@@ -245,12 +245,12 @@ Status add_member(zip_t* archive, const std::string& name, const std::string& by
 Result<std::string> read_source(zip_source_t* source) {
   zip_stat_t info{};
   const auto problem = [source] {
-    return fail("{}", zip_error_strerror(zip_source_error(source)));
+    return fail("{}", zip().error_strerror(zip().source_error(source)));
   };
-  if (zip_source_stat(source, &info) != 0 || zip_source_open(source) != 0) return problem();
+  if (zip().source_stat(source, &info) != 0 || zip().source_open(source) != 0) return problem();
   std::string bytes(info.size, '\0');
-  const zip_int64_t count = zip_source_read(source, bytes.data(), bytes.size());
-  zip_source_close(source);
+  const zip_int64_t count = zip().source_read(source, bytes.data(), bytes.size());
+  zip().source_close(source);
   if (count < 0 || static_cast<zip_uint64_t>(count) != info.size) return problem();
   return bytes;
 }
@@ -264,8 +264,9 @@ std::string empty_archive() {
 
 Result<std::string> format(const std::vector<NamedArray>& arrays) {
   if (arrays.empty()) return empty_archive();
+  if (Status opened = open_zip(); !opened) return tl::unexpected(opened.error());
   ZipError error;
-  const SourceHandle target(zip_source_buffer_create(nullptr, 0, 0, error.get()));
+  const SourceHandle target(zip().source_buffer_create(nullptr, 0, 0, error.get()));
   if (!target) return fail("{}", error.text());
   Result<Archive> archive = open_archive(target.get(), ZIP_TRUNCATE);
   if (!archive) return tl::unexpected(archive.error());
@@ -280,7 +281,7 @@ Result<std::string> format(const std::vector<NamedArray>& arrays) {
       return tl::unexpected(status.error());
     }
   }
-  if (zip_close(archive->get()) != 0) return fail("{}", zip_strerror(archive->get()));
+  if (zip().close(archive->get()) != 0) return fail("{}", zip().strerror(archive->get()));
   archive->release();  // closing has freed it
   return read_source(target.get());
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/arrays/npy.h"
+#include "runtime/arrays/zip_library.h"
 #include "runtime/base/files.h"
 #include "tests/runtime/temporary_directory.h"
 
@@ -241,6 +242,12 @@ TEST(Npz, NoByteThatIsChangedCrashes) {
 TEST(Npz, SaysWhichFileCannotBeRead) {
   EXPECT_EQ(read_npz("no/such.npz").error().message,
             "cannot read `no/such.npz`: No such file or directory");
+}
+
+TEST(Npz, SaysThatLibzipIsMissing) {
+  const std::string message = load_zip("libnone.so.1").error().message;
+  EXPECT_TRUE(message.starts_with(".npz files need libzip, which cannot be loaded: libnone.so.1: "))
+      << message;
 }
 
 }  // namespace
