@@ -9,4 +9,8 @@ namespace rnnc {
 /// build makes it.
 std::string_view generator_hash();
 
+/// Of all that decides which code a graph becomes: the sources of ir/, passes/, codegen/ and runtime/,
+/// how they were compiled, and the options of the build. Likewise.
+std::string_view planner_hash();
+
 }  // namespace rnnc

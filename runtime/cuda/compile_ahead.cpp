@@ -1,5 +1,7 @@
 #include "runtime/program/compile_ahead.h"
 
+#include "ir/graph/text.h"
+#include "runtime/backend/generator.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/typical_device.h"
 #include "runtime/program/choose_plan.h"
@@ -18,6 +20,49 @@ std::string refuse(const CudaModule& module, std::string_view code) {
   return "";
 }
 
+// ---- Remembering ----
+// What became of a graph is kept beside its code, so that who asks again need not plan or emit.
+
+/// The options that decide which module a planner's graph becomes; all others are named and unused, so
+/// that this does not compile once there is a new one.
+std::string describe(const CompileOptions& options) {
+  const auto& [dims, dtype, device, allow_tf32, threads, cpu, cache_directory, cache_limit, chunk,
+               reverse, passes, graphs, strategy, tile_rank, tune] = options;
+  return fmt::format("{} on {}, tf32 {}, chunk {}, reverse {}, passes {}, strategy {}, tile {}",
+                     to_string(dtype), device.to_string(), allow_tf32, chunk, reverse,
+                     passes.to_string(), to_string(strategy), tile_rank);
+}
+
+/// The target's device is known by its architecture and number of multiprocessors: all else that is
+/// assumed of it stands in the sources, which the hash covers.
+std::string record_key(const Planner& planner, const PlanShape& shape, std::string_view arch,
+                       int multiprocessors, std::string_view nvrtc) {
+  return fmt::format(
+      "module made ahead by {}, NVRTC {}, for {} with {} multiprocessors\n"
+      "batch {}, steps {}, lengths {}, resets {}\n{}\n{}",
+      planner_hash(), nvrtc, arch, multiprocessors, shape.batch, shape.max_steps,
+      shape.features.lengths, shape.features.resets, describe(planner.options()),
+      to_string(planner.graph()));
+}
+
+/// Bytes of the code, if it is there and whole and was made as asked.
+std::optional<size_t> recall(const Planner& planner, const PlanShape& shape, std::string_view arch,
+                             int multiprocessors, const KernelCache& cache) {
+  const std::optional<std::string> nvrtc = known_nvrtc_version(cache);
+  if (!nvrtc) return std::nullopt;
+  const std::optional<std::string> source =
+      cache.get(record_key(planner, shape, arch, multiprocessors, *nvrtc));
+  if (!source) return std::nullopt;
+  const std::optional<std::string> code = find_cubin(*source, arch, *nvrtc, cache);
+  return code ? std::optional(code->size()) : std::nullopt;
+}
+
+void remember(const Planner& planner, const PlanShape& shape, std::string_view arch,
+              int multiprocessors, const std::string& source, const KernelCache& cache) {
+  const std::optional<std::string> nvrtc = known_nvrtc_version(cache);
+  if (nvrtc) cache.put(record_key(planner, shape, arch, multiprocessors, *nvrtc), source);
+}
+
 }  // namespace
 }  // namespace rnnc::cuda
 
@@ -31,15 +76,23 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
   if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
     return tl::unexpected(status.error());
   }
+  CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
+  const std::optional<size_t> bytes =
+      cuda::recall(planner, shape, target.arch, device->multiprocessors, cache);
+  if (bytes) {
+    result.bytes = *bytes;
+    result.cached = true;
+    return result;
+  }
   const Machine machine = cuda::cuda_machine(*device);
   const Result<ShapePlanner> of_shape = planner.at(shape, machine);
   if (!of_shape) return tl::unexpected(of_shape.error());
   Result<Plan> plan = of_shape->plan(planner.choice());
   if (!plan) return tl::unexpected(plan.error());
 
-  CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
+  std::string source;
   const auto take = [&](const Plan& given) -> Result<std::string> {
-    const Result<CudaModule> module = make_cuda_module(given, target.arch);
+    Result<CudaModule> module = make_cuda_module(given, target.arch);
     if (!module) return tl::unexpected(module.error());
     const Result<cuda::Cubin> cubin = cuda::compile_module(*module, target.arch, cache);
     if (!cubin) return tl::unexpected(cubin.error());
@@ -48,12 +101,18 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
     }
     result.bytes = cubin->code.size();
     result.cached = cubin->cached;
-    return cuda::refuse(*module, cubin->code);
+    std::string refusal = cuda::refuse(*module, cubin->code);
+    source = std::move(module->source);
+    return refusal;
   };
   const Result<ChosenPlan> chosen =
       choose_plan(*of_shape, *std::move(plan), planner.choice(), take);
   if (!chosen) return tl::unexpected(chosen.error());
   result.note = chosen->note;
+  // What was not made as asked says so each time.
+  if (result.note.empty()) {
+    cuda::remember(planner, shape, target.arch, result.multiprocessors, source, cache);
+  }
   return result;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "codegen/cuda/nvrtc/compile.h"
 #include "runtime/backend/library_record.h"
@@ -71,27 +70,33 @@ class Sections {
   std::string_view names_;
 };
 
-/// Of the NVRTC that is loaded or, if none is, would be. None if that takes loading it.
-std::optional<std::string> known_version(const KernelCache& cache) {
+std::string key_of(std::string_view source, std::string_view arch, std::string_view nvrtc) {
+  return fmt::format("cubin for {} by NVRTC {}\n{}", arch, nvrtc, source);
+}
+
+}  // namespace
+
+std::optional<std::string> known_nvrtc_version(const KernelCache& cache) {
   if (!nvrtc_is_loaded()) return recall_version(nvrtc_places(), cache);
   const Result<std::string> version = nvrtc_version();
   return version ? std::optional(*version) : std::nullopt;
 }
 
-}  // namespace
+std::optional<std::string> find_cubin(std::string_view source, std::string_view arch,
+                                      std::string_view nvrtc_version, const KernelCache& cache) {
+  return cache.get(key_of(source, arch, nvrtc_version));
+}
 
 Result<Cubin> compile_module(const CudaModule& module, std::string_view arch,
                              const KernelCache& cache) {
-  const auto key_of = [&](const std::string& version) {
-    return fmt::format("cubin for {} by NVRTC {}\n{}", arch, version, module.source);
-  };
-  const std::optional<std::string> known = known_version(cache);
-  std::optional<std::string> cached = known ? cache.get(key_of(*known)) : std::nullopt;
+  const std::optional<std::string> known = known_nvrtc_version(cache);
+  std::optional<std::string> cached =
+      known ? find_cubin(module.source, arch, *known, cache) : std::nullopt;
   if (cached) return Cubin{*std::move(cached), true};
   const Result<NvrtcFile> compiler = nvrtc_file();
   if (!compiler) return tl::unexpected(compiler.error());
   remember_version(compiler->version, compiler->path, nvrtc_places(), cache);
-  const std::string key = key_of(compiler->version);
+  const std::string key = key_of(module.source, arch, compiler->version);
   if (known != compiler->version) cached = cache.get(key);
   if (cached) return Cubin{*std::move(cached), true};
   Result<std::string> code = compile_cubin(module.source, arch);

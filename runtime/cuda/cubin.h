@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,13 @@ struct Cubin {
 /// `arch` is "sm_90" and the like. The same text has the same entry, on whichever machine.
 Result<Cubin> compile_module(const CudaModule& module, std::string_view arch,
                              const KernelCache& cache);
+
+/// Of the NVRTC that is loaded or, if none is, would be. None if that takes loading it.
+std::optional<std::string> known_nvrtc_version(const KernelCache& cache);
+
+/// The cache's code of a module's text by that NVRTC; none if it has none that is whole.
+std::optional<std::string> find_cubin(std::string_view source, std::string_view arch,
+                                      std::string_view nvrtc_version, const KernelCache& cache);
 
 /// Bytes that a thread of a kernel has in local memory: what a device that loads the code says of
 /// it, without a device. 0 where the code does not tell.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
+
 #include "codegen/cuda/cuda_code.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/typical_device.h"
@@ -36,7 +39,7 @@ TEST_F(CompileAhead, FillsTheCacheWithWhatAProgramLooksFor) {
   EXPECT_FALSE(first->cached);
   EXPECT_GT(first->bytes, 1000U);
   EXPECT_EQ(first->note, "");
-  EXPECT_EQ(cache_.usage()->entries, 2);  // and NVRTC's version
+  EXPECT_EQ(cache_.usage()->entries, 3);  // and NVRTC's version, and what the graph became
   // The plan that a program there makes, for which it then asks.
   const Machine machine = cuda::cuda_machine(*cuda::typical_cuda_device("sm_90"));
   const Plan plan = *resident.plan(shape_, machine, resident.choice());
@@ -49,7 +52,51 @@ TEST_F(CompileAhead, FillsTheCacheWithWhatAProgramLooksFor) {
   const Result<CompiledAhead> second = compile(resident);
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_TRUE(second->cached);
-  EXPECT_EQ(cache_.usage()->entries, 2);
+  EXPECT_EQ(second->bytes, first->bytes);
+  EXPECT_EQ(cache_.usage()->entries, 3);
+}
+
+// The record of what a graph became stands for code that is there, and only for its own options.
+TEST_F(CompileAhead, MakesAnewWhatIsDamaged) {
+  const Planner resident = planner(resident_options());
+  ASSERT_TRUE(compile(resident));
+  for (const auto& entry : std::filesystem::directory_iterator(directory_ / "cache")) {
+    SCOPED_TRACE(entry.path().string());
+    std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
+    const Result<CompiledAhead> again = compile(resident);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_GT(again->bytes, 1000U);
+    EXPECT_EQ(cache_.usage()->entries, 3);
+    const Result<CompiledAhead> kept = compile(resident);
+    ASSERT_TRUE(kept) << kept.error().message;
+    EXPECT_TRUE(kept->cached);
+    EXPECT_EQ(kept->bytes, again->bytes);
+  }
+}
+
+TEST_F(CompileAhead, DependsOnShapeAndOptions) {
+  const auto expect_new = [&](const CompileOptions& options, const PlanShape& shape) {
+    const Planner other = planner(options);
+    const int64_t before = cache_.usage()->entries;
+    const Result<CompiledAhead> compiled = compile_ahead(other, shape, {}, cache_);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    EXPECT_GT(cache_.usage()->entries, before);
+  };
+  expect_new(resident_options(), shape_);
+  expect_new(resident_options(), {17, 64, {}});
+  expect_new(resident_options(), {16, 63, {}});
+  expect_new(resident_options(), {16, 64, {.lengths = true}});
+  expect_new(resident_options(), {16, 64, {.resets = true}});
+  for (const auto& change : std::vector<std::function<void(CompileOptions&)>>{
+           [](CompileOptions& to) { to.dtype = DType::f16; },
+           [](CompileOptions& to) { to.chunk = 8; }, [](CompileOptions& to) { to.reverse = true; },
+           [](CompileOptions& to) { to.passes = PassSet::all().without(Pass::Resident); },
+           [](CompileOptions& to) { to.tile_rank = 1; },
+           [](CompileOptions& to) { to.strategy = Strategy::Grid; }}) {
+    CompileOptions options = resident_options();
+    change(options);
+    expect_new(options, shape_);
+  }
 }
 
 TEST_F(CompileAhead, DependsOnTheGpu) {
@@ -63,7 +110,7 @@ TEST_F(CompileAhead, DependsOnTheGpu) {
   ASSERT_TRUE(older) << older.error().message;
   EXPECT_EQ(older->device, "NVIDIA A100");
   EXPECT_FALSE(older->cached);
-  EXPECT_EQ(cache_.usage()->entries, 4);
+  EXPECT_EQ(cache_.usage()->entries, 7);  // each code and its record, and NVRTC's version
 }
 
 TEST_F(CompileAhead, SaysWhatIsWrong) {

@@ -99,13 +99,13 @@ TEST_F(Compile, FillsTheCacheForEachArchitecture) {
             "sm_80   NVIDIA A100, 108 multiprocessors: # KB in # s\n"
             "sm_90   NVIDIA H200, 132 multiprocessors: # KB in # s\n" +
                 cache);
-  // Kernels, and NVRTC's version.
-  EXPECT_NE(good({"cache"}).find("\nentries   3\n"), std::string::npos);
+  // Kernels and what became of graphs, and NVRTC's version.
+  EXPECT_NE(good({"cache"}).find("\nentries   5\n"), std::string::npos);
   EXPECT_EQ(good(compile({"--batch", "4"})),
             "sm_90   NVIDIA H200, 132 multiprocessors: in the cache already\n" + cache);
   EXPECT_EQ(without_times(good(compile({"--lengths", "--resets", "--multiprocessors", "114"}))),
             "sm_90   NVIDIA H200, 114 multiprocessors: # KB in # s\n" + cache);
-  EXPECT_NE(good({"cache"}).find("\nentries   4\n"), std::string::npos);
+  EXPECT_NE(good({"cache"}).find("\nentries   7\n"), std::string::npos);
 }
 
 TEST_F(Compile, LoadsNoCompilerForWhatIsInTheCache) {
