@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
+
+#include "ir/graph/sweeps.h"
+#include "passes/graph/rebuild.h"
 
 namespace rnnc {
 namespace {
@@ -108,6 +112,47 @@ class Comparison {
 };
 
 }  // namespace
+
+void freeze_stops(Graph& graph, InterpreterArgs& args) {
+  const std::vector<Direction> directions = find_directions(graph);
+  const auto name_of = [](NodeId id) { return fmt::format("stop@{}", id); };
+  std::vector<NodeId> varying;
+  std::vector<NodeId> invariant;
+  Graph recorded = graph;
+  recorded.outputs.clear();
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (graph[id].op != Op::StopGradient) continue;
+    if (directions[id] == Direction::Invariant) {
+      recorded.results.push_back({name_of(id), id, {}});
+      invariant.push_back(id);
+    } else {
+      const bool reversed = directions[id] == Direction::Reversed;
+      const NodeId value = reversed ? recorded.apply(Op::Reverse, {id}) : id;
+      recorded.outputs.push_back({name_of(id), value, {}});
+      varying.push_back(id);
+    }
+  }
+  if (varying.empty() && invariant.empty()) return;
+  InterpreterResult values = interpret(recorded, args);
+  std::map<NodeId, uint32_t> decls;
+  for (size_t i = 0; i < varying.size(); ++i) {
+    decls[varying[i]] = static_cast<uint32_t>(graph.inputs.size());
+    graph.inputs.push_back({name_of(varying[i]), graph[varying[i]].type, {}});
+    args.inputs.push_back(std::move(values.outputs[i]));
+  }
+  for (size_t i = 0; i < invariant.size(); ++i) {
+    decls[invariant[i]] = static_cast<uint32_t>(graph.params.size());
+    graph.params.push_back({name_of(invariant[i]), graph[invariant[i]].type, {}});
+    args.params.push_back(std::move(values.results[i]));
+  }
+  rebuild(graph, all_nodes(graph), [&](Node node, NodeId id, const auto&) {
+    if (node.op != Op::StopGradient) return append_node(graph, std::move(node));
+    if (directions[id] == Direction::Invariant) return graph.param(decls[id], node.location);
+    const NodeId input = graph.input(decls[id], 0, node.location);
+    const bool reversed = directions[id] == Direction::Reversed;
+    return reversed ? graph.apply(Op::Reverse, {input}, node.location) : input;
+  });
+}
 
 std::vector<DifferenceReport> compare_with_differences(
     const Graph& graph, GradientArgs args, const Gradients& gradients,

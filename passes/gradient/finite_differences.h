@@ -10,6 +10,10 @@
 
 namespace rnnc {
 
+/// Makes what `stop_gradient` stands before a constant to differences, too: an input or param, whose
+/// values are those of a run with `args`.
+void freeze_stops(Graph& graph, InterpreterArgs& args);
+
 /// How one array's gradient compares.
 struct DifferenceReport {
   std::string kind;  // "input", "param" or "state"

@@ -304,7 +304,8 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
   };
   EXPECT_EQ(after({"ch"}), "words check");
   EXPECT_EQ(after({""}),
-            "words check weights inputs run explain emit bench compile gradcheck devices cache completion "
+            "words check weights inputs run explain emit bench compile gradcheck devices cache "
+            "completion "
             "help");
   EXPECT_EQ(after({"bench", ""}), "files  ladder");
   EXPECT_EQ(after({"help", ""}), after({""}));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "tests/support/reference/golden.h"
 #include "tests/tools/tools_test.h"
 
 namespace rnnc::test {
@@ -8,7 +9,7 @@ namespace {
 class Gradcheck : public Tools {};
 
 TEST_F(Gradcheck, ComparesEveryInputParamAndGivenState) {
-  const std::string lstm = source("examples/cells/lstm.rnn");
+  const std::string lstm = (data_root() / "examples/cells/lstm.rnn").string();
   const std::vector<std::string> words = {"gradcheck", lstm,      "--dim", "I=3",     "--dim",
                                           "H=2",       "--steps", "4",     "--batch", "2"};
   const std::string table = good(words);
@@ -25,15 +26,46 @@ TEST_F(Gradcheck, ComparesEveryInputParamAndGivenState) {
   EXPECT_EQ(good(words), table);
 }
 
+TEST_F(Gradcheck, StopsAreConstantsToDifferencesToo) {
+  directory_.write("stop.rnn", R"(
+cell Rounded[H](x: [H]) -> h {
+  state h: [H]
+  param w: [H]
+  v = w * x[t] + h[t-1]
+  s = stop_gradient(w)
+  h[t] = tanh(v + stop_gradient(round(4 * v) / 4 - v)) * s
+}
+)");
+  EXPECT_EQ(good({"gradcheck", "stop.rnn", "--dim", "H=3"}).find("wrong"), std::string::npos);
+}
+
+TEST_F(Gradcheck, SaysWhatIsWrong) {
+  directory_.write("root.rnn", "cell Root[H](x: [H]) -> y {\n  y = sqrt(-1 - x[t] * x[t])\n}\n");
+  CommandResult result = rnnc({"gradcheck", "root.rnn", "--dim", "H=1", "--steps=1", "--batch=1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("     inf  wrong\n"), std::string::npos) << result.output;
+  std::erase(result.errors, '-');  // NaN may have any sign
+  EXPECT_EQ(result.errors,
+            "rnnc: error: the gradient of input `x` is nan at element 0, by differences nan\n");
+
+  directory_.write("kink.rnn",
+                   "cell Kink[H](x: [H]) -> y {\n  param w: [H]\n"
+                   "  y = abs(w - stop_gradient(w)) * x[t]\n}\n");
+  result = rnnc({"gradcheck", "kink.rnn", "--dim", "H=3"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.errors,
+            "rnnc: error: 3 of 3 elements of param `w` stand at kinks: try another --seed\n");
+}
+
 TEST_F(Gradcheck, EmitPrintsTheBackwardHalf) {
-  const std::string lstm = source("examples/cells/lstm.rnn");
+  const std::string lstm = (data_root() / "examples/cells/lstm.rnn").string();
   const std::string text =
       good({"emit", lstm, "--as", "graph", "--backward", "--dim", "I=3", "--dim", "H=2"});
   EXPECT_TRUE(text.starts_with("graph LSTM() descending {")) << text;
   EXPECT_NE(text.find("state c@adjoint: [2]"), std::string::npos) << text;
   EXPECT_NE(text.find("result W_i = "), std::string::npos) << text;
-  EXPECT_NE(bad(2, {"emit", lstm, "--as", "plan", "--backward"}).find("only of --as graph"),
-            std::string::npos);
+  EXPECT_EQ(bad(2, {"emit", lstm, "--as", "plan", "--backward"}),
+            usage_error("rnnc emit", "--backward: only of --as graph and --as dot, not of plan"));
 }
 
 }  // namespace

@@ -74,8 +74,9 @@ Result<std::vector<DifferenceReport>> compare(Graph graph, const Options& option
       DifferentiateOptions::all(lowered, std::vector<bool>(lowered.states.size(), options.given));
   wanted.residuals = parse_residual_choice(options.residuals).value();
   const Derivative derivative = differentiate(lowered, wanted);
-  const GradientArgs args = random_arguments(graph, options);
+  GradientArgs args = random_arguments(graph, options);
   const Gradients gradients = interpret_gradients(lowered, derivative, args);
+  freeze_stops(graph, args.forward);
   const auto run = [&](const InterpreterArgs& arrays) { return interpret(graph, arrays); };
   return compare_with_differences(
       graph, args, gradients, run,
