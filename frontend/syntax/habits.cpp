@@ -13,7 +13,8 @@ constexpr std::string_view kNot = "for comparisons, `1 - a` is \"not\"";
 constexpr std::string_view kChoice = "one of two values is `where(condition, a, b)`";
 constexpr std::string_view kQuotes = "numbers and names stand without quotes";
 constexpr std::string_view kGradient =
-    "there are no gradients yet: leave it out, its value is that of its argument";
+    "a cell says values alone, and gradients follow from them; what shall have none is "
+    "`stop_gradient(v)`";
 
 // Longer ones first where one starts another.
 constexpr auto kOperators = std::to_array<Operator>({
@@ -111,7 +112,7 @@ constexpr auto kFunctions = std::to_array<Habit>({
     {"tanh_,th", "the hyperbolic tangent is `tanh(v)`"},
     {"dropout,Dropout,zoneout,variational_dropout",
      "there is no dropout yet; a mask can be an input: `m[t] * v`"},
-    {"stop_gradient,detach,no_grad,grad,gradient,stopgrad,backward,requires_grad", kGradient},
+    {"detach,no_grad,grad,gradient,stopgrad,backward,requires_grad", kGradient},
     {"norm,l2norm,vector_norm", "the length of a vector is `sqrt(dot(v, v))`"},
     {"batchnorm,batch_norm,BatchNorm1d,BatchNorm",
      "a cell sees one sequence, no batch: `layernorm`"},

@@ -147,7 +147,7 @@ TEST(Pipeline, TellsItsObserverOfEachStep) {
   ASSERT_TRUE(run_pipeline(
       graph, {.passes = PassSet::none(), .lengths = true, .resets = true, .observer = observer}));
   EXPECT_EQ(fmt::format("{}", fmt::join(names, " ")),
-            "dead-code delays resets lengths dot-products");
+            "stop-gradients dead-code delays resets lengths dot-products");
 
   names.clear();
   graph = graph_from(R"(graph G() {
@@ -158,8 +158,8 @@ TEST(Pipeline, TellsItsObserverOfEachStep) {
   ASSERT_TRUE(
       run_pipeline(graph, {.passes = PassSet::all().without(Pass::Cse), .observer = observer}));
   EXPECT_EQ(fmt::format("{}", fmt::join(names, " ")),
-            "dead-code delays dot-products simplify fold dead-code hoist simplify fold dead-code "
-            "hoist");
+            "stop-gradients dead-code delays dot-products simplify fold dead-code hoist simplify "
+            "fold dead-code hoist");
 }
 
 TEST(Pipeline, IsIdempotent) {
