@@ -14,6 +14,8 @@
 #include "tests/passes/gradient/gradient_check.h"
 #include "tests/passes/graph/pass_check.h"
 #include "tests/support/cells/golden_cases.h"
+#include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/deterministic.h"
 #include "tests/support/reference/golden.h"
@@ -45,6 +47,28 @@ TEST(Differentiate, RandomGraphs) {
     kinks += report.kinks;
   }
   EXPECT_LE(kinks, compared / 5);
+}
+
+/// Cells of whatever the language has, and networks.
+TEST(Differentiate, LanguageCellsAndNetworks) {
+  const auto check = [](const std::string& name, const Graph& graph, uint64_t seed) {
+    const InterpreterArgs args = random_args(graph, 5, 2, seed);
+    for (const bool features : {false, true}) {
+      const bool backwards = std::ranges::any_of(graph.states, &StateDecl::reversed);
+      const GradientReport report =
+          check_gradients(graph, args,
+                          {.seed = seed,
+                           .lengths = features,
+                           .resets = features && !backwards,
+                           .residuals = static_cast<ResidualChoice>(seed % 3),
+                           .entries = 4});
+      EXPECT_LE(report.error, kTolerance) << name << ": " << report.worst;
+      EXPECT_GE(report.compared, 5u) << name;
+    }
+  };
+  uint64_t seed = 0;
+  for (const std::string& name : language_cells()) check(name, language_cell(name, 6), ++seed);
+  for (const std::string& name : networks()) check(name, network(name, 5), ++seed);
 }
 
 /// What a text means to the interpreter, with these arrays and no others.
