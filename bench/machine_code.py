@@ -26,7 +26,10 @@ from pathlib import Path
 from common import rnnc_command
 from text_hashes import CUDA, ROOT, all_texts, make_text, name_of
 
-CODE = re.compile(r"\.(text|nv\.constant\d|nv\.shared|nv\.info|nv\.global)")
+# Not `.nv.global*` and `.nv.constant4`: numbers that types name, and where they are. Code that uses one
+# says which, so that it differs where the number's place does.
+CODE = re.compile(r"\.(text|nv\.constant[0-3]|nv\.shared|nv\.info)")
+PARAM_CBANK = 0x0A  # attribute of a function: where its parameters are
 NO_BYTES = 8  # the type of sections that have a size alone
 
 
@@ -55,8 +58,9 @@ def without_symbols(name, data):
             continue
         text = data[at:at + value]
         at += value
-        # In the section of the whole module, each names a function first.
-        attributes.append(bytes([attribute]) + (text[4:] if name == ".nv.info" else text))
+        # A symbol's number comes first.
+        has_symbol = name == ".nv.info" or attribute == PARAM_CBANK
+        attributes.append(bytes([attribute]) + (text[4:] if has_symbol else text))
     return b"\0".join(sorted(attributes))
 
 

@@ -29,37 +29,43 @@ static __device__ __forceinline__ T* rnnc_at(const rnnc_access& access, unsigned
   return place;
 }
 
-// Which elements of a row each block has: `Units` of them, that are all of one segment.
-template <unsigned Units, unsigned SegmentLength, unsigned Segments>
+// Which elements of a row each block has in a phase: Shape::kUnits of them, which all lie in one of
+// the row's Shape::kSegments segments of Shape::kSegmentLength elements (one segment, but where a
+// weight is block-diagonal).
+template <typename Shape>
 struct rnnc_units {
-  static constexpr unsigned kUnits = Units;
-  static constexpr unsigned kLength = SegmentLength * Segments;
-  static constexpr bool kFull = SegmentLength % Units == 0;  // no block has fewer
-  static constexpr unsigned kAcross = (SegmentLength + Units - 1) / Units;
+  static constexpr unsigned kUnits = Shape::kUnits;
+  static constexpr unsigned kSegmentLength = Shape::kSegmentLength;
+  static constexpr unsigned kLength = kSegmentLength * Shape::kSegments;
+  static constexpr bool kFull = kSegmentLength % kUnits == 0;  // no block has fewer
+  static constexpr unsigned kAcross = (kSegmentLength + kUnits - 1) / kUnits;
   static __device__ __forceinline__ unsigned first(unsigned block) {
-    return block / kAcross * SegmentLength + block % kAcross * Units;
+    return block / kAcross * kSegmentLength + block % kAcross * kUnits;
   }
   // Of the segment, or of no elements for blocks that have none.
   static __device__ __forceinline__ unsigned end(unsigned block) {
-    return block < kAcross * Segments ? (block / kAcross + 1) * SegmentLength : 0;
+    return block < kAcross * Shape::kSegments ? (block / kAcross + 1) * kSegmentLength : 0;
   }
   static __device__ __forceinline__ unsigned count(unsigned block) {
-    return min(Units, end(block) - first(block));
+    return min(kUnits, end(block) - first(block));
   }
 };
 
 // Where a slice of the exchange lies in a step (ir/persistent/recurrence_exchange.h).
-template <unsigned K, unsigned Vectors, unsigned Tiles, unsigned TileRows, unsigned ElementBytes>
+// Of each row there are Slice::kVectors vectors of Slice::kK elements, one for each block of a
+// block-diagonal weight. Slice::kTiles tiles of Slice::kTileRows rows hold the rows of a group.
+template <typename Slice>
 struct rnnc_slice {
-  static constexpr unsigned kVector = (K * ElementBytes + 63) / 64 * TileRows * 64;
-  static constexpr unsigned kTile = Vectors * kVector;
+  static constexpr unsigned kVector =
+      (Slice::kK * Slice::kElementBytes + 63) / 64 * Slice::kTileRows * 64;
+  static constexpr unsigned kTile = Slice::kVectors * kVector;
 
   static __device__ __forceinline__ unsigned vector(unsigned group, unsigned index) {
-    return group * Tiles * kTile + index * kVector;
+    return group * Slice::kTiles * kTile + index * kVector;
   }
   static __device__ __forceinline__ unsigned element(unsigned group, unsigned index) {
-    const unsigned byte = index % K * ElementBytes;
-    return vector(group, index / K) + byte / 64 * (TileRows * 64) + byte % 64;
+    const unsigned byte = index % Slice::kK * Slice::kElementBytes;
+    return vector(group, index / Slice::kK) + byte / 64 * (Slice::kTileRows * 64) + byte % 64;
   }
   static __device__ __forceinline__ unsigned row(unsigned row_of_group) {
     return row_of_group / 8 * kTile + row_of_group % 8 * 64;
@@ -253,33 +259,36 @@ static __device__ __forceinline__ void rnnc_load_piece(unsigned* words, const ch
   }
 }
 
-// A thread's share of some inputs: Bytes of them, which at each step are Advance bytes further on
-// in memory, and in shared memory in turn at Steps places that are StepBytes apart. Checked: memory
-// may be aligned to elements alone. Ahead: steps from the time when something is on its way to the
-// L2 cache, or 0. (A load that waits for memory delays all later ones of the multiprocessor, and
-// those look for what other blocks write: GRU 16x1024 in bf16 1.45 us, without 1.54.)
-template <int Bytes, int ElementBytes, bool Checked, long long Advance, unsigned Steps,
-          unsigned StepBytes, int Ahead>
+// A thread's share of some inputs, which are copied to shared memory some steps ahead. Of each step
+// it copies Copy::kBytes bytes. From step to step they lie Copy::kAdvance bytes further on in
+// memory, and in shared memory in turn at Copy::kSteps places that are Copy::kStepBytes apart.
+// Copy::kIsChecked: memory may be aligned to elements of Copy::kElementBytes alone. Copy::kAhead:
+// how many steps before its copy something is on its way to the L2 cache, or 0. (A load that waits
+// for memory delays all later ones of the multiprocessor, and those look for what other blocks
+// write: GRU 16x1024 in bf16 1.45 us, without 1.54.)
+template <typename Copy>
 class rnnc_input {
  public:
   // `from`, `to`: of step 0. Of steps that are copied together, the thread's is the one so many
   // steps behind the first.
   __device__ __forceinline__ void set(const char* from, unsigned to, unsigned behind, int steps) {
-    from_ = rnnc_kept(from + behind * Advance);
-    to_ = to + behind * StepBytes;
+    from_ = rnnc_kept(from + behind * Copy::kAdvance);
+    to_ = to + behind * Copy::kStepBytes;
     end_ = steps - static_cast<int>(behind);
   }
   // Of `step`, the first of those that are copied together.
   __device__ __forceinline__ void copy(int step) const {
     if (step >= end_) return;
-    const char* const from = from_ + step * Advance;
-    if (Ahead > 0 && step + Ahead < end_) rnnc_prefetch(from + Ahead * Advance);
-    const unsigned to = to_ + static_cast<unsigned>(step) % Steps * StepBytes;
-    if (Checked && reinterpret_cast<rnnc_word>(from) % Bytes != 0) {
+    const char* const from = from_ + step * Copy::kAdvance;
+    if (Copy::kAhead > 0 && step + Copy::kAhead < end_)
+      rnnc_prefetch(from + Copy::kAhead * Copy::kAdvance);
+    const unsigned to = to_ + static_cast<unsigned>(step) % Copy::kSteps * Copy::kStepBytes;
+    if (Copy::kIsChecked && reinterpret_cast<rnnc_word>(from) % Copy::kBytes != 0) {
 #pragma unroll 1
-      for (int i = 0; i < Bytes; i += ElementBytes) rnnc_copy<ElementBytes>(to + i, from + i, true);
+      for (int i = 0; i < Copy::kBytes; i += Copy::kElementBytes)
+        rnnc_copy<Copy::kElementBytes>(to + i, from + i, true);
     } else {
-      rnnc_copy<Bytes>(to, from, true);
+      rnnc_copy<Copy::kBytes>(to, from, true);
     }
   }
 
@@ -289,40 +298,44 @@ class rnnc_input {
   int end_ = 0;
 };
 
-// What a thread carries from step to step: `Values` for each pass, in shared memory from byte First
-// on. Only the thread itself looks at it.
-template <int Threads, int Passes, int Values, int First>
+// What a thread carries of one value from step to step: its Carry::kValues elements of each of the
+// Carry::kPasses passes, in shared memory from byte Carry::kAt on. Only the thread itself looks at
+// it.
+template <typename Carry>
 class rnnc_carried {
  public:
   struct of_pass {
     float* first;
-    __device__ __forceinline__ float& operator[](int value) const { return first[value * Threads]; }
+    __device__ __forceinline__ float& operator[](int value) const {
+      return first[value * Carry::kThreads];
+    }
   };
   __device__ __forceinline__ of_pass operator[](int pass) const {
-    float* const all = reinterpret_cast<float*>(rnnc_shared + First) + threadIdx.x;
-    return {all + pass * (Values * Threads)};
+    float* const all = reinterpret_cast<float*>(rnnc_shared + Carry::kAt) + threadIdx.x;
+    return {all + pass * (Carry::kValues * Carry::kThreads)};
   }
   __device__ __forceinline__ void clear() const {
 #pragma unroll 1
-    for (int pass = 0; pass < Passes; ++pass) {
+    for (int pass = 0; pass < Carry::kPasses; ++pass) {
 #pragma unroll
-      for (int value = 0; value < Values; ++value) (*this)[pass][value] = 0;
+      for (int value = 0; value < Carry::kValues; ++value) (*this)[pass][value] = 0;
     }
   }
 };
 
-// What one phase's products share: where the warps' sums lie, [buffer][warp][row][Columns + 4]. No
-// two lanes that store or load at once meet in a bank. There are two buffers, so that one barrier
-// parts the work of each: who stores to a buffer has passed the barrier after its last use.
-// Rows: those that there can be, up to an even number.
-template <int Warps, int Rows, int Columns, int BufferBytes>
+// What one phase's products share: where the warps' sums lie, as [buffer][warp][row][columns + 4].
+// No two lanes that store or load at once meet in a bank. There are two buffers, so that one
+// barrier parts the work of each: who stores to a buffer has passed the barrier after its last use.
+// Shape::kRows: those that there can be, up to an even number. Shape::kWarps: that have parts of a
+// sum.
+template <typename Shape>
 struct rnnc_partial_sums {
-  static constexpr int kRows = Rows;
-  static constexpr int kStride = Columns + 4;
-  static_assert(Warps * Rows * kStride * 4 <= BufferBytes, "room for all sums");
+  static constexpr int kRows = Shape::kRows;
+  static constexpr int kStride = Shape::kColumns + 4;
+  static_assert(Shape::kWarps * Shape::kRows * kStride * 4 <= Shape::kBytes, "room for all sums");
 
   static __device__ __forceinline__ float* at(int buffer) {
-    return reinterpret_cast<float*>(rnnc_shared + buffer * BufferBytes);
+    return reinterpret_cast<float*>(rnnc_shared + buffer * Shape::kBytes);
   }
   // Of a warp's, where a column of a row is.
   static __device__ __forceinline__ unsigned place(unsigned column, unsigned row) {
@@ -334,8 +347,8 @@ struct rnnc_partial_sums {
     typedef rnnc_packet<float, Span, true> packet;
     const float* const sums = at(buffer) + place;
 #pragma unroll
-    for (int warp = 0; warp < Warps; ++warp) {
-      const packet part = packet::load(sums + warp * (Rows * kStride));
+    for (int warp = 0; warp < Shape::kWarps; ++warp) {
+      const packet part = packet::load(sums + warp * (Shape::kRows * kStride));
 #pragma unroll
       for (int i = 0; i < Span; ++i) totals[i] += part.get(i);
     }

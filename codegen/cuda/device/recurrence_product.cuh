@@ -1,48 +1,57 @@
-// A product's weights, for the life of the block.
-// KBytes: along k. Gates: rows of the block's weights. KWarps: those that share k, one after the
-// other; the others share the gates. Held: how many of a warp's tiles of 16
-// gates, of one piece after the other, are in registers; the Shared ones after them lie in shared
-// memory from `Spill` on, and all others in memory, from where they are loaded each time. Lefts:
-// where exact products put left operands in shared memory. LeftPieces: room of each warp there, the
-// same for all products: no barrier parts one warp's from another's next one. Granule: bytes by
-// which the left operand's rows may be loaded at once. TileRows: rows of a tile where blocks
-// exchange the left operand; 0: they do not. Whole: two values of 16 bits are stored there at once.
-// InShared: it lies in the block's shared memory, and all of it is there. OwnSums > 0: a warp has
-// all gates of 16 elements, a tile for each member, whose rows i and i + 8 are elements 2i and 2i +
-// 1, and keeps their sums: those of 4 each lane, or with fewer rows fewer
-// (RecurrenceLayout::own_sums).
-template <rnnc_engine Engine, int KBytes, int Gates, int Rows, int Warps, int KWarps, int Held,
-          int Shared, int Spill, int Lefts, int LeftPieces, int Granule, int TileRows, bool Whole,
-          bool InShared, int OwnSums>
+// A product's weights, for the life of the block. What it is like, Shape says (the emitter makes
+// one for each product of a kernel):
+//
+//   kEngine             how it multiplies
+//   kGates              rows of the block's weights: those of each result one after the other
+//   kKBytes             bytes of such a row, along k
+//   kWarps, kKWarps     warps of the block, and how many of them share k, one part after the other;
+//                       the others share the gates
+//   kHeld               a warp's tiles, of 16 gates by 64 bytes of k, one piece of k after the
+//                       other: how many of the first are in registers,
+//   kShared, kSharedAt  how many after them in shared memory, and from which byte on; all others
+//                       are in memory, from where they are loaded at each step
+//   kRows               of the left operand that are multiplied at once
+//   kLeftGranule        bytes by which its rows in memory may be loaded at once
+//   kLeftsAt            where in shared memory exact products put left operands
+//   kLeftPieces         room of each warp there, the same for all products: no barrier parts one
+//                       warp's product from another's next one
+//   kTileRows           where blocks exchange the left operand, the rows of a tile there; else 0
+//   kWholeWords         whether two values of 16 bits are stored there at once
+//   kLeftInShared       whether all of it is in the block's shared memory
+//   kOwnSums            0, or: a warp has all gates of 16 elements, a tile for each result, whose
+//                       rows i and i + 8 are elements 2i and 2i + 1, and each lane keeps so many of
+//                       their sums (RecurrenceLayout::own_sums)
+template <typename Shape>
 class rnnc_resident_product {
  public:
   // Of a warp.
-  static constexpr int kTiles = ((Gates + 15) / 16 + Warps / KWarps - 1) / (Warps / KWarps);
-  static constexpr int kPieces = ((KBytes + 63) / 64 + KWarps - 1) / KWarps;
-  static constexpr int kRowTiles = Rows / 8;
-  static constexpr bool kOneRow = Engine == rnnc_engine::f32 && TileRows == 1;
+  static constexpr int kTiles = ((Shape::kGates + 15) / 16 + Shape::kWarps / Shape::kKWarps - 1) /
+                                (Shape::kWarps / Shape::kKWarps);
+  static constexpr int kPieces = ((Shape::kKBytes + 63) / 64 + Shape::kKWarps - 1) / Shape::kKWarps;
+  static constexpr int kRowTiles = Shape::kRows / 8;
+  static constexpr bool kOneRow = Shape::kEngine == rnnc_engine::f32 && Shape::kTileRows == 1;
   // Of one row of memory each lane loads a part of its own, of 8 pieces at once. (With the 8 lanes
   // of other gates loading the same, eight times as many loads are on their way, and steps of a
   // grid are a quarter longer.)
-  static constexpr bool kSpread = kOneRow && !InShared;
+  static constexpr bool kSpread = kOneRow && !Shape::kLeftInShared;
   static constexpr int kLoadBytes = kSpread ? 512 : 64;
   static constexpr int kLoads = (kPieces * 64 + kLoadBytes - 1) / kLoadBytes;
-  static constexpr int kOnChip = Held + Shared;
+  static constexpr int kOnChip = Shape::kHeld + Shape::kShared;
   static constexpr int kStreamed = kPieces * kTiles - kOnChip;
   // Loads of left operands that are on their way at once: an even number.
   static constexpr int kMostAtOnce = (kStreamed > 0 ? 4 : 8) / kRowTiles * 2;
   static constexpr int kFirst = kLoads < kMostAtOnce ? kLoads : kMostAtOnce;
   // Others follow in halves of these, each while the one before is worked on.
   static constexpr int kHalf = kMostAtOnce / 2;
-  static constexpr bool kIsBegun = Granule >= 16 && !InShared;
+  static constexpr bool kIsBegun = Shape::kLeftGranule >= 16 && !Shape::kLeftInShared;
   // A piece of four tiles of rows in parts is much code, and takes longer than the next one's left
   // operands take to come: where all weights are on the chip, a loop takes the pieces of which none
   // are in registers.
-  static constexpr int kMostHeld = (Held + kTiles - 1) / kTiles;
+  static constexpr int kMostHeld = (Shape::kHeld + kTiles - 1) / kTiles;
   static constexpr int kUnrolled =
       ((kMostHeld > kFirst ? kMostHeld : kFirst) + kHalf - 1) / kHalf * kHalf;
-  static constexpr bool kRolls = Engine == rnnc_engine::split && kRowTiles == 4 && kStreamed == 0 &&
-                                 kIsBegun && kPieces - kUnrolled > 1;
+  static constexpr bool kRolls = Shape::kEngine == rnnc_engine::split && kRowTiles == 4 &&
+                                 kStreamed == 0 && kIsBegun && kPieces - kUnrolled > 1;
 
   // `Units` elements from `unit` on of each of the product's results, which are `length` elements
   // apart; those before `unit_end`. `base` is the weight of element 0 of the first result, `stream`
@@ -56,10 +65,11 @@ class rnnc_resident_product {
       const unsigned member = kOwn ? half / 2 : gate / Units;
       const unsigned element =
           unit + (kOwn ? warp() * 16 + lane() / 4 * 2 + half % 2 : gate % Units);
-      if ((kOwn || gate < Gates) && element < unit_end) {
-        const char* const row = base + (static_cast<rnnc_word>(member) * length + element) * KBytes;
-        int bytes = KBytes - byte(piece);
-        if (KBytes % 16 != 0 && piece != kEnd) bytes = bytes > 0 ? 16 : 0;
+      if ((kOwn || gate < Shape::kGates) && element < unit_end) {
+        const char* const row =
+            base + (static_cast<rnnc_word>(member) * length + element) * Shape::kKBytes;
+        int bytes = Shape::kKBytes - byte(piece);
+        if (Shape::kKBytes % 16 != 0 && piece != kEnd) bytes = bytes > 0 ? 16 : 0;
         rnnc_load_piece<Granularity>(words, row + byte(piece), bytes);
         round(words);
       }
@@ -68,7 +78,7 @@ class rnnc_resident_product {
     for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
       for (int half = 0; half < 2 * kTiles; ++half) {
-        if (tile(piece, half) >= Held) continue;
+        if (tile(piece, half) >= Shape::kHeld) continue;
         unsigned words[4] = {};
         load(words, piece, half);
 #pragma unroll
@@ -77,7 +87,7 @@ class rnnc_resident_product {
     }
     // Where these go is an address: code for some serves all.
 #pragma unroll 4
-    for (int tile = Held; tile < kPieces * kTiles; ++tile) {
+    for (int tile = Shape::kHeld; tile < kPieces * kTiles; ++tile) {
       unsigned words[2][4] = {};
 #pragma unroll
       for (int i = 0; i < 2; ++i) load(words[i], tile / kTiles, tile % kTiles * 2 + i);
@@ -90,18 +100,18 @@ class rnnc_resident_product {
   }
 
   // Of the warp's part of k, for tiles of gates and of rows.
-  typedef rnnc_tile_sums<Engine> totals[kTiles][Rows / 8];
+  typedef rnnc_tile_sums<Shape::kEngine> totals[kTiles][Shape::kRows / 8];
 
   // Of the left operand, a lane's part of the first pieces: they are asked for before they are
   // needed.
   typedef unsigned first_words[kFirst][kRowTiles][4];
 
   // `from`: of the left operand's row 0.
-  typedef typename rnnc_lane_place<InShared>::type place;
+  typedef typename rnnc_lane_place<Shape::kLeftInShared>::type place;
   static __device__ __forceinline__ place lane_place(const char* from) {
     from += kSpread ? load_byte(0)
-                    : k_warp() * kPieces * (TileRows * 64) + row() * 64 + lane() % 4 * 16;
-    if constexpr (InShared) {
+                    : k_warp() * kPieces * (Shape::kTileRows * 64) + row() * 64 + lane() % 4 * 16;
+    if constexpr (Shape::kLeftInShared) {
       return rnnc_kept(static_cast<unsigned>(__cvta_generic_to_shared(from)));
     } else {
       return rnnc_kept(from);
@@ -129,9 +139,9 @@ class rnnc_resident_product {
     template <int Count>
     __device__ __forceinline__ void await(unsigned (&words)[Count][kRowTiles][4],
                                           int first = 0) const {
-      if (TileRows > 0 && fresh) {
+      if (Shape::kTileRows > 0 && fresh) {
         if constexpr (!kIsBegun) begin_exchanged(words, first);
-        if constexpr (InShared) {
+        if constexpr (Shape::kLeftInShared) {
           rnnc_sync_warp();
         } else {
           await_exchanged(words, first);
@@ -150,9 +160,9 @@ class rnnc_resident_product {
     __device__ __forceinline__ void begin_aligned(unsigned (&words)[Count][kRowTiles][4],
                                                   int first) const {
       const char* from = exchanged;
-      int load_stride = kSpread ? kLoadBytes : TileRows * 64;
+      int load_stride = kSpread ? kLoadBytes : Shape::kTileRows * 64;
       long long tile_stride = TileStride;
-      if (TileRows == 0 || !fresh) {
+      if (Shape::kTileRows == 0 || !fresh) {
         from = left + row() * RowBytes + load_byte(0);
         load_stride = kLoadBytes;
         tile_stride = 8 * RowBytes;
@@ -170,9 +180,9 @@ class rnnc_resident_product {
     }
     __device__ __forceinline__ void load_exchanged(unsigned* words, int load, int tile) const {
       if (!has(load, tile)) return;
-      constexpr int kStride = kSpread ? kLoadBytes : TileRows * 64;
+      constexpr int kStride = kSpread ? kLoadBytes : Shape::kTileRows * 64;
       const place from = exchanged + tile * static_cast<int>(TileStride) + load * kStride;
-      if constexpr (InShared) {
+      if constexpr (Shape::kLeftInShared) {
         rnnc_load_shared(from, words);
       } else {
         rnnc_poll<16>(from, words);
@@ -245,12 +255,12 @@ class rnnc_resident_product {
     return {left, exchanged, rows, fresh};
   }
 
-  // Stores the sums of the warp's part of k for those of rows [0, Rows) that `Sums` has. The left
+  // Stores the sums of the warp's part of k for those of rows [0, kRows) that `Sums` has. The left
   // operand's first words are there.
   template <typename Sums, typename Left>
   __device__ __forceinline__ void multiply(float* sums, const Left& left,
                                            const first_words& words) const {
-    if constexpr (Engine != rnnc_engine::f32) {
+    if constexpr (Shape::kEngine != rnnc_engine::f32) {
       multiply_on_tensor_cores<Sums>(sums, left, words);
     } else if constexpr (kOneRow) {
       multiply_one_row<Sums>(sums, left, words);
@@ -262,7 +272,7 @@ class rnnc_resident_product {
   // As `multiply`, in two: products of which the results are added up have totals in common. With
   // tensor cores only. The first gates of the totals are this product's.
   template <int Tiles, typename Left>
-  __device__ __forceinline__ void add_to(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
+  __device__ __forceinline__ void add_to(rnnc_tile_sums<Shape::kEngine> (&sums)[Tiles][kRowTiles],
                                          const Left& left, const first_words& words) const {
     add_tiles(sums, left, words);
   }
@@ -274,7 +284,7 @@ class rnnc_resident_product {
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
-        if (Sums::kRows < Rows && r * 8 + row >= Sums::kRows) continue;
+        if (Sums::kRows < Shape::kRows && r * 8 + row >= Sums::kRows) continue;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           to[(r * 8 + i % 2) * Sums::kStride + tile * 16 + i / 2 * 8] = sums[tile][r].total(i);
@@ -284,23 +294,23 @@ class rnnc_resident_product {
   }
 
  private:
-  static constexpr bool kOwn = OwnSums > 0;
+  static constexpr bool kOwn = Shape::kOwnSums > 0;
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
   static __device__ __forceinline__ int k_warp() {
-    return KWarps == Warps ? warp() : warp() % KWarps;
+    return Shape::kKWarps == Shape::kWarps ? warp() : warp() % Shape::kKWarps;
   }
   static __device__ __forceinline__ int first_gate() {
-    return KWarps == Warps ? 0 : warp() / KWarps * (kTiles * 16);
+    return Shape::kKWarps == Shape::kWarps ? 0 : warp() / Shape::kKWarps * (kTiles * 16);
   }
   // Of the left operand's tiles. All lanes have the row if there is but one. Every other column of
   // sums is of a row where lanes have one each, and each of two rows is twice among them where
   // lanes have one element.
   static __device__ __forceinline__ int row() {
     if constexpr (kOneRow) return 0;
-    if constexpr (OwnSums == 2) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
-    if constexpr (OwnSums == 1) return lane() / 4 % 2 == 0 ? lane() / 8 % 2 : 8;
+    if constexpr (Shape::kOwnSums == 2) return lane() / 4 % 2 == 0 ? lane() / 8 : 8;
+    if constexpr (Shape::kOwnSums == 1) return lane() / 4 % 2 == 0 ? lane() / 8 % 2 : 8;
     return lane() / 4;
   }
   // Of the lane's part of a piece, along k.
@@ -313,27 +323,27 @@ class rnnc_resident_product {
     return k_warp() * kPieces * 64 + load * kLoadBytes + lane() * 16;
   }
   // Of each warp's pieces the only one that k may end within, and the load that has it.
-  static constexpr int kEnd = KBytes / 64 % kPieces;
+  static constexpr int kEnd = Shape::kKBytes / 64 % kPieces;
   static __device__ __forceinline__ bool ends(int load) { return load == kEnd * 64 / kLoadBytes; }
   static __device__ __forceinline__ bool is_inside(int load) {
     const bool own = !kSpread || load * kLoadBytes + lane() * 16 < kPieces * 64;
     if (load >= kLoads || !own) return false;
-    if (KBytes == KWarps * kPieces * 64) return true;
-    if (kSpread || load == kEnd) return load_byte(load) < KBytes;
+    if (Shape::kKBytes == Shape::kKWarps * kPieces * 64) return true;
+    if (kSpread || load == kEnd) return load_byte(load) < Shape::kKBytes;
     // The same for many loads.
-    return k_warp() < KBytes / 64 / kPieces + (load < kEnd ? 1 : 0);
+    return k_warp() < Shape::kKBytes / 64 / kPieces + (load < kEnd ? 1 : 0);
   }
   // Of the warp's, in the order of pieces.
   static __device__ __forceinline__ int tile(int piece, int half) {
     return piece * kTiles + half / 2;
   }
   static __device__ __forceinline__ uint4* spilled(int tile, int half) {
-    return reinterpret_cast<uint4*>(rnnc_shared + Spill) +
-           ((tile - Held) * 2 + half) * (32 * Warps) + threadIdx.x;
+    return reinterpret_cast<uint4*>(rnnc_shared + Shape::kSharedAt) +
+           ((tile - Shape::kHeld) * 2 + half) * (32 * Shape::kWarps) + threadIdx.x;
   }
 
   __device__ __forceinline__ uint4* streamed(int tile, int half) const {
-    return stream_ + ((tile - kOnChip) * 2 + half) * (32 * Warps);
+    return stream_ + ((tile - kOnChip) * 2 + half) * (32 * Shape::kWarps);
   }
 
   // As tensor cores take them: of other bits of f32 they would just cut off the end. Where they are
@@ -342,8 +352,8 @@ class rnnc_resident_product {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float value = __uint_as_float(words[i]);
-      if constexpr (Engine == rnnc_engine::tf32) words[i] = rnnc_to_tf32(value);
-      if constexpr (Engine == rnnc_engine::split) {
+      if constexpr (Shape::kEngine == rnnc_engine::tf32) words[i] = rnnc_to_tf32(value);
+      if constexpr (Shape::kEngine == rnnc_engine::split) {
         if (value != value) words[i] = 0x7fc00000u;
       }
     }
@@ -379,16 +389,16 @@ class rnnc_resident_product {
     }
   }
 
-  typedef rnnc_streamed_weights<kStreamed, Warps> stream_ahead;
+  typedef rnnc_streamed_weights<kStreamed, Shape::kWarps> stream_ahead;
 
   // Weights of gates i and i + 8 of a tile, by `half`.
   __device__ __forceinline__ void weights(unsigned* words, int piece, int half,
                                           stream_ahead& ahead) const {
-    if (tile(piece, half) < Held) {
+    if (tile(piece, half) < Shape::kHeld) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         words[i] = held_[tile(piece, half)][half % 2][i];
-        if constexpr (Engine == rnnc_engine::split) rnnc_keep_here(words[i]);
+        if constexpr (Shape::kEngine == rnnc_engine::split) rnnc_keep_here(words[i]);
       }
     } else if (tile(piece, half) < kOnChip) {
       rnnc_to_words(*spilled(tile(piece, half), half % 2), words);
@@ -410,23 +420,23 @@ class rnnc_resident_product {
         words[0] = words[1] = words[2] = words[3] = 0;
         if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
         const int at = load_byte(first + load);
-        const int bytes = ends(first + load) ? KBytes - at : 16;
-        rnnc_load_piece<Granule>(words, from + tile * 8 * RowBytes + at, bytes);
+        const int bytes = ends(first + load) ? Shape::kKBytes - at : 16;
+        rnnc_load_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
       }
     }
     rnnc_sync_warp();
   }
 
-  static constexpr bool kWhole =
-      Whole || (Engine != rnnc_engine::f16 && Engine != rnnc_engine::bf16);
+  static constexpr bool kWhole = Shape::kWholeWords || (Shape::kEngine != rnnc_engine::f16 &&
+                                                        Shape::kEngine != rnnc_engine::bf16);
 
   // Makes zeros of what lies behind the end of k, where nothing is ever written.
   static __device__ __forceinline__ void cut(unsigned* words, int at) {
-    if constexpr (KBytes % 16 != 0) {
+    if constexpr (Shape::kKBytes % 16 != 0) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (at + 4 * i >= KBytes) words[i] = 0;
-        if (!kWhole && at + 4 * i + 2 == KBytes) words[i] &= 0xffffu;
+        if (at + 4 * i >= Shape::kKBytes) words[i] = 0;
+        if (!kWhole && at + 4 * i + 2 == Shape::kKBytes) words[i] &= 0xffffu;
       }
     }
   }
@@ -477,8 +487,9 @@ class rnnc_resident_product {
   }
 
   template <int Tiles, typename Left>
-  __device__ __forceinline__ void add_tiles(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
-                                            const Left& left, const first_words& first) const {
+  __device__ __forceinline__ void add_tiles(
+      rnnc_tile_sums<Shape::kEngine> (&sums)[Tiles][kRowTiles], const Left& left,
+      const first_words& first) const {
     stream_ahead ahead(stream_);
     by_loads<kRolls ? kUnrolled : kLoads>(
         left, first, [&](int piece, const unsigned(&words)[kRowTiles][4]) {
@@ -502,9 +513,9 @@ class rnnc_resident_product {
   }
   // `weights(words, half)`: of the piece (weights).
   template <int Tiles, typename Weights>
-  static __device__ __forceinline__ void add_piece(rnnc_tile_sums<Engine> (&sums)[Tiles][kRowTiles],
-                                                   const unsigned (&words)[kRowTiles][4],
-                                                   const Weights& weights) {
+  static __device__ __forceinline__ void add_piece(
+      rnnc_tile_sums<Shape::kEngine> (&sums)[Tiles][kRowTiles],
+      const unsigned (&words)[kRowTiles][4], const Weights& weights) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       unsigned low[4];
@@ -562,7 +573,7 @@ class rnnc_resident_product {
   template <typename Sums, typename Left>
   __device__ __forceinline__ void multiply_exactly(float* to, const Left& left,
                                                    const first_words& first) const {
-    static_assert(Engine != rnnc_engine::f32 || Rows == 8, "one tile of rows");
+    static_assert(Shape::kEngine != rnnc_engine::f32 || Shape::kRows == 8, "one tile of rows");
     uint4* const mine = put_in_shared(left, first);
     const bool odd = lane() % 2 != 0;
     const bool upper = lane() % 4 / 2 != 0;
@@ -603,8 +614,9 @@ class rnnc_resident_product {
   template <typename Left>
   static __device__ __forceinline__ uint4* put_in_shared(const Left& left,
                                                          const first_words& first) {
-    static_assert(kPieces <= LeftPieces, "room for all of them");
-    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Lefts) + warp() * (LeftPieces * 32);
+    static_assert(kPieces <= Shape::kLeftPieces, "room for all of them");
+    uint4* const mine = reinterpret_cast<uint4*>(rnnc_shared + Shape::kLeftsAt) +
+                        warp() * (Shape::kLeftPieces * 32);
     by_loads(left, first, [&](int load, const unsigned(&words)[kRowTiles][4]) {
       mine[load * 32 + lane()] = make_uint4(words[0][0], words[0][1], words[0][2], words[0][3]);
     });
@@ -612,6 +624,6 @@ class rnnc_resident_product {
     return mine;
   }
 
-  unsigned held_[Held > 0 ? Held : 1][2][4];
+  unsigned held_[Shape::kHeld > 0 ? Shape::kHeld : 1][2][4];
   uint4* stream_;
 };

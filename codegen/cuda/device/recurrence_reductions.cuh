@@ -214,29 +214,40 @@ static __device__ __forceinline__ constexpr int rnnc_lanes_of_row(int loads, int
   return lanes;
 }
 
-// Joins the parts of all `Blocks` blocks of Count reductions of one kind, for the first `rows` rows
-// of a pass that has up to Rows. Puts the results to `to`, a reduction's rows one after the other.
+// Joins the parts that all blocks have of some reductions of one kind, for the first `rows` rows of
+// a pass. `Units`: which elements each block has (rnnc_units). Puts the results to `to`, a
+// reduction's rows one after the other. What Parts says:
+//
+//   kReduction          the kind
+//   kBlocks             that have parts
+//   kFirstThread        the first thread that joins, of those that handed on the block's own parts at
+//                       the time `since`, or of others that have nothing else to do meanwhile
+//   kThreads            how many do
+//   kRows               of a pass, at most
+//   kCount              how many reductions are joined
+//   kApart              pairs from one block's parts to the next one's
+//   kStride             pairs from one row's parts to the next one's
+//   kPairs              whether two parts are aligned to 16 bytes, so that they are loaded at once
+//
 // A row's parts lie from `from` on, those of a block together: it writes whole sectors of the cache
 // where it can, and who looks at them looks at few lines. (A step of a layer-norm LSTM on an H200:
 // 3.9 us; with those of a reduction together 1 us more, with those of a block and all rows together
-// 0.5 us more.) Rows are Stride pairs apart, blocks Apart.
-// All blocks join in one order. Squared deviations of parts join as those of Chan, Golub and
-// LeVeque (1983).
-// Threads: so many from FirstThread on, which handed on the block's own parts at the time `since`.
-// Looking for the others' before they can be there delays those who store them, and what comes just
-// after a look is seen a trip later (the same step: 4.2 us, waiting 3.9).
-template <rnnc_reduction Reduction, typename Units, int Blocks, int FirstThread, int Threads,
-          int Rows, int Count, int Apart, int Stride, bool Pairs>
+// 0.5 us more.) All blocks join in one order. Squared deviations of parts join as those of Chan,
+// Golub and LeVeque (1983). Looking for the others' parts before they can be there delays those who
+// store them, and what comes just after a look is seen a trip later (the same step: 4.2 us, waiting
+// 3.9).
+template <typename Parts, typename Units>
 struct rnnc_parts {
+  static constexpr rnnc_reduction kReduction = Parts::kReduction;
   static constexpr int kCyclesOnTheWay = 300;  // of a store to the L2 cache, at least
   static constexpr int kMostWords = 32;        // of a thread, on their way at once
 
   static __device__ __forceinline__ void join(const float2* from, float2* to, int rows,
                                               unsigned since) {
-    if constexpr (FirstThread > 0) {
-      if (threadIdx.x < FirstThread) return;
+    if constexpr (Parts::kFirstThread > 0) {
+      if (threadIdx.x < Parts::kFirstThread) return;
     }
-    if constexpr (kInOrder) from += thread() / kLanes * Stride + thread() % kLanes * 2;
+    if constexpr (kInOrder) from += thread() / kLanes * Parts::kStride + thread() % kLanes * 2;
     from = rnnc_kept(from);
     rnnc_spend(since, kCyclesOnTheWay);
     if constexpr (kInOrder) {
@@ -247,25 +258,27 @@ struct rnnc_parts {
   }
 
  private:
-  static __device__ __forceinline__ int thread() { return threadIdx.x - FirstThread; }
+  static __device__ __forceinline__ int thread() { return threadIdx.x - Parts::kFirstThread; }
 
   // ---- Lanes load a row's parts in the order of memory, 16 bytes each. A lane always has parts of
   // ---- the same reductions, and all parts are of as many elements.
 
-  static constexpr int kPairs = Blocks * Count / 2;                // of a row
-  static constexpr int kLoads = Pairs && kPairs > 0 ? kPairs : 1;  // likewise
-  static constexpr int kKinds = Count == 1 ? 1 : Count / 2;        // of lanes, by their reductions
-  static constexpr int kValues = Count == 1 ? 1 : 2;               // of a lane and a row
-  static constexpr int kResults = kKinds * kValues;                // of a row
-  static constexpr int kLanes = rnnc_lanes_of_row(kLoads, kResults, kMostWords / 4, Threads, Rows);
+  static constexpr int kPairs = Parts::kBlocks * Parts::kCount / 2;        // of a row
+  static constexpr int kLoads = Parts::kPairs && kPairs > 0 ? kPairs : 1;  // likewise
+  static constexpr int kKinds =
+      Parts::kCount == 1 ? 1 : Parts::kCount / 2;             // of lanes, by their reductions
+  static constexpr int kValues = Parts::kCount == 1 ? 1 : 2;  // of a lane and a row
+  static constexpr int kResults = kKinds * kValues;           // of a row
+  static constexpr int kLanes =
+      rnnc_lanes_of_row(kLoads, kResults, kMostWords / 4, Parts::kThreads, Parts::kRows);
   static constexpr int kLoadsOfLane = kLoads / kLanes;
-  static constexpr bool kInOrder = Pairs && Apart == Count && Units::kFull &&
-                                   Blocks * Count % 2 == 0 && (Count == 1 || Count % 2 == 0) &&
-                                   (kKinds & kKinds - 1) == 0 && kResults <= kLanes &&
-                                   kLoadsOfLane * 4 <= kMostWords;
-  static constexpr int kTeams = Threads / kLanes;
+  static constexpr bool kInOrder =
+      Parts::kPairs && Parts::kApart == Parts::kCount && Units::kFull &&
+      Parts::kBlocks * Parts::kCount % 2 == 0 && (Parts::kCount == 1 || Parts::kCount % 2 == 0) &&
+      (kKinds & kKinds - 1) == 0 && kResults <= kLanes && kLoadsOfLane * 4 <= kMostWords;
+  static constexpr int kTeams = Parts::kThreads / kLanes;
   static constexpr int kRoom = kInOrder ? kMostWords / (kLoadsOfLane * 4) : 1;
-  static constexpr int kTurns = (Rows + kTeams - 1) / kTeams;
+  static constexpr int kTurns = (Parts::kRows + kTeams - 1) / kTeams;
   static constexpr int kWanted = kRoom < kTurns ? kRoom : kTurns;
   // So many rows that each of a team's lanes may end with one value.
   static constexpr int kMostRows = kLanes / kResults;
@@ -278,10 +291,11 @@ struct rnnc_parts {
     for (int first = 0; first < rows; first += kTeams * kRowsNow) {
       const int row = first + thread() / kLanes;
       int kept = 0;
-      const float2 result = in_order<kRowsNow>(from + first * Stride, rows - row, kTeams, kept);
+      const float2 result =
+          in_order<kRowsNow>(from + first * Parts::kStride, rows - row, kTeams, kept);
       const int place = row + kept / kValues * kTeams;
       if (lane < kResults * kRowsNow && place < rows) {
-        to[(lane % kKinds * kValues + kept % kValues) * Rows + place] = result;
+        to[(lane % kKinds * kValues + kept % kValues) * Parts::kRows + place] = result;
       }
     }
   }
@@ -295,13 +309,13 @@ struct rnnc_parts {
     rnnc_await_parts(words, [&](int i) {
       const int row = i / kLoadsOfLane * apart;
       const int load = i % kLoadsOfLane * kLanes;
-      if (row < rows) rnnc_poll<16>(from + row * Stride + load * 2, words[i]);
+      if (row < rows) rnnc_poll<16>(from + row * Parts::kStride + load * 2, words[i]);
     });
     float2 values[Now * kValues];
 #pragma unroll
     for (int i = 0; i < Now; ++i) of_row<kValues>(words, i * kLoadsOfLane, values + i * kValues);
     constexpr int kElements = Units::kUnits * kLoadsOfLane * 2 / kValues;
-    return rnnc_folded<Reduction, kLanes, kKinds, kElements>(values, kept);
+    return rnnc_folded<kReduction, kLanes, kKinds, kElements>(values, kept);
   }
 
   template <int Values, int All>
@@ -317,36 +331,37 @@ struct rnnc_parts {
         const int at = Values == 2 ? value * 2 : i % 2 * 2;
         parts[i] = make_float2(__uint_as_float(both[at]), __uint_as_float(both[at + 1]));
       }
-      values[value] = rnnc_of_lane<Reduction, Units::kUnits>(parts);
+      values[value] = rnnc_of_lane<kReduction, Units::kUnits>(parts);
     }
   }
 
   // ---- Some lanes share a row's reduction, and have parts of some blocks each. ----
 
-  static constexpr int kLanesOfOne = Blocks >= 32 ? 32 : Blocks >= 8 ? 8 : 1;
-  static constexpr int kParts = (Blocks + kLanesOfOne - 1) / kLanesOfOne;  // of a lane
-  static constexpr int kTeamsOfOne = Threads / kLanesOfOne;
+  static constexpr int kLanesOfOne = Parts::kBlocks >= 32 ? 32 : Parts::kBlocks >= 8 ? 8 : 1;
+  static constexpr int kParts = (Parts::kBlocks + kLanesOfOne - 1) / kLanesOfOne;  // of a lane
+  static constexpr int kTeamsOfOne = Parts::kThreads / kLanesOfOne;
   // No part is of fewer elements, and all lanes have as many.
-  static constexpr bool kFull = Units::kFull && Blocks == kLanesOfOne * kParts;
+  static constexpr bool kFull = Units::kFull && Parts::kBlocks == kLanesOfOne * kParts;
 
   static __device__ __forceinline__ int block(int part) {
     return thread() % kLanesOfOne + part * kLanesOfOne;
   }
 
-  static constexpr int kTurnsOfOne = (Rows * Count + kTeamsOfOne - 1) / kTeamsOfOne;
+  static constexpr int kTurnsOfOne = (Parts::kRows * Parts::kCount + kTeamsOfOne - 1) / kTeamsOfOne;
   static constexpr int kRoomForOnes = kMostWords / 2 / kParts > 0 ? kMostWords / 2 / kParts : 1;
   static constexpr int kNow = kRoomForOnes < kTurnsOfOne ? kRoomForOnes : kTurnsOfOne;
 
   static __device__ __forceinline__ void join_by_blocks(const float2* from, float2* to, int rows) {
 #pragma unroll 1
-    for (int first = 0; first < rows * Count; first += kTeamsOfOne * kNow) {
+    for (int first = 0; first < rows * Parts::kCount; first += kTeamsOfOne * kNow) {
       const int place = first + thread() / kLanesOfOne;
       unsigned words[kNow * kParts][2];
       rnnc_await_parts(words, [&](int i) {
         const int of_one = place + i / kParts * kTeamsOfOne;
         const int part = i % kParts;
-        if (of_one >= rows * Count || block(part) >= Blocks) return;
-        rnnc_poll<8>(from + of_one / Count * Stride + block(part) * Apart + of_one % Count,
+        if (of_one >= rows * Parts::kCount || block(part) >= Parts::kBlocks) return;
+        rnnc_poll<8>(from + of_one / Parts::kCount * Parts::kStride + block(part) * Parts::kApart +
+                         of_one % Parts::kCount,
                      words[i]);
       });
 #pragma unroll
@@ -359,8 +374,8 @@ struct rnnc_parts {
         }
         const float2 result = joined(parts);
         const int of_one = place + i * kTeamsOfOne;
-        if (of_one < rows * Count && thread() % kLanesOfOne == 0) {
-          to[of_one % Count * Rows + of_one / Count] = result;
+        if (of_one < rows * Parts::kCount && thread() % kLanesOfOne == 0) {
+          to[of_one % Parts::kCount * Parts::kRows + of_one / Parts::kCount] = result;
         }
       }
     }
@@ -368,31 +383,32 @@ struct rnnc_parts {
 
   static __device__ __forceinline__ float2 joined(const float2 (&parts)[kParts]) {
     if constexpr (kFull) {
-      const float2 own[1] = {rnnc_of_lane<Reduction, Units::kUnits>(parts)};
+      const float2 own[1] = {rnnc_of_lane<kReduction, Units::kUnits>(parts)};
       int kept = 0;
-      return rnnc_folded<Reduction, kLanesOfOne, 1, Units::kUnits * kParts>(own, kept);
-    } else if constexpr (Reduction != rnnc_reduction::moments) {
-      float extremum = rnnc_identity<Reduction>();
+      return rnnc_folded<kReduction, kLanesOfOne, 1, Units::kUnits * kParts>(own, kept);
+    } else if constexpr (kReduction != rnnc_reduction::moments) {
+      float extremum = rnnc_identity<kReduction>();
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        if (block(part) < Blocks) extremum = rnnc_extremum<Reduction>(extremum, parts[part].x);
+        if (block(part) < Parts::kBlocks)
+          extremum = rnnc_extremum<kReduction>(extremum, parts[part].x);
       }
-      return make_float2(rnnc_joined<Reduction, kLanesOfOne>(extremum), 0.0f);
+      return make_float2(rnnc_joined<kReduction, kLanesOfOne>(extremum), 0.0f);
     } else {
       float sum = 0.0f;
 #pragma unroll
       for (int part = 0; part < kParts; ++part) sum += parts[part].x;
-      sum = rnnc_joined<Reduction, kLanesOfOne>(sum);
+      sum = rnnc_joined<kReduction, kLanesOfOne>(sum);
       const float mean = sum / static_cast<float>(Units::kLength);
       float squares = 0.0f;
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        if (block(part) >= Blocks) continue;
+        if (block(part) >= Parts::kBlocks) continue;
         const auto elements = static_cast<float>(Units::count(block(part)));
         const float apart = rnnc_quotient<Units::kUnits>(parts[part].x, elements) - mean;
         squares += fmaf(elements * apart, apart, parts[part].y);
       }
-      return make_float2(sum, rnnc_joined<Reduction, kLanesOfOne>(squares));
+      return make_float2(sum, rnnc_joined<kReduction, kLanesOfOne>(squares));
     }
   }
 };

@@ -30,7 +30,9 @@ constexpr int kCyclesToState = 350;
 
 }  // namespace
 
-std::string RecurrenceEmitter::emit() {
+RecurrenceSideText RecurrenceEmitter::emit() {
+  slice_traits();
+  for (size_t p = 0; p < phases_.size(); ++p) phase_traits(p);
   position();
   for (size_t p = 0; p < phases_.size(); ++p) operands(p);
   for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
@@ -58,7 +60,34 @@ std::string RecurrenceEmitter::emit() {
   exchange_ahead();
   line("  }}");
   if (tile_.clusters) end_cluster();
-  return take_text();
+  return {traits_.take(), take_text()};
+}
+
+void RecurrenceEmitter::slice_traits() {
+  const RecurrenceExchange& exchange = layout_.exchange();
+  for (size_t s = 0; s < layout_.slices().size(); ++s) {
+    const RecurrenceExchange::Slice& slice = layout_.slices()[s];
+    traits_.constant("unsigned", "kK", slice.k);
+    traits_.constant("unsigned", "kVectors", slice.local ? 1 : slice.blocks);
+    traits_.constant("unsigned", "kTiles", exchange.tiles);
+    traits_.constant("unsigned", "kTileRows", exchange.tile_rows);
+    traits_.constant("unsigned", "kElementBytes", element_bytes());
+    traits_.end(fmt::format("slice{}", s), "rnnc_slice");
+  }
+}
+
+void RecurrenceEmitter::phase_traits(size_t p) {
+  const Phase& phase = phases_[p];
+  traits_.constant("unsigned", "kUnits", phase.units);
+  traits_.constant("unsigned", "kSegmentLength", phase.segment_length());
+  traits_.constant("unsigned", "kSegments", phase.segments);
+  traits_.end(fmt::format("units{}", p), "rnnc_units");
+  if (tile_.own_sums) return;
+  traits_.constant("int", "kWarps", tile_.k_warps);
+  traits_.constant("int", "kRows", layout_.sum_rows());
+  traits_.constant("int", "kColumns", phase.columns);
+  traits_.constant("int", "kBytes", layout_.sums_bytes());
+  traits_.end(fmt::format("sums{}", p), "rnnc_partial_sums");
 }
 
 void RecurrenceEmitter::position() {
@@ -72,24 +101,14 @@ void RecurrenceEmitter::position() {
     line("  char* const stream = reinterpret_cast<char*>({}) + blockIdx.x * {}u;",
          array("float", false, access, "0"), layout_.stream_bytes());
   }
-  for (size_t s = 0; s < layout_.slices().size(); ++s) {
-    const RecurrenceExchange::Slice& slice = layout_.slices()[s];
-    line("  typedef rnnc_slice<{}, {}, {}, {}, {}> slice{};", slice.k,
-         slice.local ? 1 : slice.blocks, exchange.tiles, exchange.tile_rows, element_bytes(), s);
-  }
   for (size_t p = 0; p < phases_.size(); ++p) {
     const Phase& phase = phases_[p];
-    line("  typedef rnnc_units<{}, {}, {}> units{};", phase.units, phase.segment_length(),
-         phase.segments, p);
     line("  const unsigned unit{} = units{}::first(block);", p, p);
     line("  const unsigned unit_end{} = units{}::end(block);", p, p);
     line("  const unsigned column{} = {};", p, column(phase));
     line("  const unsigned e{} = unit{} + column{};", p, p, p);
     line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
          phase.span, p, p);
-    if (tile_.own_sums) continue;
-    line("  typedef rnnc_partial_sums<{}, {}, {}, {}> sums{};", tile_.k_warps, layout_.sum_rows(),
-         phase.columns, layout_.sums_bytes(), p);
   }
 }
 
@@ -162,8 +181,13 @@ void RecurrenceEmitter::carry_of(char letter, size_t index, int64_t shared, int6
     line("  float {}{}[{}][{}] = {{}};", letter, index, layout_.passes(), values);
     return;
   }
-  line("  const rnnc_carried<{}, {}, {}, {}> {}{}{{}};", threads(), layout_.passes(), values,
-       shared, letter, index);
+  const std::string name = fmt::format("carry_{}{}", letter, index);
+  traits_.constant("int", "kThreads", threads());
+  traits_.constant("int", "kPasses", layout_.passes());
+  traits_.constant("int", "kValues", values);
+  traits_.constant("int", "kAt", shared);
+  traits_.end(name, "rnnc_carried");
+  line("  const {} {}{}{{}};", name, letter, index);
   line("  {}{}.clear();", letter, index);
 }
 
@@ -421,8 +445,8 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
   line("        }}");
 }
 
-std::string emit_recurrence_side(const Plan& plan, const RecurrenceTile& tile,
-                                 const RecurrenceLayout& layout) {
+RecurrenceSideText emit_recurrence_side(const Plan& plan, const RecurrenceTile& tile,
+                                        const RecurrenceLayout& layout) {
   return RecurrenceEmitter(plan, tile, layout).emit();
 }
 

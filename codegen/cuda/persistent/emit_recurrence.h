@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/cuda/persistent/recurrence_layout.h"
+#include "codegen/cuda/persistent/traits_writer.h"
 
 namespace rnnc {
 
@@ -16,6 +17,7 @@ namespace rnnc {
 struct RecurrenceFunction {
   int64_t threads = 0;
   size_t accesses = 0;
+  std::string traits;  // structs that the body names
   std::string body;
   friend auto operator<=>(const RecurrenceFunction&, const RecurrenceFunction&) = default;
 
@@ -26,9 +28,15 @@ struct RecurrenceFunction {
 RecurrenceFunction emit_recurrence_function(const Plan& plan, const RecurrenceTile& tile,
                                             const std::vector<RecurrenceLayout>& sides);
 
+struct RecurrenceSideText {
+  std::vector<TemplateTraits> traits;
+  std::string body;
+  friend bool operator==(const RecurrenceSideText&, const RecurrenceSideText&) = default;
+};
+
 /// What the blocks of a side do, once they know their group of rows and which of its blocks they
 /// are. Where the side's arrays and slices lie it takes by name, so that like sides have one text.
-std::string emit_recurrence_side(const Plan& plan, const RecurrenceTile& tile,
-                                 const RecurrenceLayout& layout);
+RecurrenceSideText emit_recurrence_side(const Plan& plan, const RecurrenceTile& tile,
+                                        const RecurrenceLayout& layout);
 
 }  // namespace rnnc

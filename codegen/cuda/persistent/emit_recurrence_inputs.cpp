@@ -76,6 +76,22 @@ void RecurrenceEmitter::first_inputs() {
   line("  }}");
 }
 
+void RecurrenceEmitter::copy_traits(size_t p, size_t index,
+                                    const std::vector<const RecurrenceInput*>& group) {
+  const Phase& phase = phases_[p];
+  const RecurrenceInput& first = *group.front();
+  const auto element = static_cast<int64_t>(size_of(phase.kernel->arguments[first.argument].dtype));
+  traits_.constant("int", "kBytes", first.granule);
+  traits_.constant("int", "kElementBytes", element);
+  traits_.constant("bool", "kIsChecked", first.is_checked);
+  traits_.constant("long long", "kAdvance",
+                   plan_.batch * access_of(phase, first.argument).stride * element);
+  traits_.constant("unsigned", "kSteps", tile_.input_steps);
+  traits_.constant("unsigned", "kStepBytes", layout_.staged().step_bytes);
+  traits_.constant("int", "kAhead", layout_.exchange().step_bytes > 0 ? kStepsAhead : 0);
+  traits_.end(fmt::format("copy{}_{}", p, index), "rnnc_input");
+}
+
 /// Granules of the last warps' threads come first, as the elementwise work is of the first warps.
 void RecurrenceEmitter::find_copies(size_t p, size_t index,
                                     const std::vector<const RecurrenceInput*>& group) {
@@ -85,10 +101,8 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
   const int64_t sharers = layout_.staged().sharers;
   const int64_t granules = granules_of(group);
   const int64_t copies = ceil_div(granules, sharers);
-  line("  rnnc_input<{}, {}, {}, {}, {}, {}, {}> in{}_{}[{}];", first.granule, element,
-       first.is_checked, plan_.batch * access_of(phase, first.argument).stride * element,
-       tile_.input_steps, layout_.staged().step_bytes,
-       layout_.exchange().step_bytes > 0 ? kStepsAhead : 0, p, index, copies);
+  copy_traits(p, index, group);
+  line("  copy{}_{} in{}_{}[{}];", p, index, p, index, copies);
   line("#pragma unroll");
   line("  for (unsigned i = 0; i < {}; ++i) {{", copies);
   line("    unsigned at = (i + 1) * {0}u - 1 - threadIdx.x % {0}u;", sharers);

@@ -25,31 +25,47 @@ std::string_view RecurrenceEmitter::engine() const {
   }
 }
 
+void RecurrenceEmitter::product_traits(size_t p, size_t i) {
+  const RecurrenceProduct& product = phases_[p].products[i];
+  const FusedLaunch::Product& of = *product.product;
+  const bool exchanged = product.is_exchanged();
+  traits_.constant("rnnc_engine", "kEngine", fmt::format("rnnc_engine::{}", engine()));
+  traits_.constant("int", "kGates", product.gates);
+  traits_.constant("int", "kKBytes", product.k_bytes);
+  traits_.constant("int", "kWarps", tile_.warps);
+  traits_.constant("int", "kKWarps", tile_.k_warps);
+  traits_.constant("int", "kHeld", product.held);
+  traits_.constant("int", "kShared", product.shared);
+  traits_.constant("int", "kSharedAt", product.spill);
+  traits_.constant("int", "kRows", tile_.rows);
+  traits_.constant(
+      "int", "kLeftGranule",
+      copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride}));
+  traits_.constant("int", "kLeftsAt", layout_.lefts());
+  traits_.constant("int", "kLeftPieces", layout_.left_pieces());
+  traits_.constant("int", "kTileRows", exchanged ? layout_.exchange().tile_rows : 0);
+  traits_.constant("bool", "kWholeWords", exchanged && layout_.is_whole(product.slice));
+  traits_.constant("bool", "kLeftInShared", exchanged && layout_.is_shared(product.slice));
+  traits_.constant("int", "kOwnSums", layout_.own_sums());
+  traits_.end(fmt::format("product{}_{}", p, i), "rnnc_resident_product");
+}
+
 void RecurrenceEmitter::operands(size_t p) {
   const std::string_view type = cuda_element_type(plan_.dtype);
-  const RecurrenceExchange& exchange = layout_.exchange();
   const Phase& phase = phases_[p];
   for (size_t i = 0; i < phase.products.size(); ++i) {
     const RecurrenceProduct& product = phase.products[i];
     const FusedLaunch::Product& of = *product.product;
-    const int left_bytes =
-        copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride});
-    const int weight_bytes = copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column});
     const std::string name = product_name(p, i);
     const bool exchanged = product.is_exchanged();
     const bool shared = exchanged && layout_.is_shared(product.slice);
-    line(
-        "  rnnc_resident_product<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-        "{}, {}, {}, {}> {};",
-        engine(), product.k_bytes, product.gates, tile_.rows, tile_.warps, tile_.k_warps,
-        product.held, product.shared, product.spill, layout_.lefts(), layout_.left_pieces(),
-        left_bytes, exchanged ? exchange.tile_rows : 0,
-        exchanged && layout_.is_whole(product.slice), shared, layout_.own_sums(), name);
+    product_traits(p, i);
+    line("  product{}_{} {};", p, i, name);
     line(
         "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
         "unit_end{}, {});",
-        name, phase.units, weight_bytes, array(type, true, product.access + 1, "0"),
-        phase.kernel->length, p, p,
+        name, phase.units, copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column}),
+        array(type, true, product.access + 1, "0"), phase.kernel->length, p, p,
         layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
     const std::string vector =
         of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);

@@ -179,14 +179,23 @@ void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
   line("      __syncthreads();");
 }
 
-/// Type that joins `count` reductions of a level from `first` on.
-std::string RecurrenceEmitter::parts(size_t p, const Level& level, size_t first,
-                                     size_t count) const {
+/// The type that joins `count` reductions of a level from `first` on.
+std::string RecurrenceEmitter::parts(size_t p, const Level& level, size_t first, size_t count) {
   const Phase& phase = phases_[p];
   const int64_t first_thread = first_joining_warp(phase) * kThreadsOfWarp;
-  return fmt::format("rnnc_parts<rnnc_reduction::{}, units{}, {}, {}, {}, {}, {}, {}, {}, {}>",
-                     kind(phase, first), p, phase.blocks(), first_thread, threads() - first_thread,
-                     most_rows(), count, level.count, parts_of_row(), level.pieces);
+  const std::string name = fmt::format("parts{}_{}", p, first);
+  traits_.constant("rnnc_reduction", "kReduction",
+                   fmt::format("rnnc_reduction::{}", kind(phase, first)));
+  traits_.constant("int", "kBlocks", phase.blocks());
+  traits_.constant("int", "kFirstThread", first_thread);
+  traits_.constant("int", "kThreads", threads() - first_thread);
+  traits_.constant("int", "kRows", most_rows());
+  traits_.constant("int", "kCount", count);
+  traits_.constant("int", "kApart", level.count);
+  traits_.constant("int", "kStride", parts_of_row());
+  traits_.constant("bool", "kPairs", level.pieces);
+  traits_.end(name);
+  return fmt::format("rnnc_parts<{}, units{}>", name, p);
 }
 
 /// Warps before it have elements, and work while parts come. The others join them, if they are as

@@ -4,6 +4,7 @@
 //    is compiled as quickly as one of few. Their places are computed from the side's number.
 // 3. Each block finds its side, its group of rows and its number in it, and runs the side's text.
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "codegen/cuda/persistent/emit_recurrence.h"
@@ -20,7 +21,7 @@ struct Place {
 };
 
 struct SideText {
-  std::string text;
+  RecurrenceSideText text;
   std::vector<Place> places;
 };
 
@@ -49,7 +50,10 @@ class SidesEmitter : TextWriter {
     }
     position();
     for (const Run& run : runs()) emit(run);
-    return {.threads = 32 * tile_.warps, .accesses = accesses, .body = take_text()};
+    return {.threads = 32 * tile_.warps,
+            .accesses = accesses,
+            .traits = std::move(traits_),
+            .body = take_text()};
   }
 
  private:
@@ -135,22 +139,49 @@ class SidesEmitter : TextWriter {
              step);
       }
     }
-    part("{}", text.text);
+    add_traits(run.first);
+    if (sides_.size() > 1) line("  using namespace side{};", run.first);
+    part("{}", text.text.body);
     if (end < sides_.size()) line("  return;");
     line("  }}");
+  }
+
+  /// Of a side. Those that are alike are one type, so that templates are made for it once.
+  void add_traits(size_t side) {
+    const std::string scope = sides_.size() == 1 ? "" : fmt::format("side{}", side);
+    if (!scope.empty()) traits_ += fmt::format("namespace {} {{\n", scope);
+    for (const TemplateTraits& traits : texts_[side].text.traits) {
+      const std::string_view separator = scope.empty() ? "" : "::";
+      const auto [known, is_new] =
+          traits.constants.empty()
+              ? std::pair(known_.end(), false)
+              : known_.try_emplace(traits.constants,
+                                   fmt::format("{}{}{}", scope, separator, traits.name));
+      if (is_new) {
+        traits_ += fmt::format("struct {} {{\n{}}};\n", traits.name, traits.constants);
+      } else {
+        traits_ += fmt::format("typedef {} {};\n",
+                               known == known_.end() ? traits.meaning : known->second, traits.name);
+      }
+    }
+    if (!scope.empty()) traits_ += fmt::format("}}  // namespace {}\n", scope);
   }
 
   const Plan& plan_;
   const RecurrenceTile& tile_;
   const std::vector<RecurrenceLayout>& sides_;
   std::vector<SideText> texts_;
+  std::map<std::string, std::string> known_;  // names of structs, by what is in them
+  std::string traits_;
 };
 
 }  // namespace
 
 std::string RecurrenceFunction::text(std::string_view name) const {
   return fmt::format(
-      R"(struct {0}_launch {{
+      R"(namespace {0}_traits {{
+{4}}}  // namespace {0}_traits
+struct {0}_launch {{
   rnnc_rows rows;
   int steps;
   int unused;
@@ -158,9 +189,10 @@ std::string RecurrenceFunction::text(std::string_view name) const {
 }};
 extern "C" __global__ void __launch_bounds__({2}, 1)
 {0}(const __grid_constant__ {0}_launch launch) {{
+  using namespace {0}_traits;
 {3}}}
 )",
-      name, accesses, threads, body);
+      name, accesses, threads, body, traits);
 }
 
 RecurrenceFunction emit_recurrence_function(const Plan& plan, const RecurrenceTile& tile,

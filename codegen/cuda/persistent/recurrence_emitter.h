@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/cuda/persistent/emit_recurrence.h"
 #include "codegen/cuda/persistent/recurrence_layout.h"
+#include "codegen/cuda/persistent/traits_writer.h"
 #include "ir/base/text_writer.h"
 
 namespace rnnc {
@@ -18,7 +20,7 @@ class RecurrenceEmitter : TextWriter {
   RecurrenceEmitter(const Plan& plan, const RecurrenceTile& tile, const RecurrenceLayout& layout)
       : plan_(plan), tile_(tile), layout_(layout), phases_(layout.phases()) {}
 
-  std::string emit();
+  RecurrenceSideText emit();
 
  private:
   using Phase = RecurrencePhase;
@@ -26,6 +28,8 @@ class RecurrenceEmitter : TextWriter {
 
   int64_t threads() const { return 32 * tile_.warps; }
   int64_t element_bytes() const { return static_cast<int64_t>(size_of(plan_.dtype)); }
+  void slice_traits();
+  void phase_traits(size_t p);
   void position();
   std::string column(const Phase& phase) const;
   void open_rows(size_t p, bool inside_alone);
@@ -65,6 +69,7 @@ class RecurrenceEmitter : TextWriter {
 
   std::string_view engine() const;
   static std::string product_name(size_t p, size_t i) { return fmt::format("w{}_{}", p, i); }
+  void product_traits(size_t p, size_t i);
   void operands(size_t p);
   bool is_begun_ahead(size_t p) const;
   bool ends_in_reductions(size_t p) const;
@@ -106,6 +111,7 @@ class RecurrenceEmitter : TextWriter {
   std::vector<std::vector<const RecurrenceInput*>> groups_of_inputs(const Phase& phase) const;
   int64_t steps_of_copy() const;
   void first_inputs();
+  void copy_traits(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
   void find_copies(size_t p, size_t index, const std::vector<const RecurrenceInput*>& group);
   void copy_inputs(size_t p, std::string_view step);
   std::string copies_now() const;
@@ -181,12 +187,13 @@ class RecurrenceEmitter : TextWriter {
   void place_parts_of_sums(size_t p, const Level& level);
   void hand_on_parts_of_sums(size_t p, const Level& level);
   void join_parts(size_t p, const Level& level);
-  std::string parts(size_t p, const Level& level, size_t first, size_t count) const;
+  std::string parts(size_t p, const Level& level, size_t first, size_t count);
   int64_t most_rows() const;
   int64_t first_joining_warp(const Phase& phase) const;
   static std::string_view kind(const Phase& phase, size_t partial);
   void reduced(size_t p, uint32_t id);
 
+  TraitsWriter traits_;
   const Plan& plan_;
   const RecurrenceTile& tile_;
   const RecurrenceLayout& layout_;
