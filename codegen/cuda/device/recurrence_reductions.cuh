@@ -220,8 +220,8 @@ static __device__ __forceinline__ constexpr int rnnc_lanes_of_row(int loads, int
 //
 //   kReduction          the kind
 //   kBlocks             that have parts
-//   kFirstThread        the first thread that joins, of those that handed on the block's own parts at
-//                       the time `since`, or of others that have nothing else to do meanwhile
+//   kFirstThread        the first thread that joins, of those that handed on the block's own parts
+//                       at the time `since`, or of others that have nothing else to do meanwhile
 //   kThreads            how many do
 //   kRows               of a pass, at most
 //   kCount              how many reductions are joined

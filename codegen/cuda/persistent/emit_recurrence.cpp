@@ -7,11 +7,7 @@
 //    work. Where it needs a reduction, hand on the block's part of it, compute meanwhile what does
 //    not need it, join all blocks' parts and go on.
 //
-// In its text, `first` is the side's first array, `at` where a slice lies in a step of the
-// exchange, `gathered_at` what kernels gather, and `parts_at` where its parts of reductions do
-// (codegen/cuda/persistent/emit_sides.cpp). `r` is the value of a place that was stored last, `q`
-// the one before it, `i` is the same at every step, `l` is loaded for the next pass, `m` was for
-// this one, `g` is gathered, `a` is of products, `v` computed.
+// recurrence_names.h says what names in the text stand for.
 #include "codegen/cuda/persistent/emit_recurrence.h"
 
 #include <algorithm>
@@ -42,7 +38,7 @@ RecurrenceSideText RecurrenceEmitter::emit() {
   for (size_t p = 0; p < phases_.size(); ++p) {
     if (!is_begun_a_step_ahead(p)) continue;
     line("  {};", first_words(p, 0));
-    line("  if (steps > 0{}) {}.begin(b{}_0);",
+    line("  if (steps > 0{}) {}.begin(words{}_0);",
          phases_[p].blocks() < tile_.blocks ? fmt::format(" && block < {}u", phases_[p].blocks())
                                             : "",
          left(p, 0, "0", "0"), p);
@@ -106,9 +102,9 @@ void RecurrenceEmitter::position() {
     line("  const unsigned unit{} = units{}::first(block);", p, p);
     line("  const unsigned unit_end{} = units{}::end(block);", p, p);
     line("  const unsigned column{} = {};", p, column(phase));
-    line("  const unsigned e{} = unit{} + column{};", p, p, p);
-    line("  const unsigned own{} = e{} < unit_end{} ? min({}u, unit_end{} - e{}) : 0;", p, p, p,
-         phase.span, p, p);
+    line("  const unsigned element{} = unit{} + column{};", p, p, p);
+    line("  const unsigned own{} = element{} < unit_end{} ? min({}u, unit_end{} - element{}) : 0;",
+         p, p, p, phase.span, p, p);
   }
 }
 
@@ -142,10 +138,10 @@ void RecurrenceEmitter::find_row(size_t p) {
   } else {
     line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
   }
-  line("        const unsigned r = first_row + pass * {}u + pass_row;", tile_.rows);
+  line("        const unsigned row = first_row + pass * {}u + pass_row;", tile_.rows);
   const bool extra_threads = !tile_.own_sums && threads() % lanes != 0;
   const bool extra_rows = !tile_.own_sums && layout_.items(phase) * at_once > tile_.rows;
-  line("        const bool inside = {}{}own{} > 0 && r < row_end;",
+  line("        const bool inside = {}{}own{} > 0 && row < row_end;",
        extra_threads ? fmt::format("threadIdx.x < {}u && ", lanes * at_once) : "",
        extra_rows ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
 }
@@ -161,11 +157,11 @@ void RecurrenceEmitter::invariants(size_t p) {
   const Phase& phase = phases_[p];
   for (uint32_t i = 0; i < phase.kernel->arguments.size(); ++i) {
     if (phase.sources[i] != Source::Invariant || !layout_.keeps_invariants(phase)) continue;
-    line("  float i{}_{}[{}] = {{}};", p, i, phase.span);
+    line("  float fixed{}_{}[{}] = {{}};", p, i, phase.span);
     line("#pragma unroll");
     line("  for (int s = 0; s < {}; ++s) {{", phase.span);
-    line("    const unsigned r = 0;");
-    line("    if (s < own{}) i{}_{}[s] = rnnc_load({}{});", p, p, i, place(p, i, "0"),
+    line("    const unsigned row = 0;");
+    line("    if (s < own{}) fixed{}_{}[s] = rnnc_load({}{});", p, p, i, place(p, i, "0"),
          phase.kernel->arguments[i].vector ? " + s" : "");
     line("  }}");
   }
@@ -176,19 +172,20 @@ size_t RecurrenceEmitter::carry_index(const Access& access) const {
   return static_cast<size_t>(std::distance(layout_.carries().begin(), found));
 }
 
-void RecurrenceEmitter::carry_of(char letter, size_t index, int64_t shared, int64_t values) {
+void RecurrenceEmitter::carry_of(std::string_view name, size_t index, int64_t shared,
+                                 int64_t values) {
   if (!layout_.are_passes_alike()) {
-    line("  float {}{}[{}][{}] = {{}};", letter, index, layout_.passes(), values);
+    line("  float {}{}[{}][{}] = {{}};", name, index, layout_.passes(), values);
     return;
   }
-  const std::string name = fmt::format("carry_{}{}", letter, index);
+  const std::string type = fmt::format("carried_{}{}", name, index);
   traits_.constant("int", "kThreads", threads());
   traits_.constant("int", "kPasses", layout_.passes());
   traits_.constant("int", "kValues", values);
   traits_.constant("int", "kAt", shared);
-  traits_.end(name, "rnnc_carried");
-  line("  const {} {}{}{{}};", name, letter, index);
-  line("  {}{}.clear();", letter, index);
+  traits_.end(type, "rnnc_carried");
+  line("  const {} {}{}{{}};", type, name, index);
+  line("  {}{}.clear();", name, index);
 }
 
 void RecurrenceEmitter::carries() {
@@ -196,15 +193,15 @@ void RecurrenceEmitter::carries() {
   for (const auto& [place_of, carry] : layout_.carries()) {
     const Phase& phase = phases_[carry.phase];
     const int64_t values = layout_.items(phase) * phase.span;
-    carry_of('r', index, carry.shared, values);
-    if (carry.before) carry_of('q', index, carry.shared_before, values);
+    carry_of("last", index, carry.shared, values);
+    if (carry.before) carry_of("before", index, carry.shared_before, values);
     if (carry.initial) {
       const size_t p = carry.initial_phase;
       unroll_passes();
       line("  for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
       open_rows(p, true);
       open_elements(phases_[p]);
-      line("          if (s < own{}) r{}[pass][n] = rnnc_load({}{});", p, index,
+      line("          if (s < own{}) last{}[pass][n] = rnnc_load({}{});", p, index,
            place(p, carry.initial_argument, "0"),
            phases_[p].kernel->arguments[carry.initial_argument].vector ? " + s" : "");
       line("        }}");
@@ -222,7 +219,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (begins) {
     line("    {{");
     line("    {};", first_words(p, 0));
-    line("    {}.begin(b{}_0);", left(p, 0, "t", "0"), p);
+    line("    {}.begin(words{}_0);", left(p, 0, "t", "0"), p);
   }
   unroll_passes();
   line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
@@ -309,7 +306,7 @@ void RecurrenceEmitter::variables(size_t p) {
   for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
     const Kind kind = phase.kernel->body[id].kind;
     if (kind == Kind::Store || kind == Kind::Constant) continue;
-    line("      float v{}[{}];", id, layout_.items(phase) * phase.span);
+    line("      float value{}[{}];", id, layout_.items(phase) * phase.span);
   }
 }
 
@@ -379,9 +376,9 @@ std::vector<uint32_t> RecurrenceEmitter::statements_of(const Phase& phase,
 void RecurrenceEmitter::statement(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Instruction& instruction = phase.kernel->body[id];
-  if (instruction.kind == Kind::Load) line("          v{}[n] = {};", id, loaded(p, id));
+  if (instruction.kind == Kind::Load) line("          value{}[n] = {};", id, loaded(p, id));
   if (instruction.kind == Kind::Scalar) {
-    line("          v{}[n] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
+    line("          value{}[n] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
            return value(phase, instruction.operands.at(i), "n");
          }));
   }
@@ -390,7 +387,7 @@ void RecurrenceEmitter::statement(size_t p, uint32_t id) {
 std::string RecurrenceEmitter::value(const Phase& phase, uint32_t id, std::string_view index) {
   const Instruction& instruction = phase.kernel->body[id];
   return instruction.kind == Kind::Constant ? cuda_float_literal(instruction.value)
-                                            : fmt::format("v{}[{}]", id, index);
+                                            : fmt::format("value{}[{}]", id, index);
 }
 
 /// Of the thread's element `s` of row `j`.
@@ -418,8 +415,8 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
   if (found != layout_.carries().end()) {
     const size_t index = carry_index(access);
     open_elements(phase);
-    if (found->second.before) line("          q{}[pass][n] = r{}[pass][n];", index, index);
-    line("          r{}[pass][n] = rnnc_rounded<{}>({});", index, type,
+    if (found->second.before) line("          before{}[pass][n] = last{}[pass][n];", index, index);
+    line("          last{}[pass][n] = rnnc_rounded<{}>({});", index, type,
          value(phase, instruction.operands[0], "n"));
     line("        }}");
   }
@@ -437,7 +434,7 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
     for (int64_t s = 0; s < width; ++s) {
       const bool vector = phase.kernel->arguments[argument].vector;
       line("          if ({}) rnnc_store({}{}, {});",
-           vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p),
+           vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p),
            place(p, argument, "t"), s == 0 ? "" : fmt::format(" + {}", s),
            value(phase, instruction.operands[0], s));
     }

@@ -168,9 +168,10 @@ void RecurrenceEmitter::exchange(size_t p, const Instruction& store, size_t inde
   const int64_t step = layout_.is_whole(index) ? pairs : 1;
   for (int64_t s = 0; s < pairs; s += step) {
     const std::string element =
-        vector ? fmt::format("e{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
+        vector ? fmt::format("element{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
                : fmt::format("{}u", behind);
-    std::string condition = vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p);
+    std::string condition =
+        vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p);
     if (!all) condition += fmt::format(" && {} < {}u", element, width);
     line("        if ({}) {{", condition);
     const std::string first = value(phase, store.operands[0], s);
@@ -188,7 +189,7 @@ void RecurrenceEmitter::exchange(size_t p, const Instruction& store, size_t inde
 void RecurrenceEmitter::exchange_by_lanes(size_t p, const Instruction& store, size_t index) {
   const Phase& phase = phases_[p];
   const auto [behind, width, all] = in_slice(phase, store, index);
-  const std::string element = fmt::format("e{} + {}u", p, static_cast<uint32_t>(behind));
+  const std::string element = fmt::format("element{} + {}u", p, static_cast<uint32_t>(behind));
   line("        {{");
   line("          const float first = {};", value(phase, store.operands[0], 0));
   line("          const float second = __shfl_xor_sync(0xffffffffu, first, {});",
@@ -196,7 +197,7 @@ void RecurrenceEmitter::exchange_by_lanes(size_t p, const Instruction& store, si
   line("          if (inside && column{} % 2 == 0{}) {{", p,
        all ? "" : fmt::format(" && {} < {}u", element, width));
   hand_on(index, element, "first",
-          fmt::format("e{0} + 1u < unit_end{0}{1}", p,
+          fmt::format("element{0} + 1u < unit_end{0}{1}", p,
                       all ? "" : fmt::format(" && {} + 1u < {}u", element, width)),
           "second");
   line("          }}");
@@ -226,8 +227,8 @@ void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::str
         "{}, {});",
         engine(), shared_place(index), shared_step(index, "now"), place, values);
   } else {
-    line("          rnnc_exchange<rnnc_engine::{}>({} + at{} + {}, {});", engine(), exchange_now(),
-         index, place, values);
+    line("          rnnc_exchange<rnnc_engine::{}>({} + slice_at{} + {}, {});", engine(),
+         exchange_now(), index, place, values);
   }
 }
 

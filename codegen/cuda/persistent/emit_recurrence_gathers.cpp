@@ -24,7 +24,7 @@ size_t RecurrenceEmitter::gathered_of(const Access& access) const {
 /// Of an element, counted from the first that is gathered, of row `r`. `step`: where it begins.
 std::string RecurrenceEmitter::place_of_gathered(size_t index, std::string_view step,
                                                  std::string_view element) const {
-  return fmt::format("{} + gathered_at{} + (r * {}u + {}) * 4u", step, index,
+  return fmt::format("{} + gathered_at{} + (row * {}u + {}) * 4u", step, index,
                      layout_.gathered()[index].width, element);
 }
 
@@ -45,11 +45,11 @@ void RecurrenceEmitter::hand_on_gathered(size_t p, int level) {
     const int64_t behind = access.column - gather.column;
     const bool all = behind >= 0 && behind + count <= gather.width;
     for (int64_t s = 0; s < span(phase, store.argument); ++s) {
-      const std::string element =
-          argument.vector ? fmt::format("e{} + {}u + {}u", p, s, static_cast<uint32_t>(behind))
-                          : fmt::format("{}u", behind);
+      const std::string element = argument.vector ? fmt::format("element{} + {}u + {}u", p, s,
+                                                                static_cast<uint32_t>(behind))
+                                                  : fmt::format("{}u", behind);
       line("        if ({}{}) {{",
-           argument.vector ? fmt::format("own{} > {}", p, s) : fmt::format("e{} == 0", p),
+           argument.vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p),
            all ? "" : fmt::format(" && {} < {}u", element, gather.width));
       line("          rnnc_exchange<rnnc_engine::f32>({},",
            place_of_gathered(index, exchange_now(), fmt::format("({})", element)));
@@ -89,8 +89,9 @@ void RecurrenceEmitter::gather(size_t p, int level) {
   const Phase& phase = phases_[p];
   const std::vector<uint32_t> ids = gathered_at(phase, level);
   if (ids.empty()) return;
-  line("      unsigned g{}[{}];", level, first_word(phase, ids.back()) + words(phase, ids.back()));
-  line("      rnnc_gather(g{}, [&](int word) {{", level);
+  line("      unsigned gathered{}[{}];", level,
+       first_word(phase, ids.back()) + words(phase, ids.back()));
+  line("      rnnc_gather(gathered{}, [&](int word) {{", level);
   for (const uint32_t id : ids) {
     const uint32_t argument = phase.kernel->body[id].argument;
     const Access& access = phase.launch->accesses[argument];
@@ -104,13 +105,14 @@ void RecurrenceEmitter::gather(size_t p, int level) {
     line("        const unsigned s = (word - {}) % {};", first, of_row);
     find_row(p);
     line("        if (!inside || s >= own{} || t < {}) return 0u;", p, access.delay);
-    line("        return rnnc_gathered({});",
-         place_of_gathered(
-             index,
-             access.delay == 0 ? exchange_now()
-                               : fmt::format("exchange + {}", step_of_exchange(fmt::format(
-                                                                  "(t - {})", access.delay))),
-             vector ? fmt::format("(e{} + s + {}u)", p, behind) : fmt::format("{}u", behind)));
+    line(
+        "        return rnnc_gathered({});",
+        place_of_gathered(
+            index,
+            access.delay == 0 ? exchange_now()
+                              : fmt::format("exchange + {}", step_of_exchange(fmt::format(
+                                                                 "(t - {})", access.delay))),
+            vector ? fmt::format("(element{} + s + {}u)", p, behind) : fmt::format("{}u", behind)));
     line("        }}");
   }
   line("        return 0u;");
@@ -124,8 +126,8 @@ std::string RecurrenceEmitter::gathered(size_t p, uint32_t id) const {
   const uint32_t delay = phase.launch->accesses[argument].delay;
   const bool vector = phase.kernel->arguments[argument].vector;
   std::string word =
-      fmt::format("__uint_as_float(g{}[{} + j * {}{}])", phase.levels[id], first_word(phase, id),
-                  span(phase, argument), vector ? " + s" : "");
+      fmt::format("__uint_as_float(gathered{}[{} + j * {}{}])", phase.levels[id],
+                  first_word(phase, id), span(phase, argument), vector ? " + s" : "");
   if (delay == 0) return word;
   return fmt::format("t >= {} ? {} : s < own{} ? rnnc_load({}{}) : 0.0f", delay, word, p,
                      place(p, argument, "t"), vector ? " + s" : "");

@@ -102,7 +102,7 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
   const int64_t granules = granules_of(group);
   const int64_t copies = ceil_div(granules, sharers);
   copy_traits(p, index, group);
-  line("  copy{}_{} in{}_{}[{}];", p, index, p, index, copies);
+  line("  copy{}_{} copies{}_{}[{}];", p, index, p, index, copies);
   line("#pragma unroll");
   line("  for (unsigned i = 0; i < {}; ++i) {{", copies);
   line("    unsigned at = (i + 1) * {0}u - 1 - threadIdx.x % {0}u;", sharers);
@@ -119,7 +119,7 @@ void RecurrenceEmitter::find_copies(size_t p, size_t index,
          across, input->granule);
     line("      if (at < {}u && first_row + row < row_end && unit{} + byte / {}u < unit_end{}) {{",
          input->granules, p, element, p);
-    line("        in{}_{}[i].set(reinterpret_cast<const char*>({} + unit{}) + byte,", p, index,
+    line("        copies{}_{}[i].set(reinterpret_cast<const char*>({} + unit{}) + byte,", p, index,
          array(type, true, phase.accesses[input->argument], "first_row + row"), p);
     line("                       inputs_at + {}u + row * {}u + byte, step, steps);", input->offset,
          input->row_bytes);
@@ -136,7 +136,7 @@ void RecurrenceEmitter::copy_inputs(size_t p, std::string_view step) {
   if (groups.empty()) return;
   for (size_t i = 0; i < groups.size(); ++i) {
     line("#pragma unroll");
-    line("      for (const auto& input : in{}_{}) input.copy({});", p, i, step);
+    line("      for (const auto& input : copies{}_{}) input.copy({});", p, i, step);
   }
   line("    rnnc_end_copies();");
 }
@@ -184,11 +184,11 @@ bool RecurrenceEmitter::input_packet(size_t p, uint32_t id) {
   const RecurrenceInput* const input = layout_.input(phase, load.argument);
   if (input == nullptr) return false;
   const std::string_view type = cuda_element_type(phase.kernel->arguments[load.argument].dtype);
-  line("        const auto c{} = rnnc_packet<{}, {}, {}>::load(", id, type, phase.span,
+  line("        const auto packed{} = rnnc_packet<{}, {}, {}>::load(", id, type, phase.span,
        phase.units % phase.span == 0);
   line("            reinterpret_cast<const {}*>(inputs + now % {}u * {}u + {}u) +", type,
        tile_.input_steps, layout_.staged().step_bytes, input->offset);
-  line("            (r - first_row) * {}u + column{});", phase.units, p);
+  line("            (row - first_row) * {}u + column{});", phase.units, p);
   return true;
 }
 

@@ -39,8 +39,8 @@ std::string RecurrenceEmitter::place(size_t p, uint32_t argument, std::string_vi
   const Kernel::Argument& of = phases_[p].kernel->arguments[argument];
   const bool steps = has_steps(access_of(phases_[p], argument)) && step != "0";
   return array(cuda_element_type(of.dtype), !of.written, phases_[p].accesses[argument],
-               steps ? fmt::format("({}) * {}u + r", step, plan_.batch) : "r") +
-         (of.vector ? fmt::format(" + e{}", p) : "");
+               steps ? fmt::format("({}) * {}u + row", step, plan_.batch) : "row") +
+         (of.vector ? fmt::format(" + element{}", p) : "");
 }
 
 /// Elements of a row that a thread has.
@@ -72,12 +72,13 @@ std::vector<uint32_t> RecurrenceEmitter::loads(const Phase& phase) const {
 /// Values are kept as they lie in memory: a conversion would wait for them.
 void RecurrenceEmitter::first_loads(size_t p) {
   const Phase& phase = phases_[p];
+  if (loads(phase).empty()) return;
   for (const uint32_t id : loads(phase)) {
     const uint32_t argument = phase.kernel->body[id].argument;
-    line("  typedef rnnc_packet<{}, {}, true> t{}_{};",
+    line("  typedef rnnc_packet<{}, {}, true> packet{}_{};",
          cuda_element_type(phase.kernel->arguments[argument].dtype), at_once(phase, argument), p,
          id);
-    line("  t{}_{} l{}_{}[{}] = {{}};", p, id, p, id, packets(phase, argument));
+    line("  packet{}_{} loaded{}_{}[{}] = {{}};", p, id, p, id, packets(phase, argument));
   }
   line("  if (steps > 0) {{");
   line("    const int pass = 0;");
@@ -98,7 +99,7 @@ void RecurrenceEmitter::load(size_t p, std::string_view step) {
     const uint32_t argument = phase.kernel->body[id].argument;
     const int64_t count = span(phase, argument) / at_once(phase, argument);
     for (int64_t i = 0; i < count; ++i) {
-      line("        {}l{}_{}[j * {} + {}] = t{}_{}::load({} + {});",
+      line("        {}loaded{}_{}[j * {} + {}] = packet{}_{}::load({} + {});",
            i == 0 ? "" : fmt::format("if (own{} > {}) ", p, i), p, id, count, i, p, id,
            place(p, argument, step), i);
     }
@@ -112,9 +113,9 @@ void RecurrenceEmitter::loads_of_next_pass(size_t p) {
   if (loads(phase).empty()) return;
   for (const uint32_t id : loads(phase)) {
     const int64_t count = packets(phase, phase.kernel->body[id].argument);
-    line("      t{}_{} m{}[{}];", p, id, id, count);
+    line("      packet{}_{} arrived{}[{}];", p, id, id, count);
     line("#pragma unroll");
-    line("      for (int j = 0; j < {}; ++j) m{}[j] = l{}_{}[j];", count, id, p, id);
+    line("      for (int j = 0; j < {}; ++j) arrived{}[j] = loaded{}_{}[j];", count, id, p, id);
   }
   line("      const int next = pass + 1 < {} ? t : t + 1;", layout_.passes());
   line("      if (next < steps) {{");
@@ -164,7 +165,7 @@ void RecurrenceEmitter::packets(size_t p, const std::vector<uint32_t>& ids) {
     const std::string type =
         fmt::format("rnnc_packet<{}, {}, true>",
                     cuda_element_type(phase.kernel->arguments[argument].dtype), phase.span);
-    line("        const {0} c{1} = {0}::load({2});", type, id, place(p, argument, "0"));
+    line("        const {0} packed{1} = {0}::load({2});", type, id, place(p, argument, "0"));
   }
 }
 
@@ -181,16 +182,16 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
   const uint32_t argument = phase.kernel->body[id].argument;
   switch (phase.sources[argument]) {
     case Source::Product:
-      return fmt::format("a{}[s]", id);
+      return fmt::format("sum{}[s]", id);
     case Source::Invariant:
-      if (layout_.keeps_invariants(phase)) return fmt::format("i{}_{}[s]", p, argument);
-      if (is_packet(phase, id)) return fmt::format("c{}.get(s)", id);
+      if (layout_.keeps_invariants(phase)) return fmt::format("fixed{}_{}[s]", p, argument);
+      if (is_packet(phase, id)) return fmt::format("packed{}.get(s)", id);
       return fmt::format("s < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
                          phase.kernel->arguments[argument].vector ? " + s" : "");
     case Source::Memory: {
-      if (layout_.input(phase, argument) != nullptr) return fmt::format("c{}.get(s)", id);
+      if (layout_.input(phase, argument) != nullptr) return fmt::format("packed{}.get(s)", id);
       const std::string packets =
-          loads_last() ? fmt::format("l{}_{}", p, id) : fmt::format("m{}", id);
+          loads_last() ? fmt::format("loaded{}_{}", p, id) : fmt::format("arrived{}", id);
       if (span(phase, argument) == 1) return fmt::format("{}[j].get(0)", packets);
       return at_once(phase, argument) == 1 ? fmt::format("{}[n].get(0)", packets)
                                            : fmt::format("{}[j].get(s)", packets);
@@ -201,7 +202,7 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
     case Source::Before:
       break;
   }
-  return fmt::format("{}{}[pass][n]", phase.sources[argument] == Source::Last ? 'r' : 'q',
+  return fmt::format("{}{}[pass][n]", phase.sources[argument] == Source::Last ? "last" : "before",
                      carry_index(phase.launch->accesses[argument]));
 }
 

@@ -69,18 +69,20 @@ void RecurrenceEmitter::operands(size_t p) {
         layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
     const std::string vector =
         of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);
-    line("  const char* const x{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
+    line("  const char* const memory{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
          array(type, true, product.access, "0"), vector, of.k);
     if (!exchanged) continue;
     if (shared) {
       line(
-          "  const unsigned y{}_{} = {}.lane_place(reinterpret_cast<const char*>(rnnc_shared) + "
+          "  const unsigned exchanged{}_{} = {}.lane_place(reinterpret_cast<const "
+          "char*>(rnnc_shared) + "
           "{});",
           p, i, name, shared_place(product.slice));
       continue;
     }
     line(
-        "  const char* const y{}_{} = {}.lane_place(exchange + at{} + slice{}::vector(group, {}));",
+        "  const char* const exchanged{}_{} = {}.lane_place(exchange + slice_at{} + "
+        "slice{}::vector(group, {}));",
         p, i, name, product.slice, product.slice, vector);
   }
 }
@@ -130,13 +132,13 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
   if (product.is_exchanged()) {
     const bool shared = layout_.is_shared(product.slice);
     exchanged =
-        fmt::format("y{}_{} + {} + slice{}::row({} * {}u)", p, i,
+        fmt::format("exchanged{}_{} + {} + slice{}::row({} * {}u)", p, i,
                     shared ? shared_step(product.slice, fmt::format("(now - {}u)", left.delay))
                            : step_of_exchange(fmt::format("({} - {})", step, left.delay)),
                     product.slice, pass, tile_.rows);
   }
   return fmt::format(
-      "{}.left<{}, {}, {}>(x{}_{} + static_cast<rnnc_word>({}{}) * {}, {}, "
+      "{}.left<{}, {}, {}>(memory{}_{} + static_cast<rnnc_word>({}{}) * {}, {}, "
       "static_cast<int>(row_end - {}), {} >= {})",
       product_name(p, i), row_bytes,
       product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
@@ -146,20 +148,20 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
 }
 
 std::string RecurrenceEmitter::first_words(size_t p, size_t i) const {
-  return fmt::format("decltype({})::first_words b{}_{}", product_name(p, i), p, i);
+  return fmt::format("decltype({})::first_words words{}_{}", product_name(p, i), p, i);
 }
 
 void RecurrenceEmitter::begin_next(size_t p) {
   const bool steps = is_begun_a_step_ahead(p);
   if (!steps) {
-    line("      if (pass + 1 < {}) {}.begin(b{}_0);", layout_.passes(),
+    line("      if (pass + 1 < {}) {}.begin(words{}_0);", layout_.passes(),
          left(p, 0, "t", "(pass + 1)"), p);
     return;
   }
   line("      {{");
   line("        const int next_pass = pass + 1 < {} ? pass + 1 : 0;", layout_.passes());
   line("        const int next = next_pass > 0 ? t : t + 1;");
-  line("        if (next < steps) {}.begin(b{}_0);", left(p, 0, "next", "next_pass"), p);
+  line("        if (next < steps) {}.begin(words{}_0);", left(p, 0, "next", "next_pass"), p);
   line("      }}");
 }
 
@@ -171,8 +173,8 @@ void RecurrenceEmitter::products(size_t p) {
   bool is_begun = is_begun_ahead(p);
   const auto begin = [&](size_t i) {
     if (!is_begun) line("      {};", first_words(p, i));
-    line("      const auto f{}_{} = {};", p, i, left(p, i, "t", "pass"));
-    if (!is_begun) line("      f{}_{}.begin(b{}_{});", p, i, p, i);
+    line("      const auto left{}_{} = {};", p, i, left(p, i, "t", "pass"));
+    if (!is_begun) line("      left{}_{}.begin(words{}_{});", p, i, p, i);
     is_begun = false;
   };
   for (size_t i = 0; i < phase.products.size(); ++i) {
@@ -184,7 +186,7 @@ void RecurrenceEmitter::products(size_t p) {
       line("      if (t >= {}) {};", delay,
            await(product.slice, fmt::format("(now - {}u)", delay)));
     }
-    line("      f{}_{}.await(b{}_{});", p, i, p, i);
+    line("      left{}_{}.await(words{}_{});", p, i, p, i);
     if (!product.own && i + 1 < phase.products.size()) begin(i + 1);
     // A warp has time while its left operand comes from shared memory.
     if (tile_.own_sums && i + 1 == phase.products.size()) inputs_ahead(p);
@@ -197,7 +199,7 @@ void RecurrenceEmitter::multiply(size_t p, size_t i) {
   const Phase& phase = phases_[p];
   const RecurrenceProduct& product = phase.products[i];
   const std::string name = product_name(p, i);
-  const std::string operand = fmt::format("f{}_{}, b{}_{}", p, i, p, i);
+  const std::string operand = fmt::format("left{}_{}, words{}_{}", p, i, p, i);
   const std::string sums = fmt::format("sums{}::at(buffer) + {}", p, product.column);
   if (!tile_.own_sums && !has_totals(phase, i)) {
     line("      {}.multiply<sums{}>({}, {});", name, p, sums, operand);
@@ -233,14 +235,14 @@ void RecurrenceEmitter::sums(size_t p) {
     if (instruction.kind != Kind::Load) continue;
     if (phase.sources[instruction.argument] != Source::Product) continue;
     const uint32_t index = phase.results[instruction.argument];
-    line("        float a{}[{}] = {{}};", id, phase.span);
+    line("        float sum{}[{}] = {{}};", id, phase.span);
     if (tile_.own_sums) {
       own_sums(phase, id, index);
       continue;
     }
     for (const int64_t column : columns_of(phase, index)) {
-      line("        sums{0}::add(a{1}, buffer, sums{0}::place({2} + column{0}, pass_row));", p, id,
-           column);
+      line("        sums{0}::add(sum{1}, buffer, sums{0}::place({2} + column{0}, pass_row));", p,
+           id, column);
     }
   }
 }
@@ -253,12 +255,12 @@ void RecurrenceEmitter::own_sums(const Phase& phase, uint32_t id, uint32_t resul
     const std::string totals =
         fmt::format("totals{}[{}][j / {}]", i, result - product.first, layout_.own_rows());
     if (phase.span == 1) {
-      line("        a{}[0] += threadIdx.x % 4u < 2u ? {}.total(0) : {}.total(2);", id, totals,
+      line("        sum{}[0] += threadIdx.x % 4u < 2u ? {}.total(0) : {}.total(2);", id, totals,
            totals);
       continue;
     }
     for (int64_t s = 0; s < phase.span; ++s) {
-      line("        a{}[{}] += {}.total(j % {} + {});", id, s, totals, layout_.own_rows(), 2 * s);
+      line("        sum{}[{}] += {}.total(j % {} + {});", id, s, totals, layout_.own_rows(), 2 * s);
     }
   }
 }

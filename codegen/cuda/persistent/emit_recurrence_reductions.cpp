@@ -53,7 +53,7 @@ std::string RecurrenceEmitter::place_of_parts(const Level& level, std::string_vi
 void RecurrenceEmitter::hand_on_parts(size_t p, const Level& level) {
   const Phase& phase = phases_[p];
   open_rows(p, false);
-  line("        float2* const to = rnnc_kept({});", place_of_parts(level, "r", "block"));
+  line("        float2* const to = rnnc_kept({});", place_of_parts(level, "row", "block"));
   std::string parts;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
     std::string values;
@@ -222,7 +222,7 @@ std::string_view RecurrenceEmitter::kind(const Phase& phase, size_t partial) {
 void RecurrenceEmitter::reduced(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Op op = phase.kernel->body[id].op;
-  line("          v{}[n] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
+  line("          value{}[n] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
        op == Op::Var ? 'y' : 'x',
        op == Op::Var || op == Op::Mean
            ? fmt::format(" / {}", cuda_float_literal(static_cast<double>(phase.kernel->length)))

@@ -61,7 +61,7 @@ class SidesEmitter : TextWriter {
     std::vector<Place> result = {{"first", static_cast<int64_t>(first)},
                                  {"parts_at", side.parts()}};
     for (size_t i = 0; i < side.slices().size(); ++i) {
-      result.push_back({fmt::format("at{}", i), side.slices()[i].offset});
+      result.push_back({fmt::format("slice_at{}", i), side.slices()[i].offset});
     }
     for (size_t i = 0; i < side.gathered().size(); ++i) {
       result.push_back({fmt::format("gathered_at{}", i), side.gathered()[i].offset});

@@ -1,6 +1,6 @@
-/// The text of a side of a recurrence kernel. Its loop over steps is in emit_recurrence.cpp, which
-/// says what names stand for; its products, what it loads, what blocks hand to each other and its
-/// reductions are in files of their own.
+/// The text of a side of a recurrence kernel. Its loop over steps is in emit_recurrence.cpp; what
+/// names stand for, in recurrence_names.h; its products, what it loads, what blocks hand to each
+/// other and its reductions are in files of their own.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class RecurrenceEmitter : TextWriter {
   void open_elements(const Phase& phase);
   void invariants(size_t p);
   size_t carry_index(const Access& access) const;
-  void carry_of(char letter, size_t index, int64_t shared, int64_t values);
+  void carry_of(std::string_view name, size_t index, int64_t shared, int64_t values);
   void unroll_passes() { line("#pragma unroll{}", layout_.are_passes_alike() ? " 1" : ""); }
   void carries();
   /// Whether what the next step needs is loaded when others no longer wait for this one. (In a
@@ -68,7 +68,7 @@ class RecurrenceEmitter : TextWriter {
   // ---- Products (emit_recurrence_products.cpp). ----
 
   std::string_view engine() const;
-  static std::string product_name(size_t p, size_t i) { return fmt::format("w{}_{}", p, i); }
+  static std::string product_name(size_t p, size_t i) { return fmt::format("weights{}_{}", p, i); }
   void product_traits(size_t p, size_t i);
   void operands(size_t p);
   bool is_begun_ahead(size_t p) const;

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/persistent/emit_recurrence.h"
+#include "codegen/cuda/persistent/recurrence_names.h"
 #include "ir/plan/recurrence_sides.h"
 
 namespace rnnc {
@@ -51,6 +52,8 @@ void add_recurrence_kernels(const Plan& plan, CudaModule& module) {
         module.source += fmt::format("\nconstexpr unsigned long long kWatchdogSeconds = {};\n",
                                      RNNC_WATCHDOG_SECONDS);
         module.source += kCudaRecurrence;
+        module.source += '\n';
+        module.source += kRecurrenceNames;
       }
       module.source += '\n';
       module.source += found->first.text(name);
