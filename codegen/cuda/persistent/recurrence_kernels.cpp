@@ -5,6 +5,7 @@
 #include <map>
 
 #include "codegen/cuda/device/prelude.h"
+#include "codegen/cuda/persistent/describe_recurrence.h"
 #include "codegen/cuda/persistent/emit_recurrence.h"
 #include "codegen/cuda/persistent/recurrence_names.h"
 #include "ir/plan/recurrence_sides.h"
@@ -56,6 +57,7 @@ void add_recurrence_kernels(const Plan& plan, CudaModule& module) {
         module.source += kRecurrenceNames;
       }
       module.source += '\n';
+      module.source += describe_recurrence(plan, name, sides);
       module.source += found->first.text(name);
       found->second = module.add({name, shape_of(tile, sides, accesses.size())});
     }

@@ -8,8 +8,10 @@ namespace rnnc {
 
 /// Stands before the first kernel of a unit.
 inline constexpr std::string_view kRecurrenceNames =
-    R"(// ---- Kernels of recurrences. Each goes through all steps of a chunk. A step is a few phases, and a
-// ---- phase is products, which need what all blocks have made before, and elementwise work on them.
+    R"(// ---- Kernels of recurrences. ----
+//
+// Each goes through all steps of a chunk. A step is a few phases, and a phase is products, which
+// need what all blocks have made before, and elementwise work on them.
 //
 // P is a phase, I one of its products, arguments or instructions:
 //
