@@ -2,13 +2,13 @@
 
     python3 bench/machine_code.py --beside OLD_RNNC [--only REGEX] [--memo FILE]
 
-For changes of generated CUDA that are meant to change its text alone: other names, types instead of
-numbers, comments. Sources and options are those of text_hashes.py that are for a GPU. Both programs emit
-CUDA; where the texts differ, NVRTC compiles both for sm_90 (without a GPU), and the cubins' sections are
-compared byte by byte: instructions, constants, and what a launch needs (registers, shared memory,
-parameters). Symbols' names and where things stand in the file are left out. Prints which differ; exit
-code 1 if any do. --memo keeps hashes of machine code by hash of the text, so that a text need not be
-compiled again.
+For changes of generated CUDA that are meant to change its text alone: other names, types instead
+of numbers, comments. Sources and options are those of text_hashes.py that are for a GPU. Both
+programs emit CUDA; where the texts differ, NVRTC compiles both for sm_90 (without a GPU), and the
+cubins' sections are compared byte by byte: instructions, constants, and what a launch needs
+(registers, shared memory, parameters). Symbols' names and where things stand in the file are left
+out. Prints which differ; exit code 1 if any do. --memo keeps hashes of machine code by hash of the
+text, so that a text need not be compiled again.
 """
 
 import argparse

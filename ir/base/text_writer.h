@@ -23,7 +23,7 @@ class TextWriter {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
   }
 
-  std::string take_text() { return std::move(text_); }
+  std::string take_text() { return std::exchange(text_, {}); }
 
  private:
   std::string text_;

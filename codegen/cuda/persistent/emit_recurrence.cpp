@@ -254,7 +254,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (begins) line("    }}");
 }
 
-/// What needs reductions up to a level.
+/// Elementwise work that needs reductions up to a level, and none of later ones.
 void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int level) {
   const Phase& phase = phases_[p];
   open_rows(p, true);
@@ -283,7 +283,8 @@ void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int
   line("      }}");
 }
 
-/// Those of a level.
+/// What a level of reductions needs: the block hands on its parts of them, computes what needs none
+/// of them, and joins the parts of all blocks.
 void RecurrenceEmitter::reductions(size_t p, const std::vector<int>& waits, int level,
                                    bool are_handed_on) {
   const Phase& phase = phases_[p];
@@ -363,7 +364,8 @@ void RecurrenceEmitter::statements(size_t p, const std::vector<int>& waits, int 
   for (const uint32_t id : statements_of(phase, waits, level)) statement(p, id);
 }
 
-/// That are computed in their turn.
+/// Instructions of a level that are computed when its reductions are there, and not while they are
+/// awaited (waits_of).
 std::vector<uint32_t> RecurrenceEmitter::statements_of(const Phase& phase,
                                                        const std::vector<int>& waits, int level) {
   std::vector<uint32_t> ids;
@@ -390,7 +392,7 @@ std::string RecurrenceEmitter::value(const Phase& phase, uint32_t id, std::strin
                                             : fmt::format("value{}[{}]", id, index);
 }
 
-/// Of the thread's element `s` of row `j`.
+/// The text of a value, for the thread's element `s` of its row `j`.
 std::string RecurrenceEmitter::value(const Phase& phase, uint32_t id, int64_t s) {
   return value(phase, id, fmt::format("j * {} + {}", phase.span, s));
 }

@@ -22,7 +22,8 @@ int64_t RecurrenceEmitter::shared_place(size_t slice) const {
   return (local ? layout_.local() : layout_.clusters()) + layout_.slices()[slice].offset;
 }
 
-/// Bytes from there on. What a block hands to itself at a step it reads at it or the next.
+/// How far behind shared_place the slice lies for a step, in bytes. What a block hands to itself at
+/// a step it reads at that step or the next one, so that two places do.
 std::string RecurrenceEmitter::shared_step(size_t slice, std::string_view step) const {
   const RecurrenceExchange& exchange = layout_.exchange();
   return layout_.slices()[slice].local
@@ -76,13 +77,13 @@ void RecurrenceEmitter::end_cluster() {
   line("  }}");
 }
 
-/// Bytes from the exchange's first step on.
+/// Where a step's part of the exchange begins, in bytes from the first step's.
 std::string RecurrenceEmitter::step_of_exchange(std::string_view step) const {
   const int64_t width = layout_.accesses().back().stride;
   return fmt::format("static_cast<rnnc_word>({}) * {}", step, plan_.batch * width * 4);
 }
 
-/// Where the step's part of it begins.
+/// The address of that part, for the step that is running.
 std::string RecurrenceEmitter::exchange_now() const {
   return layout_.keeps_addresses() ? "exchange_now"
                                    : fmt::format("exchange + {}", step_of_exchange("t"));

@@ -14,14 +14,15 @@ using Source = RecurrenceSource;
 
 }  // namespace
 
-/// Index among the side's.
+/// Which of the side's gathered buffers an access is to; their number if it is to none.
 size_t RecurrenceEmitter::gathered_of(const Access& access) const {
   const auto found =
       std::ranges::find(layout_.gathered(), access.buffer, &RecurrenceGather::buffer);
   return static_cast<size_t>(found - layout_.gathered().begin());
 }
 
-/// Of an element, counted from the first that is gathered, of row `r`. `step`: where it begins.
+/// Where in the exchange an element of row `row` is, counted from the first that is gathered.
+/// `step`: where the step's part of the exchange begins.
 std::string RecurrenceEmitter::place_of_gathered(size_t index, std::string_view step,
                                                  std::string_view element) const {
   return fmt::format("{} + gathered_at{} + (row * {}u + {}) * 4u", step, index,
@@ -71,12 +72,12 @@ std::vector<uint32_t> RecurrenceEmitter::gathered_at(const Phase& phase, int lev
   return ids;
 }
 
-/// Of a thread in a pass.
+/// How many words a thread gathers for a load in a pass.
 int64_t RecurrenceEmitter::words(const Phase& phase, uint32_t id) const {
   return layout_.items(phase) * span(phase, phase.kernel->body[id].argument);
 }
 
-/// Among those that the thread gathers at once.
+/// Where a load's words begin among those that the thread gathers at once.
 int64_t RecurrenceEmitter::first_word(const Phase& phase, uint32_t id) const {
   int64_t first = 0;
   for (const uint32_t other : gathered_at(phase, phase.levels[id])) {

@@ -57,7 +57,7 @@ int64_t RecurrenceEmitter::at_once(const Phase& phase, uint32_t argument) const 
   return phase.segment_length() % all == 0 && aligned >= bytes ? all : 1;
 }
 
-/// That go to registers.
+/// Loads of what lies in memory and is loaded to registers a step ahead, by instruction.
 std::vector<uint32_t> RecurrenceEmitter::loads(const Phase& phase) const {
   std::vector<uint32_t> ids;
   for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
@@ -86,7 +86,7 @@ void RecurrenceEmitter::first_loads(size_t p) {
   line("  }}");
 }
 
-/// Of a thread in a pass.
+/// How many packets a thread loads of an argument in a pass.
 int64_t RecurrenceEmitter::packets(const Phase& phase, uint32_t argument) const {
   return layout_.items(phase) * span(phase, argument) / at_once(phase, argument);
 }

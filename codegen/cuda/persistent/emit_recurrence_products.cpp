@@ -111,7 +111,7 @@ bool RecurrenceEmitter::is_begun_at_end(size_t p) const {
   return ends_in_reductions(p) && is_begun_ahead(p);
 }
 
-/// And so in the step before.
+/// Whether a phase's first left operand is asked for in the step before the one that needs it.
 bool RecurrenceEmitter::is_begun_a_step_ahead(size_t p) const {
   return is_begun_ahead(p) && (phases_.size() == 1 || !phases_[p].products[0].own);
 }

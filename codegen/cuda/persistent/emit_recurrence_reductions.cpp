@@ -20,7 +20,7 @@ size_t RecurrenceEmitter::partial_count() const {
   return phases_.back().first_partial + phases_.back().partials.size();
 }
 
-/// Of a pass.
+/// Rows that a pass has at most.
 int64_t RecurrenceEmitter::most_rows() const {
   return std::min(tile_.rows, layout_.group_rows());
 }

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/base/text_writer.h"
@@ -39,7 +40,7 @@ class TraitsWriter : TextWriter {
                        .constants = "",
                        .meaning = fmt::format("{}<{}>", made_by, traits)});
   }
-  std::vector<TemplateTraits> take() { return std::move(traits_); }
+  std::vector<TemplateTraits> take() { return std::exchange(traits_, {}); }
 
  private:
   std::vector<TemplateTraits> traits_;
