@@ -149,8 +149,8 @@ class Rules {
   NodeId spread(NodeId value, const Shape& shape) {
     if (shape.size() == 1) return value;
     if (shape.size() == 2) {
-      const std::vector<NodeId> copies(static_cast<size_t>(size_of(shape[1])), value);
-      return apply(Op::Transpose, {apply(Op::Stack, copies)});
+      const NodeId ones = graph_.broadcast(number(1), {1, shape[1]}, at_);
+      return apply(Op::MatMul, {column(value), ones});
     }
     std::vector<NodeId> parts;
     for (int64_t i = 0; i < size_of(shape[0]); ++i) {
@@ -200,10 +200,12 @@ class Rules {
     }
   }
 
+  /// A vector as a matrix of one column.
+  NodeId column(NodeId vector) { return apply(Op::Transpose, {apply(Op::Stack, {vector})}); }
+
   NodeId outer_product(NodeId left, NodeId right, const Shape& shape) {
     if (shape.size() == 2) {
-      const NodeId column = apply(Op::Transpose, {apply(Op::Stack, {left})});
-      return apply(Op::MatMul, {column, apply(Op::Stack, {right})});
+      return apply(Op::MatMul, {column(left), apply(Op::Stack, {right})});
     }
     const int64_t rows = size_of(shape[1]);
     const int64_t columns = size_of(shape[2]);

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/reference/golden.h"
 #include "tests/tools/tools_test.h"
 
@@ -55,6 +57,30 @@ TEST_F(Gradcheck, SaysWhatIsWrong) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.errors,
             "rnnc: error: 3 of 3 elements of param `w` stand at kinks: try another --seed\n");
+}
+
+TEST_F(Gradcheck, RefusesWhatDoesNotFitInMemory) {
+  const std::string errors =
+      bad(1, {"gradcheck", "toy.rnn", "--dim", "I=2000000000", "--dim", "H=1000"});
+  EXPECT_TRUE(errors.starts_with("rnnc: error: not enough memory: the interpreter's arrays take "))
+      << errors;
+}
+
+TEST_F(Gradcheck, LongRowsMakeNoLongGraphs) {
+  directory_.write("rows.rnn",
+                   "cell Rows[N, M](x: [N]) -> y {\n  param W: [N, M]\n"
+                   "  y = sum(W) + mean(W) + var(W) + max(W) + x[t]\n}\n");
+  EXPECT_EQ(good({"gradcheck", "rows.rnn", "--dim", "N=3", "--dim", "M=4"}).find("wrong"),
+            std::string::npos);
+  const std::vector<std::string> emit = {"emit",       "rows.rnn", "--as", "graph",
+                                         "--backward", "--dim",    "N=3"};
+  std::vector<std::string> few = emit;
+  std::vector<std::string> many = emit;
+  few.insert(few.end(), {"--dim", "M=7"});
+  many.insert(many.end(), {"--dim", "M=100000000"});
+  const std::string small = good(few);
+  const std::string large = good(many);
+  EXPECT_EQ(std::ranges::count(small, '\n'), std::ranges::count(large, '\n'));
 }
 
 TEST_F(Gradcheck, EmitPrintsTheBackwardHalf) {

@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "ir/graph/sweeps.h"
 #include "passes/gradient/finite_differences.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
 #include "runtime/arrays/random_arrays.h"
+#include "runtime/base/host_memory.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {
@@ -64,12 +66,26 @@ GradientArgs random_arguments(const Graph& graph, const Options& options) {
   return args;
 }
 
+/// What the interpreter holds, at most: every value of a step, and those of all steps of what varies
+/// over them, which may be saved; about as much again of the backward half.
+Status check_memory(const Graph& graph, const Options& options) {
+  const double rows = static_cast<double>(options.steps) * static_cast<double>(options.batch);
+  const std::vector<Direction> directions = find_directions(graph);
+  double elements = 0;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const auto width = static_cast<double>(element_count(graph[id].type.shape));
+    elements += directions[id] == Direction::Invariant ? width : width * (rows + 1);
+  }
+  return check_host_memory("the interpreter's arrays take", 2 * elements * sizeof(double));
+}
+
 Result<std::vector<DifferenceReport>> compare(Graph graph, const Options& options) {
   run_delays(graph);
   Graph lowered = graph;
   if (Status status = run_pipeline(lowered, {.training = true}); !status) {
     return tl::unexpected(status.error());
   }
+  if (Status fits = check_memory(lowered, options); !fits) return tl::unexpected(fits.error());
   DifferentiateOptions wanted =
       DifferentiateOptions::all(lowered, std::vector<bool>(lowered.states.size(), options.given));
   wanted.residuals = parse_residual_choice(options.residuals).value();
