@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/graph/sweeps.h"
 #include "passes/candidates.h"
 #include "passes/graph/dependence.h"
 #include "passes/graph/pipeline.h"
@@ -51,11 +52,14 @@ Status check_options(const PlanOptions& options) {
 
 /// Matrices that vary over time are rows of their elements: what looks at their axes is refused.
 Status check_matrices(const Graph& graph, const Dependence& dependence) {
+  const std::vector<After> after = find_after(graph);
   for (const Node& node : graph.nodes) {
     if (node.op != Op::MatMul && node.op != Op::Transpose && !is_reduction(node.op)) continue;
     for (NodeId operand : node.operands) {
       const Shape& shape = graph[operand].type.shape;
-      if (shape.size() < 2 || dependence.variation[operand] == Variation::Invariant) continue;
+      const bool varies =
+          dependence.variation[operand] != Variation::Invariant && after[operand] != After::Steps;
+      if (shape.size() < 2 || !varies) continue;
       return fail(
           "'{}' of a value of shape {}: matrices that vary over time are only stored, "
           "indexed and changed element by element so far",
@@ -68,9 +72,6 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const PassSet& passes) {
-  if (graph.descending || !graph.results.empty()) {
-    return fail("graphs that compute gradients have no plans so far");
-  }
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());
@@ -79,6 +80,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   plan.name = graph.name;
   plan.dtype = options.dtype;
   plan.tf32 = options.tf32 && options.dtype == DType::f32;
+  plan.descending = graph.descending;
   plan.batch = options.batch;
   plan.chunk = 1;
   const Schedule schedule = make_schedule(graph, dependence, plan, passes);

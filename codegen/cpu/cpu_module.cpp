@@ -110,8 +110,10 @@ std::string kernel_name(size_t index) {
 bool has_products(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) {
     return std::ranges::any_of(stage.launches, [](const Launch& launch) {
+      const auto* total = std::get_if<TotalLaunch>(&launch);
       return std::holds_alternative<GemmLaunch>(launch) ||
-             std::holds_alternative<FusedLaunch>(launch);
+             std::holds_alternative<FusedLaunch>(launch) ||
+             (total != nullptr && total->right.buffer != kNoBuffer);
     });
   });
 }

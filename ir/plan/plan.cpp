@@ -1,5 +1,7 @@
 #include "ir/plan/plan.h"
 
+#include <algorithm>
+
 #include "ir/plan/alignment.h"
 #include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
@@ -28,6 +30,28 @@ int64_t weight_stride(const GemmLaunch& launch) {
 
 bool ends_in_zeros(const Buffer& buffer) {
   return buffer.pad > 0 && buffer.placement == Placement::Resident;
+}
+
+std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {
+  std::vector<BufferId> buffers;
+  for (const Stage& stage : plan.stages) {
+    if (stage.sweep != sweep) continue;
+    for (const Launch& launch : stage.launches) {
+      const auto* total = std::get_if<TotalLaunch>(&launch);
+      if (total == nullptr || !total->accumulate) continue;
+      if (std::ranges::find(buffers, total->out.buffer) == buffers.end()) {
+        buffers.push_back(total->out.buffer);
+      }
+    }
+  }
+  return buffers;
+}
+
+bool keeps_last_value(const Plan& plan, const StatePlan& state) {
+  const std::vector<Access>& accesses = state.write_final.accesses;
+  return !accesses.empty() && std::ranges::all_of(accesses, [&](const Access& access) {
+    return plan.buffers[access.buffer].placement != Placement::Caller;
+  });
 }
 
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {

@@ -15,6 +15,14 @@
 ///                   finals:  each state with k = K - 1, if it is asked for: `write_final`
 ///                   history: of each Chunk buffer of sweep s with history D > 0, slots [C, C + D)
 ///                            move to [0, D)
+///     last:   run every Last stage
+///
+/// A `descending` plan goes from step T - 1 to step 0. All of the above holds of it with t0 … the
+/// steps in the order in which they run: where it says t, the step is T - 1 - t. Rows lie in memory
+/// by their steps as ever, so that a launch over whole chunks does not see the difference; what
+/// lies behind a Chunk buffer's C steps is then its history: slots [0, D) move to [C, C + D).
+///
+/// Invariant buffers that totals of Sequence stages add to are zero when their sweep begins.
 ///
 /// Launches of one stage run in order, each after the one before it is done, and so do stages of
 /// one lag. Stages of different lags in one wave touch nothing that the other writes: they may run
@@ -26,7 +34,8 @@
 /// and ends) stands in ir/plan/waves.h, for all that run a plan.
 ///
 /// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
-/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
+/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step. A
+/// final value that goes to a temporary is always asked for.
 ///
 /// A sweep goes over the whole sequence; what a later sweep needs of an earlier one lies in
 /// buffers of extent Steps. There is more than one only where a value computed here runs in
@@ -60,14 +69,15 @@ enum class Placement : uint8_t {
 };
 
 /// Of the caller's arrays, and what the caller has none of.
-enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Temporary };
+/// A Result is what is left after all steps.
+enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Result, Temporary };
 inline constexpr size_t kCallerRoles = static_cast<size_t>(Role::Temporary);
 
 /// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
 enum class Extent : uint8_t {
   Invariant,  // 1 row, the same for every t and b
-  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences and state
-              // launches only
+  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences, state
+              // launches and Last launches only
   Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
   Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
 };
@@ -100,8 +110,9 @@ struct Access {
   BufferId buffer = kNoBuffer;
   uint32_t delay = 0;  // Steps and Chunk buffers
   int64_t column = 0;  // elements from the start of the row
-  int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once launch
-                       // walks over a matrix row by row, and for weights whose rows are apart
+  int64_t stride = 0;  // the buffer's width; for Invariant buffers 0, except where a Once or Last
+                       // launch walks over a matrix row by row, and for weights whose rows are
+                       // apart
   friend bool operator==(const Access&, const Access&) = default;
 };
 
@@ -137,11 +148,11 @@ struct Kernel {
 };
 
 /// Runs `Plan::kernels[kernel]`; accesses line up with its arguments. How many rows follows from
-/// the stage's domain (state launches: B), except in Once stages.
+/// the stage's domain (state launches: B), except in Once and Last stages.
 struct ElementwiseLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
-  int64_t once_rows = 1;  // Once stages: number of rows
+  int64_t once_rows = 1;  // Once and Last stages: number of rows
   friend bool operator==(const ElementwiseLaunch&, const ElementwiseLaunch&) = default;
 };
 
@@ -288,7 +299,7 @@ struct RecurrenceLaunch {
   friend bool operator==(const RecurrenceLaunch&, const RecurrenceLaunch&) = default;
 };
 
-/// Copies rows * columns elements between Invariant buffers of one dtype (Once stages only).
+/// Copies rows * columns elements between Invariant buffers of one dtype (Once and Last stages).
 /// `transposed`: source is a matrix [rows, columns], target [columns, rows].
 struct CopyLaunch {
   Access source;
@@ -323,6 +334,25 @@ struct MaskLaunch {
   friend bool operator==(const MaskLaunch&, const MaskLaunch&) = default;
 };
 
+/// Sums over rows (Sequence and Last stages): of outer products, for each block i
+///
+///     out[i, a, b] = sum over rows of left[row, i * m + a] * right[row, i * n + b]
+///
+/// or, without `right` and with n = 1, of the rows of `left` themselves. `out` is an Invariant
+/// buffer of the compute type. Operands of products have the storage type; `left` alone may have
+/// the compute type too. Sums are in the compute type, over the rows in one order, whatever
+/// computes them. Rows are those of the stage: (t, b) of a chunk, or b of a Last stage.
+struct TotalLaunch {
+  Access left;
+  Access right = {};  // none: the sum of `left`
+  Access out;
+  int64_t m = 0;
+  int64_t n = 1;
+  int64_t blocks = 1;
+  bool accumulate = false;  // adds to `out`: in Sequence stages always, in Last ones never
+  friend bool operator==(const TotalLaunch&, const TotalLaunch&) = default;
+};
+
 /// Makes an operand of a product in TF32 that is about as exact as one in f32
 /// (passes/plan/split_gemms.h): of each row of `length` elements of f32 three parts of `part`
 /// elements each, one behind the other. With a' an element a rounded to TF32, but no zero or
@@ -350,11 +380,15 @@ inline constexpr float kMostSplitLeft = 0x1p100F;
 inline constexpr float kMostSplitWeight = 0x1p26F;
 
 using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
-                            SplitLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
+                            SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan/plan_touches.h.)
-enum class Domain : uint8_t { Once, Sequence, Step };
+enum class Domain : uint8_t { Once, Sequence, Step, Last };
+/// Whether stages of the domain run chunk by chunk.
+inline constexpr bool is_of_sweeps(Domain domain) {
+  return domain == Domain::Sequence || domain == Domain::Step;
+}
 
 /// Structure of a recurrence, by proof on its graph (architecture: recurrence classes).
 enum class RecurrenceClass : uint8_t { None, Linear, Elementwise, Block, Dense };
@@ -367,8 +401,8 @@ struct Stage {
   std::string reason = {};  // why it is of its class and runs as it does, for people
   int phases = 0;           // of a recurrence: cross-unit dependencies within a step
   std::vector<Launch> launches = {};
-  uint32_t sweep = 0;  // Once stages: 0
-  uint32_t lag = 0;    // chunks; see the top of this file. Once stages: 0
+  uint32_t sweep = 0;  // Once stages: 0; Last stages: the last one
+  uint32_t lag = 0;    // chunks; see the top of this file. Once and Last stages: 0
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
@@ -388,11 +422,12 @@ struct Plan {
   std::string name;
   DType dtype = DType::f32;  // storage type of inputs, params and outputs
   bool tf32 = false;         // f32: products may round their operands to TF32
+  bool descending = false;   // from step T - 1 to step 0; see the top of this file
   int64_t batch = 0;         // B
   int64_t chunk = 0;         // C, steps
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
-  std::vector<Stage> stages;      // Once stages first, then by sweep
+  std::vector<Stage> stages;      // Once stages first, then by sweep, then Last stages
   std::vector<StatePlan> states;  // the Graph's, in order, implied ones included
   uint32_t sweeps = 1;
   std::string note;             // for people: what is not as it could be, and why; or nothing
@@ -419,6 +454,12 @@ int64_t weight_stride(const GemmLaunch& launch);
 
 /// Whether rows have a pad that is zero always.
 bool ends_in_zeros(const Buffer& buffer);
+
+/// Buffers that are zero when a sweep begins: those that its totals add to.
+std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep);
+
+/// Whether a state's last value goes to a temporary, and not to the caller.
+bool keeps_last_value(const Plan& plan, const StatePlan& state);
 
 /// Bytes of workspace that T steps need.
 int64_t workspace_bytes(const Plan& plan, int64_t steps);

@@ -23,11 +23,12 @@ void for_each_access(Launch& launch, const Visit& visit) {
         visit(product.weight);
       }
     }
-    if constexpr (requires { l.left; }) {
-      visit(l.left);
-      visit(l.weight);
-      visit(l.out);
+    if constexpr (requires { l.left; }) visit(l.left);
+    if constexpr (requires { l.weight.buffer; }) visit(l.weight);
+    if constexpr (requires { l.right; }) {
+      if (l.right.buffer != kNoBuffer) visit(l.right);
     }
+    if constexpr (requires { l.out; }) visit(l.out);
     if constexpr (requires { l.source; }) visit(l.source);
     if constexpr (requires { l.target; }) visit(l.target);
   };

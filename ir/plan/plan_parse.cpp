@@ -38,14 +38,15 @@ class PlanParser {
   }
 
  private:
-  // head := 'plan' NAME ':' DTYPE ['with products in TF32'] ', batch' N ', chunk' N [',' N
-  // 'sweeps']
+  // head := 'plan' NAME ':' DTYPE ['with products in TF32'] [', descending'] ', batch' N ', chunk' N
+  // [',' N 'sweeps']
   void parse_head() {
     in_.expect("plan");
     plan_.name = in_.name(kNameEnds);
     in_.expect(":");
     plan_.dtype = parse_type();
     plan_.tf32 = in_.take("with products in TF32");
+    plan_.descending = in_.take(", descending");
     in_.expect(", batch");
     plan_.batch = in_.count();
     in_.expect(", chunk");

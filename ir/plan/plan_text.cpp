@@ -58,9 +58,10 @@ class Printer {
   explicit Printer(const Plan& plan) : plan_(plan) {}
 
   std::string print() {
-    line("plan {}: {}{}, batch {}, chunk {}{}", name_text(plan_.name, kNameEnds),
-         to_string(plan_.dtype), plan_.tf32 ? " with products in TF32" : "", plan_.batch,
-         plan_.chunk, plan_.sweeps == 1 ? "" : fmt::format(", {} sweeps", plan_.sweeps));
+    line("plan {}: {}{}{}, batch {}, chunk {}{}", name_text(plan_.name, kNameEnds),
+         to_string(plan_.dtype), plan_.tf32 ? " with products in TF32" : "",
+         plan_.descending ? ", descending" : "", plan_.batch, plan_.chunk,
+         plan_.sweeps == 1 ? "" : fmt::format(", {} sweeps", plan_.sweeps));
     const int64_t per_step = plan_.workspace_bytes_per_step;
     line("memory: workspace {} bytes{}, resident {} bytes", plan_.workspace_bytes,
          per_step == 0 ? "" : fmt::format(" and {} per step", per_step), plan_.resident_bytes);

@@ -58,6 +58,7 @@ class Verifier {
     for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
       if (Status status = check_sweep(sweep); !status) return status;
     }
+    if (Status status = check_stages(Domain::Last, plan_.sweeps - 1); !status) return status;
     if (Status status = check_results(); !status) return status;
     return verify_memory(plan_);
   }
@@ -89,7 +90,8 @@ class Verifier {
       if (caller == (buffer.role == Role::Temporary)) {
         return fail("buffer {}: only temporaries lie in the program's memory", buffer.name);
       }
-      if (caller && buffer.extent != extent_of(buffer.role)) {
+      const bool of_batch = buffer.role == Role::Result && buffer.extent == Extent::Batch;
+      if (caller && !of_batch && buffer.extent != extent_of(buffer.role)) {
         return fail("buffer {}: not the extent of its role", buffer.name);
       }
       if (buffer.placement == Placement::Resident && buffer.extent == Extent::Steps) {
@@ -116,6 +118,7 @@ class Verifier {
   static Extent extent_of(Role role) {
     switch (role) {
       case Role::Param:
+      case Role::Result:
         return Extent::Invariant;
       case Role::InitialState:
       case Role::FinalState:
@@ -130,17 +133,24 @@ class Verifier {
 
   // ---- Launches ----
 
-  /// Once stages first, then by sweep.
+  /// Once stages first, then by sweep, then Last ones.
   Status check_order() const {
     uint32_t sweep = 0;
     bool after_once = false;
+    bool is_over = false;
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       const Stage& stage = plan_.stages[i];
       const bool once = stage.domain == Domain::Once;
+      const bool last = stage.domain == Domain::Last;
       if (once && after_once) return fail("a Once stage comes late");
+      if (!last && is_over) return fail("stage {}: comes after a Last stage", i);
       after_once = after_once || !once;
+      is_over = is_over || last;
       if (once && (stage.sweep > 0 || stage.lag > 0)) {
         return fail("stage {}: a Once stage is in a sweep", i);
+      }
+      if (last && (stage.sweep + 1 != plan_.sweeps || stage.lag > 0)) {
+        return fail("stage {}: a Last stage is in a sweep", i);
       }
       if (stage.sweep >= plan_.sweeps)
         return fail("stage {}: there is no sweep {}", i, stage.sweep);
@@ -157,6 +167,7 @@ class Verifier {
     // Whole sequences are there from now on; a chunk holds the steps of its own sweep alone.
     complete_ = written_;
     forget_chunks();
+    clear_totals(sweep);
     if (Status status = check_initial_values(); !status) return status;
     if (Status status = check_stages(Domain::Sequence, sweep); !status) return status;
     for (const StatePlan& state : plan_.states) {
@@ -165,6 +176,7 @@ class Verifier {
       if (Status status = check_launch(state.write_final); !status) {
         return fail("final value of {}: {}", state.name, status.error().message);
       }
+      for (const auto& [buffer, delay] : targets(state.write_final)) lasting_.insert(buffer);
     }
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const bool carried = plan_.buffers[i].history > 0 && plan_.buffers[i].sweep == sweep;
@@ -174,12 +186,22 @@ class Verifier {
     return {};
   }
 
-  /// Once stages, or those of one sweep.
+  /// What its Sequence stages add to is zero.
+  void clear_totals(uint32_t sweep) {
+    for (const BufferId id : cleared_buffers(plan_, sweep)) {
+      if (id >= plan_.buffers.size()) continue;
+      for (const BufferId other : owners_.take(id)) written_[other].clear();
+      written_[id][0].add(0, plan_.buffers[id].width);
+    }
+  }
+
+  /// Once stages, those of one sweep (of any of its domains), or Last stages.
   Status check_stages(Domain domain, uint32_t sweep) {
-    const bool once = domain == Domain::Once;
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       const Stage& stage = plan_.stages[i];
-      if ((stage.domain == Domain::Once) != once || stage.sweep != sweep) continue;
+      const bool meant = is_of_sweeps(domain) ? is_of_sweeps(stage.domain)
+                                              : stage.domain == domain;
+      if (!meant || stage.sweep != sweep) continue;
       if (Status status = check_stage(stage); !status) {
         return fail("stage {}: {}", i, status.error().message);
       }
@@ -215,6 +237,7 @@ class Verifier {
 
   static Where where_in(const Stage& stage) {
     if (stage.domain == Domain::Once) return Where::Once;
+    if (stage.domain == Domain::Last) return Where::Last;
     if (stage.domain == Domain::Step) return Where::Step;
     if (stage.launches.size() != 1) return Where::Sequence;
     if (std::holds_alternative<LoopLaunch>(stage.launches[0])) return Where::Loop;
@@ -229,11 +252,11 @@ class Verifier {
     }
   }
 
-  /// A step's values end with it, but for the caller's and carries of loops.
+  /// A step's values end with it, but for the caller's, carries of loops and final values.
   void forget_step() {
     for (const BufferId id : std::exchange(step_values_, {})) {
       const bool caller = plan_.buffers[id].placement == Placement::Caller;
-      if (!caller && !carried_.contains(id)) written_[id].clear();
+      if (!caller && !lasting_.contains(id)) written_[id].clear();
     }
   }
 
@@ -244,7 +267,7 @@ class Verifier {
 
   /// All reads of a launch come before its writes.
   Status check_touches(const std::vector<TypedTouch>& touches, int64_t once_rows, Where where) {
-    if (once_rows < 1 || (once_rows > 1 && where != Where::Once)) {
+    if (once_rows < 1 || (once_rows > 1 && where != Where::Once && where != Where::Last)) {
       return fail("{} rows", once_rows);
     }
     for (const TypedTouch& touch : touches) {
@@ -256,19 +279,25 @@ class Verifier {
       if (!touch.write) continue;
       const Access& access = touch.access;
       for (const BufferId other : owners_.take(access.buffer)) written_[other].clear();
-      if (plan_.buffers[access.buffer].extent == Extent::Batch)
-        step_values_.push_back(access.buffer);
+      const Buffer& buffer = plan_.buffers[access.buffer];
+      if (buffer.extent == Extent::Batch) step_values_.push_back(access.buffer);
+      const int64_t rows = rows_in(buffer, once_rows);
       Columns& columns = written_[access.buffer][access.delay];
       if (access.stride == touch.count) {
-        columns.add(access.column, access.column + span(touch, once_rows));
+        columns.add(access.column, access.column + span(touch, rows));
         continue;
       }
-      for (int64_t row = 0; row < once_rows; ++row) {
+      for (int64_t row = 0; row < rows; ++row) {
         const int64_t begin = access.column + row * access.stride;
         columns.add(begin, begin + touch.count);
       }
     }
     return {};
+  }
+
+  /// Of those that a launch walks over by itself: rows of the batch are a buffer's.
+  static int64_t rows_in(const Buffer& buffer, int64_t once_rows) {
+    return buffer.extent == Extent::Batch ? 1 : once_rows;
   }
 
   static int64_t span(const TypedTouch& touch, int64_t once_rows) {
@@ -282,6 +311,10 @@ class Verifier {
     if (touch.dtype != buffer.dtype) {
       return fail("{} is {}, not {}", buffer.name, to_string(buffer.dtype), to_string(touch.dtype));
     }
+    if (buffer.extent == Extent::Batch && once_rows != 1 && once_rows != plan_.batch) {
+      return fail("{} rows of {}", once_rows, buffer.name);
+    }
+    once_rows = rows_in(buffer, once_rows);
     const int64_t end = access.column + span(touch, once_rows);
     if (access.column < 0 || end > buffer.width) {
       return fail("columns from {} are outside {}", access.column, buffer.name);
@@ -293,7 +326,8 @@ class Verifier {
       return fail("{} has no rows of this kind", buffer.name);
     }
     const bool walks = buffer.extent != Extent::Invariant;
-    if (walks ? access.stride != buffer.width : (where != Where::Once && access.stride != 0)) {
+    const bool by_rows = where == Where::Once || where == Where::Last;
+    if (walks ? access.stride != buffer.width : (!by_rows && access.stride != 0)) {
       return fail("{} has no stride of {}", buffer.name, access.stride);
     }
     if (touch.write && once_rows > 1 && access.stride < touch.count) {
@@ -316,7 +350,9 @@ class Verifier {
     }
     const bool given = buffer.role == Role::Input || buffer.role == Role::Param ||
                        buffer.role == Role::InitialState;
-    if (touch.write ? given : (buffer.role == Role::Output || buffer.role == Role::FinalState)) {
+    const bool wanted = buffer.role == Role::Output || buffer.role == Role::FinalState ||
+                        buffer.role == Role::Result;
+    if (touch.write ? given : wanted) {
       return fail("{} is not to be {}", buffer.name, touch.write ? "written" : "read");
     }
     return {};
@@ -334,18 +370,19 @@ class Verifier {
       case Extent::Batch:
         return where != Where::Once && where != Where::Sequence;
       case Extent::Steps:
-        return where != Where::Once && where != Where::State;
+        return where != Where::Once && where != Where::State && where != Where::Last;
       case Extent::Chunk:
         break;
     }
-    return where != Where::Once;
+    return where != Where::Once && where != Where::Last;
   }
 
   Status check_read(const TypedTouch& touch, int64_t once_rows, Where where) {
     const Buffer& buffer = plan_.buffers[touch.access.buffer];
     if (buffer.placement == Placement::Caller) return {};
     TypedTouch whole = touch;
-    whole.count = std::min(span(touch, once_rows), buffer.width - buffer.pad - touch.access.column);
+    const int64_t rows = rows_in(buffer, once_rows);
+    whole.count = std::min(span(touch, rows), buffer.width - buffer.pad - touch.access.column);
     if (whole.count < 1) return fail("only the pad of {} is read", buffer.name);
     const int64_t delay =
         buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
@@ -399,7 +436,7 @@ class Verifier {
         return fail("initial values of {} go to different places", state.name);
       }
       for (const auto& [buffer, delay] : targets(state.init_declared)) {
-        if (plan_.buffers[buffer].extent == Extent::Batch) carried_.insert(buffer);
+        if (plan_.buffers[buffer].extent == Extent::Batch) lasting_.insert(buffer);
       }
     }
     initial_ = written_;
@@ -420,7 +457,7 @@ class Verifier {
   Status check_results() const {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Role role = plan_.buffers[i].role;
-      if (role != Role::Output && role != Role::FinalState) continue;
+      if (role != Role::Output && role != Role::FinalState && role != Role::Result) continue;
       if (Status status = check_complete(i); !status) return status;
     }
     return {};
@@ -439,7 +476,7 @@ class Verifier {
   Written written_;
   Written initial_;             // before this sweep's stages
   Written complete_;            // by sweeps before this one
-  std::set<BufferId> carried_;  // by loops, from step to step
+  std::set<BufferId> lasting_;  // Batch buffers that loops carry on, or of final values
   uint32_t sweep_ = 0;
   uint32_t lag_ = 0;  // of what is being checked
   std::vector<TypedTouch> late_reads_;

@@ -91,8 +91,14 @@ class MemoryVerifier {
           Uses& uses = uses_[touch.access.buffer];
           if (stage.domain == Domain::Once) {
             uses.once = true;
+          } else if (stage.domain == Domain::Last) {
+            uses.places.emplace(plan_.sweeps, 0);
           } else {
             uses.places.emplace(stage.sweep, stage.lag);
+          }
+          // What totals add to is cleared when their sweep begins.
+          if (std::holds_alternative<TotalLaunch>(launch)) {
+            uses.kept = uses.kept || (touch.write && is_of_sweeps(stage.domain));
           }
         }
       }
@@ -110,6 +116,7 @@ class MemoryVerifier {
       Uses& uses = uses_[i];
       uses.always = uses.once && !uses.places.empty();
       const Buffer& buffer = plan_.buffers[i];
+      if (uses.places.size() > 1 && uses.places.rbegin()->first == plan_.sweeps) uses.kept = true;
       if (buffer.history > 0 || buffer.extent == Extent::Steps) uses.kept = true;
       uses.plain = !uses.once && !uses.kept && !ends_in_zeros(buffer) && uses.places.size() == 1;
     }

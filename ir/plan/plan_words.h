@@ -24,6 +24,7 @@ inline constexpr Word<Role> kRoleWords[] = {{Role::Input, "input"},
                                             {Role::Output, "output"},
                                             {Role::InitialState, "initial state"},
                                             {Role::FinalState, "final state"},
+                                            {Role::Result, "result"},
                                             {Role::Temporary, "temporary"}};
 
 inline constexpr Word<Extent> kExtentWords[] = {{Extent::Invariant, "invariant"},
@@ -36,8 +37,10 @@ inline constexpr Word<MaskLaunch::Kind> kMaskWords[] = {
     {MaskLaunch::Kind::Reset, "reset"},
     {MaskLaunch::Kind::ResetReverse, "reset reversed"}};
 
-inline constexpr Word<Domain> kDomainWords[] = {
-    {Domain::Once, "once"}, {Domain::Sequence, "sequence"}, {Domain::Step, "step"}};
+inline constexpr Word<Domain> kDomainWords[] = {{Domain::Once, "once"},
+                                                {Domain::Sequence, "sequence"},
+                                                {Domain::Step, "step"},
+                                                {Domain::Last, "last"}};
 
 inline constexpr Word<RecurrenceClass> kRecurrenceWords[] = {
     {RecurrenceClass::None, "none"},

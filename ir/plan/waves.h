@@ -9,21 +9,36 @@
 
 namespace rnnc {
 
-/// Step t = chunk_start + step: `step` steps after the start of the chunk at `chunk_start`.
+/// A step by the order in which steps run: `step` steps into the chunk that begins after
+/// `chunk_start` steps.
 struct Position {
   int64_t chunk_start = 0;
   int64_t step = 0;
-  int64_t t() const { return chunk_start + step; }
+  int64_t order() const { return chunk_start + step; }
 };
 
-/// Steps from the start of a buffer to the one that an access with a delay touches at a position,
-/// each of B rows; 0 for buffers without steps.
-inline int64_t step_in_buffer(const Buffer& buffer, int64_t delay, Position position) {
+/// The step of the sequence, of `steps` steps.
+inline int64_t step_at(const Plan& plan, int64_t steps, Position position) {
+  return plan.descending ? steps - 1 - position.order() : position.order();
+}
+
+/// Where row 0 of a launch over `count` steps from a position on is: at the first of them in the
+/// sequence.
+inline Position first_row_at(const Plan& plan, Position position, int64_t count) {
+  if (plan.descending) position.step += count - 1;
+  return position;
+}
+
+/// Steps from the start of a buffer to the one that an access with a delay touches at a position in
+/// a sequence of `steps` steps, each of B rows; 0 for buffers without steps.
+inline int64_t step_in_buffer(const Plan& plan, const Buffer& buffer, int64_t delay,
+                              Position position, int64_t steps) {
   switch (buffer.extent) {
     case Extent::Steps:
-      return position.t() - delay;
+      return step_at(plan, steps, position) + (plan.descending ? delay : -delay);
     case Extent::Chunk:
-      return position.step + buffer.history - delay;
+      return plan.descending ? plan.chunk - 1 - position.step + delay
+                             : position.step + buffer.history - delay;
     case Extent::Invariant:
     case Extent::Batch:
       break;
@@ -31,21 +46,35 @@ inline int64_t step_in_buffer(const Buffer& buffer, int64_t delay, Position posi
   return 0;
 }
 
-/// Elements from one step of a buffer to the next one that runs; 0 for buffers without steps.
+/// Elements from one step of a buffer to the one that runs next; 0 for buffers without steps.
 inline int64_t elements_per_step(const Plan& plan, const Buffer& buffer) {
-  const bool steps = buffer.extent == Extent::Steps || buffer.extent == Extent::Chunk;
-  return steps ? plan.batch * buffer.width : 0;
+  const bool has_steps = buffer.extent == Extent::Steps || buffer.extent == Extent::Chunk;
+  if (!has_steps) return 0;
+  return (plan.descending ? -1 : 1) * plan.batch * buffer.width;
 }
 
-/// Elements from the start of a buffer to row 0 of an access.
-inline int64_t first_element(const Plan& plan, const Access& access, Position position) {
+/// Elements from the start of a buffer to row 0 of an access at a position.
+inline int64_t first_element(const Plan& plan, const Access& access, Position position,
+                             int64_t steps) {
   const Buffer& buffer = plan.buffers[access.buffer];
-  return step_in_buffer(buffer, access.delay, position) * plan.batch * buffer.width + access.column;
+  return step_in_buffer(plan, buffer, access.delay, position, steps) * plan.batch * buffer.width +
+         access.column;
 }
 
 /// Whether the end of a wave of a sweep moves a buffer's last slots to its first.
 inline bool keeps_history(const Buffer& buffer, uint32_t sweep) {
   return buffer.extent == Extent::Chunk && buffer.history > 0 && buffer.sweep == sweep;
+}
+
+/// What the end of a wave moves of such a buffer: slots [from, from + history) to [to, to + history).
+/// The two may overlap: it moves as if slot by slot, each `chunk` slots on before what it came from
+/// is written over.
+struct HistoryMove {
+  int64_t from = 0;
+  int64_t to = 0;
+};
+inline HistoryMove history_move(const Plan& plan) {
+  return plan.descending ? HistoryMove{0, plan.chunk} : HistoryMove{plan.chunk, 0};
 }
 
 /// Chunks of so many steps.
@@ -57,7 +86,7 @@ inline int64_t chunks_of(const Plan& plan, int64_t steps) {
 inline uint32_t last_lag(const Plan& plan, uint32_t sweep) {
   uint32_t last = 0;
   for (const Stage& stage : plan.stages) {
-    if (stage.sweep == sweep) last = std::max(last, stage.lag);
+    if (is_of_sweeps(stage.domain) && stage.sweep == sweep) last = std::max(last, stage.lag);
   }
   return last;
 }

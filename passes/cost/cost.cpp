@@ -120,7 +120,7 @@ class CostModel {
     std::vector<Sweep> sweeps(plan_.sweeps);
     for (const StageRun& run : side_by_side(plan_)) {
       const Stage& first = plan_.stages[run.begin];
-      if (first.domain != Domain::Once) add(run, rest, sweeps[first.sweep], first.lag);
+      if (is_of_sweeps(first.domain)) add(run, rest, sweeps[first.sweep], first.lag);
     }
     Cost total;
     for (uint32_t i = 0; i < plan_.sweeps; ++i) {
@@ -159,7 +159,7 @@ class CostModel {
   double bandwidth(const Stage& stage, BufferId id) const {
     const Buffer& buffer = plan_.buffers[id];
     const bool step = stage.domain == Domain::Step;
-    bool cached = stage.domain != Domain::Once;
+    bool cached = is_of_sweeps(stage.domain);
     switch (buffer.extent) {
       case Extent::Invariant:
         cached = cached && (step ? weights_stay_ : chunks_stay_);

@@ -14,10 +14,20 @@ NodeId zeros(Graph& graph, Type type, int64_t count, SourceLocation location) {
 
 }  // namespace
 
-NodeId sum_to(Graph& graph, NodeId value, const Type& type, SourceLocation location) {
-  if (!type.is_scalar()) return value;
-  while (!graph[value].type.is_scalar()) value = graph.apply(Op::Sum, {value}, location);
-  return value;
+NodeId sum_to(Graph& graph, NodeId value, const Type& type, bool by_rows,
+              SourceLocation location) {
+  if (!type.is_scalar() || graph[value].type.is_scalar()) return value;
+  const Shape& shape = graph[value].type.shape;
+  if (!by_rows || shape.size() == 1) {
+    const NodeId sum = graph.apply(Op::Sum, {value}, location);
+    return sum_to(graph, sum, type, by_rows, location);
+  }
+  const int64_t rows = *shape[0].constant();
+  std::vector<NodeId> sums;
+  for (int64_t row = 0; row < rows; ++row) {
+    sums.push_back(sum_to(graph, graph.index(value, row, location), type, by_rows, location));
+  }
+  return add_all(graph, sums, type, location);
 }
 
 NodeId add_all(Graph& graph, const std::vector<NodeId>& values, const Type& type,

@@ -37,7 +37,8 @@ NodeId add_all(Graph& graph, const std::vector<NodeId>& values, const Type& type
 std::vector<NodeId> join_pieces(Graph& graph, std::vector<AdjointSum::Piece> pieces,
                                 const Type& type, SourceLocation location);
 
-/// `value` with its elements added up if `type` is a scalar.
-NodeId sum_to(Graph& graph, NodeId value, const Type& type, SourceLocation location);
+/// `value` with its elements added up if `type` is a scalar. `by_rows`: a matrix piece by piece, as
+/// one that varies over steps is only taken (passes/build_plan.h).
+NodeId sum_to(Graph& graph, NodeId value, const Type& type, bool by_rows, SourceLocation location);
 
 }  // namespace rnnc

@@ -24,7 +24,7 @@ class Rules {
   void run() {
     switch (node_.op) {
       case Op::Broadcast:
-        return add(0, sum_to(graph_, context_.adjoint, {}, at_));
+        return add(0, sum_to(graph_, context_.adjoint, {}, !context_.after, at_));
       case Op::Slice:
         return context_.add_piece(0, size_of(node_.begin), size_of(node_.end), context_.adjoint);
       case Op::Index:
@@ -63,7 +63,7 @@ class Rules {
   /// `value` may be of the node's shape where the operand is a scalar that was spread over it.
   void add(size_t operand, NodeId value) {
     if (!context_.wanted(operand)) return;
-    context_.add(operand, sum_to(graph_, value, type_of(operand), at_));
+    context_.add(operand, sum_to(graph_, value, type_of(operand), !context_.after, at_));
   }
 
   void concat() {

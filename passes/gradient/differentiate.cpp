@@ -163,7 +163,7 @@ class Walk {
       if (options_.initial_states[*origin]) of_initial_[*origin].push_back(last);
     } else if (facts_.active[state.init]) {
       const Type& type = forward_[state.init].type;
-      const NodeId sum = sum_to(backward_, last, type, state.location);
+      const NodeId sum = sum_to(backward_, last, type, /*by_rows=*/true, state.location);
       sums_[state.init].after.push_back(backward_.total(sum, state.location));
     }
   }

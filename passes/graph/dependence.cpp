@@ -5,6 +5,7 @@
 //    among what it depends on.
 // 3. The depth of a component is the greatest number of recurrences on a path to it. Stages are, by
 //    sweep and then by depth: all time-parallel nodes, then each recurrence.
+//    What comes after all steps is a stage of its own.
 // 4. Classify each recurrence. Its units are the positions along the last axis of its values. Dense
 //    if something moves values between any units; block if that is only between units of the same
 //    block, by block-diagonal products; else linear if each of its values is affine in its states,
@@ -288,7 +289,8 @@ class Classifier {
 /// Builds the result from the components.
 class Analysis {
  public:
-  explicit Analysis(const Graph& graph) : graph_(graph), components_(Tarjan(graph).run()) {
+  explicit Analysis(const Graph& graph)
+      : graph_(graph), components_(Tarjan(graph).run()), after_(find_after(graph)) {
     std::optional<std::vector<uint32_t>> sweeps = find_sweeps(graph);
     RNNC_CHECK(sweeps, "a recurrence passes through a Reverse");
     sweeps_ = std::move(*sweeps);
@@ -308,6 +310,13 @@ class Analysis {
     return result_.variation[components_.nodes[component][0]] == Variation::Recurrent;
   }
 
+  /// Whether it is computed after all steps: totals of steps' values are not.
+  bool comes_last(NodeId id) const {
+    const Node& node = graph_[id];
+    const NodeId decides = node.op == Op::Total ? node.operands[0] : id;
+    return after_[decides] != After::Nothing;
+  }
+
   /// Variation and depth of one component, from those it depends on.
   void place(uint32_t component) {
     const std::vector<NodeId>& nodes = components_.nodes[component];
@@ -325,6 +334,7 @@ class Analysis {
       }
     }
     if (has_cycle(graph_, nodes)) variation = Variation::Recurrent;
+    if (after_[nodes[0]] != After::Nothing) variation = Variation::After;
     for (NodeId id : nodes) result_.variation[id] = variation;
   }
 
@@ -334,6 +344,7 @@ class Analysis {
       std::vector<uint32_t> recurrences;  // components
     };
     std::map<std::pair<uint32_t, uint32_t>, Place> places;  // by sweep and depth
+    std::vector<NodeId> last;
     result_.order.push_back({Domain::Once, {}, UINT32_MAX});
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const uint32_t component = components_.of_node[id];
@@ -341,8 +352,12 @@ class Analysis {
         result_.order[0].nodes.push_back(id);
         continue;
       }
+      if (comes_last(id)) {
+        last.push_back(id);
+        continue;
+      }
       Place& place = places[{sweeps_[id], depth_[component]}];
-      if (result_.variation[id] == Variation::Sequence) {
+      if (result_.variation[id] != Variation::Recurrent) {
         place.parallel.push_back(id);
       } else if (components_.nodes[component][0] == id) {
         place.recurrences.push_back(component);
@@ -354,6 +369,10 @@ class Analysis {
         result_.order.push_back({Domain::Sequence, std::move(place.parallel), UINT32_MAX, sweep});
       }
       for (uint32_t component : place.recurrences) add_recurrence(component, sweep);
+    }
+    if (!graph_.results.empty() || !last.empty()) {
+      const uint32_t sweep = result_.order.back().sweep;
+      result_.order.push_back({Domain::Last, std::move(last), UINT32_MAX, sweep});
     }
     for (uint32_t stage = 0; stage < result_.order.size(); ++stage) {
       for (NodeId id : result_.order[stage].nodes) result_.stage[id] = stage;
@@ -377,6 +396,7 @@ class Analysis {
 
   const Graph& graph_;
   Components components_;
+  std::vector<After> after_;      // per node
   std::vector<uint32_t> sweeps_;  // per node
   std::vector<uint32_t> depth_;   // per component
   Dependence result_;

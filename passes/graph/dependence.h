@@ -19,6 +19,7 @@ enum class Variation : uint8_t {
   Invariant,  // depends on params and constants alone
   Sequence,   // varies with (t, b), in no recurrence
   Recurrent,  // in a recurrence
+  After,      // a total, or after all steps: made of totals, states' last values and invariants
 };
 
 /// A strongly connected component with a cycle through time.
@@ -36,7 +37,8 @@ struct Dependence {
   std::vector<uint32_t> stage;       // per node: its stage in `order`; invariant nodes: 0
   /// Stages in an order of execution; stage 0 is the invariant one, the others come by sweep
   /// (ir/graph/sweeps.h). Nodes of the same stage are either one recurrence or time-parallel nodes
-  /// at the same place between recurrences.
+  /// at the same place between recurrences. A total is in the stage that has what it adds up. Of a
+  /// graph with results the stage after all steps comes last.
   struct StageNodes {
     Domain domain = Domain::Sequence;
     std::vector<NodeId> nodes;         // ascending

@@ -81,7 +81,7 @@ class LaunchBuilder {
     } else {
       for (size_t i = 1; i < group.members.size(); ++i) launch.n += group.members[i].n;
     }
-    if (stage.domain == Domain::Once && group.rows > 1) {
+    if (!is_of_sweeps(stage.domain) && group.rows > 1) {
       launch.left.stride = launch.k;
       launch.out.stride = launch.n;
     }
@@ -113,7 +113,7 @@ class LaunchBuilder {
       const uint32_t value = is_reduction(node.op) ? builder.reduce(node.op, operands[0])
                                                    : builder.scalar(node.op, std::move(operands));
       computed.emplace(id, value);
-      const bool per_row = stage.domain == Domain::Once && is_reduction(node.op);
+      const bool per_row = !is_of_sweeps(stage.domain) && is_reduction(node.op);
       store(builder, group, id, value, !node.type.is_scalar() && !per_row);
     }
     for (NodeId id : group.copies) {
@@ -205,7 +205,7 @@ class LaunchBuilder {
 
   /// The access of a launch that walks over the rows of a matrix, `elements` apart.
   static Access along_rows(const FusedGroup& group, Access access, int64_t elements) {
-    if (group.rows > 1) access.stride = elements;
+    if (group.rows > 1 && !group.of_batch) access.stride = elements;
     return access;
   }
 
@@ -219,6 +219,7 @@ class LaunchBuilder {
       return;
     }
     const Layout::Place& place = layout_.places[group.node];
+    if (node.op == Op::Total) return add_total(stage, group.node, place.compute);
     if (node.op == Op::Vector) return add_vector(stage, node.values, place);
     if (node.op == Op::Range) return add_range(stage, element_count(node.type.shape), place);
     const Layout::Place source =
@@ -227,6 +228,25 @@ class LaunchBuilder {
     if (place.storage.buffer != kNoBuffer && place.storage.buffer != place.compute.buffer) {
       add_move(stage, node, source.storage, place.storage);
     }
+  }
+
+  void add_total(Stage& stage, NodeId id, const Access& out) {
+    const Node& node = graph_[id];
+    const bool outer = node.operands.size() == 2;
+    const bool steps = is_of_sweeps(stage.domain);
+    const auto operand = [&](size_t i) {
+      const Layout::Place place = read(node.operands[i]);
+      return outer || steps ? place.storage : place.compute;
+    };
+    const auto width = [&](NodeId value) { return element_count(graph_[value].type.shape); };
+    TotalLaunch total{.left = operand(0), .out = out, .accumulate = steps};
+    if (outer) {
+      total.right = operand(1);
+      if (node.type.rank() == 3) total.blocks = element_count({node.type.shape[0]});
+      total.n = width(node.operands[1]) / total.blocks;
+    }
+    total.m = width(node.operands[0]) / total.blocks;
+    stage.launches.emplace_back(total);
   }
 
   void add_move(Stage& stage, const Node& node, const Access& source, const Access& target) {

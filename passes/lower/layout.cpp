@@ -1,4 +1,5 @@
-// 1. The caller's buffers: inputs, params, outputs, initial and final states.
+// 1. The caller's buffers: inputs, params, outputs, results, initial and final states. A final state
+//    that is read after all steps is a temporary.
 // 2. States: a history of one step in the compute type. If products read the state or what becomes
 //    of it and take another type, a buffer in that type too. States of a loop have one row that is
 //    carried on, and these histories only if others read the state.
@@ -11,7 +12,8 @@
 //    place of an assembly is its pieces.
 // 6. Weights are read where they are, except that several are stacked, and that stages that run
 //    step by step read the program's own only, and no transposed ones.
-// 7. Resident are buffers of Once stages and those that products with launches of their own touch
+// 7. What totals add to, and what is computed after all steps, lies in the workspace.
+// 8. Resident are buffers of Once stages and those that products with launches of their own touch
 //    step by step, because captured graphs need fixed addresses. Whole sequences they multiply are
 //    copied chunk by chunk. All others go to the workspace.
 #include "passes/lower/layout.h"
@@ -20,6 +22,8 @@
 #include <map>
 #include <set>
 #include <tuple>
+
+#include "ir/graph/sweeps.h"
 
 namespace rnnc {
 namespace {
@@ -55,7 +59,8 @@ class LayoutBuilder {
         narrow_(plan.dtype != compute_type(plan.dtype)),
         reads_of_state_(graph.states.size()),
         states_of_next_(graph.nodes.size()),
-        uses_(graph.nodes.size()) {
+        uses_(graph.nodes.size()),
+        after_(find_after(graph)) {
     layout_.places.resize(graph.nodes.size());
     layout_.kept.resize(graph.nodes.size());
     layout_.carried.resize(graph.nodes.size());
@@ -79,6 +84,7 @@ class LayoutBuilder {
       place_kept(id);
     }
     for (const auto& [id, access] : results_) add_store(id, result_stage(id), access);
+    for (const auto& [id, access] : last_results_) add_store(id, schedule_.last_stage(), access);
     for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
       place_weights(stage, group, fused);
       place_left(stage, group, fused);
@@ -140,7 +146,20 @@ class LayoutBuilder {
     std::ranges::for_each(group.copies, read);
   }
 
-  void find_uses(uint32_t, const MoveGroup&) {}
+  /// Outer products are made of what products take, and so are sums of steps' values: they may
+  /// share it.
+  void find_uses(uint32_t stage, const MoveGroup& group) {
+    if (graph_[group.node].op != Op::Total) return;
+    for (const NodeId operand : graph_[group.node].operands) {
+      is_exact(group.node) ? load(stage, operand) : multiply(stage, operand);
+    }
+  }
+
+  /// Of values that are there after all steps.
+  bool is_exact(NodeId total) const {
+    const Node& node = graph_[total];
+    return node.operands.size() == 1 && after_[node.operands[0]] != After::Nothing;
+  }
 
   /// A state in a loop, which has it in registers.
   bool is_carried(uint32_t stage, NodeId id) const {
@@ -152,7 +171,7 @@ class LayoutBuilder {
   /// What a Transpose or a Reverse moves is there in the types in which it is used.
   void find_source_uses(NodeId id) {
     const Op op = graph_[id].op;
-    if (values_.kind[id] != ValueKind::Moved || is_known(op)) return;
+    if (values_.kind[id] != ValueKind::Moved || is_known(op) || op == Op::Total) return;
     Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
     (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
     (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;
@@ -186,15 +205,18 @@ class LayoutBuilder {
                        element_count(type.shape), 0, 0});
   }
 
-  BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width) {
+  BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width,
+                         bool after = false) {
     const Placement placement =
-        extent == Extent::Invariant ? Placement::Resident : Placement::Workspace;
+        extent == Extent::Invariant && !after ? Placement::Resident : Placement::Workspace;
     return add_buffer({std::move(name), dtype, placement, Role::Temporary, extent, 0, width, 0, 0});
   }
 
   /// One step is enough for values of a stage that runs step by step and alone uses them.
   Extent extent_of(NodeId id) const {
-    if (dependence_.variation[id] == Variation::Invariant) return Extent::Invariant;
+    if (after_[id] == After::Batch) return Extent::Batch;
+    const bool fixed = after_[id] == After::Steps;
+    if (fixed || dependence_.variation[id] == Variation::Invariant) return Extent::Invariant;
     const bool local =
         schedule_.stages[schedule_.stage[id]].domain == Domain::Step && !uses_[id].other_stages;
     return local ? Extent::Batch : Extent::Chunk;
@@ -222,6 +244,18 @@ class LayoutBuilder {
                                                 Extent::Steps, i, graph_[value].type);
       results_.emplace_back(value, access(buffer));
     }
+    for (size_t i = 0; i < graph_.results.size(); ++i) {
+      const NodeId value = graph_.results[i].value;
+      const bool of_batch = after_[value] == After::Batch;
+      const BufferId buffer = add_caller_buffer(
+          graph_.results[i].name, of_batch ? compute_type(plan_.dtype) : plan_.dtype, Role::Result,
+          of_batch ? Extent::Batch : Extent::Invariant, i, graph_[value].type);
+      last_results_.emplace_back(value, access(buffer));
+    }
+    std::vector<bool> is_read(graph_.states.size(), false);
+    for (const Node& node : graph_.nodes) {
+      if (node.op == Op::Final) is_read[node.decl] = true;
+    }
     layout_.states.resize(graph_.states.size());
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       const StateDecl& state = graph_.states[i];
@@ -229,7 +263,10 @@ class LayoutBuilder {
       layout_.states[i].initial =
           add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
       layout_.states[i].final =
-          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, state.type);
+          is_read[i] ? add_temporary(state.name, dtype, Extent::Batch,
+                                     element_count(state.type.shape))
+                     : add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i,
+                                         state.type);
     }
   }
 
@@ -280,7 +317,7 @@ class LayoutBuilder {
     const Node& node = graph_[id];
     if (node.op == Op::Input) return graph_.inputs[node.decl].name;
     if (node.op == Op::Param) return graph_.params[node.decl].name;
-    if (node.op == Op::State) return graph_.states[node.decl].name;
+    if (node.op == Op::State || node.op == Op::Final) return graph_.states[node.decl].name;
     return fmt::format("{}.{}", info(node.op).name, id);
   }
 
@@ -295,6 +332,8 @@ class LayoutBuilder {
       const BufferId storage = buffers.storage == kNoBuffer ? buffers.compute : buffers.storage;
       if (buffers.compute != kNoBuffer) place.compute = access(buffers.compute, 0, node.delay);
       if (storage != kNoBuffer) place.storage = access(storage, 0, node.delay);
+    } else if (node.op == Op::Final) {
+      place.compute = access(layout_.states[node.decl].final);
     }
   }
 
@@ -317,8 +356,9 @@ class LayoutBuilder {
       width += member.n * group.rows * group.blocks;
       if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
     }
-    const BufferId buffer = add_temporary("products of " + value_name(group.left),
-                                          compute_type(plan_.dtype), extent, width);
+    const BufferId buffer =
+        add_temporary("products of " + value_name(group.left), compute_type(plan_.dtype), extent,
+                      width, is_after(group.members[0].node));
     int64_t column = 0;
     for (const ProductGroup::Member& member : group.members) {
       Layout::Place& place = layout_.places[member.result];
@@ -327,6 +367,8 @@ class LayoutBuilder {
       column += member.n * group.blocks;
     }
   }
+
+  bool is_after(NodeId id) const { return after_[id] != After::Nothing; }
 
   /// Whether kernels fill the places of a value.
   bool is_stored(NodeId id) const {
@@ -368,6 +410,7 @@ class LayoutBuilder {
   /// rounded for products alone, and a Range is made where kernels read it.
   void place_move(NodeId id) {
     const Op op = graph_[id].op;
+    if (op == Op::Total) return place_total(id);
     const Layout::Place source =
         is_known(op) ? Layout::Place{} : layout_.source(graph_, schedule_, id);
     const auto dtype = [&](const Access& from) {
@@ -377,7 +420,8 @@ class LayoutBuilder {
     const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
     const DType multiplied = dtype(source.storage);
     const auto add = [&](DType type) {
-      return access(add_temporary(value_name(id), type, extent_of(id), width_of(id)));
+      return access(
+          add_temporary(value_name(id), type, extent_of(id), width_of(id), is_after(id)));
     };
     Layout::Place& place = layout_.places[id];
     const Uses& uses = uses_[id];
@@ -385,6 +429,19 @@ class LayoutBuilder {
     if (!uses.multiplied) return;
     const bool shared = !is_empty(place.compute) && loaded == multiplied;
     place.storage = shared ? place.compute : add(multiplied);
+  }
+
+  /// What products take, in another type, a kernel stores after all steps.
+  void place_total(NodeId id) {
+    Layout::Place& place = layout_.places[id];
+    place.compute = access(add_temporary(value_name(id), compute_type(plan_.dtype),
+                                         Extent::Invariant, width_of(id), /*after=*/true));
+    if (!uses_[id].multiplied) return;
+    place.storage = place.compute;
+    if (!narrow_) return;
+    place.storage = access(add_temporary(value_name(id), plan_.dtype, Extent::Invariant,
+                                         width_of(id), /*after=*/true));
+    add_store(id, schedule_.last_stage(), place.storage);
   }
 
   void place_kept(NodeId id) {
@@ -399,7 +456,8 @@ class LayoutBuilder {
   }
 
   Access add_value(NodeId id, DType dtype, Extent extent) {
-    const Access place = access(add_temporary(value_name(id), dtype, extent, width_of(id)));
+    const Access place =
+        access(add_temporary(value_name(id), dtype, extent, width_of(id), is_after(id)));
     add_store(id, schedule_.stage[id], place);
     return place;
   }
@@ -518,6 +576,8 @@ class LayoutBuilder {
   std::vector<Uses> uses_;                             // per node
   std::vector<BufferId> inputs_, params_;
   std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
+  std::vector<std::pair<NodeId, Access>> last_results_;  // those that take one after all steps
+  std::vector<After> after_;                             // per node
   std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;
   std::map<std::tuple<uint32_t, BufferId, int64_t, int64_t>, BufferId> staged_;  // by sweep, place
   Layout layout_;

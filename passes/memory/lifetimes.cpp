@@ -3,7 +3,8 @@
 //    batch may be at different ones.
 // 2. A buffer lives from its first use to its last, but through whole sections if something of it
 //    is left from wave to wave: a history, a carry, a sequence; or if several sections use it. What
-//    Once stages leave for others lives always, and what has a pad of zeros.
+//    Once stages leave for others lives always, and what has a pad of zeros. What totals add to
+//    lives from the start of their sweep on.
 // 3. Where a launch may write one buffer in place of another, the two become one lifetime.
 #include "passes/memory/lifetimes.h"
 
@@ -37,7 +38,7 @@ class LifetimeFinder {
   LifetimeFinder(const Plan& plan, Arena arena)
       : plan_(plan),
         arena_(arena),
-        sections_(plan.sweeps + 1),
+        sections_(plan.sweeps + 2),
         uses_(plan.buffers.size()),
         lifetime_of_(plan.buffers.size()) {}
 
@@ -60,7 +61,9 @@ class LifetimeFinder {
     bool kept = false;  // from wave to wave
   };
 
-  static uint32_t section_of(const Stage& stage) {
+  /// Once stages, each sweep, Last stages.
+  uint32_t section_of(const Stage& stage) const {
+    if (stage.domain == Domain::Last) return plan_.sweeps + 1;
     return stage.domain == Domain::Once ? 0 : stage.sweep + 1;
   }
 

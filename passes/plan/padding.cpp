@@ -126,7 +126,7 @@ class Padding {
   void find_products() {
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       const Stage& stage = plan_.stages[i];
-      if (stage.domain == Domain::Once || !has_rows(stage)) continue;
+      if (!is_of_sweeps(stage.domain) || !has_rows(stage)) continue;
       for (size_t j = 0; j < stage.launches.size(); ++j) {
         if (const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j])) {
           if (gemm->blocks * gemm->repeats == 1) find_product(i, j, *gemm);

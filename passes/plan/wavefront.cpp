@@ -109,7 +109,7 @@ class Wavefront {
   template <typename Visit>
   void for_each_touch(Visit visit) const {
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      if (plan_.stages[i].domain == Domain::Once) continue;
+      if (!is_of_sweeps(plan_.stages[i].domain)) continue;
       for (const Launch& launch : plan_.stages[i].launches) {
         for (const Touch& touch : touches(plan_, launch)) {
           const Buffer& buffer = plan_.buffers[touch.access.buffer];

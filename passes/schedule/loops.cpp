@@ -161,7 +161,7 @@ class Loops {
   bool is_movable(NodeId id) const {
     const ScheduledStage& stage = schedule_.stages[schedule_.stage[id]];
     return values_.kind[id] == ValueKind::Fused && !is_reduction(graph_[id].op) &&
-           stage.domain != Domain::Once && stage.recurrences.empty() && is_in_sweep(stage);
+           is_of_sweeps(stage.domain) && stage.recurrences.empty() && is_in_sweep(stage);
   }
 
   bool is_in_sweep(const ScheduledStage& stage) const {

@@ -11,7 +11,7 @@
 namespace rnnc {
 
 void merge_products(ScheduledStage& stage) {
-  if (stage.domain == Domain::Once) return;
+  if (!is_of_sweeps(stage.domain)) return;
   std::vector<Group> merged;
   std::map<std::tuple<NodeId, int64_t, int64_t>, size_t> open;
   for (Group& group : stage.groups) {

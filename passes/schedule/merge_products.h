@@ -11,7 +11,7 @@
 
 namespace rnnc {
 
-/// Products of weights stay apart: in Once stages each result is an array of its own.
+/// Products of weights stay apart: in Once and Last stages each result is an array of its own.
 void merge_products(ScheduledStage& stage);
 
 }  // namespace rnnc

@@ -28,6 +28,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ir/graph/sweeps.h"
 #include "passes/schedule/absorb.h"
 #include "passes/schedule/epilogues.h"
 #include "passes/schedule/loops.h"
@@ -42,17 +43,20 @@ namespace {
 struct RowShape {
   int64_t rows = 1;
   int64_t length = 1;
+  bool of_batch = false;
   friend auto operator<=>(const RowShape&, const RowShape&) = default;
 };
 
-/// The work of a kernel that computes or copies a value. Once stages take matrices row by row, in
-/// others a matrix is one row.
-RowShape row_shape(const Graph& graph, NodeId id, bool copy, Domain domain) {
+/// The work of a kernel that computes or copies a value. Once and Last stages take matrices row by
+/// row, in others a matrix is one row. `sequences`: how many of them the value is of, after all
+/// steps; 0: of none.
+RowShape row_shape(const Graph& graph, NodeId id, bool copy, Domain domain, int64_t sequences) {
   const Node& node = graph[id];
   const bool reduces = !copy && is_reduction(node.op);
   const Shape& shape = reduces ? graph[node.operands[0]].type.shape : node.type.shape;
+  if (sequences > 0) return {sequences, element_count(shape), true};
   if (shape.empty()) return {};
-  if (domain != Domain::Once) return {1, element_count(shape)};
+  if (is_of_sweeps(domain)) return {1, element_count(shape)};
   return {element_count(Shape(shape.begin(), shape.end() - 1)), element_count({shape.back()})};
 }
 
@@ -91,6 +95,7 @@ class CopyNeeds {
         converted_(graph.nodes.size(), false) {
     for (const StateDecl& state : graph.states) want(state.next);
     for (const OutputDecl& output : graph.outputs) want(output.value);
+    for (const ResultDecl& result : graph.results) want_at_end(result.value);
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       for (NodeId operand : graph[id].operands) {
         read(id, operand);
@@ -104,7 +109,18 @@ class CopyNeeds {
   bool converted(NodeId id) const { return converted_[id]; }
 
  private:
-  void copy(NodeId id) { copies_[schedule_.stage[id]].insert(id); }
+  /// Of a total there is nothing to copy before the end.
+  void copy(NodeId id) {
+    const bool total = graph_[id].op == Op::Total;
+    copies_[total ? schedule_.last_stage() : schedule_.stage[id]].insert(id);
+  }
+
+  void want_at_end(NodeId id) {
+    const ValueKind kind = values_.kind[id];
+    const bool stores_itself = kind == ValueKind::Fused || kind == ValueKind::Assembly;
+    const uint32_t last = schedule_.last_stage();
+    if (!stores_itself || schedule_.stage[id] != last) copies_[last].insert(id);
+  }
 
   /// For a state or an output.
   void want(NodeId id) {
@@ -153,7 +169,7 @@ class CopyNeeds {
   void convert(NodeId operand) {
     const NodeId origin = values_.origin[operand].value;
     if (graph_[origin].op == Op::Transpose) convert(graph_[origin].operands[0]);
-    if (graph_[origin].op != Op::MatMul) return;
+    if (graph_[origin].op != Op::MatMul && graph_[origin].op != Op::Total) return;
     converted_[origin] = true;
     copy(origin);
   }
@@ -170,7 +186,7 @@ class CopyNeeds {
 class StageScheduler {
  public:
   StageScheduler(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                 const CopyNeeds& needs, uint32_t stage, bool fuse)
+                 const CopyNeeds& needs, uint32_t stage, int64_t batch, bool fuse)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
@@ -178,9 +194,11 @@ class StageScheduler {
         needs_(needs),
         stage_(stage),
         domain_(schedule.stages[stage].domain),
+        batch_(batch),
         fuse_(fuse),
         done_(graph.nodes.size(), false),
         stored_(graph.nodes.size(), false) {
+    if (domain_ == Domain::Last) after_ = find_after(graph);
     collect();
   }
 
@@ -208,8 +226,11 @@ class StageScheduler {
   }
 
   void add_item(NodeId id, bool copy) {
-    const bool flexible = graph_[id].type.is_scalar() && (copy || !is_reduction(graph_[id].op));
-    items_.push_back({id, copy, row_shape(graph_, id, copy, domain_), flexible});
+    const bool of_batch = domain_ == Domain::Last && after_[id] == After::Batch;
+    const bool flexible =
+        graph_[id].type.is_scalar() && !of_batch && (copy || !is_reduction(graph_[id].op));
+    items_.push_back(
+        {id, copy, row_shape(graph_, id, copy, domain_, of_batch ? batch_ : 0), flexible});
   }
 
   /// Is the value in memory, for a kernel to load?
@@ -242,7 +263,8 @@ class StageScheduler {
     if (!at_hand(id)) return false;
     const NodeId origin = values_.origin[id].value;
     if (graph_[origin].op == Op::Transpose) return ready_for_product(graph_[origin].operands[0]);
-    return !here(origin) || !needs_.converted(origin) || stored_[origin];
+    const bool converts = here(origin) || graph_[origin].op == Op::Total;
+    return !converts || !needs_.converted(origin) || stored_[origin];
   }
 
   bool emit_moves() {
@@ -295,7 +317,8 @@ class StageScheduler {
     std::set<NodeId> inside;
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
-      if (item.shape != shape && !(item.flexible && shape.rows == 1)) continue;
+      const bool takes_any = shape.rows == 1 && !shape.of_batch;
+      if (item.shape != shape && !(item.flexible && takes_any)) continue;
       const auto available = [&](NodeId id) {
         id = values_.read[id];
         return at_hand(id) || usable_inside(id, inside);
@@ -347,6 +370,7 @@ class StageScheduler {
     FusedGroup group;
     group.length = shape.length;
     group.rows = shape.rows;
+    group.of_batch = shape.of_batch;
     for (size_t i : chosen) {
       const Item& item = items_[i];
       (item.copy ? group.copies : group.nodes).push_back(item.value);
@@ -366,7 +390,9 @@ class StageScheduler {
   const CopyNeeds& needs_;
   uint32_t stage_;
   Domain domain_;
+  int64_t batch_;
   bool fuse_;
+  std::vector<After> after_;      // per node, in a Last stage
   std::vector<NodeId> moves_;     // not emitted yet, ascending
   std::vector<NodeId> products_;  // likewise
   std::vector<Item> items_;       // likewise
@@ -380,6 +406,9 @@ void make_stages(const Graph& graph, const Dependence& dependence, bool hoist, S
   std::vector<ScheduledStage>& stages = schedule.stages;
   std::vector<uint32_t> number;  // of each of the analysis's stages
   for (const Dependence::StageNodes& nodes : dependence.order) {
+    if (nodes.domain == Domain::Last && stages.size() == kFirstParallelStage) {
+      stages.push_back({Domain::Sequence, {}, 0, {}});
+    }
     const bool opens = !stages.empty() &&
                        (stages.size() == kFirstParallelStage || stages.back().sweep != nodes.sweep);
     const bool steps = nodes.domain == Domain::Step;
@@ -390,6 +419,9 @@ void make_stages(const Graph& graph, const Dependence& dependence, bool hoist, S
     number.push_back(static_cast<uint32_t>(stages.size()));
     stages.push_back({split ? Domain::Step : nodes.domain, {}, nodes.sweep, {}});
     if (steps) stages.back().recurrences.push_back(nodes.recurrence);
+    const bool has_totals = std::ranges::any_of(
+        nodes.nodes, [&](NodeId id) { return graph[id].op == Op::Total; });
+    if (split && has_totals) stages.push_back({Domain::Sequence, {}, nodes.sweep, {}});
   }
   if (stages.size() == kFirstParallelStage) {
     stages.push_back({Domain::Sequence, {}, 0, {}});
@@ -398,7 +430,8 @@ void make_stages(const Graph& graph, const Dependence& dependence, bool hoist, S
     const uint32_t stage = number[dependence.stage[id]];
     const bool steps = stages[stage].domain == Domain::Step;
     const bool whole = schedule.values.kind[id] == ValueKind::Moved || is_mask(graph[id].op);
-    schedule.stage.push_back(steps && whole ? stage - 1 : stage);
+    const bool total = graph[id].op == Op::Total;
+    schedule.stage.push_back(!steps || !whole ? stage : total ? stage + 1 : stage - 1);
   }
 }
 
@@ -407,7 +440,7 @@ void add_masks(const Graph& graph, Schedule& schedule) {
   std::map<uint32_t, std::set<NodeId>> masks;  // by sweep
   std::map<uint32_t, ScheduledStage*> opening;
   for (ScheduledStage& stage : schedule.stages) {
-    if (stage.domain == Domain::Once) continue;
+    if (!is_of_sweeps(stage.domain)) continue;
     opening.emplace(stage.sweep, &stage);
     const auto read = [&](NodeId id) {
       id = schedule.values.read[id];
@@ -442,7 +475,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
   const CopyNeeds needs(graph, dependence, schedule, narrow);
   for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
     ScheduledStage& scheduled = schedule.stages[stage];
-    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage, fuse).run();
+    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage, plan.batch, fuse).run();
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
     if (passes.has(Pass::Epilogue)) fuse_epilogues(graph, schedule.values, scheduled);

@@ -25,7 +25,7 @@ struct ProductGroup {
   NodeId left = kNoNode;
   std::vector<Member> members;
   int64_t k = 0;
-  int64_t rows = 1;  // Once stages: rows of `left`
+  int64_t rows = 1;  // Once and Last stages: rows of `left`
   int64_t blocks = 1;
   /// Adds to the results of an earlier group, whose members have the same results in this order.
   bool accumulates = false;
@@ -36,13 +36,15 @@ struct FusedGroup {
   std::vector<NodeId> nodes;   // computed here, ascending
   std::vector<NodeId> copies;  // not computed by kernels of this stage: only stored by this one
   int64_t length = 1;
-  int64_t rows = 1;  // Once stages
+  int64_t rows = 1;  // Once and Last stages
+  bool of_batch = false;  // Last stages: the rows are the batch's
   /// Step stages: products in the same launch, whose results are values of this kernel. Results of
   /// a group come in the order in which the results of all of them first appear.
   std::vector<ProductGroup> products;
 };
 
-/// A value that has launches of its own: of kind Moved, or a mask.
+/// A value that has launches of its own: of kind Moved (a total is written where its operands are at
+/// hand, and read after all steps), or a mask.
 struct MoveGroup {
   NodeId node = kNoNode;
 };
@@ -59,12 +61,14 @@ struct ScheduledStage {
   bool loop = false;
 };
 
-/// Stage 0 runs once; each sweep opens with a time-parallel stage. Any of these may be empty.
+/// Stage 0 runs once; each sweep opens with a time-parallel stage; a stage of domain Last, of a graph
+/// with results, comes last. Any of these may be empty.
 struct Schedule {
   std::vector<ScheduledStage> stages;
   std::vector<uint32_t> stage;  // per node: where it is computed (leaves: where they are at hand)
   Values values;
 
+  uint32_t last_stage() const { return static_cast<uint32_t>(stages.size() - 1); }
   uint32_t sweep_of(NodeId id) const { return stages[stage[id]].sweep; }
   /// Whether a launch of `reader`, a stage, needs what the sweep of `id` kept of it for all steps.
   bool is_late(NodeId id, uint32_t reader) const {

@@ -187,7 +187,7 @@ class Sums {
 }  // namespace
 
 void sum_products(const Graph& graph, const Values& values, ScheduledStage& stage) {
-  if (stage.domain != Domain::Once) Sums(graph, values, stage).run();
+  if (is_of_sweeps(stage.domain)) Sums(graph, values, stage).run();
 }
 
 }  // namespace rnnc

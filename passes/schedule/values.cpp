@@ -8,6 +8,7 @@ ValueKind kind_of(const Node& node, bool invariant) {
     case Op::Input:
     case Op::Param:
     case Op::State:
+    case Op::Final:
     case Op::Constant:
     case Op::Valid:
     case Op::Reset:
@@ -28,6 +29,7 @@ ValueKind kind_of(const Node& node, bool invariant) {
     case Op::Range:
     case Op::Eye:
     case Op::Transpose:
+    case Op::Total:
       return ValueKind::Moved;
     default:
       return ValueKind::Fused;
@@ -63,6 +65,7 @@ void find_users(const Graph& graph, Values& values) {
   };
   for (const StateDecl& state : graph.states) add_result(state.next);
   for (const OutputDecl& output : graph.outputs) add_result(output.value);
+  for (const ResultDecl& result : graph.results) add_result(result.value);
 }
 
 }  // namespace
@@ -82,7 +85,9 @@ Values find_values(const Graph& graph, const Dependence& dependence) {
     values.origin.push_back(origin);
     const bool same = kind == ValueKind::Spread || (node.op == Op::Reverse && origin.value != id);
     values.read.push_back(same ? values.read[node.operands[0]] : id);
-    values.in_every_sweep.push_back(invariant || node.op == Op::Input || is_mask(node.op));
+    const bool after = dependence.variation[id] == Variation::After;
+    values.in_every_sweep.push_back(invariant || after || node.op == Op::Input ||
+                                    is_mask(node.op));
   }
   find_users(graph, values);
   return values;

@@ -9,13 +9,14 @@
 namespace rnnc {
 
 enum class ValueKind : uint8_t {
-  Leaf,      // there when the stage begins: inputs, params, states, constants, masks
+  Leaf,      // there when the stage begins: inputs, params, states and their last values, constants,
+             // masks
   View,      // a part of another value: Slice, Index, and Reverse of what does not vary
   Spread,    // Broadcast: kernels take the scalar; stored where memory wants the elements
   Assembly,  // Concat, Stack: pieces side by side, each stored by the kernel that has it
   Fused,     // computed by a kernel: scalar ops and reductions
   Product,   // computed by a GEMM
-  Moved,     // written by launches of its own: Vector, Range, Eye, Transpose, Reverse
+  Moved,     // written by launches of its own: Vector, Range, Eye, Transpose, Reverse, Total
 };
 
 /// Where the elements of a value lie: from `offset` on in those of `value`, which is no view.
@@ -29,7 +30,8 @@ struct Values {
   std::vector<ValueKind> kind;
   std::vector<Origin> origin;
   std::vector<NodeId> read;          // what kernels read for it: of a Broadcast its scalar
-  std::vector<bool> in_every_sweep;  // invariants, inputs (all steps are there), masks (made anew)
+  std::vector<bool> in_every_sweep;  // invariants, inputs (all steps are there), masks (made anew),
+                                     // and what is read after all sweeps
   /// Which nodes have it as an operand, and kNoNode for each state whose next value it is and each
   /// output.
   std::vector<std::vector<NodeId>> users;

@@ -3,6 +3,7 @@
 namespace rnnc::cpu {
 
 void Addresses::find(const Call& call, std::byte* resident) {
+  steps_ = call.steps;
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     buffers_[i] = memory_of(plan_.buffers[i], call, resident);
   }
@@ -23,7 +24,7 @@ std::byte* Addresses::memory_of(const Buffer& buffer, const Call& call, std::byt
 std::byte* Addresses::locate(const Access& access, Position position) const {
   if (access.buffer == kNoBuffer) return nullptr;
   return buffers_[access.buffer] +
-         first_element(plan_, access, position) *
+         first_element(plan_, access, position, steps_) *
              static_cast<int64_t>(size_of(plan_.buffers[access.buffer].dtype));
 }
 

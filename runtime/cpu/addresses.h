@@ -18,6 +18,7 @@ class Addresses {
 
   void find(const Call& call, std::byte* resident);
   std::byte* of(BufferId buffer) const { return buffers_[buffer]; }
+  int64_t steps() const { return steps_; }
   /// Row 0 of an access; null if it has no buffer.
   std::byte* locate(const Access& access, Position position) const;
   /// Bytes from an access's row 0 at one step to that at the next.
@@ -27,6 +28,7 @@ class Addresses {
   std::byte* memory_of(const Buffer& buffer, const Call& call, std::byte* resident) const;
 
   const Plan& plan_;
+  int64_t steps_ = 0;                // of the call
   std::vector<std::byte*> buffers_;  // as Plan::buffers
 };
 

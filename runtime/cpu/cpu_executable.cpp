@@ -68,6 +68,10 @@ void CpuExecutable::prepare_stages(int most_threads) {
     const Stage& stage = plan_.stages[i];
     for (const Launch& launch : stage.launches) {
       stages_[i].launches.push_back(prepare_launch(launch, most_threads));
+      const auto* total = std::get_if<TotalLaunch>(&launch);
+      stages_[i].totals.push_back(total == nullptr ? nullptr
+                                                   : std::make_unique<TotalWork>(
+                                                         plan_, module_->gemm(), *total));
     }
     if (stage.domain == Domain::Step || is_loop(stage)) {
       stages_[i].steps = std::make_unique<StepStage>(plan_, stage, stages_[i].launches,
@@ -81,8 +85,8 @@ void CpuExecutable::prepare_states() {
     return prepare_elementwise(plan_, *module_, launch.kernel, launch.accesses);
   };
   for (const StatePlan& state : plan_.states) {
-    states_.push_back(
-        {prepare(state.init_given), prepare(state.init_declared), prepare(state.write_final)});
+    states_.push_back({prepare(state.init_given), prepare(state.init_declared),
+                       prepare(state.write_final), keeps_last_value(plan_, state)});
   }
 }
 
@@ -123,6 +127,17 @@ Status CpuExecutable::allocate(int threads) {
     scratch_.bytes_per_thread = std::max(scratch_.bytes_per_thread, launch->scratch_bytes);
     packed_bytes += launch->packed_bytes;
   }
+  std::vector<TotalWork*> totals;
+  for (const PreparedStage& stage : stages_) {
+    for (const auto& total : stage.totals) {
+      if (total != nullptr) totals.push_back(total.get());
+    }
+  }
+  constexpr int64_t kLine = 64;
+  for (const TotalWork* total : totals) {
+    scratch_.bytes_per_thread = std::max(scratch_.bytes_per_thread, total->scratch_bytes());
+    packed_bytes += ceil_div(total->packed_bytes(), kLine) * kLine;
+  }
   scratch_.bytes_per_thread = ceil_div(scratch_.bytes_per_thread, 256) * 256;
   auto resident = AlignedMemory::allocate(plan_.resident_bytes);
   auto packed = AlignedMemory::allocate(packed_bytes);
@@ -143,6 +158,10 @@ Status CpuExecutable::allocate(int threads) {
     launch->packed = next;
     next += launch->packed_bytes;
   }
+  for (TotalWork* total : totals) {
+    total->packed = next;
+    next += ceil_div(total->packed_bytes(), kLine) * kLine;
+  }
   return {};
 }
 
@@ -152,8 +171,16 @@ int64_t CpuExecutable::rows_of(const Stage& stage, const Launch& launch, int64_t
   if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
     return elementwise->once_rows;
   }
+  if (std::holds_alternative<TotalLaunch>(launch)) return plan_.batch;
   const auto* gemm = std::get_if<GemmLaunch>(&launch);
   return gemm != nullptr ? gemm->once_rows : 0;
+}
+
+/// Of a row.
+double CpuExecutable::operations_of(size_t stage, size_t launch) const {
+  if (const auto& total = stages_[stage].totals[launch]) return total->operations_per_row();
+  const auto& prepared = stages_[stage].launches[launch];
+  return prepared == nullptr ? 0 : prepared->operations_per_row;
 }
 
 void CpuExecutable::estimate_tracks(int threads) {
@@ -167,10 +194,10 @@ void CpuExecutable::estimate_tracks(int threads) {
     }
     const Stage& stage = plan_.stages[i];
     for (size_t j = 0; j < stage.launches.size(); ++j) {
-      const PreparedLaunch* launch = stages_[i].launches[j].get();
-      if (launch == nullptr) continue;
+      const double per_row = operations_of(i, j);
+      if (per_row == 0) continue;
       const auto rows = static_cast<double>(rows_of(stage, stage.launches[j], plan_.chunk));
-      const double operations = rows * launch->operations_per_row;
+      const double operations = rows * per_row;
       const double alone = nanoseconds(operations, module_->gemm().lanes);
       track.alone += alone;
       track.shared += operations < kWorthSharing ? alone : alone / threads + kHandOver;
@@ -197,10 +224,8 @@ int CpuExecutable::useful_threads(int most_threads) const {
     if (stages_[i].steps != nullptr) threads = std::max(threads, stages_[i].steps->threads());
     if (stage.domain == Domain::Step) continue;
     for (size_t j = 0; j < stage.launches.size(); ++j) {
-      const PreparedLaunch* launch = stages_[i].launches[j].get();
-      if (launch == nullptr) continue;
       const auto rows = static_cast<double>(rows_of(stage, stage.launches[j], plan_.chunk));
-      const double shares = rows * launch->operations_per_row / (kWorthSharing / 2);
+      const double shares = rows * operations_of(i, j) / (kWorthSharing / 2);
       if (shares > threads) threads = static_cast<int>(std::min<double>(shares, most_threads));
     }
   }
@@ -214,6 +239,7 @@ Status CpuExecutable::run(const Call& call, bool run_once) {
   addresses_.find(call, resident_.data());
   if (run_once) run_once_stages();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
+  run_last_stages();
   return {};
 }
 
@@ -230,14 +256,43 @@ void CpuExecutable::run_once_stages() {
   }
   // What these stages made are weights of the others.
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (plan_.stages[i].domain == Domain::Once) continue;
+    if (!is_of_sweeps(plan_.stages[i].domain)) continue;
     for (const auto& launch : stages_[i].launches) {
       if (launch != nullptr) pack(*launch);
     }
   }
 }
 
+void CpuExecutable::run_last_stages() {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = plan_.stages[i];
+    if (stage.domain != Domain::Last) continue;
+    for (size_t j = 0; j < stage.launches.size(); ++j) {
+      const Launch& launch = stage.launches[j];
+      if (const auto& total = stages_[i].totals[j]) {
+        run(*total, plan_.batch, {}, everyone());
+        continue;
+      }
+      const PreparedLaunch* prepared = stages_[i].launches[j].get();
+      if (prepared != nullptr) pack(*prepared);
+      run_launch(launch, prepared, rows_of(stage, launch, 0), {}, everyone());
+    }
+  }
+}
+
+void CpuExecutable::clear_totals(uint32_t sweep) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (plan_.stages[i].sweep != sweep || plan_.stages[i].domain != Domain::Sequence) continue;
+    for (const auto& total : stages_[i].totals) {
+      if (total == nullptr) continue;
+      const BufferId out = total->launch().out.buffer;
+      std::memset(addresses_.of(out), 0, byte_size(plan_, plan_.buffers[out]));
+    }
+  }
+}
+
 void CpuExecutable::run_sweep(uint32_t sweep) {
+  clear_totals(sweep);
   const Waves waves(plan_, sweep, call_.steps);
   for (const Wave& wave : waves) {
     begin_states(sweep, wave);
@@ -261,9 +316,9 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call_.arrays.at(Role::FinalState, i) == nullptr || states_[i].write_final == nullptr) {
-      continue;
-    }
+    const bool wanted =
+        states_[i].keeps_last || call_.arrays.at(Role::FinalState, i) != nullptr;
+    if (!wanted || states_[i].write_final == nullptr) continue;
     run_parts(*states_[i].write_final, plan_.batch, wave.position(state.lag, wave.count(state.lag)),
               everyone());
   }
@@ -296,9 +351,15 @@ void CpuExecutable::run_track(const Track& track, const Wave& wave, const Crew& 
       continue;
     }
     const Stage& stage = plan_.stages[i];
+    const Position first = first_row_at(plan_, start, steps);
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
-      run_launch(launch, stages_[i].launches[j].get(), rows_of(stage, launch, steps), start, crew);
+      const int64_t rows = rows_of(stage, launch, steps);
+      if (const auto& total = stages_[i].totals[j]) {
+        run(*total, rows, first, crew);
+      } else {
+        run_launch(launch, stages_[i].launches[j].get(), rows, first, crew);
+      }
     }
   }
 }
@@ -309,7 +370,8 @@ void CpuExecutable::keep_history(uint32_t sweep) {
     if (!keeps_history(buffer, sweep)) continue;
     const size_t slot = plan_.batch * buffer.width * size_of(buffer.dtype);
     std::byte* memory = addresses_.of(static_cast<BufferId>(i));
-    std::memmove(memory, memory + plan_.chunk * slot, buffer.history * slot);
+    const HistoryMove move = history_move(plan_);
+    std::memmove(memory + move.to * slot, memory + move.from * slot, buffer.history * slot);
   }
 }
 
@@ -358,6 +420,31 @@ void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Positi
   });
 }
 
+/// Blocks of rows in order; within one, the right operand's panels before the products.
+void CpuExecutable::run(const TotalWork& total, int64_t rows, Position position,
+                        const Crew& crew) {
+  const TotalLaunch& launch = total.launch();
+  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  const std::byte* left = addresses_.locate(launch.left, position);
+  const std::byte* right = addresses_.locate(launch.right, position);
+  std::byte* out = addresses_.locate(launch.out, {});
+  const int64_t units = total.units(crew.threads());
+  for (int64_t first = 0; first < rows; first += kTotalRows) {
+    const TotalWork::Rows block = {
+        .left = left + first * launch.left.stride * element,
+        .right = right == nullptr ? nullptr : right + first * launch.right.stride * element,
+        .out = out,
+        .count = std::min(kTotalRows, rows - first),
+        .accumulate = launch.accumulate || first > 0};
+    const double operations = total.operations_per_row() * static_cast<double>(block.count);
+    share_out(crew, total.packs(), operations,
+              [&](int64_t index, int) { total.pack(block, index); });
+    share_out(crew, units, operations, [&](int64_t unit, int thread) {
+      total.run(block, unit, units, scratch_.of(thread));
+    });
+  }
+}
+
 void CpuExecutable::pack(const PreparedLaunch& launch) {
   if (launch.weights.empty()) return;
   void* const* addresses = locate(launch.weights, {}, 0);
@@ -382,14 +469,16 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
                         const Crew& crew) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const size_t bytes = launch.width * element;
-  const std::byte* source = addresses_.locate(launch.source, {});
+  const std::byte* source = addresses_.of(launch.source.buffer) +
+                            launch.source.column * static_cast<int64_t>(element);
   std::byte* target = addresses_.locate(launch.target, position);
+  const int64_t first = step_at(plan_, call_.steps, position);
   const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());
   share_out(crew, units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
     for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
          ++row) {
       const int64_t sequence = row % plan_.batch;
-      const int64_t step = length_of(sequence) - 1 - (position.t() + row / plan_.batch);
+      const int64_t step = length_of(sequence) - 1 - (first + row / plan_.batch);
       std::byte* to = target + row * launch.target.stride * element;
       if (step < 0) {
         std::memset(to, 0, bytes);
@@ -403,8 +492,9 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
 
 void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position) {
   std::byte* target = addresses_.locate(launch.target, position);
+  const int64_t first = step_at(plan_, call_.steps, position);
   for (int64_t row = 0; row < rows; ++row) {
-    const bool value = mask_value(launch.kind, position.t() + row / plan_.batch, row % plan_.batch);
+    const bool value = mask_value(launch.kind, first + row / plan_.batch, row % plan_.batch);
     if (plan_.dtype == DType::f64) {
       reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
     } else {

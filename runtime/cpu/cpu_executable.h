@@ -12,6 +12,7 @@
 #include "runtime/cpu/prepared_launch.h"
 #include "runtime/cpu/step_stage.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cpu/total.h"
 #include "runtime/cpu/tracks.h"
 
 namespace rnnc::cpu {
@@ -29,10 +30,12 @@ class CpuExecutable : public Executable {
   using Launches = std::vector<std::unique_ptr<PreparedLaunch>>;
   struct PreparedStage {
     Launches launches;                 // as Stage::launches; null: neither product nor kernel
+    std::vector<std::unique_ptr<TotalWork>> totals;  // likewise; null: not one
     std::unique_ptr<StepStage> steps;  // of domain Step, and loops
   };
   struct PreparedState {
     std::unique_ptr<PreparedLaunch> init_given, init_declared, write_final;
+    bool keeps_last = false;  // its last value, whether or not the caller asks for it
   };
 
   CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module);
@@ -46,8 +49,11 @@ class CpuExecutable : public Executable {
   std::vector<PreparedLaunch*> prepared_launches() const;
   int useful_threads(int most_threads) const;
   int64_t rows_of(const Stage& stage, const Launch& launch, int64_t steps) const;
+  double operations_of(size_t stage, size_t launch) const;
 
   void run_once_stages();
+  void run_last_stages();
+  void clear_totals(uint32_t sweep);
   void run_sweep(uint32_t sweep);
   void begin_states(uint32_t sweep, const Wave& wave);
   void run_wave(uint32_t sweep, const Wave& wave);
@@ -60,6 +66,7 @@ class CpuExecutable : public Executable {
   void run_parts(const PreparedLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void pack(const PreparedLaunch& launch);
   // `rows` rows from (position.t, 0) on.
+  void run(const TotalWork& total, int64_t rows, Position position, const Crew& crew);
   void run(const CopyLaunch& launch);
   void run(const ReverseLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void run(const MaskLaunch& launch, int64_t rows, Position position);

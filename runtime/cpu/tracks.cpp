@@ -10,7 +10,7 @@ std::vector<std::vector<Track>> find_tracks(const Plan& plan) {
   std::vector<std::vector<Track>> sweeps(plan.sweeps);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
-    if (stage.domain == Domain::Once) continue;
+    if (!is_of_sweeps(stage.domain)) continue;
     std::vector<Track>& tracks = sweeps[stage.sweep];
     auto track = std::ranges::lower_bound(tracks, stage.lag, {}, &Track::lag);
     if (track == tracks.end() || track->lag != stage.lag) {

@@ -16,6 +16,7 @@ Addresses::Addresses(const Plan& plan, char* resident)
 }
 
 void Addresses::bind(const Call& call) {
+  steps_ = call.steps;
   block_[1] = call.steps;
   for (size_t slot = 0; slot < movable_.size(); ++slot) {
     const BufferId id = movable_[slot];
@@ -24,20 +25,29 @@ void Addresses::bind(const Call& call) {
                                   ? call.arrays.at(buffer.role, buffer.slot)
                                   : call.workspace + workspace_offset(plan_, buffer, call.steps);
     bases_[id] = reinterpret_cast<char*>(memory);
-    block_[kCudaFirstSlot + slot] = reinterpret_cast<int64_t>(memory);
+    block_[kCudaFirstSlot + slot] =
+        reinterpret_cast<int64_t>(memory) + first_step(buffer, call.steps);
   }
 }
 
+/// Bytes from the start of a buffer to the step that runs first, of those that a call of another
+/// length has elsewhere.
+int64_t Addresses::first_step(const Buffer& buffer, int64_t steps) const {
+  if (buffer.extent != Extent::Steps) return 0;
+  return step_in_buffer(plan_, buffer, 0, {}, steps) * plan_.batch * buffer.width *
+         static_cast<int64_t>(size_of(buffer.dtype));
+}
+
 /// Bytes from the start of the buffer to row 0.
-int64_t Addresses::offset(const Access& access, Position position) const {
-  return first_element(plan_, access, position) *
+int64_t Addresses::offset(const Access& access, Position position, int64_t steps) const {
+  return first_element(plan_, access, position, steps) *
          static_cast<int64_t>(size_of(buffer_of(access).dtype));
 }
 
 char* Addresses::pointer(const Access& access, LaunchPosition position) const {
   RNNC_CHECK(!position.replayed || is_resident(access), "a graph has no address of '{}'",
              buffer_of(access).name);
-  return bases_[access.buffer] + offset(access, position);
+  return bases_[access.buffer] + offset(access, position, steps_);
 }
 
 CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
@@ -52,7 +62,7 @@ CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
     result.per_step =
         elements_per_step(plan_, buffer) * static_cast<int64_t>(size_of(buffer.dtype));
   }
-  result.address = offset(access, position);
+  result.address = offset(access, position, steps_) - first_step(buffer, steps_);
   result.slot = slots_[access.buffer];
   return result;
 }

@@ -29,6 +29,11 @@ class Addresses {
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;
+  /// Row (0, 0) of a sequence.
+  char* start(const Access& access) const {
+    return bases_[access.buffer] +
+           access.column * static_cast<int64_t>(size_of(buffer_of(access).dtype));
+  }
   /// Row 0 of an access, or no array if it has no buffer; in a graph, nothing that `bind` sets is
   /// in it.
   CudaAccess at(const Access& access, LaunchPosition position) const;
@@ -39,9 +44,11 @@ class Addresses {
  private:
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
   bool is_resident(const Access& access) const { return slots_[access.buffer] < 0; }
-  int64_t offset(const Access& access, Position position) const;
+  int64_t first_step(const Buffer& buffer, int64_t steps) const;
+  int64_t offset(const Access& access, Position position, int64_t steps) const;
 
   const Plan& plan_;
+  int64_t steps_ = 1;              // of the call
   std::vector<char*> bases_;       // per buffer
   std::vector<int32_t> slots_;     // per buffer; -1 for resident ones
   std::vector<BufferId> movable_;  // per slot

@@ -192,20 +192,21 @@ Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosit
 
 Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
   const Launch& launch = launch_of(id);
-  const int64_t rows = steps * plan_.batch;
-  if (std::holds_alternative<ElementwiseLaunch>(launch)) {
-    return elementwise(id, rows, position, queue);
-  }
-  if (std::holds_alternative<GemmLaunch>(launch)) {
-    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream);
-  }
   if (std::holds_alternative<LoopLaunch>(launch)) return loop(id, steps, position, queue);
   if (std::holds_alternative<RecurrenceLaunch>(launch)) {
     return recurrence(id, steps, position, queue);
   }
-  if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, position, queue);
-  if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, position, queue);
-  return fill_mask(id, rows, position, queue);
+  const int64_t rows = steps * plan_.batch;
+  const LaunchPosition first{first_row_at(plan_, position, steps), position.replayed};
+  if (std::holds_alternative<ElementwiseLaunch>(launch)) {
+    return elementwise(id, rows, first, queue);
+  }
+  if (std::holds_alternative<GemmLaunch>(launch)) {
+    return products_.run(id, rows, addresses_, first, queue.library_workspace, queue.stream);
+  }
+  if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, first, queue);
+  if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
+  return fill_mask(id, rows, first, queue);
 }
 
 Status Launcher::step(std::span<const StepLaunch> launches, LaunchQueue& queue) {
@@ -223,7 +224,7 @@ Status Launcher::step(std::span<const StepLaunch> launches, LaunchQueue& queue) 
 
 CudaRows Launcher::at(CudaRows rows, LaunchPosition position) const {
   rows.frame = parameter_block_;
-  rows.step = static_cast<int32_t>(position.t());
+  rows.step = static_cast<int32_t>(position.order());
   rows.predicated = position.replayed ? 1 : 0;
   return rows;
 }
@@ -443,9 +444,9 @@ Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, Lau
   const auto& launch = std::get<ReverseLaunch>(launch_of(id));
   constexpr int64_t kMostBlocks = 4096;
   // The whole sequence, whose end is read first.
-  const char* source = addresses_.pointer(launch.source, {});
+  const char* source = addresses_.start(launch.source);
   char* target = addresses_.pointer(launch.target, position);
-  int64_t first = position.chunk_start;
+  int64_t first = step_at(plan_, sequences_.steps, position);
   auto batch = static_cast<unsigned>(plan_.batch);
   int64_t width = launch.width;
   int64_t source_stride = launch.source.stride;
@@ -460,7 +461,7 @@ Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, L
   const auto& launch = std::get<MaskLaunch>(launch_of(id));
   char* target = addresses_.pointer(launch.target, position);
   auto kind = static_cast<int>(launch.kind);
-  int64_t first = position.chunk_start;
+  int64_t first = step_at(plan_, sequences_.steps, position);
   auto batch = static_cast<unsigned>(plan_.batch);
   void* parameters[] = {
       &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &first,

@@ -56,7 +56,7 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
 }
 
 std::vector<int64_t> PlanProducts::row_counts(const GemmLaunch& launch, Domain domain) const {
-  if (domain == Domain::Once) return {launch.once_rows};
+  if (!is_of_sweeps(domain)) return {launch.once_rows};
   if (domain == Domain::Step) return {plan_.batch};
   std::vector<int64_t> counts = {plan_.chunk * plan_.batch};
   for (int64_t steps = 1; steps < plan_.chunk; steps *= 2) counts.push_back(steps * plan_.batch);
@@ -154,7 +154,7 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
   while (steps > 0) {
     const auto piece = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(steps)));
     if (Status status = run_at(piece * plan_.batch, position); !status) return status;
-    position.step += piece;
+    position.step += plan_.descending ? -piece : piece;
     steps -= piece;
   }
   return {};

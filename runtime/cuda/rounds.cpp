@@ -73,7 +73,7 @@ class RoundFinder {
   std::vector<Round> run(uint32_t sweep) {
     for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
       const Stage& added = plan_.stages[stage];
-      if (added.domain != Domain::Once && added.sweep == sweep) place(stage);
+      if (is_of_sweeps(added.domain) && added.sweep == sweep) place(stage);
     }
     for (Round& round : rounds_) {
       join_branches(round);

@@ -32,6 +32,7 @@ int64_t count_launches(const Plan& plan, int64_t steps) {
     const int64_t chunks = chunks_of(plan, steps);
     const int64_t times = stage.domain == Domain::Step       ? steps
                           : stage.domain == Domain::Sequence ? chunks
+                          : stage.domain == Domain::Last     ? 1
                                                              : 0;
     count += times * std::ssize(stage.launches);
   }

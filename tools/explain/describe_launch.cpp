@@ -191,6 +191,7 @@ int64_t LaunchDescriber::delay(const Stage& stage, const Access& access) const {
 std::string LaunchDescriber::rows(const Stage& stage, int64_t once_rows) const {
   switch (stage.domain) {
     case Domain::Once:
+    case Domain::Last:
       return plural(once_rows, "row");
     case Domain::Sequence:
       return plural(plan_.chunk * plan_.batch, "row");
@@ -207,6 +208,7 @@ void LaunchDescriber::add_kernel(uint32_t kernel, LaunchInfo& info) const {
 }
 
 void LaunchDescriber::add_hoisted(const Stage& stage, LaunchInfo& info) const {
+  if (stage.domain == Domain::Last) return;
   if (stage.domain == Domain::Once) {
     info.notes.push_back({"hoisted", "of params alone: once a call, and kept while they stay"});
   } else if (stage.domain == Domain::Sequence && stage.recurrence == RecurrenceClass::None &&
@@ -402,6 +404,23 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const SplitLaunch& l
   } else {
     info.what = "parts of " + value(stage, launch.source, launch.length);
   }
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const TotalLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "total";
+  const std::string left = value(stage, launch.left, launch.blocks * launch.m);
+  const std::string of = stage.domain == Domain::Last ? plural(plan_.batch, "row") : rows(stage, 1);
+  if (launch.right.buffer == kNoBuffer) {
+    info.strategy = fmt::format("sum over {}", of);
+    info.what = "sum of " + left;
+    return info;
+  }
+  info.strategy = fmt::format("GEMM over {}, {} x {}{}", of, launch.m, launch.n,
+                              launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "");
+  info.what = fmt::format("sum of {} times {}", left,
+                          value(stage, launch.right, launch.blocks * launch.n));
   return info;
 }
 

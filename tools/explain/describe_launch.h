@@ -46,6 +46,7 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const MaskLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const SplitLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const TotalLaunch& launch) const;
 
   /// Names of the params, or values made of them, in `count` elements of a weight.
   std::vector<std::string> weights_in(const Access& weight, int64_t count) const;

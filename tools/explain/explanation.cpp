@@ -26,6 +26,7 @@ void add(Cost& sum, const Cost& cost) {
 int64_t runs_per_call(const Plan& plan, Domain domain, int64_t steps) {
   switch (domain) {
     case Domain::Once:
+    case Domain::Last:
       return 1;
     case Domain::Sequence:
       return chunks_of(plan, steps);
@@ -45,6 +46,8 @@ std::string reason_of(const Plan& plan, const Stage& stage) {
   switch (stage.domain) {
     case Domain::Once:
       return "depends on params and constants alone";
+    case Domain::Last:
+      return "made of totals: after all steps";
     case Domain::Sequence:
       return fmt::format("no recurrence passes through it: {} steps of a chunk at once",
                          plan.chunk);
@@ -59,6 +62,8 @@ std::string title_of(const Stage& stage) {
   switch (stage.domain) {
     case Domain::Once:
       return "once a call";
+    case Domain::Last:
+      return "after all steps";
     case Domain::Sequence:
       return "time-parallel";
     case Domain::Step:

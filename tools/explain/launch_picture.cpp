@@ -26,6 +26,7 @@ Kind kind_of(const Launch& launch) {
 
 std::string key_of(const Stage& stage) {
   if (stage.recurrence != RecurrenceClass::None) return stage.name;
+  if (stage.domain == Domain::Last) return "last";
   return stage.domain == Domain::Once ? "once" : "parallel";
 }
 

@@ -52,6 +52,7 @@ std::string cost_text(const Cost& cost) {
 std::string per_domain(Domain domain) {
   switch (domain) {
     case Domain::Once:
+    case Domain::Last:
       return "per call";
     case Domain::Sequence:
       return "per chunk";

@@ -54,7 +54,7 @@ class Clock {
     for (const StageRun& run : runs_) {
       const Stage& first = plan_.stages[run.begin];
       const int64_t chunk = wave - first.lag;
-      const bool here = first.domain != Domain::Once && first.sweep == sweep;
+      const bool here = is_of_sweeps(first.domain) && first.sweep == sweep;
       if (!here || chunk < 0 || chunk >= waves_.chunks) continue;
       const double start = ends[first.lag];
       for (size_t id = run.begin; id < run.end; ++id) {

@@ -19,6 +19,7 @@ constexpr int64_t kMostWordsOfPackets = 64;  // of a thread, which hold register
 int64_t rows_of(const Plan& plan, const Stage& stage, const ElementwiseLaunch& launch) {
   switch (stage.domain) {
     case Domain::Once:
+    case Domain::Last:
       return launch.once_rows;
     case Domain::Sequence:
       return plan.chunk * plan.batch;

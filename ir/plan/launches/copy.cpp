@@ -39,7 +39,9 @@ void add_touches(const Plan&, const CopyLaunch& launch, std::vector<Touch>& resu
 }
 
 Status verify(LaunchVerifier& in, const CopyLaunch& launch) {
-  if (in.where() != Where::Once) return fail("copies are for Once stages");
+  if (in.where() != Where::Once && in.where() != Where::Last) {
+    return fail("copies are for Once and Last stages");
+  }
   if (launch.rows < 1 || launch.columns < 1) return fail("a copy of nothing");
   const int64_t count = launch.rows * launch.columns;
   return in.check_move({launch.source, count, {}, false}, {launch.target, count, {}, true});

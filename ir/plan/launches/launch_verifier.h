@@ -16,7 +16,7 @@ struct TypedTouch {
 };
 
 /// Loop, Recurrence: a Sequence stage of one such launch.
-enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State };
+enum class Where : uint8_t { Once, Sequence, Step, Loop, Recurrence, State, Last };
 
 class LaunchVerifier {
  public:

@@ -45,6 +45,8 @@ int64_t once_rows(const Launch& launch);
 //     reverse b10 = b9
 //     mask b11 = reset reversed
 //     split b30 = b0, a left operand, parts of 36, 4 rows
+//     total b30[0:48] += b19 x b0, 4 blocks
+//     total b31 += b19
 //     fused k0(product, product, b20, b19[t-1], b19, b18)
 //       a0..1 += b18[t-1] @ b22^T, k 4, 2 blocks
 //     loop k1(b24, b25, b34, b24) carrying a0 = a3
@@ -139,5 +141,14 @@ void parse(PlanScanner& in, SplitLaunch& launch);
 void add_touches(const Plan& plan, const SplitLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const SplitLaunch& launch);
 LaunchWork work_of(const Plan& plan, const SplitLaunch& launch, int64_t rows);
+
+// total.cpp
+template <>
+inline constexpr std::string_view kOpening<TotalLaunch> = "total";
+std::string text_of(const Plan& plan, const TotalLaunch& launch);
+void parse(PlanScanner& in, TotalLaunch& launch);
+void add_touches(const Plan& plan, const TotalLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const TotalLaunch& launch);
+LaunchWork work_of(const Plan& plan, const TotalLaunch& launch, int64_t rows);
 
 }  // namespace rnnc

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -32,6 +33,9 @@ class Executor {
       if (stage.domain == Domain::Once) run_launches(stage, {}, 0);
     }
     for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
+    for (const Stage& stage : plan_.stages) {
+      if (stage.domain == Domain::Last) run_launches(stage, {}, 0);
+    }
     return results();
   }
 
@@ -58,14 +62,22 @@ class Executor {
   }
 
   void run_sweep(uint32_t sweep) {
+    clear_totals(sweep);
     const Waves waves(plan_, sweep, args_.steps);
     for (const Wave& wave : waves) {
       begin_states(sweep, wave);
       for (const Stage& stage : plan_.stages) {
-        if (stage.sweep == sweep && stage.domain != Domain::Once) run_stage(stage, wave);
+        if (stage.sweep == sweep && is_of_sweeps(stage.domain)) run_stage(stage, wave);
       }
       end_states(sweep, wave);
       move_histories(sweep);
+    }
+  }
+
+  void clear_totals(uint32_t sweep) {
+    for (const BufferId id : cleared_buffers(plan_, sweep)) {
+      const Buffer& buffer = plan_.buffers[id];
+      std::fill_n(memory(buffer), byte_size(plan_, buffer), std::byte{0});
     }
   }
 
@@ -101,27 +113,36 @@ class Executor {
       if (!keeps_history(buffer, sweep)) continue;
       std::byte* begin = memory(buffer);
       const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
-      std::copy(begin + plan_.chunk * slot, begin + (plan_.chunk + buffer.history) * slot, begin);
+      const HistoryMove move = history_move(plan_);
+      std::memmove(begin + move.to * slot, begin + move.from * slot,
+                   static_cast<size_t>(buffer.history * slot));
     }
   }
 
   /// Rows of `steps` steps from a position on.
   void run_launches(const Stage& stage, Position at, int64_t steps) {
     for (const Launch& launch : stage.launches) {
+      const bool one_by_one = std::holds_alternative<LoopLaunch>(launch) ||
+                              std::holds_alternative<RecurrenceLaunch>(launch);
+      const Position first = one_by_one ? at : first_row_at(plan_, at, steps);
       std::visit(
           [&](const auto& l) {
-            run_launch(l, at, stage.domain == Domain::Once ? once_rows(l) : steps * plan_.batch);
+            if (is_of_sweeps(stage.domain)) {
+              run_launch(l, first, steps * plan_.batch);
+            } else {
+              run_launch(l, {}, once_rows(l));
+            }
           },
           launch);
     }
   }
 
   template <typename L>
-  static int64_t once_rows(const L& launch) {
+  int64_t once_rows(const L& launch) const {
     if constexpr (requires { launch.once_rows; }) {
       return launch.once_rows;
     } else {
-      return 1;
+      return std::is_same_v<L, TotalLaunch> ? plan_.batch : 1;
     }
   }
 
@@ -288,6 +309,21 @@ class Executor {
     }
   }
 
+  void run_launch(const TotalLaunch& launch, Position at, int64_t rows) {
+    const Place out = locate(launch.out, {}, 0);
+    const bool outer = launch.right.buffer != kNoBuffer;
+    for (int64_t i = 0; i < launch.blocks * launch.m; ++i) {
+      for (int64_t j = 0; j < launch.n; ++j) {
+        double sum = launch.accumulate ? load(out, i * launch.n + j) : 0;
+        for (int64_t row = 0; row < rows; ++row) {
+          const double a = load(locate(launch.left, at, row), i);
+          sum += outer ? a * load(locate(launch.right, at, row), i / launch.m * launch.n + j) : a;
+        }
+        store(out, i * launch.n + j, sum);
+      }
+    }
+  }
+
   void run_launch(const CopyLaunch& launch, Position at, int64_t /*rows*/) {
     const Place source = locate(launch.source, at, 0);
     const Place target = locate(launch.target, at, 0);
@@ -303,10 +339,10 @@ class Executor {
   void run_launch(const ReverseLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t b = row % plan_.batch;
-      const int64_t from = length(b) - 1 - (at.t() + row / plan_.batch);
+      const int64_t from = length(b) - 1 - (step_at(at) + row / plan_.batch);
       const Place target = locate(launch.target, at, row);
       for (int64_t i = 0; i < launch.width; ++i) {
-        store(target, i, from < 0 ? 0 : load(locate(launch.source, {.step = from}, b), i));
+        store(target, i, from < 0 ? 0 : load(locate(launch.source, position_of(from), b), i));
       }
     }
   }
@@ -344,9 +380,16 @@ class Executor {
 
   void run_launch(const MaskLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
-      const bool value = mask(launch.kind, at.t() + row / plan_.batch, row % plan_.batch);
+      const bool value = mask(launch.kind, step_at(at) + row / plan_.batch, row % plan_.batch);
       store(locate(launch.target, at, row), 0, value ? 1 : 0);
     }
+  }
+
+  int64_t step_at(Position at) const { return rnnc::step_at(plan_, args_.steps, at); }
+
+  /// Of a step of the sequence.
+  Position position_of(int64_t step) const {
+    return {.step = plan_.descending ? args_.steps - 1 - step : step};
   }
 
   bool mask(MaskLaunch::Kind kind, int64_t t, int64_t b) const {
@@ -392,7 +435,7 @@ class Executor {
 
   Place locate(const Access& access, Position at, int64_t row) {
     const Buffer& buffer = plan_.buffers[access.buffer];
-    const int64_t element = first_element(plan_, access, at) + row * access.stride;
+    const int64_t element = first_element(plan_, access, at, args_.steps) + row * access.stride;
     return {buffer.dtype, memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
   }
 
@@ -436,11 +479,15 @@ class Executor {
     InterpreterResult result;
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Buffer& buffer = plan_.buffers[i];
-      if (buffer.role != Role::Output && buffer.role != Role::FinalState) continue;
+      const bool wanted = buffer.role == Role::Output || buffer.role == Role::FinalState ||
+                          buffer.role == Role::Result;
+      if (!wanted) continue;
       const std::vector<std::byte>& array = caller_[i];
       std::vector<double> values(array.size() / size_of(buffer.dtype));
       convert(array.data(), buffer.dtype, values.data(), DType::f64, values.size());
-      auto& list = buffer.role == Role::Output ? result.outputs : result.final_states;
+      auto& list = buffer.role == Role::Output       ? result.outputs
+                   : buffer.role == Role::FinalState ? result.final_states
+                                                     : result.results;
       if (list.size() <= buffer.slot) list.resize(buffer.slot + 1);
       list[buffer.slot] = std::move(values);
     }

@@ -1,0 +1,107 @@
+// Sums over steps and batch.
+#include <algorithm>
+
+#include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/launches.h"
+
+namespace rnnc {
+namespace {
+
+bool has_right(const TotalLaunch& launch) {
+  return launch.right.buffer != kNoBuffer;
+}
+
+int64_t left_count(const TotalLaunch& launch) {
+  return launch.blocks * launch.m;
+}
+
+int64_t right_count(const TotalLaunch& launch) {
+  return launch.blocks * launch.n;
+}
+
+int64_t out_count(const TotalLaunch& launch) {
+  return launch.blocks * launch.m * launch.n;
+}
+
+}  // namespace
+
+std::string text_of(const Plan& plan, const TotalLaunch& launch) {
+  return fmt::format(
+      "{} {} {}{}{}", access_text(plan, launch.out, out_count(launch)),
+      launch.accumulate ? "+=" : "=", access_text(plan, launch.left, left_count(launch)),
+      has_right(launch) ? " x " + access_text(plan, launch.right, right_count(launch)) : "",
+      count_text(launch.blocks, "blocks"));
+}
+
+void parse(PlanScanner& in, TotalLaunch& launch) {
+  const ParsedAccess out = parse_access(in);
+  launch.accumulate = in.take("+=");
+  if (!launch.accumulate) in.expect("=");
+  const ParsedAccess left = parse_access(in);
+  launch.left = left.access;
+  const size_t position = in.position();
+  int64_t right_columns = 1;
+  if (in.take("x")) {
+    const ParsedAccess right = parse_access(in);
+    launch.right = right.access;
+    right_columns = right.count;
+  }
+  if (in.take(",")) {
+    launch.blocks = in.count();
+    in.expect("blocks");
+  }
+  const int64_t blocks = std::max<int64_t>(launch.blocks, 1);
+  if (left.count % blocks != 0 || (has_right(launch) && right_columns % blocks != 0)) {
+    in.complain_at(position, fmt::format("operands that are not of {} equal blocks", blocks));
+    return;
+  }
+  launch.m = left.count / blocks;
+  launch.n = has_right(launch) ? right_columns / blocks : 1;
+  launch.out =
+      access_of(in, out, in.product({blocks, launch.m, launch.n}, "elements of a total"));
+}
+
+void add_touches(const Plan&, const TotalLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.left, left_count(launch), false});
+  if (has_right(launch)) result.push_back({launch.right, right_count(launch), false});
+  if (launch.accumulate) result.push_back({launch.out, out_count(launch), false});
+  result.push_back({launch.out, out_count(launch), true});
+}
+
+Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
+  if (launch.m < 1 || launch.n < 1 || launch.blocks < 1) return fail("a total of nothing");
+  if (!has_right(launch) && (launch.n != 1 || launch.blocks != 1)) {
+    return fail("a sum of rows in blocks");
+  }
+  if (in.where() != Where::Sequence && in.where() != Where::Last) {
+    return fail("totals are for Sequence and Last stages");
+  }
+  if (launch.accumulate != (in.where() == Where::Sequence)) {
+    return fail("totals of Sequence stages add up, and no others");
+  }
+  const Plan& plan = in.plan();
+  const DType compute = compute_type(plan.dtype);
+  const bool widened = !has_right(launch) && launch.left.buffer < plan.buffers.size() &&
+                       plan.buffers[launch.left.buffer].dtype == compute;
+  std::vector<TypedTouch> touches = {
+      {launch.left, left_count(launch), widened ? compute : plan.dtype, false}};
+  if (has_right(launch)) touches.push_back({launch.right, right_count(launch), plan.dtype, false});
+  if (launch.accumulate) touches.push_back({launch.out, out_count(launch), compute, false});
+  touches.push_back({launch.out, out_count(launch), compute, true});
+  if (Status status = in.check_touches(touches, 1); !status) return status;
+  const auto extent = [&](const Access& access) { return plan.buffers[access.buffer].extent; };
+  if (extent(launch.out) != Extent::Invariant) return fail("a total of many rows");
+  for (const Access* operand : {&launch.left, &launch.right}) {
+    if (operand->buffer == kNoBuffer) continue;
+    if (extent(*operand) == Extent::Invariant) return fail("a total of what does not vary");
+  }
+  return {};
+}
+
+LaunchWork work_of(const Plan&, const TotalLaunch& launch, int64_t rows) {
+  const auto terms = static_cast<double>(rows) * static_cast<double>(out_count(launch));
+  if (!has_right(launch)) return {.elementwise = terms};
+  return {.products = 2 * terms, .width = launch.n};
+}
+
+}  // namespace rnnc
