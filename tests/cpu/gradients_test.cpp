@@ -1,0 +1,77 @@
+// Both halves of a derivative on the CPU, against the interpreter.
+#include <gtest/gtest.h>
+
+#include "runtime/backend/kernel_cache.h"
+#include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/gradients/half_check.h"
+#include "tests/support/reference/plan_run.h"
+
+namespace rnnc::test {
+namespace {
+
+/// Runs plans on the CPU with so many threads.
+class CpuPlans {
+ public:
+  explicit CpuPlans(DType dtype, int threads)
+      : cache_({}), backend_(*make_cpu_backend({.dtype = dtype, .threads = threads}, cache_)) {}
+
+  Result<InterpreterResult> operator()(const Plan& plan, const InterpreterArgs& args,
+                                       const SequenceArgs& sequences) {
+    return run_plan(*backend_, plan, args, sequences);
+  }
+
+ private:
+  KernelCache cache_;
+  std::unique_ptr<Backend> backend_;
+};
+
+void check(const Graph& graph, const HalfCheck& check, int threads = 2) {
+  CpuPlans cpu(check.dtype, threads);
+  check_halves(graph, check, std::ref(cpu));
+}
+
+TEST(CpuGradients, RandomGraphs) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    check(random_graph(seed), {.steps = static_cast<int64_t>(1 + seed % 9),
+                               .chunk = static_cast<int64_t>(1 + seed % 4),
+                               .seed = seed,
+                               .dtype = seed % 2 == 0 ? DType::f32 : DType::f64,
+                               .lengths = seed % 5 == 1,
+                               .resets = seed % 5 >= 3,
+                               .given_states = seed % 3 == 0});
+  }
+}
+
+TEST(CpuGradients, LanguageCellsAndNetworksOfOddSizes) {
+  uint64_t seed = 0;
+  const auto check_all = [&](const std::string& name, const auto& make) {
+    for (const int64_t size : {1, 7, 33}) {
+      SCOPED_TRACE(fmt::format("{} of {}", name, size));
+      ++seed;
+      check(make(size), {.seed = seed,
+                         .dtype = seed % 2 == 0 ? DType::f32 : DType::f64,
+                         .lengths = seed % 2 == 1});
+    }
+  };
+  for (const std::string& name : language_cells()) {
+    check_all(name, [&](int64_t size) { return language_cell(name, size); });
+  }
+  for (const std::string& name : networks()) {
+    check_all(name, [&](int64_t size) { return network(name, size); });
+  }
+}
+
+/// Sums over more rows than a block has, with more of everything than a thread takes at once.
+TEST(CpuGradients, ManyRowsOfManyThreads) {
+  const Graph graph = network("Stack", 150);
+  for (const int threads : {1, 2, 3}) {
+    SCOPED_TRACE(threads);
+    check(graph, {.steps = 50, .batch = 30, .chunk = 20, .dtype = DType::f64}, threads);
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test

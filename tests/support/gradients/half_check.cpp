@@ -1,0 +1,85 @@
+#include "tests/support/gradients/half_check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "ir/plan/plan_parse.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+
+namespace rnnc::test {
+namespace {
+
+double tolerance(const HalfCheck& check) {
+  if (check.dtype == DType::f64) return 1e-10;
+  if (check.tf32) return 2e-2;
+  return check.dtype == DType::f32 ? 1e-4 : 8e-2;
+}
+
+double worst(const std::vector<std::vector<double>>& actual,
+             const std::vector<std::vector<double>>& expected) {
+  EXPECT_EQ(actual.size(), expected.size());
+  double greatest = 0;
+  for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
+    greatest = std::max(greatest, error_of(actual[i], expected[i]));
+  }
+  return greatest;
+}
+
+/// On random numbers.
+void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
+  InterpreterArgs args =
+      random_args(half, check.steps, check.batch, check.seed, check.given_states);
+  std::mt19937_64 engine(check.seed);
+  for (int64_t b = 0; check.lengths && b < check.batch; ++b) {
+    args.lengths.push_back(static_cast<int64_t>(engine() % (check.steps + 1)));
+  }
+  for (int64_t i = 0; check.resets && i < check.steps * check.batch; ++i) {
+    args.resets.push_back(engine() % 4 == 0 ? 1 : 0);
+  }
+  const Result<Plan> plan = plan_graph(half, {.dtype = check.dtype,
+                                              .batch = check.batch,
+                                              .max_steps = std::max<int64_t>(check.steps, 1000),
+                                              .chunk = check.chunk,
+                                              .lengths = check.lengths,
+                                              .resets = check.resets,
+                                              .tf32 = check.tf32,
+                                              .passes = check.passes,
+                                              .machine = check.machine,
+                                              .strategy = check.strategy});
+  ASSERT_TRUE(plan) << plan.error().message;
+  const Result<Plan> parsed = parse_plan(to_string(*plan));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, *plan);
+  const InterpreterResult expected = interpret(half, args);
+  const Result<InterpreterResult> actual =
+      run(*plan, args, {.lengths = args.lengths, .resets = args.resets});
+  ASSERT_TRUE(actual) << actual.error().message;
+  EXPECT_LE(worst(actual->outputs, expected.outputs), tolerance(check));
+  EXPECT_LE(worst(actual->results, expected.results), tolerance(check));
+}
+
+}  // namespace
+
+void check_halves(const Graph& graph, const HalfCheck& check, const RunPlan& run) {
+  Graph lowered = graph;
+  const Status done = run_pipeline(
+      lowered, {.lengths = check.lengths, .resets = check.resets, .training = true});
+  ASSERT_TRUE(done) << done.error().message;
+  DifferentiateOptions options = DifferentiateOptions::all(
+      lowered, std::vector<bool>(lowered.states.size(), check.given_states));
+  options.residuals = static_cast<ResidualChoice>(check.seed % 3);
+  Derivative derivative = differentiate(lowered, options);
+  for (Graph* half : {&derivative.forward, &derivative.backward}) {
+    SCOPED_TRACE(half == &derivative.forward ? "forward" : "backward");
+    const Status simplified = run_simplifications(*half, {.passes = check.passes});
+    ASSERT_TRUE(simplified) << simplified.error().message;
+    check_half(*half, check, run);
+  }
+}
+
+}  // namespace rnnc::test
