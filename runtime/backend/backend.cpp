@@ -15,13 +15,16 @@ Call make_call(const ForwardArgs& args, std::span<const void* const> initial_sta
   call.arrays.set(Role::Output, args.outputs);
   call.arrays.set(Role::InitialState, initial_states);
   call.arrays.set(Role::FinalState, args.final_states);
-  if (args.workspace != nullptr) {
-    const auto address = reinterpret_cast<uintptr_t>(args.workspace);
-    call.workspace = static_cast<std::byte*>(args.workspace) +
-                     (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
-  }
+  call.workspace = aligned(args.workspace);
   return call;
 }
+
+std::byte* aligned(void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return static_cast<std::byte*>(memory) +
+         (kWorkspaceAlignment - address % kWorkspaceAlignment) % kWorkspaceAlignment;
+}
+
 namespace {
 
 class NoBackend : public Backend {
@@ -36,6 +39,7 @@ class NoBackend : public Backend {
   Status download(void* /*host*/, const void* /*device*/, size_t /*bytes*/) override {
     return refuse();
   }
+  Status clear(void* /*device*/, size_t /*bytes*/, Stream /*stream*/) override { return refuse(); }
   Status synchronize(Stream /*stream*/) override { return refuse(); }
 
  private:

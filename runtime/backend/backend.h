@@ -52,6 +52,9 @@ struct Call {
   const uint8_t* reset = nullptr;    // likewise
 };
 
+/// The first address from `memory` on that is aligned as workspaces are; null of null.
+std::byte* aligned(void* memory);
+
 /// The call that checked arguments ask for. `initial_states`: what each state starts as.
 Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states);
 
@@ -92,6 +95,8 @@ class Backend {
   virtual void release(void* memory) = 0;
   virtual Status upload(void* device, const void* host, size_t bytes) = 0;
   virtual Status download(void* host, const void* device, size_t bytes) = 0;
+  /// Fills memory with zero bytes, in the stream's order; neither allocates nor waits.
+  virtual Status clear(void* device, size_t bytes, Stream stream) = 0;
   /// Waits for all work on the stream.
   virtual Status synchronize(Stream stream) = 0;
 

@@ -39,8 +39,9 @@ struct ForwardArgs {
   /// initial states (not given ones) and nothing before. Null: never.
   const uint8_t* reset = nullptr;
 
-  // Reserved; setting one is an error until the feature exists.
-  void* reserve = nullptr;  // saved for a backward pass
+  /// Filled with what a backward call needs, if it is not null: then the shape was prepared for
+  /// training, with the initial states that are given here. Any address.
+  void* reserve = nullptr;
   size_t reserve_bytes = 0;
 };
 

@@ -45,6 +45,11 @@ class CpuBackend : public Backend {
     return {};
   }
 
+  Status clear(void* device, size_t bytes, Stream /*stream*/) override {
+    std::memset(device, 0, bytes);
+    return {};
+  }
+
   Status synchronize(Stream /*stream*/) override { return {}; }
 
  private:

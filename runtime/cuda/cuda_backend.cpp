@@ -111,6 +111,12 @@ class CudaBackend : public Backend {
     return check_cuda(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost), "downloading");
   }
 
+  Status clear(void* device, size_t bytes, Stream stream) override {
+    const DeviceScope scope(context_.device.index);
+    if (!scope.status()) return scope.status();
+    return check_cuda(cudaMemsetAsync(device, 0, bytes, as_cuda(stream)), "clearing");
+  }
+
   Status synchronize(Stream stream) override {
     const DeviceScope scope(context_.device.index);
     if (!scope.status()) return scope.status();

@@ -4,6 +4,7 @@
 
 #include "ir/graph/verify.h"
 #include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
@@ -138,6 +139,7 @@ Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options)
     return tl::unexpected(status.error());
   }
   planner.signature_ = make_signature(bound, options.dtype);
+  planner.bound_ = bound;
   if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
     return tl::unexpected(status.error());
   }
@@ -162,11 +164,17 @@ Result<ShapePlanner> Planner::at(const PlanShape& shape, const Machine& machine)
   ShapePlanner planner(*this, shape, machine);
   const SequenceFeatures& features = shape.features;
   if (!features.lengths && !features.resets) return planner;
-  planner.lowered_ = graph_;
+  planner.own_ = graph_;
   const Status lowered = run_pipeline(
-      planner.lowered_,
+      *planner.own_,
       {.passes = options_.passes, .lengths = features.lengths, .resets = features.resets});
   if (!lowered) return tl::unexpected(lowered.error());
+  return planner;
+}
+
+ShapePlanner Planner::at(Graph half, const PlanShape& shape, const Machine& machine) const {
+  ShapePlanner planner(*this, shape, machine);
+  planner.own_ = std::move(half);
   return planner;
 }
 
@@ -179,9 +187,8 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
 
 Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
   const CompileOptions& options = planner_->options();
-  const bool has_features = shape_.features.lengths || shape_.features.resets;
   // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
-  Result<Plan> plan = plan_graph(has_features ? lowered_ : planner_->graph(),
+  Result<Plan> plan = plan_graph(own_ ? *own_ : planner_->graph(),
                                  {.dtype = options.dtype,
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
@@ -200,6 +207,73 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
       static_cast<double>(workspace_bytes(*plan, shape_.max_steps) + plan->resident_bytes));
   if (!fits) return tl::unexpected(fits.error());
   return plan;
+}
+
+namespace {
+
+/// `list` for so many arrays; of all of them the same if it is empty.
+Status complete_list(std::string_view kind, size_t arrays, bool otherwise,
+                     std::vector<bool>& list) {
+  if (list.empty()) list.assign(arrays, otherwise);
+  if (list.size() == arrays) return {};
+  return fail("training: {} {} there are, not {}", arrays, kind, list.size());
+}
+
+/// Adds what the arrays of param gradients hold to them: further params, in their order.
+void accumulate_params(Graph& backward, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ResultDecl& result = backward.results[i];
+    const auto decl = static_cast<uint32_t>(backward.params.size());
+    const Type type = backward[result.value].type;
+    backward.params.push_back({result.name + "@before", type, result.location});
+    const NodeId before = backward.param(decl, result.location);
+    result.value = backward.apply(Op::Add, {before, result.value}, result.location);
+  }
+}
+
+}  // namespace
+
+Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
+  const Status lists[] = {
+      complete_list("params", signature_.params.size(), true, options.params),
+      complete_list("inputs", signature_.inputs.size(), false, options.inputs),
+      complete_list("states", signature_.states.size(), false, options.initial_states),
+      complete_list("states", signature_.states.size(), false, options.given_states)};
+  for (const Status& list : lists) {
+    if (!list) return tl::unexpected(list.error());
+  }
+  for (size_t i = 0; i < signature_.states.size(); ++i) {
+    if (!options.initial_states[i] || options.given_states[i]) continue;
+    return fail("training: the gradient of initial state {} is wanted, which is not given",
+                quote(signature_.states[i].name));
+  }
+  return options;
+}
+
+Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
+                                              const TrainingOptions& options) const {
+  Graph lowered = bound_;
+  const Status done = run_pipeline(lowered, {.passes = options_.passes,
+                                             .lengths = features.lengths,
+                                             .resets = features.resets,
+                                             .training = true});
+  if (!done) return tl::unexpected(done.error());
+  Derivative derivative = rnnc::differentiate(lowered, {.params = options.params,
+                                                        .inputs = options.inputs,
+                                                        .initial_states = options.initial_states,
+                                                        .given = options.given_states,
+                                                        .residuals = options.residuals});
+  if (options.accumulate) {
+    accumulate_params(derivative.backward,
+                      static_cast<size_t>(std::ranges::count(options.params, true)));
+  }
+  for (Graph* half : {&derivative.forward, &derivative.backward}) {
+    if (Status status = run_simplifications(*half, {.passes = options_.passes}); !status) {
+      return tl::unexpected(status.error());
+    }
+  }
+  return TrainingGraphs{std::move(derivative.forward), std::move(derivative.backward),
+                        std::move(derivative.adjoint_of), derivative.residuals};
 }
 
 }  // namespace rnnc

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "ir/plan/plan.h"
 #include "passes/candidates.h"
 #include "passes/options/machine.h"
 #include "runtime/program/program.h"
+#include "runtime/program/training_options.h"
 
 namespace rnnc {
 
@@ -16,6 +19,14 @@ struct PlanShape {
   int64_t batch = 1;
   int64_t max_steps = 1;
   SequenceFeatures features = {};
+};
+
+/// A graph and its derivative (passes/gradient/differentiate.h), after the passes.
+struct TrainingGraphs {
+  Graph forward;
+  Graph backward;                    // its params: the graph's, then gradients that are added to
+  std::vector<uint32_t> adjoint_of;  // per state of `backward`, the graph's state
+  size_t residuals = 0;              // last outputs of `forward` and inputs of `backward`
 };
 
 class Planner;
@@ -36,7 +47,7 @@ class ShapePlanner {
   const Planner* planner_;
   PlanShape shape_;
   Machine machine_;
-  Graph lowered_;  // if the shape has features; else it is the planner's graph
+  std::optional<Graph> own_;  // of a shape with features, or a half; else it is the planner's graph
 };
 
 class Planner {
@@ -55,10 +66,19 @@ class Planner {
   Result<ShapePlanner> at(const PlanShape& shape, const Machine& machine) const;
   Result<Plan> plan(const PlanShape& shape, const Machine& machine, const PlanChoice& choice) const;
 
+  /// Checks the options. What they leave empty is filled in.
+  Result<TrainingOptions> complete(TrainingOptions options) const;
+  /// `options` are complete.
+  Result<TrainingGraphs> differentiate(SequenceFeatures features,
+                                       const TrainingOptions& options) const;
+  /// Of a half.
+  ShapePlanner at(Graph half, const PlanShape& shape, const Machine& machine) const;
+
  private:
   Planner() = default;
 
   Graph graph_;
+  Graph bound_;  // before the passes
   CompileOptions options_;
   Signature signature_;
   int64_t largest_value_ = 1;  // elements

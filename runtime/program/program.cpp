@@ -8,95 +8,24 @@
 #include "runtime/backend/kernel_cache.h"
 #include "runtime/base/call.h"
 #include "runtime/base/describe.h"
-#include "runtime/program/choose_plan.h"
+#include "runtime/program/check_args.h"
 #include "runtime/program/planner.h"
-#include "runtime/program/tune.h"
+#include "runtime/program/prepared_shape.h"
+#include "runtime/program/training.h"
 
 namespace rnnc {
 namespace {
 
 constexpr std::string_view kMovedFrom = "this program was moved from: it has nothing to run";
 
-/// One pointer per array, none null.
-template <typename Pointer>
-Status check_pointers(std::string_view kind, std::span<Pointer const> pointers,
-                      const std::vector<ArrayInfo>& arrays) {
-  if (pointers.size() != arrays.size()) {
-    return fail("{} {} pointers expected, got {}", arrays.size(), kind, pointers.size());
-  }
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    if (pointers[i] == nullptr) return fail("{} {} is null", kind, quote(arrays[i].name));
-  }
-  return {};
-}
-
-/// Pointers to whole elements, as every device needs them.
-template <typename Pointer>
-Status check_alignment(std::string_view kind, std::span<Pointer const> pointers,
-                       const std::vector<ArrayInfo>& arrays) {
-  for (size_t i = 0; i < pointers.size(); ++i) {
-    const size_t element = size_of(arrays[i].dtype);
-    if (reinterpret_cast<uintptr_t>(pointers[i]) % element != 0) {
-      return fail("{} {} is not aligned to its {}-byte elements", kind, quote(arrays[i].name),
-                  element);
-    }
-  }
-  return {};
-}
-
-/// None at all, or one pointer per state.
-Status check_states(std::string_view kind, size_t pointers, size_t states) {
-  if (pointers == 0 || pointers == states) return {};
-  return fail("{} states: none or {} pointers expected, got {}", kind, states, pointers);
-}
-
-Status check_lengths_and_reserve(const ForwardArgs& args) {
-  if (reinterpret_cast<uintptr_t>(args.lengths) % sizeof(int32_t) != 0) {
-    return fail("lengths are not aligned to their 4-byte elements");
-  }
-  if (args.reserve != nullptr || args.reserve_bytes != 0) {
-    return fail("`reserve` is reserved and must not be set: this version of rnnc cannot honour it");
-  }
-  return {};
-}
-
-SequenceFeatures features_of(const ForwardArgs& args) {
+template <typename Args>
+SequenceFeatures features_of(const Args& args) {
   return {.lengths = args.lengths != nullptr, .resets = args.reset != nullptr};
-}
-
-/// "", " with lengths", " with lengths and resets".
-std::string_view to_text(SequenceFeatures features) {
-  if (features.lengths && features.resets) return " with lengths and resets";
-  if (features.lengths) return " with lengths";
-  return features.resets ? " with resets" : "";
-}
-
-/// ", {.lengths = true}": the last argument of `prepare`.
-std::string_view to_argument(SequenceFeatures features) {
-  if (features.lengths && features.resets) return ", {.lengths = true, .resets = true}";
-  if (features.lengths) return ", {.lengths = true}";
-  return features.resets ? ", {.resets = true}" : "";
 }
 
 }  // namespace
 
 struct Program::Impl {
-  /// What calls of one batch size with the same features need. The plan depends on these and the
-  /// chunk alone, so that a longer sequence needs another one only if its chunk differs.
-  struct Prepared {
-    int64_t max_steps = 0;
-    int64_t chunk = 0;  // of the plan that was asked for
-    ChosenPlan chosen;
-    std::unique_ptr<Executable> executable;
-    uint64_t loaded_params = 0;  // those of `Params::count` that the Once stages ran on
-    // One each.
-    std::vector<const void*> initial_states;  // of the call that runs
-
-    size_t workspace_bytes(int64_t steps) const {
-      const auto bytes = static_cast<size_t>(rnnc::workspace_bytes(chosen.plan, steps));
-      return bytes == 0 ? 0 : bytes + kWorkspaceAlignment - 1;
-    }
-  };
   /// Whose weights the last call ran on.
   struct Params {
     uint64_t count = 0;                 // of the calls that brought others than the one before
@@ -109,13 +38,42 @@ struct Program::Impl {
       std::ranges::copy(given, pointers.begin());
     }
   };
-  using Batch = std::map<SequenceFeatures, Prepared>;
+  /// Which calls filled which reserves: as many as are kept at once, and more.
+  class Reserves {
+   public:
+    void fill(const void* reserve, uint64_t training, int64_t steps) {
+      last_ = (last_ + 1) % kMost;
+      filled_[last_] = {reserve, training, steps};
+    }
+    bool holds(const void* reserve, uint64_t training, int64_t steps) const {
+      for (size_t i = 0; i < kMost; ++i) {  // mostly the last
+        const Filled& filled = filled_[(last_ + kMost - i) % kMost];
+        if (filled.reserve != reserve) continue;
+        return filled.training == training && filled.steps == steps;
+      }
+      return false;
+    }
+
+   private:
+    struct Filled {
+      const void* reserve = nullptr;
+      uint64_t training = 0;
+      int64_t steps = 0;
+    };
+    static constexpr size_t kMost = 4096;
+    std::vector<Filled> filled_ = std::vector<Filled>(kMost);
+    size_t last_ = 0;
+  };
+  template <typename Prepared>
+  using Shapes = std::map<int64_t, std::map<SequenceFeatures, Prepared>>;  // by batch size
 
   Planner planner;
   const Signature& signature;
   KernelCache cache;
   std::unique_ptr<Backend> backend;  // before what it made, so that it goes last
-  std::map<int64_t, Batch> batches;
+  Shapes<PreparedShape> shapes;
+  Shapes<PreparedTraining> trained;
+  Reserves reserves;
   Params params;
   std::atomic_flag running;
 
@@ -125,18 +83,20 @@ struct Program::Impl {
         cache(planner.options().cache_directory, planner.options().cache_limit),
         params{.count = 0, .pointers = std::vector<const void*>(signature.params.size())} {}
 
-  Result<const Prepared*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
+  Result<const PreparedShape*> find(int64_t batch, int64_t steps, SequenceFeatures features) const;
+  Result<const PreparedTraining*> find_training(int64_t batch, int64_t steps,
+                                                SequenceFeatures features) const;
   Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
   Status prepare(const PlanShape& shape);
-  Result<Prepared> prepare(const ShapePlanner& of_shape, Plan plan);
+  Status prepare_training(const PlanShape& shape, const TrainingOptions& options);
   Status forward(const ForwardArgs& args);
+  Status train(const ForwardArgs& args);
+  Status backward(const BackwardArgs& args);
   std::vector<std::string> notes() const;
-  void choose_initial_states(std::span<const void* const> given,
-                             std::vector<const void*>& chosen) const;
 };
 
-Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_t steps,
-                                                           SequenceFeatures features) const {
+Result<const PreparedShape*> Program::Impl::find(int64_t batch, int64_t steps,
+                                                 SequenceFeatures features) const {
   if (Status status = planner.check_size(batch, steps); !status) {
     return tl::unexpected(status.error());
   }
@@ -144,8 +104,8 @@ Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_
     return fail("batch {}{} is {}: call prepare({}, {}{}) first", batch, to_text(features), reason,
                 batch, steps, to_argument(features));
   };
-  const auto found = batches.find(batch);
-  if (found == batches.end()) return missing("not prepared");
+  const auto found = shapes.find(batch);
+  if (found == shapes.end()) return missing("not prepared");
   const auto prepared = found->second.find(features);
   if (prepared == found->second.end()) return missing("not prepared");
   if (steps > prepared->second.max_steps) {
@@ -155,14 +115,32 @@ Result<const Program::Impl::Prepared*> Program::Impl::find(int64_t batch, int64_
   return &prepared->second;
 }
 
+Result<const PreparedTraining*> Program::Impl::find_training(int64_t batch, int64_t steps,
+                                                             SequenceFeatures features) const {
+  if (Status status = planner.check_size(batch, steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  const auto missing = [&](std::string_view reason) {
+    return fail("batch {}{} is {}: call prepare_training({}, {}, …) first", batch,
+                to_text(features), reason, batch, steps);
+  };
+  const auto found = trained.find(batch);
+  if (found == trained.end()) return missing("not prepared for training");
+  const auto prepared = found->second.find(features);
+  if (prepared == found->second.end()) return missing("not prepared for training");
+  if (steps <= prepared->second.max_steps()) return &prepared->second;
+  return missing(fmt::format("prepared for training up to {} steps, not {}",
+                             prepared->second.max_steps(), steps));
+}
+
 Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes) const {
   const Status checks[] = {
-      check_lengths_and_reserve(args),
+      check_lengths(args.lengths),
       check_pointers("input", args.inputs, signature.inputs),
       check_pointers("param", args.params, signature.params),
       check_pointers("output", args.outputs, signature.outputs),
-      check_states("initial", args.initial_states.size(), signature.states.size()),
-      check_states("final", args.final_states.size(), signature.states.size()),
+      check_count("initial states", args.initial_states.size(), signature.states.size()),
+      check_count("final states", args.final_states.size(), signature.states.size()),
   };
   for (const Status& status : checks) {
     if (!status) return status;
@@ -177,49 +155,7 @@ Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes
   for (const Status& status : aligned) {
     if (!status) return status;
   }
-  if (workspace_bytes > 0 && args.workspace == nullptr) {
-    return fail("workspace is null; {} bytes are needed", workspace_bytes);
-  }
-  if (args.workspace_bytes < workspace_bytes) {
-    return fail("workspace has {} bytes; {} are needed", args.workspace_bytes, workspace_bytes);
-  }
-  return {};
-}
-
-Result<Program::Impl::Prepared> Program::Impl::prepare(const ShapePlanner& of_shape, Plan plan) {
-  Prepared prepared;
-  prepared.max_steps = of_shape.shape().max_steps;
-  prepared.chunk = plan.chunk;
-  prepared.initial_states.resize(plan.states.size());
-  Tuned tuned = {planner.choice()};
-  if (planner.options().tune) tuned = tune(of_shape, plan, *backend, cache);
-  if (tuned.choice != planner.choice()) {
-    Result<Plan> fastest = of_shape.plan(tuned.choice);
-    if (!fastest) return tl::unexpected(fastest.error());
-    plan = *std::move(fastest);
-  }
-  Result<ChosenPlan> chosen = choose_plan(
-      of_shape, std::move(plan), tuned.choice, [&](const Plan& given) -> Result<std::string> {
-        Result<std::unique_ptr<Executable>> executable = backend->prepare(given);
-        if (!executable) return tl::unexpected(executable.error());
-        prepared.executable = *std::move(executable);
-        return prepared.executable->refusal();
-      });
-  if (!chosen) return tl::unexpected(chosen.error());
-  prepared.chosen = *std::move(chosen);
-  if (prepared.chosen.note.empty()) prepared.chosen.note = tuned.note;
-  return prepared;
-}
-
-/// A delay of a state that is given starts as that state does, unless it is given too.
-void Program::Impl::choose_initial_states(std::span<const void* const> given,
-                                          std::vector<const void*>& chosen) const {
-  std::ranges::fill(chosen, nullptr);
-  std::ranges::copy(given, chosen.begin());
-  for (size_t i = 0; i < planner.graph().states.size() && !given.empty(); ++i) {
-    const std::optional<uint32_t>& base = planner.graph().states[i].delay_of;
-    if (chosen[i] == nullptr && base) chosen[i] = given[*base];
-  }
+  return check_workspace(args.workspace, args.workspace_bytes, workspace_bytes);
 }
 
 Status Program::Impl::prepare(const PlanShape& shape) {
@@ -230,43 +166,92 @@ Status Program::Impl::prepare(const PlanShape& shape) {
   if (!of_shape) return tl::unexpected(of_shape.error());
   Result<Plan> plan = of_shape->plan(planner.choice());
   if (!plan) return tl::unexpected(plan.error());
-  Batch& variants = batches[batch];
+  auto& variants = shapes[batch];
   const auto known = variants.find(features);
   if (known != variants.end() && known->second.chunk == plan->chunk) {
     known->second.max_steps = max_steps;
     return {};
   }
-  Result<Prepared> prepared = prepare(*of_shape, *std::move(plan));
+  Result<PreparedShape> prepared =
+      prepare_shape(*of_shape, *std::move(plan), *backend, cache, /*may_tune=*/true);
   if (!prepared) return tl::unexpected(prepared.error());
   variants.insert_or_assign(features, *std::move(prepared));
   return {};
 }
 
+Status Program::Impl::prepare_training(const PlanShape& shape, const TrainingOptions& options) {
+  const auto& [batch, max_steps, features] = shape;
+  if (Status status = planner.check_size(batch, max_steps); !status) return status;
+  const Result<TrainingOptions> complete = planner.complete(options);
+  if (!complete) return tl::unexpected(complete.error());
+  const Result<const PreparedTraining*> known = find_training(batch, max_steps, features);
+  if (known && (*known)->options() == *complete) return {};
+  Result<PreparedTraining> prepared =
+      PreparedTraining::make(planner, shape, *complete, *backend, cache);
+  if (!prepared) return tl::unexpected(prepared.error());
+  trained[batch].insert_or_assign(features, *std::move(prepared));
+  return {};
+}
+
 Status Program::Impl::forward(const ForwardArgs& args) {
+  if (args.reserve != nullptr || args.reserve_bytes != 0) return train(args);
   const SequenceFeatures features = features_of(args);
-  const Result<const Prepared*> found = find(args.batch, args.steps, features);
+  const Result<const PreparedShape*> found = find(args.batch, args.steps, features);
   if (!found) return tl::unexpected(found.error());
   const size_t workspace_bytes = (*found)->workspace_bytes(args.steps);
   if (Status status = check_args(args, workspace_bytes); !status) return status;
-  Prepared& prepared = batches.find(args.batch)->second.find(features)->second;
-
-  choose_initial_states(args.initial_states, prepared.initial_states);
-  const Call call = make_call(args, prepared.initial_states);
-
+  PreparedShape& prepared = shapes.find(args.batch)->second.find(features)->second;
+  choose_initial_states(planner.graph(), args.initial_states, prepared.initial_states);
   params.bring(args.params, args.reuse_params);
-  const bool run_once = std::exchange(prepared.loaded_params, 0) != params.count;
-  Status status = prepared.executable->run(call, run_once);
-  if (status) prepared.loaded_params = params.count;
+  return prepared.run(make_call(args, prepared.initial_states), params.count);
+}
+
+/// A forward call that fills a reserve.
+Status Program::Impl::train(const ForwardArgs& args) {
+  const SequenceFeatures features = features_of(args);
+  const Result<const PreparedTraining*> found = find_training(args.batch, args.steps, features);
+  if (!found) return tl::unexpected(found.error());
+  const size_t workspace_bytes = (*found)->sizes(args.steps).forward_workspace;
+  if (Status status = check_args(args, workspace_bytes); !status) return status;
+  if (Status status = (*found)->check(args); !status) return status;
+  PreparedTraining& training = trained.find(args.batch)->second.find(features)->second;
+  params.bring(args.params, args.reuse_params);
+  reserves.fill(args.reserve, 0, 0);
+  Status status = training.forward(args, params.count);
+  if (status) reserves.fill(args.reserve, training.id(), args.steps);
   return status;
+}
+
+Status Program::Impl::backward(const BackwardArgs& args) {
+  const SequenceFeatures features = features_of(args);
+  const Result<const PreparedTraining*> found = find_training(args.batch, args.steps, features);
+  if (!found) return tl::unexpected(found.error());
+  if (Status status = (*found)->check(args); !status) return status;
+  PreparedTraining& training = trained.find(args.batch)->second.find(features)->second;
+  if (!reserves.holds(args.reserve, training.id(), args.steps)) {
+    return fail(
+        "no forward call of {} at batch {}{} has filled this reserve over {} steps since the shape "
+        "was prepared for training",
+        quote(signature.name), args.batch, to_text(features), args.steps);
+  }
+  params.bring(args.params, args.reuse_params);
+  return training.backward(args, params.count);
 }
 
 std::vector<std::string> Program::Impl::notes() const {
   std::vector<std::string> notes;
   if (const Status usable = cache.check(); !usable) notes.push_back(usable.error().message);
-  for (const auto& [batch, variants] : batches) {
+  const auto add = [&](const ChosenPlan& chosen) {
+    const std::string& note = chosen.note;
+    if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
+  };
+  for (const auto& [batch, variants] : shapes) {
+    for (const auto& [features, prepared] : variants) add(prepared.chosen);
+  }
+  for (const auto& [batch, variants] : trained) {
     for (const auto& [features, prepared] : variants) {
-      const std::string& note = prepared.chosen.note;
-      if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
+      add(prepared.forward_plan());
+      add(prepared.backward_plan());
     }
   }
   return notes;
@@ -320,7 +305,7 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
   return call_alone(
       impl_->running, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
-        const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
+        const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
         if (!prepared) return tl::unexpected(prepared.error());
         const ChosenPlan& chosen = (*prepared)->chosen;
         const PlanChoice& choice = chosen.choice;
@@ -333,10 +318,46 @@ Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
                                        SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
   return call_alone(impl_->running, "describe", impl_->signature.name, [&]() -> Result<size_t> {
-    const Result<const Impl::Prepared*> prepared = impl_->find(batch, steps, features);
+    const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
     if (!prepared) return tl::unexpected(prepared.error());
     return (*prepared)->workspace_bytes(steps);
   });
+}
+
+Status Program::prepare_training(int64_t batch, int64_t max_steps, const TrainingOptions& training,
+                                 SequenceFeatures features) {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "prepare", impl_->signature.name, [&] {
+    return impl_->prepare_training({batch, max_steps, features}, training);
+  });
+}
+
+Result<TrainingSizes> Program::training_sizes(int64_t batch, int64_t steps,
+                                              SequenceFeatures features) const {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "describe", impl_->signature.name,
+                    [&]() -> Result<TrainingSizes> {
+                      const auto training = impl_->find_training(batch, steps, features);
+                      if (!training) return tl::unexpected(training.error());
+                      return (*training)->sizes(steps);
+                    });
+}
+
+Result<TrainingPlans> Program::training_plans(int64_t batch, int64_t steps,
+                                              SequenceFeatures features) const {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(
+      impl_->running, "describe", impl_->signature.name, [&]() -> Result<TrainingPlans> {
+        const auto training = impl_->find_training(batch, steps, features);
+        if (!training) return tl::unexpected(training.error());
+        return TrainingPlans{&(*training)->forward_plan().plan, &(*training)->backward_plan().plan};
+      });
+}
+
+Status Program::backward(const BackwardArgs& args) {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->running, "run", impl_->signature.name,
+                    [&] { return impl_->backward(args); });
 }
 
 Status Program::forward(const ForwardArgs& args) {

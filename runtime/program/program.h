@@ -20,8 +20,10 @@
 #include "passes/options/pass_set.h"
 #include "passes/options/strategy.h"
 #include "runtime/arrays/signature.h"
+#include "runtime/backend/backward_args.h"
 #include "runtime/backend/forward_args.h"
 #include "runtime/backend/options.h"
+#include "runtime/program/training_options.h"
 
 namespace rnnc {
 
@@ -36,6 +38,12 @@ struct PreparedPlan {
   int64_t tile_rank = 0;
   int64_t spare_registers = 0;        // that its tiles leave, because the best of all spilled
   Strategy strategy = Strategy::Any;  // the options', or what tuning found fastest
+};
+
+/// The plans of both halves, until the shape is prepared for training again.
+struct TrainingPlans {
+  const Plan* forward = nullptr;
+  const Plan* backward = nullptr;
 };
 
 /// A compiled cell or network on one device. Nothing throws: where memory runs out, and of a
@@ -73,11 +81,28 @@ class Program {
   /// layer runs in reverse; an error if it is not prepared.
   Result<size_t> workspace_size(int64_t batch, int64_t steps, SequenceFeatures features = {}) const;
 
+  /// Likewise for training: makes `forward` calls with a reserve and `backward` calls runnable, with
+  /// exactly these features and options. Preparing with other options replaces what was prepared.
+  /// CompileOptions::tune does not count here.
+  Status prepare_training(int64_t batch, int64_t max_steps, const TrainingOptions& training = {},
+                          SequenceFeatures features = {});
+  /// An error if the shape is not prepared for training.
+  Result<TrainingSizes> training_sizes(int64_t batch, int64_t steps,
+                                       SequenceFeatures features = {}) const;
+  Result<TrainingPlans> training_plans(int64_t batch, int64_t steps,
+                                       SequenceFeatures features = {}) const;
+
   /// Runs the sequence. Never allocates, never synchronises with the GPU (on the CPU it returns
   /// when the work is done); may be captured in a CUDA graph. Refuses, before anything is
   /// launched, a shape that is not prepared and arguments that are missing.
   /// steps >= 1, batch >= 1.
   Status forward(const ForwardArgs& args);
+
+  /// The gradients of a loss, by backpropagation through time, from what a forward call left in its
+  /// reserve. As `forward`: no allocation, no synchronisation, refused before anything is launched.
+  /// Truncated: null gradients of final states. Through several calls: the gradients of a later
+  /// call's initial states are those of an earlier one's final states.
+  Status backward(const BackwardArgs& args);
 
   /// The program's device: its memory, and waiting for it.
   Backend& backend();

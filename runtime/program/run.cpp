@@ -2,102 +2,23 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
-#include "runtime/arrays/match_arrays.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/call.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/program/device_array.h"
+#include "runtime/program/match_run.h"
 
 namespace rnnc {
 namespace {
 
-/// Device memory that grows to what is asked for.
-class Memory {
- public:
-  explicit Memory(Backend& backend) : backend_(&backend) {}
-  ~Memory() {
-    if (memory_ != nullptr) backend_->release(memory_);
-  }
-  Memory(Memory&& other) noexcept
-      : backend_(other.backend_),
-        memory_(std::exchange(other.memory_, nullptr)),
-        bytes_(std::exchange(other.bytes_, 0)) {}
-  Memory& operator=(Memory&&) = delete;
-
-  Status reserve(size_t bytes) {
-    if (bytes <= bytes_) return {};
-    if (memory_ != nullptr) backend_->release(std::exchange(memory_, nullptr));
-    bytes_ = 0;
-    const Result<void*> memory = backend_->allocate(bytes);
-    if (!memory) return tl::unexpected(memory.error());
-    memory_ = *memory;
-    bytes_ = bytes;
-    return {};
-  }
-
-  Status upload(const Array& array, DType dtype) {
-    const Array converted = array.dtype == dtype ? Array{} : array.as(dtype);
-    return upload(array.dtype == dtype ? array.data : converted.data);
-  }
-
-  template <typename T>
-  Status upload(const std::vector<T>& values) {
-    const size_t bytes = values.size() * sizeof(T);
-    if (Status status = reserve(bytes); !status) return status;
-    return backend_->upload(memory_, values.data(), bytes);
-  }
-
-  /// As float64 for f64 and float32 otherwise.
-  Result<Array> download(DType dtype, std::vector<int64_t> shape) const {
-    Array array = Array::zeros(dtype, std::move(shape));
-    if (Status whole = array.check(); !whole) {
-      return fail("not enough memory for an array of shape {}", shape_text(array.shape));
-    }
-    if (Status status = backend_->download(array.data.data(), memory_, array.data.size());
-        !status) {
-      return tl::unexpected(status.error());
-    }
-    return array.as(compute_type(dtype));
-  }
-
-  void* get() const { return memory_; }
-
- private:
-  Backend* backend_;
-  void* memory_ = nullptr;
-  size_t bytes_ = 0;
-};
-
 /// Room for one device array per entry of a signature's list.
-std::vector<Memory> make_memories(Backend& backend, size_t count) {
-  std::vector<Memory> memories;
+std::vector<DeviceArray> make_arrays(Backend& backend, size_t count) {
+  std::vector<DeviceArray> memories;
   memories.reserve(count);
   for (size_t i = 0; i < count; ++i) memories.emplace_back(backend);
   return memories;
-}
-
-/// `arrays` with the sizes in `leading` in front, those not known yet under their letters.
-std::vector<ExpectedArray> expect(const std::vector<ArrayInfo>& arrays,
-                                  std::vector<std::optional<int64_t>> leading) {
-  std::vector<ExpectedArray> expected;
-  for (const ArrayInfo& array : arrays) {
-    ExpectedArray entry{.name = array.name, .shape = leading, .shape_text = {}};
-    std::vector<std::string> sizes;
-    for (size_t axis = 0; axis < leading.size(); ++axis) {
-      const char* letter = leading.size() - axis == 2 ? "T" : "B";
-      const std::optional<int64_t>& size = leading[axis];
-      sizes.push_back(size ? std::to_string(*size) : letter);
-    }
-    for (const int64_t size : array.shape) {
-      entry.shape.push_back(size);
-      sizes.push_back(std::to_string(size));
-    }
-    entry.shape_text = fmt::format("[{}]", fmt::join(sizes, ", "));
-    expected.push_back(std::move(entry));
-  }
-  return expected;
 }
 
 std::vector<int64_t> with_leading(std::vector<int64_t> leading, const std::vector<int64_t>& shape) {
@@ -105,126 +26,65 @@ std::vector<int64_t> with_leading(std::vector<int64_t> leading, const std::vecto
   return leading;
 }
 
-/// How a run's arrays are run.
-struct RunShape {
-  int64_t steps = 0;  // T; 0: there was no run
-  int64_t batch = 0;
-  int64_t piece = 0;  // steps of a forward call, at most T
-  SequenceFeatures features;
+/// What a training run has besides a forward one's.
+struct TrainingArrays {
+  std::vector<DeviceArray> outputs, final_states;           // gradients of a loss
+  std::vector<DeviceArray> params, inputs, initial_states;  // their gradients
+  DeviceArray reserve;
+  TrainingOptions options;
+  BackwardArgs args;
+  std::vector<const void*> output_pointers, final_pointers;  // null where zero
+  std::vector<void*> param_pointers, input_pointers, initial_pointers;
+
+  TrainingArrays(Backend& backend, const Signature& signature)
+      : outputs(make_arrays(backend, signature.outputs.size())),
+        final_states(make_arrays(backend, signature.states.size())),
+        params(make_arrays(backend, signature.params.size())),
+        inputs(make_arrays(backend, signature.inputs.size())),
+        initial_states(make_arrays(backend, signature.states.size())),
+        reserve(backend) {}
 };
 
-/// The arrays of one run, matched.
-struct Matched {
-  RunShape shape;
-  std::vector<const Array*> inputs, params, initial_states;
-};
-
-void append(std::vector<std::string>& problems, const ArrayMatch& match) {
-  problems.insert(problems.end(), match.name_problems.begin(), match.name_problems.end());
-  problems.insert(problems.end(), match.shape_problems.begin(), match.shape_problems.end());
+/// Uploads those that there are; the others' pointers are null.
+Status upload_some(const std::vector<const Array*>& arrays, const std::vector<ArrayInfo>& infos,
+                   std::vector<DeviceArray>& memories, std::vector<const void*>& pointers) {
+  pointers.assign(arrays.size(), nullptr);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (arrays[i] == nullptr) continue;
+    if (Status status = memories[i].upload(*arrays[i], infos[i].dtype); !status) return status;
+    pointers[i] = memories[i].get();
+  }
+  return {};
 }
 
-/// T and B, which the first input of the right rank gives.
-void find_steps_and_batch(const Signature& signature, const RunArgs& args,
-                          std::optional<int64_t>& steps, std::optional<int64_t>& batch) {
-  for (const ArrayInfo& input : signature.inputs) {
-    const auto found = std::ranges::find(args.inputs, input.name, &NamedArray::name);
-    if (found == args.inputs.end() || found->array.shape.size() != input.shape.size() + 2) continue;
-    steps = found->array.shape[0];
-    batch = found->array.shape[1];
-    return;
+/// Of `wanted` ones, of so many rows; the others' pointers are null.
+Status reserve_some(const std::vector<bool>& wanted, const std::vector<ArrayInfo>& infos,
+                    int64_t rows, std::vector<DeviceArray>& memories,
+                    std::vector<void*>& pointers) {
+  pointers.assign(wanted.size(), nullptr);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    const auto bytes = static_cast<size_t>(rows * infos[i].elements()) * size_of(infos[i].dtype);
+    if (Status status = memories[i].reserve(bytes); !status) return status;
+    pointers[i] = memories[i].get();
   }
+  return {};
 }
 
-void check_lengths(const std::vector<int64_t>& lengths, int64_t steps, int64_t batch,
-                   std::vector<std::string>& problems) {
-  if (std::ssize(lengths) != batch) {
-    problems.push_back(fmt::format("lengths are [{}], expected [B] = [{}]", lengths.size(), batch));
-    return;
+/// Of `wanted` ones.
+Result<std::vector<NamedArray>> download_some(const std::vector<bool>& wanted,
+                                              const std::vector<ArrayInfo>& infos,
+                                              const std::vector<int64_t>& leading,
+                                              const std::vector<DeviceArray>& memories) {
+  std::vector<NamedArray> arrays;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    Result<Array> array =
+        memories[i].download(infos[i].dtype, with_leading(leading, infos[i].shape));
+    if (!array) return tl::unexpected(array.error());
+    arrays.push_back({infos[i].name, std::move(*array)});
   }
-  const auto wrong = std::ranges::find_if(
-      lengths, [steps](int64_t length) { return length < 0 || length > steps; });
-  if (wrong == lengths.end()) return;
-  problems.push_back(fmt::format("lengths[{}] is {}, expected 0 to T = {}", wrong - lengths.begin(),
-                                 *wrong, steps));
-}
-
-void check_reset(const Array& reset, int64_t steps, int64_t batch,
-                 std::vector<std::string>& problems) {
-  if (reset.shape != std::vector<int64_t>{steps, batch}) {
-    problems.push_back(fmt::format("reset is {}, expected [T, B] = [{}, {}]",
-                                   shape_text(reset.shape), steps, batch));
-    return;
-  }
-  if (const Status whole = reset.check(); !whole) {
-    problems.push_back("reset " + whole.error().message);
-    return;
-  }
-  const std::vector<double> values = reset.to_doubles();
-  const auto wrong = std::ranges::find_if(values, [](double value) { return std::isnan(value); });
-  if (wrong == values.end()) return;
-  const int64_t at = wrong - values.begin();
-  problems.push_back(
-      fmt::format("reset[{}, {}] is not a number, expected true or false", at / batch, at % batch));
-}
-
-/// Whether the program may begin or end amid a sequence, if it is asked to.
-Status check_streaming(const Signature& signature, const RunArgs& args) {
-  if (args.piece < 0) return fail("piece must be 0 or more steps, got {}", args.piece);
-  if (signature.streams) return {};
-  const auto refuse = [&signature](const std::string& request) {
-    return fail(
-        "{}, but {} cannot be run in pieces: {} runs in reverse, from a sequence's last "
-        "step on",
-        request, quote(signature.name), signature.in_reverse);
-  };
-  if (args.piece > 0) return refuse(fmt::format("pieces of {} steps are asked for", args.piece));
-  // Names of implied states, and only they, have this sign.
-  const auto carried = std::ranges::find_if(args.initial_states, [](const NamedArray& state) {
-    return state.name.find('@') != std::string::npos;
-  });
-  if (carried == args.initial_states.end()) return {};
-  return refuse(fmt::format("initial state {} carries a sequence on", quote(carried->name)));
-}
-
-/// `with_params`: all params must be there.
-Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool with_params) {
-  if (signature.inputs.empty()) {
-    return fail("{} has no inputs, so that no array says how many steps to run",
-                quote(signature.name));
-  }
-  if (Status status = check_streaming(signature, args); !status) {
-    return tl::unexpected(status.error());
-  }
-  std::optional<int64_t> steps;
-  std::optional<int64_t> batch;
-  find_steps_and_batch(signature, args, steps, batch);
-  const std::string_view owner = signature.name;
-  ArrayMatch inputs =
-      match_arrays("input", owner, expect(signature.inputs, {steps, batch}), args.inputs, true);
-  ArrayMatch states = match_arrays("initial state", owner, expect(signature.states, {batch}),
-                                   args.initial_states, false);
-  ArrayMatch params =
-      match_arrays("param", owner, expect(signature.params, {}), args.params, with_params);
-  std::vector<std::string> problems;
-  append(problems, inputs);
-  append(problems, params);
-  append(problems, states);
-  if (steps == 0) problems.push_back("the inputs have no steps (T = 0); at least 1 is needed");
-  if (batch == 0) problems.push_back("the inputs have no sequences (B = 0); at least 1 is needed");
-  if (args.lengths && steps) check_lengths(*args.lengths, *steps, *batch, problems);
-  if (args.reset && steps) check_reset(*args.reset, *steps, *batch, problems);
-  if (!problems.empty()) {
-    return tl::unexpected(Error{list_problems(signature.name, problems)});
-  }
-  RNNC_CHECK(steps && batch, "inputs of a wrong shape pass");
-  const RunShape shape = {
-      .steps = *steps,
-      .batch = *batch,
-      .piece = args.piece == 0 ? *steps : std::min(args.piece, *steps),
-      .features = {.lengths = args.lengths.has_value(), .resets = args.reset.has_value()}};
-  return Matched{shape, std::move(inputs.arrays), std::move(params.arrays),
-                 std::move(states.arrays)};
+  return arrays;
 }
 
 }  // namespace
@@ -232,10 +92,11 @@ Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool 
 struct Runner::Impl {
   Program program;  // the caller's, shared
   Backend& backend;
-  std::vector<Memory> inputs, params, outputs, initial_states, final_states;
-  Memory lengths;  // [pieces, B]: of each sequence, as far as it lies in the piece
-  Memory reset;
-  Memory workspace;
+  std::vector<DeviceArray> inputs, params, outputs, initial_states, final_states;
+  DeviceArray lengths;  // [pieces, B]: of each sequence, as far as it lies in the piece
+  DeviceArray reset;
+  DeviceArray workspace;
+  std::optional<TrainingArrays> training;  // of the last run, if it was one for gradients
   bool params_loaded = false;
   bool params_run = false;  // as they are now: the program may have kept what it derived from them
   std::atomic_flag running;
@@ -250,11 +111,11 @@ struct Runner::Impl {
   explicit Impl(Program owner)
       : program(std::move(owner)),
         backend(program.backend()),
-        inputs(make_memories(backend, program.signature().inputs.size())),
-        params(make_memories(backend, program.signature().params.size())),
-        outputs(make_memories(backend, program.signature().outputs.size())),
-        initial_states(make_memories(backend, program.signature().states.size())),
-        final_states(make_memories(backend, program.signature().states.size())),
+        inputs(make_arrays(backend, program.signature().inputs.size())),
+        params(make_arrays(backend, program.signature().params.size())),
+        outputs(make_arrays(backend, program.signature().outputs.size())),
+        initial_states(make_arrays(backend, program.signature().states.size())),
+        final_states(make_arrays(backend, program.signature().states.size())),
         lengths(backend),
         reset(backend),
         workspace(backend) {}
@@ -278,6 +139,12 @@ struct Runner::Impl {
   Status forward();
   Result<RunResult> run(const RunArgs& run_args);
   Result<RunResult> download_results() const;
+  Result<RunGradients> gradients(const RunArgs& run_args, const LossGradients& loss,
+                                 ResidualChoice residuals);
+  Status make_training(const Matched& matched, const ArrayMatch& outputs_match,
+                       const ArrayMatch& states_match);
+  Status train();
+  Result<RunGradients> download_gradients() const;
   /// Why the last run cannot be timed so often.
   Status check_repeats(int repeats) const;
   /// The median seconds of `work`, which is a whole run, divided by its steps.
@@ -285,6 +152,7 @@ struct Runner::Impl {
                                  Stream stream) const;
   Result<std::unique_ptr<CapturedWork>> capture();
   Result<double> time_per_step(int repeats);
+  Result<double> time_training_per_step(int repeats);
   Result<double> time_replayed_per_step(int repeats);
 };
 
@@ -327,7 +195,7 @@ Status Runner::Impl::upload_params(const std::vector<const Array*>& arrays) {
 }
 
 Status Runner::Impl::reserve_results(int64_t steps, int64_t batch) {
-  const auto reserve = [](std::vector<Memory>& memories, const std::vector<ArrayInfo>& arrays,
+  const auto reserve = [](std::vector<DeviceArray>& memories, const std::vector<ArrayInfo>& arrays,
                           int64_t rows) -> Status {
     for (size_t i = 0; i < arrays.size(); ++i) {
       const int64_t elements = rows * arrays[i].elements();
@@ -393,7 +261,7 @@ Status Runner::Impl::make_args(const Matched& matched) {
 
 /// Points `args` at steps [begin, begin + piece) of the sequences, and at the states there.
 void Runner::Impl::point_at_piece(int64_t begin) {
-  const auto point = [](auto& pointers, const std::vector<Memory>& memories,
+  const auto point = [](auto& pointers, const std::vector<DeviceArray>& memories,
                         const std::vector<ArrayInfo>& arrays, int64_t row) {
     pointers.clear();
     for (size_t i = 0; i < memories.size(); ++i) {
@@ -462,11 +330,150 @@ Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
   if (status && load) status = upload_params(matched->params);
   if (status) status = reserve_results(matched->shape.steps, matched->shape.batch);
   if (status) status = upload_arrays(*matched, run_args);
+  training.reset();
   if (status) status = make_args(*matched);
   if (status) status = forward();
   if (status) status = backend.synchronize(nullptr);
   if (!status) return tl::unexpected(status.error());
   return download_results();
+}
+
+// ---- Gradients ----
+
+Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const LossGradients& loss,
+                                             ResidualChoice residuals) {
+  const Signature& signature = program.signature();
+  if (run_args.piece != 0) return fail("gradients are of whole runs: piece must be 0");
+  const bool load = takes_params(run_args);
+  const Result<Matched> matched = match_run(signature, run_args, load);
+  if (!matched) return tl::unexpected(matched.error());
+  const auto& [steps, batch, piece, features] = matched->shape;
+  const ArrayMatch of_outputs =
+      match_arrays("gradient of output", signature.name, expect(signature.outputs, {steps, batch}),
+                   loss.outputs, false);
+  const ArrayMatch of_states =
+      match_arrays("gradient of final state", signature.name, expect(signature.states, {batch}),
+                   loss.final_states, false);
+  std::vector<std::string> problems;
+  append(problems, of_outputs);
+  append(problems, of_states);
+  if (!problems.empty()) return tl::unexpected(Error{list_problems(signature.name, problems)});
+  if (Status status = check_memory(steps, batch); !status) return tl::unexpected(status.error());
+  training.emplace(backend, signature);
+  TrainingOptions& options = training->options;
+  options.params.assign(signature.params.size(), true);
+  options.inputs.assign(signature.inputs.size(), true);
+  for (const Array* state : matched->initial_states) {
+    options.given_states.push_back(state != nullptr);
+  }
+  options.initial_states = options.given_states;
+  options.residuals = residuals;
+  Status status = program.prepare_training(batch, steps, options, features);
+  if (status && load) status = upload_params(matched->params);
+  if (status) status = reserve_results(steps, batch);
+  if (status) status = upload_arrays(*matched, run_args);
+  if (status) status = make_training(*matched, of_outputs, of_states);
+  if (status) status = train();
+  if (status) status = backend.synchronize(nullptr);
+  if (!status) {
+    training.reset();
+    return tl::unexpected(status.error());
+  }
+  return download_gradients();
+}
+
+Status Runner::Impl::make_training(const Matched& matched, const ArrayMatch& outputs_match,
+                                   const ArrayMatch& states_match) {
+  const Signature& signature = program.signature();
+  shape = matched.shape;
+  state_given = training->options.given_states;
+  const Result<TrainingSizes> sizes =
+      program.training_sizes(shape.batch, shape.steps, shape.features);
+  if (!sizes) return tl::unexpected(sizes.error());
+  const size_t bytes = std::max(sizes->forward_workspace, sizes->backward_workspace + sizes->zeros);
+  TrainingArrays& own = *training;
+  const int64_t rows = shape.steps * shape.batch;
+  // A reserve of nothing is one too.
+  const size_t reserve_bytes = std::max<size_t>(sizes->reserve, 1);
+  Status status = workspace.reserve(bytes);
+  if (status) status = own.reserve.reserve(reserve_bytes);
+  if (status) {
+    status = upload_some(outputs_match.arrays, signature.outputs, own.outputs, own.output_pointers);
+  }
+  if (status) {
+    status =
+        upload_some(states_match.arrays, signature.states, own.final_states, own.final_pointers);
+  }
+  if (status) {
+    status = reserve_some(own.options.params, signature.params, 1, own.params, own.param_pointers);
+  }
+  if (status) {
+    status =
+        reserve_some(own.options.inputs, signature.inputs, rows, own.inputs, own.input_pointers);
+  }
+  if (status) {
+    status = reserve_some(own.options.initial_states, signature.states, shape.batch,
+                          own.initial_states, own.initial_pointers);
+  }
+  args = {};
+  args.batch = shape.batch;
+  args.workspace = workspace.get();
+  args.workspace_bytes = bytes;
+  args.reserve = own.reserve.get();
+  args.reserve_bytes = reserve_bytes;
+  return status;
+}
+
+Status Runner::Impl::train() {
+  if (Status status = forward(); !status) return status;
+  BackwardArgs& backward = training->args;
+  backward = {.steps = args.steps,
+              .batch = args.batch,
+              .inputs = args.inputs,
+              .params = args.params,
+              .output_gradients = training->output_pointers,
+              .final_state_gradients = training->final_pointers,
+              .param_gradients = training->param_pointers,
+              .input_gradients = training->input_pointers,
+              .initial_state_gradients = training->initial_pointers,
+              .reuse_params = true,
+              .workspace = args.workspace,
+              .workspace_bytes = args.workspace_bytes,
+              .stream = args.stream,
+              .lengths = args.lengths,
+              .reset = args.reset,
+              .reserve = args.reserve,
+              .reserve_bytes = args.reserve_bytes};
+  return program.backward(backward);
+}
+
+Result<RunGradients> Runner::Impl::download_gradients() const {
+  const Signature& signature = program.signature();
+  RunGradients gradients;
+  Result<RunResult> result = download_results();
+  if (!result) return tl::unexpected(result.error());
+  gradients.result = *std::move(result);
+  const TrainingOptions& options = training->options;
+  auto params_of = download_some(options.params, signature.params, {}, training->params);
+  if (!params_of) return tl::unexpected(params_of.error());
+  gradients.params = *std::move(params_of);
+  auto inputs_of =
+      download_some(options.inputs, signature.inputs, {shape.steps, shape.batch}, training->inputs);
+  if (!inputs_of) return tl::unexpected(inputs_of.error());
+  gradients.inputs = *std::move(inputs_of);
+  auto states_of = download_some(options.initial_states, signature.states, {shape.batch},
+                                 training->initial_states);
+  if (!states_of) return tl::unexpected(states_of.error());
+  gradients.initial_states = *std::move(states_of);
+  return gradients;
+}
+
+// ---- Timing ----
+
+Result<double> Runner::Impl::time_training_per_step(int repeats) {
+  if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
+  if (!training) return fail("the last run was not one for gradients");
+  return median_per_step(repeats, [this] { return train(); }, args.stream);
 }
 
 Status Runner::Impl::check_repeats(int repeats) const {
@@ -567,6 +574,13 @@ Result<RunResult> Runner::run(const RunArgs& args) {
 }
 Result<double> Runner::time_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_per_step(repeats); });
+}
+Result<RunGradients> Runner::gradients(const RunArgs& args, const LossGradients& loss,
+                                       ResidualChoice residuals) {
+  return call("train", [&](Impl& impl) { return impl.gradients(args, loss, residuals); });
+}
+Result<double> Runner::time_training_per_step(int repeats) {
+  return call("time", [&](Impl& impl) { return impl.time_training_per_step(repeats); });
 }
 Result<double> Runner::time_replayed_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_replayed_per_step(repeats); });

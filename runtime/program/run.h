@@ -23,6 +23,21 @@ struct RunResult {
   std::vector<NamedArray> final_states;
 };
 
+/// The gradients of a loss by a run's results; those that are not there are zero.
+struct LossGradients {
+  std::vector<NamedArray> outputs = {};       // [T, B, ...]
+  std::vector<NamedArray> final_states = {};  // [B, ...]
+};
+
+/// What a run gives, and the gradients of the loss by what it was given: each under its array's
+/// name and of its shape, in the Signature's order.
+struct RunGradients {
+  RunResult result;
+  std::vector<NamedArray> params;
+  std::vector<NamedArray> inputs;
+  std::vector<NamedArray> initial_states;  // of those that were given
+};
+
 /// Keeps device memory and loaded params between calls with the same shapes, and the program with
 /// them, wherever that is moved and however long it lives. Each of a program's runners runs on the
 /// params that it has loaded. Nothing throws: where memory runs out, and of a runner that was moved
@@ -41,9 +56,14 @@ class Runner {
   Status prepare(const RunArgs& args);
   /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
   Result<RunResult> run(const RunArgs& args);
+  /// Runs forward and backward. Not in pieces.
+  Result<RunGradients> gradients(const RunArgs& args, const LossGradients& loss,
+                                 ResidualChoice residuals = ResidualChoice::Auto);
   /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
   /// run divided by its steps. Device events on a GPU, a steady clock on the CPU.
   Result<double> time_per_step(int repeats);
+  /// As `time_per_step`, of both halves of the last `gradients`.
+  Result<double> time_training_per_step(int repeats);
   /// As `time_per_step`, of replays of a run that is captured once as a CUDA graph, on a stream of
   /// its own. A plain run goes before, which packs weights. An error on the CPU, which has no
   /// graphs. Not while another call of the program is under way; other threads may go on with other

@@ -77,6 +77,10 @@ class FakeGpu : public Backend {
     std::memcpy(host, device, bytes);
     return {};
   }
+  Status clear(void* device, size_t bytes, Stream /*stream*/) override {
+    std::memset(device, 0, bytes);
+    return {};
+  }
   Status synchronize(Stream /*stream*/) override { return {}; }
   Result<double> time(const std::function<Status()>& work, Stream /*stream*/) override {
     if (Status status = work(); !status) return tl::unexpected(status.error());

@@ -289,9 +289,9 @@ TEST_F(Forward, RefusesMissingArguments) {
   EXPECT_TRUE(std::ranges::all_of(h_, [](float value) { return value == -9.0F; }));
 }
 
-TEST_F(Forward, RefusesReservedFields) {
+TEST_F(Forward, RefusesAReserveWhereNothingIsTrained) {
   constexpr std::string_view kText =
-      "`reserve` is reserved and must not be set: this version of rnnc cannot honour it";
+      "batch 2 is not prepared for training: call prepare_training(2, 5, …) first";
   args_.reserve = h_.data();
   EXPECT_EQ(problem(), kText);
   args_.reserve = nullptr;

@@ -17,6 +17,7 @@
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/gradients/golden_gradients.h"
 #include "tests/support/reference/deterministic.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/interpreter_run.h"
@@ -209,11 +210,6 @@ TEST_P(GradientsOfCells, AreFiniteDifferences) {
   }
   EXPECT_GE(compared, 20u);
   EXPECT_LE(kinks, compared / 10);
-}
-
-/// w of sum(w * value) for an output or final state, as make_goldens.py draws it.
-std::vector<double> golden_weights(const std::string& name, int64_t count) {
-  return deterministic_values("gradient." + name, count, 1, DType::f64);
 }
 
 TEST_P(GradientsOfCells, AreAutograds) {
