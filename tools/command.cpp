@@ -219,6 +219,15 @@ void add_tune(CLI::App& command, bool& tune) {
                    "remembers");
 }
 
+CLI::Option* add_residuals(CLI::App& command, std::string& residuals) {
+  return command
+      .add_option("--residuals", residuals,
+                  "What the forward half saves: all that is asked for, the least, or what is "
+                  "fastest")
+      ->check(one_of({"all", "least", "auto"}))
+      ->capture_default_str();
+}
+
 std::string check_tune(bool tune, const std::string& device) {
   return tune && device == "cpu" ? "--tune is for a GPU, not for cpu" : "";
 }

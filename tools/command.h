@@ -121,6 +121,8 @@ std::string check_tune(bool tune, const std::string& device);
 
 /// --strategy.
 void add_strategy(CLI::App& command, Strategy& strategy);
+/// `--residuals`: one of the choices of passes/gradient/residuals.h.
+CLI::Option* add_residuals(CLI::App& command, std::string& residuals);
 /// What is wrong with it together with --device, or "".
 std::string check_strategy(Strategy strategy, const std::string& device);
 

@@ -7,6 +7,7 @@
 #include "runtime/arrays/match_arrays.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/arrays/npz.h"
+#include "runtime/arrays/safetensors.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/files.h"
 
@@ -22,7 +23,8 @@ std::vector<fs::path> files_kept(const RunFiles& files) {
        {&files.source, &files.weights.tensors, &files.weights.map, &files.lengths, &files.reset}) {
     if (!file->empty()) read.emplace_back(*file);
   }
-  for (const auto* list : {&files.inputs, &files.initial_states}) {
+  for (const auto* list :
+       {&files.inputs, &files.initial_states, &files.output_gradients, &files.final_gradients}) {
     for (const NamedFile& named : *list) read.push_back(named.file);
   }
   return read;
@@ -42,6 +44,7 @@ std::vector<fs::path> files_written(const RunFiles& files) {
     for (const NamedFile& named : *list) written.push_back(named.file);
   }
   if (!files.carry_out.empty()) written.emplace_back(files.carry_out);
+  if (!files.gradients.empty()) written.emplace_back(files.gradients);
   return written;
 }
 
@@ -120,6 +123,8 @@ Status check_result_names(const RunFiles& files, const Graph& graph) {
   };
   check("output", files.outputs, outputs);
   check("state", files.final_states, states);
+  check("output", files.output_gradients, outputs);
+  check("state", files.final_gradients, states);
   if (problems.empty()) return {};
   return fail("{}", fmt::join(problems, "\n  "));
 }
@@ -128,6 +133,8 @@ Result<RunData> read_run_data(const RunFiles& files) {
   RunData data;
   Status status = store(read_arrays(files.inputs), data.args.inputs);
   if (status) status = store(read_arrays(files.initial_states), data.args.initial_states);
+  if (status) status = store(read_arrays(files.output_gradients), data.loss.outputs);
+  if (status) status = store(read_arrays(files.final_gradients), data.loss.final_states);
   if (status && !files.lengths.empty()) {
     status = store(read_lengths(files.lengths), data.args.lengths);
   }
@@ -139,8 +146,8 @@ Result<RunData> read_run_data(const RunFiles& files) {
   }
   if (!status) return tl::unexpected(status.error());
   if (!files.batch_first) return data;
-  for (NamedArray& input : data.args.inputs) {
-    input.array = exchange_leading_axes(std::move(input.array));
+  for (auto* arrays : {&data.args.inputs, &data.loss.outputs}) {
+    for (NamedArray& one : *arrays) one.array = exchange_leading_axes(std::move(one.array));
   }
   if (data.args.reset) data.args.reset = exchange_leading_axes(std::move(*data.args.reset));
   return data;
@@ -235,7 +242,24 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
               quote(signature.name), problems.size() == 1 ? " " : "\n  ", join_problems(problems));
 }
 
-Status write_results(const RunFiles& files, const RunResult& result) {
+namespace {
+
+/// By their arrays' own names, which differ.
+Result<std::string> format_gradients(const RunFiles& files, const RunGradients& gradients) {
+  std::vector<NamedArray> all = gradients.params;
+  for (const NamedArray& input : gradients.inputs) {
+    all.push_back(
+        {input.name, files.batch_first ? exchange_leading_axes(input.array) : input.array});
+  }
+  all.insert(all.end(), gradients.initial_states.begin(), gradients.initial_states.end());
+  const bool npz = fs::path(files.gradients).extension() == ".npz";
+  return npz ? format_npz(all) : format_safetensors(all);
+}
+
+}  // namespace
+
+Status write_results(const RunFiles& files, const RunResult& result,
+                     const RunGradients* gradients) {
   std::vector<OutputFile> written;
   const auto add = [&](const std::vector<NamedFile>& wanted,
                        const std::vector<NamedArray>& arrays) {
@@ -253,6 +277,11 @@ Status write_results(const RunFiles& files, const RunResult& result) {
     Result<std::string> bytes = format_npz(result.final_states);
     if (!bytes) return tl::unexpected(bytes.error());
     written.push_back({files.carry_out, std::move(*bytes)});
+  }
+  if (gradients != nullptr) {
+    Result<std::string> bytes = format_gradients(files, *gradients);
+    if (!bytes) return tl::unexpected(bytes.error());
+    written.push_back({files.gradients, std::move(*bytes)});
   }
   return write_outputs(written);
 }

@@ -16,13 +16,16 @@ struct RunFiles {
   std::string source;  // the .rnn file
   WeightFiles weights;
   std::vector<NamedFile> inputs, initial_states, outputs, final_states;
+  std::vector<NamedFile> output_gradients, final_gradients;  // of a loss
+  std::string gradients;  // where its gradients go; empty: none are computed
   std::string lengths, reset, carry_in, carry_out;  // empty: not given
-  bool batch_first = false;  // of inputs, outputs and reset: [B, T, ...] in the files
+  bool batch_first = false;  // of inputs, outputs, reset and their gradients: [B, T, ...] in files
 };
 
 /// What is read before anything is compiled.
 struct RunData {
-  RunArgs args;                      // without params
+  RunArgs args;  // without params
+  LossGradients loss;
   std::optional<ArrayFile> carried;  // whose data are not read yet
 };
 
@@ -48,8 +51,9 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
                                              const ArrayFile& carried,
                                              const std::vector<NamedArray>& inputs);
 
-/// All of them or none.
-Status write_results(const RunFiles& files, const RunResult& result);
+/// All of them or none. `gradients`: where they are wanted.
+Status write_results(const RunFiles& files, const RunResult& result,
+                     const RunGradients* gradients = nullptr);
 
 /// With its first two axes exchanged: [B, T, ...] as [T, B, ...], or back.
 Array exchange_leading_axes(Array array);

@@ -22,6 +22,8 @@ struct Options {
   CpuTarget cpu;
   bool no_graphs = false;
   bool compile = false;
+  bool backward = false;
+  std::string residuals = "auto";
   int64_t tile_rank = 0;
 };
 
@@ -74,6 +76,52 @@ Status report_steps(const Options& options, const Graph& graph, const BenchProgr
   return write_json(options.bench, json);
 }
 
+Status report_training(const Options& options, const Graph& graph,
+                       const TrainingMeasurement& measured) {
+  const double forward = measured.forward.seconds_per_step * 1e6;
+  const double both = measured.both.seconds_per_step * 1e6;
+  const Prediction& prediction = measured.prediction;
+  const TrainingSizes& sizes = measured.sizes;
+  const size_t workspace = std::max(sizes.forward_workspace, sizes.backward_workspace);
+  if (options.bench.json.empty()) {
+    return print(fmt::format(
+        "time per step  {:.3f} us (median of {} runs of {} steps), of which forward {:.3f} us\n"
+        "predicted      {:.3f} us\n"
+        "floor          {:.3f} us\n"
+        "launches       {} per run\n"
+        "reserve        {:.1f} MB\n"
+        "workspace      {:.1f} MB\n",
+        both, measured.both.runs, options.shape.steps, forward, prediction.seconds_per_step * 1e6,
+        prediction.floor_seconds_per_step * 1e6, prediction.launches,
+        static_cast<double>(sizes.reserve) * 1e-6, static_cast<double>(workspace) * 1e-6));
+  }
+  nlohmann::json json = header(options, graph);
+  json.update({{"backward", true},
+               {"residuals", options.residuals},
+               {"microseconds_per_step", both},
+               {"forward_microseconds_per_step", forward},
+               {"runs", measured.both.runs},
+               {"predicted_microseconds_per_step", prediction.seconds_per_step * 1e6},
+               {"floor_microseconds_per_step", prediction.floor_seconds_per_step * 1e6},
+               {"launches_per_call", prediction.launches},
+               {"reserve_bytes", sizes.reserve},
+               {"workspace_bytes", workspace}});
+  return write_json(options.bench, json);
+}
+
+Status bench_training(const Options& options, const Graph& graph, const CompileOptions& compile) {
+  Result<Program> program = Program::compile(graph, compile);
+  if (!program) return tl::unexpected(program.error());
+  Progress progress;
+  progress.phase("measuring");
+  const Result<TrainingMeasurement> measured = measure_training(
+      *program, options.shape, options.bench, parse_residual_choice(options.residuals).value());
+  progress.stop();
+  report_notes(*program);
+  if (!measured) return tl::unexpected(measured.error());
+  return report_training(options, graph, *measured);
+}
+
 /// Seconds to compile and prepare.
 Result<double> time_compile(const Graph& graph, const CompileOptions& compile,
                             const BenchShape& shape) {
@@ -120,6 +168,7 @@ Status bench_graph(const Options& options, const Graph& graph) {
   compile.cpu = options.cpu;
   compile.tile_rank = options.tile_rank;
   if (options.compile) return bench_compile(options, graph, compile);
+  if (options.backward) return bench_training(options, graph, compile);
   Result<BenchProgram> bench = compile_bench(graph, compile, options.shape);
   if (!bench) return tl::unexpected(bench.error());
   Progress progress;
@@ -170,8 +219,14 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->excludes("--tune");
   command->add_flag("--no-graphs", options->no_graphs,
                     "Launch kernels one by one on a GPU, and replay no calls");
-  command->add_flag("--compile", options->compile,
-                    "Measure compiling instead, cold and from the kernel cache");
+  CLI::Option* compile = command->add_flag(
+      "--compile", options->compile, "Measure compiling instead, cold and from the kernel cache");
+  CLI::Option* backward =
+      command->add_flag("--backward", options->backward,
+                        "Measure training: forward and backward, with the gradients of all params "
+                        "and inputs");
+  backward->excludes(compile)->excludes("--tune");
+  add_residuals(*command, options->residuals)->needs(backward);
   command->footer(
       "Times are medians of whole calls, divided by their steps: arrays stay on the device, and\n"
       "packed weights from call to call. On a GPU also of replays of a call that was captured\n"

@@ -56,6 +56,7 @@ struct Prediction {
   int64_t launches = 0;  // per call, those of Once stages aside
 };
 Prediction predict(const BenchProgram& bench, int64_t steps);
+Prediction predict(const Plan& plan, const Machine& machine, int64_t steps);
 
 struct Timing {
   double seconds_per_step = 0;  // the median of `runs`
@@ -70,6 +71,16 @@ struct Measurement {
 /// again and again; of its replays too if `replays`, on a GPU only.
 Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
                             bool replays = false);
+
+/// Of training: both halves, on all gradients there are.
+struct TrainingMeasurement {
+  Timing forward;  // with what is saved
+  Timing both;
+  Prediction prediction;
+  TrainingSizes sizes;
+};
+Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
+                                             const BenchOptions& options, ResidualChoice residuals);
 
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);

@@ -127,11 +127,15 @@ Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& opt
   return bench;
 }
 
-Prediction predict(const BenchProgram& bench, int64_t steps) {
-  const Cost cost = cost_of(bench.plan, steps, bench.machine);
+Prediction predict(const Plan& plan, const Machine& machine, int64_t steps) {
+  const Cost cost = cost_of(plan, steps, machine);
   return {.seconds_per_step = cost.seconds / static_cast<double>(steps),
           .floor_seconds_per_step = cost.floor_seconds / static_cast<double>(steps),
-          .launches = count_launches(bench.plan, steps)};
+          .launches = count_launches(plan, steps)};
+}
+
+Prediction predict(const BenchProgram& bench, int64_t steps) {
+  return predict(bench.plan, bench.machine, steps);
 }
 
 Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
@@ -149,6 +153,43 @@ Result<Measurement> measure(Program& program, const BenchShape& shape, const Ben
       time_runs(runner, &Runner::time_replayed_per_step, options, shape);
   if (!replayed) return tl::unexpected(replayed.error());
   measured.replayed = *replayed;
+  return measured;
+}
+
+Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
+                                             const BenchOptions& options,
+                                             ResidualChoice residuals) {
+  const Signature& signature = program.signature();
+  const Result<RunArgs> args = random_args(signature, shape);
+  if (!args) return tl::unexpected(args.error());
+  LossGradients loss;
+  for (ArrayInfo output : signature.outputs) {
+    output.shape.insert(output.shape.begin(), {shape.steps, shape.batch});
+    loss.outputs.push_back({output.name, random_array(output, 1, kSeed)});
+  }
+  Runner runner(program);
+  if (const auto run = runner.gradients(*args, loss, residuals); !run) {
+    return tl::unexpected(run.error());
+  }
+  TrainingMeasurement measured;
+  const Result<Timing> forward = time_runs(runner, &Runner::time_per_step, options, shape);
+  if (!forward) return tl::unexpected(forward.error());
+  measured.forward = *forward;
+  const Result<Timing> both = time_runs(runner, &Runner::time_training_per_step, options, shape);
+  if (!both) return tl::unexpected(both.error());
+  measured.both = *both;
+  const Result<TrainingPlans> plans = program.training_plans(shape.batch, shape.steps);
+  if (!plans) return tl::unexpected(plans.error());
+  const Machine machine = program.backend().machine();
+  for (const Plan* plan : {plans->forward, plans->backward}) {
+    const Prediction half = predict(*plan, machine, shape.steps);
+    measured.prediction.seconds_per_step += half.seconds_per_step;
+    measured.prediction.floor_seconds_per_step += half.floor_seconds_per_step;
+    measured.prediction.launches += half.launches;
+  }
+  const Result<TrainingSizes> sizes = program.training_sizes(shape.batch, shape.steps);
+  if (!sizes) return tl::unexpected(sizes.error());
+  measured.sizes = *sizes;
   return measured;
 }
 

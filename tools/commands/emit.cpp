@@ -103,16 +103,19 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
     if (!bound) return tl::unexpected(bound.error());
     return form == Form::graph ? to_string(*bound) : to_dot(*bound);
   }
-  const Result<Graph> bound = bind_all(graph, options.source.dims);
+  Result<Graph> bound = bind_all(graph, options.source.dims);
+  if (bound && options.backward) bound = backward_half(*std::move(bound), options.passes);
   if (!bound) return tl::unexpected(bound.error());
-  const Result<Plan> plan = build_plan(*bound, {.dtype = dtype_of(options.dtype),
-                                                .batch = options.batch,
-                                                .max_steps = options.steps,
-                                                .tf32 = options.tf32,
-                                                .passes = options.passes,
-                                                .machine = choose_machine(device_of(options)),
-                                                .strategy = options.strategy,
-                                                .observer = options.log.observer()});
+  // A half has been through the passes over graphs.
+  const auto make = options.backward ? plan_graph : build_plan;
+  const Result<Plan> plan = make(*bound, {.dtype = dtype_of(options.dtype),
+                                          .batch = options.batch,
+                                          .max_steps = options.steps,
+                                          .tf32 = options.tf32,
+                                          .passes = options.passes,
+                                          .machine = choose_machine(device_of(options)),
+                                          .strategy = options.strategy,
+                                          .observer = options.log.observer()});
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (form == Form::plan) return to_string(*plan);
@@ -129,8 +132,8 @@ int run_emit(const CLI::App& command, Options& options) {
   std::string problem = check_tf32(options.tf32, options.dtype, device);
   if (problem.empty()) problem = check_strategy(options.strategy, device);
   if (problem.empty()) problem = check_cpu_target(options.cpu, device);
-  if (options.backward && form != Form::graph && form != Form::dot) {
-    problem = fmt::format("--backward: only of --as graph and --as dot, not of {}", options.form);
+  if (options.backward && form == Form::ast) {
+    problem = "--backward: a syntax tree has no derivative: --as graph has";
   }
   if (!problem.empty()) return report_usage(command, problem);
   if (options.log.is_wanted() && !has_plan(form)) {
@@ -165,7 +168,7 @@ void add_emit(CLI::App& app, int& exit_code) {
       ->type_name("FORM")
       ->check(one_of({"ast", "graph", "dot", "plan", "llvm", "asm", "cuda", "ptx", "cubin"}));
   command->add_flag("--backward", options->backward,
-                    "Of graph and dot: the half that computes the gradients");
+                    "The half of the derivative that computes the gradients, in any form but ast");
   add_dtype(*command, options->dtype, "Element type of arrays");
   command->add_flag("--tf32", options->tf32, "Products of f32 on a GPU may round to TF32");
   command->add_option("--arch", options->arch, "GPU architecture, for ptx and cubin")

@@ -149,12 +149,7 @@ void add_gradcheck(CLI::App& app, int& exit_code) {
   add_size(*command, "--elements", options->elements, "Of each array, at random; 4 runs each");
   command->add_flag("--given-states", options->given,
                     "Give all initial states, and check their gradients too");
-  command
-      ->add_option("--residuals", options->residuals,
-                   "What the forward half saves: all that is asked for, the least, or what is "
-                   "fastest")
-      ->check(one_of({"all", "least", "auto"}))
-      ->capture_default_str();
+  add_residuals(*command, options->residuals);
   add_seed(*command, options->seed);
   command->footer(
       "Example:\n"

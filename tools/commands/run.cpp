@@ -103,12 +103,13 @@ struct Times {
 };
 
 /// The median time per step of as many runs as fit into about a second.
-Result<Times> measure(Runner& runner, int64_t steps, double compile_seconds) {
-  const Result<double> first = runner.time_per_step(1);
+Result<Times> measure(Runner& runner, Result<double> (Runner::*time)(int), int64_t steps,
+                      double compile_seconds) {
+  const Result<double> first = (runner.*time)(1);
   if (!first) return tl::unexpected(first.error());
   const double run_seconds = std::max(*first * static_cast<double>(steps), 1e-9);
   const int runs = static_cast<int>(std::clamp(1 / run_seconds, 1.0, 200.0));
-  const Result<double> median = runner.time_per_step(runs);
+  const Result<double> median = (runner.*time)(runs);
   if (!median) return tl::unexpected(median.error());
   return Times{compile_seconds, *median, runs};
 }
@@ -180,19 +181,34 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   double compile_seconds = seconds_since(start);
   if (Status status = complete_args(options, program->signature(), data); !status) return status;
 
+  const RunFiles& files = options.files;
+  const bool trains = !files.gradients.empty();
   Runner runner(*program);
   const auto prepare_start = std::chrono::steady_clock::now();
-  if (Status status = runner.prepare(data.args); !status) return status;
+  if (!trains) {
+    if (Status status = runner.prepare(data.args); !status) return status;
+  }
   compile_seconds += seconds_since(prepare_start);
   if (!program->notes().empty()) progress.stop();
   report_notes(*program);
 
   progress.phase("running");
-  const Result<RunResult> result = runner.run(data.args);
+  std::optional<RunGradients> gradients;
+  Result<RunResult> result;
+  if (trains) {
+    Result<RunGradients> both = runner.gradients(data.args, data.loss);
+    if (!both) return tl::unexpected(both.error());
+    gradients = *std::move(both);
+    result = gradients->result;
+  } else {
+    result = runner.run(data.args);
+  }
   if (!result) return tl::unexpected(result.error());
   progress.phase("writing");
-  const RunFiles& files = options.files;
-  if (Status status = write_results(files, *result); !status) return status;
+  if (Status status = write_results(files, *result, gradients ? &*gradients : nullptr); !status) {
+    return status;
+  }
+  if (trains && !options.time) return {};
   if (files.outputs.empty() && files.final_states.empty() && files.carry_out.empty() &&
       !options.time) {
     return print(describe_results(*result, files.batch_first));
@@ -200,7 +216,8 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   if (!options.time) return {};
   progress.phase("measuring");
   const std::vector<int64_t>& shape = data.args.inputs.front().array.shape;
-  const Result<Times> times = measure(runner, shape[0], compile_seconds);
+  const auto time = trains ? &Runner::time_training_per_step : &Runner::time_per_step;
+  const Result<Times> times = measure(runner, time, shape[0], compile_seconds);
   progress.stop();
   if (!times) return tl::unexpected(times.error());
   return print(options.json ? json_of(*times, options, program->signature().name, shape)
@@ -233,6 +250,16 @@ std::string check_usage(const Options& options) {
   }
   if (std::string problem = check_cpu_target(options.cpu, options.device); !problem.empty()) {
     return problem;
+  }
+  const bool has_loss = !files.output_gradients.empty() || !files.final_gradients.empty();
+  if (files.gradients.empty() && has_loss) {
+    return "--output-gradient and --final-gradient are for --gradients, which is not given";
+  }
+  if (!files.gradients.empty() && !has_loss) {
+    return "--gradients: of what? Give --output-gradient or --final-gradient";
+  }
+  if (!files.gradients.empty() && options.piece > 0) {
+    return "--gradients are of whole runs: it excludes --chunk";
   }
   if (!files.carry_in.empty() && !files.initial_states.empty()) {
     return fmt::format("--carry-in gives every state, {} too: it excludes --init",
@@ -293,6 +320,20 @@ void add_array_options(CLI::App& command, Options& options) {
                   "Where to write a state after the last step [B, ...]; may be repeated");
 }
 
+void add_gradient_options(CLI::App& command, RunFiles& files) {
+  add_named_files(command, "--output-gradient", files.output_gradients,
+                  "The gradient of a loss by an output [T, B, ...]; may be repeated");
+  add_named_files(
+      command, "--final-gradient", files.final_gradients,
+      "The gradient of a loss by a state after the last step [B, ...]; may be repeated");
+  command
+      .add_option(
+          "--gradients", files.gradients,
+          "Where to write the gradients by all params, inputs and states given with --init, "
+          "under these names: a .safetensors or .npz file")
+      ->type_name("FILE");
+}
+
 void add_sequence_options(CLI::App& command, Options& options) {
   RunFiles& files = options.files;
   command
@@ -329,6 +370,7 @@ void add_run(CLI::App& app, int& exit_code) {
   add_source(*command, options->source);
   add_array_options(*command, *options);
   add_sequence_options(*command, *options);
+  add_gradient_options(*command, options->files);
   add_dtype(*command, options->dtype, "Element type to run in; arrays are converted");
   add_device(*command, options->device);
   add_tf32(*command, options->tf32);
@@ -352,6 +394,8 @@ void add_run(CLI::App& app, int& exit_code) {
       "  rnnc run lstm.rnn --weights w.safetensors --input x=x.npy --output h=y.npy --final "
       "c=c.npy\n"
       "  rnnc run lstm.rnn --dim H=512 --seed 1 --input x=x.npy --device cuda --time\n"
+      "  rnnc run lstm.rnn --weights w.safetensors --input x=x.npy --output-gradient h=dh.npy "
+      "--gradients g.safetensors\n"
       "  rnnc run lstm.rnn --weights torch.safetensors --weight-map torch --batch-first "
       "--input x=x.npy\n"
       "  rnnc run lstm.rnn --weights w.safetensors --input x=today.npy --carry-in s.npz "
