@@ -1,6 +1,6 @@
 // The order of the text: what stands in the prelude, then fused, loop and recurrence kernels with
-// their headers, those of sequence.cuh, that of the states, and one for each other elementwise
-// kernel.
+// their headers, those of sequence.cuh and totals.cuh, that of the states, and one for each other
+// elementwise kernel.
 #include "codegen/cuda/device/cuda_module.h"
 
 #include <map>
@@ -29,10 +29,11 @@ Status check(const Plan& plan) {
   return {};
 }
 
-void add_prelude(CudaModule& module) {
+void add_prelude(const Plan& plan, CudaModule& module) {
   module.source += kCudaPrelude;
+  if (plan.descending) module.source += kCudaDescending;
   module.set_frame = module.add({kCudaSetFrameName, CudaOwnShape()});
-  module.end_chunk = module.add({kCudaEndChunkName, CudaOwnShape()});
+  module.end_chunk = module.add({cuda_end_chunk_name(plan), CudaOwnShape()});
 }
 
 /// Of sequence.cuh what the plan needs: all of it is more to compile than many a recurrence.
@@ -49,6 +50,18 @@ void add_sequence_kernels(const Plan& plan, CudaModule& module) {
     module.source += fmt::format("#define has_{} 1\n", name);
   }
   if (!needed.empty()) module.source += kCudaSequence;
+}
+
+void add_total_kernel(const Plan& plan, CudaModule& module) {
+  uint32_t kernel = kNoCudaKernel;
+  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+    if (launch.right.buffer != kNoBuffer) return;
+    if (kernel == kNoCudaKernel) {
+      module.source += kCudaTotals;
+      kernel = module.add({kCudaTotalName, CudaOwnShape()});
+    }
+    module.of(id).kernel = kernel;
+  });
 }
 
 /// But for kernels that only begin and end states, which those have in theirs.
@@ -87,13 +100,14 @@ Result<CudaModule> make_cuda_module(const Plan& plan, std::string_view arch) {
   if (Status status = check(plan); !status) return tl::unexpected(status.error());
   CudaModule module(plan);
   const CudaStateKernel states(plan);
-  add_prelude(module);
+  add_prelude(plan, module);
   if (Status status = add_fused_kernels(plan, arch, module); !status) {
     return tl::unexpected(status.error());
   }
   add_loop_kernels(plan, module);
   add_recurrence_kernels(plan, module);
   add_sequence_kernels(plan, module);
+  add_total_kernel(plan, module);
   states.add_to(module);
   add_elementwise_kernels(plan, states, module);
   return module;

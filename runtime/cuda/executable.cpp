@@ -71,6 +71,7 @@ class CudaExecutable : public Executable {
     std::vector<Round> rounds;
     std::vector<StepGraph> graphs;  // of the Step stages of each round; some may be empty
     bool graph_ends_wave = false;   // the last of them, but where states may end
+    std::vector<BufferId> cleared;  // when it begins
   };
 
   CudaExecutable(Plan plan, const CudaContext& context)
@@ -91,7 +92,7 @@ class CudaExecutable : public Executable {
   bool can_replay(const Round& round) const;
   size_t most_streams() const;
 
-  Status run_once_stages(LaunchQueue& queue);
+  Status run_stages(Domain domain, LaunchQueue& queue);
   Status run_sweep(uint32_t index, const Call& call, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
   Status run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue);
@@ -191,7 +192,8 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
   products_.emplace(std::move(*products));
   launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
   find_sweeps();
-  stream_workspace_bytes_ = aligned_size(products_->workspace_bytes());
+  stream_workspace_bytes_ =
+      aligned_size(std::max(products_->workspace_bytes(), launcher_->workspace_bytes()));
   Result<DeviceMemory> workspace =
       DeviceMemory::allocate(device_, most_streams() * stream_workspace_bytes_);
   if (!workspace) return tl::unexpected(workspace.error());
@@ -205,6 +207,7 @@ void CudaExecutable::find_sweeps() {
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
     sweeps_[i].rounds = find_rounds(plan_, kernels_->module(), i);
     sweeps_[i].graphs.resize(sweeps_[i].rounds.size());
+    sweeps_[i].cleared = cleared_buffers(plan_, i);
     for (const Round& round : sweeps_[i].rounds) {
       for (const Branch& branch : round.branches) {
         most_lanes = std::max(most_lanes, branch.lanes.size());
@@ -361,17 +364,18 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
   if (!capturing) return tl::unexpected(capturing.error());
   launcher_->bind(call);
   if (run_once) {
-    if (Status status = run_once_stages(queue); !status) return status;
+    if (Status status = run_stages(Domain::Once, queue); !status) return status;
   }
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
     if (Status status = run_sweep(sweep, call, !*capturing, queue); !status) return status;
   }
-  return {};
+  return run_stages(Domain::Last, queue);
 }
 
-Status CudaExecutable::run_once_stages(LaunchQueue& queue) {
+/// Of domain Once or Last.
+Status CudaExecutable::run_stages(Domain domain, LaunchQueue& queue) {
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
-    if (plan_.stages[stage].domain != Domain::Once) continue;
+    if (plan_.stages[stage].domain != domain) continue;
     for (size_t i = 0; i < plan_.stages[stage].launches.size(); ++i) {
       if (Status status = launcher_->once({stage, i}, queue); !status) return status;
     }
@@ -382,6 +386,7 @@ Status CudaExecutable::run_once_stages(LaunchQueue& queue) {
 Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
                                  LaunchQueue& queue) {
   const Sweep& sweep = sweeps_[index];
+  if (Status status = launcher_->clear_totals(sweep.cleared, queue); !status) return status;
   const bool has_graphs = std::ranges::any_of(sweep.graphs, &StepGraph::exists);
   replay = replay && has_graphs && is_worth_replaying(call.steps);
   if (replay) {
@@ -545,7 +550,8 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Ca
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
+    const bool is_wanted = call.arrays.at(Role::FinalState, i) != nullptr;
+    if (!is_wanted && !keeps_last_value(plan_, state)) continue;
     states_.push_back({&state.write_final, wave.position(state.lag, wave.count(state.lag))});
   }
   return launcher_->states(states_, queue);

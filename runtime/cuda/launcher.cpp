@@ -145,6 +145,7 @@ Status Launcher::once(LaunchId id, LaunchQueue& queue) {
   if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
     return split(id, operand->once_rows, {}, queue);
   }
+  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, plan_.batch, {}, queue);
   return copy(id, queue);
 }
 
@@ -185,9 +186,21 @@ Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosit
   const Buffer& exchange = plan_.buffers[recurrence->exchange];
   const auto step_bytes =
       static_cast<size_t>(plan_.batch * exchange.width) * size_of(exchange.dtype);
-  return check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = recurrence->exchange}, position),
-                                    0xFF, static_cast<size_t>(steps) * step_bytes, stream),
+  char* const first =
+      addresses_.pointer({.buffer = recurrence->exchange}, first_of(position, steps));
+  return check_cuda(cudaMemsetAsync(first, 0xFF, static_cast<size_t>(steps) * step_bytes, stream),
                     "clearing what blocks exchange");
+}
+
+Status Launcher::clear_totals(std::span<const BufferId> buffers, LaunchQueue& queue) const {
+  for (const BufferId id : buffers) {
+    const auto bytes = static_cast<size_t>(byte_size(plan_, plan_.buffers[id]));
+    const Status cleared =
+        check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = id}, {}), 0, bytes, queue.stream),
+                   "clearing totals");
+    if (!cleared) return cleared;
+  }
+  return {};
 }
 
 Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
@@ -197,7 +210,7 @@ Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, L
     return recurrence(id, steps, position, queue);
   }
   const int64_t rows = steps * plan_.batch;
-  const LaunchPosition first{first_row_at(plan_, position, steps), position.replayed};
+  const LaunchPosition first = first_of(position, steps);
   if (std::holds_alternative<ElementwiseLaunch>(launch)) {
     return elementwise(id, rows, first, queue);
   }
@@ -206,6 +219,7 @@ Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, L
   }
   if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, first, queue);
   if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
+  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, rows, first, queue);
   return fill_mask(id, rows, first, queue);
 }
 
@@ -266,8 +280,11 @@ Status Launcher::recurrence(LaunchId id, int64_t steps, LaunchPosition position,
   writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
   writer.append(static_cast<int32_t>(steps));
   writer.append(int32_t{0});
+  const BufferId exchange = std::get<RecurrenceLaunch>(launch_of(id)).exchange;
   for (const Access& access : module().of(id).accesses) {
-    writer.append(addresses_.at(access, position));
+    // What blocks exchange lies in the order in which steps run.
+    const bool is_exchange = access.buffer == exchange;
+    writer.append(addresses_.at(access, is_exchange ? first_of(position, steps) : position));
   }
   void* parameters[] = {instances_.data()};
   return start(kernel_of(id), launch_shape(shape_of<CudaRecurrenceShape>(id)), parameters, queue,
@@ -401,7 +418,7 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
     if (!keeps_history(buffer, sweep)) continue;
     const int64_t units =
         plan_.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype)) / 2;
-    // Row 0 at the greatest delay: the start of the buffer.
+    // Row 0 at the greatest delay: of a buffer's slots the one that is written first.
     const CudaAccess slots =
         addresses_.at({.buffer = id, .delay = buffer.history}, {{}, before_ends});
     histories.history[count++] = {slots.address, units, static_cast<int32_t>(buffer.history),
@@ -468,6 +485,56 @@ Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, L
       &batch,  &rows};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
   return start(kernel_of(id), shape, parameters, queue, "filling a mask");
+}
+
+size_t Launcher::workspace_bytes() const {
+  int64_t most = 0;
+  for_each_launch_of<TotalLaunch>(plan_, [&](LaunchId id, const TotalLaunch& launch) {
+    if (launch.right.buffer != kNoBuffer) return;
+    const int64_t steps = plan_.stages[id.stage].domain == Domain::Last ? 1 : plan_.chunk;
+    most = std::max(most, cuda_row_slices(steps * plan_.batch, launch.m) * launch.m);
+  });
+  return static_cast<size_t>(most) * sizeof(float);
+}
+
+Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<TotalLaunch>(launch_of(id));
+  if (launch.right.buffer != kNoBuffer) {
+    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream);
+  }
+  const RowSums all{.from = addresses_.pointer(launch.left, position),
+                    .dtype = plan_.buffers[launch.left.buffer].dtype,
+                    .stride = launch.left.stride,
+                    .rows = rows,
+                    .columns = launch.m,
+                    .slices = cuda_row_slices(rows, launch.m),
+                    .to = addresses_.pointer(launch.out, {}),
+                    .accumulate = launch.accumulate};
+  if (all.slices == 1) return add_rows(kernel_of(id), all, queue);
+  RowSums first = all;
+  first.to = queue.library_workspace;
+  first.accumulate = false;
+  RowSums second = all;
+  second.from = queue.library_workspace;
+  second.dtype = DType::f32;
+  second.stride = launch.m;
+  second.rows = all.slices;
+  second.slices = 1;
+  return add_rows(kernel_of(id), first, queue).and_then([&] {
+    return add_rows(kernel_of(id), second, queue);
+  });
+}
+
+Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue) {
+  int type = sums.dtype == DType::f32 ? 0 : sums.dtype == DType::bf16 ? 1 : 2;
+  int64_t per_slice = ceil_div(sums.rows, sums.slices);
+  int accumulate = sums.accumulate ? 1 : 0;
+  void* parameters[] = {&sums.from, &type,         &sums.stride, &sums.rows,
+                        &per_slice, &sums.columns, &sums.to,     &accumulate};
+  const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(sums.columns, kCudaTotalColumns)),
+                               static_cast<unsigned>(sums.slices)),
+                          dim3(kCudaTotalColumns, kCudaTotalThreads)};
+  return start(kernel, shape, parameters, queue, "adding up rows");
 }
 
 Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {

@@ -48,6 +48,10 @@ class Launcher {
   /// The call that the launches that follow belong to.
   void bind(const Call& call);
 
+  /// Of library workspace, besides what products need.
+  size_t workspace_bytes() const;
+
+  /// Of a Once or a Last stage.
   Status once(LaunchId id, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
@@ -58,6 +62,9 @@ class Launcher {
   Status sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);
+
+  /// What totals of a sweep add to becomes zero.
+  Status clear_totals(std::span<const BufferId> buffers, LaunchQueue& queue) const;
 
   /// Writes the parameter block, as at the start of a sweep.
   Status fill_parameter_block(LaunchQueue& queue);
@@ -80,6 +87,19 @@ class Launcher {
   Status transpose(LaunchId id, LaunchQueue& queue);
   Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  /// Rows that are added up, in slices whose sums are rows of `to`.
+  struct RowSums {
+    const char* from = nullptr;
+    DType dtype = DType::f32;
+    int64_t stride = 0;
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t slices = 1;
+    char* to = nullptr;
+    bool accumulate = false;
+  };
+  static Status add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue);
   Status split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
 
   const Launch& launch_of(LaunchId id) const { return plan_.stages[id.stage].launches[id.index]; }
@@ -91,6 +111,10 @@ class Launcher {
     return std::get<Shape>(module().kernels[module().of(id).kernel].shape);
   }
   void set_accesses(const std::vector<Access>& accesses, LaunchPosition position);
+  /// Where row 0 is of a launch over steps from a position on.
+  LaunchPosition first_of(LaunchPosition position, int64_t steps) const {
+    return {first_row_at(plan_, position, steps), position.replayed};
+  }
   /// Where and when a launch runs, for the parameters of generated kernels.
   CudaRows at(CudaRows rows, LaunchPosition position) const;
 

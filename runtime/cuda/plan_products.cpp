@@ -24,16 +24,23 @@ Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const CudaModule& m
   for_each_launch_of<GemmLaunch>(plan, [&](LaunchId id, const GemmLaunch& launch) {
     if (status && module.fused(id) == nullptr) status = products.add(id, launch, context);
   });
+  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+    if (status && launch.right.buffer != kNoBuffer) status = products.add(id, launch, context);
+  });
   if (!status) return tl::unexpected(status.error());
   return products;
 }
 
 Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& context) {
-  if (context.lt == nullptr) {
-    Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
-    if (!lt) return tl::unexpected(lt.error());
-    context.lt = std::move(*lt);
-  }
+  const int64_t parts = launch.blocks * launch.repeats;
+  const Operands operands{.left = launch.left,
+                          .weight = launch.weight,
+                          .out = launch.out,
+                          .left_apart = launch.blocks == 1 ? 0 : launch.k,
+                          .weight_apart = parts == 1 ? 0 : launch.n * launch.k,
+                          .out_apart = parts == 1 ? 0 : launch.n,
+                          .repeats = launch.repeats,
+                          .blocks = launch.blocks};
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
@@ -44,19 +51,49 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                            .dtype = plan_.dtype,
                            .tf32 = plan_.tf32 || launch.tf32,
                            .accumulate = launch.accumulate};
-  std::vector<ProductAlignment> alignments = {alignment(launch, true)};
-  if (const ProductAlignment least = alignment(launch, false); least != alignments[0]) {
+  return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, launch.once_rows),
+             context);
+}
+
+Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& context) {
+  const bool alone = launch.blocks == 1;
+  const Operands operands{.left = launch.left,
+                          .weight = launch.right,
+                          .out = launch.out,
+                          .left_apart = alone ? 0 : launch.m,
+                          .weight_apart = alone ? 0 : launch.n,
+                          .out_apart = alone ? 0 : launch.m * launch.n,
+                          .blocks = launch.blocks};
+  const ProductShape shape{.m = launch.m,
+                           .n = launch.n,
+                           .blocks = launch.blocks,
+                           .left_stride = launch.left.stride,
+                           .weight_stride = launch.right.stride,
+                           .dtype = plan_.dtype,
+                           .tf32 = plan_.tf32,
+                           .accumulate = launch.accumulate};
+  return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, plan_.batch), context);
+}
+
+Status PlanProducts::add(LaunchId id, const Operands& operands, ProductShape shape,
+                         const std::vector<int64_t>& rows, CudaContext& context) {
+  if (context.lt == nullptr) {
+    Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
+    if (!lt) return tl::unexpected(lt.error());
+    context.lt = std::move(*lt);
+  }
+  std::vector<ProductAlignment> alignments = {alignment(operands, true)};
+  if (const ProductAlignment least = alignment(operands, false); least != alignments[0]) {
     alignments.push_back(least);
   }
-  Result<Product> product = Product::prepare(
-      *context.lt, shape, row_counts(launch, plan_.stages[id.stage].domain), alignments);
+  Result<Product> product = Product::prepare(*context.lt, shape, rows, alignments);
   if (!product) return tl::unexpected(product.error());
-  products_.emplace(id, std::move(*product));
+  products_.emplace(id, Planned{operands, std::move(*product)});
   return {};
 }
 
-std::vector<int64_t> PlanProducts::row_counts(const GemmLaunch& launch, Domain domain) const {
-  if (!is_of_sweeps(domain)) return {launch.once_rows};
+std::vector<int64_t> PlanProducts::row_counts(Domain domain, int64_t once_rows) const {
+  if (!is_of_sweeps(domain)) return {once_rows};
   if (domain == Domain::Step) return {plan_.batch};
   std::vector<int64_t> counts = {plan_.chunk * plan_.batch};
   for (int64_t steps = 1; steps < plan_.chunk; steps *= 2) counts.push_back(steps * plan_.batch);
@@ -78,21 +115,19 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
   return static_cast<uint32_t>(result);
 }
 
-ProductAlignment PlanProducts::alignment(const GemmLaunch& launch, bool aligned_caller) const {
+ProductAlignment PlanProducts::alignment(const Operands& operands, bool aligned_caller) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
   const uint32_t caller = aligned_caller ? kUsualAlignment : element;
-  const int64_t blocks = launch.blocks;
-  const int64_t parts = blocks * launch.repeats;
-  return {.left = alignment(launch.left, blocks == 1 ? 0 : launch.k, caller),
-          .weight = alignment(launch.weight, parts == 1 ? 0 : launch.n * launch.k, caller),
-          .out = alignment(launch.out, parts == 1 ? 0 : launch.n,
+  return {.left = alignment(operands.left, operands.left_apart, caller),
+          .weight = alignment(operands.weight, operands.weight_apart, caller),
+          .out = alignment(operands.out, operands.out_apart,
                            aligned_caller ? kUsualAlignment : sizeof(float))};
 }
 
 size_t PlanProducts::workspace_bytes() const {
   size_t bytes = 0;
-  for (const auto& [id, product] : products_) {
-    bytes = std::max(bytes, product.workspace_bytes());
+  for (const auto& [id, planned] : products_) {
+    bytes = std::max(bytes, planned.product.workspace_bytes());
   }
   return bytes;
 }
@@ -106,7 +141,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
   size_t left = 0;
   size_t weight = 0;
   size_t out = 0;
-  for (const auto& [id, product] : products_) {
+  for (const auto& [id, planned] : products_) {
+    const Product& product = planned.product;
     left = std::max(left, bytes_of(product.left_elements(), element));
     weight = std::max(weight, bytes_of(product.weight_elements(), element));
     out = std::max(out, bytes_of(product.out_elements(), sizeof(float)));
@@ -118,7 +154,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
                                 .out = memory->data() + left + weight};
   Status status = check_cuda(
       cudaMemsetAsync(memory->data(), Product::kTestByte, left + weight, stream), "clearing");
-  for (auto& [id, product] : products_) {
+  for (auto& [id, planned] : products_) {
+    Product& product = planned.product;
     if (status && device.under_mps) {
       status = product.replace_wrong_algorithms(scratch, workspace, stream);
     }
@@ -131,23 +168,21 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
 
 Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                          LaunchPosition position, void* workspace, cudaStream_t stream) const {
-  const Product& product = products_.at(id);
-  const Stage& stage = plan_.stages[id.stage];
-  const auto& launch = std::get<GemmLaunch>(stage.launches[id.index]);
+  const auto& [operands, product] = products_.at(id);
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
-    Access weight = launch.weight;
-    Access out = launch.out;
-    for (int64_t repeat = 0; repeat < launch.repeats; ++repeat) {
-      const ProductPointers pointers{.left = addresses.pointer(launch.left, at),
+    Access weight = operands.weight;
+    Access out = operands.out;
+    for (int64_t repeat = 0; repeat < operands.repeats; ++repeat) {
+      const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
                                      .weight = addresses.pointer(weight, at),
                                      .out = addresses.pointer(out, at)};
       if (Status status = product.run(count, pointers, workspace, stream); !status) return status;
-      weight.column += launch.blocks * launch.n * launch.k;
-      out.column += launch.blocks * launch.n;
+      weight.column += operands.blocks * operands.weight_apart;
+      out.column += operands.blocks * operands.out_apart;
     }
     return {};
   };
-  if (stage.domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
+  if (plan_.stages[id.stage].domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
     return run_at(rows, position);
   }
   int64_t steps = rows / plan_.batch;

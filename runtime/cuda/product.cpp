@@ -2,6 +2,7 @@
 // is the column-major n x rows matrix with that leading dimension, so that
 //     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
 // where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
+// A sum over rows, out[m, n] = left[rows, m]^T @ weight[rows, n], is out' = weight' @ left'^T.
 // The blocks of a block-diagonal weight are the library's batch.
 //
 // Where CUDA's Multi-Process Service (MPS) leaves a program some of the multiprocessors, algorithms
@@ -42,14 +43,11 @@ bool is_aligned(const void* pointer, uint32_t alignment) {
 
 /// The library takes descriptions by pointers to non-const, but does not write to them.
 struct Descriptors {
-  Descriptors(const cublasLtMatmulDescOpaque_t& operation_in,
-              const cublasLtMatrixLayoutOpaque_t& weight_in,
-              const cublasLtMatrixLayoutOpaque_t& left_in,
-              const cublasLtMatrixLayoutOpaque_t& out_in)
+  Descriptors(const cublasLtMatmulDescOpaque_t& operation_in, const auto& variant)
       : operation(const_cast<cublasLtMatmulDesc_t>(&operation_in)),
-        weight(const_cast<cublasLtMatrixLayout_t>(&weight_in)),
-        left(const_cast<cublasLtMatrixLayout_t>(&left_in)),
-        out(const_cast<cublasLtMatrixLayout_t>(&out_in)) {}
+        weight(const_cast<cublasLtMatrixLayout_t>(&variant.weight)),
+        left(const_cast<cublasLtMatrixLayout_t>(&variant.left)),
+        out(const_cast<cublasLtMatrixLayout_t>(&variant.out)) {}
   cublasLtMatmulDesc_t operation;
   cublasLtMatrixLayout_t weight, left, out;
 };
@@ -100,20 +98,17 @@ Status Product::describe() {
   const CublasLtLibrary& library = lt_->library();
   const cublasComputeType_t compute =
       shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const cublasOperation_t operation = shape_.transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
-  return library
-      .check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
-             "describing a product")
-      .and_then([&] {
-        return library.check(library.set_operation(&operation_, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                   &operation, sizeof(operation)),
-                             "describing a product");
-      })
-      .and_then([&] {
-        return init_layout(weight_, shape_.dtype, shape_.transposed ? shape_.n : shape_.k,
-                           shape_.transposed ? shape_.k : shape_.n, shape_.weight_stride,
-                           shape_.n * shape_.k);
-      });
+  const auto turn = [&](cublasLtMatmulDescAttributes_t operand) {
+    const cublasOperation_t operation = CUBLAS_OP_T;
+    return library.check(library.set_operation(&operation_, operand, &operation, sizeof(operation)),
+                         "describing a product");
+  };
+  const Status begun =
+      library.check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
+                    "describing a product");
+  if (!begun) return begun;
+  if (is_total()) return turn(CUBLASLT_MATMUL_DESC_TRANSB);
+  return shape_.transposed ? Status() : turn(CUBLASLT_MATMUL_DESC_TRANSA);
 }
 
 /// A column-major matrix of `rows` rows, `stride` elements from column to column; one per block,
@@ -140,17 +135,37 @@ Status Product::init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, i
 }
 
 Status Product::add_variant(int64_t rows, const ProductAlignment& alignment) {
-  Variant variant{.rows = rows, .alignment = alignment, .left = {}, .out = {}, .algorithm = {}};
-  // With one row the stride says nothing, and may be less than the row.
-  const int64_t left_stride = rows == 1 ? shape_.blocks * shape_.k : shape_.left_stride;
-  const int64_t out_stride = rows == 1 ? shape_.blocks * shape_.n : shape_.out_stride;
-  RNNC_CHECK(left_stride >= shape_.k && out_stride >= shape_.n);
-  return init_layout(variant.left, shape_.dtype, shape_.k, rows, left_stride, shape_.k)
+  Variant variant;
+  variant.rows = rows;
+  variant.alignment = alignment;
+  return describe_matrices(variant).and_then([&] { return choose_algorithm(variant); }).map([&] {
+    variants_.push_back(variant);
+  });
+}
+
+Status Product::describe_matrices(Variant& variant) const {
+  const int64_t n = shape_.n;
+  const int64_t k = shape_.k;
+  // Of `rows` rows. With one the stride says nothing, and may be less than the row.
+  const auto array = [&](cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t width,
+                         int64_t stride) {
+    const int64_t apart = variant.rows == 1 ? shape_.blocks * width : stride;
+    RNNC_CHECK(apart >= width);
+    return init_layout(layout, dtype, width, variant.rows, apart, width);
+  };
+  if (is_total()) {
+    const int64_t m = shape_.m;
+    return array(variant.left, shape_.dtype, m, shape_.left_stride)
+        .and_then([&] { return array(variant.weight, shape_.dtype, n, shape_.weight_stride); })
+        .and_then([&] { return init_layout(variant.out, DType::f32, n, m, n, m * n); });
+  }
+  return array(variant.left, shape_.dtype, k, shape_.left_stride)
+      .and_then([&] { return array(variant.out, DType::f32, n, shape_.out_stride); })
       .and_then([&] {
-        return init_layout(variant.out, DType::f32, shape_.n, rows, out_stride, shape_.n);
-      })
-      .and_then([&] { return choose_algorithm(variant); })
-      .map([&] { variants_.push_back(variant); });
+        const bool turned = shape_.transposed;
+        return init_layout(variant.weight, shape_.dtype, turned ? n : k, turned ? k : n,
+                           shape_.weight_stride, n * k);
+      });
 }
 
 Status Product::choose_algorithm(Variant& variant) {
@@ -159,7 +174,7 @@ Status Product::choose_algorithm(Variant& variant) {
     if (other.alignment != variant.alignment) continue;
     cublasLtMatmulHeuristicResult_t checked = {};
     const cublasStatus_t status =
-        lt_->library().check_algorithm(lt_->handle(), &operation_, &weight_, &variant.left,
+        lt_->library().check_algorithm(lt_->handle(), &operation_, &variant.weight, &variant.left,
                                        &variant.out, &variant.out, &other.algorithm, &checked);
     if (status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= kMostWorkspaceBytes) {
       variant.algorithm = other.algorithm;
@@ -184,7 +199,7 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> Product::ask_library(
       !limited) {
     return tl::unexpected(limited.error());
   }
-  const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
+  const Descriptors descriptors(operation_, variant);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
   int count = 0;
   const cublasStatus_t status = library.get_heuristic(
@@ -199,18 +214,33 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> Product::ask_library(
 }
 
 std::string Product::describe(const Variant& variant) const {
+  if (is_total()) {
+    return fmt::format("a {} product [{}, {}] @ [{}, {}]", to_string(shape_.dtype), shape_.m,
+                       variant.rows, variant.rows, shape_.n);
+  }
   return fmt::format("a {} product [{}, {}] @ [{}, {}]", to_string(shape_.dtype), variant.rows,
                      shape_.k, shape_.k, shape_.n);
 }
 
+int64_t Product::most_rows() const {
+  return std::ranges::max(variants_, {}, &Variant::rows).rows;
+}
+
 int64_t Product::left_elements() const {
-  const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
-  return std::max(shape_.left_stride, shape_.blocks * shape_.k) * rows;
+  const int64_t width = is_total() ? shape_.m : shape_.k;
+  return std::max(shape_.left_stride, shape_.blocks * width) * most_rows();
+}
+
+int64_t Product::weight_elements() const {
+  if (is_total()) {
+    return std::max(shape_.weight_stride, shape_.blocks * shape_.n) * most_rows();
+  }
+  return shape_.blocks * shape_.weight_stride * (shape_.transposed ? shape_.k : shape_.n);
 }
 
 int64_t Product::out_elements() const {
-  const int64_t rows = std::ranges::max(variants_, {}, &Variant::rows).rows;
-  return std::max(shape_.out_stride, shape_.blocks * shape_.n) * rows;
+  if (is_total()) return shape_.blocks * shape_.m * shape_.n;
+  return std::max(shape_.out_stride, shape_.blocks * shape_.n) * most_rows();
 }
 
 Status Product::warm_up(const ProductPointers& scratch, void* workspace,
@@ -272,10 +302,12 @@ Result<bool> Product::is_right(const Variant& variant, const ProductPointers& sc
   const double term = shape_.dtype == DType::bf16  ? float_from_bf16(kHalf)
                       : shape_.dtype == DType::f16 ? float_from_f16(kHalf)
                                                    : std::bit_cast<float>(kHalf * 0x10001U);
-  const double expected = term * term * static_cast<double>(shape_.k);
-  const auto columns = static_cast<size_t>(shape_.blocks * shape_.n);
-  const auto stride = variant.rows == 1 ? columns : static_cast<size_t>(shape_.out_stride);
-  const size_t count = stride * static_cast<size_t>(variant.rows - 1) + columns;
+  const int64_t terms = is_total() ? variant.rows : shape_.k;
+  const double expected = term * term * static_cast<double>(terms);
+  const int64_t rows = is_total() ? 1 : variant.rows;
+  const auto columns = static_cast<size_t>(is_total() ? out_elements() : shape_.blocks * shape_.n);
+  const auto stride = rows == 1 ? columns : static_cast<size_t>(shape_.out_stride);
+  const size_t count = stride * static_cast<size_t>(rows - 1) + columns;
   std::vector<float> out(count);
   const Status done =
       check_cuda(cudaMemsetAsync(scratch.out, 0xff, count * sizeof(float), stream), "clearing")
@@ -311,7 +343,7 @@ Status Product::run(int64_t rows, const ProductPointers& pointers, void* workspa
 Status Product::run(const Variant& variant, const ProductPointers& pointers, bool accumulate,
                     void* workspace, cudaStream_t stream) const {
   const CublasLtLibrary& library = lt_->library();
-  const Descriptors descriptors(operation_, weight_, variant.left, variant.out);
+  const Descriptors descriptors(operation_, variant);
   return library.check(
       library.matmul(lt_->handle(), descriptors.operation, &kOne, pointers.weight,
                      descriptors.weight, pointers.left, descriptors.left,

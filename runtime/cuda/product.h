@@ -15,8 +15,10 @@
 
 namespace rnnc::cuda {
 
-/// out[row, 0:n] = left[row, 0:k] @ weight, as `GemmLaunch` says.
+/// out[row, 0:n] = left[row, 0:k] @ weight, as `GemmLaunch` says; or, where there is an m, the sum
+/// over rows of left[row, 0:m] and weight[row, 0:n], as `TotalLaunch` says, with `right` as weight.
 struct ProductShape {
+  int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
   bool transposed = false;
@@ -59,9 +61,7 @@ class Product {
   size_t workspace_bytes() const { return workspace_bytes_; }
   /// Elements that the largest number of rows touches.
   int64_t left_elements() const;
-  int64_t weight_elements() const {
-    return shape_.blocks * shape_.weight_stride * (shape_.transposed ? shape_.k : shape_.n);
-  }
+  int64_t weight_elements() const;
   int64_t out_elements() const;
 
   /// Runs each algorithm once on scratch memory, so that its kernels are loaded from then on.
@@ -80,13 +80,17 @@ class Product {
   struct Variant {
     int64_t rows = 0;
     ProductAlignment alignment;
+    cublasLtMatrixLayoutOpaque_t weight = {};
     cublasLtMatrixLayoutOpaque_t left = {};
     cublasLtMatrixLayoutOpaque_t out = {};
     cublasLtMatmulAlgo_t algorithm = {};
   };
 
   Product(const CublasLt& lt, const ProductShape& shape) : lt_(&lt), shape_(shape) {}
+  bool is_total() const { return shape_.m > 0; }
+  int64_t most_rows() const;
   Status describe();
+  Status describe_matrices(Variant& variant) const;
   Status init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
                      int64_t columns, int64_t stride, int64_t block_offset) const;
   Status add_variant(int64_t rows, const ProductAlignment& alignment);
@@ -107,7 +111,6 @@ class Product {
   const CublasLt* lt_;
   ProductShape shape_;
   cublasLtMatmulDescOpaque_t operation_ = {};
-  cublasLtMatrixLayoutOpaque_t weight_ = {};
   std::vector<Variant> variants_;
   size_t workspace_bytes_ = 0;
 };

@@ -22,7 +22,7 @@ struct LaunchId {
   friend auto operator<=>(const LaunchId&, const LaunchId&) = default;
 };
 
-/// Of the prelude and of sequence.cuh: their launches are written by hand
+/// Of the prelude and of what stands behind it as it is: their launches are written by hand
 /// (runtime/cuda/launcher.cpp).
 struct CudaOwnShape {};
 

@@ -18,6 +18,10 @@ int64_t rows_per_slice(int64_t length) {
 
 }  // namespace
 
+std::string cuda_end_chunk_name(const Plan& plan) {
+  return plan.descending ? "rnnc_end_descending_chunk" : "rnnc_end_chunk";
+}
+
 std::string cuda_reverse_name(DType dtype) {
   return fmt::format("rnnc_reverse_{}", size_of(dtype));
 }
@@ -35,6 +39,13 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   if (copy != nullptr && copy->transposed) return cuda_transpose_name(dtype(copy->source));
   if (std::holds_alternative<MaskLaunch>(launch)) return kCudaMaskName;
   return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
+}
+
+int64_t cuda_row_slices(int64_t rows, int64_t columns) {
+  constexpr int64_t kBlocks = 512;        // they fill every GPU
+  constexpr int64_t kLeastOfThread = 16;  // rows: fewer are not worth another launch
+  const int64_t most = std::max<int64_t>(1, kBlocks / ceil_div(columns, kCudaTotalColumns));
+  return std::clamp<int64_t>(rows / (kLeastOfThread * kCudaTotalThreads), 1, most);
 }
 
 std::string cuda_kernel_name(size_t index) {

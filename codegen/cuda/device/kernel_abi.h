@@ -55,10 +55,10 @@ struct CudaFrameWords {
 /// Ends a wave; gridDim.y is the number of histories. Parameters: int64_t* frame, int steps, int
 /// advance (whether word 0 moves on), int before_ends (not 0: nothing happens in the wave in which
 /// the chunk of lag 0 is the last one, and after it), CudaHistories.
-inline constexpr const char* kCudaEndChunkName = "rnnc_end_chunk";
+std::string cuda_end_chunk_name(const Plan& plan);
 inline constexpr int kCudaHistoriesPerLaunch = 64;
 struct CudaHistory {
-  int64_t address = 0;  // of its first slot, as in CudaAccess
+  int64_t address = 0;  // of the slot that is written first, as in CudaAccess
   int64_t units = 0;    // 16-bit words in a slot
   int32_t depth = 0;    // slots
   int32_t slot = -1;    // of the parameter block, as in CudaAccess
@@ -85,6 +85,15 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 /// Those of a kernel with most arrays, of any kind.
 static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(CudaAccess) <=
               kMostParameterBytes);
+
+/// The kernel of totals.cuh, for Total launches without products. Parameters and what it does:
+/// there.
+inline constexpr const char* kCudaTotalName = "rnnc_total";
+inline constexpr int kCudaTotalColumns = 32;  // of a block
+inline constexpr int kCudaTotalThreads = 16;  // times the columns
+/// In how many slices `rows` rows of `columns` elements are added up, which are blocks of
+/// blockIdx.y; if there are several, what they make is added up next. Of more rows no fewer.
+int64_t cuda_row_slices(int64_t rows, int64_t columns);
 
 /// The function that `Plan::kernels[index]` becomes.
 std::string cuda_kernel_name(size_t index);

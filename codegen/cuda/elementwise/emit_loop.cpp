@@ -82,7 +82,8 @@ class LoopEmitter : TextWriter {
       line("  {}* const a{} = rnnc_row<{}>(rows.frame, p{}, row){};", type, i, type, i,
            argument(i).vector ? " + e" : "");
       if (is_queued(i) || (written && !carried_[i])) {
-        line("  const rnnc_word d{} = rows.count * p{}.stride;", i, i);
+        line("  const rnnc_word d{} = {}rows.count * p{}.stride;", i,
+             traits_.descending ? "-1ll * " : "", i);
       } else if (!written) {
         line("  {}t{} {}{} = t{}::load(a{});", carried_[i] ? "" : "const ", i,
              carried_[i] ? "n" : "i", i, i, i);

@@ -15,6 +15,7 @@ struct LoopTraits {
   std::vector<bool> invariant;  // by argument: the same at every step
   int items = 1;                // neighbouring elements per thread
   bool aligned = true;          // items of every array are surely aligned to their size together
+  bool descending = false;      // each step lies in front of the one before it
 };
 
 /// The function of that name, to stand behind the prelude.

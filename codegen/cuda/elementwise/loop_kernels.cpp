@@ -27,7 +27,7 @@ bool takes_pairs(const Plan& plan, const Kernel& kernel, const LoopLaunch& launc
 }
 
 LoopTraits traits_of(const Plan& plan, const Kernel& kernel, const LoopLaunch& launch) {
-  LoopTraits traits = {.carries = launch.carries, .invariant = {}};
+  LoopTraits traits = {.carries = launch.carries, .invariant = {}, .descending = plan.descending};
   traits.items = takes_pairs(plan, kernel, launch) ? 2 : 1;
   for (const Access& access : launch.accesses) {
     const Buffer& buffer = plan.buffers[access.buffer];

@@ -85,7 +85,8 @@ void RecurrenceEmitter::copy_traits(size_t p, size_t index,
   traits_.constant("int", "kElementBytes", element);
   traits_.constant("bool", "kIsChecked", first.is_checked);
   traits_.constant("long long", "kAdvance",
-                   plan_.batch * access_of(phase, first.argument).stride * element);
+                   (plan_.descending ? -1 : 1) * plan_.batch *
+                       access_of(phase, first.argument).stride * element);
   traits_.constant("unsigned", "kSteps", tile_.input_steps);
   traits_.constant("unsigned", "kStepBytes", layout_.staged().step_bytes);
   traits_.constant("int", "kAhead", layout_.exchange().step_bytes > 0 ? kStepsAhead : 0);

@@ -25,6 +25,17 @@ std::string RecurrenceEmitter::array(std::string_view type, bool loaded, size_t 
                      type, layout_.accesses()[access].stride, access, row);
 }
 
+/// Row `row` at a step.
+std::string RecurrenceEmitter::array_at(std::string_view type, bool loaded, size_t access,
+                                        std::string_view step) const {
+  if (!plan_.descending) {
+    return array(type, loaded, access, fmt::format("({}) * {}u + row", step, plan_.batch));
+  }
+  const int64_t stride = layout_.accesses()[access].stride;
+  return fmt::format("rnnc_at_step<{}{}, {}, {}>(launch.access[first + {}], {}, row)",
+                     loaded ? "const " : "", type, stride, -plan_.batch * stride, access, step);
+}
+
 bool RecurrenceEmitter::has_steps(const Access& access) const {
   const Extent extent = plan_.buffers[access.buffer].extent;
   return extent == Extent::Chunk || extent == Extent::Steps;
@@ -38,8 +49,10 @@ const Access& RecurrenceEmitter::access_of(const Phase& phase, uint32_t argument
 std::string RecurrenceEmitter::place(size_t p, uint32_t argument, std::string_view step) const {
   const Kernel::Argument& of = phases_[p].kernel->arguments[argument];
   const bool steps = has_steps(access_of(phases_[p], argument)) && step != "0";
-  return array(cuda_element_type(of.dtype), !of.written, phases_[p].accesses[argument],
-               steps ? fmt::format("({}) * {}u + row", step, plan_.batch) : "row") +
+  const std::string_view type = cuda_element_type(of.dtype);
+  const size_t access = phases_[p].accesses[argument];
+  return (steps ? array_at(type, !of.written, access, step)
+                : array(type, !of.written, access, "row")) +
          (of.vector ? fmt::format(" + element{}", p) : "");
 }
 

@@ -138,13 +138,27 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
                     product.slice, pass, tile_.rows);
   }
   return fmt::format(
-      "{}.left<{}, {}, {}>(memory{}_{} + static_cast<rnnc_word>({}{}) * {}, {}, "
+      "{}.left<{}, {}, {}>(memory{}_{} + {}, {}, "
       "static_cast<int>(row_end - {}), {} >= {})",
       product_name(p, i), row_bytes,
       product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
       layout_.has_all_rows(), p, i,
-      has_steps(left) && !at_first ? fmt::format("{} * {}u + ", step, plan_.batch) : "", first,
-      row_bytes, exchanged, first, step, left.delay);
+      has_steps(left) && !at_first
+          ? row_at(left, step, first)
+          : fmt::format("static_cast<rnnc_word>({}) * {}", first, row_bytes),
+      exchanged, first, step, left.delay);
+}
+
+/// Bytes from row 0 at the first step to a row at another.
+std::string RecurrenceEmitter::row_at(const Access& left, std::string_view step,
+                                      std::string_view row) const {
+  const int64_t row_bytes = left.stride * element_bytes();
+  if (plan_.descending) {
+    return fmt::format("static_cast<rnnc_word>({}) * {} - static_cast<rnnc_word>({}) * {}", row,
+                       row_bytes, step, plan_.batch * row_bytes);
+  }
+  return fmt::format("static_cast<rnnc_word>({} * {}u + {}) * {}", step, plan_.batch, row,
+                     row_bytes);
 }
 
 std::string RecurrenceEmitter::first_words(size_t p, size_t i) const {

@@ -76,6 +76,7 @@ class RecurrenceEmitter : TextWriter {
   bool is_begun_at_end(size_t p) const;
   bool is_begun_a_step_ahead(size_t p) const;
   std::string left(size_t p, size_t i, std::string_view step, std::string_view pass) const;
+  std::string row_at(const Access& left, std::string_view step, std::string_view row) const;
   std::string first_words(size_t p, size_t i) const;
   void begin_next(size_t p);
   void products(size_t p);
@@ -88,6 +89,8 @@ class RecurrenceEmitter : TextWriter {
   // ---- What it loads (emit_recurrence_loads.cpp). ----
 
   std::string array(std::string_view type, bool loaded, size_t access, std::string_view row) const;
+  std::string array_at(std::string_view type, bool loaded, size_t access,
+                       std::string_view step) const;
   bool has_steps(const Access& access) const;
   const Access& access_of(const Phase& phase, uint32_t argument) const;
   std::string place(size_t p, uint32_t argument, std::string_view step) const;
