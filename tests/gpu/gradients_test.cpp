@@ -22,10 +22,9 @@ class GpuPlans {
  public:
   explicit GpuPlans(DType dtype, bool graphs = true)
       : cache_(std::filesystem::path(testing::TempDir()) / "rnnc-gpu-gradients"),
-        backend_(*make_cuda_backend({.dtype = dtype,
-                                     .device = {.kind = Device::Kind::cuda, .index = 0},
-                                     .graphs = graphs},
-                                    cache_)) {}
+        backend_(*make_cuda_backend(
+            {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .graphs = graphs},
+            cache_)) {}
 
   Machine machine() const { return backend_->machine(); }
 
@@ -208,8 +207,13 @@ TEST(GpuGradientsOfTowers, OfEveryCell) {
 TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
   for (const bool resident : {true, false}) {
     const PassSet passes = resident ? PassSet::all() : PassSet::all().without(Pass::Resident);
-    check(network("Stack", 24),
-          {.steps = 9, .batch = 5, .chunk = 4, .seed = 2, .passes = passes, .tf32 = true});
+    check(network("Stack", 24), {.steps = 9,
+                                 .batch = 5,
+                                 .chunk = 4,
+                                 .seed = 2,
+                                 .dtype = DType::f32,
+                                 .passes = passes,
+                                 .tf32 = true});
   }
 }
 
@@ -235,8 +239,8 @@ TEST(GpuTotals, OfManyRows) {
 TEST(GpuGradientsOfDelays, LongerThanChunks) {
   for (const uint64_t seed : {3, 11, 19, 27}) {
     SCOPED_TRACE(seed);
-    check(random_graph(seed), {.steps = 8, .chunk = 1, .seed = seed});
-    check(random_graph(seed), {.steps = 9, .chunk = 2, .seed = seed}, false);
+    check(random_graph(seed), {.steps = 8, .chunk = 1, .seed = seed, .dtype = DType::f32});
+    check(random_graph(seed), {.steps = 9, .chunk = 2, .seed = seed, .dtype = DType::f32}, false);
   }
 }
 
