@@ -1,5 +1,5 @@
-// cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b + beta c
-// in f32, with a transposed or not, of one type each for inputs and results, in blocks.
+// cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b' + beta c
+// in f32, with a and b transposed or not, of one type each for inputs and results, in blocks.
 // Algorithms are numbers, best first; the first of them need aligned arrays.
 #include <cublasLt.h>
 
@@ -25,7 +25,7 @@ constexpr uint32_t kAlignment = 16;
 
 struct Operation {
   cublasComputeType_t compute;
-  int32_t transposed;
+  int32_t left_transposed, right_transposed;
 };
 struct Layout {
   int32_t type, blocks;
@@ -67,20 +67,23 @@ struct Product {
 
   void run() const {
     const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    const auto depth = static_cast<int64_t>(b.rows);
+    const bool turned = operation.right_transposed != 0;
+    const auto depth = static_cast<int64_t>(turned ? b.columns : b.rows);
+    const auto width = static_cast<int64_t>(turned ? b.rows : b.columns);
     // Along k one after the other, in f32.
     std::vector<float> columns(b.rows * b.columns);
-    std::vector<float> row(b.rows);
+    std::vector<float> row(static_cast<size_t>(depth));
     for (int64_t block = 0; block < d.blocks; ++block) {
-      for (int64_t j = 0; j < static_cast<int64_t>(b.columns); ++j) {
+      for (int64_t j = 0; j < width; ++j) {
         for (int64_t k = 0; k < depth; ++k) {
+          const int64_t at = turned ? j + k * b.stride : k + j * b.stride;
           columns[static_cast<size_t>(j * depth + k)] =
-              load(right, b.type, block * b.block_offset + k + j * b.stride, tf32);
+              load(right, b.type, block * b.block_offset + at, tf32);
         }
       }
       for (int64_t i = 0; i < static_cast<int64_t>(d.rows); ++i) {
         for (int64_t k = 0; k < depth; ++k) {
-          const int64_t at = operation.transposed != 0 ? k + i * a.stride : i + k * a.stride;
+          const int64_t at = operation.left_transposed != 0 ? k + i * a.stride : i + k * a.stride;
           row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32);
         }
         for (int64_t j = 0; j + (unfinished ? 1 : 0) < static_cast<int64_t>(d.columns); ++j) {
@@ -110,14 +113,19 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t operation, size_t,
                                                cublasComputeType_t compute, cudaDataType_t) {
-  return write(operation, Operation{compute, 0});
+  return write(operation, Operation{compute, 0, 0});
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t) {
-  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA) return CUBLAS_STATUS_NOT_SUPPORTED;
   auto changed = read<Operation>(operation);
-  std::memcpy(&changed.transposed, value, sizeof(changed.transposed));
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) {
+    std::memcpy(&changed.left_transposed, value, sizeof(changed.left_transposed));
+  } else if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) {
+    std::memcpy(&changed.right_transposed, value, sizeof(changed.right_transposed));
+  } else {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   return write(operation, changed);
 }
 

@@ -1,0 +1,248 @@
+// Both halves of a derivative on the GPU, against the interpreter: every way in which recurrences
+// run, graphs replayed and not, types, odd sizes.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <tuple>
+
+#include "passes/tile/recurrence_tiles.h"
+#include "runtime/backend/kernel_cache.h"
+#include "tests/gpu/graphs.h"
+#include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/gradients/half_check.h"
+#include "tests/support/reference/plan_run.h"
+
+namespace rnnc::test {
+namespace {
+
+/// Runs plans on the GPU, and counts what is in them.
+class GpuPlans {
+ public:
+  explicit GpuPlans(DType dtype, bool graphs = true)
+      : cache_(std::filesystem::path(testing::TempDir()) / "rnnc-gpu-gradients"),
+        backend_(*make_cuda_backend(
+            {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .graphs = graphs},
+            cache_)) {}
+
+  Machine machine() const { return backend_->machine(); }
+
+  Result<InterpreterResult> operator()(const Plan& plan, const InterpreterArgs& args,
+                                       const SequenceArgs& sequences) {
+    for (const Stage& stage : plan.stages) {
+      if (plan.descending && is_resident(stage)) ++descending_recurrences;
+      for (const Launch& launch : stage.launches) {
+        const auto* total = std::get_if<TotalLaunch>(&launch);
+        if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
+      }
+    }
+    return run_plan(*backend_, plan, args, sequences);
+  }
+
+  int descending_recurrences = 0;
+  int sums = 0;
+  int outer_products = 0;
+
+ private:
+  KernelCache cache_;
+  std::unique_ptr<Backend> backend_;
+};
+
+void check(const Graph& graph, HalfCheck check, GpuPlans& gpu) {
+  check.machine = gpu.machine();
+  check_halves(graph, check, std::ref(gpu));
+}
+
+void check(const Graph& graph, const HalfCheck& half, bool graphs = true) {
+  GpuPlans gpu(half.dtype, graphs);
+  check(graph, half, gpu);
+}
+
+const DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
+
+// ---- Random graphs. ----
+
+class GpuGradients : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(GpuGradients, OfRandomGraphs) {
+  const uint64_t seed = GetParam();
+  const RandomGraphOptions options = {.structure = seed % 2 == 1, .reversals = seed % 4 >= 2};
+  PassSet passes = PassSet::all();
+  if (seed % 3 == 1) passes = passes.without(Pass::Resident);
+  if (seed % 3 == 2) passes = passes.without(Pass::Resident).without(Pass::Loop);
+  if (seed % 7 == 5) passes = passes.without(Pass::Epilogue);
+  check(random_graph(seed, options),
+        {.steps = static_cast<int64_t>(1 + seed % 9),
+         .chunk = static_cast<int64_t>(1 + seed % 4),
+         .seed = seed,
+         .dtype = seed % 4 == 3 ? DType::bf16 : DType::f32,
+         .lengths = seed % 5 == 1,
+         .resets = seed % 5 >= 3,
+         .given_states = seed % 3 == 0,
+         .passes = passes},
+        seed % 8 < 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradients, testing::Range<uint64_t>(0, 48));
+
+// ---- Cells of the language and networks. ----
+
+struct Source {
+  std::string name;
+  bool is_network = false;
+  Graph graph(int64_t size) const {
+    return is_network ? network(name, size) : language_cell(name, size);
+  }
+};
+
+std::vector<Source> sources() {
+  std::vector<Source> result;
+  for (const std::string& name : language_cells()) result.push_back({name, false});
+  for (const std::string& name : networks()) result.push_back({name, true});
+  return result;
+}
+
+using CellCase = std::tuple<Source, DType>;
+
+class GpuGradientsOfCells : public testing::TestWithParam<CellCase> {};
+
+TEST_P(GpuGradientsOfCells, AtOddSizes) {
+  const auto& [source, dtype] = GetParam();
+  uint64_t seed = 0;
+  for (const int64_t size : {1, 7, 33}) {
+    SCOPED_TRACE(size);
+    ++seed;
+    check(source.graph(size), {.seed = seed,
+                               .dtype = dtype,
+                               .lengths = seed % 2 == 1,
+                               .resets = seed % 3 == 2,
+                               .given_states = seed % 2 == 0});
+  }
+}
+
+TEST_P(GpuGradientsOfCells, StepByStep) {
+  const auto& [source, dtype] = GetParam();
+  const PassSet passes = PassSet::all().without(Pass::Resident).without(Pass::Loop);
+  for (const bool graphs : {true, false}) {
+    SCOPED_TRACE(graphs ? "replayed" : "launched");
+    check(source.graph(9),
+          {.steps = 11, .chunk = 4, .seed = 3, .dtype = dtype, .lengths = true, .passes = passes},
+          graphs);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGradientsOfCells,
+                         testing::Combine(testing::ValuesIn(sources()), testing::ValuesIn(kTypes)),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", std::get<Source>(one.param).name,
+                                              to_string(std::get<DType>(one.param)));
+                         });
+
+// ---- Recurrences in one launch. ----
+
+using StrategyCase = std::tuple<Strategy, DType>;
+
+class GpuGradientsByStrategy : public testing::TestWithParam<StrategyCase> {
+ protected:
+  Graph graph(int64_t size) const {
+    return std::get<Strategy>(GetParam()) == Strategy::Stacked
+               ? tower({"Gated", "Update", "ResetBefore", "Dense"}, size)
+               : lstm_graph(5, size);
+  }
+};
+
+TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
+  const auto [strategy, dtype] = GetParam();
+  GpuPlans gpu(dtype);
+  uint64_t seed = 0;
+  for (const auto& [size, batch] :
+       {std::pair<int64_t, int64_t>{3, 1}, {7, 17}, {33, 5}, {64, 16}}) {
+    SCOPED_TRACE(fmt::format("size {}, batch {}", size, batch));
+    ++seed;
+    check(graph(size),
+          {.steps = 9,
+           .batch = batch,
+           .chunk = 4,
+           .seed = seed,
+           .dtype = dtype,
+           .lengths = seed % 2 == 0,
+           .resets = seed == 4,
+           .given_states = seed % 2 == 1,
+           .strategy = strategy},
+          gpu);
+  }
+  EXPECT_GE(gpu.descending_recurrences, 1);
+  EXPECT_GE(gpu.sums, 4);
+  EXPECT_GE(gpu.outer_products, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
+                         testing::Combine(testing::Values(Strategy::Block, Strategy::Cluster,
+                                                          Strategy::Grid, Strategy::Stacked),
+                                          testing::ValuesIn(kTypes)),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", to_string(std::get<Strategy>(one.param)),
+                                              to_string(std::get<DType>(one.param)));
+                         });
+
+/// One after the other in a step, with reductions, and what is gathered.
+TEST(GpuGradientsOfTowers, OfEveryCell) {
+  uint64_t seed = 0;
+  for (const std::string cell :
+       {"Dense", "Normed", "Gated", "Projected", "Update", "ResetBefore", "Elementwise"}) {
+    for (const DType dtype : kTypes) {
+      SCOPED_TRACE(fmt::format("{} in {}", cell, to_string(dtype)));
+      ++seed;
+      check(tower({cell, cell}, 24), {.steps = 7,
+                                      .batch = 6,
+                                      .chunk = seed % 2 == 0 ? 3 : 16,
+                                      .seed = seed,
+                                      .dtype = dtype,
+                                      .given_states = seed % 2 == 0});
+    }
+  }
+}
+
+TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
+  for (const bool resident : {true, false}) {
+    const PassSet passes = resident ? PassSet::all() : PassSet::all().without(Pass::Resident);
+    check(network("Stack", 24), {.steps = 9,
+                                 .batch = 5,
+                                 .chunk = 4,
+                                 .seed = 2,
+                                 .dtype = DType::f32,
+                                 .passes = passes,
+                                 .tf32 = true});
+  }
+}
+
+class GpuLargeGradients : public testing::TestWithParam<int64_t> {};
+
+TEST_P(GpuLargeGradients, InBf16) {
+  check(lstm_graph(40, GetParam()),
+        {.steps = 12, .batch = 9, .chunk = 5, .seed = 4, .dtype = DType::bf16});
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GpuLargeGradients, testing::Values(128, 300));
+
+/// As many rows as are added up in slices.
+TEST(GpuTotals, OfManyRows) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(to_string(dtype));
+    check(lstm_graph(3, 40),
+          {.steps = 150, .batch = 16, .chunk = 64, .seed = 5, .dtype = dtype, .lengths = true});
+  }
+}
+
+/// Histories that are longer than a chunk, by hand: their slots move on as if by memmove.
+TEST(GpuGradientsOfDelays, LongerThanChunks) {
+  for (const uint64_t seed : {3, 11, 19, 27}) {
+    SCOPED_TRACE(seed);
+    check(random_graph(seed), {.steps = 8, .chunk = 1, .seed = seed, .dtype = DType::f32});
+    check(random_graph(seed), {.steps = 9, .chunk = 2, .seed = seed, .dtype = DType::f32}, false);
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test
