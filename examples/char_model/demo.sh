@@ -10,8 +10,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-echo "\$ train_charlm --steps 300 --lr 6e-3 --device $device    # from random params"
-"$build/examples/train_charlm" --steps 300 --lr 6e-3 --report 60 --device "$device"
+echo "\$ train_charlm --steps 300 --device $device    # from random params"
+"$build/examples/train_charlm" --steps 300 --report 60 --device "$device"
 echo
 echo "Ecclesiastes (King James Bible), held out of training, on $device:"
 "$build/examples/char_tool" encode "$here/vocabulary.txt" "$here/excerpt.txt" "$scratch/x.npy"

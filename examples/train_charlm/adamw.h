@@ -9,7 +9,7 @@
 namespace train_charlm {
 
 struct AdamWOptions {
-  double learning_rate = 4e-3;
+  double learning_rate = 1e-2;
   double weight_decay = 0.01;
   double beta1 = 0.9, beta2 = 0.99;
   double epsilon = 1e-8;

@@ -119,7 +119,7 @@ class Training {
     const int64_t end = stream_length(text_.training(), options_.batch);
     if (position_ > end - options_.length) position_ = 0;
     const Piece piece = text_.piece(text_.training(), options_.batch, position_, options_.length);
-    const Result<double> loss = trainer_.forward(params_, piece, position_ == 0);
+    Result<double> loss = trainer_.forward(params_, piece, position_ == 0);
     if (!loss) return loss;
     if (!std::isfinite(*loss)) {
       return fail("the loss of step {} is {}: a smaller --lr may help", adamw_.step + 1, *loss);

@@ -14,7 +14,7 @@ namespace train_charlm {
 /// that the piece before it ended with, and gradients end where it begins.
 class Trainer {
  public:
-  /// Of a program with inputs `x` and `target`, and a scalar output `loss`, for pieces of one shape.
+  /// Of a program with inputs `x` and `target` and a scalar output `loss`; pieces have one shape.
   static rnnc::Result<Trainer> make(rnnc::Program& program, int64_t batch, int64_t steps);
 
   /// The mean loss of a piece. `fresh`: it begins with the declared initial states.

@@ -95,6 +95,27 @@ TEST_F(TrainCharLM, CheckpointsAreRunByTheCommand) {
   EXPECT_EQ(read_array("y.npy").shape, (std::vector<int64_t>{3, 1, 58}));
 }
 
+/// Those with a checkpoint of docs/training.md and of the example's README, for fewer steps.
+TEST_F(TrainCharLM, DoesWhatDocumentsShow) {
+  const std::string document = read_data("docs/training.md");
+  const std::string fence = "```rnn minimal_lm.rnn\n";
+  const size_t begin = document.find(fence) + fence.size();
+  directory_.write("minimal_lm.rnn", document.substr(begin, document.find("```", begin) - begin));
+  std::istringstream lines(document + read_data("examples/train_charlm/README.md"));
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t place = line.find("train_charlm ");
+    if (!line.starts_with("    ") || line.find("--checkpoint") == line.npos) continue;
+    const std::string command = RNNC_BINARY_DIR "/examples/" + line.substr(place);
+    const CommandResult result =
+        run_program(directory_.path(), {"/bin/sh", "-c", command + " --steps 3 --threads 1"});
+    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.errors;
+    EXPECT_NE(result.output.find("\nheld out"), std::string::npos) << result.output;
+    ++count;
+  }
+  EXPECT_EQ(count, 3u);
+}
+
 TEST_F(TrainCharLM, SaysWhatIsWrong) {
   const std::string error = "train_charlm: error: ";
   EXPECT_EQ(problem({"--batch=0"}),
