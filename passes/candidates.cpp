@@ -29,7 +29,10 @@ constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
 constexpr int64_t kShortChunk = 4;
-constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
+// A shorter chunk that takes so much longer is better for memory; of what goes back through time, in
+// which a chunk has many values that only it needs, so much.
+constexpr double kAlike = 1.003;
+constexpr double kAlikeBackward = 1.02;
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
@@ -156,7 +159,8 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
   }
   const double least =
       std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
-  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
+  const double alike = plan.descending ? kAlikeBackward : kAlike;
+  const auto good = [&](const auto& t) { return t.second <= alike * least; };
   return std::ranges::find_if(trials, good)->first;
 }
 

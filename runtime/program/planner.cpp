@@ -251,18 +251,23 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
 }
 
 Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
-                                              const TrainingOptions& options) const {
+                                              const TrainingOptions& options,
+                                              const Machine& machine) const {
+  const DType dtype = options_.dtype;
+  const double rate = product_flops(machine, dtype, options_.allow_tf32);
   Graph lowered = bound_;
   const Status done = run_pipeline(lowered, {.passes = options_.passes,
                                              .lengths = features.lengths,
                                              .resets = features.resets,
                                              .training = true});
   if (!done) return tl::unexpected(done.error());
-  Derivative derivative = rnnc::differentiate(lowered, {.params = options.params,
-                                                        .inputs = options.inputs,
-                                                        .initial_states = options.initial_states,
-                                                        .given = options.given_states,
-                                                        .residuals = options.residuals});
+  Derivative derivative = rnnc::differentiate(
+      lowered, {.params = options.params,
+                .inputs = options.inputs,
+                .initial_states = options.initial_states,
+                .given = options.given_states,
+                .residuals = options.residuals,
+                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth}});
   if (options.accumulate) {
     accumulate_params(derivative.backward,
                       static_cast<size_t>(std::ranges::count(options.params, true)));

@@ -69,8 +69,8 @@ class Planner {
   /// Checks the options. What they leave empty is filled in.
   Result<TrainingOptions> complete(TrainingOptions options) const;
   /// `options` are complete.
-  Result<TrainingGraphs> differentiate(SequenceFeatures features,
-                                       const TrainingOptions& options) const;
+  Result<TrainingGraphs> differentiate(SequenceFeatures features, const TrainingOptions& options,
+                                       const Machine& machine) const;
   /// Of a half.
   ShapePlanner at(Graph half, const PlanShape& shape, const Machine& machine) const;
 
