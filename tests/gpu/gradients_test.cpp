@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include "passes/tile/recurrence_tiles.h"
 #include "runtime/backend/kernel_cache.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/language_cells.h"
@@ -143,14 +142,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGradientsOfCells,
 
 using StrategyCase = std::tuple<Strategy, DType>;
 
-class GpuGradientsByStrategy : public testing::TestWithParam<StrategyCase> {
- protected:
-  Graph graph(int64_t size) const {
-    return std::get<Strategy>(GetParam()) == Strategy::Stacked
-               ? tower({"Gated", "Update", "ResetBefore", "Dense"}, size)
-               : lstm_graph(5, size);
-  }
-};
+class GpuGradientsByStrategy : public testing::TestWithParam<StrategyCase> {};
 
 TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
   const auto [strategy, dtype] = GetParam();
@@ -160,7 +152,7 @@ TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
        {std::pair<int64_t, int64_t>{3, 1}, {7, 17}, {33, 5}, {64, 16}}) {
     SCOPED_TRACE(fmt::format("size {}, batch {}", size, batch));
     ++seed;
-    check(graph(size),
+    check(lstm_graph(5, size),
           {.steps = 9,
            .batch = batch,
            .chunk = 4,
@@ -179,7 +171,7 @@ TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
                          testing::Combine(testing::Values(Strategy::Block, Strategy::Cluster,
-                                                          Strategy::Grid, Strategy::Stacked),
+                                                          Strategy::Grid),
                                           testing::ValuesIn(kTypes)),
                          [](const auto& one) {
                            return fmt::format("{}_{}", to_string(std::get<Strategy>(one.param)),
