@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
                                               to_string(std::get<DType>(one.param)));
                          });
 
-/// One after the other in a step, with reductions, and what is gathered.
+/// With phases one after the other in a step, reductions, and what is gathered.
 TEST(GpuGradientsOfTowers, OfEveryCell) {
   uint64_t seed = 0;
   for (const std::string cell :
@@ -227,7 +227,7 @@ TEST(GpuTotals, OfManyRows) {
   }
 }
 
-/// Histories that are longer than a chunk, by hand: their slots move on as if by memmove.
+/// Histories that are longer than a chunk: their slots move on as if by memmove.
 TEST(GpuGradientsOfDelays, LongerThanChunks) {
   for (const uint64_t seed : {3, 11, 19, 27}) {
     SCOPED_TRACE(seed);
