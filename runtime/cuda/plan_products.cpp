@@ -1,4 +1,5 @@
-// A product runs over B rows in a step, and over a chunk's C * B rows in a sequence. What is left
+// A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
+// adds up. What is left
 // of a sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all
 // known beforehand, serve every length.
 #include "runtime/cuda/plan_products.h"
@@ -39,8 +40,8 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                           .left_apart = launch.blocks == 1 ? 0 : launch.k,
                           .weight_apart = parts == 1 ? 0 : launch.n * launch.k,
                           .out_apart = parts == 1 ? 0 : launch.n,
-                          .repeats = launch.repeats,
-                          .blocks = launch.blocks};
+                          .blocks = launch.blocks,
+                          .repeats = launch.repeats};
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
@@ -75,7 +76,7 @@ Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& co
   return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, plan_.batch), context);
 }
 
-Status PlanProducts::add(LaunchId id, const Operands& operands, ProductShape shape,
+Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductShape& shape,
                          const std::vector<int64_t>& rows, CudaContext& context) {
   if (context.lt == nullptr) {
     Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
