@@ -29,10 +29,6 @@ constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
 constexpr int64_t kShortChunk = 4;
-// A shorter chunk that takes so much longer is better for memory; of what goes back through time, in
-// which a chunk has many values that only it needs, so much.
-constexpr double kAlike = 1.003;
-constexpr double kAlikeBackward = 1.02;
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
@@ -139,11 +135,12 @@ bool has_faster_steps(const Plan& other, const Plan& plan, const Machine& machin
 
 int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
   if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
-  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront),
-                      options.machine);
+  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront), options.machine,
+                      options.alike);
 }
 
-int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
+int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
+                     double alike) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
     return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
@@ -159,7 +156,6 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
   }
   const double least =
       std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
-  const double alike = plan.descending ? kAlikeBackward : kAlike;
   const auto good = [&](const auto& t) { return t.second <= alike * least; };
   return std::ranges::find_if(trials, good)->first;
 }

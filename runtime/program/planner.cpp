@@ -175,6 +175,7 @@ Result<ShapePlanner> Planner::at(const PlanShape& shape, const Machine& machine)
 ShapePlanner Planner::at(Graph half, const PlanShape& shape, const Machine& machine) const {
   ShapePlanner planner(*this, shape, machine);
   planner.own_ = std::move(half);
+  planner.trains_ = true;
   return planner;
 }
 
@@ -193,6 +194,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
+                                  .alike = trains_ ? kAlikeInTraining : kAlike,
                                   .lengths = shape_.features.lengths,
                                   .resets = shape_.features.resets,
                                   .tf32 = options.allow_tf32,

@@ -48,6 +48,7 @@ class ShapePlanner {
   PlanShape shape_;
   Machine machine_;
   std::optional<Graph> own_;  // of a shape with features, or a half; else it is the planner's graph
+  bool trains_ = false;       // it is a half
 };
 
 class Planner {
