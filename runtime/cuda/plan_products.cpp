@@ -1,7 +1,6 @@
 // A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
-// adds up. What is left
-// of a sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all
-// known beforehand, serve every length.
+// adds up. What is left of a sequence after its full chunks is run in pieces of 2^i steps, so that a
+// few shapes, all known beforehand, serve every length.
 #include "runtime/cuda/plan_products.h"
 
 #include <algorithm>
