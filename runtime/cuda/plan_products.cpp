@@ -168,7 +168,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
 
 Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                          LaunchPosition position, void* workspace, cudaStream_t stream) const {
-  const auto& [operands, product] = products_.at(id);
+  const Planned& planned = products_.at(id);
+  const Operands& operands = planned.operands;
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = operands.weight;
     Access out = operands.out;
@@ -176,7 +177,8 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
       const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
                                      .weight = addresses.pointer(weight, at),
                                      .out = addresses.pointer(out, at)};
-      if (Status status = product.run(count, pointers, workspace, stream); !status) return status;
+      if (Status status = planned.product.run(count, pointers, workspace, stream); !status)
+        return status;
       weight.column += operands.blocks * operands.weight_apart;
       out.column += operands.blocks * operands.out_apart;
     }
