@@ -24,6 +24,7 @@ const std::vector<std::pair<std::string, std::string>> kCalls = {
     {"logsumexp", "x[t] * 0 + logsumexp(x[t])"},
     {"softmax", "softmax(x[t])"},
     {"log_softmax", "log_softmax(x[t])"},
+    {"cross_entropy", "x[t] * 0 + cross_entropy(x[t], [1])"},
     {"logsigmoid", "logsigmoid(x[t])"},
     {"leaky_relu", "leaky_relu(x[t], 0.01)"},
     {"celu", "celu(x[t], 2)"},
@@ -127,6 +128,10 @@ TEST(Prelude, DoesNotOverflow) {
   expect_near("softmax(x[t])", {-1e300, 0, 1e300}, {0, 0, 1});
   expect_near("softmax(x[t])", {1e4, 1e4}, {0.5, 0.5});
   expect_near("log_softmax(x[t])", {0, -1e4, 1e4}, {-1e4, -2e4, 0});
+  expect_near("x[t] * 0 + cross_entropy(x[t], where(x[t] < 0, 1, 0))", {0, -1e4, 1e4},
+              {2e4, 2e4, 2e4});
+  expect_near("x[t] * 0 + cross_entropy(x[t], x[t] * 0 + 0.5)", {0, 0},
+              {std::log(2.0), std::log(2.0)});
   expect_near("x[t] * 0 + logsumexp(x[t])", {1e4, 1e4}, {1e4 + std::log(2), 1e4 + std::log(2)});
   expect_near("logsigmoid(x[t])", {-1e4, 1e4}, {-1e4, 0});
   const double scale = 1.0507009873554805;
