@@ -1,5 +1,6 @@
 #!/bin/sh
-# The character model on real text: how well it predicts beside PyTorch, how fast, what it writes.
+# Two character models on real text: a small one learns for some seconds; a trained one shows how well
+# it predicts beside PyTorch, how fast, and what it writes.
 #
 #     examples/char_model/demo.sh BUILD_FOLDER [cpu|cuda]
 set -eu
@@ -9,6 +10,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+echo "\$ train_charlm --steps 300 --lr 6e-3 --device $device    # from random params"
+"$build/examples/train_charlm" --steps 300 --lr 6e-3 --report 60 --device "$device"
+echo
 echo "Ecclesiastes (King James Bible), held out of training, on $device:"
 "$build/examples/char_tool" encode "$here/vocabulary.txt" "$here/excerpt.txt" "$scratch/x.npy"
 echo "\$ rnnc run char_lm.rnn --cell CharLM --weights char_lm.safetensors --device $device" \

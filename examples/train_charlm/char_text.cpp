@@ -1,0 +1,47 @@
+#include "examples/train_charlm/char_text.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace train_charlm {
+
+CharText::CharText(std::string text) : text_(std::move(text)) {
+  const std::set<char> characters(text_.begin(), text_.end());
+  vocabulary_.assign(characters.begin(), characters.end());
+  training_size_ = text_.size() - text_.size() / 10;
+}
+
+uint32_t CharText::hash() const {
+  uint32_t result = 0x811c9dc5;  // FNV-1a
+  for (const char c : text_) result = (result ^ static_cast<unsigned char>(c)) * 0x01000193;
+  return result;
+}
+
+Piece CharText::piece(std::string_view text, int64_t batch, int64_t begin, int64_t steps) const {
+  std::array<size_t, 256> numbers{};
+  for (size_t i = 0; i < vocabulary_.size(); ++i) {
+    numbers[static_cast<unsigned char>(vocabulary_[i])] = i;
+  }
+  const size_t width = vocabulary_.size();
+  Piece piece;
+  piece.x = rnnc::Array::zeros(rnnc::DType::f32, {steps, batch, static_cast<int64_t>(width)});
+  piece.target = piece.x;
+  auto* x = reinterpret_cast<float*>(piece.x.data.data());
+  auto* target = reinterpret_cast<float*>(piece.target.data.data());
+  const int64_t length = stream_length(text, batch);
+  for (int64_t t = 0; t < steps; ++t) {
+    for (int64_t b = 0; b < batch; ++b, x += width, target += width) {
+      const auto place = static_cast<size_t>(b * length + begin + t);
+      x[numbers[static_cast<unsigned char>(text[place])]] = 1;
+      target[numbers[static_cast<unsigned char>(text[place + 1])]] = 1;
+    }
+  }
+  return piece;
+}
+
+int64_t stream_length(std::string_view text, int64_t batch) {
+  return text.empty() ? 0 : (static_cast<int64_t>(text.size()) - 1) / batch;
+}
+
+}  // namespace train_charlm
