@@ -12,11 +12,17 @@ namespace rnnc {
 
 inline constexpr int64_t kMostTileRank = 99;
 
+// A chunk that takes so many times as long is better than a longer one, which takes more memory: in
+// inference, and in training, where a chunk has many values that only it needs.
+inline constexpr double kAlike = 1.003;
+inline constexpr double kAlikeInTraining = 1.02;
+
 struct PlanOptions {
   DType dtype = DType::f32;
   int64_t batch = 1;
   int64_t max_steps = 1;
   int64_t chunk = 0;     // steps per chunk; 0: chosen (never more than max_steps)
+  double alike = kAlike;
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
   bool tf32 = false;     // f32: products may round their operands to TF32

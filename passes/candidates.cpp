@@ -29,7 +29,6 @@ constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
 constexpr int64_t kShortChunk = 4;
-constexpr double kAlike = 1.003;  // a shorter chunk that takes so much longer is better for memory
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
@@ -136,11 +135,12 @@ bool has_faster_steps(const Plan& other, const Plan& plan, const Machine& machin
 
 int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
   if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
-  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront),
-                      options.machine);
+  return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront), options.machine,
+                      options.alike);
 }
 
-int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine) {
+int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
+                     double alike) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
     return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
@@ -156,7 +156,7 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
   }
   const double least =
       std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
-  const auto good = [&](const auto& t) { return t.second <= kAlike * least; };
+  const auto good = [&](const auto& t) { return t.second <= alike * least; };
   return std::ranges::find_if(trials, good)->first;
 }
 

@@ -14,8 +14,7 @@ NodeId zeros(Graph& graph, Type type, int64_t count, SourceLocation location) {
 
 }  // namespace
 
-NodeId sum_to(Graph& graph, NodeId value, const Type& type, bool by_rows,
-              SourceLocation location) {
+NodeId sum_to(Graph& graph, NodeId value, const Type& type, bool by_rows, SourceLocation location) {
   if (!type.is_scalar() || graph[value].type.is_scalar()) return value;
   const Shape& shape = graph[value].type.shape;
   if (!by_rows || shape.size() == 1) {

@@ -384,7 +384,7 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
   Walk dry(graph, options, facts, nullptr);
   dry.run();
   const std::vector<bool> saved =
-      choose_residuals(graph, facts.varies, dry.needed(), options.residuals);
+      choose_residuals(graph, facts.varies, dry.needed(), options.residuals, options.costs);
   Walk walk(graph, options, facts, &saved);
   walk.run();
   Derivative result;

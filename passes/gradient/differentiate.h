@@ -38,6 +38,7 @@ struct DifferentiateOptions {
   /// declared values are made of gets the gradient.
   std::vector<bool> given;
   ResidualChoice residuals = ResidualChoice::Auto;
+  ResidualCosts costs = {};
 
   /// All params and inputs, and the initial values of the states that are given.
   static DifferentiateOptions all(const Graph& graph, std::vector<bool> given);

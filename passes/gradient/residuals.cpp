@@ -33,21 +33,20 @@ constexpr int64_t kUnlimited = int64_t{1} << 50;
 
 /// In thousandths of the time that one byte takes to or from memory.
 constexpr int64_t kByte = 1000;
-/// Written by the forward half and read by the backward one, in 32 bits.
-constexpr int64_t kSavedElement = 2 * 4 * kByte;
-/// GPUs (H100, H200) and server processors do 100 to 200 operations of a product while a byte comes
-/// from memory.
-constexpr int64_t kProductOperation = kByte / 150;
 /// Work on single elements hides behind memory, nearly. The rest decides between equals.
 constexpr int64_t kSpecial = 10;
 constexpr int64_t kOperation = 1;
 
 class Cut {
  public:
-  Cut(const Graph& graph, const std::vector<bool>& varies, ResidualChoice choice)
+  Cut(const Graph& graph, const std::vector<bool>& varies, ResidualChoice choice,
+      const ResidualCosts& costs)
       : graph_(graph),
         varies_(varies),
         choice_(choice),
+        // Written by the forward half and read by the backward one.
+        saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
+        product_operation_(static_cast<double>(kByte) / costs.operations_per_byte),
         flow_(2 * graph.nodes.size() + 2),
         source_(2 * graph.nodes.size()),
         sink_(source_ + 1) {}
@@ -94,7 +93,7 @@ class Cut {
 
   int64_t elements(NodeId id) const { return element_count(graph_[id].type.shape); }
 
-  int64_t saving(NodeId id) const { return elements(id) * kSavedElement; }
+  int64_t saving(NodeId id) const { return elements(id) * saved_element_; }
 
   int64_t anew(NodeId id) const {
     const Node& node = graph_[id];
@@ -109,7 +108,7 @@ class Cut {
         const Shape& shape = graph_[operand].type.shape;
         if (shape.size() > 1) operations = 2 * element_count(shape);
       }
-      return operations * kProductOperation;
+      return static_cast<int64_t>(static_cast<double>(operations) * product_operation_);
     }
     const OpInfo& op = info(node.op);
     return elements(id) * (kOperation + op.specials * kSpecial);
@@ -118,6 +117,8 @@ class Cut {
   const Graph& graph_;
   const std::vector<bool>& varies_;
   const ResidualChoice choice_;
+  const int64_t saved_element_;
+  const double product_operation_;
   Flow flow_;
   const uint64_t source_;
   const uint64_t sink_;
@@ -142,9 +143,10 @@ std::optional<ResidualChoice> parse_residual_choice(std::string_view name) {
 }
 
 std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,
-                                   const std::vector<bool>& needed, ResidualChoice choice) {
+                                   const std::vector<bool>& needed, ResidualChoice choice,
+                                   const ResidualCosts& costs) {
   if (choice == ResidualChoice::All) return needed;
-  return Cut(graph, varies, choice).run(needed);
+  return Cut(graph, varies, choice, costs).run(needed);
 }
 
 }  // namespace rnnc

@@ -21,9 +21,18 @@ enum class ResidualChoice : uint8_t {
 std::string_view to_string(ResidualChoice choice);
 std::optional<ResidualChoice> parse_residual_choice(std::string_view name);
 
+/// What moving bytes costs on a machine, and what arithmetic does.
+struct ResidualCosts {
+  double element_bytes = 4;  // of what is saved
+  /// Of products, that it does in the time in which a byte comes from memory: GPUs (H100, H200) 40
+  /// to 300, processors 10 to 50.
+  double operations_per_byte = 150;
+};
+
 /// Whether each node is saved, so that all `needed` ones can be had from what is saved, from
 /// inputs, params and masks. `varies`: whether a node varies over steps; only such are saved.
 std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,
-                                   const std::vector<bool>& needed, ResidualChoice choice);
+                                   const std::vector<bool>& needed, ResidualChoice choice,
+                                   const ResidualCosts& costs = {});
 
 }  // namespace rnnc

@@ -1,11 +1,12 @@
-// 1. From last to first: a cheap value with one operand that varies over time, which kernels of one
-//    recurrence alone use, goes there.
+// 1. From last to first: a cheap value that kernels of one recurrence alone use goes there, if that
+//    then loads no more: at most one of its operands varies over time and is not loaded already.
 // 2. From first to last: a cheap value that is only stored, and takes all that varies from one
 //    recurrence's kernels and from masks, goes there.
 #include "passes/schedule/absorb.h"
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace rnnc {
 namespace {
@@ -52,14 +53,29 @@ class Absorb {
   }
 
   std::optional<uint32_t> stage_of_users(NodeId id) const {
-    const auto varying = [this](NodeId operand) { return varies(values_.read[operand]); };
-    if (values_.readers[id].empty() || std::ranges::count_if(graph_[id].operands, varying) != 1)
-      return {};
+    if (values_.readers[id].empty()) return {};
     const uint32_t stage = schedule_.stage[values_.readers[id][0]];
     const auto there = [&](NodeId user) { return schedule_.stage[user] == stage; };
     const bool fits = is_recurrence(stage) && std::ranges::all_of(values_.readers[id], there) &&
                       schedule_.sweep_of(id) == schedule_.stages[stage].sweep;
-    return fits ? std::optional(stage) : std::nullopt;
+    return fits && brings_at_most_one(id, stage) ? std::optional(stage) : std::nullopt;
+  }
+
+  /// Whether a stage that computes the value loads at most one operand that it would not without.
+  bool brings_at_most_one(NodeId id, uint32_t stage) const {
+    std::set<NodeId> varying;
+    std::set<NodeId> brought;
+    for (NodeId operand : graph_[id].operands) {
+      operand = values_.read[operand];
+      if (!varies(operand)) continue;
+      varying.insert(operand);
+      const bool is_loaded = std::ranges::any_of(values_.readers[operand], [&](NodeId reader) {
+        return reader != id && values_.kind[reader] == ValueKind::Fused &&
+               schedule_.stage[reader] == stage;
+      });
+      if (!is_loaded) brought.insert(operand);
+    }
+    return !varying.empty() && brought.size() <= 1;
   }
 
   std::optional<uint32_t> stage_of_operands(NodeId id) const {

@@ -5,7 +5,8 @@
 //    so that launches load nothing.
 // 4. Find the rounds of a wave, and capture the Step stages of each over a chunk as one graph.
 //
-// A forward call goes through the waves (ir/plan/plan.h), and through each by rounds (rounds.h).
+// A forward call goes through the waves (ir/plan/plan.h), and through each by rounds (rounds.h); the
+// Once and Last stages before and after all of them are launched one after the other.
 // The Sequence stages of a round are launched directly for the lags that have a chunk in this wave,
 // on the call's stream or on several that part from it and join it again. Its Step stages are a
 // replay of the graph, for waves at either end of the sequence too: what the graph reads and writes

@@ -1,6 +1,6 @@
-// A product runs over B rows in a step, and over a chunk's C * B rows in a sequence. What is left
-// of a sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all
-// known beforehand, serve every length.
+// A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
+// adds up. What is left of a sequence after its full chunks is run in pieces of 2^i steps, so that a
+// few shapes, all known beforehand, serve every length.
 #include "runtime/cuda/plan_products.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                           .left_apart = launch.blocks == 1 ? 0 : launch.k,
                           .weight_apart = parts == 1 ? 0 : launch.n * launch.k,
                           .out_apart = parts == 1 ? 0 : launch.n,
-                          .repeats = launch.repeats,
-                          .blocks = launch.blocks};
+                          .blocks = launch.blocks,
+                          .repeats = launch.repeats};
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
@@ -75,7 +75,7 @@ Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& co
   return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, plan_.batch), context);
 }
 
-Status PlanProducts::add(LaunchId id, const Operands& operands, ProductShape shape,
+Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductShape& shape,
                          const std::vector<int64_t>& rows, CudaContext& context) {
   if (context.lt == nullptr) {
     Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
@@ -168,7 +168,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
 
 Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                          LaunchPosition position, void* workspace, cudaStream_t stream) const {
-  const auto& [operands, product] = products_.at(id);
+  const Planned& planned = products_.at(id);
+  const Operands& operands = planned.operands;
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = operands.weight;
     Access out = operands.out;
@@ -176,7 +177,8 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
       const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
                                      .weight = addresses.pointer(weight, at),
                                      .out = addresses.pointer(out, at)};
-      if (Status status = product.run(count, pointers, workspace, stream); !status) return status;
+      if (Status status = planned.product.run(count, pointers, workspace, stream); !status)
+        return status;
       weight.column += operands.blocks * operands.weight_apart;
       out.column += operands.blocks * operands.out_apart;
     }

@@ -27,28 +27,32 @@ class PlanProducts {
              void* workspace, cudaStream_t stream) const;
 
  private:
-  explicit PlanProducts(const Plan& plan) : plan_(plan) {}
-  std::vector<int64_t> row_counts(Domain domain, int64_t once_rows) const;
-  uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
-  Status add(LaunchId id, const GemmLaunch& launch, CudaContext& context);
-  Status add(LaunchId id, const TotalLaunch& launch, CudaContext& context);
-
   /// What a product multiplies where, `repeats` times.
   struct Operands {
-    Access left, weight, out;
+    Access left;
+    Access weight;
+    Access out;
     // Elements from one block or repeat to the next, or 0 if there is one.
-    int64_t left_apart = 0, weight_apart = 0, out_apart = 0;
-    int64_t repeats = 1;
+    int64_t left_apart = 0;
+    int64_t weight_apart = 0;
+    int64_t out_apart = 0;
     int64_t blocks = 1;
+    int64_t repeats = 1;
   };
-  ProductAlignment alignment(const Operands& operands, bool aligned_caller) const;
-  Status add(LaunchId id, const Operands& operands, ProductShape shape,
-             const std::vector<int64_t>& rows, CudaContext& context);
-
   struct Planned {
     Operands operands;
     Product product;
   };
+
+  explicit PlanProducts(const Plan& plan) : plan_(plan) {}
+  std::vector<int64_t> row_counts(Domain domain, int64_t once_rows) const;
+  uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
+  ProductAlignment alignment(const Operands& operands, bool aligned_caller) const;
+  Status add(LaunchId id, const GemmLaunch& launch, CudaContext& context);
+  Status add(LaunchId id, const TotalLaunch& launch, CudaContext& context);
+  Status add(LaunchId id, const Operands& operands, const ProductShape& shape,
+             const std::vector<int64_t>& rows, CudaContext& context);
+
   const Plan& plan_;
   std::map<LaunchId, Planned> products_;
 };

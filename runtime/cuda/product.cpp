@@ -103,7 +103,7 @@ Status Product::describe() {
     return library.check(library.set_operation(&operation_, operand, &operation, sizeof(operation)),
                          "describing a product");
   };
-  const Status begun =
+  Status begun =
       library.check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
                     "describing a product");
   if (!begun) return begun;

@@ -175,6 +175,7 @@ Result<ShapePlanner> Planner::at(const PlanShape& shape, const Machine& machine)
 ShapePlanner Planner::at(Graph half, const PlanShape& shape, const Machine& machine) const {
   ShapePlanner planner(*this, shape, machine);
   planner.own_ = std::move(half);
+  planner.trains_ = true;
   return planner;
 }
 
@@ -193,6 +194,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
+                                  .alike = trains_ ? kAlikeInTraining : kAlike,
                                   .lengths = shape_.features.lengths,
                                   .resets = shape_.features.resets,
                                   .tf32 = options.allow_tf32,
@@ -251,18 +253,23 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
 }
 
 Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
-                                              const TrainingOptions& options) const {
+                                              const TrainingOptions& options,
+                                              const Machine& machine) const {
+  const DType dtype = options_.dtype;
+  const double rate = product_flops(machine, dtype, options_.allow_tf32);
   Graph lowered = bound_;
   const Status done = run_pipeline(lowered, {.passes = options_.passes,
                                              .lengths = features.lengths,
                                              .resets = features.resets,
                                              .training = true});
   if (!done) return tl::unexpected(done.error());
-  Derivative derivative = rnnc::differentiate(lowered, {.params = options.params,
-                                                        .inputs = options.inputs,
-                                                        .initial_states = options.initial_states,
-                                                        .given = options.given_states,
-                                                        .residuals = options.residuals});
+  Derivative derivative = rnnc::differentiate(
+      lowered, {.params = options.params,
+                .inputs = options.inputs,
+                .initial_states = options.initial_states,
+                .given = options.given_states,
+                .residuals = options.residuals,
+                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth}});
   if (options.accumulate) {
     accumulate_params(derivative.backward,
                       static_cast<size_t>(std::ranges::count(options.params, true)));

@@ -48,6 +48,7 @@ class ShapePlanner {
   PlanShape shape_;
   Machine machine_;
   std::optional<Graph> own_;  // of a shape with features, or a half; else it is the planner's graph
+  bool trains_ = false;       // it is a half
 };
 
 class Planner {
@@ -69,8 +70,8 @@ class Planner {
   /// Checks the options. What they leave empty is filled in.
   Result<TrainingOptions> complete(TrainingOptions options) const;
   /// `options` are complete.
-  Result<TrainingGraphs> differentiate(SequenceFeatures features,
-                                       const TrainingOptions& options) const;
+  Result<TrainingGraphs> differentiate(SequenceFeatures features, const TrainingOptions& options,
+                                       const Machine& machine) const;
   /// Of a half.
   ShapePlanner at(Graph half, const PlanShape& shape, const Machine& machine) const;
 

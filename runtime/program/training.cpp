@@ -55,7 +55,7 @@ void append_wanted(std::span<void* const> arrays, const std::vector<bool>& wante
 Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const PlanShape& shape,
                                                 const TrainingOptions& options, Backend& backend,
                                                 const KernelCache& cache) {
-  Result<TrainingGraphs> graphs = planner.differentiate(shape.features, options);
+  Result<TrainingGraphs> graphs = planner.differentiate(shape.features, options, backend.machine());
   if (!graphs) return tl::unexpected(graphs.error());
   PreparedTraining training(planner, backend);
   training.options_ = options;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include "passes/tile/recurrence_tiles.h"
 #include "runtime/backend/kernel_cache.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/language_cells.h"
@@ -151,10 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGradientsOfCells,
 
 using StrategyCase = std::tuple<Strategy, DType>;
 
-class GpuGradientsByStrategy : public testing::TestWithParam<StrategyCase> {
- protected:
-  static Graph graph(int64_t size) { return lstm_graph(5, size); }
-};
+class GpuGradientsByStrategy : public testing::TestWithParam<StrategyCase> {};
 
 TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
   const auto [strategy, dtype] = GetParam();
@@ -164,7 +160,7 @@ TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
        {std::pair<int64_t, int64_t>{3, 1}, {7, 17}, {33, 5}, {64, 16}}) {
     SCOPED_TRACE(fmt::format("size {}, batch {}", size, batch));
     ++seed;
-    check(graph(size),
+    check(lstm_graph(5, size),
           {.steps = 9,
            .batch = batch,
            .chunk = 4,
@@ -190,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
                                               to_string(std::get<DType>(one.param)));
                          });
 
-/// One after the other in a step, with reductions, and what is gathered.
+/// With phases one after the other in a step, reductions, and what is gathered.
 TEST(GpuGradientsOfTowers, OfEveryCell) {
   uint64_t seed = 0;
   for (const std::string cell :

@@ -318,6 +318,30 @@ TEST(TrainingErrors, GradientsOffTheirElements) {
             "the gradient of param `W` is not aligned to its 8-byte elements");
 }
 
+TEST(TrainingErrors, GradientsThatDoNotLineUp) {
+  Training training(kAll);
+  ASSERT_TRUE(training.program().forward(training.forward_args()));
+  BackwardArgs args = training.backward_args();
+  const std::vector<const void*> one = {training.dh_.data()};
+  args.output_gradients = one;
+  EXPECT_EQ(training.problem(args), "gradients of outputs: none or 2 pointers expected, got 1");
+  args = training.backward_args();
+  const std::vector<const void*> two = {training.dlast_.data(), nullptr};
+  args.final_state_gradients = two;
+  EXPECT_EQ(training.problem(args),
+            "gradients of final states: none or 1 pointers expected, got 2");
+  const std::vector<const void*> off = {reinterpret_cast<const char*>(training.dh_.data()) + 1,
+                                        nullptr};
+  args = training.backward_args();
+  args.output_gradients = off;
+  EXPECT_EQ(training.problem(args),
+            "the gradient of output `h` is not aligned to its 8-byte elements");
+  args = training.backward_args();
+  args.final_state_gradients = std::span(off).first(1);
+  EXPECT_EQ(training.problem(args),
+            "the gradient of final state `h` is not aligned to its 8-byte elements");
+}
+
 TEST(TrainingErrors, SmallReservesAndWorkspaces) {
   Training training(kAll);
   ForwardArgs forward = training.forward_args();

@@ -53,6 +53,25 @@ TEST_F(Bench, HelpHasExamples) {
   EXPECT_NE(help.find("\n  rnnc bench ladder "), std::string::npos) << help;
 }
 
+TEST_F(Bench, MeasuresTraining) {
+  const std::string text = without_numbers(good(net({"bench"}, {"--backward"})));
+  EXPECT_EQ(text,
+            "time per step  # us (median of # runs of # steps), of which forward # us\n"
+            "predicted      # us\n"
+            "floor          # us\n"
+            "launches       # per run\n"
+            "reserve        # MB\n"
+            "workspace      # MB\n");
+  good(net({"bench"}, {"--backward", "--residuals", "least", "--json", "b.json"}));
+  const Json json = Json::parse(TemporaryDirectory::read(directory_ / "b.json"));
+  EXPECT_EQ(json.at("residuals"), "least");
+  EXPECT_GT(json.at("microseconds_per_step").get<double>(),
+            json.at("forward_microseconds_per_step").get<double>());
+  EXPECT_GT(json.at("reserve_bytes").get<int64_t>(), 0);
+  EXPECT_NE(bad(2, net({"bench"}, {"--backward", "--compile"})).find("excludes"),
+            std::string::npos);
+}
+
 TEST_F(Bench, UsageErrorsExitWith2) {
   const std::string no_tf32 = "--tf32 is for f32 on a GPU, not for f32 on cpu";
   EXPECT_EQ(bad(2, {"bench"}), usage_error("rnnc bench", "FILE is required, or `ladder`"));

@@ -41,11 +41,29 @@ cell Rounded[H](x: [H]) -> h {
   EXPECT_EQ(good({"gradcheck", "stop.rnn", "--dim", "H=3"}).find("wrong"), std::string::npos);
 }
 
+TEST_F(Gradcheck, ComparesWithADeviceInItsType) {
+  const std::string gru = (data_root() / "examples/cells/gru.rnn").string();
+  const std::vector<std::string> words = {"gradcheck", gru, "--dim", "I=3", "--dim", "H=5"};
+  std::vector<std::string> single = words;
+  single.insert(single.end(), {"--dtype", "f32", "--residuals", "least"});
+  EXPECT_NE(good(single), good(words));
+  directory_.write("large.rnn",
+                   "cell Large[H](x: [H]) -> y {\n  param w: [H]\n"
+                   "  y = (w * 1e30) * (x[t] * 1e30) * 1e-60\n}\n");
+  EXPECT_EQ(good({"gradcheck", "large.rnn", "--dim", "H=3"}).find("wrong"), std::string::npos);
+  const CommandResult result = rnnc({"gradcheck", "large.rnn", "--dim", "H=3", "--dtype", "f32"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(
+      result.errors,
+      "rnnc: error: the gradient of input `x` on cpu in f32 is off by 1 of its norm; at most "
+      "0.0001 is good\n");
+}
+
 TEST_F(Gradcheck, SaysWhatIsWrong) {
   directory_.write("root.rnn", "cell Root[H](x: [H]) -> y {\n  y = sqrt(-1 - x[t] * x[t])\n}\n");
   CommandResult result = rnnc({"gradcheck", "root.rnn", "--dim", "H=1", "--steps=1", "--batch=1"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.output.find("     inf  wrong\n"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("     inf  0.0e+00  wrong\n"), std::string::npos) << result.output;
   std::erase(result.errors, '-');  // NaN may have any sign
   EXPECT_EQ(result.errors,
             "rnnc: error: the gradient of input `x` is nan at element 0, by differences nan\n");
@@ -90,8 +108,13 @@ TEST_F(Gradcheck, EmitPrintsTheBackwardHalf) {
   EXPECT_TRUE(text.starts_with("graph LSTM() descending {")) << text;
   EXPECT_NE(text.find("state c@adjoint: [2]"), std::string::npos) << text;
   EXPECT_NE(text.find("result W_i = "), std::string::npos) << text;
-  EXPECT_EQ(bad(2, {"emit", lstm, "--as", "plan", "--backward"}),
-            usage_error("rnnc emit", "--backward: only of --as graph and --as dot, not of plan"));
+  EXPECT_EQ(
+      bad(2, {"emit", lstm, "--as", "ast", "--backward"}),
+      usage_error("rnnc emit", "--backward: a syntax tree has no derivative: --as graph has"));
+  const std::string plan =
+      good({"emit", lstm, "--as", "plan", "--backward", "--dim", "I=3", "--dim", "H=2"});
+  EXPECT_NE(plan.find(", descending, batch 1"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("\n    total b"), std::string::npos) << plan;
 }
 
 }  // namespace

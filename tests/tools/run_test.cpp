@@ -1,4 +1,5 @@
 #ifdef RNNC_WITH_CPU
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -50,6 +51,97 @@ class RunTool : public Tools {
     return text.substr(std::min<size_t>(13, text.size()));
   }
 };
+
+/// Of the toy cell h[t] = tanh(W x[t] + b + h[t-1]), by hand.
+TEST_F(RunTool, WritesGradients) {
+  const std::vector<double> dh = {1, 0, 0.5, -1, 2, 0};
+  const std::vector<double> last = {0, 1, 3};
+  write_array("dh.npy", {2, 1, 3}, dh);
+  write_array("dlast.npy", {1, 3}, last);
+  write_array("h0.npy", {1, 3}, {0, 0, 0});
+  const std::vector<std::string> words = {"run",
+                                          "toy.rnn",
+                                          "--dtype",
+                                          "f64",
+                                          "--weights",
+                                          "w.safetensors",
+                                          "--input",
+                                          "x=x.npy",
+                                          "--init",
+                                          "h=h0.npy",
+                                          "--output-gradient",
+                                          "h=dh.npy",
+                                          "--final-gradient",
+                                          "h=dlast.npy",
+                                          "--gradients"};
+  std::vector<std::string> command = words;
+  command.emplace_back("g.safetensors");
+  EXPECT_EQ(good(command), "");
+  const std::vector<double> h = expected({0, 0, 0});
+  std::vector<double> db(3, 0), dw(6, 0), dx(4, 0), before = last;
+  const double x[2][2] = {{1, 2}, {-1, 0.5}};
+  const double w[3][2] = {{1, 0}, {0, 1}, {0.25, 0.25}};
+  for (size_t t = 2; t-- > 0;) {
+    for (size_t i = 0; i < 3; ++i) {
+      before[i] = (before[i] + dh[3 * t + i]) * (1 - h[3 * t + i] * h[3 * t + i]);
+      db[i] += before[i];
+      for (size_t j = 0; j < 2; ++j) {
+        dw[2 * i + j] += before[i] * x[t][j];
+        dx[2 * t + j] += before[i] * w[i][j];
+      }
+    }
+  }
+  const Result<std::vector<NamedArray>> file = read_safetensors(directory_ / "g.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  const auto gradient = [&](const char* name) {
+    const auto array = std::ranges::find(*file, name, &NamedArray::name);
+    EXPECT_NE(array, file->end()) << name;
+    return array == file->end() ? std::vector<double>() : array->array.to_doubles();
+  };
+  expect_near(gradient("b"), db, 1e-12);
+  expect_near(gradient("W"), dw, 1e-12);
+  expect_near(gradient("x"), dx, 1e-12);
+  expect_near(gradient("h"), before, 1e-12);
+  command.back() = "g.npz";
+  EXPECT_EQ(good(command), "");
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "g.npz"));
+}
+
+TEST_F(RunTool, RefusesGradientsOfNothing) {
+  write_array("dh.npy", {2, 1, 3}, {1, 0, 0.5, -1, 2, 0});
+  std::vector<std::string> words = {"run",           "toy.rnn", "--weights",
+                                    "w.safetensors", "--input", "x=x.npy"};
+  const auto usage = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = words;
+    command.insert(command.end(), more.begin(), more.end());
+    return bad(2, command);
+  };
+  EXPECT_EQ(usage({"--output-gradient", "h=dh.npy"}),
+            usage_error("rnnc run",
+                        "--output-gradient and --final-gradient are for --gradients, which is not "
+                        "given"));
+  EXPECT_EQ(
+      usage({"--gradients", "g.npz"}),
+      usage_error("rnnc run", "--gradients: of what? Give --output-gradient or --final-gradient"));
+  EXPECT_EQ(usage({"--gradients", "g.npz", "--output-gradient", "h=dh.npy", "--chunk", "1"}),
+            usage_error("rnnc run", "--gradients are of whole runs: it excludes --chunk"));
+  write_array("wide.npy", {2, 1, 4}, std::vector<double>(8));
+  write_array("deep.npy", {2, 3}, std::vector<double>(6));
+  words.erase(words.begin());
+  words.erase(words.begin());
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = words;
+    command.insert(command.end(), more.begin(), more.end());
+    return fails(command);
+  };
+  EXPECT_EQ(refused({"--gradients", "g.npz", "--output-gradient", "h=wide.npy"}),
+            "gradient of output `h` is [2, 1, 4], expected [2, 1, 3]\n");
+  EXPECT_EQ(refused({"--gradients", "g.npz", "--final-gradient", "h=deep.npy"}),
+            "gradient of final state `h` is [2, 3], expected [1, 3]\n");
+  EXPECT_NE(refused({"--gradients", "g.npz", "--output-gradient", "y=dh.npy"})
+                .find("Toy` has no output `y`"),
+            std::string::npos);
+}
 
 TEST_F(RunTool, WritesOutputsAndFinalStates) {
   EXPECT_EQ(good({"run", "toy.rnn", "--cell", "Toy", "--dim", "I=2", "--dim", "H=3", "--dtype",

@@ -111,6 +111,7 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   const Result<Plan> plan = make(*bound, {.dtype = dtype_of(options.dtype),
                                           .batch = options.batch,
                                           .max_steps = options.steps,
+                                          .alike = options.backward ? kAlikeInTraining : kAlike,
                                           .tf32 = options.tf32,
                                           .passes = options.passes,
                                           .machine = choose_machine(device_of(options)),

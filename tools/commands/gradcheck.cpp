@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "ir/graph/sweeps.h"
 #include "passes/gradient/finite_differences.h"
@@ -6,6 +8,7 @@
 #include "passes/graph/pipeline.h"
 #include "runtime/arrays/random_arrays.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/program/run.h"
 #include "tools/command.h"
 
 namespace rnnc::tools {
@@ -24,6 +27,15 @@ struct Options {
   bool given = false;
   std::string residuals = "auto";
   uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string dtype = "f64";
+  bool tf32 = false;
+};
+
+/// An array's gradient by the interpreter, against differences and against the device's.
+struct Check {
+  DifferenceReport differences;
+  double device_error = 0;  // the norm of the difference over the norm of the gradient
 };
 
 ArrayInfo info_of(const std::string& name, const Type& type, std::vector<int64_t> leading) {
@@ -79,7 +91,99 @@ Status check_memory(const Graph& graph, const Options& options) {
   return check_host_memory("the interpreter's arrays take", 2 * elements * sizeof(double));
 }
 
-Result<std::vector<DifferenceReport>> compare(Graph graph, const Options& options) {
+/// Of the norm of an array's gradient, that a device's may be off.
+double most_device_error(const Options& options) {
+  switch (dtype_of(options.dtype)) {
+    case DType::f64:
+      return 1e-9;
+    case DType::f32:
+      return options.tf32 ? 1e-2 : 1e-4;
+    case DType::f16:
+      return 1e-2;
+    case DType::bf16:
+      break;
+  }
+  return 3e-2;
+}
+
+NamedArray named(const std::string& name, const Type& type, std::vector<int64_t> leading,
+                 const std::vector<double>& values) {
+  ArrayInfo info = info_of(name, type, std::move(leading));
+  return {name, Array::from_doubles(values, std::move(info.shape), DType::f64)};
+}
+
+/// All gradients as the device computes them.
+Result<RunGradients> run_on_device(const Graph& graph, const GradientArgs& args,
+                                   const Options& options) {
+  const int64_t steps = options.steps;
+  const int64_t batch = options.batch;
+  RunArgs run;
+  LossGradients loss;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const InputDecl& input = graph.inputs[i];
+    run.inputs.push_back(named(input.name, input.type, {steps, batch}, args.forward.inputs[i]));
+  }
+  for (size_t i = 0; i < graph.params.size(); ++i) {
+    const ParamDecl& param = graph.params[i];
+    run.params.push_back(named(param.name, param.type, {}, args.forward.params[i]));
+  }
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const StateDecl& state = graph.states[i];
+    loss.final_states.push_back(
+        named(state.name, state.type, {batch}, args.final_state_gradients[i]));
+    const std::vector<double>& initial = args.forward.initial_states[i];
+    if (initial.empty()) continue;
+    run.initial_states.push_back(named(state.name, state.type, {batch}, initial));
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const OutputDecl& output = graph.outputs[i];
+    loss.outputs.push_back(
+        named(output.name, graph[output.value].type, {steps, batch}, args.output_gradients[i]));
+  }
+  Result<Program> program =
+      Program::compile(graph, {.dtype = dtype_of(options.dtype),
+                               .device = Device::parse(options.device).value(),
+                               .allow_tf32 = options.tf32,
+                               .cache_directory = cache_directory()});
+  if (!program) return tl::unexpected(program.error());
+  Runner runner(*program);
+  Result<RunGradients> gradients =
+      runner.gradients(run, loss, parse_residual_choice(options.residuals).value());
+  report_notes(*program);
+  return gradients;
+}
+
+/// The norm of the difference over that of `expected`; infinite where just one is finite.
+double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool alike = std::isfinite(actual[i]) == std::isfinite(expected[i]);
+    if (!alike) return std::numeric_limits<double>::infinity();
+    if (!std::isfinite(expected[i])) continue;
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+/// Adds the device's errors to checks of arrays of one kind.
+template <typename Decl>
+void add_device_errors(std::string_view kind, const std::vector<Decl>& decls,
+                       const std::vector<std::vector<double>>& expected,
+                       const std::vector<NamedArray>& actual, std::vector<Check>& checks) {
+  for (Check& check : checks) {
+    const std::string& name = check.differences.name;
+    if (check.differences.kind != kind) continue;
+    const auto decl = std::ranges::find(decls, name, &Decl::name);
+    const auto array = std::ranges::find(actual, name, &NamedArray::name);
+    RNNC_CHECK(decl != decls.end() && array != actual.end());
+    const auto index = static_cast<size_t>(decl - decls.begin());
+    check.device_error = relative_error(array->array.to_doubles(), expected[index]);
+  }
+}
+
+Result<std::vector<Check>> compare(Graph graph, const Options& options) {
   run_delays(graph);
   Graph lowered = graph;
   if (Status status = run_pipeline(lowered, {.training = true}); !status) {
@@ -92,49 +196,85 @@ Result<std::vector<DifferenceReport>> compare(Graph graph, const Options& option
   const Derivative derivative = differentiate(lowered, wanted);
   GradientArgs args = random_arguments(graph, options);
   const Gradients gradients = interpret_gradients(lowered, derivative, args);
-  freeze_stops(graph, args.forward);
-  const auto run = [&](const InterpreterArgs& arrays) { return interpret(graph, arrays); };
-  return compare_with_differences(
-      graph, args, gradients, run,
-      {.elements = static_cast<size_t>(options.elements), .seed = options.seed});
+  const Result<RunGradients> device = run_on_device(graph, args, options);
+  if (!device) return tl::unexpected(device.error());
+  Graph stopped = graph;
+  freeze_stops(stopped, args.forward);
+  const auto run = [&](const InterpreterArgs& arrays) { return interpret(stopped, arrays); };
+  std::vector<Check> checks;
+  for (DifferenceReport& report : compare_with_differences(
+           stopped, args, gradients, run,
+           {.elements = static_cast<size_t>(options.elements), .seed = options.seed})) {
+    checks.push_back({std::move(report)});
+  }
+  add_device_errors("input", graph.inputs, gradients.inputs, device->inputs, checks);
+  add_device_errors("param", graph.params, gradients.params, device->params, checks);
+  add_device_errors("state", graph.states, gradients.initial_states, device->initial_states,
+                    checks);
+  return checks;
 }
 
-bool is_good(const DifferenceReport& report) {
+bool agrees_with_differences(const Check& check) {
+  const DifferenceReport& report = check.differences;
   const auto tried = static_cast<double>(report.compared + report.kinks);
   return report.error <= kMostError && static_cast<double>(report.kinks) <= kMostKinks * tried;
 }
 
-std::string table(const std::vector<DifferenceReport>& reports) {
-  std::string text = fmt::format("{:5} {:20} {:>9} {:>9} {:>6} {:>10} {:>8}\n", "", "gradient of",
-                                 "elements", "compared", "kinks", "norm", "error");
-  for (const DifferenceReport& report : reports) {
-    text += fmt::format("{:5} {:20} {:>9} {:>9} {:>6} {:>10.3g} {:>8.1e}{}\n", report.kind,
+std::string table(const std::vector<Check>& checks, double most_device) {
+  std::string text =
+      fmt::format("{:5} {:20} {:>9} {:>9} {:>6} {:>10} {:>8} {:>8}\n", "", "gradient of",
+                  "elements", "compared", "kinks", "norm", "error", "device");
+  for (const Check& check : checks) {
+    const DifferenceReport& report = check.differences;
+    const bool good = agrees_with_differences(check) && check.device_error <= most_device;
+    text += fmt::format("{:5} {:20} {:>9} {:>9} {:>6} {:>10.3g} {:>8.1e} {:>8.1e}{}\n", report.kind,
                         report.name, report.elements, report.compared, report.kinks, report.norm,
-                        report.error, is_good(report) ? "" : "  wrong");
+                        report.error, check.device_error, good ? "" : "  wrong");
   }
   return text;
 }
 
-int run_gradcheck(const Options& options) {
+/// What is wrong with the first that is, or "".
+std::string problem_of(const std::vector<Check>& checks, const Options& options) {
+  const double most_device = most_device_error(options);
+  for (const Check& check : checks) {
+    const DifferenceReport& wrong = check.differences;
+    if (wrong.error > kMostError) {
+      return fmt::format("the gradient of {} `{}` is {:.9g} at element {}, by differences {:.9g}",
+                         wrong.kind, wrong.name, wrong.gradient, wrong.worst, wrong.difference);
+    }
+    if (!agrees_with_differences(check)) {
+      return fmt::format("{} of {} elements of {} `{}` stand at kinks: try another --seed",
+                         wrong.kinks, wrong.kinks + wrong.compared, wrong.kind, wrong.name);
+    }
+    if (check.device_error > most_device) {
+      return fmt::format(
+          "the gradient of {} `{}` on {} in {} is off by {:.2g} of its norm; at most {:.2g} is "
+          "good",
+          wrong.kind, wrong.name, options.device, options.dtype, check.device_error, most_device);
+    }
+  }
+  return "";
+}
+
+int run_gradcheck(const CLI::App& command, const Options& options) {
+  if (const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+      !problem.empty()) {
+    return report_usage(command, problem);
+  }
   std::optional<Definition> definition = load_definition(options.source);
   if (!definition) return kError;
   const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
   if (!graph) return kError;
   Result<Graph> bound = bind_all(*graph, options.source.dims);
   if (!bound) return report(bound.error());
-  const Result<std::vector<DifferenceReport>> reports = compare(*std::move(bound), options);
-  if (!reports) return report(reports.error());
-  if (Status status = print(table(*reports)); !status) return report(status.error());
-  const auto wrong = std::ranges::find_if_not(*reports, is_good);
-  if (wrong == reports->end()) return kOk;
-  if (wrong->error <= kMostError) {
-    return report(
-        {fmt::format("{} of {} elements of {} `{}` stand at kinks: try another --seed",
-                     wrong->kinks, wrong->kinks + wrong->compared, wrong->kind, wrong->name)});
+  const Result<std::vector<Check>> checks = compare(*std::move(bound), options);
+  if (!checks) return report(checks.error());
+  if (Status status = print(table(*checks, most_device_error(options))); !status) {
+    return report(status.error());
   }
-  return report(
-      {fmt::format("the gradient of {} `{}` is {:.9g} at element {}, by differences {:.9g}",
-                   wrong->kind, wrong->name, wrong->gradient, wrong->worst, wrong->difference)});
+  const std::string problem = problem_of(*checks, options);
+  return problem.empty() ? kOk : report({problem});
 }
 
 }  // namespace
@@ -142,7 +282,7 @@ int run_gradcheck(const Options& options) {
 void add_gradcheck(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("gradcheck", "Compare gradients with finite differences, in float64");
+      app.add_subcommand("gradcheck", "Compare gradients with finite differences and a device's");
   add_source(*command, options->source);
   add_size(*command, "--batch", options->batch, "Sequences of the batch");
   add_size(*command, "--steps", options->steps, "Steps of a sequence");
@@ -151,14 +291,20 @@ void add_gradcheck(CLI::App& app, int& exit_code) {
                     "Give all initial states, and check their gradients too");
   add_residuals(*command, options->residuals);
   add_seed(*command, options->seed);
+  add_device(*command, options->device);
+  add_dtype(*command, options->dtype, "Element type on the device");
+  add_tf32(*command, options->tf32);
   command->footer(
       "Example:\n"
       "  rnnc gradcheck examples/cells/lstm.rnn --dim I=5 --dim H=7\n"
       "\n"
-      "On random arrays, of a random sum of outputs and final states: every input and param. An\n"
-      "error is a difference over the norm of the array's gradient; more than 1e-6 is wrong.\n"
-      "Kinks, where a function bends, are left out.");
-  command->callback([options, &exit_code] { exit_code = run_gradcheck(*options); });
+      "On random arrays, of a random sum of outputs and final states: every input and param. The\n"
+      "interpreter's gradients, in float64, against differences: an error is one over the norm of\n"
+      "the array's gradient, and more than 1e-6 is wrong. Kinks, where a function bends, are left\n"
+      "out. The device's against the interpreter's: the norm of the difference over that of the\n"
+      "gradient; good are 1e-9 in f64, 1e-4 in f32, 1e-2 in TF32 and f16, 3e-2 in bf16.");
+  command->callback(
+      [command, options, &exit_code] { exit_code = run_gradcheck(*command, *options); });
 }
 
 }  // namespace rnnc::tools

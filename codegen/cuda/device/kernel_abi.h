@@ -10,10 +10,10 @@
 
 namespace rnnc {
 
-/// The parameter block, which launches in graphs of ours read: word 0 is the first step of the
-/// chunk that stages of lag 0 are at, word 1 the steps of the call, word 2 zero, word
-/// kCudaFirstSlot + s the address in slot s. A lag's steps are part of `CudaAccess::address` and
-/// `CudaRows::step`.
+/// The parameter block, which launches in graphs of ours read: word 0 is the first step, in the
+/// order in which steps run, of the chunk that stages of lag 0 are at, word 1 the steps of the
+/// call, word 2 zero, word kCudaFirstSlot + s the address in slot s. A lag's steps are part of
+/// `CudaAccess::address` and `CudaRows::step`.
 inline constexpr int kCudaFirstSlot = 3;
 
 /// Where an array lies; `rnnc_access`. `slot` < 0: `address` is row 0's. Else row 0 lies `address`
