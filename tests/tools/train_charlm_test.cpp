@@ -2,6 +2,7 @@
 #ifdef RNNC_WITH_CPU
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <sstream>
 
 #include "tests/support/reference/golden.h"
@@ -101,17 +102,19 @@ TEST_F(TrainCharLM, DoesWhatDocumentsShow) {
   const std::string fence = "```rnn minimal_lm.rnn\n";
   const size_t begin = document.find(fence) + fence.size();
   directory_.write("minimal_lm.rnn", document.substr(begin, document.find("```", begin) - begin));
-  std::istringstream lines(document + read_data("examples/train_charlm/README.md"));
+  std::istringstream documents(document + read_data("examples/train_charlm/README.md"));
   size_t count = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(documents, line);) {
     const size_t place = line.find("train_charlm ");
     if (!line.starts_with("    ") || line.find("--checkpoint") == line.npos) continue;
-    const std::string command = RNNC_BINARY_DIR "/examples/" + line.substr(place);
+    const std::string few = fmt::format("--steps {}", ++count);
+    const std::string command =
+        std::regex_replace(line.substr(place), std::regex("--steps [0-9]+"), few);
     const CommandResult result =
-        run_program(directory_.path(), {"/bin/sh", "-c", command + " --steps 3 --threads 1"});
+        run_program(directory_.path(),
+                    {"/bin/sh", "-c", RNNC_BINARY_DIR "/examples/" + command + " --threads 1"});
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.errors;
     EXPECT_NE(result.output.find("\nheld out"), std::string::npos) << result.output;
-    ++count;
   }
   EXPECT_EQ(count, 3u);
 }
