@@ -21,7 +21,7 @@ struct PlanOptions {
   DType dtype = DType::f32;
   int64_t batch = 1;
   int64_t max_steps = 1;
-  int64_t chunk = 0;     // steps per chunk; 0: chosen (never more than max_steps)
+  int64_t chunk = 0;  // steps per chunk; 0: chosen (never more than max_steps)
   double alike = kAlike;
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets

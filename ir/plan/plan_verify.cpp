@@ -199,8 +199,7 @@ class Verifier {
   Status check_stages(Domain domain, uint32_t sweep) {
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       const Stage& stage = plan_.stages[i];
-      const bool meant = is_of_sweeps(domain) ? is_of_sweeps(stage.domain)
-                                              : stage.domain == domain;
+      const bool meant = is_of_sweeps(domain) ? is_of_sweeps(stage.domain) : stage.domain == domain;
       if (!meant || stage.sweep != sweep) continue;
       if (Status status = check_stage(stage); !status) {
         return fail("stage {}: {}", i, status.error().message);

@@ -262,11 +262,10 @@ class LayoutBuilder {
       const DType dtype = compute_type(plan_.dtype);
       layout_.states[i].initial =
           add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
-      layout_.states[i].final =
-          is_read[i] ? add_temporary(state.name, dtype, Extent::Batch,
-                                     element_count(state.type.shape))
-                     : add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i,
-                                         state.type);
+      layout_.states[i].final = is_read[i] ? add_temporary(state.name, dtype, Extent::Batch,
+                                                           element_count(state.type.shape))
+                                           : add_caller_buffer(state.name, dtype, Role::FinalState,
+                                                               Extent::Batch, i, state.type);
     }
   }
 
@@ -420,8 +419,7 @@ class LayoutBuilder {
     const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
     const DType multiplied = dtype(source.storage);
     const auto add = [&](DType type) {
-      return access(
-          add_temporary(value_name(id), type, extent_of(id), width_of(id), is_after(id)));
+      return access(add_temporary(value_name(id), type, extent_of(id), width_of(id), is_after(id)));
     };
     Layout::Place& place = layout_.places[id];
     const Uses& uses = uses_[id];
@@ -575,7 +573,7 @@ class LayoutBuilder {
   std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
   std::vector<Uses> uses_;                             // per node
   std::vector<BufferId> inputs_, params_;
-  std::vector<std::pair<NodeId, Access>> results_;  // outputs and histories that take a value
+  std::vector<std::pair<NodeId, Access>> results_;       // outputs and histories that take a value
   std::vector<std::pair<NodeId, Access>> last_results_;  // those that take one after all steps
   std::vector<After> after_;                             // per node
   std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;

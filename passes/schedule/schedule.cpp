@@ -419,8 +419,8 @@ void make_stages(const Graph& graph, const Dependence& dependence, bool hoist, S
     number.push_back(static_cast<uint32_t>(stages.size()));
     stages.push_back({split ? Domain::Step : nodes.domain, {}, nodes.sweep, {}});
     if (steps) stages.back().recurrences.push_back(nodes.recurrence);
-    const bool has_totals = std::ranges::any_of(
-        nodes.nodes, [&](NodeId id) { return graph[id].op == Op::Total; });
+    const bool has_totals =
+        std::ranges::any_of(nodes.nodes, [&](NodeId id) { return graph[id].op == Op::Total; });
     if (split && has_totals) stages.push_back({Domain::Sequence, {}, nodes.sweep, {}});
   }
   if (stages.size() == kFirstParallelStage) {
@@ -475,7 +475,8 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
   const CopyNeeds needs(graph, dependence, schedule, narrow);
   for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
     ScheduledStage& scheduled = schedule.stages[stage];
-    scheduled.groups = StageScheduler(graph, dependence, schedule, needs, stage, plan.batch, fuse).run();
+    scheduled.groups =
+        StageScheduler(graph, dependence, schedule, needs, stage, plan.batch, fuse).run();
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
     if (passes.has(Pass::Epilogue)) fuse_epilogues(graph, schedule.values, scheduled);

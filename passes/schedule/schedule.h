@@ -36,7 +36,7 @@ struct FusedGroup {
   std::vector<NodeId> nodes;   // computed here, ascending
   std::vector<NodeId> copies;  // not computed by kernels of this stage: only stored by this one
   int64_t length = 1;
-  int64_t rows = 1;  // Once and Last stages
+  int64_t rows = 1;       // Once and Last stages
   bool of_batch = false;  // Last stages: the rows are the batch's
   /// Step stages: products in the same launch, whose results are values of this kernel. Results of
   /// a group come in the order in which the results of all of them first appear.

@@ -86,8 +86,7 @@ Values find_values(const Graph& graph, const Dependence& dependence) {
     const bool same = kind == ValueKind::Spread || (node.op == Op::Reverse && origin.value != id);
     values.read.push_back(same ? values.read[node.operands[0]] : id);
     const bool after = dependence.variation[id] == Variation::After;
-    values.in_every_sweep.push_back(invariant || after || node.op == Op::Input ||
-                                    is_mask(node.op));
+    values.in_every_sweep.push_back(invariant || after || node.op == Op::Input || is_mask(node.op));
   }
   find_users(graph, values);
   return values;

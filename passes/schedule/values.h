@@ -9,10 +9,10 @@
 namespace rnnc {
 
 enum class ValueKind : uint8_t {
-  Leaf,      // there when the stage begins: inputs, params, states and their last values, constants,
-             // masks
-  View,      // a part of another value: Slice, Index, and Reverse of what does not vary
-  Spread,    // Broadcast: kernels take the scalar; stored where memory wants the elements
+  Leaf,    // there when the stage begins: inputs, params, states and their last values, constants,
+           // masks
+  View,    // a part of another value: Slice, Index, and Reverse of what does not vary
+  Spread,  // Broadcast: kernels take the scalar; stored where memory wants the elements
   Assembly,  // Concat, Stack: pieces side by side, each stored by the kernel that has it
   Fused,     // computed by a kernel: scalar ops and reductions
   Product,   // computed by a GEMM

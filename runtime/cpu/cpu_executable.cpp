@@ -69,9 +69,8 @@ void CpuExecutable::prepare_stages(int most_threads) {
     for (const Launch& launch : stage.launches) {
       stages_[i].launches.push_back(prepare_launch(launch, most_threads));
       const auto* total = std::get_if<TotalLaunch>(&launch);
-      stages_[i].totals.push_back(total == nullptr ? nullptr
-                                                   : std::make_unique<TotalWork>(
-                                                         plan_, module_->gemm(), *total));
+      stages_[i].totals.push_back(
+          total == nullptr ? nullptr : std::make_unique<TotalWork>(plan_, module_->gemm(), *total));
     }
     if (stage.domain == Domain::Step || is_loop(stage)) {
       stages_[i].steps = std::make_unique<StepStage>(plan_, stage, stages_[i].launches,
@@ -316,8 +315,7 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    const bool wanted =
-        states_[i].keeps_last || call_.arrays.at(Role::FinalState, i) != nullptr;
+    const bool wanted = states_[i].keeps_last || call_.arrays.at(Role::FinalState, i) != nullptr;
     if (!wanted || states_[i].write_final == nullptr) continue;
     run_parts(*states_[i].write_final, plan_.batch, wave.position(state.lag, wave.count(state.lag)),
               everyone());
@@ -421,8 +419,7 @@ void CpuExecutable::run_parts(const PreparedLaunch& launch, int64_t rows, Positi
 }
 
 /// Blocks of rows in order; within one, the right operand's panels before the products.
-void CpuExecutable::run(const TotalWork& total, int64_t rows, Position position,
-                        const Crew& crew) {
+void CpuExecutable::run(const TotalWork& total, int64_t rows, Position position, const Crew& crew) {
   const TotalLaunch& launch = total.launch();
   const auto element = static_cast<int64_t>(size_of(plan_.dtype));
   const std::byte* left = addresses_.locate(launch.left, position);
@@ -469,8 +466,8 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
                         const Crew& crew) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const size_t bytes = launch.width * element;
-  const std::byte* source = addresses_.of(launch.source.buffer) +
-                            launch.source.column * static_cast<int64_t>(element);
+  const std::byte* source =
+      addresses_.of(launch.source.buffer) + launch.source.column * static_cast<int64_t>(element);
   std::byte* target = addresses_.locate(launch.target, position);
   const int64_t first = step_at(plan_, call_.steps, position);
   const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());

@@ -29,9 +29,9 @@ class CpuExecutable : public Executable {
  private:
   using Launches = std::vector<std::unique_ptr<PreparedLaunch>>;
   struct PreparedStage {
-    Launches launches;                 // as Stage::launches; null: neither product nor kernel
+    Launches launches;  // as Stage::launches; null: neither product nor kernel
     std::vector<std::unique_ptr<TotalWork>> totals;  // likewise; null: not one
-    std::unique_ptr<StepStage> steps;  // of domain Step, and loops
+    std::unique_ptr<StepStage> steps;                // of domain Step, and loops
   };
   struct PreparedState {
     std::unique_ptr<PreparedLaunch> init_given, init_declared, write_final;

@@ -152,22 +152,26 @@ Status PreparedTraining::forward(const ForwardArgs& args, uint64_t params) {
 
 Status PreparedTraining::check(const BackwardArgs& args) const {
   const Signature& signature = planner_->signature();
-  const Status arrays[] = {
+  const Status counts[] = {
       check_lengths(args.lengths),
       check_pointers("input", args.inputs, signature.inputs),
       check_pointers("param", args.params, signature.params),
       check_count("gradients of outputs", args.output_gradients.size(), signature.outputs.size()),
       check_count("gradients of final states", args.final_state_gradients.size(),
                   signature.states.size()),
-      check_alignment("input", args.inputs, signature.inputs),
-      check_alignment("param", args.params, signature.params),
-      check_alignment("the gradient of output", args.output_gradients, signature.outputs),
-      check_alignment("the gradient of final state", args.final_state_gradients, signature.states),
       check_wanted("param", args.param_gradients, options_.params, signature.params),
       check_wanted("input", args.input_gradients, options_.inputs, signature.inputs),
       check_wanted("initial state", args.initial_state_gradients, options_.initial_states,
                    signature.states)};
-  for (const Status& status : arrays) {
+  for (const Status& status : counts) {
+    if (!status) return status;
+  }
+  const Status aligned[] = {
+      check_alignment("input", args.inputs, signature.inputs),
+      check_alignment("param", args.params, signature.params),
+      check_alignment("the gradient of output", args.output_gradients, signature.outputs),
+      check_alignment("the gradient of final state", args.final_state_gradients, signature.states)};
+  for (const Status& status : aligned) {
     if (!status) return status;
   }
   const TrainingSizes needed = sizes(args.steps);

@@ -53,10 +53,9 @@ TEST_F(Gradcheck, ComparesWithADeviceInItsType) {
   EXPECT_EQ(good({"gradcheck", "large.rnn", "--dim", "H=3"}).find("wrong"), std::string::npos);
   const CommandResult result = rnnc({"gradcheck", "large.rnn", "--dim", "H=3", "--dtype", "f32"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(
-      result.errors,
-      "rnnc: error: the gradient of input `x` on cpu in f32 is off by 1 of its norm; at most "
-      "0.0001 is good\n");
+  EXPECT_EQ(result.errors,
+            "rnnc: error: the gradient of input `x` on cpu in f32 is off by 1 of its norm; at most "
+            "0.0001 is good\n");
 }
 
 TEST_F(Gradcheck, SaysWhatIsWrong) {

@@ -419,8 +419,8 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const TotalLaunch& l
   }
   info.strategy = fmt::format("GEMM over {}, {} x {}{}", of, launch.m, launch.n,
                               launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "");
-  info.what = fmt::format("sum of {} times {}", left,
-                          value(stage, launch.right, launch.blocks * launch.n));
+  info.what =
+      fmt::format("sum of {} times {}", left, value(stage, launch.right, launch.blocks * launch.n));
   return info;
 }
 

@@ -57,8 +57,7 @@ void parse(PlanScanner& in, TotalLaunch& launch) {
   }
   launch.m = left.count / blocks;
   launch.n = has_right(launch) ? right_columns / blocks : 1;
-  launch.out =
-      access_of(in, out, in.product({blocks, launch.m, launch.n}, "elements of a total"));
+  launch.out = access_of(in, out, in.product({blocks, launch.m, launch.n}, "elements of a total"));
 }
 
 void add_touches(const Plan&, const TotalLaunch& launch, std::vector<Touch>& result) {

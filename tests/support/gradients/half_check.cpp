@@ -67,8 +67,8 @@ void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
 
 void check_halves(const Graph& graph, const HalfCheck& check, const RunPlan& run) {
   Graph lowered = graph;
-  const Status done = run_pipeline(
-      lowered, {.lengths = check.lengths, .resets = check.resets, .training = true});
+  const Status done =
+      run_pipeline(lowered, {.lengths = check.lengths, .resets = check.resets, .training = true});
   ASSERT_TRUE(done) << done.error().message;
   DifferentiateOptions options = DifferentiateOptions::all(
       lowered, std::vector<bool>(lowered.states.size(), check.given_states));

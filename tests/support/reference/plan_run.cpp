@@ -83,8 +83,8 @@ class PlanRun {
         values = given(buffer.slot);
         if (values == nullptr) continue;
       }
-      std::vector<std::byte> bytes(
-          static_cast<size_t>(elements_of(buffer)) * size_of(buffer.dtype), kPoison);
+      std::vector<std::byte> bytes(static_cast<size_t>(elements_of(buffer)) * size_of(buffer.dtype),
+                                   kPoison);
       if (values != nullptr) {
         convert(values->data(), DType::f64, bytes.data(), buffer.dtype, values->size());
       }
