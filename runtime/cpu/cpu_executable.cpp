@@ -52,6 +52,7 @@ Status CpuExecutable::prepare(ThreadPools& pools) {
   prepare_stages(pools.most_threads());
   prepare_states();
   estimate_tracks(pools.most_threads());
+  for (uint32_t i = 0; i < plan_.sweeps; ++i) cleared_.push_back(cleared_buffers(plan_, i));
   const int threads = useful_threads(pools.most_threads());
   if (threads > 1) pool_ = &pools.of(threads);
   size_t most_accesses = 0;
@@ -280,13 +281,8 @@ void CpuExecutable::run_last_stages() {
 }
 
 void CpuExecutable::clear_totals(uint32_t sweep) {
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    if (plan_.stages[i].sweep != sweep || plan_.stages[i].domain != Domain::Sequence) continue;
-    for (const auto& total : stages_[i].totals) {
-      if (total == nullptr) continue;
-      const BufferId out = total->launch().out.buffer;
-      std::memset(addresses_.of(out), 0, byte_size(plan_, plan_.buffers[out]));
-    }
+  for (const BufferId id : cleared_[sweep]) {
+    std::memset(addresses_.of(id), 0, byte_size(plan_, plan_.buffers[id]));
   }
 }
 

@@ -81,9 +81,10 @@ class CpuExecutable : public Executable {
   ThreadPool* pool_ = nullptr;  // null: one thread
   AlignedMemory resident_, packed_, scratch_memory_;
   ThreadScratch scratch_;
-  std::vector<PreparedStage> stages_;       // as Plan::stages
-  std::vector<PreparedState> states_;       // as Plan::states
-  std::vector<std::vector<Track>> tracks_;  // per sweep
+  std::vector<PreparedStage> stages_;           // as Plan::stages
+  std::vector<PreparedState> states_;           // as Plan::states
+  std::vector<std::vector<Track>> tracks_;      // per sweep
+  std::vector<std::vector<BufferId>> cleared_;  // per sweep, when it begins
 
   // Of the call that is running.
   Addresses addresses_;

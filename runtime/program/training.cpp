@@ -14,22 +14,18 @@ uint64_t next_id() {
   return ++last;
 }
 
-/// Those of `arrays` that are wanted must be there, and no others.
-Status check_wanted(std::string_view kind, std::span<void* const> arrays,
+/// Those of `arrays`, the gradients of `plural`, that are wanted must be there, and no others.
+Status check_wanted(std::string_view kind, std::string_view plural, std::span<void* const> arrays,
                     const std::vector<bool>& wanted, const std::vector<ArrayInfo>& infos) {
-  if (Status status =
-          check_count(fmt::format("gradients of {}s", kind), arrays.size(), infos.size());
-      !status) {
-    return status;
-  }
+  if (Status status = check_count(plural, arrays.size(), infos.size()); !status) return status;
   for (size_t i = 0; i < infos.size(); ++i) {
     const bool given = !arrays.empty() && arrays[i] != nullptr;
     if (given == wanted[i]) continue;
-    const std::string name = fmt::format("the gradient of {} {}", kind, quote(infos[i].name));
+    const std::string name = fmt::format("{} {}", kind, quote(infos[i].name));
     if (given) return fail("{} is given, but not what the shape was prepared for", name);
     return fail("{} is null, but what the shape was prepared for", name);
   }
-  return check_alignment(fmt::format("the gradient of {}", kind), arrays, infos);
+  return check_alignment(kind, arrays, infos);
 }
 
 Status check_reserve(const void* reserve, size_t bytes, size_t needed) {
@@ -92,14 +88,6 @@ void PreparedTraining::find_residuals(const TrainingGraphs& graphs) {
   results_.reserve(signature.params.size() + signature.states.size());
 }
 
-size_t PreparedTraining::reserve_offset(size_t index, int64_t rows) const {
-  size_t offset = 0;
-  for (size_t i = 0; i < index; ++i) {
-    offset += aligned_size(static_cast<size_t>(rows) * residual_bytes_[i]);
-  }
-  return offset;
-}
-
 size_t PreparedTraining::zeros_bytes(int64_t rows) const {
   size_t most = 0;
   for (const ArrayInfo& output : planner_->signature().outputs) {
@@ -110,7 +98,10 @@ size_t PreparedTraining::zeros_bytes(int64_t rows) const {
 
 TrainingSizes PreparedTraining::sizes(int64_t steps) const {
   const int64_t rows = steps * batch_;
-  const size_t reserve = reserve_offset(residual_bytes_.size(), rows);
+  size_t reserve = 0;
+  for (const size_t bytes : residual_bytes_) {
+    reserve += aligned_size(static_cast<size_t>(rows) * bytes);
+  }
   return {.forward_workspace = forward_.workspace_bytes(steps),
           .backward_workspace = backward_.workspace_bytes(steps),
           .zeros = zeros_bytes(rows),
@@ -120,9 +111,10 @@ TrainingSizes PreparedTraining::sizes(int64_t steps) const {
 void PreparedTraining::point_at_residuals(const void* reserve, int64_t rows,
                                           std::vector<const void*>& pointers) {
   // What reads a reserve takes it as an input.
-  const std::byte* const begin = aligned(const_cast<void*>(reserve));
-  for (size_t i = 0; i < residual_bytes_.size(); ++i) {
-    pointers.push_back(begin + reserve_offset(i, rows));
+  const std::byte* next = aligned(const_cast<void*>(reserve));
+  for (const size_t bytes : residual_bytes_) {
+    pointers.push_back(next);
+    next += aligned_size(static_cast<size_t>(rows) * bytes);
   }
 }
 
@@ -159,10 +151,12 @@ Status PreparedTraining::check(const BackwardArgs& args) const {
       check_count("gradients of outputs", args.output_gradients.size(), signature.outputs.size()),
       check_count("gradients of final states", args.final_state_gradients.size(),
                   signature.states.size()),
-      check_wanted("param", args.param_gradients, options_.params, signature.params),
-      check_wanted("input", args.input_gradients, options_.inputs, signature.inputs),
-      check_wanted("initial state", args.initial_state_gradients, options_.initial_states,
-                   signature.states)};
+      check_wanted("the gradient of param", "gradients of params", args.param_gradients,
+                   options_.params, signature.params),
+      check_wanted("the gradient of input", "gradients of inputs", args.input_gradients,
+                   options_.inputs, signature.inputs),
+      check_wanted("the gradient of initial state", "gradients of initial states",
+                   args.initial_state_gradients, options_.initial_states, signature.states)};
   for (const Status& status : counts) {
     if (!status) return status;
   }

@@ -35,8 +35,7 @@ class PreparedTraining {
   PreparedTraining(const Planner& planner, Backend& backend)
       : planner_(&planner), backend_(&backend) {}
   void find_residuals(const TrainingGraphs& graphs);
-  /// Where residual `index` begins in a reserve for so many rows.
-  size_t reserve_offset(size_t index, int64_t rows) const;
+  /// Adds where each residual begins in a reserve for so many rows.
   void point_at_residuals(const void* reserve, int64_t rows, std::vector<const void*>& pointers);
   Status point_at_output_gradients(const BackwardArgs& args);
   void point_at_gradients(const BackwardArgs& args);

@@ -1,7 +1,11 @@
 // Both halves of a derivative on the CPU, against the interpreter.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "runtime/backend/kernel_cache.h"
+#include "runtime/program/program.h"
+#include "tests/cpu/allocation_count.h"
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
@@ -62,6 +66,71 @@ TEST(CpuGradients, LanguageCellsAndNetworksOfOddSizes) {
   for (const std::string& name : networks()) {
     check_all(name, [&](int64_t size) { return network(name, size); });
   }
+}
+
+/// An array for each, of so many rows, and where they lie.
+struct Arrays {
+  Arrays(const std::vector<ArrayInfo>& infos, int64_t rows) {
+    for (const ArrayInfo& info : infos) {
+      memory.emplace_back(static_cast<size_t>(rows * info.elements()), 0.25F);
+      pointers.push_back(memory.back().data());
+    }
+  }
+  std::vector<const void*> read() const { return {pointers.begin(), pointers.end()}; }
+
+  std::vector<std::vector<float>> memory;
+  std::vector<void*> pointers;
+};
+
+TEST(CpuGradients, CallsAllocateNothing) {
+  constexpr int64_t kSteps = 9;
+  constexpr int64_t kBatch = 16;
+  Result<Program> program = Program::compile(network("Branches", 70), {.threads = 2, .chunk = 4});
+  ASSERT_TRUE(program) << program.error().message;
+  const std::vector<bool> given(program->signature().states.size(), true);
+  ASSERT_TRUE(program->prepare_training(
+      kBatch, kSteps, {.inputs = {true}, .initial_states = given, .given_states = given}));
+  const TrainingSizes sizes = *program->training_sizes(kBatch, kSteps);
+  const Signature& signature = program->signature();
+  Arrays x(signature.inputs, kSteps * kBatch);
+  Arrays dx(signature.inputs, kSteps * kBatch);
+  Arrays params(signature.params, 1);
+  Arrays gradients(signature.params, 1);
+  Arrays y(signature.outputs, kSteps * kBatch);
+  Arrays states(signature.states, kBatch);
+  Arrays final_states(signature.states, kBatch);
+  const auto [inputs, weights, initial] = std::tuple(x.read(), params.read(), states.read());
+  std::vector<char> workspace(
+      std::max(sizes.forward_workspace, sizes.backward_workspace + sizes.zeros));
+  std::vector<char> reserve(sizes.reserve);
+  const auto run = [&] {
+    ASSERT_TRUE(program->forward({.steps = kSteps,
+                                  .batch = kBatch,
+                                  .inputs = inputs,
+                                  .params = weights,
+                                  .outputs = y.pointers,
+                                  .initial_states = initial,
+                                  .final_states = final_states.pointers,
+                                  .workspace = workspace.data(),
+                                  .workspace_bytes = workspace.size(),
+                                  .reserve = reserve.data(),
+                                  .reserve_bytes = reserve.size()}));
+    ASSERT_TRUE(program->backward({.steps = kSteps,
+                                   .batch = kBatch,
+                                   .inputs = inputs,
+                                   .params = weights,
+                                   .param_gradients = gradients.pointers,
+                                   .input_gradients = dx.pointers,
+                                   .initial_state_gradients = states.pointers,
+                                   .workspace = workspace.data(),
+                                   .workspace_bytes = workspace.size(),
+                                   .reserve = reserve.data(),
+                                   .reserve_bytes = reserve.size()}));
+  };
+  run();
+  const int64_t before = allocation_count();
+  run();
+  EXPECT_EQ(allocation_count(), before);
 }
 
 /// Sums over more rows than a block has, with more of everything than a thread takes at once.

@@ -105,7 +105,7 @@ CpuProgram::CpuProgram(const Graph& graph, const CompileOptions& options, int64_
 }
 
 InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params,
-                                  const SequenceArgs& sequences) {
+                                  const CallSequences& sequences) {
   const DType dtype = program_.options().dtype;
   const Signature& signature = program_.signature();
   Arrays inputs(args.inputs, dtype);

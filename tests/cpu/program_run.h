@@ -13,7 +13,7 @@ Graph example_graph(const std::string& file, const std::string& cell, const DimB
 Graph with_states(Graph graph);
 
 /// What a call comes with besides its arrays.
-struct SequenceArgs {
+struct CallSequences {
   std::vector<int32_t> lengths;  // [B], or empty
   std::vector<uint8_t> resets;   // [T, B], or empty
 };
@@ -24,7 +24,7 @@ class CpuProgram {
   CpuProgram(const Graph& graph, const CompileOptions& options, int64_t batch, int64_t max_steps,
              SequenceFeatures features = {});
   InterpreterResult run(const InterpreterArgs& args, bool reuse_params = false,
-                        const SequenceArgs& sequences = {});
+                        const CallSequences& sequences = {});
   /// How often any thread called `operator new` during the last `forward`.
   int64_t allocations_in_last_run() const { return allocations_; }
 

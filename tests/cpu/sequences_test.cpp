@@ -51,8 +51,8 @@ TEST_P(CpuSequences, AllocateNothingInACall) {
   const Sequences sequences = random_sequences(9, 4, features, /*given_states=*/true, 5);
   const InterpreterArgs args = sequence_arguments(graph_, sequences, 5);
   CpuProgram program(graph_, {.threads = 2, .chunk = 4}, 4, 9, features);
-  const SequenceArgs given = {{sequences.lengths.begin(), sequences.lengths.end()},
-                              sequences.resets};
+  const CallSequences given = {{sequences.lengths.begin(), sequences.lengths.end()},
+                               sequences.resets};
   const InterpreterResult got = program.run(args, false, given);
   EXPECT_EQ(program.allocations_in_last_run(), 0);
   EXPECT_LE(
