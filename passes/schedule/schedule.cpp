@@ -99,7 +99,7 @@ class CopyNeeds {
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       for (NodeId operand : graph[id].operands) {
         read(id, operand);
-        if (narrow && graph[id].op == Op::MatMul) convert(operand);
+        if (narrow && takes_storage(id)) convert(operand);
       }
     }
   }
@@ -164,6 +164,13 @@ class CopyNeeds {
     const ValueKind kind = values_.kind[id];
     const bool stores_itself = kind == ValueKind::Fused || kind == ValueKind::Assembly;
     if (!stores_itself && schedule_.is_late(id, reader)) copy(id);
+  }
+
+  /// Products do, and totals of steps' values.
+  bool takes_storage(NodeId id) const {
+    const Op op = graph_[id].op;
+    return op == Op::MatMul ||
+           (op == Op::Total && schedule_.stages[schedule_.stage[id]].domain != Domain::Last);
   }
 
   void convert(NodeId operand) {
