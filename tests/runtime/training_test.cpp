@@ -330,6 +330,14 @@ TEST(TrainingErrors, GradientsThatDoNotLineUp) {
   args.final_state_gradients = two;
   EXPECT_EQ(training.problem(args),
             "gradients of final states: none or 1 pointers expected, got 2");
+  const std::vector<void*> more = {training.dx.data(), nullptr};
+  args = training.backward_args();
+  args.input_gradients = more;
+  EXPECT_EQ(training.problem(args), "gradients of inputs: none or 1 pointers expected, got 2");
+  args = training.backward_args();
+  args.initial_state_gradients = more;
+  EXPECT_EQ(training.problem(args),
+            "gradients of initial states: none or 1 pointers expected, got 2");
   const std::vector<const void*> off = {reinterpret_cast<const char*>(training.dh_.data()) + 1,
                                         nullptr};
   args = training.backward_args();
