@@ -228,6 +228,15 @@ CLI::Option* add_residuals(CLI::App& command, std::string& residuals) {
       ->capture_default_str();
 }
 
+CLI::Option* add_checkpoint(CLI::App& command, int64_t& checkpoint) {
+  return command
+      .add_option("--checkpoint", checkpoint,
+                  "Keep the states each so many steps alone, rounded up to whole chunks, and run "
+                  "the forward half again from there: less memory, the same gradients")
+      ->type_name("NUMBER")
+      ->check(whole_number(1, int64_t{1} << 40));
+}
+
 std::string check_tune(bool tune, const std::string& device) {
   return tune && device == "cpu" ? "--tune is for a GPU, not for cpu" : "";
 }

@@ -123,6 +123,8 @@ std::string check_tune(bool tune, const std::string& device);
 void add_strategy(CLI::App& command, Strategy& strategy);
 /// `--residuals`: one of the choices of passes/gradient/residuals.h.
 CLI::Option* add_residuals(CLI::App& command, std::string& residuals);
+/// `--checkpoint`: steps from one to the next, at least 1.
+CLI::Option* add_checkpoint(CLI::App& command, int64_t& checkpoint);
 /// What is wrong with it together with --device, or "".
 std::string check_strategy(Strategy strategy, const std::string& device);
 

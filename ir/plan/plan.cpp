@@ -47,13 +47,6 @@ std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {
   return buffers;
 }
 
-bool keeps_last_value(const Plan& plan, const StatePlan& state) {
-  const std::vector<Access>& accesses = state.write_final.accesses;
-  return !accesses.empty() && std::ranges::all_of(accesses, [&](const Access& access) {
-    return plan.buffers[access.buffer].placement != Placement::Caller;
-  });
-}
-
 int64_t workspace_bytes(const Plan& plan, int64_t steps) {
   return plan.workspace_bytes + plan.workspace_bytes_per_step * steps;
 }

@@ -34,8 +34,8 @@
 /// and ends) stands in ir/plan/waves.h, for all that run a plan.
 ///
 /// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
-/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step. A
-/// final value that goes to a temporary is always asked for.
+/// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
+/// Final values that Last stages read are always asked for.
 ///
 /// A sweep goes over the whole sequence; what a later sweep needs of an earlier one lies in
 /// buffers of extent Steps. There is more than one only where a value computed here runs in
@@ -457,9 +457,6 @@ bool ends_in_zeros(const Buffer& buffer);
 
 /// Buffers that are zero when a sweep begins: those that its totals add to.
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep);
-
-/// Whether a state's last value goes to a temporary, and not to the caller.
-bool keeps_last_value(const Plan& plan, const StatePlan& state);
 
 /// Bytes of workspace that T steps need.
 int64_t workspace_bytes(const Plan& plan, int64_t steps);

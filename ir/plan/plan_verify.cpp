@@ -176,7 +176,6 @@ class Verifier {
       if (Status status = check_launch(state.write_final); !status) {
         return fail("final value of {}: {}", state.name, status.error().message);
       }
-      for (const auto& [buffer, delay] : targets(state.write_final)) lasting_.insert(buffer);
     }
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const bool carried = plan_.buffers[i].history > 0 && plan_.buffers[i].sweep == sweep;
@@ -251,7 +250,7 @@ class Verifier {
     }
   }
 
-  /// A step's values end with it, but for the caller's, carries of loops and final values.
+  /// A step's values end with it, but for the caller's and carries of loops.
   void forget_step() {
     for (const BufferId id : std::exchange(step_values_, {})) {
       const bool caller = plan_.buffers[id].placement == Placement::Caller;
@@ -349,8 +348,8 @@ class Verifier {
     }
     const bool given = buffer.role == Role::Input || buffer.role == Role::Param ||
                        buffer.role == Role::InitialState;
-    const bool wanted = buffer.role == Role::Output || buffer.role == Role::FinalState ||
-                        buffer.role == Role::Result;
+    const bool wanted = buffer.role == Role::Output || buffer.role == Role::Result ||
+                        (buffer.role == Role::FinalState && where != Where::Last);
     if (touch.write ? given : wanted) {
       return fail("{} is not to be {}", buffer.name, touch.write ? "written" : "read");
     }
@@ -475,7 +474,7 @@ class Verifier {
   Written written_;
   Written initial_;             // before this sweep's stages
   Written complete_;            // by sweeps before this one
-  std::set<BufferId> lasting_;  // Batch buffers that loops carry on, or of final values
+  std::set<BufferId> lasting_;  // Batch buffers that loops carry on
   uint32_t sweep_ = 0;
   uint32_t lag_ = 0;  // of what is being checked
   std::vector<TypedTouch> late_reads_;

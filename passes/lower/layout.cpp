@@ -252,20 +252,14 @@ class LayoutBuilder {
           of_batch ? Extent::Batch : Extent::Invariant, i, graph_[value].type);
       last_results_.emplace_back(value, access(buffer));
     }
-    std::vector<bool> is_read(graph_.states.size(), false);
-    for (const Node& node : graph_.nodes) {
-      if (node.op == Op::Final) is_read[node.decl] = true;
-    }
     layout_.states.resize(graph_.states.size());
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       const StateDecl& state = graph_.states[i];
       const DType dtype = compute_type(plan_.dtype);
       layout_.states[i].initial =
           add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
-      layout_.states[i].final = is_read[i] ? add_temporary(state.name, dtype, Extent::Batch,
-                                                           element_count(state.type.shape))
-                                           : add_caller_buffer(state.name, dtype, Role::FinalState,
-                                                               Extent::Batch, i, state.type);
+      layout_.states[i].final =
+          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, state.type);
     }
   }
 

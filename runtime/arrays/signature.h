@@ -33,4 +33,7 @@ struct Signature {
   std::string in_reverse = {};  // what runs in reverse, for errors: "layer `GRU.1`"
 };
 
+/// Of one that does not stream, the end of a sentence: "`Net` cannot be run in pieces: …".
+std::string why_not_in_pieces(const Signature& signature);
+
 }  // namespace rnnc

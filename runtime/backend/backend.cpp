@@ -4,18 +4,35 @@
 
 namespace rnnc {
 
-Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states) {
+namespace {
+
+/// All but the arrays.
+template <typename Args>
+Call begin_call(const Args& args) {
   Call call;
   call.steps = args.steps;
   call.stream = args.stream;
   call.lengths = args.lengths;
   call.reset = args.reset;
+  call.workspace = aligned(args.workspace);
+  return call;
+}
+
+}  // namespace
+
+Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states) {
+  Call call = begin_call(args);
   call.arrays.set(Role::Input, args.inputs);
   call.arrays.set(Role::Param, args.params);
   call.arrays.set(Role::Output, args.outputs);
   call.arrays.set(Role::InitialState, initial_states);
   call.arrays.set(Role::FinalState, args.final_states);
-  call.workspace = aligned(args.workspace);
+  return call;
+}
+
+Call make_call(const BackwardArgs& args) {
+  Call call = begin_call(args);
+  call.arrays.set(Role::Param, args.params);
   return call;
 }
 
@@ -40,6 +57,9 @@ class NoBackend : public Backend {
     return refuse();
   }
   Status clear(void* /*device*/, size_t /*bytes*/, Stream /*stream*/) override { return refuse(); }
+  Status copy(void* /*to*/, const void* /*from*/, size_t /*bytes*/, Stream /*stream*/) override {
+    return refuse();
+  }
   Status synchronize(Stream /*stream*/) override { return refuse(); }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
+#include "runtime/backend/backward_args.h"
 #include "runtime/backend/device.h"
 #include "runtime/backend/forward_args.h"
 #include "runtime/backend/kernel_cache.h"
@@ -39,6 +40,15 @@ class CallArrays {
 /// Bytes to which a call's workspace is aligned.
 inline constexpr size_t kWorkspaceAlignment = 256;
 
+/// Which part of its sequences a call runs, of a plan with one sweep. Calls of all parts, in the
+/// order of the plan's steps, on one workspace that nothing else touches in between, are one run:
+/// totals go on from one to the next.
+struct CallPiece {
+  int64_t first_step = 0;  // steps of the sequences before the call's
+  bool begins = true;      // totals begin at zero
+  bool ends = true;        // the Last stages run
+};
+
 /// What an executable is called with, checked against its plan.
 struct Call {
   int64_t steps = 0;
@@ -48,8 +58,9 @@ struct Call {
   /// Aligned to kWorkspaceAlignment, of `workspace_bytes(plan, steps)`.
   std::byte* workspace = nullptr;
   Stream stream = nullptr;
-  const int32_t* lengths = nullptr;  // as in ForwardArgs
+  const int32_t* lengths = nullptr;  // as in ForwardArgs, of whole sequences
   const uint8_t* reset = nullptr;    // likewise
+  CallPiece piece = {};
 };
 
 /// The first address from `memory` on that is aligned as workspaces are; null of null.
@@ -57,6 +68,8 @@ std::byte* aligned(void* memory);
 
 /// The call that checked arguments ask for. `initial_states`: what each state starts as.
 Call make_call(const ForwardArgs& args, std::span<const void* const> initial_states);
+/// That of a half of a backward call, whose other arrays are still to be set.
+Call make_call(const BackwardArgs& args);
 
 /// A plan compiled, loaded and given its resident memory. See ir/plan/plan.h for what running it
 /// means.
@@ -97,6 +110,8 @@ class Backend {
   virtual Status download(void* host, const void* device, size_t bytes) = 0;
   /// Fills memory with zero bytes, in the stream's order; neither allocates nor waits.
   virtual Status clear(void* device, size_t bytes, Stream stream) = 0;
+  /// Copies memory of the device to memory of the device that does not overlap with it, likewise.
+  virtual Status copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
   /// Waits for all work on the stream.
   virtual Status synchronize(Stream stream) = 0;
 

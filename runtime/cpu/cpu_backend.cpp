@@ -50,6 +50,11 @@ class CpuBackend : public Backend {
     return {};
   }
 
+  Status copy(void* to, const void* from, size_t bytes, Stream /*stream*/) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+
   Status synchronize(Stream /*stream*/) override { return {}; }
 
  private:

@@ -85,8 +85,8 @@ void CpuExecutable::prepare_states() {
     return prepare_elementwise(plan_, *module_, launch.kernel, launch.accesses);
   };
   for (const StatePlan& state : plan_.states) {
-    states_.push_back({prepare(state.init_given), prepare(state.init_declared),
-                       prepare(state.write_final), keeps_last_value(plan_, state)});
+    states_.push_back(
+        {prepare(state.init_given), prepare(state.init_declared), prepare(state.write_final)});
   }
 }
 
@@ -239,7 +239,7 @@ Status CpuExecutable::run(const Call& call, bool run_once) {
   addresses_.find(call, resident_.data());
   if (run_once) run_once_stages();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
-  run_last_stages();
+  if (call.piece.ends) run_last_stages();
   return {};
 }
 
@@ -287,7 +287,7 @@ void CpuExecutable::clear_totals(uint32_t sweep) {
 }
 
 void CpuExecutable::run_sweep(uint32_t sweep) {
-  clear_totals(sweep);
+  if (call_.piece.begins) clear_totals(sweep);
   const Waves waves(plan_, sweep, call_.steps);
   for (const Wave& wave : waves) {
     begin_states(sweep, wave);
@@ -311,7 +311,7 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    const bool wanted = states_[i].keeps_last || call_.arrays.at(Role::FinalState, i) != nullptr;
+    const bool wanted = call_.arrays.at(Role::FinalState, i) != nullptr;
     if (!wanted || states_[i].write_final == nullptr) continue;
     run_parts(*states_[i].write_final, plan_.batch, wave.position(state.lag, wave.count(state.lag)),
               everyone());
@@ -485,7 +485,7 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
 
 void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position) {
   std::byte* target = addresses_.locate(launch.target, position);
-  const int64_t first = step_at(plan_, call_.steps, position);
+  const int64_t first = call_.piece.first_step + step_at(plan_, call_.steps, position);
   for (int64_t row = 0; row < rows; ++row) {
     const bool value = mask_value(launch.kind, first + row / plan_.batch, row % plan_.batch);
     if (plan_.dtype == DType::f64) {
@@ -497,8 +497,8 @@ void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position positio
 }
 
 int64_t CpuExecutable::length_of(int64_t sequence) const {
-  if (call_.lengths == nullptr) return call_.steps;
-  return std::clamp<int64_t>(call_.lengths[sequence], 0, call_.steps);
+  const int64_t most = call_.piece.first_step + call_.steps;
+  return call_.lengths == nullptr ? most : std::clamp<int64_t>(call_.lengths[sequence], 0, most);
 }
 
 bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const {

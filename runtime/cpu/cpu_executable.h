@@ -35,7 +35,6 @@ class CpuExecutable : public Executable {
   };
   struct PreparedState {
     std::unique_ptr<PreparedLaunch> init_given, init_declared, write_final;
-    bool keeps_last = false;  // its last value, whether or not the caller asks for it
   };
 
   CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module);

@@ -117,6 +117,13 @@ class CudaBackend : public Backend {
     return check_cuda(cudaMemsetAsync(device, 0, bytes, as_cuda(stream)), "clearing");
   }
 
+  Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    const DeviceScope scope(context_.device.index);
+    if (!scope.status()) return scope.status();
+    return check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, as_cuda(stream)),
+                      "copying");
+  }
+
   Status synchronize(Stream stream) override {
     const DeviceScope scope(context_.device.index);
     if (!scope.status()) return scope.status();

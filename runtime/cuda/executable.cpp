@@ -370,7 +370,7 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
     if (Status status = run_sweep(sweep, call, !*capturing, queue); !status) return status;
   }
-  return run_stages(Domain::Last, queue);
+  return call.piece.ends ? run_stages(Domain::Last, queue) : Status();
 }
 
 /// Of domain Once or Last.
@@ -387,7 +387,9 @@ Status CudaExecutable::run_stages(Domain domain, LaunchQueue& queue) {
 Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
                                  LaunchQueue& queue) {
   const Sweep& sweep = sweeps_[index];
-  if (Status status = launcher_->clear_totals(sweep.cleared, queue); !status) return status;
+  if (call.piece.begins) {
+    if (Status status = launcher_->clear_totals(sweep.cleared, queue); !status) return status;
+  }
   const bool has_graphs = std::ranges::any_of(sweep.graphs, &StepGraph::exists);
   replay = replay && has_graphs && is_worth_replaying(call.steps);
   if (replay) {
@@ -551,8 +553,7 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Ca
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    const bool is_wanted = call.arrays.at(Role::FinalState, i) != nullptr;
-    if (!is_wanted && !keeps_last_value(plan_, state)) continue;
+    if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
     states_.push_back({&state.write_final, wave.position(state.lag, wave.count(state.lag))});
   }
   return launcher_->states(states_, queue);

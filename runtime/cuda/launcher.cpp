@@ -128,7 +128,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
 
 void Launcher::bind(const Call& call) {
   addresses_.bind(call);
-  sequences_ = {call.lengths, call.reset, call.steps};
+  sequences_ = {call.lengths, call.reset, call.steps, call.piece.first_step};
 }
 
 // ---- By domain ----
@@ -478,11 +478,11 @@ Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, L
   const auto& launch = std::get<MaskLaunch>(launch_of(id));
   char* target = addresses_.pointer(launch.target, position);
   auto kind = static_cast<int>(launch.kind);
-  int64_t first = step_at(plan_, sequences_.steps, position);
+  int64_t first = sequences_.first_step + step_at(plan_, sequences_.steps, position);
+  int64_t steps = sequences_.first_step + sequences_.steps;
   auto batch = static_cast<unsigned>(plan_.batch);
-  void* parameters[] = {
-      &target, &kind, &sequences_.lengths, &sequences_.reset, &sequences_.steps, &first,
-      &batch,  &rows};
+  void* parameters[] = {&target, &kind, &sequences_.lengths, &sequences_.reset, &steps, &first,
+                        &batch,  &rows};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
   return start(kernel_of(id), shape, parameters, queue, "filling a mask");
 }

@@ -128,6 +128,7 @@ class Launcher {
     const int32_t* lengths = nullptr;
     const uint8_t* reset = nullptr;
     int64_t steps = 0;
+    int64_t first_step = 0;  // CallPiece's
   };
   Sequences sequences_;
   // Parameters of the launch that is being made: launches allocate nothing.

@@ -57,10 +57,7 @@ Status check_streaming(const Signature& signature, const RunArgs& args) {
   if (args.piece < 0) return fail("piece must be 0 or more steps, got {}", args.piece);
   if (signature.streams) return {};
   const auto refuse = [&signature](const std::string& request) {
-    return fail(
-        "{}, but {} cannot be run in pieces: {} runs in reverse, from a sequence's last "
-        "step on",
-        request, quote(signature.name), signature.in_reverse);
+    return fail("{}, but {}", request, why_not_in_pieces(signature));
   };
   if (args.piece > 0) return refuse(fmt::format("pieces of {} steps are asked for", args.piece));
   // Names of implied states, and only they, have this sign.

@@ -244,6 +244,13 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
   for (const Status& list : lists) {
     if (!list) return tl::unexpected(list.error());
   }
+  if (options.checkpoint < 0) {
+    return fail("training: checkpoint must be 0 or more steps, got {}", options.checkpoint);
+  }
+  if (options.checkpoint > 0 && !signature_.streams) {
+    return fail("training: checkpoints each {} steps are asked for, but {}", options.checkpoint,
+                why_not_in_pieces(signature_));
+  }
   for (size_t i = 0; i < signature_.states.size(); ++i) {
     if (!options.initial_states[i] || options.given_states[i]) continue;
     return fail("training: the gradient of initial state {} is wanted, which is not given",

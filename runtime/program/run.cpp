@@ -140,7 +140,7 @@ struct Runner::Impl {
   Result<RunResult> run(const RunArgs& run_args);
   Result<RunResult> download_results() const;
   Result<RunGradients> gradients(const RunArgs& run_args, const LossGradients& loss,
-                                 ResidualChoice residuals);
+                                 ResidualChoice residuals, int64_t checkpoint);
   Status make_training(const Matched& matched, const ArrayMatch& outputs_match,
                        const ArrayMatch& states_match);
   Status train();
@@ -341,7 +341,7 @@ Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
 // ---- Gradients ----
 
 Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const LossGradients& loss,
-                                             ResidualChoice residuals) {
+                                             ResidualChoice residuals, int64_t checkpoint) {
   const Signature& signature = program.signature();
   if (run_args.piece != 0) return fail("gradients are of whole runs: piece must be 0");
   const bool load = takes_params(run_args);
@@ -368,6 +368,7 @@ Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const Loss
   }
   options.initial_states = options.given_states;
   options.residuals = residuals;
+  options.checkpoint = checkpoint;
   Status status = program.prepare_training(batch, steps, options, features);
   if (status && load) status = upload_params(matched->params);
   if (status) status = reserve_results(steps, batch);
@@ -576,8 +577,9 @@ Result<double> Runner::time_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_per_step(repeats); });
 }
 Result<RunGradients> Runner::gradients(const RunArgs& args, const LossGradients& loss,
-                                       ResidualChoice residuals) {
-  return call("train", [&](Impl& impl) { return impl.gradients(args, loss, residuals); });
+                                       ResidualChoice residuals, int64_t checkpoint) {
+  return call("train",
+              [&](Impl& impl) { return impl.gradients(args, loss, residuals, checkpoint); });
 }
 Result<double> Runner::time_training_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_training_per_step(repeats); });

@@ -56,9 +56,11 @@ class Runner {
   Status prepare(const RunArgs& args);
   /// Prepares the shape on first use, runs, waits. `args.params` may be empty after `load_params`.
   Result<RunResult> run(const RunArgs& args);
-  /// Runs forward and backward. Not in pieces.
+  /// Runs forward and backward, by all params, inputs and given initial states. Not in pieces;
+  /// `residuals` and `checkpoint` as in TrainingOptions.
   Result<RunGradients> gradients(const RunArgs& args, const LossGradients& loss,
-                                 ResidualChoice residuals = ResidualChoice::Auto);
+                                 ResidualChoice residuals = ResidualChoice::Auto,
+                                 int64_t checkpoint = 0);
   /// Runs once more `repeats` times on the arrays of the last `run`; the median seconds of a whole
   /// run divided by its steps. Device events on a GPU, a steady clock on the CPU.
   Result<double> time_per_step(int repeats);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ir/plan/alignment.h"
+#include "ir/base/arithmetic.h"
 #include "runtime/program/check_args.h"
 
 namespace rnnc {
@@ -34,8 +34,14 @@ Status check_reserve(const void* reserve, size_t bytes, size_t needed) {
   return fail("reserve has {} bytes; {} are needed", bytes, needed);
 }
 
-size_t row_bytes(const ArrayInfo& info) {
-  return static_cast<size_t>(info.elements()) * size_of(info.dtype);
+/// Appends where row `row` of each array is.
+template <typename Array>
+void append_rows(std::span<Array const> arrays, const std::vector<ArrayInfo>& infos, int64_t row,
+                 std::vector<const void*>& addresses) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto* array = static_cast<const std::byte*>(arrays[i]);
+    addresses.push_back(array == nullptr ? nullptr : array + row * row_bytes(infos[i]));
+  }
 }
 
 /// What the options want of `arrays`, one behind the other.
@@ -58,7 +64,7 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
   training.batch_ = shape.batch;
   training.id_ = next_id();
   training.adjoint_of_ = graphs->adjoint_of;
-  training.find_residuals(*graphs);
+  training.measure_arrays(*graphs);
   const auto prepare = [&](Graph half) -> Result<PreparedShape> {
     const ShapePlanner of_shape = planner.at(std::move(half), shape, backend.machine());
     Result<Plan> plan = of_shape.plan(planner.choice());
@@ -71,51 +77,89 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
   Result<PreparedShape> backward = prepare(std::move(graphs->backward));
   if (!backward) return tl::unexpected(backward.error());
   training.backward_ = *std::move(backward);
+  training.choose_piece();
   return training;
 }
 
-void PreparedTraining::find_residuals(const TrainingGraphs& graphs) {
+void PreparedTraining::measure_arrays(const TrainingGraphs& graphs) {
   const Signature& signature = planner_->signature();
   const auto element = size_of(planner_->options().dtype);
   const std::vector<InputDecl>& inputs = graphs.backward.inputs;
   for (size_t i = inputs.size() - graphs.residuals; i < inputs.size(); ++i) {
-    residual_bytes_.push_back(static_cast<size_t>(element_count(inputs[i].type.shape)) * element);
+    residuals_.add(static_cast<size_t>(element_count(inputs[i].type.shape)) * element);
   }
-  outputs_.reserve(signature.outputs.size() + residual_bytes_.size());
-  inputs_.reserve(inputs.size());
-  params_.reserve(graphs.backward.params.size());
-  gradients_of_inputs_.reserve(signature.inputs.size());
-  results_.reserve(signature.params.size() + signature.states.size());
+  outputs_ = PackedArrays(signature.outputs);
+  states_ = PackedArrays(signature.states);
+  for (const uint32_t state : adjoint_of_) adjoints_.add(row_bytes(signature.states[state]));
+
+  at_.inputs.reserve(signature.inputs.size());
+  at_.outputs.reserve(outputs_.count() + residuals_.count());
+  at_.final_states.reserve(states_.count());
+  at_.given.reserve(states_.count());
+  at_.output_gradients.reserve(outputs_.count());
+  at_.arrays.reserve(inputs.size());
+  at_.params.reserve(graphs.backward.params.size());
+  at_.gradients.reserve(signature.inputs.size());
+  at_.results.reserve(signature.params.size() + signature.states.size());
+  at_.carried.reserve(adjoints_.count());
 }
 
-size_t PreparedTraining::zeros_bytes(int64_t rows) const {
-  size_t most = 0;
-  for (const ArrayInfo& output : planner_->signature().outputs) {
-    most = std::max(most, row_bytes(output));
+/// Totals add up chunk by chunk, and so do pieces of whole chunks. Rows of the forward half are what
+/// they are in any chunk; where its chunks fit into pieces too, not even other kernels compute them.
+void PreparedTraining::choose_piece() {
+  if (options_.checkpoint == 0) return;
+  const int64_t forward = forward_.chosen.plan.chunk;
+  const int64_t backward = backward_.chosen.plan.chunk;
+  const int64_t chunk = forward % backward == 0 ? forward : backward;
+  piece_ = ceil_div(options_.checkpoint, chunk) * chunk;
+}
+
+// ---- Memory ----
+
+PreparedTraining::ForwardParts PreparedTraining::forward_parts(MemoryParts& parts,
+                                                               int64_t steps) const {
+  ForwardParts forward;
+  const int64_t most = std::min(steps, pieces(steps).length);
+  forward.plan = parts.add(static_cast<size_t>(workspace_bytes(forward_.chosen.plan, most)));
+  if (has_checkpoints()) forward.residuals = parts.add(residuals_.bytes(most * batch_));
+  forward.bytes = parts.bytes();
+  return forward;
+}
+
+PreparedTraining::BackwardParts PreparedTraining::backward_parts(int64_t steps) const {
+  MemoryParts parts;
+  BackwardParts backward;
+  const int64_t most = std::min(steps, pieces(steps).length);
+  backward.plan = parts.add(static_cast<size_t>(workspace_bytes(backward_.chosen.plan, most)));
+  if (has_checkpoints()) {
+    backward.forward = forward_parts(parts, steps);
+    backward.outputs = parts.add(outputs_.bytes(most * batch_));
   }
-  return static_cast<size_t>(rows) * most + kWorkspaceAlignment;
+  backward.adjoints = parts.add(adjoints_.bytes(batch_));
+  backward.bytes = parts.bytes();
+  backward.zeros = parts.add(static_cast<size_t>(most * batch_) * outputs_.most_row_bytes());
+  backward.bytes_with_zeros = parts.bytes();
+  return backward;
 }
 
 TrainingSizes PreparedTraining::sizes(int64_t steps) const {
-  const int64_t rows = steps * batch_;
-  size_t reserve = 0;
-  for (const size_t bytes : residual_bytes_) {
-    reserve += aligned_size(static_cast<size_t>(rows) * bytes);
+  MemoryParts workspace;
+  MemoryParts reserve;
+  if (has_checkpoints()) {
+    reserve.add(static_cast<size_t>(pieces(steps).count()) * states_.bytes(batch_));
+  } else {
+    reserve.add(residuals_.bytes(steps * batch_));
   }
-  return {.forward_workspace = forward_.workspace_bytes(steps),
-          .backward_workspace = backward_.workspace_bytes(steps),
-          .zeros = zeros_bytes(rows),
-          .reserve = reserve == 0 ? 0 : reserve + kWorkspaceAlignment - 1};
+  const BackwardParts backward = backward_parts(steps);
+  return {.forward_workspace = forward_parts(workspace, steps).bytes,
+          .backward_workspace = backward.bytes,
+          .zeros = backward.bytes_with_zeros - backward.bytes,
+          .reserve = reserve.bytes()};
 }
 
-void PreparedTraining::point_at_residuals(const void* reserve, int64_t rows,
-                                          std::vector<const void*>& pointers) {
-  // What reads a reserve takes it as an input.
-  const std::byte* next = aligned(const_cast<void*>(reserve));
-  for (const size_t bytes : residual_bytes_) {
-    pointers.push_back(next);
-    next += aligned_size(static_cast<size_t>(rows) * bytes);
-  }
+/// Where the states lie with which a piece begins. Who reads a reserve takes it as an input.
+std::byte* PreparedTraining::checkpoint(const void* reserve, int64_t piece) const {
+  return aligned(const_cast<void*>(reserve)) + static_cast<size_t>(piece) * states_.bytes(batch_);
 }
 
 // ---- Forward ----
@@ -133,10 +177,70 @@ Status PreparedTraining::check(const ForwardArgs& args) const {
 
 Status PreparedTraining::forward(const ForwardArgs& args, uint64_t params) {
   choose_initial_states(planner_->graph(), args.initial_states, forward_.initial_states);
-  outputs_.assign(args.outputs.begin(), args.outputs.end());
-  point_at_residuals(args.reserve, args.steps * args.batch, outputs_);
-  Call call = make_call(args, forward_.initial_states);
-  call.arrays.set(Role::Output, outputs_);
+  if (has_checkpoints()) {
+    if (Status status = keep_given_states(args); !status) return status;
+  }
+  MemoryParts workspace;
+  const ForwardParts parts = forward_parts(workspace, args.steps);
+  std::byte* const memory = aligned(args.workspace);
+  std::byte* const residuals = has_checkpoints() ? memory + parts.residuals : aligned(args.reserve);
+  const Signature& signature = planner_->signature();
+  const Pieces all = pieces(args.steps);
+  for (int64_t index = 0; index < all.count(); ++index) {
+    const Piece piece = all.at(index);
+    const int64_t row = piece.begin * batch_;
+    if (index > 0) begin_at(args.reserve, index);
+    at_.inputs.clear();
+    append_rows(args.inputs, signature.inputs, row, at_.inputs);
+    at_.outputs.clear();
+    append_rows(args.outputs, signature.outputs, row, at_.outputs);
+    at_.final_states.clear();
+    if (index == all.last()) {
+      append_rows(args.final_states, signature.states, 0, at_.final_states);
+    } else {
+      states_.append_addresses(checkpoint(args.reserve, index + 1), batch_, at_.final_states);
+    }
+    Call call = make_call(args, forward_.initial_states);
+    call.workspace = memory + parts.plan;
+    call.arrays.set(Role::FinalState, at_.final_states);
+    if (Status status = run_forward(call, piece, residuals, params); !status) return status;
+  }
+  return {};
+}
+
+/// The first checkpoint: the caller's memory may be another call's until the backward call.
+Status PreparedTraining::keep_given_states(const ForwardArgs& args) {
+  at_.given.clear();
+  states_.append_addresses(checkpoint(args.reserve, 0), batch_, at_.given);
+  for (size_t i = 0; i < args.initial_states.size(); ++i) {
+    const void* given = args.initial_states[i];
+    if (given == nullptr) continue;
+    const size_t bytes = row_bytes(planner_->signature().states[i]) * static_cast<size_t>(batch_);
+    Status status = backend_->copy(const_cast<void*>(at_.given[i]), given, bytes, args.stream);
+    if (!status) return status;
+  }
+  return {};
+}
+
+/// Sets the forward half's initial states to those of a checkpoint.
+void PreparedTraining::begin_at(const void* reserve, int64_t index) {
+  at_.given.clear();
+  states_.append_addresses(checkpoint(reserve, index), batch_, at_.given);
+  for (size_t i = 0; i < at_.given.size() && index == 0; ++i) {
+    if (!options_.given_states[i]) at_.given[i] = nullptr;
+  }
+  choose_initial_states(planner_->graph(), at_.given, forward_.initial_states);
+}
+
+/// `call`'s inputs and outputs are those of `at_`, its residuals still to be found.
+Status PreparedTraining::run_forward(Call call, const Piece& piece, std::byte* residuals,
+                                     uint64_t params) {
+  residuals_.append_addresses(residuals, piece.steps * batch_, at_.outputs);
+  call.steps = piece.steps;
+  call.piece.first_step = piece.begin;
+  call.arrays.set(Role::Input, at_.inputs);
+  call.arrays.set(Role::Output, at_.outputs);
+  call.arrays.set(Role::InitialState, forward_.initial_states);
   return forward_.run(call, params);
 }
 
@@ -179,56 +283,103 @@ Status PreparedTraining::check(const BackwardArgs& args) const {
                          needed.backward_workspace + (zeros ? needed.zeros : 0));
 }
 
-/// Where one is null, zeros behind the plan's part of the workspace.
-Status PreparedTraining::point_at_output_gradients(const BackwardArgs& args) {
-  const std::vector<ArrayInfo>& outputs = planner_->signature().outputs;
-  std::byte* zeros = nullptr;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const void* gradient = args.output_gradients.empty() ? nullptr : args.output_gradients[i];
-    if (gradient == nullptr) {
-      if (zeros == nullptr) {
-        zeros = aligned(static_cast<std::byte*>(args.workspace) +
-                        backward_.workspace_bytes(args.steps));
-        const size_t bytes = zeros_bytes(args.steps * batch_) - kWorkspaceAlignment;
-        if (Status status = backend_->clear(zeros, bytes, args.stream); !status) return status;
-      }
-      gradient = zeros;
+Status PreparedTraining::backward(const BackwardArgs& args, uint64_t params) {
+  const BackwardParts parts = backward_parts(args.steps);
+  if (Status status = find_output_gradients(args, parts); !status) return status;
+  find_gradients(args);
+  const Pieces all = pieces(args.steps);
+  for (int64_t index = all.last(); index >= 0; --index) {
+    if (has_checkpoints()) {
+      if (Status status = run_again(args, parts, index, params); !status) return status;
     }
-    inputs_.push_back(gradient);
+    if (Status status = run_backward(args, parts, index, params); !status) return status;
   }
   return {};
 }
 
-void PreparedTraining::point_at_gradients(const BackwardArgs& args) {
-  gradients_of_inputs_.clear();
-  append_wanted(args.input_gradients, options_.inputs, gradients_of_inputs_);
-  results_.clear();
-  append_wanted(args.param_gradients, options_.params, results_);
-  params_.assign(args.params.begin(), args.params.end());
-  if (options_.accumulate) params_.insert(params_.end(), results_.begin(), results_.end());
-  append_wanted(args.initial_state_gradients, options_.initial_states, results_);
-  for (size_t i = 0; i < adjoint_of_.size(); ++i) {
-    backward_.initial_states[i] =
-        args.final_state_gradients.empty() ? nullptr : args.final_state_gradients[adjoint_of_[i]];
-  }
+/// Where some are null, zeros that every piece reads.
+Status PreparedTraining::find_output_gradients(const BackwardArgs& args,
+                                               const BackwardParts& parts) {
+  at_.output_gradients.assign(args.output_gradients.begin(), args.output_gradients.end());
+  at_.output_gradients.resize(outputs_.count(), nullptr);
+  at_.zeros = nullptr;
+  if (std::ranges::find(at_.output_gradients, nullptr) == at_.output_gradients.end()) return {};
+  at_.zeros = aligned(args.workspace) + parts.zeros;
+  const int64_t rows = std::min(args.steps, pieces(args.steps).length) * batch_;
+  return backend_->clear(at_.zeros, static_cast<size_t>(rows) * outputs_.most_row_bytes(),
+                         args.stream);
 }
 
-Status PreparedTraining::backward(const BackwardArgs& args, uint64_t params) {
-  inputs_.assign(args.inputs.begin(), args.inputs.end());
-  if (Status status = point_at_output_gradients(args); !status) return status;
-  point_at_residuals(args.reserve, args.steps * batch_, inputs_);
-  point_at_gradients(args);
-  Call call;
-  call.steps = args.steps;
-  call.stream = args.stream;
-  call.lengths = args.lengths;
-  call.reset = args.reset;
-  call.workspace = aligned(args.workspace);
-  call.arrays.set(Role::Input, inputs_);
-  call.arrays.set(Role::Param, params_);
-  call.arrays.set(Role::Output, gradients_of_inputs_);
+/// Those that are not by steps.
+void PreparedTraining::find_gradients(const BackwardArgs& args) {
+  at_.results.clear();
+  append_wanted(args.param_gradients, options_.params, at_.results);
+  at_.params.assign(args.params.begin(), args.params.end());
+  if (options_.accumulate) {
+    at_.params.insert(at_.params.end(), at_.results.begin(), at_.results.end());
+  }
+  append_wanted(args.initial_state_gradients, options_.initial_states, at_.results);
+}
+
+/// The forward half of a piece, for its residuals.
+Status PreparedTraining::run_again(const BackwardArgs& args, const BackwardParts& parts,
+                                   int64_t index, uint64_t params) {
+  const Piece piece = pieces(args.steps).at(index);
+  std::byte* const memory = aligned(args.workspace);
+  begin_at(args.reserve, index);
+  at_.inputs.clear();
+  append_rows(args.inputs, planner_->signature().inputs, piece.begin * batch_, at_.inputs);
+  at_.outputs.clear();
+  outputs_.append_addresses(memory + parts.outputs, piece.steps * batch_, at_.outputs);
+  Call call = make_call(args);
+  call.workspace = memory + parts.forward.plan;
+  return run_forward(call, piece, memory + parts.forward.residuals, params);
+}
+
+Status PreparedTraining::run_backward(const BackwardArgs& args, const BackwardParts& parts,
+                                      int64_t index, uint64_t params) {
+  const Signature& signature = planner_->signature();
+  const Pieces all = pieces(args.steps);
+  const Piece piece = all.at(index);
+  const int64_t row = piece.begin * batch_;
+  std::byte* const memory = aligned(args.workspace);
+
+  at_.arrays.clear();
+  append_rows(args.inputs, signature.inputs, row, at_.arrays);
+  append_rows(std::span<const void* const>(at_.output_gradients), signature.outputs, row,
+              at_.arrays);
+  for (size_t i = signature.inputs.size(); i < at_.arrays.size(); ++i) {
+    if (at_.arrays[i] == nullptr) at_.arrays[i] = at_.zeros;
+  }
+  residuals_.append_addresses(has_checkpoints() ? memory + parts.forward.residuals
+                                                : aligned(const_cast<void*>(args.reserve)),
+                              piece.steps * batch_, at_.arrays);
+
+  at_.gradients.clear();
+  for (size_t i = 0; i < args.input_gradients.size(); ++i) {
+    if (!options_.inputs[i]) continue;
+    at_.gradients.push_back(static_cast<std::byte*>(args.input_gradients[i]) +
+                            row * static_cast<int64_t>(row_bytes(signature.inputs[i])));
+  }
+
+  at_.carried.clear();
+  adjoints_.append_addresses(memory + parts.adjoints, batch_, at_.carried);
+  for (size_t i = 0; i < adjoint_of_.size(); ++i) {
+    const bool given = !args.final_state_gradients.empty();
+    const void* last = given ? args.final_state_gradients[adjoint_of_[i]] : nullptr;
+    backward_.initial_states[i] = index == all.last() ? last : at_.carried[i];
+  }
+
+  Call call = make_call(args);
+  call.steps = piece.steps;
+  call.workspace = memory + parts.plan;
+  call.piece = {.first_step = piece.begin, .begins = index == all.last(), .ends = index == 0};
+  call.arrays.set(Role::Input, at_.arrays);
+  call.arrays.set(Role::Param, at_.params);
+  call.arrays.set(Role::Output, at_.gradients);
   call.arrays.set(Role::InitialState, backward_.initial_states);
-  call.arrays.set(Role::Result, results_);
+  call.arrays.set(Role::FinalState, at_.carried);
+  call.arrays.set(Role::Result, at_.results);
   return backward_.run(call, params);
 }
 

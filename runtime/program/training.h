@@ -7,9 +7,13 @@
 
 #include "runtime/backend/backward_args.h"
 #include "runtime/program/prepared_shape.h"
+#include "runtime/program/training_memory.h"
 
 namespace rnnc {
 
+/// A call runs as one piece of all its steps or, with checkpoints, as several: a forward call from
+/// the first to the last, keeping the states with which each begins; a backward call from the last
+/// to the first, running each forward once more before.
 class PreparedTraining {
  public:
   /// `options` are complete (Planner::complete); `planner` and `backend` outlive this.
@@ -34,25 +38,58 @@ class PreparedTraining {
  private:
   PreparedTraining(const Planner& planner, Backend& backend)
       : planner_(&planner), backend_(&backend) {}
-  void find_residuals(const TrainingGraphs& graphs);
-  /// Adds where each residual begins in a reserve for so many rows.
-  void point_at_residuals(const void* reserve, int64_t rows, std::vector<const void*>& pointers);
-  Status point_at_output_gradients(const BackwardArgs& args);
-  void point_at_gradients(const BackwardArgs& args);
-  size_t zeros_bytes(int64_t rows) const;
+  void measure_arrays(const TrainingGraphs& graphs);
+  void choose_piece();
+
+  bool has_checkpoints() const { return piece_ > 0; }
+  Pieces pieces(int64_t steps) const { return {steps, has_checkpoints() ? piece_ : steps}; }
+  /// Offsets in a call's memory.
+  struct ForwardParts {
+    size_t plan = 0;
+    size_t residuals = 0;  // of a piece; without checkpoints they are the reserve
+    size_t bytes = 0;
+  };
+  struct BackwardParts {
+    size_t plan = 0;
+    ForwardParts forward;  // what runs again
+    size_t outputs = 0;    // that it computes
+    size_t adjoints = 0;   // where a piece begins
+    size_t bytes = 0;
+    size_t zeros = 0;
+    size_t bytes_with_zeros = 0;
+  };
+  ForwardParts forward_parts(MemoryParts& parts, int64_t steps) const;
+  BackwardParts backward_parts(int64_t steps) const;
+  std::byte* checkpoint(const void* reserve, int64_t piece) const;
+
+  Status keep_given_states(const ForwardArgs& args);
+  Status run_forward(Call call, const Piece& piece, std::byte* residuals, uint64_t params);
+  void begin_at(const void* reserve, int64_t index);
+  Status find_output_gradients(const BackwardArgs& args, const BackwardParts& parts);
+  void find_gradients(const BackwardArgs& args);
+  Status run_again(const BackwardArgs& args, const BackwardParts& parts, int64_t index,
+                   uint64_t params);
+  Status run_backward(const BackwardArgs& args, const BackwardParts& parts, int64_t index,
+                      uint64_t params);
 
   const Planner* planner_;
   Backend* backend_;
   TrainingOptions options_;
   int64_t batch_ = 0;
+  int64_t piece_ = 0;  // steps from one checkpoint to the next; 0: there are none
   uint64_t id_ = 0;
   std::vector<uint32_t> adjoint_of_;
-  std::vector<size_t> residual_bytes_;  // of a row
+  PackedArrays residuals_, outputs_, states_, adjoints_;
   PreparedShape forward_, backward_;
-  // Of the call that runs: no call allocates.
-  std::vector<const void*> outputs_;          // of the forward half
-  std::vector<const void*> inputs_, params_;  // of the backward half
-  std::vector<const void*> gradients_of_inputs_, results_;
+
+  /// Arrays of the call or of the piece that runs: no call allocates.
+  struct Addresses {
+    std::vector<const void*> inputs, outputs, final_states, given;                  // forward
+    std::vector<const void*> output_gradients, arrays, params, gradients, results;  // backward
+    std::vector<const void*> carried;                                               // adjoints
+    std::byte* zeros = nullptr;  // in place of output gradients that are null
+  };
+  Addresses at_;
 };
 
 }  // namespace rnnc

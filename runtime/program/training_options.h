@@ -18,6 +18,11 @@ struct TrainingOptions {
   /// value is made of. Empty: none.
   std::vector<bool> given_states = {};
   ResidualChoice residuals = ResidualChoice::Auto;
+  /// Steps between checkpoints (Chen et al. 2016, arXiv:1604.06174); 0: none. The reserve then has
+  /// the states at each alone, and `backward` runs the forward half again from one to the next,
+  /// from the last to the first, with residuals of so many steps in its workspace: the same bits.
+  /// Rounded up to whole chunks of the plans. Not where a layer runs in reverse.
+  int64_t checkpoint = 0;
   /// Gradients of params are added to what their arrays hold.
   bool accumulate = false;
 
@@ -30,7 +35,8 @@ struct TrainingSizes {
   size_t backward_workspace = 0;
   /// On top of it, where the gradient of some output is null.
   size_t zeros = 0;
-  /// At most 256 * (residuals + 1) + T * B * (bytes of their elements).
+  /// At most 256 * (residuals + 1) + T * B * (bytes of their elements); with checkpoints each K
+  /// steps, ceil(T / K) * (256 * states + B * (bytes of the states)) + 256.
   size_t reserve = 0;
 };
 

@@ -77,6 +77,10 @@ class FakeGpu : public Backend {
     std::memcpy(host, device, bytes);
     return {};
   }
+  Status copy(void* to, const void* from, size_t bytes, Stream /*stream*/) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
   Status clear(void* device, size_t bytes, Stream /*stream*/) override {
     std::memset(device, 0, bytes);
     return {};

@@ -241,6 +241,89 @@ TEST(Training, OfSomeParamsAlone) {
   EXPECT_LE(worst(one.dr, all.dr), 1e-14);
 }
 
+// ---- Checkpoints ----
+
+TrainingOptions with_checkpoints(int64_t steps) {
+  TrainingOptions options = kAll;
+  options.checkpoint = steps;
+  return options;
+}
+
+/// Chunks of two steps.
+TEST(TrainingCheckpoints, GiveTheSameBits) {
+  Training plain(kAll, 2);
+  plain.run();
+  for (const int64_t steps : {1, 2, 3, 4, 6, 100}) {
+    SCOPED_TRACE(steps);
+    Training pieces(with_checkpoints(steps), 2);
+    pieces.run();
+    EXPECT_EQ(pieces.dw, plain.dw);
+    EXPECT_EQ(pieces.dr, plain.dr);
+    EXPECT_EQ(pieces.dx, plain.dx);
+    EXPECT_EQ(pieces.dfirst, plain.dfirst);
+    EXPECT_EQ(pieces.last_, plain.last_);
+  }
+}
+
+/// Five steps in pieces of four: the short one is the first, as the backward half counts chunks
+/// from the end.
+TEST(TrainingCheckpoints, OfStepsThatNoPieceDivides) {
+  Training plain(kAll, 2);
+  ASSERT_TRUE(plain.program().forward(plain.forward_args(0, 5)));
+  ASSERT_TRUE(plain.program().backward(plain.backward_args(0, 5)));
+  Training pieces(with_checkpoints(4), 2);
+  ASSERT_TRUE(pieces.program().forward(pieces.forward_args(0, 5)));
+  ASSERT_TRUE(pieces.program().backward(pieces.backward_args(0, 5)));
+  EXPECT_EQ(pieces.dw, plain.dw);
+  EXPECT_EQ(pieces.dr, plain.dr);
+  EXPECT_EQ(pieces.dx, plain.dx);
+  EXPECT_EQ(pieces.dfirst, plain.dfirst);
+}
+
+/// Three of [2, 4] float64, each where buffers may begin.
+TEST(TrainingCheckpoints, KeepStatesAlone) {
+  EXPECT_EQ(Training(with_checkpoints(1), 2).sizes().reserve, 3 * 256 + 255);
+  EXPECT_EQ(Training(with_checkpoints(4), 2).sizes().reserve, 2 * 256 + 255);
+}
+
+TEST(TrainingCheckpoints, TwiceFromOneReserveGiveTheSameBits) {
+  Training training(with_checkpoints(2), 2);
+  training.run();
+  const std::vector<double> dw = training.dw;
+  const std::vector<char> reserve = training.reserve_;
+  ASSERT_TRUE(training.program().backward(training.backward_args()));
+  EXPECT_EQ(training.dw, dw);
+  EXPECT_EQ(training.reserve_, reserve);
+}
+
+/// Also where given states are the memory of final ones, null gradients are zero, and params'
+/// gradients are added up.
+TEST(TrainingCheckpoints, TakeWhatOtherCallsTake) {
+  TrainingOptions options = with_checkpoints(2);
+  options.accumulate = true;
+  Training plain(kAll, 2);
+  std::ranges::fill(plain.dlast_, 0);
+  std::ranges::fill(plain.dtotal_, 0);
+  plain.run();
+  Training adding(options, 2);
+  adding.dw = values("before", 12);
+  std::vector<double> expected = adding.dw;
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += plain.dw[i];
+  ForwardArgs forward = adding.forward_args();
+  const std::vector<void*> in_place = {adding.first_.data()};
+  forward.final_states = in_place;
+  ASSERT_TRUE(adding.program().forward(forward));
+  EXPECT_EQ(adding.first_, plain.last_);
+  BackwardArgs args = adding.backward_args();
+  const std::vector<const void*> outputs = {adding.dh_.data(), nullptr};
+  args.output_gradients = outputs;
+  args.final_state_gradients = {};
+  ASSERT_TRUE(adding.program().backward(args));
+  EXPECT_EQ(adding.dw, expected);
+  EXPECT_EQ(adding.dx, plain.dx);
+  EXPECT_EQ(adding.dfirst, plain.dfirst);
+}
+
 // ---- Errors ----
 
 TEST(TrainingErrors, BackwardWithoutAForwardCall) {
@@ -388,6 +471,23 @@ TEST(TrainingErrors, OptionsThatContradictThemselves) {
   status = training.program().prepare_training(kBatch, kSteps, {.params = {true}});
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message, "training: 2 params there are, not 1");
+  status = training.program().prepare_training(kBatch, kSteps, {.checkpoint = -1});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "training: checkpoint must be 0 or more steps, got -1");
+}
+
+TEST(TrainingErrors, CheckpointsOfLayersInReverse) {
+  const Result<Graph> graph = parse_graph(kElman);
+  Result<Program> program = Program::compile(
+      *graph, {.dims = {{"I", 3}}, .dtype = DType::f64, .threads = 1, .reverse = true});
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_TRUE(program->prepare_training(kBatch, kSteps));
+  const Status status = program->prepare_training(kBatch, kSteps, {.checkpoint = 2});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(
+      status.error().message,
+      "training: checkpoints each 2 steps are asked for, but `Elman` cannot be run in pieces: "
+      "it runs in reverse, from a sequence's last step on");
 }
 
 TEST(TrainingErrors, OfRunners) {

@@ -24,6 +24,7 @@ struct Options {
   bool compile = false;
   bool backward = false;
   std::string residuals = "auto";
+  int64_t checkpoint = 0;
   int64_t tile_rank = 0;
 };
 
@@ -98,6 +99,7 @@ Status report_training(const Options& options, const Graph& graph,
   nlohmann::json json = header(options, graph);
   json.update({{"backward", true},
                {"residuals", options.residuals},
+               {"checkpoint", options.checkpoint},
                {"microseconds_per_step", both},
                {"forward_microseconds_per_step", forward},
                {"runs", measured.both.runs},
@@ -114,8 +116,9 @@ Status bench_training(const Options& options, const Graph& graph, const CompileO
   if (!program) return tl::unexpected(program.error());
   Progress progress;
   progress.phase("measuring");
-  const Result<TrainingMeasurement> measured = measure_training(
-      *program, options.shape, options.bench, parse_residual_choice(options.residuals).value());
+  const Result<TrainingMeasurement> measured =
+      measure_training(*program, options.shape, options.bench,
+                       parse_residual_choice(options.residuals).value(), options.checkpoint);
   progress.stop();
   report_notes(*program);
   if (!measured) return tl::unexpected(measured.error());
@@ -227,6 +230,7 @@ void add_bench(CLI::App& app, int& exit_code) {
                         "and inputs");
   backward->excludes(compile)->excludes("--tune");
   add_residuals(*command, options->residuals)->needs(backward);
+  add_checkpoint(*command, options->checkpoint)->needs(backward);
   command->footer(
       "Times are medians of whole calls, divided by their steps: arrays stay on the device, and\n"
       "packed weights from call to call. On a GPU also of replays of a call that was captured\n"

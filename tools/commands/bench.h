@@ -80,7 +80,8 @@ struct TrainingMeasurement {
   TrainingSizes sizes;
 };
 Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
-                                             const BenchOptions& options, ResidualChoice residuals);
+                                             const BenchOptions& options, ResidualChoice residuals,
+                                             int64_t checkpoint);
 
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);

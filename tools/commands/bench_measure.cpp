@@ -157,8 +157,8 @@ Result<Measurement> measure(Program& program, const BenchShape& shape, const Ben
 }
 
 Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
-                                             const BenchOptions& options,
-                                             ResidualChoice residuals) {
+                                             const BenchOptions& options, ResidualChoice residuals,
+                                             int64_t checkpoint) {
   const Signature& signature = program.signature();
   const Result<RunArgs> args = random_args(signature, shape);
   if (!args) return tl::unexpected(args.error());
@@ -168,7 +168,7 @@ Result<TrainingMeasurement> measure_training(Program& program, const BenchShape&
     loss.outputs.push_back({output.name, random_array(output, 1, kSeed)});
   }
   Runner runner(program);
-  if (const auto run = runner.gradients(*args, loss, residuals); !run) {
+  if (const auto run = runner.gradients(*args, loss, residuals, checkpoint); !run) {
     return tl::unexpected(run.error());
   }
   TrainingMeasurement measured;

@@ -18,6 +18,8 @@ struct Options {
   std::string device = "cpu";
   std::optional<uint64_t> seed;
   int64_t piece = 0;
+  std::string residuals = "auto";
+  int64_t checkpoint = 0;
   bool reverse = false;
   bool tf32 = false;
   int threads = 0;
@@ -74,8 +76,7 @@ Status check_streaming(const Options& options, const Signature& signature) {
                      : !options.files.carry_out.empty() ? "--carry-out"
                                                         : nullptr;
   if (flag == nullptr || signature.streams) return {};
-  return fail("{}: {} cannot be run in pieces: {} runs in reverse, from a sequence's last step on",
-              flag, quote(signature.name), signature.in_reverse);
+  return fail("{}: {}", flag, why_not_in_pieces(signature));
 }
 
 /// For runs that keep nothing: what there would be to keep.
@@ -196,7 +197,9 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
   std::optional<RunGradients> gradients;
   Result<RunResult> result;
   if (trains) {
-    Result<RunGradients> both = runner.gradients(data.args, data.loss);
+    const ResidualChoice residuals = parse_residual_choice(options.residuals).value();
+    Result<RunGradients> both =
+        runner.gradients(data.args, data.loss, residuals, options.checkpoint);
     if (!both) return tl::unexpected(both.error());
     gradients = *std::move(both);
     result = gradients->result;
@@ -320,18 +323,22 @@ void add_array_options(CLI::App& command, Options& options) {
                   "Where to write a state after the last step [B, ...]; may be repeated");
 }
 
-void add_gradient_options(CLI::App& command, RunFiles& files) {
+void add_gradient_options(CLI::App& command, Options& options) {
+  RunFiles& files = options.files;
   add_named_files(command, "--output-gradient", files.output_gradients,
                   "The gradient of a loss by an output [T, B, ...]; may be repeated");
   add_named_files(
       command, "--final-gradient", files.final_gradients,
       "The gradient of a loss by a state after the last step [B, ...]; may be repeated");
-  command
-      .add_option(
-          "--gradients", files.gradients,
-          "Where to write the gradients by all params, inputs and states given with --init, "
-          "under these names: a .safetensors or .npz file")
-      ->type_name("FILE");
+  CLI::Option* gradients =
+      command
+          .add_option(
+              "--gradients", files.gradients,
+              "Where to write the gradients by all params, inputs and states given with --init, "
+              "under these names: a .safetensors or .npz file")
+          ->type_name("FILE");
+  add_residuals(command, options.residuals)->needs(gradients);
+  add_checkpoint(command, options.checkpoint)->needs(gradients);
 }
 
 void add_sequence_options(CLI::App& command, Options& options) {
@@ -370,7 +377,7 @@ void add_run(CLI::App& app, int& exit_code) {
   add_source(*command, options->source);
   add_array_options(*command, *options);
   add_sequence_options(*command, *options);
-  add_gradient_options(*command, options->files);
+  add_gradient_options(*command, *options);
   add_dtype(*command, options->dtype, "Element type to run in; arrays are converted");
   add_device(*command, options->device);
   add_tf32(*command, options->tf32);
