@@ -84,7 +84,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   plan.batch = options.batch;
   plan.chunk = 1;
   const Schedule schedule = make_schedule(graph, dependence, plan, passes);
-  const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
+  const Result<Layout> layout = make_layout(graph, dependence, schedule, options.param_dtype.value_or(plan.dtype), plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
   choose_own_products(plan);

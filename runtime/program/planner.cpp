@@ -30,6 +30,11 @@ Status check_options(const CompileOptions& options) {
     return fail("dtype f64 runs on the CPU only; {} takes f32, bf16 and f16",
                 options.device.to_string());
   }
+  if (const DType params = options.param_dtype.value_or(options.dtype);
+      params != options.dtype && params != compute_type(options.dtype)) {
+    return fail("param_dtype must be {}{}, got {}", dtype,
+                compute_type(options.dtype) == options.dtype ? "" : " or f32", to_string(params));
+  }
   if (options.allow_tf32 && (cpu || options.dtype != DType::f32)) {
     return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
                 options.device.to_string());
@@ -90,14 +95,14 @@ ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
   return array;
 }
 
-Signature make_signature(const Graph& graph, DType dtype) {
+Signature make_signature(const Graph& graph, DType dtype, DType param_dtype) {
   Signature signature;
   signature.name = graph.name;
   for (const InputDecl& input : graph.inputs) {
     signature.inputs.push_back(describe(input.name, input.type, dtype));
   }
   for (const ParamDecl& param : graph.params) {
-    signature.params.push_back(describe(param.name, param.type, dtype));
+    signature.params.push_back(describe(param.name, param.type, param_dtype));
   }
   for (const StateDecl& state : graph.states) {
     signature.states.push_back(describe(state.name, state.type, compute_type(dtype)));
@@ -138,7 +143,7 @@ Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options)
   if (Status status = make_states_explicit(bound, options.reverse); !status) {
     return tl::unexpected(status.error());
   }
-  planner.signature_ = make_signature(bound, options.dtype);
+  planner.signature_ = make_signature(bound, options.dtype, options.param_dtype.value_or(options.dtype));
   planner.bound_ = bound;
   if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
     return tl::unexpected(status.error());
@@ -191,6 +196,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
   // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
   Result<Plan> plan = plan_graph(own_ ? *own_ : planner_->graph(),
                                  {.dtype = options.dtype,
+                                  .param_dtype = options.param_dtype,
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
