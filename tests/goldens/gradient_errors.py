@@ -163,7 +163,7 @@ def check(arguments, cell, steps, dtypes):
         rounding = TYPES[dtype]
         try:
             data, terms, expected = autograd(cells[cell], data_class, steps, rounding)
-        except RuntimeError:
+        except (RuntimeError, AttributeError):  # ONNX's takes no tensors that want gradients
             return [f"{cell}: has no autograd"], True
         ours = errors_of(
             run_rnnc(arguments, cell, dtype, data, terms, arguments.residuals), expected
@@ -209,7 +209,7 @@ def main():
             print("\n".join(texts), flush=True)
             count += len(texts)
             lines += texts
-            failed += [text for text in texts if not good and "TOO LARGE" in text or "no grad" in text]
+            failed += [] if good else [text for text in texts if "LARGE" in text or ": no" in text]
     print(f"{count} checked, {len(failed)} too far")
     print("\n".join(failed))
     return 1 if failed else 0
