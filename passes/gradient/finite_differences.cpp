@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "ir/graph/sweeps.h"
 #include "passes/graph/rebuild.h"
@@ -16,7 +18,6 @@ using Arrays = std::vector<std::vector<double>>;
 
 constexpr double kWide = 1e-4;
 constexpr double kNarrow = 2e-5;
-constexpr double kTolerance = 1e-6;  // of the norm
 /// Added to norms, so that gradients of zero can be compared.
 constexpr double kLeastNorm = 1e-3;
 
@@ -53,10 +54,12 @@ class Comparison {
   }
 
  private:
-  /// Central differences of one width, and how far one-sided ones are apart.
+  /// Differences of one width: from both sides, and how far those from either are apart.
   struct Differences {
     double central = 0;
     double bend = 0;
+    double below() const { return central - bend / 2; }
+    double above() const { return central + bend / 2; }
   };
 
   double loss() const {
@@ -66,10 +69,13 @@ class Comparison {
   }
 
   std::vector<size_t> choose(size_t count) {
-    std::vector<size_t> chosen;
-    for (size_t i = 0; i < std::min(count, options_.elements); ++i) {
-      chosen.push_back(count <= options_.elements ? i : random_() % count);
+    std::vector<size_t> chosen(count);
+    std::iota(chosen.begin(), chosen.end(), size_t{0});
+    if (count <= options_.elements) return chosen;
+    for (size_t i = 0; i < options_.elements; ++i) {
+      std::swap(chosen[i], chosen[i + random_() % (count - i)]);
     }
+    chosen.resize(options_.elements);
     return chosen;
   }
 
@@ -90,18 +96,27 @@ class Comparison {
     const double scale = report.norm + kLeastNorm;
     // A bend of a smooth function is in proportion to the width, that of a kink stays.
     const double kink = (narrow.bend * (kWide / kNarrow) - wide.bend) / (kWide / kNarrow - 1);
-    if (std::max(std::abs(wide.central - narrow.central), std::abs(kink)) > kTolerance * scale) {
-      ++report.kinks;
-      return;
+    const double disagreement = std::abs(wide.central - narrow.central);
+    if (!(std::max(disagreement, std::abs(kink)) > kMostDifference * scale)) {  // or NaN
+      ++report.compared;
+      return note(at, gradient, narrow.central, std::abs(gradient - narrow.central), scale, report);
     }
-    ++report.compared;
-    double error = std::abs(gradient - narrow.central) / scale;
+    report.kinks.push_back({at, gradient, narrow.below(), narrow.above()});
+    const auto [low, high] = std::minmax({narrow.below(), narrow.above()});
+    const double outside = std::max({0.0, low - gradient, gradient - high}) - disagreement;
+    note(at, gradient, gradient < low ? low : high, std::max(0.0, outside), scale, report);
+  }
+
+  /// Remembers the worst.
+  static void note(size_t at, double gradient, double difference, double distance, double scale,
+                   DifferenceReport& report) {
+    double error = distance / scale;
     if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
-    if (error <= report.error && report.compared > 1) return;
+    if (error <= report.error && report.tried() > 1) return;
     report.error = std::max(error, report.error);
     report.worst = at;
     report.gradient = gradient;
-    report.difference = narrow.central;
+    report.difference = difference;
   }
 
   GradientArgs& args_;
