@@ -151,11 +151,7 @@ std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims)
   check_dims(context, definition->name.text, names_of_dims(*definition), given);
   if (context.errors() > 0) return std::nullopt;
   std::optional<Graph> graph = rnnc::lower(context, *definition, given);
-  // Without the prelude's text, which is last: its places mean nothing to people.
-  if (graph) {
-    graph->sources =
-        std::make_shared<const std::vector<SourceFile>>(files_.begin(), files_.end() - 1);
-  }
+  if (graph) graph->sources = std::make_shared<const std::vector<SourceFile>>(files_);
   return graph;
 }
 

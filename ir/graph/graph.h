@@ -125,8 +125,8 @@ struct Graph {
   std::vector<OutputDecl> outputs;
   std::vector<ResultDecl> results;
   std::vector<Node> nodes;
-  /// What people know values by, and the files that locations speak of (ir/graph/places.h). Both
-  /// are empty if the Graph was not made of a text.
+  /// What people know values by, and the files that locations speak of, the prelude last
+  /// (ir/graph/places.h). Both are empty if the Graph was not made of a text.
   std::vector<EquationDecl> equations;
   std::shared_ptr<const std::vector<SourceFile>> sources;
 

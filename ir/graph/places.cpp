@@ -24,11 +24,11 @@ const EquationDecl* equation_of(const Graph& graph, SourceLocation location) {
 }  // namespace
 
 std::string place_of(const Graph& graph, SourceLocation location) {
-  const SourceFile* file = file_of(graph, location);
-  if (const EquationDecl* equation = equation_of(graph, location); !file && equation) {
+  const EquationDecl* equation = equation_of(graph, location);
+  if (equation && graph.sources && location.file + 1 == graph.sources->size()) {
     location = equation->location;
-    file = file_of(graph, location);
   }
+  const SourceFile* file = file_of(graph, location);
   if (!file) return "";
   const auto [line, column] = file->position(location.begin);
   return fmt::format("{}:{}:{}", file->name(), line, column);

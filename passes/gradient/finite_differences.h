@@ -56,10 +56,10 @@ struct DifferenceOptions {
 };
 
 /// Of sum(w * outputs) + sum(v * final states), w and v the gradients in `args`, by every array of
-/// which `gradients` has one. `run` computes outputs and final states; 4 runs an element.
+/// which `gradients` has one. `run` computes outputs and final states; 4 or 8 runs an element.
 ///
-/// Each element is moved by two widths. A function that is smooth there bends as much as the width
-/// is; what bends more, by 1e-6 of the norm, is a kink. A gradient at a kink that is outside of the
+/// Each element is moved by two widths, by two narrower ones if these disagree: a smooth function
+/// bends as much as the width is, and what bends more, by 1e-6 of the norm, is a kink. A gradient at a kink that is outside of the
 /// differences to its sides is an error too.
 std::vector<DifferenceReport> compare_with_differences(
     const Graph& graph, GradientArgs args, const Gradients& gradients,

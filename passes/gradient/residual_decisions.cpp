@@ -51,7 +51,6 @@ class Decisions {
       decision.reason = ResidualReason::Cheaper;
       walk(id, decision);
       decision.anew_bytes = static_cast<double>(*own) / kByte;
-      decision.products = graph_[id].op == Op::MatMul ? 1 : 0;
     } else if (choice_ == ResidualChoice::All) {
       decision.reason = ResidualReason::AskedFor;
     } else {
@@ -80,11 +79,10 @@ class Decisions {
         decision.instead.push_back(id);
         continue;
       }
-      // What is computed anew for others is there.
-      if (id == value || !used_[id]) {
-        price += *own;
-        if (graph_[id].op == Op::MatMul) ++decision.products;
-      }
+      const bool is_there = id != value && used_[id];  // computed anew for others
+      if (!is_there) price += *own;
+      const bool counts = !is_there || decision.reason == ResidualReason::Cheaper;
+      if (counts && graph_[id].op == Op::MatMul) ++decision.products;
       const std::vector<NodeId>& operands = graph_[id].operands;
       open.insert(open.end(), operands.begin(), operands.end());
     }

@@ -28,7 +28,7 @@ struct ResidualDecision {
   /// computed anew without it; Cheaper: of its op alone.
   double save_bytes = 0;
   double anew_bytes = 0;
-  int products = 0;  // among what `anew_bytes` counts
+  int products = 0;  // Dearer: among what `anew_bytes` counts; Cheaper: between it and `from`
   /// What it is, or would be, computed anew from: values that are saved or read again.
   std::vector<NodeId> from = {};
   /// Dearer: values that would have to be saved in its stead, because they are never computed anew.

@@ -10,9 +10,20 @@
 namespace rnnc {
 namespace {
 
+/// Without a pair of parentheses around all of it.
+std::string bare(const std::string& text) {
+  if (!text.starts_with('(') || !text.ends_with(')')) return text;
+  int open = 0;
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    open += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (open == 0) return text;
+  }
+  return text.substr(1, text.size() - 2);
+}
+
 std::string describe(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  const std::string text = text_at(graph, node.location);
+  const std::string text = bare(text_at(graph, node.location));
   const std::string place = place_of(graph, node.location);
   const std::string what = text.empty() ? ValueNames(graph).of(id) : text;
   const std::string at = place.empty() ? "" : place + ": ";

@@ -322,7 +322,7 @@ void add_gradcheck(CLI::App& app, int& exit_code) {
   add_source(*command, options->source);
   add_size(*command, "--batch", options->batch, "Sequences of the batch");
   add_size(*command, "--steps", options->steps, "Steps of a sequence");
-  add_size(*command, "--elements", options->elements, "Of each array, at random; 4 runs each");
+  add_size(*command, "--elements", options->elements, "Of each array, at random; 4 or 8 runs each");
   command
       ->add_option("--most-kinks", options->most_kinks,
                    "Of the elements tried of an array, in percent: with more at kinks it is wrong")
@@ -344,11 +344,12 @@ void add_gradcheck(CLI::App& app, int& exit_code) {
       "interpreter's gradients, in float64, against differences: an error is one over the norm of\n"
       "the array's gradient, and more than 1e-6 is wrong. Each element is moved by two widths: "
       "where\n"
-      "these disagree, the function bends or jumps. Such kinks are listed; there the gradient "
-      "must\n"
-      "lie between the differences to both sides. The device's against the interpreter's: the norm "
-      "of the difference over that of the\n"
-      "gradient; good are 1e-9 in f64, 1e-4 in f32, 1e-2 in TF32 and f16, 3e-2 in bf16.");
+      "these disagree, the function bends or jumps. Such kinks are listed; the gradient must lie\n"
+      "between the differences to both sides there. The device's against the interpreter's: the "
+      "norm\n"
+      "of the difference over that of the gradient; good are 1e-9 in f64, 1e-4 in f32, 1e-2 in "
+      "TF32\n"
+      "and f16, 3e-2 in bf16.");
   command->callback(
       [command, options, &exit_code] { exit_code = run_gradcheck(*command, *options); });
 }

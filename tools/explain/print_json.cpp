@@ -173,6 +173,7 @@ Json residuals_json(const TrainingExplanation& explanation) {
                       {"shape", to_string(value.shape)},
                       {"how", value.how},
                       {"why", value.why},
+                      {"asked", value.asked},
                       {"array", value.array},
                       {"bytes", value.bytes}});
   }

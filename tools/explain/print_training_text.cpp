@@ -56,35 +56,50 @@ class TrainingPrinter : TextWriter {
          bytes_text(bytes * batch), bytes_text(bytes * batch * steps));
     print_values("saved", "saved");
     print_values("anew", "computed anew, for many steps at once");
+    print_names("on the way to these",
+                [](const ResidualInfo& value) { return value.how == "anew" && !value.asked; });
     print_values("read", "read again");
-    print_not_needed();
+    print_names("not needed, since no gradient asks for them",
+                [](const ResidualInfo& value) { return value.how == "not needed"; });
   }
 
   void print_values(std::string_view how, std::string_view title) {
     bool first = true;
     for (const ResidualInfo& value : it_.values) {
-      if (value.how != how) continue;
+      if (value.how != how || (how == "anew" && !value.asked)) continue;
       if (first) line("  {}:", title);
       first = false;
       const std::string bytes = value.bytes > 0 ? bytes_text(static_cast<double>(value.bytes)) : "";
       line("    {:32} {:12} {:>10}  {}{}{}", value.name, to_string(value.shape), bytes, value.place,
            value.array.empty() ? "" : ", in ", value.array);
-      line("      {}", value.why);
+      print_wrapped(value.why);
     }
   }
 
-  void print_not_needed() {
+  void print_wrapped(std::string_view text) {
+    constexpr std::string_view kIndent = "      ";
+    while (kIndent.size() + text.size() > kWidth) {
+      const size_t end = text.rfind(' ', kWidth - kIndent.size());
+      if (end == std::string_view::npos) break;
+      line("{}{}", kIndent, text.substr(0, end));
+      text.remove_prefix(end + 1);
+    }
+    line("{}{}", kIndent, text);
+  }
+
+  template <typename Wanted>
+  void print_names(std::string_view title, Wanted wanted) {
     std::string list;
     size_t width = 0;
     for (const ResidualInfo& value : it_.values) {
-      if (value.how != "not needed") continue;
+      if (!wanted(value)) continue;
       if (!list.empty()) list += ',';
       const bool breaks = list.empty() || width + value.name.size() + 2 > kWidth;
       list += breaks ? "\n    " : " ";
       width = (breaks ? 4 : width + 2) + value.name.size();
       list += value.name;
     }
-    if (!list.empty()) line("  not needed, since no gradient asks for them:{}", list);
+    if (!list.empty()) line("  {}:{}", title, list);
   }
 
   const TrainingExplanation& it_;

@@ -23,7 +23,8 @@ class ResidualWriter {
                       .place = place_of(step_, node.location),
                       .shape = node.type.shape,
                       .how = how(decision),
-                      .why = why(decision)};
+                      .why = why(decision),
+                      .asked = decision.asked};
     if (decision.is_saved()) {
       info.array = residual_name(decision.value);
       info.bytes = element_count(node.type.shape) * static_cast<int64_t>(size_of(dtype_));
@@ -73,10 +74,6 @@ class ResidualWriter {
     return others > 0 ? fmt::format("{} and {} others", text, others) : text;
   }
 
-  std::string from(const ResidualDecision& decision) const {
-    return decision.from.empty() ? "" : " from " + list(decision.from);
-  }
-
   /// Who wants it, if no gradient does.
   static std::string_view purpose(const ResidualDecision& decision) {
     return decision.asked ? "" : "; only what is computed anew needs it";
@@ -92,7 +89,7 @@ class ResidualWriter {
       return fmt::format("as few bytes as any other choice{}", purpose(decision));
     }
     return fmt::format(
-        "moves {}; anew{} it takes {}, the time of moving {}{}", moved, from(decision),
+        "moves {}; anew from {} it takes {}, the time of moving {}{}", moved, list(decision.from),
         decision.products > 0 ? plural(decision.products, "product") : "elementwise work",
         bytes_text(decision.anew_bytes), purpose(decision));
   }
@@ -100,16 +97,20 @@ class ResidualWriter {
   std::string why_anew(const ResidualDecision& decision) const {
     const Op op = step_[decision.value].op;
     const std::string moved = bytes_text(decision.save_bytes);
+    const std::string of = list(decision.from);
     if (op == Op::MatMul && choice_ != ResidualChoice::Least) {
-      return fmt::format("a product{} takes the time of moving {}, saving it {}{}", from(decision),
-                         bytes_text(decision.anew_bytes), moved, purpose(decision));
+      return fmt::format("a product of {} takes the time of moving {}, saving it that of {}", of,
+                         bytes_text(decision.anew_bytes), moved);
     }
-    const std::string_view work = op == Op::MatMul   ? "a product"
-                                  : is_reduction(op) ? "a reduction"
-                                  : is_scalar(op)    ? "elementwise"
-                                                     : "moves alone";
-    return fmt::format("{}{}; saving it would move {}{}", work, from(decision), moved,
-                       purpose(decision));
+    const std::string_view work = op == Op::MatMul   ? "a product of"
+                                  : is_reduction(op) ? "a reduction of"
+                                  : is_scalar(op)    ? "elementwise work on"
+                                                     : "only moves elements of";
+    const int before = decision.products - (op == Op::MatMul ? 1 : 0);
+    const std::string made = before > 0 ? fmt::format("what {} {} of ", plural(before, "product"),
+                                                      before == 1 ? "makes" : "make")
+                                        : "";
+    return fmt::format("{} {}{}; saving it would move {}", work, made, of, moved);
   }
 
   const Graph& step_;

@@ -17,6 +17,7 @@ struct ResidualInfo {
   std::string how;  // "saved", "anew" (computed again), "read" (an input, again) or "not needed"
   std::string why;  // in words
   std::string array = {};  // of the halves, if saved: "saved@12"
+  bool asked = false;      // by a gradient; else, if it is had, for what is computed anew from it
   int64_t bytes = 0;       // if saved, of a step of one sequence
 };
 
