@@ -21,7 +21,7 @@ class ValueNames {
  public:
   explicit ValueNames(const Graph& graph);
 
-  /// "x", "h[t-1]"; the name of an equation whose value it is: "i", "LSTM.0.h[t]"; of a part of one
+  /// "x[t]", "h[t-1]"; the name of an equation whose value it is: "i", "LSTM.0.h[t]"; of a part of one
   /// "`W_i @ x[t]` in i"; without a text "%7 tanh".
   std::string of(NodeId id) const;
 
