@@ -64,7 +64,7 @@ ValueNames::ValueNames(const Graph& graph)
 
 std::string ValueNames::of(NodeId id) const {
   const Node& node = graph_[id];
-  const std::string label = node_label(graph_, node);
+  std::string label = node_label(graph_, node);
   const bool is_leaf = node.op == Op::Input || node.op == Op::Param || node.op == Op::State ||
                        node.op == Op::Valid || node.op == Op::Reset;
   if (is_leaf) return label;

@@ -131,21 +131,24 @@ TEST_F(ExplainTraining, BytesAreThoseOfTheHalvesArrays) {
   }
 }
 
-/// What a network does before it meets a wide value may be less than that: the cut takes it.
+/// A state is never computed anew, but what is made of it may be all that is needed.
 TEST_F(ExplainTraining, LeastSavesWhatIsSmaller) {
-  directory_.write("wide.rnn", R"(cell Wide[H](x: [H]) -> (h, y) {
-  state h, g: [H]
+  directory_.write("sum.rnn", R"(cell Sum[H](x: [H]) -> y {
+  state h: [H]
   param w: [H]
-  h[t] = tanh(h[t-1] + x[t])
-  g[t] = tanh(g[t-1] + x[t])
-  d = sum(h[t-1] * g[t-1])
+  h[t] = 0.9 * h[t-1] + x[t]
+  d = sum(h[t-1])
   y = exp(d * w)
 }
 )");
-  const std::vector<std::string> words = {"explain",     "wide.rnn", "--dim",  "H=64",
-                                          "--residuals", "least",    "--json", "--backward"};
-  const Json data = Json::parse(good(words));
-  EXPECT_EQ(value(data, "h[t-1]")["how"], "saved");
+  for (const char* choice : {"least", "auto"}) {
+    const Json data = Json::parse(good(
+        {"explain", "sum.rnn", "--dim", "H=64", "--residuals", choice, "--json", "--backward"}));
+    EXPECT_EQ(value(data, "d")["how"], "saved");
+    EXPECT_EQ(value(data, "d")["why"],
+              "fewer bytes than h[t-1], which would have to be saved in its stead");
+    EXPECT_EQ(value(data, "h[t-1]")["how"], "not needed");
+  }
 }
 
 TEST_F(ExplainTraining, HasAPage) {

@@ -77,7 +77,7 @@ TEST_F(Gradcheck, SaysWhatIsWrong) {
             "another --seed, more --elements where not all are tried, or, if the cell is made of "
             "kinks, --most-kinks\n");
   EXPECT_NE(result.output.find("\nkinks, where the function bends or jumps:\n  param w[0]: 0, by "
-                               "differences -"),
+                               "differences 0.42522 below and -0.42522 above\n"),
             std::string::npos)
       << result.output;
   const std::string allowed = good({"gradcheck", "kink.rnn", "--dim", "H=3", "--most-kinks=100"});

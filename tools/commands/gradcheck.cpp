@@ -242,7 +242,8 @@ std::string list_kinks(const std::vector<Check>& checks) {
     for (size_t i = 0; i < std::min(kinks.size(), kMostListed); ++i) {
       const Kink& kink = kinks[i];
       text += fmt::format("  {} {}: {:.6g}, by differences {:.6g} below and {:.6g} above\n",
-                          check.differences.kind, name_element(check, kink.element), kink.gradient,
+                          check.differences.kind, name_element(check, kink.element),
+                          kink.gradient + 0.0,  // not -0
                           kink.below, kink.above);
     }
     if (kinks.size() > kMostListed) {
