@@ -5,6 +5,7 @@
 #include "ir/graph/verify.h"
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
+#include "passes/gradient/zero_gradients.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
@@ -283,6 +284,7 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .given = options.given_states,
                 .residuals = options.residuals,
                 .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth}});
+  std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {
     accumulate_params(derivative.backward,
                       static_cast<size_t>(std::ranges::count(options.params, true)));
@@ -292,8 +294,13 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
       return tl::unexpected(status.error());
     }
   }
-  return TrainingGraphs{std::move(derivative.forward), std::move(derivative.backward),
-                        std::move(derivative.adjoint_of), derivative.residuals};
+  return TrainingGraphs{.step = std::move(lowered),
+                        .forward = std::move(derivative.forward),
+                        .backward = std::move(derivative.backward),
+                        .adjoint_of = std::move(derivative.adjoint_of),
+                        .residuals = derivative.residuals,
+                        .decisions = std::move(derivative.decisions),
+                        .notes = std::move(notes)};
 }
 
 }  // namespace rnnc

@@ -184,7 +184,7 @@ Result<TrainingMeasurement> measure_training(Program& program, const BenchShape&
   const Result<TrainingPlans> plans = program.training_plans(shape.batch, shape.steps);
   if (!plans) return tl::unexpected(plans.error());
   const Machine machine = program.backend().machine();
-  for (const Plan* plan : {plans->forward, plans->backward}) {
+  for (const Plan* plan : {plans->forward.plan, plans->backward.plan}) {
     const Prediction half = predict(*plan, machine, shape.steps);
     measured.prediction.seconds_per_step += half.seconds_per_step;
     measured.prediction.floor_seconds_per_step += half.floor_seconds_per_step;

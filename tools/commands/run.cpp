@@ -192,8 +192,11 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
     if (Status status = runner.prepare(data.args); !status) return status;
   }
   compile_seconds += seconds_since(prepare_start);
-  if (!program->notes().empty()) progress.stop();
-  report_notes(*program);
+  const auto report_all_notes = [&] {
+    if (!program->notes().empty()) progress.stop();
+    report_notes(*program);
+  };
+  if (!trains) report_all_notes();
 
   progress.phase("running");
   std::optional<RunGradients> gradients;
@@ -202,6 +205,7 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
     const ResidualChoice residuals = parse_residual_choice(options.residuals).value();
     Result<RunGradients> both =
         runner.gradients(data.args, data.loss, residuals, options.checkpoint);
+    report_all_notes();
     if (!both) return tl::unexpected(both.error());
     gradients = *std::move(both);
     result = gradients->result;
