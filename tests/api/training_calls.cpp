@@ -43,6 +43,9 @@ TrainingOptions right_options(Random& random, const Signature& signature) {
   return options;
 }
 
+/// What no call should get as far as touching, aligned; odd addresses lie in it.
+alignas(16) char nowhere[16];
+
 /// A list of `count` pointers, or of none, with one less or more, or one that is null or points
 /// between elements. `nulls`: none, and null, would be wrong. False: nothing is wrong with it.
 template <typename Pointer>
@@ -61,12 +64,9 @@ bool spoil_list(Random& random, std::vector<Pointer*>& list, size_t count, bool 
     pointer = nullptr;
     return nulls;
   }
-  pointer = reinterpret_cast<Pointer*>(uintptr_t{3});
+  pointer = nowhere + 3;
   return true;
 }
-
-/// What is aligned, and what no call should get as far as touching.
-double nowhere = 0;
 
 /// A list of gradients that are wanted or not.
 bool spoil_wanted(Random& random, std::vector<void*>& list) {
@@ -75,7 +75,7 @@ bool spoil_wanted(Random& random, std::vector<void*>& list) {
     return true;
   }
   void*& pointer = random.pick(list);
-  pointer = pointer != nullptr ? nullptr : static_cast<void*>(&nowhere);
+  pointer = pointer != nullptr ? nullptr : static_cast<void*>(nowhere);
   return true;
 }
 
@@ -97,7 +97,7 @@ bool spoil_reserve(Random& random, TrainingCall& call) {
 
 bool spoil_lengths(TrainingCall& call) {
   if (call.lengths_pointer == nullptr) return false;
-  call.lengths_pointer = reinterpret_cast<const int32_t*>(uintptr_t{6});
+  call.lengths_pointer = reinterpret_cast<const int32_t*>(nowhere + 6);
   return true;
 }
 
@@ -105,7 +105,7 @@ bool spoil_lengths(TrainingCall& call) {
 bool spoil_initial_states(Random& random, TrainingCall& call) {
   if (call.initial_states.empty()) return spoil_list(random, call.initial_states, 0, false);
   const void*& state = random.pick(call.initial_states);
-  state = state != nullptr ? nullptr : static_cast<const void*>(&nowhere);
+  state = state != nullptr ? nullptr : static_cast<const void*>(nowhere);
   return true;
 }
 

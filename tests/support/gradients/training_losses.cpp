@@ -26,7 +26,8 @@ Result<Program> compile_model(const std::string& cell, int64_t vocabulary, Compi
   directory.write("model.rnn", text);
   return training::compile_loss(
       directory / "model.rnn", "CharLMLoss",
-      {.inputs = {{"x", vocabulary, ""}, {"target", vocabulary, ""}}, .in_pieces = true}, options);
+      {.inputs = {{"x", vocabulary, ""}, {"target", vocabulary, ""}}, .in_pieces = true},
+      std::move(options));
 }
 
 std::vector<NamedArray> make_params(const Signature& signature) {
@@ -48,7 +49,7 @@ Result<TrainingLosses> train_beside_torch(const std::string& cell, CompileOption
   const train_charlm::CharText text(read_data("examples/char_model/excerpt.txt"));
   options.dims["H"] = golden.at("hidden").get<int64_t>();
   Result<Program> program =
-      compile_model(cell, static_cast<int64_t>(text.vocabulary().size()), options);
+      compile_model(cell, static_cast<int64_t>(text.vocabulary().size()), std::move(options));
   if (!program) return tl::unexpected(program.error());
   const training::PieceShape shape{.batch = golden.at("batch").get<int64_t>(),
                                    .steps = golden.at("length").get<int64_t>(),
