@@ -260,11 +260,15 @@ class ProgramCalls {
   /// Of what a call takes: compilers that run out of memory are not our code.
   Status starve() {
     const RunArgs right = args(/*right=*/true, /*most_steps=*/200);
-    static_cast<void>(runner().run(right));
     const GradientCall gradients = gradient_call(/*right=*/true);
     const bool trains = random_.one_in(3);
+    const auto call = [&] {
+      Runner& called = runner();
+      return trains ? check_result(gradients.run(called)) : check_result(called.run(right));
+    };
+    static_cast<void>(call());
     const ScarceMemory scarce(size_t{1024} << random_.below(6));
-    return trains ? check_result(gradients.run(runner())) : check_result(runner().run(right));
+    return call();
   }
 
   /// Memory enough for any call that is right; what is wrong can be told without reading it.
