@@ -1,6 +1,7 @@
 """Time per step of cells that nobody tuned by hand: rnnc, torch.compile and JAX, in one run.
 
     python3 bench/cells_peers.py --rnnc build/default/tools/rnnc
+    python3 bench/cells_peers.py --rnnc … --backward   # training, beside JAX alone
     python3 bench/cells_peers.py --rnnc … --check      # peers' results against rnnc's, on the CPU
 
 One layer of each cell of examples/cells, forward, the input as wide as the hidden state. Both peers
@@ -255,6 +256,29 @@ def jax_call(cell, params, x, dtype):
     return lambda: call(p, x)
 
 
+def jax_gradients(cell, params, x, dtype):
+    """Forward and backward of all steps: the gradients by all params and the input."""
+    p = {name: jnp.asarray(value, dtype) for name, value in params.items()}
+    x = jnp.asarray(x, dtype)
+    by_output = jnp.asarray(np.random.default_rng(2).uniform(-1, 1, x.shape), dtype)
+
+    @jax.jit
+    def call(p, x, by_output):
+        def run(p, x):
+            weights = cell.weights(Jax, p)
+            states = (jnp.zeros_like(x[0]),) * STATES[cell.name]
+
+            def step(states, a):
+                return cell.step(Jax, weights, a, states)
+
+            return jax.lax.scan(step, states, cell.before(Jax, p, x))[1]
+
+        y, backward = jax.vjp(run, p, x)
+        return y, backward(by_output)
+
+    return lambda: call(p, x, by_output)
+
+
 def as_graph(call):
     """The call's launches as a CUDA graph."""
     stream = torch.cuda.Stream()
@@ -298,7 +322,8 @@ def time_rnnc(arguments, cell):
         [f"examples/cells/{cell.file}", "--cell", cell.name],
         {"I": arguments.hidden, "H": arguments.hidden},
         {"device": "cuda", "dtype": "bf16", "batch": arguments.batch, "steps": arguments.steps}
-        | {"runs": arguments.runs, "passes": arguments.passes},
+        | {"runs": arguments.runs, "passes": arguments.passes}
+        | ({"backward": True} if arguments.backward else {}),
     )
     return result["microseconds_per_step"]
 
@@ -306,6 +331,23 @@ def time_rnnc(arguments, cell):
 def difference(ours, theirs):
     ours, theirs = (np.asarray(array, np.float32) for array in (ours, theirs))
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+def compare_training(arguments, cell):
+    params, x = random_arrays(cell, arguments.hidden, arguments.steps, arguments.batch)
+    call = jax_gradients(cell, params, x, jnp.bfloat16)
+    jax.block_until_ready(call())
+    rounds = {"rnnc": [], "jax": []}
+    for _ in range(arguments.rounds):
+        rounds["rnnc"].append(time_rnnc(arguments, cell))
+        rounds["jax"].append(time_jax(call, arguments.runs) / arguments.steps * 1e6)
+    times = {name: statistics.median(values) for name, values in rounds.items()}
+    return {
+        "cell": cell.name,
+        "microseconds_per_step": times,
+        "ratio": times["jax"] / times["rnnc"],
+        "rounds": rounds,
+    }
 
 
 def compare(arguments, cell):
@@ -373,6 +415,7 @@ def parse_arguments():
     parser.add_argument("--torch-modes", nargs="+", default=["default"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=50, help="calls of each turn")
+    parser.add_argument("--backward", action="store_true", help="forward and backward")
     parser.add_argument("--check", action="store_true", help="compare results instead, on the CPU")
     add_output_argument(parser, "cells_peers.json")
     return parser.parse_args()
@@ -393,11 +436,12 @@ def main():
         "steps": arguments.steps,
         "dtype": "bf16",
         "passes": arguments.passes,
+        "backward": arguments.backward,
     }
     print(", ".join(f"{name} {value}" for name, value in header.items()))
     rows = []
     for name in arguments.cell:
-        row = compare(arguments, CELLS[name])
+        row = (compare_training if arguments.backward else compare)(arguments, CELLS[name])
         rows.append(row)
         times = ", ".join(f"{who} {us:.2f}" for who, us in row["microseconds_per_step"].items())
         print(f"{name}: {times} µs per step; faster peer / rnnc {row['ratio']:.2f}", flush=True)

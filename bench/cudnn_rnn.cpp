@@ -1,11 +1,12 @@
 // Time per step of LSTM and GRU in cuDNN, called directly: each of its algorithms, launched plainly
 // and replayed as a CUDA graph. One line of JSON for each shape; see README.md for how to build it.
 //
-//     cudnn_rnn [--training] [--seconds S] CELL:LAYERS:HIDDEN:BATCH:STEPS:DTYPE …
+//     cudnn_rnn [--training | --backward] [--seconds S] CELL:LAYERS:HIDDEN:BATCH:STEPS:DTYPE …
 //     cudnn_rnn LSTM:4:512:64:100:f32 LSTM:4:512:64:100:tf32 GRU:1:1024:16:256:bf16
 //
 // The input is as wide as the hidden state. f32 is exact (CUDNN_FMA_MATH), tf32 is f32 with cuDNN's
 // default math; f16 and bf16 are storage types, and sums are f32 or whatever else cuDNN takes.
+// --backward: forward for training, then the gradients of the input and of the weights.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -153,6 +154,7 @@ struct Context {
   cudaStream_t stream = nullptr;
   cudnnHandle_t handle = nullptr;
   cudnnForwardMode_t mode = CUDNN_FWD_MODE_INFERENCE;
+  bool backward = false;
   double seconds = 0.5;  // of each measurement
 
   Context() {
@@ -211,6 +213,7 @@ struct Variant {
   std::string algorithm, math;
   std::optional<double> plain = {}, graph = {};  // microseconds per call
   double difference = 0;                         // of the results from the first variant's
+  size_t workspace_bytes = 0, reserve_bytes = 0;
   std::string failure = {};
 };
 
@@ -224,8 +227,11 @@ class Network {
         elements_(size_t(shape.steps) * shape.batch * shape.hidden),
         x_(elements_ * dtype_.size),
         y_(elements_ * dtype_.size),
+        dy_(context.backward ? elements_ * dtype_.size : 0),
+        dx_(context.backward ? elements_ * dtype_.size : 0),
         lengths_(shape.batch * sizeof(int32_t)) {
     x_.fill(elements_, 1, dtype_.storage);
+    if (context.backward) dy_.fill(elements_, 1, dtype_.storage);
     const std::vector<int32_t> lengths(shape.batch, shape.steps);
     check(cudaMemcpy(lengths_.get(), lengths.data(), lengths.size() * sizeof(int32_t),
                      cudaMemcpyHostToDevice),
@@ -295,9 +301,12 @@ class Network {
         status != CUDNN_STATUS_SUCCESS) {
       return status;
     }
+    variant.workspace_bytes = workspace_bytes;
+    variant.reserve_bytes = reserve_bytes;
     const Memory workspace(workspace_bytes);
     const Memory reserve(reserve_bytes);
     const Memory weights(weight_bytes);
+    const Memory gradients(context_.backward ? weight_bytes : 0);
     weights.fill(weight_bytes / dtype_.size, 1 / std::sqrt(shape_.hidden), dtype_.storage);
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     const auto forward = [&] {
@@ -308,13 +317,29 @@ class Network {
                                reserve_bytes, reserve_bytes > 0 ? reserve.get() : nullptr);
       return status == CUDNN_STATUS_SUCCESS;
     };
-    variant.plain = time_calls(context_, forward);
+    // Gradients of weights are added to what is there.
+    const auto backward = [&] {
+      const auto* lengths = static_cast<const int32_t*>(lengths_.get());
+      status = cudnnRNNBackwardData_v8(
+          context_.handle, rnn_, lengths, data_, y_.get(), dy_.get(), data_, dx_.get(), state_,
+          nullptr, nullptr, nullptr, state_, nullptr, nullptr, nullptr, weight_bytes, weights.get(),
+          workspace_bytes, workspace.get(), reserve_bytes, reserve.get());
+      if (status != CUDNN_STATUS_SUCCESS) return false;
+      cudaMemsetAsync(gradients.get(), 0, weight_bytes, context_.stream);
+      status = cudnnRNNBackwardWeights_v8(context_.handle, rnn_, CUDNN_WGRAD_MODE_ADD, lengths,
+                                          data_, x_.get(), state_, nullptr, data_, y_.get(),
+                                          weight_bytes, gradients.get(), workspace_bytes,
+                                          workspace.get(), reserve_bytes, reserve.get());
+      return status == CUDNN_STATUS_SUCCESS;
+    };
+    const auto call = [&] { return forward() && (!context_.backward || backward()); };
+    variant.plain = time_calls(context_, call);
     if (!variant.plain) {
-      check(cudaDeviceSynchronize(), "cudnnRNNForward");
+      check(cudaDeviceSynchronize(), "cuDNN's calls");
       return status;
     }
-    variant.difference = compare();
-    if (cudaGraphExec_t graph = capture(context_, forward); graph != nullptr) {
+    variant.difference = compare(context_.backward ? dx_ : y_);
+    if (cudaGraphExec_t graph = capture(context_, call); graph != nullptr) {
       variant.graph = time_calls(
           context_, [&] { return cudaGraphLaunch(graph, context_.stream) == cudaSuccess; });
       cudaGraphExecDestroy(graph);
@@ -322,11 +347,12 @@ class Network {
     return CUDNN_STATUS_SUCCESS;
   }
 
-  /// The greatest difference from the first variant's results, of the last step: all others are
-  /// behind it.
-  double compare() {
+  /// The greatest difference from the first variant's results, of the step that runs last: all
+  /// others are behind it.
+  double compare(const Memory& sequence) {
     const size_t step = size_t(shape_.batch) * shape_.hidden;
-    std::vector<float> results = y_.read(elements_ - step, step, dtype_.storage);
+    const size_t last = context_.backward ? 0 : elements_ - step;
+    std::vector<float> results = sequence.read(last, step, dtype_.storage);
     if (reference_.empty()) reference_ = std::move(results);
     double difference = 0;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -340,7 +366,7 @@ class Network {
   Shape shape_;
   DType dtype_;
   size_t elements_;
-  Memory x_, y_, lengths_;
+  Memory x_, y_, dy_, dx_, lengths_;
   cudnnRNNDataDescriptor_t data_ = nullptr;
   cudnnTensorDescriptor_t state_ = nullptr;
   cudnnDropoutDescriptor_t dropout_ = nullptr;
@@ -369,7 +395,11 @@ std::string to_json(const Context& context, const Shape& shape,
     list += list.empty() ? "" : ", ";
     list += "{\"name\": \"" + name + "\", \"plain\": " + number(variant.plain, shape.steps) +
             ", \"graph\": " + number(variant.graph, shape.steps);
-    if (variant.plain) list += ", \"difference\": " + number(variant.difference);
+    if (variant.plain) {
+      list += ", \"difference\": " + number(variant.difference) +
+              ", \"workspace_bytes\": " + std::to_string(variant.workspace_bytes) +
+              ", \"reserve_bytes\": " + std::to_string(variant.reserve_bytes);
+    }
     if (!variant.failure.empty()) list += ", \"failure\": \"" + variant.failure + "\"";
     list += "}";
   }
@@ -380,17 +410,17 @@ std::string to_json(const Context& context, const Shape& shape,
        << ", \"hidden\": " << shape.hidden << ", \"batch\": " << shape.batch
        << ", \"steps\": " << shape.steps << ", \"dtype\": \"" << shape.dtype
        << "\", \"training\": " << (context.mode == CUDNN_FWD_MODE_TRAINING ? "true" : "false")
-       << ", \"best\": \"" << best_name
-       << "\", \"microseconds_per_step\": " << number(best, shape.steps) << ", \"variants\": ["
-       << list << "]}";
+       << ", \"backward\": " << (context.backward ? "true" : "false") << ", \"best\": \""
+       << best_name << "\", \"microseconds_per_step\": " << number(best, shape.steps)
+       << ", \"variants\": [" << list << "]}";
   return json.str();
 }
 
 int usage() {
-  std::fprintf(
-      stderr,
-      "usage: cudnn_rnn [--training] [--seconds S] CELL:LAYERS:HIDDEN:BATCH:STEPS:DTYPE …\n"
-      "  CELL: LSTM or GRU; DTYPE: f32, tf32, f16 or bf16\n");
+  std::fprintf(stderr,
+               "usage: cudnn_rnn [--training | --backward] [--seconds S] "
+               "CELL:LAYERS:HIDDEN:BATCH:STEPS:DTYPE …\n"
+               "  CELL: LSTM or GRU; DTYPE: f32, tf32, f16 or bf16\n");
   return 2;
 }
 
@@ -398,12 +428,15 @@ int usage() {
 
 int main(int argc, char** argv) {
   bool training = false;
+  bool backward = false;
   double seconds = 0.5;
   std::vector<Shape> shapes;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--training") {
       training = true;
+    } else if (word == "--backward") {
+      training = backward = true;
     } else if (word == "--seconds" && i + 1 < argc) {
       seconds = std::atof(argv[++i]);
     } else if (const std::optional<Shape> shape = parse_shape(word)) {
@@ -415,6 +448,7 @@ int main(int argc, char** argv) {
   if (shapes.empty()) return usage();
   Context context;
   context.mode = training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
+  context.backward = backward;
   context.seconds = seconds;
   for (const Shape& shape : shapes) {
     std::vector<Variant> variants = Network(context, shape).measure();

@@ -1,15 +1,19 @@
 """Training time per step of LSTM and GRU in rnnc and in torch.nn, in one run on one device.
 
-    python3 bench/training.py --device cuda --rnnc build/default/tools/rnnc
+    python3 bench/training.py --device cuda --rnnc build/default/tools/rnnc [--cudnn cudnn_rnn]
     python3 bench/training.py --device cpu  --rnnc build/default/tools/rnnc
 
 Forward and backward with the gradients of all params and the input, medians of whole passes divided
-by their steps: CUDA events on a GPU, a steady clock on the CPU. TF32 is off on both sides. Run it from
-the repository's root. Needs torch.
+by their steps: CUDA events on a GPU, a steady clock on the CPU. TF32 is off on both sides. `--cudnn`
+names the program made of cudnn_rnn.cpp: the fastest of cuDNN's algorithms, plain or as a graph, with its
+reserve and workspace. The ratio is that of the faster peer. Run it from the repository's root. Needs
+torch.
 """
 
 import argparse
+import json
 import statistics
+import subprocess
 import time
 from pathlib import Path
 
@@ -75,7 +79,20 @@ def time_rnnc(arguments, cell, dtype, steps, layers, batch, hidden):
     shape = {"device": arguments.device, "dtype": dtype, "steps": steps, "batch": batch}
     if arguments.device == "cpu":
         shape["threads"] = arguments.threads
-    return run_bench(arguments.rnnc, [file, "--backward"], dims, shape)
+    return run_bench(
+        arguments.rnnc, [file, "--backward", "--residuals", arguments.residuals], dims, shape
+    )
+
+
+def measure_cudnn(program, cell, dtype, steps, layers, batch, hidden):
+    """The fastest variant: its microseconds per step, name, and megabytes of memory."""
+    shape = f"{cell}:{layers}:{hidden}:{batch}:{steps}:{dtype}"
+    command = [program, "--backward", "--seconds", "0.3", shape]
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    name = result["best"].removesuffix(", graph")
+    (best,) = [variant for variant in result["variants"] if variant["name"] == name]
+    memory = (best["workspace_bytes"] + best["reserve_bytes"]) / 1e6
+    return result["microseconds_per_step"], result["best"], memory
 
 
 def main():
@@ -83,23 +100,35 @@ def main():
     parser.add_argument("--rnnc", type=Path, default=Path("build/default/tools/rnnc"))
     parser.add_argument("--device", choices=SHAPES, default="cuda")
     parser.add_argument("--threads", type=int, default=2, help="on the CPU")
+    parser.add_argument("--cudnn", type=Path, help="the program cudnn_rnn")
+    parser.add_argument("--residuals", choices=["all", "least", "auto"], default="auto")
+    parser.add_argument("--only", default="", help="shapes that have this in their names")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     ratios = []
-    print(f"{'shape':24} {'rnnc':>8} {'forward':>8} {'torch':>8} {'ratio':>6} {'floor':>8}"
-          f" {'reserve':>8} {'workspace':>9}  us per step, MB")
+    print(f"{'shape':24} {'rnnc':>8} {'forward':>8} {'ratio':>6} {'floor':>8}"
+          f" {'reserve':>8} {'workspace':>9}  peers; us per step, MB")
     for cell in FILES:
         for dtype, steps, layers, batch, hidden in SHAPES[arguments.device]:
+            name = f"{cell} {layers}x{batch}x{hidden} {dtype}"
+            if arguments.only not in name:
+                continue
             ours = time_rnnc(arguments, cell, dtype, steps, layers, batch, hidden)
             peer = time_torch(arguments.device, cell, dtype, steps, layers, batch, hidden)
+            beside = f"torch {peer:.2f}"
+            if arguments.cudnn:
+                fastest, how, memory = measure_cudnn(
+                    arguments.cudnn, cell, dtype, steps, layers, batch, hidden
+                )
+                beside += f", cuDNN {fastest:.2f} ({how}; {memory:.0f} MB)"
+                peer = min(peer, fastest)
             step = ours["microseconds_per_step"]
             ratios.append(peer / step)
-            print(f"{f'{cell} {layers}x{batch}x{hidden} {dtype}':24} {step:8.2f}"
-                  f" {ours['forward_microseconds_per_step']:8.2f} {peer:8.2f} {peer / step:6.2f}"
-                  f" {ours['floor_microseconds_per_step']:8.2f}"
-                  f" {ours['reserve_bytes'] / 1e6:8.0f} {ours['workspace_bytes'] / 1e6:9.0f}",
-                  flush=True)
+            print(f"{name:24} {step:8.2f} {ours['forward_microseconds_per_step']:8.2f}"
+                  f" {peer / step:6.2f} {ours['floor_microseconds_per_step']:8.2f}"
+                  f" {ours['reserve_bytes'] / 1e6:8.0f} {ours['workspace_bytes'] / 1e6:9.0f}"
+                  f"  {beside}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}")
 
 

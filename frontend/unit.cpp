@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "frontend/elaborate/context.h"
@@ -149,7 +150,9 @@ std::optional<Graph> Unit::lower(std::string_view name, const DimBindings& dims)
   const DimBindings given = composed(dims);
   check_dims(context, definition->name.text, names_of_dims(*definition), given);
   if (context.errors() > 0) return std::nullopt;
-  return rnnc::lower(context, *definition, given);
+  std::optional<Graph> graph = rnnc::lower(context, *definition, given);
+  if (graph) graph->sources = std::make_shared<const std::vector<SourceFile>>(files_);
+  return graph;
 }
 
 std::vector<std::string> Unit::definitions() const {

@@ -35,7 +35,7 @@ class Unit {
 
   /// The step Graph of a cell or network, or nothing with the reason in `diagnostics()`. Symbols
   /// in `dims` (and, failing that, their defaults) decide loop bounds and array lengths; shapes in
-  /// the Graph stay symbolic, so call `Graph::bind` to get numbers.
+  /// the Graph stay symbolic, so call `Graph::bind` to get numbers. The Graph keeps the texts.
   std::optional<Graph> lower(std::string_view name, const DimBindings& dims);
 
   /// Names of the file's own cells and networks, in source order; imported ones are not listed,

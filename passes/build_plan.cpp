@@ -20,6 +20,7 @@
 #include "passes/lower/launches.h"
 #include "passes/lower/layout.h"
 #include "passes/memory/memory.h"
+#include "passes/persistent/carries.h"
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/own_products.h"
@@ -84,7 +85,8 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   plan.batch = options.batch;
   plan.chunk = 1;
   const Schedule schedule = make_schedule(graph, dependence, plan, passes);
-  const Result<Layout> layout = make_layout(graph, dependence, schedule, plan);
+  const Result<Layout> layout =
+      make_layout(graph, dependence, schedule, options.param_dtype.value_or(plan.dtype), plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
   choose_own_products(plan);
@@ -211,6 +213,11 @@ Status set_chunk(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
+Status keep_carries(Plan& plan) {
+  run_carries(plan);
+  return {};
+}
+
 Status add_lags(Plan& plan, const PlanOptions& options) {
   run_wavefront(plan, options.machine);
   return {};
@@ -245,6 +252,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.
       {"wavefront", [&] { return add_lags(plan, options); }, passes.has(Pass::Wavefront)},
+      // What lags have not made others' values of earlier steps.
+      {"carries", [&] { return keep_carries(plan); }, resident && reuse},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

@@ -2,6 +2,8 @@
 /// recurrences of a network side by side, buffers placed.
 #pragma once
 
+#include <optional>
+
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 #include "passes/options/pass_observer.h"
@@ -19,6 +21,7 @@ inline constexpr double kAlikeInTraining = 1.02;
 
 struct PlanOptions {
   DType dtype = DType::f32;
+  std::optional<DType> param_dtype = {};  // of params and their gradients, if it is another
   int64_t batch = 1;
   int64_t max_steps = 1;
   int64_t chunk = 0;  // steps per chunk; 0: chosen (never more than max_steps)

@@ -237,6 +237,20 @@ CLI::Option* add_checkpoint(CLI::App& command, int64_t& checkpoint) {
       ->check(whole_number(1, int64_t{1} << 40));
 }
 
+void add_f32_params(CLI::App& command, bool& f32_params) {
+  command.add_flag("--f32-params", f32_params,
+                   "Params and their gradients in f32, beside arrays of bf16 or f16");
+}
+
+std::string check_f32_params(bool f32_params, const std::string& dtype) {
+  if (!f32_params || dtype == "bf16" || dtype == "f16") return "";
+  return fmt::format("--f32-params is for --dtype bf16 or f16, not {}", dtype);
+}
+
+std::optional<DType> param_dtype_of(bool f32_params) {
+  return f32_params ? std::optional(DType::f32) : std::nullopt;
+}
+
 std::string check_tune(bool tune, const std::string& device) {
   return tune && device == "cpu" ? "--tune is for a GPU, not for cpu" : "";
 }

@@ -99,6 +99,12 @@ void add_threads(CLI::App& command, int& threads);
 void add_device(CLI::App& command, std::string& device);
 /// --tf32, for commands with --device.
 void add_tf32(CLI::App& command, bool& tf32);
+/// --f32-params, likewise.
+void add_f32_params(CLI::App& command, bool& f32_params);
+/// What is wrong with it together with --dtype, or "".
+std::string check_f32_params(bool f32_params, const std::string& dtype);
+/// The option of the compiler that it is.
+std::optional<DType> param_dtype_of(bool f32_params);
 /// --seed of random arrays.
 CLI::Option* add_seed(CLI::App& command, uint64_t& seed);
 /// -o.

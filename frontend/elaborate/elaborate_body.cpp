@@ -138,6 +138,7 @@ void Elaborator::loop(const ast::Loop& loop) {
 void Elaborator::assignment(const ast::Assignment& assignment) {
   const ast::Expr& value = *assignment.value;
   const size_t count = assignment.targets.size();
+  const size_t first_node = graph_.nodes.size();
   std::vector<Value> values;
   if (count == 1) {
     values.push_back(expression(value));
@@ -170,6 +171,30 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
     }
     assign(target, values[i], value);
   }
+  name_equation(assignment, first_node);
+}
+
+/// Nodes from `first_node` on are part of this equation, but for those of equations in calls.
+void Elaborator::name_equation(const ast::Assignment& assignment, size_t first_node) {
+  if (failed_) return;
+  const auto number = static_cast<uint32_t>(graph_.equations.size() + 1);
+  bool found = false;
+  for (size_t id = first_node; id < graph_.nodes.size(); ++id) {
+    uint32_t& equation = graph_.nodes[id].location.equation;
+    if (equation != 0) continue;
+    equation = number;
+    found = true;
+  }
+  if (!found) return;
+  std::string names;
+  for (const ast::Target& target : assignment.targets) {
+    names += (names.empty() ? "" : ", ") + frame_->prefix + target.name.text;
+    for (const ast::ExprPtr& index : target.indices) {
+      const std::optional<Dim> at = is_time_step(*index) ? std::nullopt : possible_dim(*index);
+      names += fmt::format("[{}]", at ? at->to_string() : "t");
+    }
+  }
+  graph_.equations.push_back({std::move(names), assignment.value->location});
 }
 
 void Elaborator::assign(const ast::Target& target, Value value, const ast::Expr& expr) {

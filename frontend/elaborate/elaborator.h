@@ -57,6 +57,7 @@ class Elaborator {
   void statements(const std::vector<ast::Statement>& list, bool in_loop);
   void loop(const ast::Loop& loop);
   void assignment(const ast::Assignment& assignment);
+  void name_equation(const ast::Assignment& assignment, size_t first_node);
   void assign(const ast::Target& target, Value value, const ast::Expr& expr);
   void assign_state(Binding& state, const ast::Target& target, Value value, const ast::Expr& expr);
   Binding::Next* next_given(Binding& state, const ast::Target& target);

@@ -11,6 +11,9 @@ struct SourceLocation {
   uint32_t file = 0;
   uint32_t begin = 0;
   uint32_t end = 0;
+  /// Of a Graph's node: the equation that it is part of, counted from 1 in `Graph::equations`; 0:
+  /// of none.
+  uint32_t equation = 0;
 };
 
 }  // namespace rnnc

@@ -20,11 +20,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ir/base/source_file.h"
 #include "ir/base/source_location.h"
 #include "ir/graph/dim.h"
 #include "ir/graph/ops.h"
@@ -106,6 +108,12 @@ struct ResultDecl {
   SourceLocation location;
 };
 
+/// A line `i = …` of the text, as often as it is used: `LSTM.0.i` in a network's first layer.
+struct EquationDecl {
+  std::string name;  // of what it gives: "i", of a state "h[t]", of an array's element "a[2]"
+  SourceLocation location;  // of its right side
+};
+
 /// Owns its nodes in one vector; ids are indices. A plain value: copy it freely.
 struct Graph {
   std::string name;
@@ -117,6 +125,10 @@ struct Graph {
   std::vector<OutputDecl> outputs;
   std::vector<ResultDecl> results;
   std::vector<Node> nodes;
+  /// What people know values by, and the files that locations speak of, the prelude last
+  /// (ir/graph/places.h). Both are empty if the Graph was not made of a text.
+  std::vector<EquationDecl> equations;
+  std::shared_ptr<const std::vector<SourceFile>> sources;
 
   const Node& operator[](NodeId id) const { return nodes[id]; }
 

@@ -18,6 +18,7 @@
 #include "ir/graph/sweeps.h"
 #include "passes/gradient/adjoint_sum.h"
 #include "passes/gradient/adjoints.h"
+#include "passes/gradient/zero_gradients.h"
 #include "passes/graph/rebuild.h"
 #include "passes/graph/stop_gradients.h"
 
@@ -100,12 +101,20 @@ class Walk {
   }
 
   const std::vector<bool>& needed() const { return needed_; }
+  /// Whether the backward half has a value, by whatever way.
+  std::vector<bool> used() const {
+    std::vector<bool> used;
+    for (const NodeId copy : copies_) used.push_back(copy != kNoNode);
+    return used;
+  }
+  /// Ops that pass on nothing of an adjoint, in the order of their ids.
+  std::vector<NodeId> zero_gradients() const {
+    return {zero_gradients_.rbegin(), zero_gradients_.rend()};
+  }
   /// The values that are saved, in the order of the backward half's last inputs.
   const std::vector<NodeId>& residuals() const { return residuals_; }
   const std::vector<uint32_t>& adjoint_of() const { return adjoint_of_; }
   Graph take() { return std::move(backward_); }
-
-  static std::string residual_name(NodeId id) { return fmt::format("saved@{}", id); }
 
  private:
   void declare() {
@@ -171,6 +180,7 @@ class Walk {
   void visit(NodeId id) {
     if (!facts_.active[id] || sums_[id].empty()) return;
     const Node& node = forward_[id];
+    if (has_zero_gradient(node.op)) zero_gradients_.push_back(id);
     const NodeId adjoint = facts_.varies[id] ? step_adjoint(id) : after_adjoint(id);
     switch (node.op) {
       case Op::Param:
@@ -348,6 +358,7 @@ class Walk {
   std::vector<AdjointSum> sums_;
   std::vector<bool> needed_;
   std::vector<NodeId> residuals_;
+  std::vector<NodeId> zero_gradients_;
   std::vector<std::vector<NodeId>> reads_;               // per state, the adjoints of its reads
   std::vector<std::optional<uint32_t>> adjoint_states_;  // per state, its adjoint's number
   std::vector<uint32_t> adjoint_of_;
@@ -359,13 +370,17 @@ Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals, const Fa
   for (const NodeId id : residuals) {
     const SourceLocation location = graph[id].location;
     const NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
-    graph.outputs.push_back({Walk::residual_name(id), value, location});
+    graph.outputs.push_back({residual_name(id), value, location});
   }
   run_pass_through_stops(graph);
   return graph;
 }
 
 }  // namespace
+
+std::string residual_name(NodeId id) {
+  return fmt::format("saved@{}", id);
+}
 
 DifferentiateOptions DifferentiateOptions::all(const Graph& graph, std::vector<bool> given) {
   DifferentiateOptions options;
@@ -391,6 +406,9 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
   result.forward = with_residuals(graph, walk.residuals(), facts);
   result.adjoint_of = walk.adjoint_of();
   result.residuals = walk.residuals().size();
+  result.decisions = explain_residuals(graph, facts.varies, dry.needed(), walk.used(), saved,
+                                       options.residuals, options.costs);
+  result.zero_gradients = walk.zero_gradients();
   result.backward = walk.take();
   return result;
 }

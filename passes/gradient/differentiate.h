@@ -22,10 +22,11 @@
 /// Graph with lengths, what stands past a sequence's end reaches no gradient, NaN included.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/graph/graph.h"
-#include "passes/gradient/residuals.h"
+#include "passes/gradient/residual_decisions.h"
 
 namespace rnnc {
 
@@ -58,7 +59,14 @@ struct Derivative {
   Graph backward;
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the Graph's state
   size_t residuals = 0;              // how many there are
+  /// Of the Graph's nodes: how the backward half has them, and through which ops nothing passes
+  /// that a gradient asks for (passes/gradient/zero_gradients.h).
+  std::vector<ResidualDecision> decisions;
+  std::vector<NodeId> zero_gradients;
 };
+
+/// What a residual is called among the outputs and inputs of the halves.
+std::string residual_name(NodeId id);
 
 /// `graph` is lowered (passes/graph/pipeline.h) and has no symbolic dims left.
 Derivative differentiate(const Graph& graph, const DifferentiateOptions& options);

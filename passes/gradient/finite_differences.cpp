@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "ir/graph/sweeps.h"
 #include "passes/graph/rebuild.h"
@@ -14,9 +16,9 @@ namespace {
 
 using Arrays = std::vector<std::vector<double>>;
 
-constexpr double kWide = 1e-4;
-constexpr double kNarrow = 2e-5;
-constexpr double kTolerance = 1e-6;  // of the norm
+/// The wider of the two widths with which an element is tried first; next, if these disagree.
+constexpr double kWidths[] = {1e-4, 2e-5};
+constexpr double kNarrower = 5;  // the other width, so many times
 /// Added to norms, so that gradients of zero can be compared.
 constexpr double kLeastNorm = 1e-3;
 
@@ -53,10 +55,12 @@ class Comparison {
   }
 
  private:
-  /// Central differences of one width, and how far one-sided ones are apart.
+  /// Differences of one width: from both sides, and how far those from either are apart.
   struct Differences {
     double central = 0;
     double bend = 0;
+    double below() const { return central - bend / 2; }
+    double above() const { return central + bend / 2; }
   };
 
   double loss() const {
@@ -66,10 +70,13 @@ class Comparison {
   }
 
   std::vector<size_t> choose(size_t count) {
-    std::vector<size_t> chosen;
-    for (size_t i = 0; i < std::min(count, options_.elements); ++i) {
-      chosen.push_back(count <= options_.elements ? i : random_() % count);
+    std::vector<size_t> chosen(count);
+    std::iota(chosen.begin(), chosen.end(), size_t{0});
+    if (count <= options_.elements) return chosen;
+    for (size_t i = 0; i < options_.elements; ++i) {
+      std::swap(chosen[i], chosen[i + random_() % (count - i)]);
     }
+    chosen.resize(options_.elements);
     return chosen;
   }
 
@@ -83,25 +90,49 @@ class Comparison {
     return {(above - below) / (2 * width), (above - 2 * loss_ + below) / width};
   }
 
+  /// Of two widths, and how far these disagree.
+  struct Trial {
+    Differences narrow;
+    double central = 0;  // between the central differences
+    double kink = 0;     // between bends: that of a smooth function is in proportion to the width
+  };
+
+  Trial try_widths(double& element, double width) const {
+    const Differences wide = differences(element, width);
+    const Differences narrow = differences(element, width / kNarrower);
+    return {narrow, std::abs(wide.central - narrow.central),
+            std::abs(narrow.bend * kNarrower - wide.bend) / (kNarrower - 1)};
+  }
+
   void compare_element(size_t at, double gradient, double& element,
                        DifferenceReport& report) const {
-    const Differences wide = differences(element, kWide);
-    const Differences narrow = differences(element, kNarrow);
     const double scale = report.norm + kLeastNorm;
-    // A bend of a smooth function is in proportion to the width, that of a kink stays.
-    const double kink = (narrow.bend * (kWide / kNarrow) - wide.bend) / (kWide / kNarrow - 1);
-    if (std::max(std::abs(wide.central - narrow.central), std::abs(kink)) > kTolerance * scale) {
-      ++report.kinks;
-      return;
+    Trial trial;
+    for (const double width : kWidths) {
+      trial = try_widths(element, width);
+      if (std::max(trial.central, trial.kink) > kMostDifference * scale) continue;
+      ++report.compared;  // NaN too
+      const double central = trial.narrow.central;
+      return note(at, gradient, central, std::abs(gradient - central), scale, report);
     }
-    ++report.compared;
-    double error = std::abs(gradient - narrow.central) / scale;
+    const double below = trial.narrow.below();
+    const double above = trial.narrow.above();
+    report.kinks.push_back({at, gradient, below, above});
+    const auto [low, high] = std::minmax({below, above});
+    const double outside = std::max({0.0, low - gradient, gradient - high}) - trial.central;
+    note(at, gradient, gradient < low ? low : high, std::max(0.0, outside), scale, report);
+  }
+
+  /// Remembers the worst.
+  static void note(size_t at, double gradient, double difference, double distance, double scale,
+                   DifferenceReport& report) {
+    double error = distance / scale;
     if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
-    if (error <= report.error && report.compared > 1) return;
+    if (error <= report.error && report.tried() > 1) return;
     report.error = std::max(error, report.error);
     report.worst = at;
     report.gradient = gradient;
-    report.difference = narrow.central;
+    report.difference = difference;
   }
 
   GradientArgs& args_;

@@ -39,14 +39,10 @@ constexpr int64_t kOperation = 1;
 
 class Cut {
  public:
-  Cut(const Graph& graph, const std::vector<bool>& varies, ResidualChoice choice,
-      const ResidualCosts& costs)
+  Cut(const Graph& graph, const std::vector<bool>& varies, const ResidualPrices& prices)
       : graph_(graph),
         varies_(varies),
-        choice_(choice),
-        // Written by the forward half and read by the backward one.
-        saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
-        product_operation_(static_cast<double>(kByte) / costs.operations_per_byte),
+        prices_(prices),
         flow_(2 * graph.nodes.size() + 2),
         source_(2 * graph.nodes.size()),
         sink_(source_ + 1) {}
@@ -55,9 +51,9 @@ class Cut {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!varies_[id]) continue;
       if (needed[id]) add_edge(out(id), sink_, kUnlimited);
-      if (is_free(graph_[id])) continue;
-      add_edge(source_, in(id), anew(id));
-      add_edge(in(id), out(id), saving(id));
+      if (prices_.is_free(id)) continue;
+      add_edge(source_, in(id), prices_.anew(id).value_or(kUnlimited));
+      add_edge(in(id), out(id), prices_.saving(id));
       for (const NodeId operand : graph_[id].operands) {
         if (varies_[operand]) add_edge(out(operand), in(id), kUnlimited);
       }
@@ -68,7 +64,7 @@ class Cut {
     const auto is_forward = [&](uint64_t vertex) { return colors[vertex] != boost::white_color; };
     std::vector<bool> saved(graph_.nodes.size(), false);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      if (!varies_[id] || is_free(graph_[id])) continue;
+      if (!varies_[id] || prices_.is_free(id)) continue;
       saved[id] = is_forward(in(id)) && !is_forward(out(id));
     }
     return saved;
@@ -87,38 +83,9 @@ class Cut {
     boost::put(boost::edge_reverse, flow_, back, edge);
   }
 
-  static bool is_free(const Node& node) {
-    return node.op == Op::Input || node.op == Op::Valid || node.op == Op::Reset;
-  }
-
-  int64_t elements(NodeId id) const { return element_count(graph_[id].type.shape); }
-
-  int64_t saving(NodeId id) const { return elements(id) * saved_element_; }
-
-  int64_t anew(NodeId id) const {
-    const Node& node = graph_[id];
-    if (node.op == Op::State) return kUnlimited;
-    if (node.op == Op::Reverse) {
-      return graph_[node.operands[0]].op == Op::Input ? kOperation * elements(id) : kUnlimited;
-    }
-    if (node.op == Op::MatMul) {
-      if (choice_ == ResidualChoice::Least) return kSpecial * elements(id);
-      int64_t operations = 2 * elements(id);
-      for (const NodeId operand : node.operands) {
-        const Shape& shape = graph_[operand].type.shape;
-        if (shape.size() > 1) operations = 2 * element_count(shape);
-      }
-      return static_cast<int64_t>(static_cast<double>(operations) * product_operation_);
-    }
-    const OpInfo& op = info(node.op);
-    return elements(id) * (kOperation + op.specials * kSpecial);
-  }
-
   const Graph& graph_;
   const std::vector<bool>& varies_;
-  const ResidualChoice choice_;
-  const int64_t saved_element_;
-  const double product_operation_;
+  const ResidualPrices& prices_;
   Flow flow_;
   const uint64_t source_;
   const uint64_t sink_;
@@ -130,6 +97,45 @@ constexpr std::array<std::pair<ResidualChoice, std::string_view>, 3> kNames = {
      {ResidualChoice::Auto, "auto"}}};
 
 }  // namespace
+
+ResidualPrices::ResidualPrices(const Graph& graph, ResidualChoice choice,
+                               const ResidualCosts& costs)
+    : graph_(graph),
+      choice_(choice),
+      saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
+      product_operation_(static_cast<double>(kByte) / costs.operations_per_byte) {}
+
+bool ResidualPrices::is_free(NodeId id) const {
+  const Op op = graph_[id].op;
+  return op == Op::Input || op == Op::Valid || op == Op::Reset;
+}
+
+int64_t ResidualPrices::elements(NodeId id) const {
+  return element_count(graph_[id].type.shape);
+}
+
+int64_t ResidualPrices::saving(NodeId id) const {
+  return elements(id) * saved_element_;
+}
+
+std::optional<int64_t> ResidualPrices::anew(NodeId id) const {
+  const Node& node = graph_[id];
+  if (node.op == Op::State) return std::nullopt;
+  if (node.op == Op::Reverse) {
+    if (graph_[node.operands[0]].op != Op::Input) return std::nullopt;
+    return kOperation * elements(id);
+  }
+  if (node.op == Op::MatMul) {
+    if (choice_ == ResidualChoice::Least) return kSpecial * elements(id);
+    int64_t operations = 2 * elements(id);
+    for (const NodeId operand : node.operands) {
+      const Shape& shape = graph_[operand].type.shape;
+      if (shape.size() > 1) operations = 2 * element_count(shape);
+    }
+    return static_cast<int64_t>(static_cast<double>(operations) * product_operation_);
+  }
+  return elements(id) * (kOperation + info(node.op).specials * kSpecial);
+}
 
 std::string_view to_string(ResidualChoice choice) {
   return kNames[static_cast<size_t>(choice)].second;
@@ -146,7 +152,7 @@ std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& 
                                    const std::vector<bool>& needed, ResidualChoice choice,
                                    const ResidualCosts& costs) {
   if (choice == ResidualChoice::All) return needed;
-  return Cut(graph, varies, choice, costs).run(needed);
+  return Cut(graph, varies, ResidualPrices(graph, choice, costs)).run(needed);
 }
 
 }  // namespace rnnc

@@ -29,6 +29,29 @@ struct ResidualCosts {
   double operations_per_byte = 150;
 };
 
+/// What it costs a step of one sequence to have a value in the backward half, in thousandths of the
+/// time in which a byte is moved. Shapes are numbers.
+class ResidualPrices {
+ public:
+  ResidualPrices(const Graph& graph, ResidualChoice choice, const ResidualCosts& costs);
+
+  /// Whether the backward half has it for nothing: an input of the call, or a mask.
+  bool is_free(NodeId id) const;
+  /// Written by the forward half, read by the backward one.
+  int64_t saving(NodeId id) const;
+  /// Computed anew from its operands; none: never, since it is a state's earlier value or a
+  /// reversed sequence.
+  std::optional<int64_t> anew(NodeId id) const;
+
+ private:
+  int64_t elements(NodeId id) const;
+
+  const Graph& graph_;
+  const ResidualChoice choice_;
+  const int64_t saved_element_;
+  const double product_operation_;
+};
+
 /// Whether each node is saved, so that all `needed` ones can be had from what is saved, from
 /// inputs, params and masks. `varies`: whether a node varies over steps; only such are saved.
 std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,

@@ -53,6 +53,7 @@ class LaunchBuilder {
       stage.recurrence = RecurrenceClass::Elementwise;
       stage.reason = "recurrences of which one uses the other, element by element";
     }
+    if (stage_ == 0) add_rounded(stage);
     for (const Group& group : scheduled.groups) {
       std::visit([&](const auto& g) { add_launches(stage, g); }, group);
     }
@@ -315,6 +316,18 @@ class LaunchBuilder {
     target.stride = size + 1;
     ones.store(target, /*vector=*/false, ones.constant(1));
     stage.launches.emplace_back(ones.finish(size));
+  }
+
+  /// Before all that multiplies or packs them: along rows of the last axis, as params lie.
+  void add_rounded(Stage& stage) {
+    for (auto [param, source, target] : layout_.rounded) {
+      const Shape& shape = graph_[param].type.shape;
+      const int64_t length = shape.empty() ? 1 : element_count({shape.back()});
+      source.stride = target.stride = length;
+      KernelBuilder builder(plan_, length);
+      builder.store(target, /*vector=*/true, builder.load(source, /*vector=*/true));
+      stage.launches.emplace_back(builder.finish(element_count(shape) / length));
+    }
   }
 
   void add_packs(Stage& stage) const {

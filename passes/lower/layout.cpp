@@ -50,12 +50,13 @@ Layout::Place part_of(Layout::Place place, int64_t offset) {
 class LayoutBuilder {
  public:
   LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                Plan& plan)
+                DType param_dtype, Plan& plan)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
         values_(schedule.values),
         plan_(plan),
+        param_dtype_(param_dtype),
         narrow_(plan.dtype != compute_type(plan.dtype)),
         reads_of_state_(graph.states.size()),
         states_of_next_(graph.nodes.size()),
@@ -235,7 +236,7 @@ class LayoutBuilder {
                                           Extent::Steps, i, graph_.inputs[i].type));
     }
     for (size_t i = 0; i < graph_.params.size(); ++i) {
-      params_.push_back(add_caller_buffer(graph_.params[i].name, plan_.dtype, Role::Param,
+      params_.push_back(add_caller_buffer(graph_.params[i].name, param_dtype_, Role::Param,
                                           Extent::Invariant, i, graph_.params[i].type));
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -248,7 +249,7 @@ class LayoutBuilder {
       const NodeId value = graph_.results[i].value;
       const bool of_batch = after_[value] == After::Batch;
       const BufferId buffer = add_caller_buffer(
-          graph_.results[i].name, of_batch ? compute_type(plan_.dtype) : plan_.dtype, Role::Result,
+          graph_.results[i].name, of_batch ? compute_type(plan_.dtype) : param_dtype_, Role::Result,
           of_batch ? Extent::Batch : Extent::Invariant, i, graph_[value].type);
       last_results_.emplace_back(value, access(buffer));
     }
@@ -320,6 +321,8 @@ class LayoutBuilder {
     if (node.op == Op::Input || node.op == Op::Param) {
       const BufferId buffer = node.op == Op::Input ? inputs_[node.decl] : params_[node.decl];
       place = {access(buffer), access(buffer)};
+      const bool other = plan_.buffers[buffer].dtype != plan_.dtype;
+      if (other && uses_[id].multiplied) place.storage = add_rounded(id, place.compute);
     } else if (node.op == Op::State) {
       const Layout::StateBuffers& buffers = layout_.states[node.decl];
       const BufferId storage = buffers.storage == kNoBuffer ? buffers.compute : buffers.storage;
@@ -328,6 +331,14 @@ class LayoutBuilder {
     } else if (node.op == Op::Final) {
       place.compute = access(layout_.states[node.decl].final);
     }
+  }
+
+  /// A param in the type in which products take it.
+  Access add_rounded(NodeId id, const Access& param) {
+    const Access rounded =
+        access(add_temporary(value_name(id), plan_.dtype, Extent::Invariant, width_of(id)));
+    layout_.rounded.push_back({id, param, rounded});
+    return rounded;
   }
 
   /// One for each sweep that reads them: each makes its own.
@@ -562,6 +573,7 @@ class LayoutBuilder {
   const Schedule& schedule_;
   const Values& values_;
   Plan& plan_;
+  DType param_dtype_;
   bool narrow_;
   std::vector<std::vector<NodeId>> reads_of_state_;    // per state
   std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
@@ -596,8 +608,8 @@ Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeI
 }
 
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   Plan& plan) {
-  return LayoutBuilder(graph, dependence, schedule, plan).run();
+                   DType param_dtype, Plan& plan) {
+  return LayoutBuilder(graph, dependence, schedule, param_dtype, plan).run();
 }
 
 }  // namespace rnnc

@@ -35,6 +35,12 @@ struct Layout {
     Access target;
     int64_t width = 0;
   };
+  /// A param of another type than the plan's, and where it is in the plan's.
+  struct Rounded {
+    NodeId param = kNoNode;
+    Access source;
+    Access target;
+  };
   /// A value in memory; buffers are kNoBuffer where nothing reads it.
   struct Place {
     Access compute;  // where kernels load it
@@ -49,6 +55,7 @@ struct Layout {
   std::vector<StateBuffers> states;
   std::vector<Pack> packs;
   std::vector<Staged> staged;
+  std::vector<Rounded> rounded;
   std::map<std::pair<NodeId, uint32_t>, Access> masks;  // by sweep
   // Per node.
   std::vector<Place> places;               // in its own sweep
@@ -63,8 +70,9 @@ struct Layout {
   Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
 
-/// Adds every buffer to `plan`, which has its dtype and batch.
+/// Adds every buffer to `plan`, which has its dtype and batch. `param_dtype`: of the caller's params
+/// and of their gradients.
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   Plan& plan);
+                   DType param_dtype, Plan& plan);
 
 }  // namespace rnnc

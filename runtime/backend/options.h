@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "codegen/cpu/cpu_target.h"
 #include "ir/base/dtype.h"
@@ -20,6 +21,9 @@ struct CompileOptions {
   DimBindings dims = {};  // values of the Graph's symbols; defaults fill the rest
   DType dtype =
       DType::f32;  // storage of inputs, params and outputs. f64: CPU only; bf16 and f16: GPU only
+  /// Of params and their gradients: f32, where arrays are 16-bit. What products take of them is
+  /// rounded when they change, and that is all it costs.
+  std::optional<DType> param_dtype = {};
   Device device = {};       // the CPU unless said otherwise
   bool allow_tf32 = false;  // GPU, f32: products may round their operands to TF32
   int threads = 0;          // CPU, at most 4096: 0 means one per hardware thread

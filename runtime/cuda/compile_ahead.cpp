@@ -26,11 +26,12 @@ std::string refuse(const CudaModule& module, std::string_view code) {
 /// The options that decide which module a planner's graph becomes; all others are named and unused, so
 /// that this does not compile once there is a new one.
 std::string describe(const CompileOptions& options) {
-  const auto& [dims, dtype, device, allow_tf32, threads, cpu, cache_directory, cache_limit, chunk,
-               reverse, passes, graphs, strategy, tile_rank, tune] = options;
-  return fmt::format("{} on {}, tf32 {}, chunk {}, reverse {}, passes {}, strategy {}, tile {}",
-                     to_string(dtype), device.to_string(), allow_tf32, chunk, reverse,
-                     passes.to_string(), to_string(strategy), tile_rank);
+  const auto& [dims, dtype, param_dtype, device, allow_tf32, threads, cpu, cache_directory,
+               cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune] = options;
+  return fmt::format(
+      "{}, params {}, on {}, tf32 {}, chunk {}, reverse {}, passes {}, strategy {}, tile {}",
+      to_string(dtype), to_string(param_dtype.value_or(dtype)), device.to_string(), allow_tf32,
+      chunk, reverse, passes.to_string(), to_string(strategy), tile_rank);
 }
 
 /// The target's device is known by its architecture and number of multiprocessors: all else that is

@@ -5,6 +5,7 @@
 #include "ir/graph/verify.h"
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
+#include "passes/gradient/zero_gradients.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
@@ -29,6 +30,11 @@ Status check_options(const CompileOptions& options) {
   if (!cpu && options.dtype == DType::f64) {
     return fail("dtype f64 runs on the CPU only; {} takes f32, bf16 and f16",
                 options.device.to_string());
+  }
+  if (const DType params = options.param_dtype.value_or(options.dtype);
+      params != options.dtype && params != compute_type(options.dtype)) {
+    return fail("param_dtype must be {}{}, got {}", dtype,
+                compute_type(options.dtype) == options.dtype ? "" : " or f32", to_string(params));
   }
   if (options.allow_tf32 && (cpu || options.dtype != DType::f32)) {
     return fail("allow_tf32 is for f32 on a GPU, not for {} on {}", dtype,
@@ -90,14 +96,14 @@ ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
   return array;
 }
 
-Signature make_signature(const Graph& graph, DType dtype) {
+Signature make_signature(const Graph& graph, DType dtype, DType param_dtype) {
   Signature signature;
   signature.name = graph.name;
   for (const InputDecl& input : graph.inputs) {
     signature.inputs.push_back(describe(input.name, input.type, dtype));
   }
   for (const ParamDecl& param : graph.params) {
-    signature.params.push_back(describe(param.name, param.type, dtype));
+    signature.params.push_back(describe(param.name, param.type, param_dtype));
   }
   for (const StateDecl& state : graph.states) {
     signature.states.push_back(describe(state.name, state.type, compute_type(dtype)));
@@ -138,7 +144,7 @@ Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options)
   if (Status status = make_states_explicit(bound, options.reverse); !status) {
     return tl::unexpected(status.error());
   }
-  planner.signature_ = make_signature(bound, options.dtype);
+  planner.signature_ = make_signature(bound, options.dtype, options.param_dtype.value_or(options.dtype));
   planner.bound_ = bound;
   if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
     return tl::unexpected(status.error());
@@ -191,6 +197,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
   // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
   Result<Plan> plan = plan_graph(own_ ? *own_ : planner_->graph(),
                                  {.dtype = options.dtype,
+                                  .param_dtype = options.param_dtype,
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
@@ -277,6 +284,7 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .given = options.given_states,
                 .residuals = options.residuals,
                 .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth}});
+  std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {
     accumulate_params(derivative.backward,
                       static_cast<size_t>(std::ranges::count(options.params, true)));
@@ -286,8 +294,13 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
       return tl::unexpected(status.error());
     }
   }
-  return TrainingGraphs{std::move(derivative.forward), std::move(derivative.backward),
-                        std::move(derivative.adjoint_of), derivative.residuals};
+  return TrainingGraphs{.step = std::move(lowered),
+                        .forward = std::move(derivative.forward),
+                        .backward = std::move(derivative.backward),
+                        .adjoint_of = std::move(derivative.adjoint_of),
+                        .residuals = derivative.residuals,
+                        .decisions = std::move(derivative.decisions),
+                        .notes = std::move(notes)};
 }
 
 }  // namespace rnnc

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/plan/plan.h"
 #include "passes/candidates.h"
+#include "passes/gradient/residual_decisions.h"
 #include "passes/options/machine.h"
 #include "runtime/program/program.h"
 #include "runtime/program/training_options.h"
@@ -23,10 +25,13 @@ struct PlanShape {
 
 /// A graph and its derivative (passes/gradient/differentiate.h), after the passes.
 struct TrainingGraphs {
+  Graph step;  // the graph, lowered: what is differentiated
   Graph forward;
   Graph backward;                    // its params: the graph's, then gradients that are added to
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the graph's state
   size_t residuals = 0;              // last outputs of `forward` and inputs of `backward`
+  std::vector<ResidualDecision> decisions;  // of values of `step`
+  std::vector<std::string> notes;           // on what may surprise: Program::notes
 };
 
 class Planner;

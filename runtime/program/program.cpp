@@ -23,6 +23,11 @@ SequenceFeatures features_of(const Args& args) {
   return {.lengths = args.lengths != nullptr, .resets = args.reset != nullptr};
 }
 
+PreparedPlan describe(const ChosenPlan& chosen) {
+  const PlanChoice& choice = chosen.choice;
+  return {&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers, choice.strategy};
+}
+
 }  // namespace
 
 struct Program::Impl {
@@ -241,17 +246,17 @@ Status Program::Impl::backward(const BackwardArgs& args) {
 std::vector<std::string> Program::Impl::notes() const {
   std::vector<std::string> notes;
   if (const Status usable = cache.check(); !usable) notes.push_back(usable.error().message);
-  const auto add = [&](const ChosenPlan& chosen) {
-    const std::string& note = chosen.note;
+  const auto add = [&](const std::string& note) {
     if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
   };
   for (const auto& [batch, variants] : shapes) {
-    for (const auto& [features, prepared] : variants) add(prepared.chosen);
+    for (const auto& [features, prepared] : variants) add(prepared.chosen.note);
   }
   for (const auto& [batch, variants] : trained) {
     for (const auto& [features, prepared] : variants) {
-      add(prepared.forward_plan());
-      add(prepared.backward_plan());
+      add(prepared.forward_plan().note);
+      add(prepared.backward_plan().note);
+      for (const std::string& note : prepared.notes()) add(note);
     }
   }
   return notes;
@@ -307,10 +312,7 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
       impl_->running, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
         const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
         if (!prepared) return tl::unexpected(prepared.error());
-        const ChosenPlan& chosen = (*prepared)->chosen;
-        const PlanChoice& choice = chosen.choice;
-        return PreparedPlan{&chosen.plan, choice.passes, choice.tile_rank, choice.spare_registers,
-                            choice.strategy};
+        return describe((*prepared)->chosen);
       });
 }
 
@@ -346,12 +348,13 @@ Result<TrainingSizes> Program::training_sizes(int64_t batch, int64_t steps,
 Result<TrainingPlans> Program::training_plans(int64_t batch, int64_t steps,
                                               SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(
-      impl_->running, "describe", impl_->signature.name, [&]() -> Result<TrainingPlans> {
-        const auto training = impl_->find_training(batch, steps, features);
-        if (!training) return tl::unexpected(training.error());
-        return TrainingPlans{&(*training)->forward_plan().plan, &(*training)->backward_plan().plan};
-      });
+  return call_alone(impl_->running, "describe", impl_->signature.name,
+                    [&]() -> Result<TrainingPlans> {
+                      const auto training = impl_->find_training(batch, steps, features);
+                      if (!training) return tl::unexpected(training.error());
+                      return TrainingPlans{describe((*training)->forward_plan()),
+                                           describe((*training)->backward_plan())};
+                    });
 }
 
 Status Program::backward(const BackwardArgs& args) {

@@ -42,8 +42,8 @@ struct PreparedPlan {
 
 /// The plans of both halves, until the shape is prepared for training again.
 struct TrainingPlans {
-  const Plan* forward = nullptr;
-  const Plan* backward = nullptr;
+  PreparedPlan forward;
+  PreparedPlan backward;
 };
 
 /// A compiled cell or network on one device. Nothing throws: where memory runs out, and of a
@@ -71,8 +71,9 @@ class Program {
   /// would be slow, the shape runs without: `notes` says so.
   Status prepare(int64_t batch, int64_t max_steps, SequenceFeatures features = {});
 
-  /// For people, a sentence each: what of the shapes prepared so far runs otherwise than asked for,
-  /// and why. `rnnc` prints them as notes.
+  /// For people: what of the shapes prepared so far runs otherwise than asked for, and why; of those
+  /// prepared for training also where a gradient is zero everywhere, which may surprise
+  /// (docs/gradients.md). `rnnc` prints them as notes.
   std::vector<std::string> notes() const;
   /// An error if the shape is not prepared.
   Result<PreparedPlan> prepared(int64_t batch, int64_t steps, SequenceFeatures features = {}) const;

@@ -64,6 +64,7 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
   training.batch_ = shape.batch;
   training.id_ = next_id();
   training.adjoint_of_ = graphs->adjoint_of;
+  training.notes_ = graphs->notes;
   training.measure_arrays(*graphs);
   const auto prepare = [&](Graph half) -> Result<PreparedShape> {
     const ShapePlanner of_shape = planner.at(std::move(half), shape, backend.machine());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/backward_args.h"
@@ -25,6 +26,8 @@ class PreparedTraining {
   int64_t max_steps() const { return forward_.max_steps; }
   const ChosenPlan& forward_plan() const { return forward_.chosen; }
   const ChosenPlan& backward_plan() const { return backward_.chosen; }
+  /// As in Program::notes, on the gradients themselves.
+  const std::vector<std::string>& notes() const { return notes_; }
   /// Another for each shape and each time that it is prepared.
   uint64_t id() const { return id_; }
   TrainingSizes sizes(int64_t steps) const;
@@ -79,6 +82,7 @@ class PreparedTraining {
   int64_t piece_ = 0;  // steps from one checkpoint to the next; 0: there are none
   uint64_t id_ = 0;
   std::vector<uint32_t> adjoint_of_;
+  std::vector<std::string> notes_;
   PackedArrays residuals_, outputs_, states_, adjoints_;
   PreparedShape forward_, backward_;
 

@@ -217,6 +217,28 @@ TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
   }
 }
 
+TEST(GpuGradientsOfF32Params, Beside16BitArrays) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(to_string(dtype));
+    uint64_t seed = 0;
+    for (const std::string& name : networks()) {
+      SCOPED_TRACE(name);
+      ++seed;
+      check(network(name, 24), {.steps = 9,
+                                .batch = 5,
+                                .chunk = 4,
+                                .seed = seed,
+                                .dtype = dtype,
+                                .param_dtype = DType::f32,
+                                .given_states = seed % 2 == 0});
+    }
+    for (seed = 0; seed < 8; ++seed) {
+      check(random_graph(seed),
+            {.seed = seed, .dtype = dtype, .param_dtype = DType::f32, .lengths = seed % 2 == 1});
+    }
+  }
+}
+
 class GpuLargeGradients : public testing::TestWithParam<int64_t> {};
 
 TEST_P(GpuLargeGradients, InBf16) {

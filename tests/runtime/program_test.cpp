@@ -104,6 +104,12 @@ TEST(Program, RefusesWhatCannotBeCompiled) {
   bad.allow_tf32 = true;
   EXPECT_EQ(compile_problem(bad), "allow_tf32 is for f32 on a GPU, not for f32 on cpu");
   bad = options();
+  bad.param_dtype = DType::f64;
+  EXPECT_EQ(compile_problem(bad), "param_dtype must be f32, got f64");
+  bad.dtype = DType::bf16;
+  bad.device = {Device::Kind::cuda, 0};
+  EXPECT_EQ(compile_problem(bad), "param_dtype must be bf16 or f32, got f64");
+  bad = options();
   bad.threads = -1;
   EXPECT_EQ(compile_problem(bad), "threads must be 0 to 4096, got -1");
   bad.threads = 4097;

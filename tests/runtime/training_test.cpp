@@ -514,6 +514,34 @@ TEST(TrainingErrors, OfRunners) {
             "gradients are of whole runs: piece must be 0");
 }
 
+/// Where nothing is learned, a program says so once, whatever is prepared.
+TEST(Training, NotesTellOfGradientsThatAreZero) {
+  const Result<Graph> graph = parse_graph(R"(graph Round {
+  input x: [2]
+  param w: [2]
+  %0 = param w : [2]
+  %1 = input x : [2]
+  %2 = mul %0, %1 : [2]
+  %3 = round %2 : [2]
+  output y = %3
+}
+)");
+  ASSERT_TRUE(graph) << graph.error().message;
+  Result<Program> program = Program::compile(*graph, {.dtype = DType::f64, .threads = 1});
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_TRUE(program->prepare(1, 4));
+  EXPECT_EQ(program->notes(), std::vector<std::string>{});
+  ASSERT_TRUE(program->prepare_training(1, 4, {.params = {false}, .inputs = {false}}));
+  EXPECT_EQ(program->notes(), std::vector<std::string>{});
+  ASSERT_TRUE(program->prepare_training(1, 4));
+  ASSERT_TRUE(program->prepare_training(2, 4));
+  EXPECT_EQ(program->notes(),
+            std::vector<std::string>{
+                "`%3 round` has the gradient zero everywhere: nothing is learned through it\n"
+                "  hint: for a straight-through gradient write `v + stop_gradient(round(v) - v)`; "
+                "`stop_gradient(round(v))` says that zero is meant"});
+}
+
 }  // namespace
 }  // namespace rnnc
 #endif

@@ -68,6 +68,10 @@ TEST_F(Bench, MeasuresTraining) {
   EXPECT_GT(json.at("microseconds_per_step").get<double>(),
             json.at("forward_microseconds_per_step").get<double>());
   EXPECT_GT(json.at("reserve_bytes").get<int64_t>(), 0);
+  good(net({"bench"}, {"--backward", "--checkpoint", "2", "--json", "c.json"}));
+  const Json pieces = Json::parse(TemporaryDirectory::read(directory_ / "c.json"));
+  EXPECT_EQ(pieces.at("checkpoint"), 2);
+  EXPECT_GT(pieces.at("reserve_bytes").get<int64_t>(), 0);
   EXPECT_NE(bad(2, net({"bench"}, {"--backward", "--compile"})).find("excludes"),
             std::string::npos);
 }
@@ -79,6 +83,8 @@ TEST_F(Bench, UsageErrorsExitWith2) {
   EXPECT_EQ(bad(2, {"bench", "ladder", "--tf32"}), usage_error("rnnc bench ladder", no_tf32));
   EXPECT_EQ(bad(2, {"bench", "ladder", "--devise", "cpu"}),
             usage_error("rnnc bench ladder", "unknown option `--devise`", "--device"));
+  EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--f32-params"}),
+            usage_error("rnnc bench", "--f32-params is for --dtype bf16 or f16, not f32"));
   const std::vector<std::vector<std::string>> wrong = {
       {"bench", "toy.rnn", "--dtype", "f8"},
       {"bench", "toy.rnn", "--device", "gpu"},

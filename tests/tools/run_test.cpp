@@ -105,6 +105,11 @@ TEST_F(RunTool, WritesGradients) {
   command.back() = "g.npz";
   EXPECT_EQ(good(command), "");
   EXPECT_TRUE(std::filesystem::exists(directory_ / "g.npz"));
+  command.back() = "pieces.safetensors";
+  command.insert(command.end(), {"--checkpoint", "1", "--residuals", "least"});
+  EXPECT_EQ(good(command), "");
+  EXPECT_EQ(TemporaryDirectory::read(directory_ / "pieces.safetensors"),
+            TemporaryDirectory::read(directory_ / "g.safetensors"));
 }
 
 TEST_F(RunTool, RefusesGradientsOfNothing) {
@@ -125,6 +130,11 @@ TEST_F(RunTool, RefusesGradientsOfNothing) {
       usage_error("rnnc run", "--gradients: of what? Give --output-gradient or --final-gradient"));
   EXPECT_EQ(usage({"--gradients", "g.npz", "--output-gradient", "h=dh.npy", "--chunk", "1"}),
             usage_error("rnnc run", "--gradients are of whole runs: it excludes --chunk"));
+  EXPECT_NE(usage({"--checkpoint", "2"}).find("--checkpoint requires --gradients"),
+            std::string::npos);
+  EXPECT_NE(usage({"--gradients", "g.npz", "--output-gradient", "h=dh.npy", "--checkpoint", "0"})
+                .find("--checkpoint: expected a whole number from 1"),
+            std::string::npos);
   write_array("wide.npy", {2, 1, 4}, std::vector<double>(8));
   write_array("deep.npy", {2, 3}, std::vector<double>(6));
   words.erase(words.begin());

@@ -17,6 +17,7 @@ struct BenchOptions {
   std::string device = "cpu";
   std::string dtype = "f32";
   bool tf32 = false;
+  bool f32_params = false;
   bool tune = false;
   int threads = 0;
   int runs = 0;        // 0: as many as fit into `seconds`

@@ -66,6 +66,7 @@ Result<Timing> time_runs(Runner& runner, Result<double> (Runner::*time)(int),
 void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_device(command, options.device);
   add_dtype(command, options.dtype, "Element type to run in");
+  add_f32_params(command, options.f32_params);
   add_tune(command, options.tune);
   add_tf32(command, options.tf32);
   add_threads(command, options.threads);
@@ -81,7 +82,8 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 }
 
 std::string check_usage(const BenchOptions& options) {
-  const std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  std::string problem = check_tf32(options.tf32, options.dtype, options.device);
+  if (problem.empty()) problem = check_f32_params(options.f32_params, options.dtype);
   return problem.empty() ? check_tune(options.tune, options.device) : problem;
 }
 
@@ -89,6 +91,7 @@ CompileOptions compile_options(const BenchOptions& options) {
   CompileOptions compile;
   compile.device = Device::parse(options.device).value();
   compile.dtype = dtype_of(options.dtype);
+  compile.param_dtype = param_dtype_of(options.f32_params);
   compile.allow_tf32 = options.tf32;
   compile.threads = options.threads;
   compile.tune = options.tune;
@@ -181,7 +184,7 @@ Result<TrainingMeasurement> measure_training(Program& program, const BenchShape&
   const Result<TrainingPlans> plans = program.training_plans(shape.batch, shape.steps);
   if (!plans) return tl::unexpected(plans.error());
   const Machine machine = program.backend().machine();
-  for (const Plan* plan : {plans->forward, plans->backward}) {
+  for (const Plan* plan : {plans->forward.plan, plans->backward.plan}) {
     const Prediction half = predict(*plan, machine, shape.steps);
     measured.prediction.seconds_per_step += half.seconds_per_step;
     measured.prediction.floor_seconds_per_step += half.floor_seconds_per_step;

@@ -14,6 +14,7 @@ struct Options {
   int multiprocessors = 0;
   std::string dtype = "f32";
   bool tf32 = false;
+  bool f32_params = false;
   int64_t batch = 1;
   int64_t steps = 100;
   bool lengths = false;
@@ -29,6 +30,7 @@ struct Options {
 CompileOptions compile_options(const Options& options) {
   CompileOptions compile;
   compile.dtype = dtype_of(options.dtype);
+  compile.param_dtype = param_dtype_of(options.f32_params);
   compile.device = {.kind = Device::Kind::cuda, .index = 0};
   compile.allow_tf32 = options.tf32;
   compile.reverse = options.reverse;
@@ -74,10 +76,9 @@ Status compile_all(const Options& /*options*/, const Graph& /*graph*/,
 #endif
 
 int run_compile(const CLI::App& command, const Options& options) {
-  if (const std::string problem = check_tf32(options.tf32, options.dtype, "cuda");
-      !problem.empty()) {
-    return report_usage(command, problem);
-  }
+  std::string problem = check_tf32(options.tf32, options.dtype, "cuda");
+  if (problem.empty()) problem = check_f32_params(options.f32_params, options.dtype);
+  if (!problem.empty()) return report_usage(command, problem);
   const Result<KernelCache> cache = find_cache();
   if (!cache) return report(cache.error());
   std::optional<Definition> definition = load_definition(options.source);
@@ -117,6 +118,7 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->type_name("NUMBER")
       ->check(whole_number(1, 1024));
   add_dtype(*command, options->dtype, "Element type to run in");
+  add_f32_params(*command, options->f32_params);
   command->add_flag("--tf32", options->tf32, "Let products of f32 round to TF32");
   add_shape(*command, *options);
   add_passes(*command, options->passes);

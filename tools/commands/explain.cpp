@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "passes/build_plan.h"
 #include "runtime/backend/backend.h"
 #include "tools/command.h"
@@ -24,6 +26,8 @@ struct Options {
   PassLog log;
   bool json = false;
   bool html = false;
+  bool backward = false;
+  std::string residuals = "auto";
   std::string output;
 };
 
@@ -53,17 +57,21 @@ Machine machine_of(const Options& options) {
   return choose_machine(options.device == "cpu" ? Machine::Kind::Cpu : Machine::Kind::Cuda);
 }
 
+CompileOptions compile_options(const Options& options) {
+  return {.dtype = dtype_of(options.dtype),
+          .device = device_of(options),
+          .allow_tf32 = options.tf32,
+          .cache_directory = cache_directory(),
+          .chunk = options.chunk,
+          .passes = options.passes,
+          .strategy = options.strategy};
+}
+
 /// Whether resident recurrences are for this machine's GPU, if there is one, shows when they are
 /// compiled: the plan that a program runs there. Gives back what it says of itself.
 std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, PlanOptions& plan) {
   if (options.device != "cuda" || !options.passes.has(Pass::Resident)) return {};
-  Result<Program> program = Program::compile(graph, {.dtype = plan.dtype,
-                                                     .device = device_of(options),
-                                                     .allow_tf32 = plan.tf32,
-                                                     .cache_directory = cache_directory(),
-                                                     .chunk = plan.chunk,
-                                                     .passes = plan.passes,
-                                                     .strategy = plan.strategy});
+  Result<Program> program = Program::compile(graph, compile_options(options));
   if (!program) return {};  // no GPU: a model of one
   const SequenceFeatures features{plan.lengths, plan.resets};
   if (Status status = program->prepare(plan.batch, plan.max_steps, features); !status) {
@@ -77,32 +85,93 @@ std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, Pla
   return program->notes();
 }
 
+PlanOptions plan_options(Options& options) {
+  return {.dtype = dtype_of(options.dtype),
+          .batch = options.batch,
+          .max_steps = options.steps,
+          .chunk = options.chunk,
+          .lengths = options.lengths,
+          .resets = options.resets,
+          .tf32 = options.tf32,
+          .passes = options.passes,
+          .machine = machine_of(options),
+          .strategy = options.strategy,
+          .observer = options.log.observer()};
+}
+
+/// As `ask_gpu`, of both halves of a derivative.
+std::vector<std::string> ask_gpu(const Options& options, const Graph& graph,
+                                 const TrainingOptions& training, HalfOptions& halves) {
+  if (options.device != "cuda" || !options.passes.has(Pass::Resident)) return {};
+  Result<Program> program = Program::compile(graph, compile_options(options));
+  if (!program) return {};  // no GPU: a model of one
+  const SequenceFeatures features{options.lengths, options.resets};
+  const Status status = program->prepare_training(options.batch, options.steps, training, features);
+  if (!status) return {status.error().message};
+  const TrainingPlans plans =
+      program->training_plans(options.batch, options.steps, features).value_or(TrainingPlans{});
+  const auto take = [](const PreparedPlan& prepared, PlanOptions& half) {
+    half.passes = prepared.passes;
+    half.tile_rank = prepared.tile_rank;
+    half.spare_registers = prepared.spare_registers;
+  };
+  take(plans.forward, halves.forward);
+  take(plans.backward, halves.backward);
+  return program->notes();
+}
+
+/// Of all gradients but those of initial states, which begin as declared.
+Result<TrainingExplanation> explain_both_halves(const Options& options, const Graph& graph,
+                                                PlanOptions plan) {
+  const Result<Planner> planner = Planner::make(graph, compile_options(options));
+  if (!planner) return tl::unexpected(planner.error());
+  TrainingOptions wanted;
+  wanted.inputs.assign(graph.inputs.size(), true);
+  wanted.residuals = parse_residual_choice(options.residuals).value();
+  const Result<TrainingOptions> training = planner->complete(wanted);
+  if (!training) return tl::unexpected(training.error());
+  const Result<TrainingGraphs> graphs =
+      planner->differentiate({plan.lengths, plan.resets}, *training, plan.machine);
+  if (!graphs) return tl::unexpected(graphs.error());
+  plan.alike = kAlikeInTraining;
+  HalfOptions halves{plan, plan};
+  const std::vector<std::string> of_gpu = ask_gpu(options, graph, *training, halves);
+  Result<TrainingExplanation> explanation = explain_training(*graphs, halves, wanted.residuals);
+  if (!explanation) return tl::unexpected(explanation.error());
+  for (const std::string& note : of_gpu) {
+    std::vector<std::string>& notes = explanation->notes;
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
+  for (const std::string& note : explanation->notes) report_note(note);
+  return explanation;
+}
+
+Result<Explanation> explain_plan(const Options& options, const Graph& graph, PlanOptions plan) {
+  const std::vector<std::string> notes = ask_gpu(options, graph, plan);
+  for (const std::string& note : notes) report_note(note);
+  Result<Explanation> explanation = explain(graph, plan);
+  if (explanation) explanation->notes = notes;
+  return explanation;
+}
+
+template <typename Explained>
+Result<std::string> print(Options& options, const Result<Explained>& explanation) {
+  if (!explanation) return tl::unexpected(explanation.error());
+  if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
+  return options.html   ? explanation_page(*explanation)
+         : options.json ? explanation_json(*explanation)
+                        : explanation_text(*explanation);
+}
+
 Result<std::string> explain_graph(Options& options, const Graph& graph) {
   if (Status status = check_storage(dtype_of(options.dtype), device_of(options).kind); !status) {
     return tl::unexpected(status.error());
   }
   const Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
-  PlanOptions plan{.dtype = dtype_of(options.dtype),
-                   .batch = options.batch,
-                   .max_steps = options.steps,
-                   .chunk = options.chunk,
-                   .lengths = options.lengths,
-                   .resets = options.resets,
-                   .tf32 = options.tf32,
-                   .passes = options.passes,
-                   .machine = machine_of(options),
-                   .strategy = options.strategy,
-                   .observer = options.log.observer()};
-  const std::vector<std::string> notes = ask_gpu(options, *bound, plan);
-  for (const std::string& note : notes) report_note(note);
-  Result<Explanation> explanation = explain(*bound, plan);
-  if (!explanation) return tl::unexpected(explanation.error());
-  if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
-  explanation->notes = notes;
-  return options.html   ? explanation_page(*explanation)
-         : options.json ? explanation_json(*explanation)
-                        : explanation_text(*explanation);
+  const PlanOptions plan = plan_options(options);
+  if (options.backward) return print(options, explain_both_halves(options, *bound, plan));
+  return print(options, explain_plan(options, *bound, plan));
 }
 
 int run_explain(const CLI::App& command, Options& options) {
@@ -150,12 +219,17 @@ void add_explain(CLI::App& app, int& exit_code) {
   CLI::Option* json =
       command->add_flag("--json", options->json, "For programs; docs/explain.md lists the keys");
   command->add_flag("--html", options->html, "A page with pictures, in one file")->excludes(json);
+  CLI::Option* backward = command->add_flag(
+      "--backward", options->backward,
+      "Training: both halves of the derivative, and what is saved from one for the other and why");
+  add_residuals(*command, options->residuals)->needs(backward);
   add_output(*command, options->output);
   command->footer(
       "Times are predictions of the cost model, floors what the machine's arithmetic and memory\n"
       "allow. Nothing is run, and no GPU is needed.\n\n"
       "Examples:\n"
       "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16\n"
+      "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16 --backward\n"
       "  rnnc explain examples/networks/stacked_lstm.rnn --dim F=512 --dim H=512 --dim L=4 \\\n"
       "       --batch 64 --device cuda --html -o stacked_lstm.html");
   command->callback(

@@ -22,6 +22,7 @@ struct Options {
   int64_t checkpoint = 0;
   bool reverse = false;
   bool tf32 = false;
+  bool f32_params = false;
   int threads = 0;
   PassSet passes = PassSet::all();
   bool tune = false;
@@ -142,6 +143,7 @@ std::string json_of(const Times& times, const Options& options, const std::strin
 Result<Program> compile(const Options& options, const Graph& graph) {
   CompileOptions compile_options;
   compile_options.dtype = dtype_of(options.dtype);
+  compile_options.param_dtype = param_dtype_of(options.f32_params);
   compile_options.device = Device::parse(options.device).value();
   compile_options.allow_tf32 = options.tf32;
   compile_options.threads = options.threads;
@@ -190,8 +192,11 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
     if (Status status = runner.prepare(data.args); !status) return status;
   }
   compile_seconds += seconds_since(prepare_start);
-  if (!program->notes().empty()) progress.stop();
-  report_notes(*program);
+  const auto report_all_notes = [&] {
+    if (!program->notes().empty()) progress.stop();
+    report_notes(*program);
+  };
+  if (!trains) report_all_notes();
 
   progress.phase("running");
   std::optional<RunGradients> gradients;
@@ -200,6 +205,7 @@ Status run_graph(const Options& options, const Graph& graph, RunData data, Progr
     const ResidualChoice residuals = parse_residual_choice(options.residuals).value();
     Result<RunGradients> both =
         runner.gradients(data.args, data.loss, residuals, options.checkpoint);
+    report_all_notes();
     if (!both) return tl::unexpected(both.error());
     gradients = *std::move(both);
     result = gradients->result;
@@ -243,6 +249,9 @@ std::string check_usage(const Options& options) {
   }
   if (std::string problem = check_tf32(options.tf32, options.dtype, options.device);
       !problem.empty()) {
+    return problem;
+  }
+  if (std::string problem = check_f32_params(options.f32_params, options.dtype); !problem.empty()) {
     return problem;
   }
   if (std::string problem = check_tune(options.tune, options.device); !problem.empty()) {
@@ -379,6 +388,7 @@ void add_run(CLI::App& app, int& exit_code) {
   add_sequence_options(*command, *options);
   add_gradient_options(*command, *options);
   add_dtype(*command, options->dtype, "Element type to run in; arrays are converted");
+  add_f32_params(*command, options->f32_params);
   add_device(*command, options->device);
   add_tf32(*command, options->tf32);
   add_threads(*command, options->threads);

@@ -143,23 +143,30 @@ void add_arrays(const Graph& graph, Explanation& explanation) {
   for (const OutputDecl& output : graph.outputs) {
     add("output", output.name, graph[output.value].type.shape);
   }
+  for (const ResultDecl& result : graph.results) {
+    add("result", result.name, graph[result.value].type.shape);
+  }
 }
 
-Result<Plan> plan_and_observe(const Graph& graph, const PlanOptions& options, Graph& last) {
+/// `make` is build_plan, or plan_graph of a half.
+template <typename Make>
+Result<Plan> plan_and_observe(Make make, const Graph& graph, const PlanOptions& options,
+                              Graph& last) {
   PlanOptions observed = options;
   observed.observer.after = [&](std::string_view name, double seconds, const Graph* current,
                                 const Plan* plan) {
     if (current != nullptr) last = *current;
     if (options.observer.after) options.observer.after(name, seconds, current, plan);
   };
-  return build_plan(graph, observed);
+  return make(graph, observed);
 }
 
 }  // namespace
 
-Result<Explanation> explain(const Graph& graph, const PlanOptions& options) {
+Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool is_half) {
+  const auto make = is_half ? plan_graph : build_plan;
   Graph planned = graph;
-  const Result<Plan> plan = plan_and_observe(graph, options, planned);
+  const Result<Plan> plan = plan_and_observe(make, graph, options, planned);
   if (!plan) return tl::unexpected(plan.error());
 
   Explanation explanation;
@@ -194,7 +201,7 @@ Result<Explanation> explain(const Graph& graph, const PlanOptions& options) {
   untouched.passes = PassSet::none();
   untouched.strategy = Strategy::Any;
   untouched.observer = {};
-  const Result<Plan> naive = build_plan(graph, untouched);
+  const Result<Plan> naive = make(graph, untouched);
   if (naive) explanation.naive = totals_of(*naive, options.max_steps, options.machine);
   return explanation;
 }

@@ -60,7 +60,7 @@ struct Totals {
 };
 
 struct Array {
-  std::string kind;  // "input", "param", "state", "output"
+  std::string kind;  // "input", "param", "state", "output", "result"
   std::string name;
   Shape shape;
 };
@@ -90,9 +90,9 @@ struct Explanation {
   Waves waves;
 };
 
-/// Plans `graph`, which is bound and verified, and explains the plan. An error is one of
-/// `build_plan`.
-Result<Explanation> explain(const Graph& graph, const PlanOptions& options);
+/// Plans `graph`, which is bound and verified, and explains the plan. `is_half`: it is one of a
+/// derivative, which has been through the passes over graphs. An error is one of `build_plan`.
+Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool is_half = false);
 
 std::string_view name_of(Bound bound);
 

@@ -56,6 +56,7 @@ std::vector<bool> find_initial(const Graph& graph) {
     mark_operands(graph, state.next, step);
   }
   for (const OutputDecl& output : graph.outputs) mark_operands(graph, output.value, step);
+  for (const ResultDecl& result : graph.results) mark_operands(graph, result.value, step);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) initial[id] = initial[id] && !step[id];
   return initial;
 }
@@ -69,6 +70,7 @@ std::string states_of(const Graph& graph, const Recurrence& recurrence) {
 std::string stage_of(const Graph& graph, const Dependence& dependence, NodeId id) {
   if (dependence.variation[id] == Variation::Invariant) return "once";
   const Dependence::StageNodes& stage = dependence.order[dependence.stage[id]];
+  if (stage.domain == Domain::Last) return "last";
   if (stage.recurrence == UINT32_MAX) return "parallel";
   return states_of(graph, dependence.recurrences[stage.recurrence]);
 }
@@ -98,13 +100,15 @@ GraphPicture picture_of(const Graph& graph) {
     if (graph[id].op != Op::State || initial[id]) continue;
     picture.edges.push_back({place[graph.states[graph[id].decl].next], place[id], true});
   }
-  for (const OutputDecl& output : graph.outputs) {
+  const auto add_output = [&](const std::string& name, NodeId of) {
     const auto id = static_cast<uint32_t>(picture.nodes.size());
-    const uint32_t value = place[output.value];
+    const uint32_t value = place[of];
     picture.nodes.push_back(
-        {Kind::Output, output.name, picture.nodes[value].detail, picture.nodes[value].stage});
+        {Kind::Output, name, picture.nodes[value].detail, picture.nodes[value].stage});
     picture.edges.push_back({value, id, false});
-  }
+  };
+  for (const OutputDecl& output : graph.outputs) add_output(output.name, output.value);
+  for (const ResultDecl& result : graph.results) add_output(result.name, result.value);
   return picture;
 }
 

@@ -25,7 +25,7 @@ struct GraphPicture {
     Kind kind = Kind::Elementwise;
     std::string label;   // "matmul", "h[t-1]"
     std::string detail;  // its shape, "[512]"; of a launch, how it runs
-    /// Where it runs: "once", "parallel", or the states of its recurrence.
+    /// Where it runs: "once", "parallel", "last", or the states of its recurrence.
     std::string stage;
     friend bool operator==(const Node&, const Node&) = default;
   };

@@ -1,19 +1,22 @@
-/// An Explanation for people and programs.
+/// An Explanation, of a plan or of training, for people and programs.
 #pragma once
 
 #include <string>
 
-#include "tools/explain/explanation.h"
+#include "tools/explain/training_explanation.h"
 
 namespace rnnc::tools {
 
 /// For a terminal, lines of at most about 100 characters where names allow.
 std::string explanation_text(const Explanation& explanation);
+std::string explanation_text(const TrainingExplanation& explanation);
 
 /// One object; docs/explain.md lists its keys.
 std::string explanation_json(const Explanation& explanation);
+std::string explanation_json(const TrainingExplanation& explanation);
 
 /// One self-contained page: the JSON, and the style and scripts of page/ that draw it.
 std::string explanation_page(const Explanation& explanation);
+std::string explanation_page(const TrainingExplanation& explanation);
 
 }  // namespace rnnc::tools

@@ -165,11 +165,54 @@ Json to_json(const Explanation& explanation) {
             {"after", to_json(explanation.after)}}}};
 }
 
+Json residuals_json(const TrainingExplanation& explanation) {
+  Json values = Json::array();
+  for (const ResidualInfo& value : explanation.values) {
+    values.push_back({{"name", value.name},
+                      {"place", value.place},
+                      {"shape", to_string(value.shape)},
+                      {"how", value.how},
+                      {"why", value.why},
+                      {"asked", value.asked},
+                      {"array", value.array},
+                      {"bytes", value.bytes}});
+  }
+  const int64_t batch = explanation.forward.batch;
+  const int64_t steps = explanation.forward.steps;
+  return {{"choice", explanation.residuals},
+          {"operations_per_byte", explanation.operations_per_byte},
+          {"bytes_per_step", explanation.bytes_per_step},
+          {"bytes_per_step_of_batch", explanation.bytes_per_step * batch},
+          {"bytes", explanation.bytes_per_step * batch * steps},
+          {"values", std::move(values)}};
+}
+
+Json to_json(const TrainingExplanation& explanation) {
+  const Explanation& forward = explanation.forward;
+  return {{"name", forward.name},
+          {"dtype", to_string(forward.dtype)},
+          {"tf32", forward.tf32},
+          {"batch", forward.batch},
+          {"steps", forward.steps},
+          {"notes", explanation.notes},
+          {"residuals", residuals_json(explanation)},
+          {"forward", to_json(forward)},
+          {"backward", to_json(explanation.backward)}};
+}
+
+/// Names of a cell's own may be any bytes.
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string explanation_json(const Explanation& explanation) {
-  // Names of a cell's own may be any bytes.
-  return to_json(explanation).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(to_json(explanation));
+}
+
+std::string explanation_json(const TrainingExplanation& explanation) {
+  return dump(to_json(explanation));
 }
 
 }  // namespace rnnc::tools

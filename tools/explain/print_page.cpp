@@ -19,13 +19,21 @@ std::string escape_markup(std::string_view json) {
   return text;
 }
 
-}  // namespace
-
-std::string explanation_page(const Explanation& explanation) {
+std::string page_of(std::string_view json) {
   std::string page(kPage);
   const size_t at = page.find(kMark);
   RNNC_CHECK(at != std::string::npos, "the page has no place for the data");
-  return page.replace(at, kMark.size(), escape_markup(explanation_json(explanation)));
+  return page.replace(at, kMark.size(), escape_markup(json));
+}
+
+}  // namespace
+
+std::string explanation_page(const Explanation& explanation) {
+  return page_of(explanation_json(explanation));
+}
+
+std::string explanation_page(const TrainingExplanation& explanation) {
+  return page_of(explanation_json(explanation));
 }
 
 }  // namespace rnnc::tools

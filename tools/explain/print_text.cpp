@@ -1,47 +1,13 @@
 #include <algorithm>
-#include <array>
 
 #include "ir/base/text_writer.h"
 #include "ir/plan/plan_text.h"
 #include "tools/explain/describe_launch.h"
 #include "tools/explain/print.h"
+#include "tools/explain/spelling.h"
 
 namespace rnnc::tools {
 namespace {
-
-/// Three digits and a prefix: "1.23 M", "512 K".
-std::string scaled(double value, double base, const std::array<std::string_view, 5>& prefixes) {
-  size_t prefix = 0;
-  while (value >= base && prefix + 1 < prefixes.size()) {
-    value /= base;
-    ++prefix;
-  }
-  const int digits = value >= 100 || (prefix == 0 && value == static_cast<int64_t>(value)) ? 0
-                     : value >= 10                                                         ? 1
-                                                                                           : 2;
-  return fmt::format("{:.{}f} {}", value, digits, prefixes[prefix]);
-}
-
-std::string count_text(double count) {
-  std::string text = scaled(count, 1000, {"", "K", "M", "G", "T"});
-  return text.ends_with(' ') ? text.substr(0, text.size() - 1) : text;
-}
-
-std::string bytes_text(double bytes) {
-  return scaled(bytes, 1024, {"bytes", "KiB", "MiB", "GiB", "TiB"});
-}
-
-std::string rate_text(double bytes) {
-  return scaled(bytes, 1000, {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"});
-}
-
-std::string flop_text(double flops) {
-  return scaled(flops, 1000, {"", "K", "M", "G", "T"}) + "FLOP";
-}
-
-std::string time_text(double seconds) {
-  return scaled(seconds * 1e9, 1000, {"ns", "us", "ms", "s", "ks"});
-}
 
 std::string cost_text(const Cost& cost) {
   return fmt::format("{}, {}; {} predicted, {} floor", flop_text(cost.flops),
@@ -89,6 +55,7 @@ class TextPrinter : TextWriter {
     print_params();
     print_arrays("state", "states");
     print_arrays("output", "outputs");
+    print_arrays("result", "results");
   }
 
   void print_arrays(std::string_view kind, std::string_view title) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/graph/text.h"
+#include "passes/gradient/finite_differences.h"
 #include "passes/gradient/interpret_gradients.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/pipeline.h"
@@ -13,19 +14,13 @@
 #include "tests/passes/cases.h"
 #include "tests/passes/gradient/gradient_check.h"
 #include "tests/passes/graph/pass_check.h"
-#include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
-#include "tests/support/gradients/golden_gradients.h"
-#include "tests/support/reference/deterministic.h"
-#include "tests/support/reference/golden.h"
 #include "tests/support/reference/interpreter_run.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr double kTolerance = 1e-6;
 
 TEST(Differentiate, RandomGraphs) {
   size_t compared = 0;
@@ -43,9 +38,9 @@ TEST(Differentiate, RandomGraphs) {
     const InterpreterArgs args =
         random_args(graph, check.steps, check.batch, seed, check.given_states);
     const GradientReport report = check_gradients(graph, args, check);
-    EXPECT_LE(report.error, kTolerance) << "seed " << seed << ": " << report.worst;
+    EXPECT_LE(report.error, kMostDifference) << "seed " << seed << ": " << report.worst;
     compared += report.compared;
-    kinks += report.kinks;
+    kinks += report.kinks.size();
   }
   EXPECT_LE(kinks, compared / 5);
 }
@@ -63,7 +58,7 @@ TEST(Differentiate, LanguageCellsAndNetworks) {
                            .resets = features && !backwards,
                            .residuals = static_cast<ResidualChoice>(seed % 3),
                            .entries = 4});
-      EXPECT_LE(report.error, kTolerance) << name << ": " << report.worst;
+      EXPECT_LE(report.error, kMostDifference) << name << ": " << report.worst;
       EXPECT_GE(report.compared, 5u) << name;
     }
   };
@@ -183,88 +178,6 @@ TEST(Differentiate, WhatIsNotWantedCostsNothing) {
   EXPECT_EQ(std::ranges::count(derivative.backward.nodes, Op::MatMul, &Node::op), 0);
   EXPECT_EQ(derivative.backward.results.size(), 1u);
 }
-
-class GradientsOfCells : public testing::TestWithParam<std::string> {};
-
-TEST_P(GradientsOfCells, AreFiniteDifferences) {
-  size_t compared = 0;
-  size_t kinks = 0;
-  uint64_t seed = 0;
-  for (const GoldenCase& one : golden_cases(GetParam(), {DType::f32})) {
-    if (one.size.batch * one.size.steps > 100 || one.size.dims.at("H") > 33) continue;
-    const Result<Graph> graph = golden_graph(one);
-    ASSERT_TRUE(graph) << graph.error().message;
-    const InterpreterArgs args = interpreter_args(*graph, golden_arguments(*graph, one));
-    for (const bool features : {false, true}) {
-      const bool backwards = std::ranges::any_of(graph->states, &StateDecl::reversed);
-      const GradientCheck check = {.seed = ++seed,
-                                   .lengths = features,
-                                   .resets = features && !backwards,
-                                   .residuals = static_cast<ResidualChoice>(seed % 3),
-                                   .entries = 3};
-      const GradientReport report = check_gradients(*graph, args, check);
-      EXPECT_LE(report.error, kTolerance) << one.name() << ": " << report.worst;
-      compared += report.compared;
-      kinks += report.kinks;
-    }
-  }
-  EXPECT_GE(compared, 20u);
-  EXPECT_LE(kinks, compared / 10);
-}
-
-TEST_P(GradientsOfCells, AreAutograds) {
-  const Result<GoldenFile> file = GoldenFile::read("gradients/" + GetParam());
-  if (!file) {
-    const bool by_onnx = golden_file(GetParam()).source().find("onnx") != std::string::npos;
-    EXPECT_TRUE(by_onnx) << file.error().message;  // autograd has none of these
-    return;
-  }
-  size_t compared = 0;
-  for (const GoldenSize& size : file->sizes()) {
-    const GoldenCase one = {.cell = GetParam(), .size = size, .rounding = DType::f32};
-    const Summaries expected = file->of_case(one.name());
-    Result<Graph> graph = golden_graph(one);
-    ASSERT_TRUE(graph) << graph.error().message;
-    GradientArgs args = {interpreter_args(*graph, golden_arguments(*graph, one)), {}, {}};
-    for (const OutputDecl& output : graph->outputs) {
-      const int64_t width = element_count((*graph)[output.value].type.shape);
-      args.output_gradients.push_back(
-          golden_weights(output.name, args.forward.steps * args.forward.batch * width));
-    }
-    std::vector<bool> given;
-    for (size_t s = 0; s < graph->states.size(); ++s) {
-      const StateDecl& state = graph->states[s];
-      given.push_back(!args.forward.initial_states[s].empty());
-      args.final_state_gradients.push_back(golden_weights(
-          "final." + state.name, args.forward.batch * element_count(state.type.shape)));
-    }
-    const Status lowered = run_pipeline(*graph, {.training = true});
-    ASSERT_TRUE(lowered) << lowered.error().message;
-    DifferentiateOptions options = DifferentiateOptions::all(*graph, given);
-    options.residuals = static_cast<ResidualChoice>(compared % 3);
-    const Gradients gradients = interpret_gradients(*graph, differentiate(*graph, options), args);
-    const auto expect = [&](const std::string& name, const std::vector<double>& gradient) {
-      const auto golden = expected.find(name);
-      if (golden == expected.end()) return;  // PyTorch's cell has no such array
-      EXPECT_LE(error_of(summarise(gradient), golden->second), 1e-11) << one.name() << " " << name;
-      ++compared;
-    };
-    for (size_t i = 0; i < graph->inputs.size(); ++i) {
-      expect(graph->inputs[i].name, gradients.inputs[i]);
-    }
-    for (size_t i = 0; i < graph->params.size(); ++i) {
-      expect(graph->params[i].name, gradients.params[i]);
-    }
-    for (size_t i = 0; i < graph->states.size(); ++i) {
-      expect(graph->states[i].name, gradients.initial_states[i]);
-    }
-    EXPECT_GE(compared, expected.size()) << "of " << one.name() << " some array has another name";
-  }
-  EXPECT_GE(compared, 10u);
-}
-
-INSTANTIATE_TEST_SUITE_P(Cells, GradientsOfCells, testing::ValuesIn(golden_cells()),
-                         [](const auto& cell) { return cell.param; });
 
 }  // namespace
 }  // namespace rnnc::test

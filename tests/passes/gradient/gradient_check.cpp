@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -47,7 +48,12 @@ class Check {
          compare_with_differences(plain_, args_, differentiated(), plain,
                                   {.elements = check_.entries, .seed = check_.seed})) {
       result.compared += report.compared;
-      result.kinks += report.kinks;
+      result.kink_share = std::max(result.kink_share, report.kink_share());
+      for (const Kink& kink : report.kinks) {
+        result.kinks.push_back(fmt::format("{} {}[{}]: {}, by differences {} below and {} above",
+                                           report.kind, report.name, kink.element, kink.gradient,
+                                           kink.below, kink.above));
+      }
       if (report.error <= result.error) continue;
       result.error = report.error;
       result.worst = fmt::format("{} {}[{}]: {}, by differences {}", report.kind, report.name,

@@ -26,7 +26,8 @@ struct GradientReport {
   double error = 0;   // the largest difference, over the norm of its array's gradient
   std::string worst;  // where
   size_t compared = 0;
-  size_t kinks = 0;  // entries at which the function bends
+  std::vector<std::string> kinks;  // entries at which the function bends or jumps, each in words
+  double kink_share = 0;           // of the entries tried of an array, the largest
 };
 
 /// Compares the gradients of sum(w * outputs) + sum(v * final states), w and v random, with central

@@ -53,6 +53,34 @@ TEST(GradientPlans, RandomGraphsInEveryTypeWithAnyPasses) {
 }
 
 /// Of 16-bit arrays totals take products' results rounded, which a kernel stores first.
+/// What products take of params is rounded, and no more of them, nor of their gradients.
+TEST(GradientPlans, F32ParamsBeside16BitArrays) {
+  int rounded = 0;
+  for (uint64_t seed = 300; seed < 340; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const auto count = [&](const Plan& plan, const InterpreterArgs& args,
+                           const SequenceArgs& sequences) {
+      for (const Buffer& buffer : plan.buffers) {
+        const bool of_param = buffer.role == Role::Param || buffer.role == Role::Result;
+        EXPECT_TRUE(!of_param || buffer.dtype == DType::f32) << buffer.name;
+      }
+      for (const Stage& stage : plan.stages) {
+        if (stage.domain == Domain::Once) ++rounded;
+      }
+      return execute(plan, args, sequences);
+    };
+    check_halves(any_random_graph(seed),
+                 {.chunk = static_cast<int64_t>(1 + seed % 4),
+                  .seed = seed,
+                  .dtype = seed % 2 == 0 ? DType::bf16 : DType::f16,
+                  .param_dtype = DType::f32,
+                  .lengths = seed % 5 == 1,
+                  .given_states = seed % 3 == 0},
+                 count);
+  }
+  EXPECT_GE(rounded, 20);
+}
+
 TEST(GradientPlans, TotalsOfProducts) {
   for (const uint64_t seed : {30005, 30219}) check_any_passes(seed);
 }

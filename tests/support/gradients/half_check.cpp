@@ -42,6 +42,7 @@ void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
     args.resets.push_back(engine() % 4 == 0 ? 1 : 0);
   }
   const Result<Plan> plan = plan_graph(half, {.dtype = check.dtype,
+                                              .param_dtype = check.param_dtype,
                                               .batch = check.batch,
                                               .max_steps = std::max<int64_t>(check.steps, 1000),
                                               .chunk = check.chunk,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "passes/build_plan.h"
 #include "tests/support/reference/plan_executor.h"
@@ -14,6 +15,7 @@ struct HalfCheck {
   int64_t chunk = 3;
   uint64_t seed = 1;
   DType dtype = DType::f64;
+  std::optional<DType> param_dtype = {};  // if it is another
   bool lengths = false;
   bool resets = false;
   bool given_states = false;

@@ -65,11 +65,14 @@ function ticks(end, count, unit = 1) {
   return Array.from({ length: Math.floor(end / step) + 1 }, (_, at) => at * step);
 }
 
-/** The colour of "once", "parallel" or a recurrence; recurrences get theirs as they come. */
+/** The colour of "once", "parallel", "last" or a recurrence; recurrences get theirs as they come. */
 const stageColour = (() => {
-  const colours = new Map([['once', 'var(--once)'], ['parallel', 'var(--parallel)']]);
+  const colours = new Map([
+    ['once', 'var(--once)'], ['parallel', 'var(--parallel)'], ['last', 'var(--once)'],
+  ]);
+  const fixed = colours.size;
   return (stage) => {
-    if (!colours.has(stage)) colours.set(stage, `var(--c${(colours.size - 2) % 8})`);
+    if (!colours.has(stage)) colours.set(stage, `var(--c${(colours.size - fixed) % 8})`);
     return colours.get(stage);
   };
 })();
@@ -79,11 +82,12 @@ const stageStyle = (stage) => `--stage: ${stageColour(stage)}`;
 /** How a stage of the plan is called in the graphs. */
 function stageKey(stage) {
   if (stage.recurrence !== 'none') return stage.title;
-  return stage.domain === 'once' ? 'once' : 'parallel';
+  return ['once', 'last'].includes(stage.domain) ? stage.domain : 'parallel';
 }
 
 function stageName(key) {
   if (key === 'once') return 'once a call';
   if (key === 'parallel') return 'time-parallel';
+  if (key === 'last') return 'after all steps';
   return `recurrence of ${key}`;
 }

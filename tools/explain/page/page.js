@@ -43,6 +43,7 @@ function drawFacts(data) {
   const params = data.arrays.filter((array) => array.kind === 'param');
   const facts = [
     ['inputs', list('input')], ['states', list('state')], ['outputs', list('output')],
+    ['results', list('result')],
     ['params', `${plural(params.length, 'array')} of ${countText(data.param_elements)} elements`],
     ['machine', `${data.machine.name}: ${plural(data.machine.units, 'unit')}, ` +
         `${flopText(data.machine.product_rate)}/s in products, ` +
@@ -56,10 +57,13 @@ function drawFacts(data) {
       'dl', {}, facts.flatMap(([name, text]) => [html('dt', {}, name), html('dd', {}, text)]))));
 }
 
-function drawPage() {
-  const data = JSON.parse(byId('data').textContent);
-  document.title = `${data.name} – rnnc explain`;
-  byId('name').textContent = data.name;
+const DRAWN = ['tiles', 'facts', 'legend', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
+  'memory-plot', 'memory-table'];
+
+/** All sections on one plan, in place of what they show. */
+function drawPlan(data) {
+  for (const id of DRAWN) byId(id).replaceChildren();
+  byId('pictures').className = '';
   byId('setting').textContent = settingText(data);
   data.stages.forEach((stage) => stageColour(stageKey(stage)));
   drawTiles(data);
@@ -69,6 +73,18 @@ function drawPage() {
   drawTimeline(data);
   drawRoofline(data);
   drawMemory(data);
+}
+
+function drawPage() {
+  const data = JSON.parse(byId('data').textContent);
+  document.title = `${data.name} – rnnc explain`;
+  byId('name').textContent = data.name;
+  if (data.residuals) {
+    drawResiduals(data);
+    drawHalves(data, drawPlan);
+  } else {
+    drawPlan(data);
+  }
   document.documentElement.dataset.drawn = 'yes';
 }
 

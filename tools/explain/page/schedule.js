@@ -1,6 +1,6 @@
 // Stages as cards, launches as rows of their tables.
 
-const PER_RUN = { once: 'a call', sequence: 'a chunk', step: 'a step' };
+const PER_RUN = { once: 'a call', sequence: 'a chunk', step: 'a step', last: 'a call' };
 const CLASS_TEXT = {
   linear: 'every update is affine in its states',
   elementwise: 'no product or reduction inside: each channel on its own',

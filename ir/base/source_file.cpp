@@ -1,4 +1,4 @@
-#include "frontend/syntax/source.h"
+#include "ir/base/source_file.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,298 @@
+// What runtime/program/program.h promises of training calls on a GPU besides their numbers.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+#include "tests/support/cells/networks.h"
+#include "tests/support/gradients/training_run.h"
+
+namespace rnnc::test {
+namespace {
+
+/// Arrays that lie on the device, in the types of a program's.
+class Arrays {
+ public:
+  Arrays(const std::vector<ArrayInfo>& infos, const std::vector<NamedArray>& values) {
+    for (size_t i = 0; i < infos.size(); ++i) {
+      memory_.emplace_back(values[i].array.elements() * size_of(infos[i].dtype));
+      memory_.back().upload(values[i].array.to_doubles(), infos[i].dtype);
+    }
+  }
+  Arrays(const std::vector<ArrayInfo>& infos, int64_t rows) {
+    for (const ArrayInfo& info : infos) {
+      memory_.emplace_back(rows * info.elements() * size_of(info.dtype));
+    }
+  }
+
+  std::vector<const void*> read() const {
+    std::vector<const void*> pointers;
+    for (const DeviceArray& array : memory_) pointers.push_back(array.data());
+    return pointers;
+  }
+  std::vector<void*> written() const {
+    std::vector<void*> pointers;
+    for (const DeviceArray& array : memory_) pointers.push_back(array.data());
+    return pointers;
+  }
+  void append_bits(std::vector<std::vector<std::byte>>& bits) const {
+    for (const DeviceArray& array : memory_) bits.push_back(array.download_bytes());
+  }
+
+ private:
+  std::vector<DeviceArray> memory_;
+};
+
+struct ContractCase {
+  DType dtype = DType::f32;
+  int64_t checkpoint = 0;
+  bool resident = true;
+};
+
+constexpr TrainingRun kRun = {.steps = 45, .batch = 4, .lengths = true, .given_states = true};
+
+Program make(const ContractCase& one) {
+  CompileOptions options = {
+      .dtype = one.dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .chunk = 8};
+  if (!one.resident) options.passes = PassSet::all().without(Pass::Resident).without(Pass::Loop);
+  auto program = Program::compile(network("Stack", 96), options);
+  RNNC_CHECK(program.has_value(), "{}", program.error().message);
+  return *std::move(program);
+}
+
+TrainingOptions all_of(const Signature& signature, int64_t checkpoint) {
+  return {.params = std::vector<bool>(signature.params.size(), true),
+          .inputs = std::vector<bool>(signature.inputs.size(), true),
+          .initial_states = std::vector<bool>(signature.states.size(), true),
+          .given_states = std::vector<bool>(signature.states.size(), true),
+          .checkpoint = checkpoint};
+}
+
+/// Both calls of a program, all of whose memory is there.
+class TrainingCalls {
+ public:
+  TrainingCalls(Program& program, int64_t checkpoint)
+      : program_(program),
+        signature_(program.signature()),
+        random_(random_training(signature_, kRun)),
+        inputs_(signature_.inputs, random_.args.inputs),
+        params_(signature_.params, random_.args.params),
+        initial_(signature_.states, random_.args.initial_states),
+        output_gradients_(signature_.outputs, random_.loss.outputs),
+        final_gradients_(signature_.states, random_.loss.final_states),
+        outputs_(signature_.outputs, kRun.steps * kRun.batch),
+        final_(signature_.states, kRun.batch),
+        of_inputs_(signature_.inputs, kRun.steps * kRun.batch),
+        of_params_(signature_.params, 1),
+        of_initial_(signature_.states, kRun.batch),
+        lengths_(kRun.batch * sizeof(int32_t)),
+        sizes_(prepare(checkpoint)),
+        workspace_(std::max(sizes_.forward_workspace, sizes_.backward_workspace)),
+        reserve_(sizes_.reserve) {
+    const std::vector<int64_t>& lengths = *random_.args.lengths;
+    const std::vector<int32_t> narrow(lengths.begin(), lengths.end());
+    lengths_.upload(narrow.data());
+  }
+
+  Status run(Stream stream) {
+    const std::vector<const void*> inputs = inputs_.read(), params = params_.read();
+    const std::vector<const void*> initial = initial_.read();
+    const std::vector<void*> outputs = outputs_.written(), final = final_.written();
+    const auto* lengths = static_cast<const int32_t*>(lengths_.data());
+    const Status forward = program_.forward({.steps = kRun.steps,
+                                             .batch = kRun.batch,
+                                             .inputs = inputs,
+                                             .params = params,
+                                             .outputs = outputs,
+                                             .initial_states = initial,
+                                             .final_states = final,
+                                             .workspace = workspace_.data(),
+                                             .workspace_bytes = workspace_.bytes(),
+                                             .stream = stream,
+                                             .lengths = lengths,
+                                             .reserve = reserve_.data(),
+                                             .reserve_bytes = reserve_.bytes()});
+    if (!forward) return forward;
+    const std::vector<const void*> of_outputs = output_gradients_.read();
+    const std::vector<const void*> of_final = final_gradients_.read();
+    const std::vector<void*> of_inputs = of_inputs_.written(), of_params = of_params_.written();
+    const std::vector<void*> of_initial = of_initial_.written();
+    return program_.backward({.steps = kRun.steps,
+                              .batch = kRun.batch,
+                              .inputs = inputs,
+                              .params = params,
+                              .output_gradients = of_outputs,
+                              .final_state_gradients = of_final,
+                              .param_gradients = of_params,
+                              .input_gradients = of_inputs,
+                              .initial_state_gradients = of_initial,
+                              .workspace = workspace_.data(),
+                              .workspace_bytes = workspace_.bytes(),
+                              .stream = stream,
+                              .lengths = lengths,
+                              .reserve = reserve_.data(),
+                              .reserve_bytes = reserve_.bytes()});
+  }
+
+  std::vector<std::vector<std::byte>> bits() const {
+    std::vector<std::vector<std::byte>> bits;
+    for (const Arrays* arrays : {&outputs_, &final_, &of_inputs_, &of_params_, &of_initial_}) {
+      arrays->append_bits(bits);
+    }
+    return bits;
+  }
+
+ private:
+  TrainingSizes prepare(int64_t checkpoint) {
+    const SequenceFeatures features{.lengths = true};
+    const Status prepared =
+        program_.prepare_training(kRun.batch, kRun.steps, all_of(signature_, checkpoint), features);
+    RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+    return program_.training_sizes(kRun.batch, kRun.steps, features).value();
+  }
+
+  Program& program_;
+  const Signature& signature_;
+  TrainingArrays random_;
+  Arrays inputs_, params_, initial_, output_gradients_, final_gradients_;
+  Arrays outputs_, final_, of_inputs_, of_params_, of_initial_;
+  DeviceArray lengths_;
+  TrainingSizes sizes_;
+  DeviceArray workspace_, reserve_;
+};
+
+class GpuTraining : public testing::TestWithParam<ContractCase> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+  }
+  void TearDown() override { cudaStreamDestroy(stream_); }
+  void wait() const { ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
+
+  cudaStream_t stream_ = nullptr;
+};
+
+TEST_P(GpuTraining, TenTimesGivesTheSameBits) {
+  Program program = make(GetParam());
+  TrainingCalls calls(program, GetParam().checkpoint);
+  ASSERT_TRUE(calls.run(stream_));
+  wait();
+  const auto expected = calls.bits();
+  for (int i = 1; i < 10; ++i) {
+    ASSERT_TRUE(calls.run(stream_));
+    wait();
+    ASSERT_EQ(calls.bits(), expected) << "call " << i;
+  }
+}
+
+TEST_P(GpuTraining, IsCapturedInTheCallersGraph) {
+  Program program = make(GetParam());
+  TrainingCalls calls(program, GetParam().checkpoint);
+  ASSERT_TRUE(calls.run(stream_));
+  wait();
+  const auto expected = calls.bits();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  const Status ran = calls.run(stream_);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_TRUE(ran) << ran.error().message;
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+    wait();
+    EXPECT_EQ(calls.bits(), expected);
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+}
+
+/// The stream stands still until `open`: calls that wait for it would not come back before the
+/// helper opens it.
+TEST_P(GpuTraining, NeitherWaitsNorAllocates) {
+  Program program = make(GetParam());
+  TrainingCalls calls(program, GetParam().checkpoint);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  size_t free_before = 0;
+  size_t free_after = 0;
+  size_t total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
+  std::atomic<bool> open = false;
+  std::atomic<bool> opened_late = false;
+  const auto block = [](void* flag) {
+    while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+  };
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, block, &open), cudaSuccess);
+  std::thread helper([&] {
+    for (int i = 0; i < 1000 && !open; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    opened_late = !open;
+    open = true;
+  });
+  const Status ran = calls.run(stream_);
+  open = true;
+  helper.join();
+  wait();
+  ASSERT_TRUE(ran) << ran.error().message;
+  EXPECT_FALSE(opened_late) << "a call waited for the stream";
+  ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
+  EXPECT_EQ(free_after, free_before) << "the first calls allocated";
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GpuTraining,
+                         testing::Values(ContractCase{DType::f32}, ContractCase{DType::bf16},
+                                         ContractCase{DType::bf16, 8}, ContractCase{DType::f32, 16},
+                                         ContractCase{DType::f32, 8, false}));
+
+// ---- Checkpoints give the bits of one piece. ----
+
+using CheckpointCase = std::tuple<DType, bool>;
+class GpuCheckpoints : public testing::TestWithParam<CheckpointCase> {};
+
+TEST_P(GpuCheckpoints, GiveTheSameBits) {
+  const auto [dtype, resident] = GetParam();
+  CompileOptions options = {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}};
+  if (!resident) options.passes = PassSet::all().without(Pass::Resident).without(Pass::Loop);
+  uint64_t seed = 0;
+  for (const int64_t chunk : {0, 8}) {
+    for (const int64_t steps : {64, 45}) {
+      for (const std::string lower : {"Dense", "Normed"}) {
+        SCOPED_TRACE(fmt::format("{}, chunk {}, {} steps", lower, chunk, steps));
+        options.chunk = chunk;
+        ++seed;
+        check_checkpoints(tower({lower, "Gated"}, 40), options,
+                          {.steps = steps,
+                           .batch = 5,
+                           .seed = seed,
+                           .lengths = seed % 2 == 1,
+                           .resets = seed % 3 == 0,
+                           .given_states = seed % 2 == 0},
+                          {1, 16, 24});
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuCheckpoints,
+                         testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16),
+                                          testing::Bool()),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", to_string(std::get<DType>(one.param)),
+                                              std::get<bool>(one.param) ? "resident" : "stepped");
+                         });
+
+TEST(GpuCheckpointsOfLstms, GiveTheSameBits) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check_checkpoints(lstm_graph(64, 256),
+                      {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}},
+                      {.steps = 300, .batch = 16, .given_states = true}, {64, 100});
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test
