@@ -12,19 +12,15 @@ CharText::CharText(std::string text) : text_(std::move(text)) {
   training_size_ = text_.size() - text_.size() / 10;
 }
 
-uint32_t CharText::hash() const {
-  uint32_t result = 0x811c9dc5;  // FNV-1a
-  for (const char c : text_) result = (result ^ static_cast<unsigned char>(c)) * 0x01000193;
-  return result;
-}
-
-Piece CharText::piece(std::string_view text, int64_t batch, int64_t begin, int64_t steps) const {
+training::Piece CharText::piece(std::string_view text, int64_t batch, int64_t begin,
+                                int64_t steps) const {
   std::array<size_t, 256> numbers{};
   for (size_t i = 0; i < vocabulary_.size(); ++i) {
     numbers[static_cast<unsigned char>(vocabulary_[i])] = i;
   }
   const size_t width = vocabulary_.size();
-  Piece piece;
+  training::Piece piece;
+  piece.fresh = begin == 0;
   piece.x = rnnc::Array::zeros(rnnc::DType::f32, {steps, batch, static_cast<int64_t>(width)});
   piece.target = piece.x;
   auto* x = reinterpret_cast<float*>(piece.x.data.data());

@@ -6,14 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/arrays/array.h"
+#include "examples/training/trainer.h"
 
 namespace train_charlm {
-
-/// One-hot characters, and those that follow them: [T, B, V] each, in f32.
-struct Piece {
-  rnnc::Array x, target;
-};
 
 class CharText {
  public:
@@ -22,13 +17,13 @@ class CharText {
 
   /// Each byte of the text once, in order; a character's number is its place.
   const std::string& vocabulary() const { return vocabulary_; }
-  /// Of the whole text, for checkpoints.
-  uint32_t hash() const;
+  const std::string& text() const { return text_; }
   std::string_view training() const { return std::string_view(text_).substr(0, training_size_); }
   std::string_view held_out() const { return std::string_view(text_).substr(training_size_); }
 
-  /// Of `text`, cut into `batch` streams of equal length: `steps` characters of each from `begin`.
-  Piece piece(std::string_view text, int64_t batch, int64_t begin, int64_t steps) const;
+  /// Of `text`, cut into `batch` streams of equal length: `steps` characters of each from `begin`,
+  /// one-hot, and those that follow them, [T, B, V] each in f32.
+  training::Piece piece(std::string_view text, int64_t batch, int64_t begin, int64_t steps) const;
 
  private:
   std::string text_;

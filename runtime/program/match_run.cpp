@@ -13,9 +13,11 @@ void find_steps_and_batch(const Signature& signature, const RunArgs& args,
                           std::optional<int64_t>& steps, std::optional<int64_t>& batch) {
   for (const ArrayInfo& input : signature.inputs) {
     const auto found = std::ranges::find(args.inputs, input.name, &NamedArray::name);
-    if (found == args.inputs.end() || found->array.shape.size() != input.shape.size() + 2) continue;
-    steps = found->array.shape[0];
-    batch = found->array.shape[1];
+    if (found == args.inputs.end()) continue;
+    const auto sizes = sizes_of_rank(found->array.shape, input.shape.size() + 2);
+    if (!sizes) continue;
+    steps = (*sizes)[0];
+    batch = (*sizes)[1];
     return;
   }
 }

@@ -112,7 +112,7 @@ void PreparedTraining::choose_piece() {
   const int64_t forward = forward_.chosen.plan.chunk;
   const int64_t backward = backward_.chosen.plan.chunk;
   const int64_t chunk = forward % backward == 0 ? forward : backward;
-  piece_ = ceil_div(options_.checkpoint, chunk) * chunk;
+  piece_ = ceil_div(std::min(options_.checkpoint, max_steps()), chunk) * chunk;
 }
 
 // ---- Memory ----

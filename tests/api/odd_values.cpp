@@ -155,6 +155,28 @@ RunArgs right_args(Random& random, const Signature& signature, int64_t steps, in
   return args;
 }
 
+LossGradients right_loss(Random& random, const Signature& signature, int64_t steps, int64_t batch) {
+  LossGradients loss;
+  for (const ArrayInfo& output : signature.outputs) {
+    if (random.one_in(4)) continue;
+    loss.outputs.push_back(
+        {output.name,
+         array_of(random, with_leading({steps, batch}, output.shape), random.dtype())});
+  }
+  for (const ArrayInfo& state : signature.states) {
+    if (random.one_in(4)) continue;
+    loss.final_states.push_back(
+        {state.name, array_of(random, with_leading({batch}, state.shape), random.dtype())});
+  }
+  return loss;
+}
+
+void spoil(Random& random, LossGradients& loss) {
+  for (int64_t times = 1 + random.below(3); times > 0; --times) {
+    spoil(random, random.one_in(2) ? loss.outputs : loss.final_states);
+  }
+}
+
 void spoil(Random& random, RunArgs& args) {
   for (int64_t times = 1 + random.below(3); times > 0; --times) {
     switch (random.below(6)) {

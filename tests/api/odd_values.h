@@ -49,8 +49,11 @@ std::vector<NamedArray> odd_arrays(Random& random);
 
 /// Arrays as the signature wants them.
 RunArgs right_args(Random& random, const Signature& signature, int64_t steps, int64_t batch);
+/// Gradients of some outputs and final states.
+LossGradients right_loss(Random& random, const Signature& signature, int64_t steps, int64_t batch);
 /// Then one or several things about them are wrong.
 void spoil(Random& random, RunArgs& args);
+void spoil(Random& random, LossGradients& loss);
 
 CompileOptions odd_options(Random& random);
 

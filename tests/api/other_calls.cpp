@@ -77,7 +77,6 @@ Status call_units(Random& random) {
 
 Status call_arrays(Random& random, const std::filesystem::path& folder) {
   const Array array = random.one_in(2) ? odd_array(random) : array_of(random, {2, 3});
-  const bool whole = array.check().has_value();
   static_cast<void>(array.elements());
   const DType dtype = random.dtype();
   if (array.as(dtype).data.size() / size_of(dtype) != array.data.size() / size_of(array.dtype)) {
@@ -90,7 +89,8 @@ Status call_arrays(Random& random, const std::filesystem::path& folder) {
   static_cast<void>(write_safetensors(folder / "a.safetensors", named));
   static_cast<void>(read_safetensors(folder / "a.safetensors"));
   static_cast<void>(format_npz(named));
-  if (!whole)
+  // A conversion leaves out what is no element.
+  if (!plain.check())
     return write_npy(folder / "a.npy", plain) ? fail("half an array was written") : Status();
   const std::string bytes = format_npy(plain);
   const Result<Array> again = parse_npy(bytes, "a.npy");
@@ -141,8 +141,10 @@ Status call_files(Random& random, const std::filesystem::path& folder) {
   static_cast<void>(files.commit());
   static_cast<void>(files.commit());
   static_cast<void>(Device::parse(random.one_in(2) ? random.damaged("cuda:1") : random.bytes(8)));
+  std::vector<int64_t> shape(static_cast<size_t>(random.below(4)));
+  for (int64_t& size : shape) size = random.size(4);  // some that fit in memory take minutes
   const Result<std::vector<NamedArray>> weights =
-      random_weights({{.name = random.bytes(3), .shape = random.shape(), .dtype = random.dtype()}},
+      random_weights({{.name = random.bytes(3), .shape = shape, .dtype = random.dtype()}},
                      static_cast<uint64_t>(random.number(9)));
   if (weights && !weights->front().array.check()) return fail("random weights are not whole");
   return {};

@@ -6,6 +6,7 @@
 #include "frontend/unit.h"
 #include "runtime/backend/backend.h"
 #include "tests/api/calls.h"
+#include "tests/api/training_calls.h"
 #include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
@@ -70,6 +71,26 @@ Status check_result(const Result<RunResult>& result) {
   return {};
 }
 
+std::vector<std::byte> bits_of(const RunGradients& gradients) {
+  std::vector<std::byte> bits = bits_of(gradients.result);
+  for (const auto* arrays : {&gradients.params, &gradients.inputs, &gradients.initial_states}) {
+    for (const NamedArray& named : *arrays) {
+      bits.insert(bits.end(), named.array.data.begin(), named.array.data.end());
+    }
+  }
+  return bits;
+}
+
+Status check_result(const Result<RunGradients>& gradients) {
+  if (!gradients) return check_told(gradients);
+  for (const auto* arrays : {&gradients->params, &gradients->inputs, &gradients->initial_states}) {
+    for (const NamedArray& named : *arrays) {
+      if (Status status = named.array.check(); !status) return status;
+    }
+  }
+  return check_result(gradients->result);
+}
+
 /// Some calls of one program and two runners of it. Errors are of this test, not the calls'.
 class ProgramCalls {
  public:
@@ -79,7 +100,7 @@ class ProgramCalls {
   }
 
   Status call() {
-    switch (random_.below(12)) {
+    switch (random_.below(16)) {
       case 0:
         return check_told(program_.prepare(random_.size(4), random_.size(8), features()));
       case 1:
@@ -99,6 +120,12 @@ class ProgramCalls {
         return overlap();
       case 9:
         return starve();
+      case 10:
+        return gradients();
+      case 11:
+      case 12:
+      case 13:
+        return training_.call(program_);
       default:
         return check_result(runner().run(args(random_.one_in(2))));
     }
@@ -115,7 +142,7 @@ class ProgramCalls {
     if (!expected) return fail("a right call: {}", expected.error().message);
     if (!got) return fail("a right call after wrong ones: {}", got.error().message);
     if (bits_of(*got) != bits_of(*expected)) return fail("a right call gave other bits");
-    return {};
+    return check_right_gradients(*fresh);
   }
 
  private:
@@ -139,12 +166,56 @@ class ProgramCalls {
     return check_told(program_.workspace_size(batch, steps, features()));
   }
 
+  Status check_right_gradients(Program& fresh) {
+    const GradientCall right = gradient_call(/*right=*/true);
+    // So that the shape is prepared anew: for more steps it may have other chunks.
+    const SequenceFeatures with{right.args.lengths.has_value(), right.args.reset.has_value()};
+    static_cast<void>(program_.prepare_training(right.batch, 1, {.accumulate = true}, with));
+    Runner other(fresh);
+    const Result<RunGradients> expected = right.run(other);
+    const Result<RunGradients> got = right.run(runner());
+    if (!expected) return fail("right gradients: {}", expected.error().message);
+    if (!got) return fail("right gradients after wrong calls: {}", got.error().message);
+    return bits_of(*got) == bits_of(*expected) ? Status() : fail("right gradients, other bits");
+  }
+
+  struct GradientCall {
+    int64_t batch = 0;
+    RunArgs args;
+    LossGradients loss;
+    ResidualChoice residuals = ResidualChoice::Auto;
+    int64_t checkpoint = 0;
+
+    Result<RunGradients> run(Runner& runner) const {
+      return runner.gradients(args, loss, residuals, checkpoint);
+    }
+  };
+  GradientCall gradient_call(bool right) {
+    constexpr ResidualChoice kChoices[] = {ResidualChoice::All, ResidualChoice::Least,
+                                           ResidualChoice::Auto};
+    const int64_t steps = 1 + random_.below(6);
+    const int64_t batch = 1 + random_.below(3);
+    GradientCall call{.batch = batch,
+                      .args = right_args(random_, signature_, steps, batch),
+                      .loss = right_loss(random_, signature_, steps, batch),
+                      .residuals = random_.pick(kChoices)};
+    call.args.piece = 0;
+    if (signature_.streams && random_.one_in(2)) call.checkpoint = random_.below(4);
+    if (right) return call;
+    if (random_.one_in(2)) test::spoil(random_, call.args);
+    if (random_.one_in(2)) test::spoil(random_, call.loss);
+    if (random_.one_in(4)) call.checkpoint = random_.number(4);
+    return call;
+  }
+  Status gradients() { return check_result(gradient_call(random_.one_in(2)).run(runner())); }
+
   Status time() {
     constexpr int kRepeats[] = {-1, 0, 1, 2, INT32_MIN};
     Runner& timed = runner();
-    const Result<double> seconds = random_.one_in(2)
-                                       ? timed.time_per_step(random_.pick(kRepeats))
-                                       : timed.time_replayed_per_step(random_.pick(kRepeats));
+    const int repeats = random_.pick(kRepeats);
+    const Result<double> seconds = random_.one_in(3)   ? timed.time_per_step(repeats)
+                                   : random_.one_in(2) ? timed.time_training_per_step(repeats)
+                                                       : timed.time_replayed_per_step(repeats);
     return seconds && *seconds < 0 ? fail("a time below 0") : check_told(seconds);
   }
 
@@ -155,8 +226,10 @@ class ProgramCalls {
     const RunArgs right = args(/*right=*/true);
     const bool refused = !program_.prepare(1, 1) && !program_.prepared(1, 1) &&
                          !program_.workspace_size(1, 1) && !program_.forward({}) &&
-                         !program_.backend().allocate(8) && !of_nothing.run(right) &&
-                         program_.signature().inputs.empty();
+                         !program_.prepare_training(1, 1) && !program_.training_sizes(1, 1) &&
+                         !program_.training_plans(1, 1) && !program_.backward({}) &&
+                         !of_nothing.gradients(right, {}) && !program_.backend().allocate(8) &&
+                         !of_nothing.run(right) && program_.signature().inputs.empty();
     program_ = std::move(other);
     Runner moved(std::move(runners_.front()));
     const bool empty = !runners_.front().run(right) && !runners_.front().load_params(right.params);
@@ -187,9 +260,15 @@ class ProgramCalls {
   /// Of what a call takes: compilers that run out of memory are not our code.
   Status starve() {
     const RunArgs right = args(/*right=*/true, /*most_steps=*/200);
-    static_cast<void>(runner().run(right));
+    const GradientCall gradients = gradient_call(/*right=*/true);
+    const bool trains = random_.one_in(3);
+    const auto call = [&] {
+      Runner& called = runner();
+      return trains ? check_result(gradients.run(called)) : check_result(called.run(right));
+    };
+    static_cast<void>(call());
     const ScarceMemory scarce(size_t{1024} << random_.below(6));
-    return check_result(runner().run(right));
+    return call();
   }
 
   /// Memory enough for any call that is right; what is wrong can be told without reading it.
@@ -288,6 +367,7 @@ class ProgramCalls {
   Program program_;
   const Signature signature_ = program_.signature();
   std::vector<Runner> runners_;
+  TrainingCalls training_{random_, graph_, options_};
 };
 
 }  // namespace

@@ -21,8 +21,11 @@ ScarceMemory::~ScarceMemory() {
 
 }  // namespace rnnc::test
 
+void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return bytes < most_bytes ? std::malloc(bytes == 0 ? 1 : bytes) : nullptr;
+}
 void* operator new(size_t bytes) {
-  void* memory = bytes < most_bytes ? std::malloc(bytes == 0 ? 1 : bytes) : nullptr;
+  void* memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

@@ -119,6 +119,17 @@ TEST(Runner, ComputesWhatTheInterpreterDoes) {
   }
 }
 
+TEST(Runner, TakesOneMoreAxisOfSizeOne) {
+  Program program = compile(DType::f64);
+  Runner runner(program);
+  const RunArgs args = arguments(6, 2);
+  RunArgs wider = args;
+  for (NamedArray& input : wider.inputs) input.array.shape.push_back(1);
+  const Result<RunResult> result = runner.run(wider);
+  ASSERT_TRUE(result) << result.error().message;
+  expect_like_interpreter(*result, args, 1e-13);
+}
+
 TEST(Runner, StartsFromGivenStatesAndGoesOnFromFinalOnes) {
   Program program = compile(DType::f64);
   Runner runner(program);

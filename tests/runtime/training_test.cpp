@@ -253,7 +253,8 @@ TrainingOptions with_checkpoints(int64_t steps) {
 TEST(TrainingCheckpoints, GiveTheSameBits) {
   Training plain(kAll, 2);
   plain.run();
-  for (const int64_t steps : {1, 2, 3, 4, 6, 100}) {
+  for (const int64_t steps :
+       {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{6}, INT64_MAX}) {
     SCOPED_TRACE(steps);
     Training pieces(with_checkpoints(steps), 2);
     pieces.run();

@@ -1,45 +1,18 @@
 /// The training example: its loss falls, and a run that was stopped goes on as if it had not been.
 #ifdef RNNC_WITH_CPU
-#include <gtest/gtest.h>
+#include <cmath>
 
-#include <regex>
-#include <sstream>
-
-#include "tests/support/reference/golden.h"
-#include "tests/tools/tools_test.h"
+#include "tests/tools/training_program.h"
 
 namespace rnnc::test {
 namespace {
 
-class TrainCharLM : public Tools {
+class TrainCharLM : public TrainingProgram {
  protected:
-  CommandResult train(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {RNNC_BINARY_DIR "/examples/train_charlm", "--threads=1"});
-    return run_program(directory_.path(), arguments);
-  }
-  /// The output of a run that succeeds, without speeds.
-  std::string lines(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.end(), {"--report=1", "--hidden=24", "--batch=4", "--length=32"});
-    const CommandResult result = train(std::move(arguments));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    std::istringstream output(result.output);
-    std::string text;
-    for (std::string line; std::getline(output, line);) {
-      text += line.substr(0, line.find("character ")) + "\n";
-    }
-    return text;
-  }
-  std::string problem(std::vector<std::string> arguments) const {
-    const CommandResult result = train(std::move(arguments));
-    EXPECT_NE(result.exit_code, 0);
-    EXPECT_EQ(result.output, "");
-    return result.errors;
+  TrainCharLM()
+      : TrainingProgram("train_charlm", {"--report=1", "--hidden=24", "--batch=4", "--length=32"}) {
   }
 };
-
-double held_out(const std::string& lines) {
-  return std::stod(lines.substr(lines.find("held out  ") + 10));
-}
 
 TEST_F(TrainCharLM, LossFalls) {
   const std::string few = lines({"--steps=1"});
@@ -102,46 +75,40 @@ TEST_F(TrainCharLM, DoesWhatDocumentsShow) {
   const std::string fence = "```rnn minimal_lm.rnn\n";
   const size_t begin = document.find(fence) + fence.size();
   directory_.write("minimal_lm.rnn", document.substr(begin, document.find("```", begin) - begin));
-  std::istringstream documents(document + read_data("examples/train_charlm/README.md"));
-  size_t count = 0;
-  for (std::string line; std::getline(documents, line);) {
-    const size_t place = line.find("train_charlm ");
-    if (!line.starts_with("    ") || line.find("--checkpoint") == line.npos) continue;
-    const std::string few = fmt::format("--steps {}", ++count);
-    const std::string command =
-        std::regex_replace(line.substr(place), std::regex("--steps [0-9]+"), few);
-    const CommandResult result =
-        run_program(directory_.path(),
-                    {"/bin/sh", "-c", RNNC_BINARY_DIR "/examples/" + command + " --threads 1"});
-    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.errors;
-    EXPECT_NE(result.output.find("\nheld out"), std::string::npos) << result.output;
-  }
-  EXPECT_EQ(count, 3u);
+  EXPECT_EQ(run_documented(document + read_data("examples/train_charlm/README.md")), 3u);
 }
 
 TEST_F(TrainCharLM, SaysWhatIsWrong) {
-  const std::string error = "train_charlm: error: ";
   EXPECT_EQ(problem({"--batch=0"}),
-            error + "--batch: 0 is not greater than 0\n  see train_charlm --help\n");
+            error() + "--batch: 0 is not greater than 0\n  see train_charlm --help\n");
   EXPECT_EQ(problem({"--dim=H"}),
-            error + "--dim: H is not of the form NAME=NUMBER\n  see train_charlm --help\n");
+            error() + "--dim: H is not of the form NAME=NUMBER\n  see train_charlm --help\n");
   EXPECT_EQ(problem({"--resume"}),
-            error + "--resume requires --checkpoint\n  see train_charlm --help\n");
+            error() + "--resume requires --checkpoint\n  see train_charlm --help\n");
   directory_.write("short.txt", "In the beginning");
   EXPECT_EQ(problem({"--text=short.txt"}),
-            error + "short.txt has 16 characters: too few for --batch 16 and --length 64\n");
+            error() + "short.txt has 16 characters: too few for --batch 16 and --length 64\n");
   EXPECT_EQ(problem({"toy.rnn", "--hidden=4"}),
-            error + "`Toy` needs an input `target` of [58], a one-hot character\n");
+            error() + "`Toy` needs an input `target` of [58], a one-hot character\n");
+  directory_.write("more.rnn",
+                   "cell More[V](x: [V], target: [V], s: []) -> loss {\n"
+                   "  loss = s[t] * sum(x[t] * target[t])\n}\n");
+  EXPECT_EQ(problem({"more.rnn"}), error() + "`More` has an input `s` that there is nothing for\n");
+  EXPECT_EQ(problem({"--dtype=f12"}), error() + "--dtype: f12 is none of f64, f32, bf16 and f16\n");
   EXPECT_NE(problem({"bad.rnn"}).find("bad.rnn:2:14: error: unknown name `z`"), std::string::npos);
   directory_.write("sums.rnn",
                    "cell Sums[V](x: [V], target: [V]) -> loss {\n  loss = x[t] + target[t]\n}\n");
-  EXPECT_EQ(problem({"sums.rnn"}), error + "`Sums` needs an output `loss`, a scalar\n");
+  EXPECT_EQ(problem({"sums.rnn"}), error() + "`Sums` needs an output `loss`, a scalar\n");
   const std::string weights = (data_root() / "examples/char_model/char_lm.safetensors").string();
-  EXPECT_EQ(problem({"--checkpoint=" + weights, "--resume", "--quiet"}),
-            error + weights + " is no checkpoint of train_charlm\n");
+  EXPECT_EQ(problem({"--checkpoint=" + weights, "--resume"}),
+            error() + weights + " is no checkpoint of a training run\n");
+  directory_.write("other.txt", read_data("examples/char_model/excerpt.txt") + "!");
   lines({"--steps=1", "--checkpoint=trained.safetensors"});
-  EXPECT_EQ(problem({"--checkpoint=trained.safetensors", "--resume", "--quiet", "--hidden=24"}),
-            error +
+  EXPECT_EQ(problem({"--checkpoint=trained.safetensors", "--resume", "--text=other.txt",
+                     "--batch=4", "--length=32"}),
+            error() + "trained.safetensors was trained on other data\n");
+  EXPECT_EQ(problem({"--checkpoint=trained.safetensors", "--resume", "--hidden=24"}),
+            error() +
                 "trained.safetensors: the arrays do not fit `CharLMLoss`:\n"
                 "  state `LSTM.0.h` is [4, 24], expected [16, 24]\n"
                 "  state `LSTM.0.c` is [4, 24], expected [16, 24]\n");

@@ -6,7 +6,7 @@
 
 #include "runtime/arrays/array.h"
 
-namespace train_charlm {
+namespace training {
 
 struct AdamWOptions {
   double learning_rate = 1e-2;
@@ -16,7 +16,7 @@ struct AdamWOptions {
   double clip = 1;  // the greatest Euclidean norm of all gradients together; 0: any
 };
 
-/// Arrays are f32 and on the host; those of a list line up with the params.
+/// Arrays are on the host, in f32 or f64, all of them alike; those of a list line up with the params.
 class AdamW {
  public:
   AdamW(AdamWOptions options, const std::vector<rnnc::NamedArray>& params);
@@ -30,7 +30,10 @@ class AdamW {
   std::vector<rnnc::NamedArray> variance;  // second moments, not centred
 
  private:
+  template <typename T>
+  void update_all(std::vector<rnnc::NamedArray>& params, std::vector<rnnc::NamedArray>& gradients);
+
   AdamWOptions options_;
 };
 
-}  // namespace train_charlm
+}  // namespace training

@@ -3,30 +3,38 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "ir/base/status.h"
 #include "runtime/arrays/array.h"
 #include "runtime/arrays/signature.h"
 
-namespace train_charlm {
+namespace training {
 
 /// In the file numbers stand under `run.` and lists under `param.` and the like, so that `rnnc run
 /// --weights FILE --weight-prefix param.` runs what was trained.
 struct Checkpoint {
   int64_t step = 0;
-  int64_t position = 0;  // in each stream of the text: where the next piece begins
-  uint32_t text = 0;     // a hash of the text
+  int64_t position = 0;  // in the data: where the next piece is read
+  uint32_t data = 0;     // a hash of the data
   std::vector<rnnc::NamedArray> params, mean, variance, states;
 };
 
 /// Whole or not at all: a run that is killed leaves the file that was there before.
 rnnc::Status write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-/// Lists are in the signature's order. An error if the file is not of such a program, batch size
-/// and text.
-rnnc::Result<Checkpoint> read_checkpoint(const std::filesystem::path& path,
-                                         const rnnc::Signature& signature, int64_t batch,
-                                         uint32_t text);
+/// What a checkpoint must be of.
+struct CheckpointSource {
+  std::string program;
+  std::vector<rnnc::ArrayInfo> params;  // as the host keeps them
+  std::vector<rnnc::ArrayInfo> states;  // that pieces hand on
+  int64_t batch = 0;
+  uint32_t data = 0;
+};
 
-}  // namespace train_charlm
+/// Lists are in the source's order. An error if the file is of another.
+rnnc::Result<Checkpoint> read_checkpoint(const std::filesystem::path& path,
+                                         const CheckpointSource& source);
+
+}  // namespace training

@@ -1,4 +1,4 @@
-#include "examples/train_charlm/checkpoint.h"
+#include "examples/training/checkpoint.h"
 
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 #include "runtime/arrays/safetensors.h"
 #include "runtime/program/match_run.h"
 
-namespace train_charlm {
+namespace training {
 namespace {
 
 using rnnc::Array;
@@ -50,7 +50,7 @@ Status write_checkpoint(const std::filesystem::path& path, const Checkpoint& che
   std::vector<NamedArray> arrays = {
       number("run.step", static_cast<double>(checkpoint.step)),
       number("run.position", static_cast<double>(checkpoint.position)),
-      number("run.text", checkpoint.text)};
+      number("run.data", checkpoint.data)};
   add(arrays, "param.", checkpoint.params);
   add(arrays, "mean.", checkpoint.mean);
   add(arrays, "variance.", checkpoint.variance);
@@ -59,30 +59,34 @@ Status write_checkpoint(const std::filesystem::path& path, const Checkpoint& che
 }
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& path,
-                                   const rnnc::Signature& signature, int64_t batch, uint32_t text) {
+                                   const CheckpointSource& source) {
   const Result<rnnc::ArrayFile> file = rnnc::ArrayFile::open(path);
   if (!file) return tl::unexpected(file.error());
   const auto numbers = file->read("run.");
-  if (!numbers) return fail("{} is no checkpoint of train_charlm", path.string());
+  if (!numbers) return fail("{} is no checkpoint of a training run", path.string());
   Checkpoint checkpoint;
   for (const auto& [name, array] : *numbers) {
     const double value = array.elements() == 1 ? array.to_doubles()[0] : -1;
     if (!(value >= 0 && value <= 0x1p53)) {
-      return fail("{} is no checkpoint of train_charlm: its {} is {}", path.string(), name, value);
+      return fail("{} is no checkpoint of a training run: its {} is {}", path.string(), name,
+                  value);
     }
     if (name == "step") checkpoint.step = static_cast<int64_t>(value);
     if (name == "position") checkpoint.position = static_cast<int64_t>(value);
-    if (name == "text") checkpoint.text = static_cast<uint32_t>(value);
+    if (name == "data") checkpoint.data = static_cast<uint32_t>(value);
   }
-  if (checkpoint.text != text) return fail("{} was trained on another text", path.string());
-  Status status = take(*file, signature.name, "param", signature.params, {}, checkpoint.params);
-  if (status) status = take(*file, signature.name, "mean", signature.params, {}, checkpoint.mean);
-  if (status)
-    status = take(*file, signature.name, "variance", signature.params, {}, checkpoint.variance);
-  if (status)
-    status = take(*file, signature.name, "state", signature.states, {batch}, checkpoint.states);
+  if (checkpoint.data != source.data) return fail("{} was trained on other data", path.string());
+  const auto take_all = [&](const std::string& kind, std::vector<NamedArray>& list) {
+    return take(*file, source.program, kind, source.params, {}, list);
+  };
+  Status status = take_all("param", checkpoint.params);
+  if (status) status = take_all("mean", checkpoint.mean);
+  if (status) status = take_all("variance", checkpoint.variance);
+  if (status) {
+    status = take(*file, source.program, "state", source.states, {source.batch}, checkpoint.states);
+  }
   if (!status) return fail("{}: {}", path.string(), status.error().message);
   return checkpoint;
 }
 
-}  // namespace train_charlm
+}  // namespace training
