@@ -1,5 +1,5 @@
-// 1. The caller's buffers: inputs, params, outputs, results, initial and final states. A final state
-//    that is read after all steps is a temporary.
+// 1. The caller's buffers: inputs, params, outputs, results, initial and final states. Params of
+//    another type than the plan's have a place in that type, if products take them.
 // 2. States: a history of one step in the compute type. If products read the state or what becomes
 //    of it and take another type, a buffer in that type too. States of a loop have one row that is
 //    carried on, and these histories only if others read the state.
@@ -24,18 +24,10 @@
 #include <tuple>
 
 #include "ir/graph/sweeps.h"
+#include "passes/lower/uses.h"
 
 namespace rnnc {
 namespace {
-
-/// What the schedule does with a value outside the kernel that computes it.
-struct Uses {
-  bool loaded = false;        // by kernels
-  bool multiplied = false;    // by products
-  bool other_stages = false;  // by launches of another stage of its sweep
-  bool kept_loaded = false;   // by kernels of later sweeps
-  bool kept_multiplied = false;
-};
 
 bool is_empty(const Access& access) {
   return access.buffer == kNoBuffer;
@@ -60,8 +52,8 @@ class LayoutBuilder {
         narrow_(plan.dtype != compute_type(plan.dtype)),
         reads_of_state_(graph.states.size()),
         states_of_next_(graph.nodes.size()),
-        uses_(graph.nodes.size()),
-        after_(find_after(graph)) {
+        after_(find_after(graph)),
+        uses_(find_uses(graph, schedule, after_)) {
     layout_.places.resize(graph.nodes.size());
     layout_.kept.resize(graph.nodes.size());
     layout_.carried.resize(graph.nodes.size());
@@ -72,7 +64,6 @@ class LayoutBuilder {
 
   Layout run() {
     find_states();
-    find_uses();
     add_caller_buffers();
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
@@ -107,8 +98,6 @@ class LayoutBuilder {
     }
   }
 
-  // ---- Uses ----
-
   void find_states() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (graph_[id].op == Op::State) reads_of_state_[graph_[id].decl].push_back(id);
@@ -116,81 +105,6 @@ class LayoutBuilder {
     for (uint32_t i = 0; i < graph_.states.size(); ++i) {
       states_of_next_[graph_.states[i].next].push_back(i);
     }
-  }
-
-  void find_uses() {
-    for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
-      for (const Group& group : schedule_.stages[stage].groups) {
-        std::visit([&](const auto& g) { find_uses(stage, g); }, group);
-      }
-    }
-    for (const StateDecl& state : graph_.states) load(0, state.init);
-    for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) find_source_uses(id);
-  }
-
-  void find_uses(uint32_t stage, const ProductGroup& group) {
-    multiply(stage, group.left);
-    for (const ProductGroup::Member& member : group.members) multiply(stage, member.weight);
-  }
-
-  void find_uses(uint32_t stage, const FusedGroup& group) {
-    std::set<NodeId> here(group.nodes.begin(), group.nodes.end());
-    for (const ProductGroup& product : group.products) {
-      find_uses(stage, product);
-      for (const ProductGroup::Member& member : product.members) here.insert(member.result);
-    }
-    const auto read = [&](NodeId id) {
-      id = values_.read[id];
-      if (!here.contains(id) && !is_carried(stage, id)) load(stage, id);
-    };
-    for (NodeId id : group.nodes) std::ranges::for_each(graph_[id].operands, read);
-    std::ranges::for_each(group.copies, read);
-  }
-
-  /// Outer products are made of what products take, and so are sums of steps' values: they may
-  /// share it.
-  void find_uses(uint32_t stage, const MoveGroup& group) {
-    if (graph_[group.node].op != Op::Total) return;
-    for (const NodeId operand : graph_[group.node].operands) {
-      is_exact(group.node) ? load(stage, operand) : multiply(stage, operand);
-    }
-  }
-
-  /// Of values that are there after all steps.
-  bool is_exact(NodeId total) const {
-    const Node& node = graph_[total];
-    return node.operands.size() == 1 && after_[node.operands[0]] != After::Nothing;
-  }
-
-  /// A state in a loop, which has it in registers.
-  bool is_carried(uint32_t stage, NodeId id) const {
-    id = values_.origin[id].value;
-    return schedule_.stages[stage].loop && schedule_.stage[id] == stage &&
-           graph_[id].op == Op::State;
-  }
-
-  /// What a Transpose or a Reverse moves is there in the types in which it is used.
-  void find_source_uses(NodeId id) {
-    const Op op = graph_[id].op;
-    if (values_.kind[id] != ValueKind::Moved || is_known(op) || op == Op::Total) return;
-    Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
-    (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
-    (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;
-  }
-
-  void load(uint32_t stage, NodeId id) {
-    use(stage, values_.read[id], &Uses::loaded, &Uses::kept_loaded);
-  }
-
-  void multiply(uint32_t stage, NodeId id) {
-    use(stage, id, &Uses::multiplied, &Uses::kept_multiplied);
-  }
-
-  void use(uint32_t stage, NodeId id, bool Uses::* now, bool Uses::* kept) {
-    id = values_.origin[id].value;
-    const bool late = schedule_.is_late(id, stage);
-    uses_[id].*(late ? kept : now) = true;
-    if (!late && schedule_.stage[id] != stage) uses_[id].other_stages = true;
   }
 
   // ---- Buffers ----
@@ -577,11 +491,11 @@ class LayoutBuilder {
   bool narrow_;
   std::vector<std::vector<NodeId>> reads_of_state_;    // per state
   std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
+  std::vector<After> after_;                           // per node
   std::vector<Uses> uses_;                             // per node
   std::vector<BufferId> inputs_, params_;
   std::vector<std::pair<NodeId, Access>> results_;       // outputs and histories that take a value
   std::vector<std::pair<NodeId, Access>> last_results_;  // those that take one after all steps
-  std::vector<After> after_;                             // per node
   std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;
   std::map<std::tuple<uint32_t, BufferId, int64_t, int64_t>, BufferId> staged_;  // by sweep, place
   Layout layout_;

@@ -353,8 +353,9 @@ Status TrainingCalls::query(Program& program) {
   const Result<TrainingPlans> plans = program.training_plans(batch, steps, features);
   if (sizes.has_value() != plans.has_value()) return fail("sizes without plans");
   if (!plans) return plans.error().message.empty() ? fail("an error without words") : Status();
-  return plans->forward != nullptr && plans->backward != nullptr ? Status()
-                                                                 : fail("a shape without plans");
+  return plans->forward.plan != nullptr && plans->backward.plan != nullptr
+             ? Status()
+             : fail("a shape without plans");
 }
 
 /// One of its own, so that nobody has called it wrongly.

@@ -2,8 +2,6 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -13,6 +11,7 @@
 #include "runtime/program/run.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/unhindered.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/sequence_graphs.h"
 #include "tests/support/reference/sequence_oracle.h"
@@ -249,35 +248,8 @@ TEST_P(GpuContract, NeitherWaitsNorAllocates) {
   Program program = make();
   const DeviceArguments arguments = on_device(program, call_);
   const OwnedStream stream;
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  size_t free_before = 0;
-  size_t free_after = 0;
-  size_t total = 0;
-  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
-
-  // The stream stands still until `open`: a call that waits for it would not come back before the
-  // helper opens it.
-  std::atomic<bool> open = false;
-  std::atomic<bool> opened_late = false;
-  const auto block = [](void* flag) {
-    while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
-  };
-  ASSERT_EQ(cudaLaunchHostFunc(stream.get(), block, &open), cudaSuccess);
-  std::thread helper([&] {
-    for (int i = 0; i < 1000 && !open; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    opened_late = !open;
-    open = true;
-  });
-  const Status ran = program.forward(arguments.on(stream.get()));
-  open = true;
-  helper.join();
-  stream.wait();
-  ASSERT_TRUE(ran.has_value()) << ran.error().message;
-  EXPECT_FALSE(opened_late) << "forward waited for the stream";
-  ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
-  EXPECT_EQ(free_after, free_before) << "the first forward call allocated";
+  expect_neither_waits_nor_allocates(stream.get(),
+                                     [&] { return program.forward(arguments.on(stream.get())); });
 }
 
 TEST_P(GpuContract, TwoProgramsRunFromTwoThreads) {

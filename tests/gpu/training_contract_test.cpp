@@ -2,12 +2,9 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/unhindered.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/gradients/training_run.h"
 
@@ -211,37 +208,10 @@ TEST_P(GpuTraining, IsCapturedInTheCallersGraph) {
   cudaGraphDestroy(graph);
 }
 
-/// The stream stands still until `open`: calls that wait for it would not come back before the
-/// helper opens it.
 TEST_P(GpuTraining, NeitherWaitsNorAllocates) {
   Program program = make(GetParam());
   TrainingCalls calls(program, GetParam().checkpoint);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  size_t free_before = 0;
-  size_t free_after = 0;
-  size_t total = 0;
-  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
-  std::atomic<bool> open = false;
-  std::atomic<bool> opened_late = false;
-  const auto block = [](void* flag) {
-    while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
-  };
-  ASSERT_EQ(cudaLaunchHostFunc(stream_, block, &open), cudaSuccess);
-  std::thread helper([&] {
-    for (int i = 0; i < 1000 && !open; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    opened_late = !open;
-    open = true;
-  });
-  const Status ran = calls.run(stream_);
-  open = true;
-  helper.join();
-  wait();
-  ASSERT_TRUE(ran) << ran.error().message;
-  EXPECT_FALSE(opened_late) << "a call waited for the stream";
-  ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
-  EXPECT_EQ(free_after, free_before) << "the first calls allocated";
+  expect_neither_waits_nor_allocates(stream_, [&] { return calls.run(stream_); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GpuTraining,
