@@ -16,7 +16,7 @@ namespace rnnc::test {
 /// Device memory whose first element can lie anywhere: `shift` bytes after an aligned address.
 class DeviceArray {
  public:
-  DeviceArray(size_t bytes, size_t shift = 0);
+  explicit DeviceArray(size_t bytes, size_t shift = 0);
   DeviceArray(DeviceArray&& other) noexcept;
   DeviceArray& operator=(DeviceArray&&) = delete;
   ~DeviceArray();

@@ -100,19 +100,19 @@ class TrainingCalls {
     const std::vector<const void*> initial = initial_.read();
     const std::vector<void*> outputs = outputs_.written(), final = final_.written();
     const auto* lengths = static_cast<const int32_t*>(lengths_.data());
-    const Status forward = program_.forward({.steps = kRun.steps,
-                                             .batch = kRun.batch,
-                                             .inputs = inputs,
-                                             .params = params,
-                                             .outputs = outputs,
-                                             .initial_states = initial,
-                                             .final_states = final,
-                                             .workspace = workspace_.data(),
-                                             .workspace_bytes = workspace_.bytes(),
-                                             .stream = stream,
-                                             .lengths = lengths,
-                                             .reserve = reserve_.data(),
-                                             .reserve_bytes = reserve_.bytes()});
+    Status forward = program_.forward({.steps = kRun.steps,
+                                       .batch = kRun.batch,
+                                       .inputs = inputs,
+                                       .params = params,
+                                       .outputs = outputs,
+                                       .initial_states = initial,
+                                       .final_states = final,
+                                       .workspace = workspace_.data(),
+                                       .workspace_bytes = workspace_.bytes(),
+                                       .stream = stream,
+                                       .lengths = lengths,
+                                       .reserve = reserve_.data(),
+                                       .reserve_bytes = reserve_.bytes()});
     if (!forward) return forward;
     const std::vector<const void*> of_outputs = output_gradients_.read();
     const std::vector<const void*> of_final = final_gradients_.read();
