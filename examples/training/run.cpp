@@ -121,11 +121,13 @@ Status train(const RunOptions& options, const Task& task) {
   if (!device) return tl::unexpected(device.error());
   const std::optional<rnnc::DType> dtype = rnnc::parse_dtype(options.dtype);
   if (!dtype) return fail("--dtype: {} is none of f64, f32, bf16 and f16", options.dtype);
-  Result<rnnc::Program> program = compile_loss(options.model, options.cell, task.signature,
-                                               {.dims = {options.dims.begin(), options.dims.end()},
-                                                .dtype = *dtype,
-                                                .device = *device,
-                                                .threads = options.threads});
+  rnnc::CompileOptions compile{.dims = {options.dims.begin(), options.dims.end()},
+                               .dtype = *dtype,
+                               .device = *device,
+                               .threads = options.threads};
+  if (rnnc::size_of(*dtype) == 2) compile.param_dtype = rnnc::DType::f32;
+  Result<rnnc::Program> program =
+      compile_loss(options.model, options.cell, task.signature, std::move(compile));
   if (!program) return tl::unexpected(program.error());
   auto params = rnnc::random_weights(host_params(program->signature()), options.seed);
   if (!params) return tl::unexpected(params.error());
