@@ -144,7 +144,8 @@ Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options)
   if (Status status = make_states_explicit(bound, options.reverse); !status) {
     return tl::unexpected(status.error());
   }
-  planner.signature_ = make_signature(bound, options.dtype, options.param_dtype.value_or(options.dtype));
+  planner.signature_ =
+      make_signature(bound, options.dtype, options.param_dtype.value_or(options.dtype));
   planner.bound_ = bound;
   if (Status status = run_pipeline(bound, {.passes = options.passes}); !status) {
     return tl::unexpected(status.error());
