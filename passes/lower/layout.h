@@ -16,7 +16,7 @@ struct Layout {
     BufferId compute = kNoBuffer;  // history in the compute type; of a loop only if others read it
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's
-    BufferId final = kNoBuffer;    // the caller's, or a temporary if the graph itself reads it
+    BufferId final = kNoBuffer;    // likewise
   };
   /// Weights stacked in a buffer, one after the other.
   struct Pack {
