@@ -3,8 +3,10 @@
     python3 tests/goldens/gradient_errors.py [--device cuda] [--dtype f32 …] [--steps 7 100 512] [CELL…]
 
 Each array's error is the norm of the difference over the norm of autograd's. A cell passes within
-its type's limit or within 1.5 times the error of PyTorch's autograd in that type. Exit code 1 if one
-does not. All of a cell's arrays are rounded to the type first, so that both differentiate the same
+its type's limit or within 1.5 times the error of PyTorch's autograd in that type (TF32's where
+PyTorch has a GPU). One that does not is drawn four times more, and medians count: where a cell has
+kinks (ReLU), rounding turns a slope in one draw and not in another. Exit code 1 if one is beyond
+then. All of a cell's arrays are rounded to the type first, so that both differentiate the same
 function. README.md says what it needs; `--onnx no` leaves out the cells that only ONNX computes,
 which have no autograd anyway.
 """
@@ -27,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMITS = {"f64": 1e-9, "f32": 1e-4, "tf32": 1e-2, "f16": 1e-2, "bf16": 3e-2}
 TYPES = {"f64": "f64", "f32": "f32", "tf32": "f32", "f16": "f16", "bf16": "bf16"}
 BATCH, HIDDEN, INPUTS = 3, 33, 7
+DRAWS = 5
 
 
 def import_cells(with_onnx):
@@ -61,11 +64,11 @@ def file_of(cell):
     raise SystemExit(f"no file in examples/ defines {cell}")
 
 
-def weights_of_loss(results, rounding):
+def weights_of_loss(results, rounding, draw):
     """The gradients of the loss by outputs and final states. States are float32 at least."""
     return {
         name: deterministic.values(
-            f"gradient.{name}",
+            f"gradient{draw or ''}.{name}",
             tuple(value.shape),
             1,
             "f32" if name.startswith("final.") and rounding != "f64" else rounding,
@@ -74,7 +77,7 @@ def weights_of_loss(results, rounding):
     }
 
 
-def autograd(function, data_class, steps, rounding, torch_type=torch.float64):
+def autograd(function, data_class, steps, rounding, draw, torch_type=torch.float64, device="cpu"):
     """The data, the loss's gradients by its terms, and those by all leaves, in float64."""
 
     class TypedData(data_class):
@@ -84,7 +87,7 @@ def autograd(function, data_class, steps, rounding, torch_type=torch.float64):
 
         def state(self, name, *shape, **options):
             self.kinds[name] = "state"
-            return super().state(name, *shape, **options).to(torch_type)
+            return super().state(name, *shape, **options).to(device, torch_type)
 
         def input(self, name, *shape, **options):
             self.kinds[name] = "input"
@@ -95,20 +98,21 @@ def autograd(function, data_class, steps, rounding, torch_type=torch.float64):
             return super()._leaf(name, *arguments)
 
         def _values(self, *arguments):
-            return super()._values(*arguments).to(torch_type)
+            return super()._values(*arguments).to(device, torch_type)
 
-    data = TypedData(function.__name__, steps, BATCH, HIDDEN, INPUTS, rounding, True)
+    data = TypedData(f"{function.__name__}{draw or ''}", steps, BATCH, HIDDEN, INPUTS, rounding, True)
     # Definitions name float64 where PyTorch asks for a type.
     double, torch.float64 = torch.float64, torch_type
     try:
-        outputs, finals = function(data)
+        with torch.device(device):
+            outputs, finals = function(data)
     finally:
         torch.float64 = double
     results = outputs | {f"final.{state}": value for state, value in finals.items()}
-    terms = weights_of_loss(results, rounding)
-    loss = sum((terms[name].to(value.dtype) * value).sum() for name, value in results.items())
+    terms = weights_of_loss(results, rounding, draw)
+    loss = sum((terms[name].to(value) * value).sum() for name, value in results.items())
     gradients = torch.autograd.grad(loss, list(data.leaves.values()), materialize_grads=True)
-    return data, terms, dict(zip(data.leaves, (g.double().numpy() for g in gradients)))
+    return data, terms, dict(zip(data.leaves, (g.double().cpu().numpy() for g in gradients)))
 
 
 def run_rnnc(arguments, cell, dtype, data, terms, residuals):
@@ -154,35 +158,59 @@ def errors_of(gradients, expected):
     return errors
 
 
-def check(arguments, cell, steps, dtypes):
-    """A row for each type: the worst array, by its limit."""
-    torch.set_num_threads(1)
+def peer_gradients(function, data_class, steps, dtype, draw):
+    """PyTorch's own in that type; None where it has none."""
+    if dtype == "f64" or (dtype == "tf32" and not torch.cuda.is_available()):
+        return None
+    torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
+    rounding = TYPES[dtype]
+    device = "cuda" if dtype == "tf32" else "cpu"
+    own = deterministic.ROUNDINGS[rounding]
+    return autograd(function, data_class, steps, rounding, draw, own, device)[2]
+
+
+def medians(errors):
+    """By array, of several draws' errors."""
+    return {name: np.median([draw[name] for draw in errors]) for name in errors[0]} if errors else {}
+
+
+def check_type(arguments, cell, steps, dtype):
+    """A line on the array that is worst by its limit, and whether it is within."""
     cells, data_class = import_cells(arguments.onnx == "yes")
-    rows = []
-    for dtype in dtypes:
-        rounding = TYPES[dtype]
+    case = (cells[cell], data_class, steps)
+    ours, peers = [], []
+    for draw in range(DRAWS):
         try:
-            data, terms, expected = autograd(cells[cell], data_class, steps, rounding)
+            data, terms, expected = autograd(*case, TYPES[dtype], draw)
         except (RuntimeError, AttributeError):  # ONNX's takes no tensors that want gradients
-            return [f"{cell}: has no autograd"], True
-        ours = errors_of(
-            run_rnnc(arguments, cell, dtype, data, terms, arguments.residuals), expected
-        )
-        if set(expected) - set(ours) or not ours:
-            return [f"{cell}: no gradients by {sorted(set(expected) - set(ours))}"], False
-        limits = {name: LIMITS[dtype] for name in ours}
-        peer = {}
-        if any(not ours[name] <= limits[name] for name in ours) and dtype not in ("f64", "tf32"):
-            own = deterministic.ROUNDINGS[rounding]
-            peer = errors_of(autograd(cells[cell], data_class, steps, rounding, own)[2], expected)
-            limits = {n: max(limits[n], 1.5 * peer[n]) for n in ours}
-        worst = max(ours, key=lambda n: ours[n] / limits[n] if ours[n] == ours[n] else np.inf)
-        good = bool(ours[worst] <= limits[worst])
-        beside = f", PyTorch in {dtype} {peer[worst]:.1e}" if peer else ""
-        state = "" if good else "  TOO LARGE"
-        rows.append((dtype, ours[worst], f"{cell} T {steps} {dtype}: {ours[worst]:.1e} {worst}"
-                     f" of {len(ours)} arrays{beside}{state}", good))
-    return [row[2] for row in rows], all(row[3] for row in rows)
+            return f"{cell}: has no autograd", True
+        gradients = run_rnnc(arguments, cell, dtype, data, terms, arguments.residuals)
+        if set(expected) - set(gradients) or not expected:
+            return f"{cell}: no gradients by {sorted(set(expected) - set(gradients))}", False
+        ours.append(errors_of(gradients, expected))
+        if draw > 0 or not all(error <= LIMITS[dtype] for error in ours[0].values()):
+            gradients = peer_gradients(*case, dtype, draw)
+            peers += [errors_of(gradients, expected)] if gradients else []
+        error, peer = medians(ours), medians(peers)
+        shares = {n: e / max(LIMITS[dtype], 1.5 * peer.get(n, 0)) for n, e in error.items()}
+        good = all(share <= 1 for share in shares.values())
+        if good and draw == 0:
+            break
+    worst = max(shares, key=lambda name: np.nan_to_num(shares[name], nan=np.inf))
+    beside = f", PyTorch in {dtype} {peer[worst]:.1e}" if peer else ""
+    beside += f", medians of {len(ours)} draws" if len(ours) > 1 else ""
+    state = "" if good else "  TOO LARGE"
+    text = f"{cell} T {steps} {dtype}: {error[worst]:.1e} {worst} of {len(error)} arrays"
+    return f"{text}{beside}{state}", good
+
+
+def check(arguments, cell, steps, dtypes):
+    """Lines, and whether all is well."""
+    torch.set_num_threads(1)
+    rows = [check_type(arguments, cell, steps, dtype) for dtype in dtypes]
+    if all("has no autograd" in text for text, _ in rows):
+        rows = rows[:1]
+    return [text for text, _ in rows], all(good for _, good in rows)
 
 
 def main():
