@@ -23,6 +23,7 @@
 #include "passes/persistent/carries.h"
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/merge_totals.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/split_gemms.h"
@@ -198,6 +199,11 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
+Status merge_totals(Plan& plan, const PlanOptions& options) {
+  run_merge_totals(plan, options.machine, {.max_steps = options.max_steps});
+  return {};
+}
+
 Status split_gemms(Plan& plan, const PlanOptions& options) {
   run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
   return {};
@@ -245,6 +251,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // What recurrences write for totals lies side by side, which they need not know.
+      {"totals", [&] { return merge_totals(plan, options); }, passes.has(Pass::Merge)},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

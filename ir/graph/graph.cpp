@@ -321,7 +321,7 @@ std::optional<Type> infer_type(Op op, const std::vector<Type>& operands) {
   }
   if (op == Op::MatMul) return infer_matmul(operands[0].shape, operands[1].shape);
   if (op_info.scalar) return infer_elementwise(operands);
-  if (op == Op::Reverse) return operands[0];
+  if (op == Op::Reverse || op == Op::Earlier) return operands[0];
   if (op == Op::Transpose) {
     const Shape& matrix = operands[0].shape;
     if (matrix.size() != 2) return std::nullopt;

@@ -5,7 +5,7 @@
 /// batch axis is implied on every value that depends on an input or a state.
 ///
 /// A state is a pair: `Op::State` nodes read it at t - delay, and `StateDecl::next` is the value it
-/// takes at t. Those pairs and `Op::Reverse` are the only edges that cross steps.
+/// takes at t. Those pairs, `Op::Reverse` and `Op::Earlier` are the only edges that cross steps.
 ///
 /// Every value that varies over time runs forward (inputs and outputs do) or in reverse, where
 /// step t stands for step T - 1 - t of the sequence: `Op::Reverse` goes from one to the other, and

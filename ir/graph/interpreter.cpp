@@ -281,6 +281,8 @@ class Interpreter {
         return;
       case Op::Reverse:
         return load_reversed(node, t, out);
+      case Op::Earlier:
+        return load_earlier(node, t, out);
       default:
         break;
     }
@@ -380,6 +382,14 @@ class Interpreter {
         std::fill_n(out.row(b), out.width, 0.0);
       }
     }
+  }
+
+  void load_earlier(const Node& node, size_t t, Value& out) const {
+    std::ranges::fill(out.elements, 0.0);
+    if (t == 0) return;
+    const std::vector<double>& sequence = args_.inputs[graph_[node.operands[0]].decl];
+    const size_t count = batch_ * out.width;
+    std::copy_n(sequence.data() + (t - 1) * count, count, out.elements.data());
   }
 
   void multiply_row(const Node& node, size_t b, Value& out) const {

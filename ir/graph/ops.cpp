@@ -93,6 +93,7 @@ constexpr auto kOps = std::to_array<OpInfo>({
     structure(Op::Stack, "stack", kAnyArity),
     structure(Op::Transpose, "transpose", 1),
     structure(Op::Reverse, "reverse", 1),
+    structure(Op::Earlier, "earlier", 1),
     structure(Op::Total, "total", kAnyArity),
     {Op::MatMul, "matmul", 2, false, false, NanRule::Propagate, "", 0, 0, {}},
     reduction(Op::Sum, "sum"),

@@ -29,6 +29,7 @@ enum class Op : uint8_t {
   Stack,      // operands of one shape along a new first axis; one or more
   Transpose,  // of a matrix
   Reverse,    // the sequence backwards: the value at step T - 1 - t, T the sequence's length
+  Earlier,    // of an input, the value at step t - 1, whichever way the Graph goes; zero at step 0
   Total,      // the sum over all steps and rows of the batch of a value, or of the outer product of
   // two vectors: [P] and [Q] to [P, Q]; block by block [N * P] and [N * Q] to [N, P, Q].
   // Of what comes after all steps (Final), the sum over the batch

@@ -29,6 +29,7 @@ const char* style(Op op) {
       return "shape=plaintext";
     case Op::MatMul:
     case Op::Reverse:
+    case Op::Earlier:
       return "shape=box, style=bold";
     default:
       return "shape=box, style=rounded";

@@ -209,6 +209,11 @@ Status check_node(const Graph& graph, NodeId id) {
       return check_leaf(node, "state", graph.states);
     case Op::Final:
       return check_leaf(node, "state", graph.states);
+    case Op::Earlier:
+      if (graph[node.operands[0]].op != Op::Input || graph[node.operands[0]].delay != 0) {
+        return fail("takes an input itself");
+      }
+      return check_operation(graph, id);
     case Op::Total:
     case Op::Constant:
     case Op::Vector:

@@ -320,6 +320,16 @@ struct ReverseLaunch {
   friend bool operator==(const ReverseLaunch&, const ReverseLaunch&) = default;
 };
 
+/// Reads a sequence one step late (Sequence stages only): row (t, b) of target, a Chunk buffer,
+/// becomes row (t - 1, b) of source, the caller's Steps buffer of the same dtype; zero at t = 0.
+/// `width` elements of each row.
+struct EarlierLaunch {
+  Access source;
+  Access target;
+  int64_t width = 0;
+  friend bool operator==(const EarlierLaunch&, const EarlierLaunch&) = default;
+};
+
 /// Fills a Chunk buffer of width 1 and the compute type (Sequence stages only) with 1 or 0 for each
 /// row (t, b), L being sequence b's length:
 ///   Valid         t < L
@@ -379,8 +389,9 @@ inline constexpr int64_t kSplitParts = 3;
 inline constexpr float kMostSplitLeft = 0x1p100F;
 inline constexpr float kMostSplitWeight = 0x1p26F;
 
-using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, MaskLaunch,
-                            SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
+using Launch =
+    std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,
+                 MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan/plan_touches.h.)

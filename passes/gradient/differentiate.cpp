@@ -33,17 +33,46 @@ struct Facts {
       varies.push_back(direction != Direction::Invariant);
     lengths = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::Valid; });
     find_active(graph, options);
+    for (uint32_t s = 0; s < graph.states.size(); ++s) {
+      outputs.push_back(options.outputs && !options.given[s] ? output_of(graph, s) : std::nullopt);
+    }
   }
 
   std::vector<Direction> directions;
   std::vector<bool> varies;  // over steps
   std::vector<bool> active;  // has an adjoint
   std::vector<bool> active_states;
+  /// Per state: the output that is its value at the step before, zero before the first.
+  std::vector<std::optional<uint32_t>> outputs;
   bool lengths = false;
+
+  /// Whether a state's earlier value is read from an output.
+  std::vector<bool> from_outputs(const Graph& graph) const {
+    std::vector<bool> nodes;
+    for (const Node& node : graph.nodes) {
+      nodes.push_back(node.op == Op::State && outputs[node.decl].has_value());
+    }
+    return nodes;
+  }
 
   bool reversed(NodeId id) const { return directions[id] == Direction::Reversed; }
 
  private:
+  std::optional<uint32_t> output_of(const Graph& graph, uint32_t s) const {
+    const StateDecl& state = graph.states[s];
+    const NodeId init = read_through_broadcasts(graph, state.init);
+    const bool zero = graph[init].op == Op::Constant && graph[init].value == 0;
+    if (!zero || state.reversed || state.delay_of || lengths) return std::nullopt;
+    const auto output = std::ranges::find(graph.outputs, state.next, &OutputDecl::value);
+    if (output == graph.outputs.end()) return std::nullopt;
+    return static_cast<uint32_t>(output - graph.outputs.begin());
+  }
+
+  static NodeId read_through_broadcasts(const Graph& graph, NodeId id) {
+    while (graph[id].op == Op::Broadcast) id = graph[id].operands[0];
+    return id;
+  }
+
   /// What depends on something that is wanted, through states too.
   void find_active(const Graph& graph, const DifferentiateOptions& options) {
     active.assign(graph.nodes.size(), false);
@@ -125,6 +154,11 @@ class Walk {
     for (const OutputDecl& output : forward_.outputs) {
       backward_.inputs.push_back(
           {output.name + "@gradient", forward_[output.value].type, output.location});
+    }
+    for (const OutputDecl& output : forward_.outputs) {
+      if (!options_.outputs) break;
+      backward_.inputs.push_back(
+          {output.name + "@output", forward_[output.value].type, output.location});
     }
     for (uint32_t s = 0; s < forward_.states.size(); ++s) {
       if (!facts_.active_states[s]) continue;
@@ -294,7 +328,10 @@ class Walk {
     const Node& node = forward_[id];
     const bool is_leaf = node.op == Op::Input || node.op == Op::Valid || node.op == Op::Reset;
     NodeId result = kNoNode;
-    if (facts_.varies[id] && !is_leaf) {
+    if (node.op == Op::State && facts_.outputs[node.decl]) {
+      needed_[id] = true;
+      result = earlier_output(*facts_.outputs[node.decl], node.location);
+    } else if (facts_.varies[id] && !is_leaf) {
       needed_[id] = true;
       if (saved_ == nullptr || (*saved_)[id]) result = residual(id);
     }
@@ -307,6 +344,12 @@ class Walk {
     }
     copies_[id] = result;
     return result;
+  }
+
+  NodeId earlier_output(uint32_t output, SourceLocation location) {
+    const size_t decl = forward_.inputs.size() + forward_.outputs.size() + output;
+    const NodeId input = backward_.input(static_cast<uint32_t>(decl), 0, location);
+    return backward_.apply(Op::Earlier, {input}, location);
   }
 
   NodeId residual(NodeId id) {
@@ -398,15 +441,17 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
   const Facts facts(graph, options);
   Walk dry(graph, options, facts, nullptr);
   dry.run();
+  const std::vector<bool> given = facts.from_outputs(graph);
   const std::vector<bool> saved =
-      choose_residuals(graph, facts.varies, dry.needed(), options.residuals, options.costs);
+      choose_residuals(graph, facts.varies, given, dry.needed(), options.residuals, options.costs);
   Walk walk(graph, options, facts, &saved);
   walk.run();
   Derivative result;
   result.forward = with_residuals(graph, walk.residuals(), facts);
   result.adjoint_of = walk.adjoint_of();
+  result.takes_outputs = options.outputs;
   result.residuals = walk.residuals().size();
-  result.decisions = explain_residuals(graph, facts.varies, dry.needed(), walk.used(), saved,
+  result.decisions = explain_residuals(graph, facts.varies, given, dry.needed(), walk.used(), saved,
                                        options.residuals, options.costs);
   result.zero_gradients = walk.zero_gradients();
   result.backward = walk.take();

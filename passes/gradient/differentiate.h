@@ -40,6 +40,9 @@ struct DifferentiateOptions {
   std::vector<bool> given;
   ResidualChoice residuals = ResidualChoice::Auto;
   ResidualCosts costs = {};
+  /// The backward half is given the outputs too: a state's earlier value that is an output's is read
+  /// from there instead of saved, where the state begins with zero and there are no lengths.
+  bool outputs = false;
 
   /// All params and inputs, and the initial values of the states that are given.
   static DifferentiateOptions all(const Graph& graph, std::vector<bool> given);
@@ -48,7 +51,8 @@ struct DifferentiateOptions {
 /// The two halves. What of the caller's arrays goes where:
 ///
 ///     forward.outputs    the Graph's outputs, then residuals
-///     backward.inputs    the Graph's inputs, the gradients of its outputs, then residuals
+///     backward.inputs    the Graph's inputs, the gradients of its outputs, with
+///                        DifferentiateOptions::outputs its outputs, then residuals
 ///     backward.params    the Graph's params
 ///     backward.states    per state in `adjoint_of`: begins with the final state's gradient
 ///     backward.outputs   gradients of the wanted inputs, by the inputs' names
@@ -58,6 +62,7 @@ struct Derivative {
   Graph forward;
   Graph backward;
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the Graph's state
+  bool takes_outputs = false;        // as asked for
   size_t residuals = 0;              // how many there are
   /// Of the Graph's nodes: how the backward half has them, and through which ops nothing passes
   /// that a gradient asks for (passes/gradient/zero_gradients.h).

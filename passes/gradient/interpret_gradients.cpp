@@ -28,6 +28,10 @@ Gradients interpret_gradients(const Graph& graph, const Derivative& derivative,
   InterpreterArgs backward = args.forward;
   backward.inputs.insert(backward.inputs.end(), args.output_gradients.begin(),
                          args.output_gradients.end());
+  if (derivative.takes_outputs) {
+    backward.inputs.insert(backward.inputs.end(), forward.outputs.begin(),
+                           forward.outputs.begin() + static_cast<ptrdiff_t>(graph.outputs.size()));
+  }
   const auto residuals = forward.outputs.begin() + static_cast<ptrdiff_t>(graph.outputs.size());
   std::move(residuals, forward.outputs.end(), std::back_inserter(backward.inputs));
   backward.initial_states.clear();

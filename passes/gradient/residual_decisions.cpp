@@ -12,16 +12,16 @@ constexpr double kByte = 1000;  // of ResidualPrices
 
 class Decisions {
  public:
-  Decisions(const Graph& graph, const std::vector<bool>& varies, const std::vector<bool>& asked,
-            const std::vector<bool>& used, const std::vector<bool>& saved, ResidualChoice choice,
-            const ResidualCosts& costs)
+  Decisions(const Graph& graph, const std::vector<bool>& varies, const std::vector<bool>& given,
+            const std::vector<bool>& asked, const std::vector<bool>& used,
+            const std::vector<bool>& saved, ResidualChoice choice, const ResidualCosts& costs)
       : graph_(graph),
         varies_(varies),
         asked_(asked),
         used_(used),
         saved_(saved),
         choice_(choice),
-        prices_(graph, choice, costs),
+        prices_(graph, given, choice, costs),
         visit_(graph.nodes.size(), 0) {}
 
   std::vector<ResidualDecision> run() {
@@ -110,11 +110,12 @@ bool ResidualDecision::is_saved() const {
 }
 
 std::vector<ResidualDecision> explain_residuals(const Graph& graph, const std::vector<bool>& varies,
+                                                const std::vector<bool>& given,
                                                 const std::vector<bool>& asked,
                                                 const std::vector<bool>& used,
                                                 const std::vector<bool>& saved,
                                                 ResidualChoice choice, const ResidualCosts& costs) {
-  return Decisions(graph, varies, asked, used, saved, choice, costs).run();
+  return Decisions(graph, varies, given, asked, used, saved, choice, costs).run();
 }
 
 }  // namespace rnnc

@@ -11,7 +11,7 @@ namespace rnnc {
 
 enum class ResidualReason : uint8_t {
   NotNeeded,  // not had: no gradient asks for it
-  Given,      // read again: an input of the call, or a mask
+  Given,      // read again: an input or output of the call, or a mask
   State,      // saved: a state's earlier value, so that the recurrence is not run again
   Reversed,   // saved: a sequence that was reversed here
   AskedFor,   // saved: all that is asked for is (ResidualChoice::All)
@@ -37,9 +37,10 @@ struct ResidualDecision {
   bool is_saved() const;
 };
 
-/// Of all nodes that vary over steps, in their order. `asked` by a gradient; `used`: what the
-/// backward half has; `saved` of that.
+/// Of all nodes that vary over steps, in their order. `given`: as ResidualPrices have it; `asked` by
+/// a gradient; `used`: what the backward half has; `saved` of that.
 std::vector<ResidualDecision> explain_residuals(const Graph& graph, const std::vector<bool>& varies,
+                                                const std::vector<bool>& given,
                                                 const std::vector<bool>& asked,
                                                 const std::vector<bool>& used,
                                                 const std::vector<bool>& saved,

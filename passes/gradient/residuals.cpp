@@ -7,7 +7,7 @@
 //    in(v) → out(v), as dear as saving v: cut if it is saved.
 //    out(operand) → in(v), without limit: what computes v anew needs its operands.
 //    out(v) → sink, without limit, if v is needed.
-// 3. Inputs and masks cost nothing to have. A state's earlier value and a reversed sequence are
+// 3. Inputs, masks and what is given cost nothing to have. A state's earlier value and a reversed sequence are
 //    never computed anew.
 #include "passes/gradient/residuals.h"
 
@@ -98,16 +98,17 @@ constexpr std::array<std::pair<ResidualChoice, std::string_view>, 3> kNames = {
 
 }  // namespace
 
-ResidualPrices::ResidualPrices(const Graph& graph, ResidualChoice choice,
-                               const ResidualCosts& costs)
+ResidualPrices::ResidualPrices(const Graph& graph, const std::vector<bool>& given,
+                               ResidualChoice choice, const ResidualCosts& costs)
     : graph_(graph),
+      given_(given),
       choice_(choice),
       saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
       product_operation_(static_cast<double>(kByte) / costs.operations_per_byte) {}
 
 bool ResidualPrices::is_free(NodeId id) const {
   const Op op = graph_[id].op;
-  return op == Op::Input || op == Op::Valid || op == Op::Reset;
+  return op == Op::Input || op == Op::Valid || op == Op::Reset || given_[id];
 }
 
 int64_t ResidualPrices::elements(NodeId id) const {
@@ -149,10 +150,10 @@ std::optional<ResidualChoice> parse_residual_choice(std::string_view name) {
 }
 
 std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,
-                                   const std::vector<bool>& needed, ResidualChoice choice,
-                                   const ResidualCosts& costs) {
+                                   const std::vector<bool>& given, const std::vector<bool>& needed,
+                                   ResidualChoice choice, const ResidualCosts& costs) {
   if (choice == ResidualChoice::All) return needed;
-  return Cut(graph, varies, ResidualPrices(graph, choice, costs)).run(needed);
+  return Cut(graph, varies, ResidualPrices(graph, given, choice, costs)).run(needed);
 }
 
 }  // namespace rnnc

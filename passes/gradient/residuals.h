@@ -33,9 +33,11 @@ struct ResidualCosts {
 /// time in which a byte is moved. Shapes are numbers.
 class ResidualPrices {
  public:
-  ResidualPrices(const Graph& graph, ResidualChoice choice, const ResidualCosts& costs);
+  /// `given`: whether a call gives the backward half a node's value.
+  ResidualPrices(const Graph& graph, const std::vector<bool>& given, ResidualChoice choice,
+                 const ResidualCosts& costs);
 
-  /// Whether the backward half has it for nothing: an input of the call, or a mask.
+  /// Whether the backward half has it for nothing: an input of the call, a mask, or given.
   bool is_free(NodeId id) const;
   /// Written by the forward half, read by the backward one.
   int64_t saving(NodeId id) const;
@@ -47,15 +49,17 @@ class ResidualPrices {
   int64_t elements(NodeId id) const;
 
   const Graph& graph_;
+  const std::vector<bool>& given_;
   const ResidualChoice choice_;
   const int64_t saved_element_;
   const double product_operation_;
 };
 
 /// Whether each node is saved, so that all `needed` ones can be had from what is saved, from
-/// inputs, params and masks. `varies`: whether a node varies over steps; only such are saved.
+/// inputs, params, masks and what is `given`. `varies`: whether a node varies over steps; only such
+/// are saved.
 std::vector<bool> choose_residuals(const Graph& graph, const std::vector<bool>& varies,
-                                   const std::vector<bool>& needed, ResidualChoice choice,
-                                   const ResidualCosts& costs = {});
+                                   const std::vector<bool>& given, const std::vector<bool>& needed,
+                                   ResidualChoice choice, const ResidualCosts& costs = {});
 
 }  // namespace rnnc

@@ -256,6 +256,8 @@ class LaunchBuilder {
       add_eye(stage, element_count({shape[0]}), target);
     } else if (node.op == Op::Reverse) {
       stage.launches.emplace_back(ReverseLaunch{source, target, element_count(shape)});
+    } else if (node.op == Op::Earlier) {
+      stage.launches.emplace_back(EarlierLaunch{source, target, element_count(shape)});
     } else {
       CopyLaunch copy{source, target};
       copy.rows = element_count({shape[1]});

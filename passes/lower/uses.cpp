@@ -68,7 +68,7 @@ class UseFinder {
            graph_[id].op == Op::State;
   }
 
-  /// What a Transpose or a Reverse moves is there in the types in which it is used.
+  /// What a Transpose, a Reverse or an Earlier moves is there in the types in which it is used.
   void find_source_uses(NodeId id) {
     const Op op = graph_[id].op;
     if (values_.kind[id] != ValueKind::Moved || is_known(op) || op == Op::Total) return;

@@ -19,6 +19,7 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "passes/cost/cost.h"
+#include "passes/lower/unused_buffers.h"
 #include "passes/persistent/recurrence_buffers.h"
 #include "passes/persistent/recurrence_phases.h"
 #include "passes/tile/recurrence_tiles.h"

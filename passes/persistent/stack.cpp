@@ -21,6 +21,7 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "passes/lower/kernel_builder.h"
+#include "passes/lower/unused_buffers.h"
 #include "passes/persistent/recurrence_buffers.h"
 
 namespace rnnc {

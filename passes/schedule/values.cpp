@@ -29,6 +29,7 @@ ValueKind kind_of(const Node& node, bool invariant) {
     case Op::Range:
     case Op::Eye:
     case Op::Transpose:
+    case Op::Earlier:
     case Op::Total:
       return ValueKind::Moved;
     default:

@@ -13,6 +13,9 @@ struct BackwardArgs {
   int64_t batch = 0;
   std::span<const void* const> inputs = {};
   std::span<const void* const> params = {};
+  /// What the forward call wrote, if the shape was prepared so (TrainingOptions::outputs); else not
+  /// looked at.
+  std::span<const void* const> outputs = {};
   /// Of L by each output; null: zero, which takes `TrainingSizes::zeros` more bytes of workspace.
   std::span<const void* const> output_gradients = {};
   /// Empty, or one each; null: zero.

@@ -388,6 +388,8 @@ void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepa
     run(*copy);
   } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
     run(*reverse, rows, position, crew);
+  } else if (const auto* earlier = std::get_if<EarlierLaunch>(&launch)) {
+    run(*earlier, rows, position, crew);
   } else if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
     run(*mask, rows, position);
   } else {
@@ -478,6 +480,28 @@ void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position posi
       } else {
         const int64_t from = step * plan_.batch + sequence;
         std::memcpy(to, source + from * launch.source.stride * element, bytes);
+      }
+    }
+  });
+}
+
+void CpuExecutable::run(const EarlierLaunch& launch, int64_t rows, Position position,
+                        const Crew& crew) {
+  const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
+  const size_t bytes = launch.width * element;
+  const std::byte* source =
+      addresses_.of(launch.source.buffer) + launch.source.column * static_cast<int64_t>(element);
+  std::byte* target = addresses_.locate(launch.target, position);
+  const int64_t first = (step_at(plan_, call_.steps, position) - 1) * plan_.batch;
+  const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());
+  share_out(crew, units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
+    for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
+         ++row) {
+      std::byte* to = target + row * launch.target.stride * element;
+      if (first + row < 0) {
+        std::memset(to, 0, bytes);
+      } else {
+        std::memcpy(to, source + (first + row) * launch.source.stride * element, bytes);
       }
     }
   });

@@ -218,6 +218,7 @@ Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, L
     return products_.run(id, rows, addresses_, first, queue.library_workspace, queue.stream);
   }
   if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, first, queue);
+  if (std::holds_alternative<EarlierLaunch>(launch)) return earlier(id, rows, first, queue);
   if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
   if (std::holds_alternative<TotalLaunch>(launch)) return total(id, rows, first, queue);
   return fill_mask(id, rows, first, queue);
@@ -472,6 +473,32 @@ Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, Lau
                         &rows,   &width,  &source_stride,      &target_stride};
   const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
   return start(kernel_of(id), shape, parameters, queue, "reversing a sequence");
+}
+
+Status Launcher::earlier(LaunchId id, int64_t rows, LaunchPosition position,
+                         LaunchQueue& queue) const {
+  const auto& launch = std::get<EarlierLaunch>(launch_of(id));
+  const size_t element = size_of(plan_.buffers[launch.target.buffer].dtype);
+  const size_t width = static_cast<size_t>(launch.width) * element;
+  const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
+  const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
+  char* target = addresses_.pointer(launch.target, position);
+  int64_t first = (step_at(plan_, sequences_.steps, position) - 1) * plan_.batch;
+  cudaError_t done = cudaSuccess;
+  if (first < 0) {
+    const auto zeros = static_cast<size_t>(plan_.batch);
+    done = cudaMemset2DAsync(target, target_pitch, 0, width, zeros, queue.stream);
+    target += zeros * target_pitch;
+    rows -= plan_.batch;
+    first = 0;
+  }
+  if (done == cudaSuccess && rows > 0) {
+    const char* source =
+        addresses_.start(launch.source) + static_cast<size_t>(first) * source_pitch;
+    done = cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
+                             static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, queue.stream);
+  }
+  return check_cuda(done, "reading a sequence a step late");
 }
 
 Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {

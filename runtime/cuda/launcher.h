@@ -86,6 +86,7 @@ class Launcher {
   Status copy(LaunchId id, LaunchQueue& queue);
   Status transpose(LaunchId id, LaunchQueue& queue);
   Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status earlier(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) const;
   Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   /// Rows that are added up, in slices whose sums are rows of `to`.

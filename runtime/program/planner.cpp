@@ -202,7 +202,9 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
-                                  .alike = trains_ ? kAlikeInTraining : kAlike,
+                                  .alike = getenv("RNNC_ALIKE") ? atof(getenv("RNNC_ALIKE"))
+                                           : trains_            ? kAlikeInTraining
+                                                                : kAlike,
                                   .lengths = shape_.features.lengths,
                                   .resets = shape_.features.resets,
                                   .tf32 = options.allow_tf32,
@@ -284,7 +286,8 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .initial_states = options.initial_states,
                 .given = options.given_states,
                 .residuals = options.residuals,
-                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth}});
+                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth},
+                .outputs = options.outputs && options.checkpoint == 0});
   std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {
     accumulate_params(derivative.backward,

@@ -368,6 +368,7 @@ Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const Loss
   }
   options.initial_states = options.given_states;
   options.residuals = residuals;
+  options.outputs = true;
   options.checkpoint = checkpoint;
   Status status = program.prepare_training(batch, steps, options, features);
   if (status && load) status = upload_params(matched->params);
@@ -394,10 +395,8 @@ Status Runner::Impl::make_training(const Matched& matched, const ArrayMatch& out
   const size_t bytes = std::max(sizes->forward_workspace, sizes->backward_workspace + sizes->zeros);
   TrainingArrays& own = *training;
   const int64_t rows = shape.steps * shape.batch;
-  // A reserve of nothing is one too.
-  const size_t reserve_bytes = std::max<size_t>(sizes->reserve, 1);
   Status status = workspace.reserve(bytes);
-  if (status) status = own.reserve.reserve(reserve_bytes);
+  if (status) status = own.reserve.reserve(sizes->reserve);
   if (status) {
     status = upload_some(outputs_match.arrays, signature.outputs, own.outputs, own.output_pointers);
   }
@@ -421,7 +420,7 @@ Status Runner::Impl::make_training(const Matched& matched, const ArrayMatch& out
   args.workspace = workspace.get();
   args.workspace_bytes = bytes;
   args.reserve = own.reserve.get();
-  args.reserve_bytes = reserve_bytes;
+  args.reserve_bytes = sizes->reserve;
   return status;
 }
 
@@ -432,6 +431,7 @@ Status Runner::Impl::train() {
               .batch = args.batch,
               .inputs = args.inputs,
               .params = args.params,
+              .outputs = args.outputs,
               .output_gradients = training->output_pointers,
               .final_state_gradients = training->final_pointers,
               .param_gradients = training->param_pointers,

@@ -155,7 +155,7 @@ TrainingSizes PreparedTraining::sizes(int64_t steps) const {
   return {.forward_workspace = forward_parts(workspace, steps).bytes,
           .backward_workspace = backward.bytes,
           .zeros = backward.bytes_with_zeros - backward.bytes,
-          .reserve = reserve.bytes()};
+          .reserve = std::max<size_t>(reserve.bytes(), 1)};
 }
 
 /// Where the states lie with which a piece begins. Who reads a reserve takes it as an input.
@@ -253,6 +253,7 @@ Status PreparedTraining::check(const BackwardArgs& args) const {
       check_lengths(args.lengths),
       check_pointers("input", args.inputs, signature.inputs),
       check_pointers("param", args.params, signature.params),
+      takes_outputs() ? check_pointers("output", args.outputs, signature.outputs) : Status(),
       check_count("gradients of outputs", args.output_gradients.size(), signature.outputs.size()),
       check_count("gradients of final states", args.final_state_gradients.size(),
                   signature.states.size()),
@@ -268,6 +269,7 @@ Status PreparedTraining::check(const BackwardArgs& args) const {
   const Status aligned[] = {
       check_alignment("input", args.inputs, signature.inputs),
       check_alignment("param", args.params, signature.params),
+      takes_outputs() ? check_alignment("output", args.outputs, signature.outputs) : Status(),
       check_alignment("the gradient of output", args.output_gradients, signature.outputs),
       check_alignment("the gradient of final state", args.final_state_gradients, signature.states)};
   for (const Status& status : aligned) {
@@ -352,6 +354,7 @@ Status PreparedTraining::run_backward(const BackwardArgs& args, const BackwardPa
   for (size_t i = signature.inputs.size(); i < at_.arrays.size(); ++i) {
     if (at_.arrays[i] == nullptr) at_.arrays[i] = at_.zeros;
   }
+  if (takes_outputs()) append_rows(args.outputs, signature.outputs, row, at_.arrays);
   residuals_.append_addresses(has_checkpoints() ? memory + parts.forward.residuals
                                                 : aligned(const_cast<void*>(args.reserve)),
                               piece.steps * batch_, at_.arrays);

@@ -45,6 +45,7 @@ class PreparedTraining {
   void choose_piece();
 
   bool has_checkpoints() const { return piece_ > 0; }
+  bool takes_outputs() const { return options_.outputs && options_.checkpoint == 0; }
   Pieces pieces(int64_t steps) const { return {steps, has_checkpoints() ? piece_ : steps}; }
   /// Offsets in a call's memory.
   struct ForwardParts {

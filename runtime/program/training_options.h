@@ -18,6 +18,10 @@ struct TrainingOptions {
   /// value is made of. Empty: none.
   std::vector<bool> given_states = {};
   ResidualChoice residuals = ResidualChoice::Auto;
+  /// Backward calls are given what the forward call wrote to its outputs (BackwardArgs::outputs). A
+  /// state's earlier values that are an output are then not in the reserve: of a state that begins
+  /// with zero, where nothing is given for it, without lengths, checkpoints and reversed layers.
+  bool outputs = false;
   /// Steps between checkpoints (Chen et al. 2016, arXiv:1604.06174); 0: none. The reserve then has
   /// the states at each alone, and `backward` runs the forward half again from one to the next,
   /// from the last to the first, with residuals of so many steps in its workspace: the same bits.
@@ -35,8 +39,9 @@ struct TrainingSizes {
   size_t backward_workspace = 0;
   /// On top of it, where the gradient of some output is null.
   size_t zeros = 0;
-  /// At most 256 * (residuals + 1) + T * B * (bytes of their elements); with checkpoints each K
-  /// steps, ceil(T / K) * (256 * states + B * (bytes of the states)) + 256.
+  /// At least 1, since a forward call without a reserve is none of training, and at most
+  /// 256 * (residuals + 1) + T * B * (bytes of their elements); with checkpoints each K steps,
+  /// ceil(T / K) * (256 * states + B * (bytes of the states)) + 256.
   size_t reserve = 0;
 };
 

@@ -82,7 +82,7 @@ TEST(CudaGradientUnits, OfRecurrencesGoFromStepToStepBackwards) {
   EXPECT_FALSE(has(forward, kCudaTotalName));
   const CudaModule backward = module_of(halves.backward);
   EXPECT_EQ(end_chunk_of(backward), "rnnc_end_descending_chunk");
-  EXPECT_TRUE(has(backward, "rnnc_at_step<float, 40, -320>(launch.access[first + "));
+  EXPECT_TRUE(has(backward, "rnnc_at_step<float, 160, -1280>(launch.access[first + "));
   EXPECT_TRUE(has(backward, "kAdvance = -1280;"));
   EXPECT_TRUE(has(backward, kCudaTotalName));
 }

@@ -101,6 +101,20 @@ cudaError_t fill(Device& here, void* memory, int value, size_t bytes, CUstream_s
   return here.queue.submit(stream, [=] { std::memset(memory, value, bytes); });
 }
 
+/// Rows of device memory, `pitch` bytes apart.
+struct DeviceRows {
+  std::byte* first;
+  size_t pitch;
+  size_t width;
+  size_t count;
+};
+
+cudaError_t check_rows(Device& here, const DeviceRows& rows) {
+  if (rows.count == 0 || rows.width > rows.pitch) return cudaErrorInvalidValue;
+  if (!here.memory.contains(rows.first)) return cudaErrorInvalidValue;
+  return check_piece(here, rows.first, (rows.count - 1) * rows.pitch + rows.width);
+}
+
 int blocks_per_multiprocessor(size_t threads, size_t shared) {
   if (threads == 0 || threads > kMostThreads || shared > kDynamicShared) return 0;
   const size_t by_threads = kThreadsPerMultiprocessor / ((threads + 31) / 32 * 32);
@@ -363,6 +377,34 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
   return call(
       [=](Device& here) { return fill(here, memory, value, bytes, here.queue.stream(stream)); });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t count, cudaMemcpyKind, cudaStream_t stream) {
+  return call([=](Device& here) {
+    const DeviceRows target{static_cast<std::byte*>(to), to_pitch, width, count};
+    const DeviceRows source{static_cast<std::byte*>(const_cast<void*>(from)), from_pitch, width,
+                            count};
+    for (const DeviceRows& rows : {target, source}) {
+      if (cudaError_t error = check_rows(here, rows); error != cudaSuccess) return error;
+    }
+    return here.queue.submit(here.queue.stream(stream), [=] {
+      for (size_t i = 0; i < count; ++i) {
+        std::memcpy(target.first + i * to_pitch, source.first + i * from_pitch, width);
+      }
+    });
+  });
+}
+
+cudaError_t cudaMemset2DAsync(void* memory, size_t pitch, int value, size_t width, size_t count,
+                              cudaStream_t stream) {
+  return call([=](Device& here) {
+    const DeviceRows rows{static_cast<std::byte*>(memory), pitch, width, count};
+    if (cudaError_t error = check_rows(here, rows); error != cudaSuccess) return error;
+    return here.queue.submit(here.queue.stream(stream), [=] {
+      for (size_t i = 0; i < count; ++i) std::memset(rows.first + i * pitch, value, width);
+    });
+  });
 }
 
 // ---- Streams and events ----

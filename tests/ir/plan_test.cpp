@@ -322,6 +322,32 @@ TEST(PlanVerify, Reversals) {
             "stage 2: launch 0: the target out is no chunk");
 }
 
+TEST(PlanVerify, EarlierSteps) {
+  // In place of the reversal, of an input.
+  const auto with = [](const auto& change) {
+    return complaint([&](Plan& p) {
+      EarlierLaunch earlier{.source = {kX, 0, 0, 4}, .target = {kR, 0, 0, 2}, .width = 2};
+      change(p, earlier);
+      p.stages[2].launches[0] = earlier;
+    });
+  };
+  EXPECT_EQ(with([](Plan&, EarlierLaunch&) {}), "none");
+  EXPECT_EQ(with([](Plan&, EarlierLaunch& e) { e.width = 0; }),
+            "stage 2: launch 0: earlier steps of nothing");
+  EXPECT_EQ(with([](Plan&, EarlierLaunch& e) { e.width = 3; }),
+            "stage 2: launch 0: columns from 0 are outside r");
+  EXPECT_EQ(with([](Plan& p, EarlierLaunch&) { p.buffers[kR].dtype = DType::f32; }),
+            "stage 2: launch 0: r is f32, not f64");
+  EXPECT_EQ(with([](Plan&, EarlierLaunch& e) { e.source = {kY, 0, 0, 2}; }),
+            "stage 2: launch 0: y is no sequence of the caller's");
+  EXPECT_EQ(with([](Plan&, EarlierLaunch& e) { e.target = {kOut, 0, 0, 2}; }),
+            "stage 2: launch 0: the target out is no chunk");
+  EXPECT_EQ(with([](Plan& p, EarlierLaunch& e) {
+              p.stages[3].launches.insert(p.stages[3].launches.begin(), e);
+            }),
+            "stage 3: launch 0: earlier steps are for Sequence stages");
+}
+
 TEST(PlanVerify, Masks) {
   EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p, 2, 1).target = {kR, 0, 0, 2}; }),
             "stage 2: launch 1: r is no chunk of scalars");

@@ -87,6 +87,7 @@ class Training {
             .batch = forward.batch,
             .inputs = forward.inputs,
             .params = forward.params,
+            .outputs = forward.outputs,
             .output_gradients = output_gradients_,
             .final_state_gradients = final_gradients_,
             .param_gradients = param_gradients_,
@@ -241,6 +242,38 @@ TEST(Training, OfSomeParamsAlone) {
   EXPECT_LE(worst(one.dr, all.dr), 1e-14);
 }
 
+/// The state's earlier values are those of output h: the reserve has none of them.
+TEST(Training, ReadsEarlierStatesFromOutputs) {
+  TrainingOptions options{.params = {true, true}, .inputs = {true}};
+  Training saved(options, 4);
+  saved.run();
+  options.outputs = true;
+  Training read(options, 4);
+  read.run();
+  EXPECT_EQ(read.dw, saved.dw);
+  EXPECT_EQ(read.dr, saved.dr);
+  EXPECT_EQ(read.dx, saved.dx);
+  constexpr size_t kRows = kSteps * kBatch * 4 * sizeof(double);
+  EXPECT_LE(read.sizes().reserve + kRows, saved.sizes().reserve);
+}
+
+/// Where a state is given, or begins pieces, outputs do not tell its first value.
+TEST(Training, SavesEarlierStatesThatOutputsDoNotHave) {
+  for (const int64_t checkpoint : {0, 2}) {
+    TrainingOptions options = kAll;
+    options.checkpoint = checkpoint;
+    if (checkpoint > 0) options.given_states = options.initial_states = {false};
+    Training saved(options, 2);
+    saved.run();
+    options.outputs = true;
+    Training given(options, 2);
+    given.run();
+    EXPECT_EQ(given.sizes().reserve, saved.sizes().reserve);
+    EXPECT_EQ(given.dw, saved.dw);
+    EXPECT_EQ(given.dr, saved.dr);
+  }
+}
+
 // ---- Checkpoints ----
 
 TrainingOptions with_checkpoints(int64_t steps) {
@@ -326,6 +359,21 @@ TEST(TrainingCheckpoints, TakeWhatOtherCallsTake) {
 }
 
 // ---- Errors ----
+
+TEST(TrainingErrors, OutputsThatBackwardReads) {
+  TrainingOptions options;
+  options.outputs = true;
+  Training training(options);
+  ASSERT_TRUE(training.program().forward(training.forward_args()));
+  BackwardArgs args = training.backward_args();
+  args.outputs = {};
+  EXPECT_EQ(training.problem(args), "2 output pointers expected, got 0");
+  std::vector<const void*> outputs = {nullptr, nullptr};
+  args.outputs = outputs;
+  EXPECT_EQ(training.problem(args), "output `h` is null");
+  outputs = {reinterpret_cast<const void*>(0x1004), reinterpret_cast<const void*>(0x1000)};
+  EXPECT_EQ(training.problem(args), "output `h` is not aligned to its 8-byte elements");
+}
 
 TEST(TrainingErrors, BackwardWithoutAForwardCall) {
   Training training(kAll);

@@ -128,6 +128,7 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   TrainingOptions wanted;
   wanted.inputs.assign(graph.inputs.size(), true);
   wanted.residuals = parse_residual_choice(options.residuals).value();
+  wanted.outputs = true;
   const Result<TrainingOptions> training = planner->complete(wanted);
   if (!training) return tl::unexpected(training.error());
   const Result<TrainingGraphs> graphs =

@@ -385,6 +385,14 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ReverseLaunch&
   return info;
 }
 
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const EarlierLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "earlier";
+  info.strategy = "copy, each step from the one before it";
+  info.what = value(stage, launch.source, launch.width) + " a step earlier";
+  return info;
+}
+
 LaunchInfo LaunchDescriber::describe_as(const Stage&, const MaskLaunch& launch) const {
   LaunchInfo info;
   info.kind = info.summary = "mask";

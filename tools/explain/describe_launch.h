@@ -44,6 +44,7 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const RecurrenceLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const CopyLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const EarlierLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const MaskLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const SplitLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const TotalLaunch& launch) const;

@@ -45,8 +45,7 @@ class ResidualWriter {
       case ResidualReason::NotNeeded:
         return "no gradient asks for it";
       case ResidualReason::Given:
-        return step_[decision.value].op == Op::Input ? "an input of the call: read again at no cost"
-                                                     : "a mask: made again at no cost";
+        return why_given(step_[decision.value].op);
       case ResidualReason::State:
         return "a state's earlier value: always saved, so that no recurrence runs again";
       case ResidualReason::Reversed:
@@ -59,6 +58,12 @@ class ResidualWriter {
         break;
     }
     return why_anew(decision);
+  }
+
+  static std::string why_given(Op op) {
+    if (op == Op::Input) return "an input of the call: read again at no cost";
+    if (op == Op::State) return "an output of the call: read again, a step earlier, at no cost";
+    return "a mask: made again at no cost";
   }
 
   /// "x, h[t-1], i and 3 others".

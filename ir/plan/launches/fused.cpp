@@ -36,6 +36,12 @@ FusedLaunch::Product parse_product(PlanScanner& in, const FusedLaunch& launch, u
   return product;
 }
 
+/// Of one row.
+bool overlap(const TypedTouch& a, const TypedTouch& b) {
+  return a.access.buffer == b.access.buffer && a.access.delay == b.access.delay &&
+         a.access.column < b.access.column + b.count && b.access.column < a.access.column + a.count;
+}
+
 }  // namespace
 
 /// The products on lines of their own, further in by 2 spaces than the launch.
@@ -97,9 +103,9 @@ Status verify(LaunchVerifier& in, const FusedLaunch& launch) {
     const int64_t weights = product.members * kernel.length * product.k;
     if (Status status = in.check_weight(product.weight, weights); !status) return status;
     touches.push_back({product.left, product.k * product.blocks, in.plan().dtype, false});
+    const TypedTouch left = touches.back();
     for (const TypedTouch& touch : touches) {
-      if (touch.write && touch.access.buffer == product.left.buffer &&
-          touch.access.delay == product.left.delay) {
+      if (touch.write && overlap(touch, left)) {
         return fail("{} is written while products read it",
                     in.plan().buffers[touch.access.buffer].name);
       }

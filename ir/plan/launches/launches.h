@@ -43,6 +43,7 @@ int64_t once_rows(const Launch& launch);
 //     gemm b20 += b0 @ b21^T, n 16, k 3, 4 blocks, 2 repeats, in TF32, 4 rows
 //     copy b21[0:12] = b1^T, 3 x 4
 //     reverse b10 = b9
+//     earlier b10 = b9
 //     mask b11 = reset reversed
 //     split b30 = b0, a left operand, parts of 36, 4 rows
 //     total b30[0:48] += b19 x b0, 4 blocks
@@ -123,6 +124,15 @@ void parse(PlanScanner& in, ReverseLaunch& launch);
 void add_touches(const Plan& plan, const ReverseLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const ReverseLaunch& launch);
 LaunchWork work_of(const Plan& plan, const ReverseLaunch& launch, int64_t rows);
+
+// earlier.cpp
+template <>
+inline constexpr std::string_view kOpening<EarlierLaunch> = "earlier";
+std::string text_of(const Plan& plan, const EarlierLaunch& launch);
+void parse(PlanScanner& in, EarlierLaunch& launch);
+void add_touches(const Plan& plan, const EarlierLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const EarlierLaunch& launch);
+LaunchWork work_of(const Plan& plan, const EarlierLaunch& launch, int64_t rows);
 
 // mask.cpp
 template <>

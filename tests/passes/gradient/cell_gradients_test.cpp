@@ -68,6 +68,7 @@ class GradientsOfCells : public testing::TestWithParam<std::string> {
                            .lengths = variant.lengths,
                            .resets = variant.resets && !backwards,
                            .residuals = static_cast<ResidualChoice>(seed % 3),
+                           .outputs = seed % 2 == 0,
                            .entries = entries});
       SCOPED_TRACE(fmt::format("H {}, given {}, lengths {}, resets {}", size, variant.given,
                                variant.lengths, variant.resets));
@@ -150,6 +151,7 @@ TEST_P(GradientsOfCells, AreAutograds) {
     ASSERT_TRUE(lowered) << lowered.error().message;
     DifferentiateOptions options = DifferentiateOptions::all(*graph, given);
     options.residuals = static_cast<ResidualChoice>(compared % 3);
+    options.outputs = compared % 2 == 0;
     const Gradients gradients = interpret_gradients(*graph, differentiate(*graph, options), args);
     const auto expect = [&](const std::string& name, const std::vector<double>& gradient) {
       const auto golden = expected.find(name);

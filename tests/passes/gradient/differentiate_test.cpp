@@ -33,6 +33,7 @@ TEST(Differentiate, RandomGraphs) {
                            .lengths = seed % 5 == 1,
                            .resets = seed % 5 >= 3,
                            .residuals = static_cast<ResidualChoice>(seed % 3),
+                           .outputs = seed % 2 == 0,
                            .entries = 4,
                            .simplify = seed % 4 != 0};
     const InterpreterArgs args =
@@ -57,6 +58,7 @@ TEST(Differentiate, LanguageCellsAndNetworks) {
                            .lengths = features,
                            .resets = features && !backwards,
                            .residuals = static_cast<ResidualChoice>(seed % 3),
+                           .outputs = seed % 2 == 0,
                            .entries = 4});
       EXPECT_LE(report.error, kMostDifference) << name << ": " << report.worst;
       EXPECT_GE(report.compared, 5u) << name;

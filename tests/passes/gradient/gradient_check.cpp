@@ -91,6 +91,7 @@ class Check {
     for (const auto& initial : args_.forward.initial_states) given.push_back(!initial.empty());
     DifferentiateOptions wanted = DifferentiateOptions::all(lowered, given);
     wanted.residuals = check_.residuals;
+    wanted.outputs = check_.outputs;
     Derivative derivative = differentiate(lowered, wanted);
     for (Graph* half : {&derivative.forward, &derivative.backward}) {
       status = verify(*half);

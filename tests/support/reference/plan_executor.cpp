@@ -347,6 +347,17 @@ class Executor {
     }
   }
 
+  void run_launch(const EarlierLaunch& launch, Position at, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t b = row % plan_.batch;
+      const int64_t from = step_at(at) + row / plan_.batch - 1;
+      const Place target = locate(launch.target, at, row);
+      for (int64_t i = 0; i < launch.width; ++i) {
+        store(target, i, from < 0 ? 0 : load(locate(launch.source, position_of(from), b), i));
+      }
+    }
+  }
+
   void run_launch(const SplitLaunch& launch, Position at, int64_t rows) {
     const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
     for (int64_t row = 0; row < rows; ++row) {

@@ -1,0 +1,386 @@
+// 1. Find the left operands of a stage's totals that can lie side by side: each in a Chunk buffer
+//    of its own, and all written by one launch.
+// 2. Put them in order: those that two right operands share in the middle, so that each of these
+//    has its own one behind the other. (A GRU's r and z meet x, h and 1, its n one of them each.)
+// 3. One buffer takes their place, and one launch that of the totals of each right operand, as far
+//    as their left operands are neighbours.
+// 4. Products of neighbours that add up in one place become one, over weights stacked once a call
+//    if they do not lie so; on a GPU if the cost model holds that for faster, on a CPU if nothing
+//    is to be copied.
+#include "passes/plan/merge_totals.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ir/plan/plan_accesses.h"
+#include "ir/plan/plan_touches.h"
+#include "ir/plan/waves.h"
+#include "passes/cost/cost.h"
+#include "passes/lower/unused_buffers.h"
+#include "passes/plan/once_stages.h"
+
+namespace rnnc {
+namespace {
+
+constexpr int64_t kAlignedBytes = 16;
+constexpr int64_t kUsualChunk = 256;
+
+/// A launch of the plan: its stage, and its number there.
+using LaunchPlace = std::pair<size_t, size_t>;
+
+class MergeTotals {
+ public:
+  MergeTotals(Plan& plan, const Machine& machine, const MergeTotalsOptions& options)
+      : plan_(plan), machine_(machine), options_(options), usual_(plan) {
+    usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
+    chunks_ = static_cast<double>(chunks_of(usual_, options.max_steps));
+  }
+
+  bool run() {
+    find_writers();
+    bool changed = false;
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (plan_.stages[i].domain != Domain::Sequence) continue;
+      while (merge_some(i)) changed = true;
+    }
+    if (!changed) return false;
+    append_once(plan_, once_);
+    remove_unused_temporaries(plan_);
+    return true;
+  }
+
+ private:
+  /// What a total's left operand is multiplied with; of sums of rows nothing.
+  using Right = std::tuple<BufferId, uint32_t, int64_t, int64_t>;
+  static Right right_of(const TotalLaunch& total) {
+    return {total.right.buffer, total.right.delay, total.right.column, total.n};
+  }
+
+  /// Left operands with their totals' numbers in the stage, by right operand, in order.
+  struct Lefts {
+    std::vector<BufferId> buffers;
+    std::vector<Right> rights;
+    std::map<Right, std::vector<std::pair<BufferId, size_t>>> totals;
+  };
+
+  Buffer& buffer_of(BufferId id) { return plan_.buffers[id]; }
+  const Buffer& buffer_of(BufferId id) const { return plan_.buffers[id]; }
+
+  BufferId add(Buffer buffer) {
+    plan_.buffers.push_back(std::move(buffer));
+    return static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+
+  // ---- Step 1 ----
+
+  /// Of each buffer the one launch that writes it.
+  void find_writers() {
+    std::set<BufferId> several;
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      const std::vector<Launch>& launches = plan_.stages[i].launches;
+      for (size_t j = 0; j < launches.size(); ++j) {
+        for (const Touch& touch : touches(plan_, launches[j])) {
+          if (!touch.write) continue;
+          const auto [found, fresh] = writer_.try_emplace(touch.access.buffer, i, j);
+          if (!fresh && found->second != LaunchPlace(i, j)) several.insert(touch.access.buffer);
+        }
+      }
+    }
+    for (const StatePlan& state : plan_.states) {
+      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+        for (const Touch& touch : touches(plan_, *launch)) several.insert(touch.access.buffer);
+      }
+    }
+    for (const BufferId id : several) writer_.erase(id);
+  }
+
+  bool can_move(const TotalLaunch& total) const {
+    const Buffer& left = buffer_of(total.left.buffer);
+    const Buffer& out = buffer_of(total.out.buffer);
+    const int64_t bytes = total.m * static_cast<int64_t>(size_of(left.dtype));
+    const bool aligned = machine_.kind == Machine::Kind::Cpu || bytes % kAlignedBytes == 0;
+    return aligned && total.blocks == 1 && left.role == Role::Temporary &&
+           left.extent == Extent::Chunk && left.history == 0 && left.pad == 0 &&
+           left.width == total.m && out.role == Role::Temporary && out.width == total.m * total.n &&
+           writer_.contains(total.left.buffer) && writer_.contains(total.out.buffer);
+  }
+
+  /// By what they must have in common.
+  auto find_lefts(size_t stage) const {
+    std::map<std::tuple<LaunchPlace, DType, Placement>, Lefts> found;
+    const std::vector<Launch>& launches = plan_.stages[stage].launches;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const auto* total = std::get_if<TotalLaunch>(&launches[i]);
+      if (total == nullptr || !can_move(*total)) continue;
+      const BufferId id = total->left.buffer;
+      Lefts& lefts = found[{writer_.at(id), buffer_of(id).dtype, buffer_of(id).placement}];
+      if (std::ranges::count(lefts.buffers, id) == 0) lefts.buffers.push_back(id);
+      const Right right = right_of(*total);
+      if (!lefts.totals.contains(right)) lefts.rights.push_back(right);
+      lefts.totals[right].emplace_back(id, i);
+    }
+    return found;
+  }
+
+  // ---- Step 2 ----
+
+  static bool meets(const Lefts& lefts, BufferId id, const Right& right) {
+    const auto is_left = [&](const auto& total) { return total.first == id; };
+    return std::ranges::any_of(lefts.totals.at(right), is_left);
+  }
+
+  /// The first right operand's own ones, those that it shares with the next one that has others,
+  /// and the rest.
+  static std::vector<BufferId> in_order(const Lefts& lefts) {
+    const Right& first = lefts.rights[0];
+    const auto has_others = [&](const Right& right) {
+      return std::ranges::any_of(lefts.totals.at(right), [&](const auto& total) {
+        return !meets(lefts, total.first, first);
+      });
+    };
+    const auto second = std::ranges::find_if(lefts.rights, has_others);
+    const auto place = [&](BufferId id) {
+      const bool in_first = meets(lefts, id, first);
+      if (second == lefts.rights.end()) return in_first ? 0 : 3;
+      const bool in_second = meets(lefts, id, *second);
+      return in_first ? (in_second ? 1 : 0) : (in_second ? 2 : 3);
+    };
+    std::vector<BufferId> order = lefts.buffers;
+    std::ranges::stable_sort(order, {}, place);
+    return order;
+  }
+
+  // ---- Step 3 ----
+
+  /// Of the first that can be; false if there are none.
+  bool merge_some(size_t stage) {
+    for (const auto& [common, lefts] : find_lefts(stage)) {
+      if (lefts.buffers.size() < 2) continue;
+      merge(stage, lefts);
+      return true;
+    }
+    return false;
+  }
+
+  void merge(size_t stage, const Lefts& lefts) {
+    const std::vector<BufferId> order = in_order(lefts);
+    std::map<BufferId, int64_t> columns = place_side_by_side(order);
+    std::set<size_t> merged;  // launches that others do
+    for (const auto& [right, totals] : lefts.totals) merge_totals(stage, totals, columns, merged);
+    merge_products(plan_.stages[stage], columns, merged);
+    for (auto at = merged.rbegin(); at != merged.rend(); ++at) {
+      std::vector<Launch>& launches = plan_.stages[stage].launches;
+      launches.erase(launches.begin() + static_cast<std::ptrdiff_t>(*at));
+    }
+    move_to(order[0], columns);
+  }
+
+  /// Columns in the first one's buffer, which grows.
+  std::map<BufferId, int64_t> place_side_by_side(const std::vector<BufferId>& order) {
+    std::map<BufferId, int64_t> columns;
+    Buffer whole = buffer_of(order[0]);
+    whole.width = 0;
+    whole.name.clear();
+    for (const BufferId id : order) {
+      columns.emplace(id, whole.width);
+      whole.width += buffer_of(id).width;
+      whole.name += (whole.name.empty() ? "" : "|") + buffer_of(id).name;
+    }
+    wholes_.emplace(order[0], std::move(whole));
+    return columns;
+  }
+
+  /// Accesses go to one buffer in place of several. Of Chunk buffers they get its stride.
+  void move_to(BufferId whole, const std::map<BufferId, int64_t>& columns) {
+    buffer_of(whole) = wholes_.at(whole);
+    const Buffer& buffer = buffer_of(whole);
+    for_each_access(plan_, [&](Access& access) {
+      const auto found = columns.find(access.buffer);
+      if (found == columns.end()) return;
+      access.buffer = whole;
+      access.column += found->second;
+      if (buffer.extent == Extent::Chunk) access.stride = buffer.width;
+    });
+  }
+
+  TotalLaunch& total_at(size_t stage, size_t launch) {
+    return std::get<TotalLaunch>(plan_.stages[stage].launches[launch]);
+  }
+
+  /// The totals of one right operand, run by run of neighbours.
+  void merge_totals(size_t stage, std::vector<std::pair<BufferId, size_t>> totals,
+                    const std::map<BufferId, int64_t>& columns, std::set<size_t>& merged) {
+    const auto column = [&](const auto& total) { return columns.at(total.first); };
+    std::ranges::sort(totals, {}, column);
+    for (size_t begin = 0; begin < totals.size();) {
+      size_t end = begin + 1;
+      while (end < totals.size() &&
+             column(totals[end]) == column(totals[end - 1]) + old_width(totals[end - 1].first)) {
+        ++end;
+      }
+      const auto at = [&](size_t i) { return totals.begin() + static_cast<std::ptrdiff_t>(i); };
+      if (end > begin + 1) merge_run(stage, {at(begin), at(end)}, merged);
+      begin = end;
+    }
+  }
+
+  int64_t old_width(BufferId id) const { return buffer_of(id).width; }
+
+  /// In the first one's place.
+  void merge_run(size_t stage, const std::vector<std::pair<BufferId, size_t>>& run,
+                 std::set<size_t>& merged) {
+    std::vector<BufferId> outs;
+    TotalLaunch& first = total_at(stage, run[0].second);
+    int64_t m = 0;
+    for (const auto& [left, launch] : run) {
+      const TotalLaunch& total = total_at(stage, launch);
+      outs.push_back(total.out.buffer);
+      m += total.m;
+      if (launch != run[0].second) merged.insert(launch);
+    }
+    first.m = m;
+    move_to(outs[0], place_side_by_side(outs));
+  }
+
+  // ---- Step 4 ----
+
+  /// Where products add up, and their weights' rows.
+  using Sum = std::tuple<BufferId, uint32_t, int64_t, int64_t>;
+
+  bool is_part(const Launch& launch, const std::map<BufferId, int64_t>& columns) const {
+    const auto* gemm = std::get_if<GemmLaunch>(&launch);
+    if (gemm == nullptr || !columns.contains(gemm->left.buffer)) return false;
+    const Buffer& weight = buffer_of(gemm->weight.buffer);
+    return gemm->transposed && gemm->blocks == 1 && gemm->repeats == 1 &&
+           gemm->weight.stride == 0 && gemm->left.column == 0 && gemm->left.delay == 0 &&
+           gemm->k == old_width(gemm->left.buffer) && weight.extent == Extent::Invariant &&
+           weight.dtype == plan_.dtype;
+  }
+
+  void merge_products(Stage& stage, const std::map<BufferId, int64_t>& columns,
+                      std::set<size_t>& merged) {
+    std::map<Sum, std::vector<size_t>> sums;
+    for (size_t i = 0; i < stage.launches.size(); ++i) {
+      if (!is_part(stage.launches[i], columns)) continue;
+      const auto& gemm = std::get<GemmLaunch>(stage.launches[i]);
+      sums[{gemm.out.buffer, gemm.out.delay, gemm.out.column, gemm.n}].push_back(i);
+    }
+    const auto gemm_at = [&](size_t i) -> GemmLaunch& {
+      return std::get<GemmLaunch>(stage.launches[i]);
+    };
+    const auto column = [&](size_t i) { return columns.at(gemm_at(i).left.buffer); };
+    for (auto& [sum, parts] : sums) {
+      std::ranges::sort(parts, {}, column);
+      for (size_t begin = 0; begin < parts.size();) {
+        size_t end = begin + 1;
+        while (end < parts.size() &&
+               column(parts[end]) == column(parts[end - 1]) + gemm_at(parts[end - 1]).k) {
+          ++end;
+        }
+        const std::vector<size_t> run(parts.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      parts.begin() + static_cast<std::ptrdiff_t>(end));
+        if (run.size() > 1) merge_products(stage, run, merged);
+        begin = end;
+      }
+    }
+  }
+
+  /// Neighbours, in order. What they become runs where the earliest of them did.
+  void merge_products(Stage& stage, const std::vector<size_t>& run, std::set<size_t>& merged) {
+    std::vector<GemmLaunch> parts;
+    for (const size_t i : run) parts.push_back(std::get<GemmLaunch>(stage.launches[i]));
+    GemmLaunch whole = parts[0];
+    whole.accumulate = std::ranges::all_of(parts, &GemmLaunch::accumulate);
+    whole.k = 0;
+    for (const GemmLaunch& part : parts) whole.k += part.k;
+    if (!are_neighbours(parts)) {
+      if (!options_.always && !pays_copies(stage, parts, whole)) return;
+      whole.weight = {.buffer = stack_weights(parts)};
+    }
+    const size_t first = *std::ranges::min_element(run);
+    stage.launches[first] = whole;
+    for (const size_t i : run) {
+      if (i != first) merged.insert(i);
+    }
+  }
+
+  static bool are_neighbours(const std::vector<GemmLaunch>& parts) {
+    int64_t column = parts[0].weight.column;
+    return std::ranges::all_of(parts, [&](const GemmLaunch& part) {
+      const bool next =
+          part.weight.buffer == parts[0].weight.buffer && part.weight.column == column;
+      column += part.k * part.n;
+      return next;
+    });
+  }
+
+  bool pays_copies(const Stage& stage, const std::vector<GemmLaunch>& parts,
+                   const GemmLaunch& whole) const {
+    if (machine_.kind == Machine::Kind::Cpu) return false;
+    if (getenv("RNNC_ALWAYS")) return true;
+    double apart = 0;
+    double copies = 0;
+    const Stage once{.domain = Domain::Once};
+    for (const GemmLaunch& part : parts) {
+      apart += cost_of(usual_, stage, part, machine_).seconds;
+      copies += cost_of(usual_, once, copy_of(part, part.weight), machine_).seconds;
+    }
+    Plan trial = usual_;
+    GemmLaunch together = whole;
+    together.weight = {.buffer = static_cast<BufferId>(trial.buffers.size())};
+    trial.buffers.push_back(stack_buffer(parts));
+    together.left.buffer = static_cast<BufferId>(trial.buffers.size());
+    together.left.stride = whole.k;
+    trial.buffers.push_back(buffer_of(whole.left.buffer));
+    trial.buffers.back().width = whole.k;
+    return chunks_ * (apart - cost_of(trial, stage, together, machine_).seconds) > copies;
+  }
+
+  static CopyLaunch copy_of(const GemmLaunch& part, const Access& target) {
+    return {.source = part.weight, .target = target, .rows = part.k, .columns = part.n};
+  }
+
+  Buffer stack_buffer(const std::vector<GemmLaunch>& parts) const {
+    Buffer stack{.name = "",
+                 .dtype = plan_.dtype,
+                 .placement = Placement::Resident,
+                 .extent = Extent::Invariant};
+    for (const GemmLaunch& part : parts) {
+      stack.name += (stack.name.empty() ? "" : "|") + buffer_of(part.weight.buffer).name;
+      stack.width += part.k * part.n;
+    }
+    return stack;
+  }
+
+  BufferId stack_weights(const std::vector<GemmLaunch>& parts) {
+    const BufferId stack = add(stack_buffer(parts));
+    Access target = {.buffer = stack};
+    for (const GemmLaunch& part : parts) {
+      once_.emplace_back(copy_of(part, target));
+      target.column += part.k * part.n;
+    }
+    return stack;
+  }
+
+  Plan& plan_;
+  const Machine& machine_;
+  const MergeTotalsOptions& options_;
+  Plan usual_;  // as it was, with a chunk of a usual length
+  double chunks_ = 1;
+  std::map<BufferId, LaunchPlace> writer_;
+  std::map<BufferId, Buffer> wholes_;  // what the first ones become
+  std::vector<Launch> once_;           // at the end of Once stages
+};
+
+}  // namespace
+
+bool run_merge_totals(Plan& plan, const Machine& machine, const MergeTotalsOptions& options) {
+  return MergeTotals(plan, machine, options).run();
+}
+
+}  // namespace rnnc

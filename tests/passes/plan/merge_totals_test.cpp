@@ -1,0 +1,132 @@
+#include "passes/plan/merge_totals.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
+#include "passes/memory/memory.h"
+#include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/plan_executor.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr PassSet kApart = PassSet::all().without(Pass::Merge).without(Pass::Pad);
+
+Machine cpu_machine() {
+  return {};
+}
+
+Graph backward_half(const std::string& name, int64_t hidden) {
+  Graph graph = load_case(name, {{"H", hidden}});
+  RNNC_CHECK(run_pipeline(graph, {.training = true}), "{}", name);
+  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
+  RNNC_CHECK(run_simplifications(half), "{}", name);
+  return half;
+}
+
+/// Without what else merges, so that what is counted is this pass's.
+Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType::f32) {
+  Result<Plan> plan = plan_graph(graph, {.dtype = dtype,
+                                         .batch = 3,
+                                         .max_steps = 11,
+                                         .chunk = 4,
+                                         .passes = kApart.without(Pass::Wavefront),
+                                         .machine = machine});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  run_merge_totals(*plan, machine,
+                   {.max_steps = 11, .always = machine.kind == Machine::Kind::Cuda});
+  Status status = assign_memory(*plan, /*reuse=*/true);
+  if (status) status = verify(*plan);
+  RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
+  return *std::move(plan);
+}
+
+std::ptrdiff_t count_totals(const Plan& plan) {
+  std::ptrdiff_t found = 0;
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain != Domain::Sequence) continue;
+    found += std::ranges::count_if(stage.launches, [](const Launch& launch) {
+      return std::holds_alternative<TotalLaunch>(launch);
+    });
+  }
+  return found;
+}
+
+TEST(MergeTotals, OneForEachRightOperand) {
+  for (const Machine& machine : {cpu_machine(), h200_machine()}) {
+    // Of x, of h and of rows alone; with a GRU, whose candidate takes what x and h add apart, too.
+    for (const char* name : {"lstm", "gru", "elman"}) {
+      const Plan plan = merged_plan(backward_half(name, 8), machine);
+      EXPECT_EQ(count_totals(plan), 3) << name << to_string(plan);
+    }
+  }
+}
+
+/// With [k, n] weights: those that no forward half has.
+std::ptrdiff_t count_transposed(const Plan& plan) {
+  std::ptrdiff_t found = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      found += gemm != nullptr && gemm->transposed && stage.domain == Domain::Sequence ? 1 : 0;
+    }
+  }
+  return found;
+}
+
+/// On a CPU weights are not copied for it.
+TEST(MergeTotals, ProductsThatAddUp) {
+  const Graph half = backward_half("lstm", 8);
+  EXPECT_EQ(count_transposed(merged_plan(half, h200_machine())), 1);
+  EXPECT_EQ(count_transposed(merged_plan(half, cpu_machine())), 4);
+}
+
+TEST(MergeTotals, RowsStayAligned) {
+  const Graph half = backward_half("lstm", 3);
+  EXPECT_EQ(count_totals(merged_plan(half, h200_machine())), 12);
+  EXPECT_EQ(count_totals(merged_plan(half, cpu_machine())), 3);
+}
+
+double worst(const std::vector<std::vector<double>>& actual,
+             const std::vector<std::vector<double>>& expected) {
+  double most = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double size = 1;
+    for (const double value : expected[i]) size = std::max(size, std::abs(value));
+    for (size_t j = 0; j < expected[i].size(); ++j) {
+      most = std::max(most, std::abs(actual[i][j] - expected[i][j]) / size);
+    }
+  }
+  return most;
+}
+
+/// Memory that nothing has written is NaN.
+TEST(MergeTotals, GiveWhatTheGraphMeans) {
+  uint64_t seed = 0;
+  for (const char* name : {"lstm", "gru", "gru_reset_before", "layer_norm_lstm", "elman",
+                           "stacked_lstm", "two_recurrences", "bidirectional", "min_gru"}) {
+    for (const int64_t hidden : {3, 8}) {
+      const Graph half = backward_half(name, hidden);
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name, hidden, to_string(dtype)));
+        const InterpreterArgs args = random_args(half, 11, 3, ++seed);
+        const InterpreterResult expected = interpret(half, args);
+        for (const Machine& machine : {cpu_machine(), h200_machine()}) {
+          const InterpreterResult actual = execute_plan(merged_plan(half, machine, dtype), args);
+          const double most = dtype == DType::f32 ? 2e-5 : 5e-2;
+          EXPECT_LE(worst(actual.outputs, expected.outputs), most);
+          EXPECT_LE(worst(actual.results, expected.results), most);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnnc::test
