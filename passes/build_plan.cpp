@@ -200,7 +200,7 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
 }
 
 Status merge_totals(Plan& plan, const PlanOptions& options) {
-  run_merge_totals(plan, options.machine, {.max_steps = options.max_steps});
+  run_merge_totals(plan, options.machine);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/plan/plan.h"
+#include "passes/gradient/residuals.h"
 #include "passes/options/machine.h"
 #include "passes/options/pass_observer.h"
 #include "passes/options/pass_set.h"
@@ -15,9 +16,13 @@ namespace rnnc {
 inline constexpr int64_t kMostTileRank = 99;
 
 // A chunk that takes so many times as long is better than a longer one, which takes more memory: in
-// inference, and in training, where a chunk has many values that only it needs.
+// inference, and in training, where a chunk has many values that only it needs. (H100, LSTM 64x1024
+// in bf16, 512 steps, both halves: 219 MB of workspace and 11.4 us a step at 1.02, 97 MB and 13.3 at
+// 1.06; with the least residuals 353 MB and 14.5 us at 1.02, 82 MB and 19.6 at 1.15.)
 inline constexpr double kAlike = 1.003;
-inline constexpr double kAlikeInTraining = 1.02;
+constexpr double alike_in_training(ResidualChoice residuals) {
+  return residuals == ResidualChoice::Least ? 1.15 : 1.03;
+}
 
 struct PlanOptions {
   DType dtype = DType::f32;

@@ -15,13 +15,8 @@
 
 namespace rnnc {
 
-struct MergeTotalsOptions {
-  int64_t max_steps = 1;
-  bool always = false;  // products that are added up also where copying their weights takes longer
-};
-
 /// `plan` has no lags yet, no offsets and no pads. True if it has changed. Totals of several blocks
 /// stay apart; so do, on a GPU, those whose rows would not be aligned side by side.
-bool run_merge_totals(Plan& plan, const Machine& machine, const MergeTotalsOptions& options);
+bool run_merge_totals(Plan& plan, const Machine& machine);
 
 }  // namespace rnnc

@@ -179,10 +179,11 @@ Result<ShapePlanner> Planner::at(const PlanShape& shape, const Machine& machine)
   return planner;
 }
 
-ShapePlanner Planner::at(Graph half, const PlanShape& shape, const Machine& machine) const {
+ShapePlanner Planner::at(Graph half, ResidualChoice residuals, const PlanShape& shape,
+                         const Machine& machine) const {
   ShapePlanner planner(*this, shape, machine);
   planner.own_ = std::move(half);
-  planner.trains_ = true;
+  planner.alike_ = alike_in_training(residuals);
   return planner;
 }
 
@@ -202,9 +203,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
                                   .batch = shape_.batch,
                                   .max_steps = std::max(shape_.max_steps, options.chunk),
                                   .chunk = options.chunk,
-                                  .alike = getenv("RNNC_ALIKE") ? atof(getenv("RNNC_ALIKE"))
-                                           : trains_            ? kAlikeInTraining
-                                                                : kAlike,
+                                  .alike = alike_,
                                   .lengths = shape_.features.lengths,
                                   .resets = shape_.features.resets,
                                   .tf32 = options.allow_tf32,

@@ -53,7 +53,7 @@ class ShapePlanner {
   PlanShape shape_;
   Machine machine_;
   std::optional<Graph> own_;  // of a shape with features, or a half; else it is the planner's graph
-  bool trains_ = false;       // it is a half
+  double alike_ = kAlike;
 };
 
 class Planner {
@@ -77,8 +77,9 @@ class Planner {
   /// `options` are complete.
   Result<TrainingGraphs> differentiate(SequenceFeatures features, const TrainingOptions& options,
                                        const Machine& machine) const;
-  /// Of a half.
-  ShapePlanner at(Graph half, const PlanShape& shape, const Machine& machine) const;
+  /// Of a half, for the residuals that it was made for.
+  ShapePlanner at(Graph half, ResidualChoice residuals, const PlanShape& shape,
+                  const Machine& machine) const;
 
  private:
   Planner() = default;

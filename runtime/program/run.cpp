@@ -133,6 +133,7 @@ struct Runner::Impl {
   Status reserve_results(int64_t steps, int64_t batch);
   Status upload_arrays(const Matched& matched, const RunArgs& run_args);
   Status upload_lengths(const std::vector<int64_t>& whole, const RunShape& run_shape);
+  void forget_last_run();
   Status make_args(const Matched& matched);
   void point_at_piece(int64_t begin);
   /// All pieces of the last run's arrays.
@@ -322,15 +323,22 @@ Result<RunResult> Runner::Impl::download_results() const {
   return result;
 }
 
+/// Its arrays are about to go; if the next run fails, there is none.
+void Runner::Impl::forget_last_run() {
+  training.reset();
+  args = {};
+  shape = {};
+}
+
 Result<RunResult> Runner::Impl::run(const RunArgs& run_args) {
   const bool load = takes_params(run_args);
   const Result<Matched> matched = match_run(program.signature(), run_args, load);
   if (!matched) return tl::unexpected(matched.error());
   Status status = prepare(*matched);
+  if (status) forget_last_run();
   if (status && load) status = upload_params(matched->params);
   if (status) status = reserve_results(matched->shape.steps, matched->shape.batch);
   if (status) status = upload_arrays(*matched, run_args);
-  training.reset();
   if (status) status = make_args(*matched);
   if (status) status = forward();
   if (status) status = backend.synchronize(nullptr);
@@ -359,6 +367,7 @@ Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const Loss
   append(problems, of_states);
   if (!problems.empty()) return tl::unexpected(Error{list_problems(signature.name, problems)});
   if (Status status = check_memory(steps, batch); !status) return tl::unexpected(status.error());
+  forget_last_run();
   training.emplace(backend, signature);
   TrainingOptions& options = training->options;
   options.params.assign(signature.params.size(), true);
@@ -378,7 +387,7 @@ Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const Loss
   if (status) status = train();
   if (status) status = backend.synchronize(nullptr);
   if (!status) {
-    training.reset();
+    forget_last_run();
     return tl::unexpected(status.error());
   }
   return download_gradients();

@@ -67,7 +67,8 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
   training.notes_ = graphs->notes;
   training.measure_arrays(*graphs);
   const auto prepare = [&](Graph half) -> Result<PreparedShape> {
-    const ShapePlanner of_shape = planner.at(std::move(half), shape, backend.machine());
+    const ShapePlanner of_shape =
+        planner.at(std::move(half), options.residuals, shape, backend.machine());
     Result<Plan> plan = of_shape.plan(planner.choice());
     if (!plan) return tl::unexpected(plan.error());
     return prepare_shape(of_shape, *std::move(plan), backend, cache, /*may_tune=*/false);

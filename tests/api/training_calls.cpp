@@ -39,6 +39,7 @@ TrainingOptions right_options(Random& random, const Signature& signature) {
   if (random.one_in(2)) options.initial_states = options.given_states;
   options.residuals = random.pick(kChoices);
   if (signature.streams && random.one_in(2)) options.checkpoint = random.below(5);
+  options.outputs = random.one_in(2);
   options.accumulate = random.one_in(3);
   return options;
 }
@@ -135,7 +136,7 @@ bool spoil_forward(Random& random, const Signature& signature, TrainingCall& cal
 }
 
 bool spoil_backward(Random& random, const Signature& signature, TrainingCall& call) {
-  switch (random.below(11)) {
+  switch (random.below(12)) {
     case 0:
       return spoil_sizes(random, call);
     case 1:
@@ -158,6 +159,9 @@ bool spoil_backward(Random& random, const Signature& signature, TrainingCall& ca
       if (call.sizes.backward_workspace == 0) return false;
       call.workspace_bytes = call.sizes.backward_workspace - 1;
       return true;
+    case 10:
+      if (!call.options.outputs || call.options.checkpoint > 0) return false;
+      return spoil_list(random, call.outputs, signature.outputs.size(), true);
     default:
       return spoil_lengths(call);
   }
@@ -269,6 +273,7 @@ BackwardArgs TrainingCall::backward() {
           .batch = batch,
           .inputs = inputs,
           .params = params,
+          .outputs = outputs,
           .output_gradients = output_gradients,
           .final_state_gradients = final_gradients,
           .param_gradients = param_gradients,
@@ -320,6 +325,7 @@ Status TrainingCalls::prepare_oddly(Program& program) {
                           .inputs = odd_list(random_, signature.inputs.size()),
                           .initial_states = odd_list(random_, signature.states.size()),
                           .given_states = odd_list(random_, signature.states.size()),
+                          .outputs = random_.one_in(2),
                           .checkpoint = random_.one_in(3) ? random_.number(4) : 0,
                           .accumulate = random_.one_in(2)};
   const int64_t batch = random_.size(4), steps = random_.size(8);

@@ -108,15 +108,16 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   if (!bound) return tl::unexpected(bound.error());
   // A half has been through the passes over graphs.
   const auto make = options.backward ? plan_graph : build_plan;
-  const Result<Plan> plan = make(*bound, {.dtype = dtype_of(options.dtype),
-                                          .batch = options.batch,
-                                          .max_steps = options.steps,
-                                          .alike = options.backward ? kAlikeInTraining : kAlike,
-                                          .tf32 = options.tf32,
-                                          .passes = options.passes,
-                                          .machine = choose_machine(device_of(options)),
-                                          .strategy = options.strategy,
-                                          .observer = options.log.observer()});
+  const Result<Plan> plan =
+      make(*bound, {.dtype = dtype_of(options.dtype),
+                    .batch = options.batch,
+                    .max_steps = options.steps,
+                    .alike = options.backward ? alike_in_training(ResidualChoice::Auto) : kAlike,
+                    .tf32 = options.tf32,
+                    .passes = options.passes,
+                    .machine = choose_machine(device_of(options)),
+                    .strategy = options.strategy,
+                    .observer = options.log.observer()});
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (form == Form::plan) return to_string(*plan);

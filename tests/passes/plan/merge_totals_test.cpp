@@ -39,8 +39,7 @@ Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType
                                          .passes = kApart.without(Pass::Wavefront),
                                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
-  run_merge_totals(*plan, machine,
-                   {.max_steps = 11, .always = machine.kind == Machine::Kind::Cuda});
+  run_merge_totals(*plan, machine);
   Status status = assign_memory(*plan, /*reuse=*/true);
   if (status) status = verify(*plan);
   RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
