@@ -4,16 +4,29 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
 
 namespace rnnc {
 
+/// What a program can do about a failure.
+enum class ErrorKind : uint8_t {
+  Invalid,       // what was given is wrong
+  InvalidText,   // a .rnn text has errors
+  NotPrepared,   // a shape has to be prepared first
+  NotSupported,  // rnnc, or this build of it, cannot do that
+  NoDevice,      // there is no such device, or it cannot be used
+  OutOfMemory,
+  Device,  // a device has failed
+};
+
 /// A failure, in words for the user: what was wrong, where, and what would be right.
 /// May hold several lines when several things are wrong at once. Ends without a newline.
 struct Error {
   std::string message;
+  ErrorKind kind = ErrorKind::Invalid;
 };
 
 template <typename T>
@@ -24,6 +37,13 @@ using Status = Result<void>;
 template <typename... Args>
 [[nodiscard]] tl::unexpected<Error> fail(fmt::format_string<Args...> format, Args&&... args) {
   return tl::unexpected(Error{fmt::format(format, std::forward<Args>(args)...)});
+}
+
+/// Likewise, of another kind than Invalid.
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> fail_as(ErrorKind kind, fmt::format_string<Args...> format,
+                                            Args&&... args) {
+  return tl::unexpected(Error{fmt::format(format, std::forward<Args>(args)...), kind});
 }
 
 /// Reports a broken invariant of rnnc itself: "this is a bug in rnnc", with where it was noticed.

@@ -85,14 +85,15 @@ Result<double> Backend::time(const std::function<Status()>& work, Stream stream)
 
 Result<std::unique_ptr<CapturedWork>> Backend::capture(
     const std::function<Status(Stream)>& /*work*/) {
-  return fail("only a GPU can capture calls in a graph and replay them");
+  return fail_as(ErrorKind::NotSupported,
+                 "only a GPU can capture calls in a graph and replay them");
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options,
                                               [[maybe_unused]] KernelCache& cache) {
 #ifndef RNNC_WITH_CPU
   if (options.device.kind == Device::Kind::cpu) {
-    return fail("device `cpu`: this build of rnnc has no CPU backend");
+    return fail_as(ErrorKind::NoDevice, "device `cpu`: this build of rnnc has no CPU backend");
   }
 #else
   if (options.device.kind == Device::Kind::cpu) return make_cpu_backend(options, cache);
@@ -100,7 +101,8 @@ Result<std::unique_ptr<Backend>> make_backend(const CompileOptions& options,
 #ifdef RNNC_WITH_CUDA
   return make_cuda_backend(options, cache);
 #else
-  return fail("device `{}`: this build of rnnc has no CUDA backend", options.device.to_string());
+  return fail_as(ErrorKind::NoDevice, "device `{}`: this build of rnnc has no CUDA backend",
+                 options.device.to_string());
 #endif
 }
 

@@ -21,7 +21,7 @@ auto without_exceptions(std::string_view verb, std::string_view name, const Work
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {  // more than any memory has
   }
-  return fail("not enough memory to {} {}", verb, quote(name));
+  return fail_as(ErrorKind::OutOfMemory, "not enough memory to {} {}", verb, quote(name));
 }
 
 /// Likewise, unless another call that was given the same flag is under way: then an error.

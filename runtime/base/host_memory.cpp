@@ -18,8 +18,9 @@ Status check_host_memory(std::string_view what, double bytes) {
   const auto available = static_cast<double>(host_memory());
   if (bytes <= available) return {};
   constexpr double kGiB = 1 << 30;
-  return fail("not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB", what, bytes / kGiB,
-              available / kGiB);
+  return fail_as(ErrorKind::OutOfMemory,
+                 "not enough memory: {} {:.1f} GiB, and there are {:.1f} GiB", what, bytes / kGiB,
+                 available / kGiB);
 }
 
 }  // namespace rnnc

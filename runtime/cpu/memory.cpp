@@ -13,7 +13,8 @@ Result<void*> allocate_aligned(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kBufferAlignment;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
-  if (rounded > 0 && memory == nullptr) return fail("not enough memory for {} bytes", bytes);
+  if (rounded > 0 && memory == nullptr)
+    return fail_as(ErrorKind::OutOfMemory, "not enough memory for {} bytes", bytes);
 #ifdef MADV_HUGEPAGE
   if (alignment == kHugePage) (void)madvise(memory, rounded, MADV_HUGEPAGE);
 #endif

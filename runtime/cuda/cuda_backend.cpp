@@ -175,10 +175,12 @@ namespace rnnc {
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options,
                                                    KernelCache& cache) {
   const auto unusable = [&options](const Error& reason) {
-    return fail("device `{}` cannot be used: {}", options.device.to_string(), reason.message);
+    return fail_as(ErrorKind::NoDevice, "device `{}` cannot be used: {}",
+                   options.device.to_string(), reason.message);
   };
   if (options.dtype == DType::f64) {
-    return fail("f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
+    return fail_as(ErrorKind::NotSupported,
+                   "f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
   const Result<cuda::CudaDevice> device = cuda::describe_cuda_device(options.device.index);
   if (!device) return unusable(device.error());

@@ -32,7 +32,8 @@ Result<DeviceDescription> describe(int index) {
 Error cuda_error(cudaError_t error, const std::string& what) {
   cudaGetLastError();
   return {fmt::format("CUDA failed while {}: {} ({})", what, cudaGetErrorString(error),
-                      cudaGetErrorName(error))};
+                      cudaGetErrorName(error)),
+          error == cudaErrorMemoryAllocation ? ErrorKind::OutOfMemory : ErrorKind::Device};
 }
 
 Result<int> count_cuda_devices() {

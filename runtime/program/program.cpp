@@ -106,8 +106,8 @@ Result<const PreparedShape*> Program::Impl::find(int64_t batch, int64_t steps,
     return tl::unexpected(status.error());
   }
   const auto missing = [&](std::string_view reason) {
-    return fail("batch {}{} is {}: call prepare({}, {}{}) first", batch, to_text(features), reason,
-                batch, steps, to_argument(features));
+    return fail_as(ErrorKind::NotPrepared, "batch {}{} is {}: call prepare({}, {}{}) first", batch,
+                   to_text(features), reason, batch, steps, to_argument(features));
   };
   const auto found = shapes.find(batch);
   if (found == shapes.end()) return missing("not prepared");
@@ -126,8 +126,9 @@ Result<const PreparedTraining*> Program::Impl::find_training(int64_t batch, int6
     return tl::unexpected(status.error());
   }
   const auto missing = [&](std::string_view reason) {
-    return fail("batch {}{} is {}: call prepare_training({}, {}, …) first", batch,
-                to_text(features), reason, batch, steps);
+    return fail_as(ErrorKind::NotPrepared,
+                   "batch {}{} is {}: call prepare_training({}, {}, …) first", batch,
+                   to_text(features), reason, batch, steps);
   };
   const auto found = trained.find(batch);
   if (found == trained.end()) return missing("not prepared for training");
