@@ -1,0 +1,260 @@
+"""Compiled cells on arrays of the host."""
+
+import ctypes
+import os
+from collections import namedtuple
+from ctypes import byref, c_size_t, c_void_p
+from pathlib import Path
+
+from rnnc import _library
+from rnnc._library import check, library
+
+DTYPES = ("f32", "f64", "bf16", "f16")
+ROLES = {"inputs": 0, "params": 1, "states": 2, "outputs": 3}
+
+Array = namedtuple("Array", ["name", "shape", "dtype"])
+Array.__doc__ = "One array of a program; `shape` is that of one step and one sequence."
+Result = namedtuple("Result", ["outputs", "final_states"])
+Result.__doc__ = "Arrays by name: outputs [T, B, ...], final states [B, ...]."
+
+
+def _dims(values):
+    return (_library.Dim * len(values))(*((n.encode(), v) for n, v in values.items()))
+
+
+def _is_text(source):
+    return isinstance(source, str) and "\n" in source
+
+
+class Program:
+    """A cell or network on one device; made by `compile`. One call at a time.
+
+    `inputs`, `params`, `states` and `outputs` are lists of `Array`, in the order of their
+    declaration; states that the cell implies (h@2) come behind its own.
+    """
+
+    def __init__(self, handle, device, dtype, arguments):
+        self._handle = handle
+        self.device, self.dtype = device, dtype
+        self._arguments = arguments
+        for kind, role in ROLES.items():
+            setattr(self, kind, self._arrays(role))
+
+    def __del__(self):
+        if library is not None:
+            library.rnnc_program_free(self._handle)
+
+    def __reduce__(self):
+        """Copies, and those in other processes, are compiled again."""
+        return _compile_again, (self._arguments,)
+
+    def _arrays(self, role):
+        count = c_size_t()
+        check(library.rnnc_program_count(self._handle, role, byref(count)))
+        arrays = []
+        for index in range(count.value):
+            info = _library.ArrayInfo()
+            check(library.rnnc_program_array(self._handle, role, index, byref(info)))
+            shape = tuple(info.shape[i] for i in range(info.rank))
+            arrays.append(Array(info.name.decode(), shape, DTYPES[info.dtype]))
+        return arrays
+
+    @property
+    def notes(self):
+        """What runs otherwise than asked for, and why."""
+        return _library.take_text(library.rnnc_program_notes, self._handle).splitlines()
+
+    def prepare(self, **shape):
+        """Makes calls of a shape runnable, and tells the bytes that they need.
+
+        `shape` has the fields of rnnc_shape; lists of wanted gradients are bytes.
+        """
+        return self.sizes(self._prepared(_library.Shape(**shape)))
+
+    def _prepared(self, shape):
+        check(library.rnnc_program_prepare(self._handle, byref(shape)))
+        return shape
+
+    def sizes(self, shape):
+        sizes = _library.Sizes()
+        check(library.rnnc_program_sizes(self._handle, byref(shape), byref(sizes)))
+        return sizes
+
+    def forward(self, arguments):
+        """`arguments`: a _library.ForwardArgs of addresses."""
+        check(library.rnnc_forward(self._handle, byref(arguments)))
+
+    def backward(self, arguments):
+        """`arguments`: a _library.BackwardArgs of addresses."""
+        check(library.rnnc_backward(self._handle, byref(arguments)))
+
+    def run(self, inputs, params, initial_states=None, lengths=None, reset=None):
+        """Runs sequences of NumPy arrays, by name; on the CPU.
+
+        Inputs are [T, B, ...], params as declared, initial states [B, ...] (those that are not there
+        begin as declared), lengths [B], reset [T, B]. A ValueError names all that does not fit.
+        """
+        return _HostRun(self, inputs, params, initial_states or {}, lengths, reset).run()
+
+
+class _HostRun:
+    """The arrays of one run, as the library takes them."""
+
+    def __init__(self, program, inputs, params, initial_states, lengths, reset):
+        import numpy
+
+        self._numpy, self._program = numpy, program
+        if program.device != "cpu":
+            raise ValueError(f"run takes arrays of the host, and the program is on {program.device}")
+        self._problems = []
+        steps, batch = self._size(inputs)
+        self._steps, self._batch = steps, batch
+        self._inputs = self._take("input", program.inputs, inputs, (steps, batch))
+        self._params = self._take("param", program.params, params, ())
+        self._initial = self._take("initial state", program.states, initial_states, (batch,), False)
+        self._lengths = self._numbers("lengths", lengths, numpy.int32, (batch,))
+        self._reset = self._numbers("reset", reset, numpy.uint8, (steps, batch))
+        if self._problems:
+            raise ValueError("; ".join(self._problems))
+
+    def _size(self, inputs):
+        for info in self._program.inputs:
+            array = self._numpy.asarray(inputs.get(info.name, 0))
+            if array.ndim >= 2:
+                return array.shape[:2]
+        return 0, 0
+
+    def _type(self, info):
+        return {"f32": self._numpy.float32, "f64": self._numpy.float64}[info.dtype]
+
+    def _take(self, kind, infos, given, leading, needed=True):
+        names = [info.name for info in infos]
+        for name in given:
+            if name not in names:
+                self._problems.append(f"{kind} {name!r}: there is none; there are {names}")
+        arrays = []
+        for info in infos:
+            if info.name not in given:
+                if needed:
+                    self._problems.append(f"{kind} {info.name!r} of shape {info.shape} is missing")
+                arrays.append(None)
+                continue
+            array = self._numpy.ascontiguousarray(given[info.name], dtype=self._type(info))
+            wanted = tuple(leading) + info.shape
+            if array.shape != wanted:
+                self._problems.append(
+                    f"{kind} {info.name!r} has shape {array.shape}, expected {wanted}"
+                )
+            arrays.append(array)
+        return arrays
+
+    def _numbers(self, name, given, dtype, shape):
+        if given is None:
+            return None
+        array = self._numpy.ascontiguousarray(given, dtype=dtype)
+        if array.shape != shape:
+            self._problems.append(f"{name} has shape {array.shape}, expected {shape}")
+        return array
+
+    def run(self):
+        numpy, program = self._numpy, self._program
+
+        def make(infos, leading):
+            return [numpy.empty(leading + i.shape, dtype=self._type(i)) for i in infos]
+
+        outputs = make(program.outputs, (self._steps, self._batch))
+        finals = make(program.states, (self._batch,))
+        sizes = program.prepare(
+            batch=self._batch,
+            steps=self._steps,
+            lengths=self._lengths is not None,
+            resets=self._reset is not None,
+        )
+        workspace = numpy.empty(max(sizes.forward_workspace, 1), dtype=numpy.uint8)
+        program.forward(
+            _library.ForwardArgs(
+                steps=self._steps,
+                batch=self._batch,
+                inputs=pointers(_addresses(self._inputs)),
+                params=pointers(_addresses(self._params)),
+                outputs=pointers(_addresses(outputs)),
+                initial_states=pointers(_addresses(self._initial)),
+                final_states=pointers(_addresses(finals)),
+                lengths=_address(self._lengths),
+                reset=_address(self._reset),
+                workspace=_address(workspace),
+                workspace_bytes=workspace.nbytes,
+            )
+        )
+        return Result(
+            {info.name: array for info, array in zip(program.outputs, outputs)},
+            {info.name: array for info, array in zip(program.states, finals)},
+        )
+
+
+def _address(array):
+    return None if array is None else array.ctypes.data
+
+
+def _addresses(arrays):
+    return [_address(array) for array in arrays]
+
+
+def pointers(addresses):
+    """A list for the library; None is NULL."""
+    return (c_void_p * len(addresses))(*addresses)
+
+
+def compile(
+    source,
+    definition=None,
+    *,
+    device="cpu",
+    dtype="f32",
+    f32_params=False,
+    tf32=False,
+    threads=0,
+    reverse=False,
+    cache=None,
+    **dims,
+):
+    """Compiles a cell or network.
+
+    `source` is a path, or a text of more than one line; `definition` names one of several cells in
+    it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
+    Raises `Error` with the compiler's diagnostics.
+    """
+    arguments = dict(locals(), **dims)
+    del arguments["dims"]
+    if dtype not in DTYPES:
+        raise ValueError(f"there is no dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
+    unit, graph, program = c_void_p(), c_void_p(), c_void_p()
+    try:
+        if _is_text(source):
+            check(library.rnnc_unit_parse(b"cell.rnn", source.encode(), byref(unit)))
+        else:
+            check(library.rnnc_unit_read(os.fsencode(Path(source)), byref(unit)))
+        name = None if definition is None else definition.encode()
+        check(library.rnnc_unit_lower(unit, name, _dims(dims), len(dims), byref(graph)))
+        options = _library.Options(
+            device=device.encode(),
+            dtype=DTYPES.index(dtype),
+            f32_params=f32_params,
+            tf32=tf32,
+            threads=threads,
+            reverse=reverse,
+            cache_directory=None if cache is None else os.fsencode(Path(cache)),
+        )
+        check(
+            library.rnnc_program_compile(
+                graph, _dims(dims), len(dims), byref(options), byref(program)
+            )
+        )
+    finally:
+        library.rnnc_graph_free(graph)
+        library.rnnc_unit_free(unit)
+    return Program(program, device, dtype, arguments)
+
+
+def _compile_again(arguments):
+    return compile(**arguments)

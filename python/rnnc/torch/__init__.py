@@ -1,0 +1,13 @@
+"""Cells as PyTorch modules, with gradients.
+
+    import torch, rnnc.torch
+    cell = rnnc.torch.Cell("examples/cells/lstm.rnn", I=80, H=512)
+    y, states = cell(x)                     # x: [T, B, 80]
+    y.sum().backward()
+
+Calls go straight to the library, with memory of PyTorch's: on a GPU on the current stream.
+"""
+
+from rnnc.torch.cell import Cell
+
+__all__ = ["Cell"]

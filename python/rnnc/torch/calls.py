@@ -1,0 +1,233 @@
+"""Calls of the library on PyTorch's tensors, and their gradients."""
+
+import torch
+
+from rnnc import _library
+from rnnc.program import pointers
+
+TYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+}
+RESIDUALS = ("auto", "least", "all")
+
+
+def _addresses(tensors):
+    return pointers([None if t is None else t.data_ptr() for t in tensors])
+
+
+def _flags(tensors):
+    """A byte for each: whether it is there."""
+    return bytes(t is not None for t in tensors)
+
+
+class Call:
+    """The tensors of one call, checked. A ValueError names all that does not fit."""
+
+    def __init__(self, cell, inputs, states, lengths, reset):
+        self.cell, self.program = cell, cell.program
+        self.problems = []
+        program = self.program
+        if len(inputs) != len(program.inputs):
+            names = ", ".join(info.name for info in program.inputs)
+            raise ValueError(f"{len(inputs)} inputs, expected {len(program.inputs)}: {names}")
+        if cell.batch_first:
+            inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
+        self.steps, self.batch = 0, 0
+        if isinstance(inputs[0], torch.Tensor) and inputs[0].dim() >= 2:
+            self.steps, self.batch = inputs[0].shape[:2]
+        rows = (self.steps, self.batch)
+        self.inputs = [
+            self._check(f"input {info.name}", x, rows + info.shape, TYPES[info.dtype])
+            for info, x in zip(program.inputs, inputs)
+        ]
+        self.params = [cell.get_parameter(info.name) for info in program.params]
+        self.states = self._take_states(states)
+        self.lengths = self._numbers("lengths", lengths, (self.batch,), torch.int32)
+        self.reset = self._numbers("reset", reset, rows, torch.uint8)
+        if self.problems:
+            raise ValueError("; ".join(self.problems))
+
+    def _check(self, what, tensor, shape, dtype):
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            self.problems.append(f"{what} is no dense tensor")
+            return None
+        if tensor.shape != shape:
+            self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
+        if tensor.dtype != dtype:
+            self.problems.append(f"{what} is {tensor.dtype}, expected {dtype}")
+        if tensor.device != self.cell.device:
+            self.problems.append(f"{what} is on {tensor.device}, the cell on {self.cell.device}")
+        return tensor.contiguous()
+
+    def _take_states(self, given):
+        infos = self.program.states
+        if given is None:
+            return [None] * len(infos)
+        if not isinstance(given, dict):
+            if len(given) != len(infos):
+                self.problems.append(f"{len(given)} states, expected {len(infos)}")
+            given = {info.name: state for info, state in zip(infos, given)}
+        for name in given:
+            if name not in [info.name for info in infos]:
+                self.problems.append(f"there is no state {name!r}")
+        return [
+            self._check(
+                f"state {info.name}", given[info.name], (self.batch,) + info.shape, TYPES[info.dtype]
+            )
+            if given.get(info.name) is not None
+            else None
+            for info in infos
+        ]
+
+    def _numbers(self, what, given, shape, dtype):
+        if given is None:
+            return None
+        tensor = torch.as_tensor(given, device=self.cell.device)
+        if tensor.shape != shape:
+            self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
+        return tensor.to(dtype).contiguous()
+
+    def run(self):
+        tensors = [*self.inputs, *self.params, *(s for s in self.states if s is not None)]
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            results = _Gradients.apply(self, *tensors)
+        else:
+            results = self.forward(self.memory(1), None)
+        count = len(self.program.outputs)
+        outputs = results[:count]
+        if self.cell.batch_first:
+            outputs = [y.transpose(0, 1) for y in outputs]
+        return outputs, results[count:]
+
+    # ---- The library's part ----
+
+    def shape(self, wanted=None):
+        """Of inference, or with the wanted gradients of inputs, params and states."""
+        shape = _library.Shape(
+            batch=self.batch,
+            # Growing lengths seldom have to prepare.
+            steps=1 << (max(self.steps, 1) - 1).bit_length(),
+            lengths=self.lengths is not None,
+            resets=self.reset is not None,
+        )
+        if wanted is not None:
+            inputs, params, states = wanted
+            shape.training = shape.outputs = 1
+            shape.residuals = RESIDUALS.index(self.cell.residuals)
+            shape.wanted_inputs, shape.wanted_params = inputs, params
+            shape.wanted_initial_states, shape.given_states = states, _flags(self.states)
+        return shape
+
+    def sizes(self, wanted):
+        shape = self.program._prepared(self.shape(wanted))
+        shape.steps = self.steps
+        return self.program.sizes(shape)
+
+    def memory(self, size):
+        return torch.empty(max(size, 1), dtype=torch.uint8, device=self.cell.device)
+
+    def stream(self):
+        if self.cell.device.type == "cpu":
+            return None
+        return torch.cuda.current_stream(self.cell.device).cuda_stream
+
+    def make(self, infos, leading):
+        return [
+            torch.empty(leading + info.shape, dtype=TYPES[info.dtype], device=self.cell.device)
+            for info in infos
+        ]
+
+    def common(self):
+        return dict(
+            steps=self.steps,
+            batch=self.batch,
+            lengths=None if self.lengths is None else self.lengths.data_ptr(),
+            reset=None if self.reset is None else self.reset.data_ptr(),
+            stream=self.stream(),
+        )
+
+    def forward(self, reserve, wanted):
+        """Outputs, then final states. `wanted`: None of inference."""
+        sizes = self.sizes(wanted)
+        if wanted is not None:
+            reserve.resize_(sizes.reserve)
+        workspace = self.memory(sizes.forward_workspace)
+        outputs = self.make(self.program.outputs, (self.steps, self.batch))
+        finals = self.make(self.program.states, (self.batch,))
+        self.program.forward(
+            _library.ForwardArgs(
+                inputs=_addresses(self.inputs),
+                params=_addresses(self.params),
+                outputs=_addresses(outputs),
+                initial_states=_addresses(self.states),
+                final_states=_addresses(finals),
+                workspace=workspace.data_ptr(),
+                workspace_bytes=workspace.numel(),
+                reserve=None if wanted is None else reserve.data_ptr(),
+                reserve_bytes=0 if wanted is None else reserve.numel(),
+                **self.common(),
+            )
+        )
+        return (*outputs, *finals)
+
+    def backward(self, reserve, wanted, outputs, gradients):
+        """Gradients of inputs, params and states; None where none is wanted."""
+        sizes = self.sizes(wanted)
+        workspace = self.memory(sizes.backward_workspace + sizes.zeros)
+        kept = [*self.inputs, *self.params, *self.states]
+        flags = b"".join(wanted)
+        results = [torch.empty_like(t) if flag else None for t, flag in zip(kept, flags)]
+        ends = (len(self.inputs), len(self.inputs) + len(self.params))
+        count = len(self.program.outputs)
+        gradients = [None if g is None else g.contiguous() for g in gradients]
+        self.program.backward(
+            _library.BackwardArgs(
+                inputs=_addresses(self.inputs),
+                params=_addresses(self.params),
+                outputs=_addresses(outputs),
+                output_gradients=_addresses(gradients[:count]),
+                final_state_gradients=_addresses(gradients[count:]),
+                input_gradients=_addresses(results[: ends[0]]),
+                param_gradients=_addresses(results[ends[0] : ends[1]]),
+                initial_state_gradients=_addresses(results[ends[1] :]),
+                workspace=workspace.data_ptr(),
+                workspace_bytes=workspace.numel(),
+                reserve=reserve.data_ptr(),
+                reserve_bytes=reserve.numel(),
+                **self.common(),
+            )
+        )
+        return results
+
+
+class _Gradients(torch.autograd.Function):
+    """A call whose backward call the library makes. Its tensors: inputs, params, given states."""
+
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        flags = iter(ctx.needs_input_grad[1:])
+        inputs = bytes(next(flags) for _ in call.inputs)
+        params = bytes(next(flags) for _ in call.params)
+        states = bytes(s is not None and next(flags) for s in call.states)
+        ctx.wanted = (inputs, params, states)
+        reserve = call.memory(1)
+        results = call.forward(reserve, ctx.wanted)
+        outputs = results[: len(call.program.outputs)]
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(reserve, *outputs, *tensors)
+        return results
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, *gradients):
+        # What a call was given and gave is checked for changes in place.
+        reserve, *saved = ctx.saved_tensors
+        outputs = saved[: len(ctx.call.program.outputs)]
+        results = ctx.call.backward(reserve, ctx.wanted, outputs, gradients)
+        given = [True] * (len(ctx.call.inputs) + len(ctx.call.params))
+        given += [s is not None for s in ctx.call.states]
+        return (None, *(r for r, g in zip(results, given) if g))

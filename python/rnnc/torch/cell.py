@@ -1,0 +1,131 @@
+"""`Cell`: any cell or network as an nn.Module."""
+
+import functools
+import math
+from collections import namedtuple
+
+import torch
+from torch import nn
+
+import rnnc
+from rnnc.torch import calls
+
+DTYPES = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+}
+
+
+class Cell(nn.Module):
+    """A cell or network from its equations.
+
+    `source` and `definition` are as in `rnnc.compile`, dims are keyword arguments. `dtype` is that of
+    inputs and outputs; params are of `param_dtype`, which may be float32 beside 16-bit arrays. Params
+    have the names in the text, so that `state_dict` does; matrices begin as Glorot and Bengio (2010)
+    say, vectors with zero.
+
+    Called with the input [T, B, ...] (several: in their order), it gives the output (several: a named
+    tuple) and the final states [B, ...] as a named tuple, which goes in again as `states`.
+
+        states    of an earlier call, or a dict of some; others begin as declared
+        lengths   [B], steps of each sequence: states stay, outputs are zero past its end
+        reset     [T, B]: not zero where a sequence begins anew
+
+    Gradients are by params, inputs and the states that are given. One call at a time, and between a
+    forward call and its backward call no forward call of the same batch size that asks for other
+    gradients. `to` other devices or types is refused: a cell is compiled for its own.
+    """
+
+    def __init__(
+        self,
+        source,
+        definition=None,
+        *,
+        device="cpu",
+        dtype=torch.float32,
+        param_dtype=None,
+        batch_first=False,
+        tf32=False,
+        residuals="auto",
+        cache=None,
+        **dims,
+    ):
+        super().__init__()
+        if dtype not in DTYPES:
+            raise ValueError(f"there is no dtype {dtype}: expected one of {', '.join(map(str, DTYPES))}")
+        device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        param_dtype = param_dtype or dtype
+        if param_dtype not in (dtype, torch.float32):
+            raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
+        self.program = rnnc.compile(
+            source,
+            definition,
+            device=str(device),
+            dtype=DTYPES[dtype],
+            f32_params=param_dtype != dtype,
+            tf32=tf32,
+            threads=torch.get_num_threads() if device.type == "cpu" else 0,
+            cache=cache,
+            **dims,
+        )
+        self.device, self.dtype, self.batch_first = device, dtype, batch_first
+        self.residuals = residuals
+        for info in self.program.params:
+            self._register(info, torch.empty(info.shape, device=device, dtype=param_dtype))
+        self.reset_parameters()
+
+    def _register(self, info, values):
+        """`LSTM.0.W` lies in modules of these names, so that its key in a state_dict is its name."""
+        *path, name = info.name.split(".")
+        module = self
+        for part in path:
+            if part not in module._modules:
+                module.add_module(part, nn.Module())
+            module = module._modules[part]
+        module.register_parameter(name, nn.Parameter(values))
+
+    def reset_parameters(self):
+        for parameter in self.parameters():
+            with torch.no_grad():
+                if parameter.dim() < 2:
+                    parameter.zero_()
+                else:
+                    bound = math.sqrt(6 / (parameter.shape[-1] + parameter.shape[-2]))
+                    parameter.uniform_(-bound, bound)
+
+    def _apply(self, fn, recurse=True):
+        before = [(p.device, p.dtype) for p in self.parameters()]
+        probe = [fn(torch.empty(0, device=d, dtype=t)) for d, t in before]
+        if [(p.device, p.dtype) for p in probe] != before:
+            raise RuntimeError(
+                "a cell is compiled for its device and type: make another with device= and dtype=, "
+                "and load its state_dict"
+            )
+        return super()._apply(fn, recurse)
+
+    def forward(self, *inputs, states=None, lengths=None, reset=None):
+        call = calls.Call(self, inputs, states, lengths, reset)
+        outputs, finals = call.run()
+        states_type = _tuple_type("States", self._names(self.program.states))
+        outputs_type = _tuple_type("Outputs", self._names(self.program.outputs))
+        outputs = outputs_type(*outputs)
+        return outputs[0] if len(outputs) == 1 else outputs, states_type(*finals)
+
+    @staticmethod
+    def _names(infos):
+        return tuple(info.name for info in infos)
+
+    def extra_repr(self):
+        inputs = ", ".join(f"{i.name}: {list(i.shape)}" for i in self.program.inputs)
+        outputs = ", ".join(f"{o.name}: {list(o.shape)}" for o in self.program.outputs)
+        return f"({inputs}) -> {outputs}, {self.program.dtype} on {self.program.device}"
+
+
+@functools.cache
+def _tuple_type(name, fields):
+    """Names that Python has no fields for (`h@2`) go by their positions."""
+    return namedtuple(name, fields, rename=True)

@@ -1,0 +1,187 @@
+"""rnnc.torch beside PyTorch's own modules and autograd."""
+
+import copy
+import pickle
+import unittest
+from pathlib import Path
+
+try:
+    import torch
+except ImportError as error:
+    raise unittest.SkipTest("PyTorch is not installed") from error
+
+import rnnc.torch
+
+CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+def lstm_pair(size, inputs, dtype=torch.float64, device="cpu", batch_first=False):
+    """The shipped cell and nn.LSTM of equal weights."""
+    cell = rnnc.torch.Cell(
+        CELLS / "lstm.rnn", device=device, dtype=dtype, batch_first=batch_first, I=inputs, H=size
+    )
+    torch.manual_seed(1)
+    module = torch.nn.LSTM(inputs, size, batch_first=batch_first).to(device, dtype)
+    with torch.no_grad():
+        for i, gate in enumerate("ifgo"):
+            rows = slice(i * size, (i + 1) * size)
+            cell.get_parameter(f"W_{gate}").copy_(module.weight_ih_l0[rows])
+            cell.get_parameter(f"R_{gate}").copy_(module.weight_hh_l0[rows])
+            cell.get_parameter(f"b_{gate}").copy_(module.bias_ih_l0[rows] + module.bias_hh_l0[rows])
+    return cell, module
+
+
+def worst(a, b):
+    return float((a - b).detach().abs().max())
+
+
+class Cells(unittest.TestCase):
+    def compare_lstm(self, size, batch, steps, dtype, device, limit, given, batch_first=False):
+        cell, module = lstm_pair(size, size + 2, dtype, device, batch_first)
+        rows = (batch, steps) if batch_first else (steps, batch)
+        x = torch.randn(*rows, size + 2, dtype=dtype, device=device)
+        dy = torch.randn(*rows, size, dtype=dtype, device=device)
+        h, c = torch.randn(2, batch, size, dtype=dtype, device=device)
+        dc = torch.randn(batch, size, dtype=dtype, device=device)
+        ours = [t.clone().requires_grad_() for t in (x, h, c)]
+        theirs = [t.clone().requires_grad_() for t in (x, h, c)]
+        y, states = cell(ours[0], states=tuple(ours[1:]) if given else None)
+        expected, (last_h, last_c) = module(
+            theirs[0], (theirs[1][None], theirs[2][None]) if given else None
+        )
+        self.assertLessEqual(worst(y, expected), limit)
+        self.assertLessEqual(worst(states.h, last_h[0]), limit)
+        self.assertLessEqual(worst(states.c, last_c[0]), limit)
+        ((y * dy).sum() + (states.c * dc).sum()).backward()
+        ((expected * dy).sum() + (last_c[0] * dc).sum()).backward()
+        self.assertLessEqual(worst(ours[0].grad, theirs[0].grad), limit)
+        if given:
+            self.assertLessEqual(worst(ours[1].grad, theirs[1].grad), limit)
+            self.assertLessEqual(worst(ours[2].grad, theirs[2].grad), limit)
+        for i, gate in enumerate("ifgo"):
+            part = slice(i * size, (i + 1) * size)
+            for name, whole in (("W", module.weight_ih_l0), ("R", module.weight_hh_l0)):
+                got = cell.get_parameter(f"{name}_{gate}").grad
+                scale = max(1, float(whole.grad.abs().max()))
+                self.assertLessEqual(worst(got, whole.grad[part]) / scale, limit)
+
+    def test_lstm(self):
+        for size, batch, steps in ((1, 1, 1), (3, 2, 5), (33, 3, 7), (8, 4, 100)):
+            for given in (False, True):
+                self.compare_lstm(size, batch, steps, torch.float64, "cpu", 1e-9, given)
+        for device in DEVICES:
+            self.compare_lstm(33, 3, 7, torch.float32, device, 1e-4, True, batch_first=True)
+
+    def test_gradcheck(self):
+        text = """cell Gate[I, H](x: [I], k: [H]) -> y {
+  state h: [H]
+  param W: [H, I]
+  param R: [H, H]
+  h[t] = tanh(W @ x[t] + R @ h[t-1]) * sigmoid(k[t]) + h[t-2]
+  y = h[t] + h[t-1]
+}
+"""
+        cell = rnnc.torch.Cell(text, dtype=torch.float64, I=2, H=3)
+        x = torch.randn(4, 2, 2, dtype=torch.float64, requires_grad=True)
+        k = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+        h = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+        lengths = torch.tensor([4, 2])
+        reset = torch.zeros(4, 2)
+        reset[1, 0] = 1
+
+        def run(x, k, h, *_):
+            y, states = cell(x, k, states={"h": h}, lengths=lengths, reset=reset)
+            return (y, *states)
+
+        self.assertTrue(torch.autograd.gradcheck(run, (x, k, h, *cell.parameters())))
+
+    def test_training_as_nn_lstm(self):
+        cell, module = lstm_pair(8, 5)
+        losses = []
+        for model in (cell, module):
+            torch.manual_seed(2)
+            x = torch.randn(6, 4, 5, dtype=torch.float64)
+            target = torch.randn(6, 4, 8, dtype=torch.float64)
+            bias_twice = [model.bias_hh_l0] if model is module else []
+            for p in bias_twice:  # nn.LSTM has two biases; the cell has their sum
+                p.requires_grad_(False)
+            optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+            losses.append([])
+            for _ in range(50):
+                optimizer.zero_grad()
+                loss = ((model(x)[0] - target) ** 2).mean()
+                loss.backward()
+                optimizer.step()
+                losses[-1].append(loss.item())
+        self.assertLess(losses[0][-1], losses[0][0])
+        for ours, theirs in zip(*losses):
+            self.assertAlmostEqual(ours, theirs, delta=1e-9)
+
+    def test_lengths(self):
+        cell, module = lstm_pair(6, 3)
+        x = torch.randn(5, 3, 3, dtype=torch.float64)
+        lengths = torch.tensor([5, 2, 3])
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        expected, _ = torch.nn.utils.rnn.pad_packed_sequence(module(packed)[0])
+        self.assertLessEqual(worst(cell(x, lengths=lengths)[0], expected), 1e-12)
+
+    def test_states_go_on(self):
+        cell, _ = lstm_pair(6, 3)
+        x = torch.randn(8, 2, 3, dtype=torch.float64)
+        with torch.no_grad():
+            whole, last = cell(x)
+            _, states = cell(x[:3])
+            second, end = cell(x[3:], states=states)
+        self.assertLessEqual(worst(second, whole[3:]), 1e-14)
+        self.assertLessEqual(worst(end.c, last.c), 1e-14)
+
+    def test_copies(self):
+        cell, _ = lstm_pair(3, 2)
+        x = torch.randn(4, 2, 2, dtype=torch.float64)
+        expected = cell(x)[0]
+        for other in (copy.deepcopy(cell), pickle.loads(pickle.dumps(cell))):
+            self.assertEqual(worst(other(x)[0], expected), 0)
+            other(x)[0].sum().backward()
+        self.assertIsNone(cell.W_i.grad)
+
+    def test_names_are_those_of_the_text(self):
+        cell = rnnc.torch.Cell(CELLS.parent / "networks/stacked_lstm.rnn", F=3, H=4, L=2)
+        keys = list(cell.state_dict())
+        self.assertEqual(keys, [p.name for p in cell.program.params])
+        self.assertIn("LSTM.0.W_i", keys)
+
+    def test_what_is_not_wanted_has_no_gradient(self):
+        cell, _ = lstm_pair(3, 2)
+        cell.R_i.requires_grad_(False)
+        x = torch.randn(4, 2, 2, dtype=torch.float64)
+        cell(x)[0].sum().backward()
+        self.assertIsNone(cell.R_i.grad)
+        self.assertIsNotNone(cell.W_i.grad)
+
+    def test_outputs_must_not_change_before_backward(self):
+        cell, _ = lstm_pair(3, 2)
+        y, _ = cell(torch.randn(4, 2, 2, dtype=torch.float64))
+        loss = (y * y).sum()
+        with torch.no_grad():
+            y.zero_()
+        with self.assertRaises(RuntimeError):
+            loss.backward()
+
+    def test_what_does_not_fit_is_listed(self):
+        cell, _ = lstm_pair(3, 2)
+        with self.assertRaises(ValueError) as raised:
+            cell(torch.zeros(4, 2, 3), states={"z": 1}, lengths=torch.ones(3))
+        text = str(raised.exception)
+        self.assertIn("input x has shape [4, 2, 3], expected [4, 2, 2]", text)
+        self.assertIn("input x is torch.float32, expected torch.float64", text)
+        self.assertIn("there is no state 'z'", text)
+        self.assertIn("lengths has shape [3], expected [2]", text)
+        with self.assertRaises(ValueError):
+            cell()
+        with self.assertRaises(RuntimeError):
+            cell.to(torch.float32)
+
+
+if __name__ == "__main__":
+    unittest.main()
