@@ -59,7 +59,7 @@ rnnc_status status_of(ErrorKind kind) {
 }  // namespace rnnc::capi
 
 using rnnc::capi::call;
-using rnnc::capi::check_given;
+using rnnc::capi::give;
 
 uint32_t rnnc_version(void) {
   return RNNC_VERSION_MAJOR << 16 | RNNC_VERSION_MINOR << 8 | RNNC_VERSION_PATCH;
@@ -87,15 +87,14 @@ void rnnc_text_free(rnnc_text* text) {
 }
 
 rnnc_status rnnc_devices(rnnc_text** devices) {
-  return call([&]() -> rnnc::Status {
-    if (rnnc::Status status = check_given({{devices, "devices"}}); !status) return status;
-    *devices = nullptr;
-    auto text = std::make_unique<rnnc_text>();
-    for (const rnnc::DeviceDescription& device : rnnc::list_devices()) {
-      text->text += fmt::format("{}\t{}\t{}\n", device.name,
-                                device.usable ? "usable" : device.reason, device.detail);
-    }
-    *devices = text.release();
-    return {};
+  return call([&] {
+    return give(devices, "devices", []() -> rnnc::Result<rnnc_text*> {
+      std::string text;
+      for (const rnnc::DeviceDescription& device : rnnc::list_devices()) {
+        text += fmt::format("{}\t{}\t{}\n", device.name, device.usable ? "usable" : device.reason,
+                            device.detail);
+      }
+      return new rnnc_text{std::move(text)};
+    });
   });
 }

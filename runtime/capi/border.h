@@ -46,6 +46,17 @@ inline Status check_given(std::initializer_list<std::pair<const void*, std::stri
   return {};
 }
 
+/// Sets `*out` to what `work()` gives, a Result; to NULL or 0 where that fails.
+template <typename Value, typename Work>
+Status give(Value* out, std::string_view name, const Work& work) {
+  if (out == nullptr) return fail("`{}` is NULL", name);
+  *out = {};
+  Result<Value> made = work();
+  if (!made) return tl::unexpected(made.error());
+  *out = *made;
+  return {};
+}
+
 /// A struct of this header or an older one, with zeros for what that does not have.
 template <typename Struct>
 Status read_struct(const Struct* given, std::string_view name, Struct& complete) {

@@ -19,6 +19,7 @@ using rnnc::Signature;
 using rnnc::Status;
 using rnnc::capi::call;
 using rnnc::capi::check_given;
+using rnnc::capi::give;
 using rnnc::capi::read_struct;
 using rnnc::capi::write_struct;
 
@@ -210,18 +211,19 @@ rnnc_status with_struct(const rnnc_program* program, const Struct* given, std::s
 
 rnnc_status rnnc_program_compile(const rnnc_graph* graph, const rnnc_dim* dims, size_t count,
                                  const rnnc_options* options, rnnc_program** program) {
-  return call([&]() -> Status {
-    if (program != nullptr) *program = nullptr;
-    const Status given = check_given({{graph, "graph"}, {program, "program"}});
-    if (!given) return given;
-    Result<rnnc::DimBindings> bindings = rnnc::capi::bindings_of(dims, count);
-    if (!bindings) return tl::unexpected(bindings.error());
-    const Result<rnnc::CompileOptions> own = rnnc::capi::options_of(options, *std::move(bindings));
-    if (!own) return tl::unexpected(own.error());
-    Result<Program> compiled = Program::compile(graph->graph, *own);
-    if (!compiled) return tl::unexpected(compiled.error());
-    *program = new rnnc_program{*std::move(compiled)};
-    return {};
+  return call([&] {
+    return give(program, "program", [&]() -> Result<rnnc_program*> {
+      const Status given = check_given({{graph, "graph"}});
+      if (!given) return tl::unexpected(given.error());
+      Result<rnnc::DimBindings> bindings = rnnc::capi::bindings_of(dims, count);
+      if (!bindings) return tl::unexpected(bindings.error());
+      const Result<rnnc::CompileOptions> own =
+          rnnc::capi::options_of(options, *std::move(bindings));
+      if (!own) return tl::unexpected(own.error());
+      Result<Program> compiled = Program::compile(graph->graph, *own);
+      if (!compiled) return tl::unexpected(compiled.error());
+      return new rnnc_program{*std::move(compiled)};
+    });
   });
 }
 
@@ -230,14 +232,14 @@ void rnnc_program_free(rnnc_program* program) {
 }
 
 rnnc_status rnnc_program_count(const rnnc_program* program, rnnc_role role, size_t* count) {
-  return call([&]() -> Status {
-    if (count != nullptr) *count = 0;
-    const Status given = check_given({{program, "program"}, {count, "count"}});
-    if (!given) return given;
-    const auto arrays = rnnc::capi::arrays_of(program->program.signature(), role);
-    if (!arrays) return tl::unexpected(arrays.error());
-    *count = (*arrays)->size();
-    return {};
+  return call([&] {
+    return give(count, "count", [&]() -> Result<size_t> {
+      const Status given = check_given({{program, "program"}});
+      if (!given) return tl::unexpected(given.error());
+      const auto arrays = rnnc::capi::arrays_of(program->program.signature(), role);
+      if (!arrays) return tl::unexpected(arrays.error());
+      return (*arrays)->size();
+    });
   });
 }
 
@@ -262,11 +264,12 @@ rnnc_status rnnc_program_array(const rnnc_program* program, rnnc_role role, size
 }
 
 rnnc_status rnnc_program_streams(const rnnc_program* program, int32_t* streams) {
-  return call([&]() -> Status {
-    if (streams != nullptr) *streams = 0;
-    const Status given = check_given({{program, "program"}, {streams, "streams"}});
-    if (given) *streams = program->program.signature().streams ? 1 : 0;
-    return given;
+  return call([&] {
+    return give(streams, "streams", [&]() -> Result<int32_t> {
+      const Status given = check_given({{program, "program"}});
+      if (!given) return tl::unexpected(given.error());
+      return program->program.signature().streams ? 1 : 0;
+    });
   });
 }
 
@@ -286,14 +289,14 @@ rnnc_status rnnc_program_sizes(rnnc_program* program, const rnnc_shape* shape, r
 }
 
 rnnc_status rnnc_program_notes(rnnc_program* program, rnnc_text** notes) {
-  return call([&]() -> Status {
-    if (notes != nullptr) *notes = nullptr;
-    const Status given = check_given({{program, "program"}, {notes, "notes"}});
-    if (!given) return given;
-    std::string text;
-    for (const std::string& note : program->program.notes()) text += note + "\n";
-    *notes = new rnnc_text{std::move(text)};
-    return {};
+  return call([&] {
+    return give(notes, "notes", [&]() -> Result<rnnc_text*> {
+      const Status given = check_given({{program, "program"}});
+      if (!given) return tl::unexpected(given.error());
+      std::string text;
+      for (const std::string& note : program->program.notes()) text += note + "\n";
+      return new rnnc_text{std::move(text)};
+    });
   });
 }
 

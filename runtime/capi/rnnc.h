@@ -115,14 +115,14 @@ typedef struct rnnc_program rnnc_program;
 typedef enum rnnc_dtype { RNNC_F32 = 0, RNNC_F64 = 1, RNNC_BF16 = 2, RNNC_F16 = 3 } rnnc_dtype;
 
 typedef struct rnnc_options {
-  size_t struct_size;          /* sizeof(rnnc_options) */
-  const char* device;          /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
-  rnnc_dtype dtype;            /* of inputs, params and outputs. f64: CPU; 16-bit: GPU */
-  int32_t f32_params;          /* nonzero: params and their gradients are f32, whatever dtype is */
-  int32_t tf32;                /* nonzero: products of f32 on a GPU may round to TF32 */
-  int32_t threads;             /* CPU; 0: one per hardware thread */
-  int32_t reverse;             /* nonzero: from each sequence's last step to its first */
-  int64_t chunk;               /* steps per chunk; 0: chosen. Pieces of whole chunks of a number that
+  size_t struct_size; /* sizeof(rnnc_options) */
+  const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
+  rnnc_dtype dtype;   /* of inputs, params and outputs. f64: CPU; 16-bit: GPU */
+  int32_t f32_params; /* nonzero: params and their gradients are f32, whatever dtype is */
+  int32_t tf32;       /* nonzero: products of f32 on a GPU may round to TF32 */
+  int32_t threads;    /* CPU; 0: one per hardware thread */
+  int32_t reverse;    /* nonzero: from each sequence's last step to its first */
+  int64_t chunk;      /* steps per chunk; 0: chosen. Pieces of whole chunks of a number that
                                   is given have the bits of one call */
   const char* cache_directory; /* of compiled kernels; NULL: none */
   const char* passes;          /* as `rnnc run --passes`; NULL: all */
@@ -215,8 +215,8 @@ typedef struct rnnc_forward_args {
   const void* const* initial_states; /* NULL, or one each; NULL: as declared */
   void* const* final_states;         /* NULL, or one each; NULL: not wanted */
   const int32_t* lengths;            /* NULL: all are `steps` long */
-  const uint8_t* reset;              /* nonzero: the sequence begins anew at this step. NULL: never */
-  int32_t reuse_params;              /* nonzero: params have not changed since the last call */
+  const uint8_t* reset; /* nonzero: the sequence begins anew at this step. NULL: never */
+  int32_t reuse_params; /* nonzero: params have not changed since the last call */
   void* workspace;
   size_t workspace_bytes;
   void* reserve; /* NULL: inference */

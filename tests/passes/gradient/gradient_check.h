@@ -19,7 +19,7 @@ struct GradientCheck {
   bool resets = false;
   ResidualChoice residuals = ResidualChoice::Auto;
   bool outputs = false;  // as in DifferentiateOptions
-  size_t entries = 8;  // of each array, chosen at random
+  size_t entries = 8;    // of each array, chosen at random
   bool simplify = true;
 };
 
