@@ -69,13 +69,12 @@ class Program:
 
         `shape` has the fields of rnnc_shape; lists of wanted gradients are bytes.
         """
-        return self.sizes(self._prepared(_library.Shape(**shape)))
-
-    def _prepared(self, shape):
+        shape = _library.Shape(**shape)
         check(library.rnnc_program_prepare(self._handle, byref(shape)))
-        return shape
+        return self.sizes(shape)
 
     def sizes(self, shape):
+        """The same of a _library.Shape that is prepared, for its number of steps."""
         sizes = _library.Sizes()
         check(library.rnnc_program_sizes(self._handle, byref(shape), byref(sizes)))
         return sizes

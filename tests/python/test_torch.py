@@ -179,6 +179,10 @@ class Cells(unittest.TestCase):
         self.assertIn("lengths has shape [3], expected [2]", text)
         with self.assertRaises(ValueError):
             cell()
+        cell.W_i = torch.nn.Parameter(torch.zeros(2, 2, dtype=torch.float64))
+        with self.assertRaises(ValueError) as raised:
+            cell(torch.zeros(4, 2, 2, dtype=torch.float64))
+        self.assertEqual(str(raised.exception), "param W_i has shape [2, 2], expected [3, 2]")
         with self.assertRaises(RuntimeError):
             cell.to(torch.float32)
 

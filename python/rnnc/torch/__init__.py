@@ -5,9 +5,10 @@
     y, states = cell(x)                     # x: [T, B, 80]
     y.sum().backward()
 
-Calls go straight to the library, with memory of PyTorch's: on a GPU on the current stream.
+`LSTM`, `GRU` and `RNN` are PyTorch's modules computed by rnnc; `replace` makes those of a model so. Calls go straight to the library, with memory of PyTorch's: on a GPU on the current stream.
 """
 
 from rnnc.torch.cell import Cell
+from rnnc.torch.layers import GRU, LSTM, RNN, replace
 
-__all__ = ["Cell"]
+__all__ = ["GRU", "LSTM", "RNN", "Cell", "replace"]

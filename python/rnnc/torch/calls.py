@@ -2,6 +2,7 @@
 
 import torch
 
+import rnnc
 from rnnc import _library
 from rnnc.program import pointers
 
@@ -11,6 +12,7 @@ TYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
 }
+NAMES = {dtype: name for name, dtype in TYPES.items()}
 RESIDUALS = ("auto", "least", "all")
 
 
@@ -23,18 +25,63 @@ def _flags(tensors):
     return bytes(t is not None for t in tensors)
 
 
+class Prepared:
+    """A shape that the library has prepared, and the bytes that calls of so many steps need."""
+
+    def __init__(self, steps, options):
+        self.steps, self.options, self.sizes = steps, options, {}
+
+
+class Compiled:
+    """A program on one of PyTorch's devices, and what it has prepared.
+
+    `options` are those of `rnnc.compile`; `param_dtype`, if it is not `dtype`, is torch.float32.
+    """
+
+    def __init__(
+        self, source, definition=None, *, device, dtype, param_dtype=None, residuals="auto", **options
+    ):
+        if dtype not in NAMES:
+            names = ", ".join(map(str, NAMES))
+            raise ValueError(f"there is no dtype {dtype}: expected one of {names}")
+        if residuals not in RESIDUALS:
+            raise ValueError(f"residuals: expected one of {', '.join(RESIDUALS)}")
+        device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        self.device, self.dtype, self.residuals = device, dtype, residuals
+        self.param_dtype = param_dtype or dtype
+        if self.param_dtype not in (dtype, torch.float32):
+            raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
+        self.program = rnnc.compile(
+            source,
+            definition,
+            device=str(device),
+            dtype=NAMES[dtype],
+            f32_params=self.param_dtype != dtype,
+            threads=torch.get_num_threads() if device.type == "cpu" else 0,
+            **options,
+        )
+        self.prepared = {}  # by what a call looks like
+
+    def __getstate__(self):
+        return {**self.__dict__, "prepared": {}}  # a copy's program has prepared nothing
+
+    def __call__(self, inputs, params, states=None, lengths=None, reset=None):
+        """Outputs and final states, tuples; inputs are [T, B, ...]."""
+        return Call(self, inputs, params, states, lengths, reset).run()
+
+
 class Call:
     """The tensors of one call, checked. A ValueError names all that does not fit."""
 
-    def __init__(self, cell, inputs, states, lengths, reset):
-        self.cell, self.program = cell, cell.program
+    def __init__(self, compiled, inputs, params, states, lengths, reset):
+        self.compiled, self.program, self.device = compiled, compiled.program, compiled.device
         self.problems = []
         program = self.program
         if len(inputs) != len(program.inputs):
             names = ", ".join(info.name for info in program.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(program.inputs)}: {names}")
-        if cell.batch_first:
-            inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
         self.steps, self.batch = 0, 0
         if isinstance(inputs[0], torch.Tensor) and inputs[0].dim() >= 2:
             self.steps, self.batch = inputs[0].shape[:2]
@@ -43,7 +90,7 @@ class Call:
             self._check(f"input {info.name}", x, rows + info.shape, TYPES[info.dtype])
             for info, x in zip(program.inputs, inputs)
         ]
-        self.params = [cell.get_parameter(info.name) for info in program.params]
+        self.params = [self._check_param(info, p) for info, p in zip(program.params, params)]
         self.states = self._take_states(states)
         self.lengths = self._numbers("lengths", lengths, (self.batch,), torch.int32)
         self.reset = self._numbers("reset", reset, rows, torch.uint8)
@@ -58,9 +105,15 @@ class Call:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         if tensor.dtype != dtype:
             self.problems.append(f"{what} is {tensor.dtype}, expected {dtype}")
-        if tensor.device != self.cell.device:
-            self.problems.append(f"{what} is on {tensor.device}, the cell on {self.cell.device}")
+        if tensor.device != self.device:
+            self.problems.append(f"{what} is on {tensor.device}, the program on {self.device}")
         return tensor.contiguous()
+
+    def _check_param(self, info, tensor):
+        dtype = self.compiled.param_dtype
+        if tensor.shape != info.shape or tensor.dtype != dtype or tensor.device != self.device:
+            return self._check(f"param {info.name}", tensor, info.shape, dtype)
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
 
     def _take_states(self, given):
         infos = self.program.states
@@ -85,7 +138,7 @@ class Call:
     def _numbers(self, what, given, shape, dtype):
         if given is None:
             return None
-        tensor = torch.as_tensor(given, device=self.cell.device)
+        tensor = torch.as_tensor(given, device=self.device)
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         return tensor.to(dtype).contiguous()
@@ -97,46 +150,47 @@ class Call:
         else:
             results = self.forward(self.memory(1), None)
         count = len(self.program.outputs)
-        outputs = results[:count]
-        if self.cell.batch_first:
-            outputs = [y.transpose(0, 1) for y in outputs]
-        return outputs, results[count:]
+        return results[:count], results[count:]
 
     # ---- The library's part ----
 
-    def shape(self, wanted=None):
-        """Of inference, or with the wanted gradients of inputs, params and states."""
-        shape = _library.Shape(
-            batch=self.batch,
+    def sizes(self, wanted):
+        """Of inference (None), or with the wanted gradients of inputs, params and states."""
+        lengths, resets = self.lengths is not None, self.reset is not None
+        options = None if wanted is None else (*wanted, _flags(self.states))
+        place = (self.batch, lengths, resets, wanted is not None)
+        prepared = self.compiled.prepared.get(place)
+        if prepared is None or prepared.options != options or prepared.steps < self.steps:
             # Growing lengths seldom have to prepare.
-            steps=1 << (max(self.steps, 1) - 1).bit_length(),
-            lengths=self.lengths is not None,
-            resets=self.reset is not None,
-        )
-        if wanted is not None:
-            inputs, params, states = wanted
-            shape.training = shape.outputs = 1
-            shape.residuals = RESIDUALS.index(self.cell.residuals)
-            shape.wanted_inputs, shape.wanted_params = inputs, params
-            shape.wanted_initial_states, shape.given_states = states, _flags(self.states)
+            steps = 1 << (max(self.steps, 1) - 1).bit_length()
+            prepared = Prepared(steps, options)
+            self.program.prepare(**self._shape(steps, lengths, resets, options))
+            self.compiled.prepared[place] = prepared
+        sizes = prepared.sizes.get(self.steps)
+        if sizes is None:
+            shape = _library.Shape(**self._shape(self.steps, lengths, resets, options))
+            sizes = prepared.sizes[self.steps] = self.program.sizes(shape)
+        return sizes
+
+    def _shape(self, steps, lengths, resets, options):
+        shape = dict(batch=self.batch, steps=steps, lengths=lengths, resets=resets)
+        if options is not None:
+            names = ("wanted_inputs", "wanted_params", "wanted_initial_states", "given_states")
+            residuals = RESIDUALS.index(self.compiled.residuals)
+            shape.update(zip(names, options), training=1, outputs=1, residuals=residuals)
         return shape
 
-    def sizes(self, wanted):
-        shape = self.program._prepared(self.shape(wanted))
-        shape.steps = self.steps
-        return self.program.sizes(shape)
-
     def memory(self, size):
-        return torch.empty(max(size, 1), dtype=torch.uint8, device=self.cell.device)
+        return torch.empty(max(size, 1), dtype=torch.uint8, device=self.device)
 
     def stream(self):
-        if self.cell.device.type == "cpu":
+        if self.device.type == "cpu":
             return None
-        return torch.cuda.current_stream(self.cell.device).cuda_stream
+        return torch.cuda.current_stream(self.device).cuda_stream
 
     def make(self, infos, leading):
         return [
-            torch.empty(leading + info.shape, dtype=TYPES[info.dtype], device=self.cell.device)
+            torch.empty(leading + info.shape, dtype=TYPES[info.dtype], device=self.device)
             for info in infos
         ]
 

@@ -7,15 +7,7 @@ from collections import namedtuple
 import torch
 from torch import nn
 
-import rnnc
 from rnnc.torch import calls
-
-DTYPES = {
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
-}
 
 
 class Cell(nn.Module):
@@ -53,30 +45,29 @@ class Cell(nn.Module):
         **dims,
     ):
         super().__init__()
-        if dtype not in DTYPES:
-            raise ValueError(f"there is no dtype {dtype}: expected one of {', '.join(map(str, DTYPES))}")
-        device = torch.device(device)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", torch.cuda.current_device())
-        param_dtype = param_dtype or dtype
-        if param_dtype not in (dtype, torch.float32):
-            raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
-        self.program = rnnc.compile(
+        self.compiled = calls.Compiled(
             source,
             definition,
-            device=str(device),
-            dtype=DTYPES[dtype],
-            f32_params=param_dtype != dtype,
+            device=device,
+            dtype=dtype,
+            param_dtype=param_dtype,
             tf32=tf32,
-            threads=torch.get_num_threads() if device.type == "cpu" else 0,
+            residuals=residuals,
             cache=cache,
             **dims,
         )
-        self.device, self.dtype, self.batch_first = device, dtype, batch_first
-        self.residuals = residuals
+        self.batch_first = batch_first
+        self.places = []  # of each param: its module, and its name there
         for info in self.program.params:
-            self._register(info, torch.empty(info.shape, device=device, dtype=param_dtype))
+            values = torch.empty(
+                info.shape, device=self.compiled.device, dtype=self.compiled.param_dtype
+            )
+            self._register(info, values)
         self.reset_parameters()
+
+    @property
+    def program(self):
+        return self.compiled.program
 
     def _register(self, info, values):
         """`LSTM.0.W` lies in modules of these names, so that its key in a state_dict is its name."""
@@ -87,6 +78,7 @@ class Cell(nn.Module):
                 module.add_module(part, nn.Module())
             module = module._modules[part]
         module.register_parameter(name, nn.Parameter(values))
+        self.places.append((module, name))
 
     def reset_parameters(self):
         for parameter in self.parameters():
@@ -108,12 +100,15 @@ class Cell(nn.Module):
         return super()._apply(fn, recurse)
 
     def forward(self, *inputs, states=None, lengths=None, reset=None):
-        call = calls.Call(self, inputs, states, lengths, reset)
-        outputs, finals = call.run()
-        states_type = _tuple_type("States", self._names(self.program.states))
-        outputs_type = _tuple_type("Outputs", self._names(self.program.outputs))
-        outputs = outputs_type(*outputs)
-        return outputs[0] if len(outputs) == 1 else outputs, states_type(*finals)
+        if self.batch_first:
+            inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
+        params = [module._parameters[name] for module, name in self.places]
+        outputs, finals = self.compiled(inputs, params, states, lengths, reset)
+        if self.batch_first:
+            outputs = [y.transpose(0, 1) for y in outputs]
+        outputs = _tuple_type("Outputs", self._names(self.program.outputs))(*outputs)
+        states = _tuple_type("States", self._names(self.program.states))(*finals)
+        return outputs[0] if len(outputs) == 1 else outputs, states
 
     @staticmethod
     def _names(infos):

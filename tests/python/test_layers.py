@@ -1,0 +1,113 @@
+"""rnnc.torch's LSTM, GRU and RNN beside PyTorch's, by equal weights."""
+
+import copy
+import itertools
+import unittest
+
+try:
+    import torch
+except ImportError as error:
+    raise unittest.SkipTest("PyTorch is not installed") from error
+
+import rnnc.torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+KINDS = {nn.LSTM: rnnc.torch.LSTM, nn.GRU: rnnc.torch.GRU, nn.RNN: rnnc.torch.RNN}
+
+
+def flat(results):
+    """The tensors of a result, whatever its form."""
+    if isinstance(results, torch.Tensor):
+        return [results]
+    return [tensor for part in results if part is not None for tensor in flat(part)]
+
+
+class Layers(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+
+    def compare(self, kind, x, hx=None, limit=1e-10, **arguments):
+        """Results, and gradients by the input, given states and params."""
+        theirs = kind(5, 4, **arguments).double()
+        ours = KINDS[kind](5, 4, **arguments).double()
+        ours.load_state_dict(theirs.state_dict())
+        self.assertEqual(list(ours.state_dict()), list(theirs.state_dict()))
+        results, gradients = [], []
+        for module in (ours, theirs):
+            given = [t.clone().requires_grad_() for t in flat(hx)] if hx is not None else []
+            states = None if hx is None else tuple(given) if kind is nn.LSTM else given[0]
+            data = copy.copy(x) if isinstance(x, tuple) else x.clone().requires_grad_()
+            result = flat(module(data, states))
+            torch.manual_seed(2)
+            loss = sum((r * torch.randn(r.shape, dtype=r.dtype)).sum() for r in result
+                       if r.is_floating_point())
+            loss.backward()
+            results.append(result)
+            leaves = given + [p for _, p in module.named_parameters()]
+            leaves += [data] if isinstance(data, torch.Tensor) and data.is_leaf else []
+            gradients.append([leaf.grad for leaf in leaves])
+        for a, b in zip(*results):
+            self.assertEqual(a.shape, b.shape)
+            self.assertLessEqual(float((a - b).detach().abs().max()), limit)
+        for a, b in zip(*gradients):
+            self.assertLessEqual(float((a - b).abs().max()), limit)
+
+    def test_arguments(self):
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        for kind in KINDS:
+            for bias, batch_first, two_ways, layers in itertools.product(
+                (True, False), (True, False), (True, False), (1, 2)
+            ):
+                with self.subTest(kind=kind, bias=bias, batch_first=batch_first, two_ways=two_ways):
+                    self.compare(kind, x, bias=bias, batch_first=batch_first,
+                                 bidirectional=two_ways, num_layers=layers)
+        self.compare(nn.RNN, x, nonlinearity="relu")
+
+    def test_states_are_given(self):
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        for kind in KINDS:
+            h = torch.randn(4, 3, 4, dtype=torch.float64)
+            hx = (h, torch.randn_like(h)) if kind is nn.LSTM else h
+            self.compare(kind, x, hx, num_layers=2, bidirectional=True)
+
+    def test_one_sequence_without_a_batch(self):
+        for kind in KINDS:
+            self.compare(kind, torch.randn(6, 5, dtype=torch.float64))
+
+    def test_packed_sequences(self):
+        x = torch.randn(6, 3, 5, dtype=torch.float64)
+        for kind in KINDS:
+            for lengths, is_sorted in (([6, 4, 1], True), ([2, 6, 3], False)):
+                packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=is_sorted)
+                self.compare(kind, packed, bidirectional=True, num_layers=2)
+
+    def test_replace_keeps_parameters(self):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.GRU(5, 4, num_layers=2, dropout=0.5)
+                self.head = nn.Linear(4, 2)
+
+            def forward(self, x):
+                return self.head(self.rnn(x)[0])
+
+        model = Model().eval()
+        x = torch.randn(3, 2, 5)
+        expected, before = model(x), list(model.parameters())
+        self.assertIs(rnnc.torch.replace(model), model)
+        self.assertIs(type(model.rnn), rnnc.torch.GRU)
+        self.assertTrue(all(a is b for a, b in zip(before, model.parameters())))
+        self.assertLessEqual(float((model(x) - expected).detach().abs().max()), 1e-6)
+        model.train()(x).sum().backward()
+        self.assertIs(type(copy.deepcopy(model).rnn), rnnc.torch.GRU)
+
+    def test_what_is_not_there(self):
+        with self.assertRaises(NotImplementedError):
+            rnnc.torch.LSTM(5, 4, proj_size=2)(torch.randn(3, 2, 5))
+        with self.assertRaises(ValueError):
+            rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
+
+
+if __name__ == "__main__":
+    unittest.main()
