@@ -10,6 +10,20 @@
 """
 
 from rnnc._library import Error, devices, version
+from rnnc.definition import Definition, Input, Param, State, cell
 from rnnc.program import Array, Program, Result, compile
 
-__all__ = ["Array", "Error", "Program", "Result", "compile", "devices", "version"]
+__all__ = [
+    "Array",
+    "Definition",
+    "Error",
+    "Input",
+    "Param",
+    "Program",
+    "Result",
+    "State",
+    "cell",
+    "compile",
+    "devices",
+    "version",
+]

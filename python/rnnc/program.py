@@ -7,7 +7,8 @@ from ctypes import byref, c_size_t, c_void_p
 from pathlib import Path
 
 from rnnc import _library
-from rnnc._library import check, library
+from rnnc._library import Error, check, library
+from rnnc.definition import Definition
 
 DTYPES = ("f32", "f64", "bf16", "f16")
 ROLES = {"inputs": 0, "params": 1, "states": 2, "outputs": 3}
@@ -219,8 +220,8 @@ def compile(
 ):
     """Compiles a cell or network.
 
-    `source` is a path, or a text of more than one line; `definition` names one of several cells in
-    it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
+    `source` is a path, a text of more than one line, or what `@rnnc.cell` made of a function;
+    `definition` names one of several cells in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
     Raises `Error` with the compiler's diagnostics.
     """
     arguments = dict(locals(), **dims)
@@ -229,8 +230,9 @@ def compile(
         raise ValueError(f"there is no dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     unit, graph, program = c_void_p(), c_void_p(), c_void_p()
     try:
-        if _is_text(source):
-            check(library.rnnc_unit_parse(b"cell.rnn", source.encode(), byref(unit)))
+        text = source.text if isinstance(source, Definition) else source
+        if _is_text(text):
+            check(library.rnnc_unit_parse(b"cell.rnn", text.encode(), byref(unit)))
         else:
             check(library.rnnc_unit_read(os.fsencode(Path(source)), byref(unit)))
         name = None if definition is None else definition.encode()
@@ -249,6 +251,10 @@ def compile(
                 graph, _dims(dims), len(dims), byref(options), byref(program)
             )
         )
+    except Error as error:
+        if not isinstance(source, Definition):
+            raise
+        raise Error(error.status, source.locate(str(error))) from None
     finally:
         library.rnnc_graph_free(graph)
         library.rnnc_unit_free(unit)

@@ -4,6 +4,8 @@ import contextlib
 import io
 import os
 import re
+import runpy
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -24,8 +26,10 @@ class Documents(unittest.TestCase):
                     except ImportError:
                         continue
                 printed = io.StringIO()
-                with contextlib.redirect_stdout(printed):
-                    exec(compile(program, "docs/python.md", "exec"), {})
+                with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+                    file = Path(folder) / "documented.py"
+                    file.write_text(program)
+                    runpy.run_path(str(file))
                 self.assertNotEqual(printed.getvalue(), "")
         finally:
             os.chdir(before)

@@ -136,6 +136,15 @@ class Cells(unittest.TestCase):
         self.assertLessEqual(worst(second, whole[3:]), 1e-14)
         self.assertLessEqual(worst(end.c, last.c), 1e-14)
 
+    def test_compiled_models_break_the_graph_there(self):
+        cell, _ = lstm_pair(3, 2, torch.float32)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), cell)
+        compiled = torch.compile(model, backend="eager")
+        x = torch.randn(4, 2, 2)
+        self.assertEqual(worst(compiled(x)[0], model(x)[0]), 0)
+        compiled(x)[0].sum().backward()
+        self.assertIsNotNone(model[0].weight.grad)
+
     def test_copies(self):
         cell, _ = lstm_pair(3, 2)
         x = torch.randn(4, 2, 2, dtype=torch.float64)

@@ -99,6 +99,7 @@ class Cell(nn.Module):
             )
         return super()._apply(fn, recurse)
 
+    @torch.compiler.disable
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         if self.batch_first:
             inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]

@@ -80,6 +80,7 @@ class _Layers:
     def _biases(self, ih, hh):
         return (ih + hh).chunk(self.gates)
 
+    @torch.compiler.disable
     def forward(self, input, hx=None):
         if getattr(self, "proj_size", 0) > 0:
             raise NotImplementedError("proj_size: make a rnnc.torch.Cell of projected_lstm.rnn")
