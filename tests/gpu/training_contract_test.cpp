@@ -48,6 +48,7 @@ struct ContractCase {
   DType dtype = DType::f32;
   int64_t checkpoint = 0;
   bool resident = true;
+  bool outputs = false;  // earlier states are read from outputs: no lengths, no given states
 };
 
 constexpr TrainingRun kRun = {.steps = 45, .batch = 4, .lengths = true, .given_states = true};
@@ -61,19 +62,21 @@ Program make(const ContractCase& one) {
   return *std::move(program);
 }
 
-TrainingOptions all_of(const Signature& signature, int64_t checkpoint) {
+TrainingOptions all_of(const Signature& signature, const ContractCase& one) {
   return {.params = std::vector<bool>(signature.params.size(), true),
           .inputs = std::vector<bool>(signature.inputs.size(), true),
-          .initial_states = std::vector<bool>(signature.states.size(), true),
-          .given_states = std::vector<bool>(signature.states.size(), true),
-          .checkpoint = checkpoint};
+          .initial_states = std::vector<bool>(signature.states.size(), !one.outputs),
+          .given_states = std::vector<bool>(signature.states.size(), !one.outputs),
+          .outputs = one.outputs,
+          .checkpoint = one.checkpoint};
 }
 
 /// Both calls of a program, all of whose memory is there.
 class TrainingCalls {
  public:
-  TrainingCalls(Program& program, int64_t checkpoint)
+  TrainingCalls(Program& program, const ContractCase& one)
       : program_(program),
+        case_(one),
         signature_(program.signature()),
         random_(random_training(signature_, kRun)),
         inputs_(signature_.inputs, random_.args.inputs),
@@ -87,7 +90,7 @@ class TrainingCalls {
         of_params_(signature_.params, 1),
         of_initial_(signature_.states, kRun.batch),
         lengths_(kRun.batch * sizeof(int32_t)),
-        sizes_(prepare(checkpoint)),
+        sizes_(prepare()),
         workspace_(std::max(sizes_.forward_workspace, sizes_.backward_workspace)),
         reserve_(sizes_.reserve) {
     const std::vector<int64_t>& lengths = *random_.args.lengths;
@@ -97,9 +100,10 @@ class TrainingCalls {
 
   Status run(Stream stream) {
     const std::vector<const void*> inputs = inputs_.read(), params = params_.read();
-    const std::vector<const void*> initial = initial_.read();
+    const std::vector<const void*> initial =
+        case_.outputs ? std::vector<const void*>() : initial_.read();
     const std::vector<void*> outputs = outputs_.written(), final = final_.written();
-    const auto* lengths = static_cast<const int32_t*>(lengths_.data());
+    const auto* lengths = case_.outputs ? nullptr : static_cast<const int32_t*>(lengths_.data());
     Status forward = program_.forward({.steps = kRun.steps,
                                        .batch = kRun.batch,
                                        .inputs = inputs,
@@ -117,11 +121,14 @@ class TrainingCalls {
     const std::vector<const void*> of_outputs = output_gradients_.read();
     const std::vector<const void*> of_final = final_gradients_.read();
     const std::vector<void*> of_inputs = of_inputs_.written(), of_params = of_params_.written();
-    const std::vector<void*> of_initial = of_initial_.written();
+    const std::vector<void*> of_initial =
+        case_.outputs ? std::vector<void*>() : of_initial_.written();
+    const std::vector<const void*> read_outputs = outputs_.read();
     return program_.backward({.steps = kRun.steps,
                               .batch = kRun.batch,
                               .inputs = inputs,
                               .params = params,
+                              .outputs = read_outputs,
                               .output_gradients = of_outputs,
                               .final_state_gradients = of_final,
                               .param_gradients = of_params,
@@ -144,15 +151,16 @@ class TrainingCalls {
   }
 
  private:
-  TrainingSizes prepare(int64_t checkpoint) {
-    const SequenceFeatures features{.lengths = true};
+  TrainingSizes prepare() {
+    const SequenceFeatures features{.lengths = !case_.outputs};
     const Status prepared =
-        program_.prepare_training(kRun.batch, kRun.steps, all_of(signature_, checkpoint), features);
+        program_.prepare_training(kRun.batch, kRun.steps, all_of(signature_, case_), features);
     RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
     return program_.training_sizes(kRun.batch, kRun.steps, features).value();
   }
 
   Program& program_;
+  const ContractCase& case_;
   const Signature& signature_;
   TrainingArrays random_;
   Arrays inputs_, params_, initial_, output_gradients_, final_gradients_;
@@ -175,7 +183,7 @@ class GpuTraining : public testing::TestWithParam<ContractCase> {
 
 TEST_P(GpuTraining, TenTimesGivesTheSameBits) {
   Program program = make(GetParam());
-  TrainingCalls calls(program, GetParam().checkpoint);
+  TrainingCalls calls(program, GetParam());
   ASSERT_TRUE(calls.run(stream_));
   wait();
   const auto expected = calls.bits();
@@ -188,7 +196,7 @@ TEST_P(GpuTraining, TenTimesGivesTheSameBits) {
 
 TEST_P(GpuTraining, IsCapturedInTheCallersGraph) {
   Program program = make(GetParam());
-  TrainingCalls calls(program, GetParam().checkpoint);
+  TrainingCalls calls(program, GetParam());
   ASSERT_TRUE(calls.run(stream_));
   wait();
   const auto expected = calls.bits();
@@ -210,14 +218,15 @@ TEST_P(GpuTraining, IsCapturedInTheCallersGraph) {
 
 TEST_P(GpuTraining, NeitherWaitsNorAllocates) {
   Program program = make(GetParam());
-  TrainingCalls calls(program, GetParam().checkpoint);
+  TrainingCalls calls(program, GetParam());
   expect_neither_waits_nor_allocates(stream_, [&] { return calls.run(stream_); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GpuTraining,
                          testing::Values(ContractCase{DType::f32}, ContractCase{DType::bf16},
                                          ContractCase{DType::bf16, 8}, ContractCase{DType::f32, 16},
-                                         ContractCase{DType::f32, 8, false}));
+                                         ContractCase{DType::f32, 8, false},
+                                         ContractCase{DType::bf16, 0, true, true}));
 
 // ---- Checkpoints give the bits of one piece. ----
 
