@@ -45,6 +45,10 @@ class Program:
         if library is not None:
             library.rnnc_program_free(self._handle)
 
+    def compile_again(self):
+        """Another program of the same."""
+        return compile(**self._arguments)
+
     def __reduce__(self):
         """Copies, and those in other processes, are compiled again."""
         return _compile_again, (self._arguments,)

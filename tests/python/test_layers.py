@@ -27,10 +27,10 @@ class Layers(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
 
-    def compare(self, kind, x, hx=None, limit=1e-10, **arguments):
+    def compare(self, kind, x, hx=None, limit=1e-10, inputs=5, **arguments):
         """Results, and gradients by the input, given states and params."""
-        theirs = kind(5, 4, **arguments).double()
-        ours = KINDS[kind](5, 4, **arguments).double()
+        theirs = kind(inputs, 4, **arguments).double()
+        ours = KINDS[kind](inputs, 4, **arguments).double()
         ours.load_state_dict(theirs.state_dict())
         self.assertEqual(list(ours.state_dict()), list(theirs.state_dict()))
         results, gradients = [], []
@@ -63,6 +63,15 @@ class Layers(unittest.TestCase):
                     self.compare(kind, x, bias=bias, batch_first=batch_first,
                                  bidirectional=two_ways, num_layers=layers)
         self.compare(nn.RNN, x, nonlinearity="relu")
+
+    def test_layers_of_one_program(self):
+        """The first wants no gradient by its input, the others do; one's params are frozen."""
+        for kind in KINDS:
+            self.compare(kind, torch.randn(6, 3, 4, dtype=torch.float64), inputs=4, num_layers=3)
+            module = KINDS[kind](4, 4, num_layers=3)
+            module.weight_hh_l1.requires_grad_(False)
+            module(torch.randn(6, 3, 4))[0].sum().backward()
+            self.assertIsNotNone(module.weight_hh_l0.grad)
 
     def test_states_are_given(self):
         x = torch.randn(6, 3, 5, dtype=torch.float64)

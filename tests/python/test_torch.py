@@ -136,6 +136,23 @@ class Cells(unittest.TestCase):
         self.assertLessEqual(worst(second, whole[3:]), 1e-14)
         self.assertLessEqual(worst(end.c, last.c), 1e-14)
 
+    def test_calls_between_forward_and_backward(self):
+        """Of more steps, or with other gradients: what the first has kept stays."""
+        cell, module = lstm_pair(3, 2)
+        x = torch.randn(4, 2, 2, dtype=torch.float64)
+        y = cell(x)[0]
+        more = torch.randn(40, 2, 2, dtype=torch.float64, requires_grad=True)
+        other = cell(more)[0]
+        cell.W_f.requires_grad_(False)
+        cell(x)[0].sum().backward()
+        cell.zero_grad()
+        y.sum().backward()
+        module(x)[0].sum().backward()
+        self.assertLessEqual(worst(cell.W_i.grad, module.weight_ih_l0.grad[:3]), 1e-12)
+        other.sum().backward()
+        module(copy := more.detach().clone().requires_grad_())[0].sum().backward()
+        self.assertLessEqual(worst(more.grad, copy.grad), 1e-12)
+
     def test_compiled_models_break_the_graph_there(self):
         cell, _ = lstm_pair(3, 2, torch.float32)
         model = torch.nn.Sequential(torch.nn.Linear(2, 2), cell)

@@ -26,10 +26,16 @@ def _flags(tensors):
 
 
 class Prepared:
-    """A shape that the library has prepared, and the bytes that calls of so many steps need."""
+    """A shape that a program has prepared, and the bytes that calls of so many steps need."""
 
-    def __init__(self, steps, options):
-        self.steps, self.options, self.sizes = steps, options, {}
+    def __init__(self, program, steps):
+        self.program, self.steps, self.sizes = program, steps, {}
+
+
+def key_shape(key, steps):
+    """The fields of rnnc_shape."""
+    batch, lengths, resets, options = key
+    return dict(options or (), batch=batch, steps=steps, lengths=lengths, resets=resets)
 
 
 class Compiled:
@@ -62,10 +68,35 @@ class Compiled:
             threads=torch.get_num_threads() if device.type == "cpu" else 0,
             **options,
         )
-        self.prepared = {}  # by what a call looks like
+        self._forget()
+
+    def _forget(self):
+        # By batch size, features and, in training, the wanted gradients. Preparing a shape for other
+        # gradients or more steps would spoil what forward calls have kept for their backward calls:
+        # each choice of gradients has a program, and so has what grew beyond it.
+        self._prepared, self._programs = {}, {}
 
     def __getstate__(self):
-        return {**self.__dict__, "prepared": {}}  # a copy's program has prepared nothing
+        return {**self.__dict__, "_prepared": {}, "_programs": {}}
+
+    def prepare(self, batch, steps, lengths, resets, options):
+        """`options`: None of inference, or the fields of rnnc_shape that training has."""
+        key = (batch, lengths, resets, options)
+        prepared = self._prepared.get(key)
+        if prepared is None or prepared.steps < steps:
+            program = self.program
+            if options is not None:
+                program = self._programs.get(options)
+                if program is None or prepared is not None:
+                    program = self._programs[options] = self.program.compile_again()
+            # Growing lengths seldom have to prepare.
+            prepared = Prepared(program, 1 << (max(steps, 1) - 1).bit_length())
+            program.prepare(**key_shape(key, prepared.steps))
+            self._prepared[key] = prepared
+        if steps not in prepared.sizes:
+            shape = _library.Shape(**key_shape(key, steps))
+            prepared.sizes[steps] = prepared.program.sizes(shape)
+        return prepared.program, prepared.sizes[steps]
 
     def __call__(self, inputs, params, states=None, lengths=None, reset=None):
         """Outputs and final states, tuples; inputs are [T, B, ...]."""
@@ -154,31 +185,20 @@ class Call:
 
     # ---- The library's part ----
 
-    def sizes(self, wanted):
-        """Of inference (None), or with the wanted gradients of inputs, params and states."""
-        lengths, resets = self.lengths is not None, self.reset is not None
-        options = None if wanted is None else (*wanted, _flags(self.states))
-        place = (self.batch, lengths, resets, wanted is not None)
-        prepared = self.compiled.prepared.get(place)
-        if prepared is None or prepared.options != options or prepared.steps < self.steps:
-            # Growing lengths seldom have to prepare.
-            steps = 1 << (max(self.steps, 1) - 1).bit_length()
-            prepared = Prepared(steps, options)
-            self.program.prepare(**self._shape(steps, lengths, resets, options))
-            self.compiled.prepared[place] = prepared
-        sizes = prepared.sizes.get(self.steps)
-        if sizes is None:
-            shape = _library.Shape(**self._shape(self.steps, lengths, resets, options))
-            sizes = prepared.sizes[self.steps] = self.program.sizes(shape)
-        return sizes
-
-    def _shape(self, steps, lengths, resets, options):
-        shape = dict(batch=self.batch, steps=steps, lengths=lengths, resets=resets)
-        if options is not None:
+    def prepare(self, wanted):
+        """For inference (None), or with the wanted gradients of inputs, params and states."""
+        options = None
+        if wanted is not None:
             names = ("wanted_inputs", "wanted_params", "wanted_initial_states", "given_states")
-            residuals = RESIDUALS.index(self.compiled.residuals)
-            shape.update(zip(names, options), training=1, outputs=1, residuals=residuals)
-        return shape
+            options = (
+                ("training", 1),
+                ("outputs", 1),
+                ("residuals", RESIDUALS.index(self.compiled.residuals)),
+                *zip(names, (*wanted, _flags(self.states))),
+            )
+        self.prepared, self.sizes = self.compiled.prepare(
+            self.batch, self.steps, self.lengths is not None, self.reset is not None, options
+        )
 
     def memory(self, size):
         return torch.empty(max(size, 1), dtype=torch.uint8, device=self.device)
@@ -205,13 +225,13 @@ class Call:
 
     def forward(self, reserve, wanted):
         """Outputs, then final states. `wanted`: None of inference."""
-        sizes = self.sizes(wanted)
+        self.prepare(wanted)
         if wanted is not None:
-            reserve.resize_(sizes.reserve)
-        workspace = self.memory(sizes.forward_workspace)
+            reserve.resize_(self.sizes.reserve)
+        workspace = self.memory(self.sizes.forward_workspace)
         outputs = self.make(self.program.outputs, (self.steps, self.batch))
         finals = self.make(self.program.states, (self.batch,))
-        self.program.forward(
+        self.prepared.forward(
             _library.ForwardArgs(
                 inputs=_addresses(self.inputs),
                 params=_addresses(self.params),
@@ -229,15 +249,14 @@ class Call:
 
     def backward(self, reserve, wanted, outputs, gradients):
         """Gradients of inputs, params and states; None where none is wanted."""
-        sizes = self.sizes(wanted)
-        workspace = self.memory(sizes.backward_workspace + sizes.zeros)
+        workspace = self.memory(self.sizes.backward_workspace + self.sizes.zeros)
         kept = [*self.inputs, *self.params, *self.states]
         flags = b"".join(wanted)
         results = [torch.empty_like(t) if flag else None for t, flag in zip(kept, flags)]
         ends = (len(self.inputs), len(self.inputs) + len(self.params))
         count = len(self.program.outputs)
         gradients = [None if g is None else g.contiguous() for g in gradients]
-        self.program.backward(
+        self.prepared.backward(
             _library.BackwardArgs(
                 inputs=_addresses(self.inputs),
                 params=_addresses(self.params),

@@ -25,9 +25,8 @@ class Cell(nn.Module):
         lengths   [B], steps of each sequence: states stay, outputs are zero past its end
         reset     [T, B]: not zero where a sequence begins anew
 
-    Gradients are by params, inputs and the states that are given. One call at a time, and between a
-    forward call and its backward call no forward call of the same batch size that asks for other
-    gradients. `to` other devices or types is refused: a cell is compiled for its own.
+    Gradients are by params, inputs and the states that are given. One call at a time. `to` other
+    devices or types is refused: a cell is compiled for its own.
     """
 
     def __init__(
