@@ -68,9 +68,6 @@ class Compiled:
             threads=torch.get_num_threads() if device.type == "cpu" else 0,
             **options,
         )
-        self._forget()
-
-    def _forget(self):
         # By batch size, features and, in training, the wanted gradients. Preparing a shape for other
         # gradients or more steps would spoil what forward calls have kept for their backward calls:
         # each choice of gradients has a program, and so has what grew beyond it.
