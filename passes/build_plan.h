@@ -18,10 +18,13 @@ inline constexpr int64_t kMostTileRank = 99;
 // A chunk that takes so many times as long is better than a longer one, which takes more memory: in
 // inference, and in training, where a chunk has many values that only it needs. (H100, LSTM 64x1024
 // in bf16, 512 steps, both halves: 219 MB of workspace and 11.4 us a step at 1.02, 97 MB and 13.3 at
-// 1.06; with the least residuals 353 MB and 14.5 us at 1.02, 82 MB and 19.6 at 1.15.)
+// 1.06; with the least residuals 353 MB and 14.5 us at 1.02, 82 MB and 19.6 at 1.15. Short chunks of
+// f32, whose products are split, cost more than the model holds: GRU 128x1024 96.8 us at 1.02, 106 at
+// 1.03.)
 inline constexpr double kAlike = 1.003;
-constexpr double alike_in_training(ResidualChoice residuals) {
-  return residuals == ResidualChoice::Least ? 1.15 : 1.03;
+constexpr double alike_in_training(ResidualChoice residuals, DType dtype) {
+  if (residuals == ResidualChoice::Least) return 1.15;
+  return dtype != compute_type(dtype) ? 1.03 : 1.02;
 }
 
 struct PlanOptions {

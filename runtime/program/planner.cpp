@@ -183,7 +183,7 @@ ShapePlanner Planner::at(Graph half, ResidualChoice residuals, const PlanShape& 
                          const Machine& machine) const {
   ShapePlanner planner(*this, shape, machine);
   planner.own_ = std::move(half);
-  planner.alike_ = alike_in_training(residuals);
+  planner.alike_ = alike_in_training(residuals, options_.dtype);
   return planner;
 }
 

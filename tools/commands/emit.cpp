@@ -112,7 +112,9 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
       make(*bound, {.dtype = dtype_of(options.dtype),
                     .batch = options.batch,
                     .max_steps = options.steps,
-                    .alike = options.backward ? alike_in_training(ResidualChoice::Auto) : kAlike,
+                    .alike = options.backward
+                                 ? alike_in_training(ResidualChoice::Auto, dtype_of(options.dtype))
+                                 : kAlike,
                     .tf32 = options.tf32,
                     .passes = options.passes,
                     .machine = choose_machine(device_of(options)),
