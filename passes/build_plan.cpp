@@ -271,7 +271,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
     if (!done) return tl::unexpected(done.error());
   }
   if (Status status = verify(plan); !status) {
-    return fail("this is a bug in rnnc: plan of {}: {}", plan.name, status.error().message);
+    return fail_as(ErrorKind::Internal, "this is a bug in rnnc: plan of {}: {}", plan.name,
+                   status.error().message);
   }
   return plan;
 }

@@ -143,6 +143,8 @@ std::optional<int> parse_and_run(CLI::App& app, std::vector<std::string> argumen
     return report_usage(command, describe(error, command));
   } catch (const std::bad_alloc&) {
     return report({"not enough memory"});
+  } catch (const InternalError& error) {
+    return report({error.what()});
   }
   return std::nullopt;
 }

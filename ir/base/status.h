@@ -1,10 +1,12 @@
-/// Errors as values. The library never prints, throws across its API, or exits: every call that can
-/// fail returns a `Result`, whose error is text that is ready to be shown to a user.
+/// Errors as values. The library never prints or exits: every call that can fail returns a `Result`,
+/// whose error is text that is ready to be shown to a user. What alone is thrown, but not out of a
+/// Program or through the C API, is an InternalError.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -19,7 +21,8 @@ enum class ErrorKind : uint8_t {
   NotSupported,  // rnnc, or this build of it, cannot do that
   NoDevice,      // there is no such device, or it cannot be used
   OutOfMemory,
-  Device,  // a device has failed
+  Device,    // a device has failed
+  Internal,  // a bug in rnnc: InternalError
 };
 
 /// A failure, in words for the user: what was wrong, where, and what would be right.
@@ -46,7 +49,14 @@ template <typename... Args>
   return tl::unexpected(Error{fmt::format(format, std::forward<Args>(args)...), kind});
 }
 
-/// Reports a broken invariant of rnnc itself: "this is a bug in rnnc", with where it was noticed.
+/// A broken invariant of rnnc itself. What it passes through is left as it is, and must not be used
+/// any more: Programs and the C API make an error of it and refuse further calls.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+/// Throws an InternalError: "this is a bug in rnnc", with where it was noticed.
 [[noreturn]] void internal_error(const char* file, int line, const std::string& what);
 
 }  // namespace rnnc

@@ -36,7 +36,8 @@ Result<bool> run(std::span<const Step> steps, Graph& graph, const PassObserver& 
       changed = true;
     }
     if (Status status = verify(graph); !status) {
-      return fail("this is a bug in rnnc: after pass {}: {}", step.name, status.error().message);
+      return fail_as(ErrorKind::Internal, "this is a bug in rnnc: after pass {}: {}", step.name,
+                     status.error().message);
     }
   }
   return changed;

@@ -52,6 +52,8 @@ rnnc_status status_of(ErrorKind kind) {
       return RNNC_OUT_OF_MEMORY;
     case ErrorKind::Device:
       return RNNC_DEVICE_ERROR;
+    case ErrorKind::Internal:
+      return RNNC_INTERNAL;
   }
   return RNNC_INTERNAL;
 }

@@ -152,6 +152,18 @@ Result<rnnc_sizes> sizes_of(const Program& program, const rnnc_shape& shape) {
                     .reserve = sizes->reserve};
 }
 
+Result<rnnc_reserve_bound> bound_of(const Program& program, const rnnc_shape& shape) {
+  const Result<TrainingOptions> training = training_of(shape, program.signature());
+  if (!training) return tl::unexpected(training.error());
+  const auto bound = program.reserve_bound(*training, features_of(shape));
+  if (!bound) return tl::unexpected(bound.error());
+  return rnnc_reserve_bound{.struct_size = sizeof(rnnc_reserve_bound),
+                            .fixed = bound->fixed,
+                            .per_step = bound->per_step,
+                            .per_sequence = bound->per_sequence,
+                            .per_row = bound->per_row};
+}
+
 Status forward(Program& program, const rnnc_forward_args& own) {
   const Signature& signature = program.signature();
   return program.forward({.steps = own.steps,
@@ -285,6 +297,28 @@ rnnc_status rnnc_program_sizes(rnnc_program* program, const rnnc_shape* shape, r
     if (found) return write_struct(sizes, "sizes", *found);
     const Status known = write_struct(sizes, "sizes", {});
     return known ? tl::unexpected(found.error()) : known;
+  });
+}
+
+rnnc_status rnnc_program_forget(rnnc_program* program, const rnnc_shape* shape) {
+  if (shape == nullptr) {
+    return call([&]() -> Status {
+      Status given = check_given({{program, "program"}});
+      return given ? program->program.forget() : given;
+    });
+  }
+  return rnnc::capi::with_struct(program, shape, "shape", [&](const rnnc_shape& own) {
+    return program->program.forget(own.batch, rnnc::capi::features_of(own));
+  });
+}
+
+rnnc_status rnnc_program_reserve_bound(rnnc_program* program, const rnnc_shape* shape,
+                                       rnnc_reserve_bound* bound) {
+  return rnnc::capi::with_struct(program, shape, "shape", [&](const rnnc_shape& own) -> Status {
+    Status known = write_struct(bound, "bound", {});
+    if (!known) return known;
+    const auto found = rnnc::capi::bound_of(program->program, own);
+    return found ? write_struct(bound, "bound", *found) : tl::unexpected(found.error());
   });
 }
 

@@ -106,6 +106,8 @@ RNNC_API rnnc_status rnnc_unit_lower(rnnc_unit* unit, const char* definition, co
                                      size_t count, rnnc_graph** graph);
 /* As `rnnc emit --as graph` prints it. */
 RNNC_API rnnc_status rnnc_graph_text(const rnnc_graph* graph, rnnc_text** text);
+/* The graph of such a text, which needs no other file. */
+RNNC_API rnnc_status rnnc_graph_parse(const char* text, rnnc_graph** graph);
 RNNC_API void rnnc_graph_free(rnnc_graph* graph);
 
 /* ---- Programs ---- */
@@ -200,6 +202,24 @@ typedef struct rnnc_sizes {
 /* Of calls of exactly so many steps of a shape that is prepared, until it is prepared again. */
 RNNC_API rnnc_status rnnc_program_sizes(rnnc_program* program, const rnnc_shape* shape,
                                         rnnc_sizes* sizes);
+/* Frees what calls of this batch size, with these lengths and resets, need; NULL: of all shapes.
+ * Waits for the GPU, so not while any thread captures a CUDA graph there. Until then graphs that
+ * have captured calls may be replayed, also when their shape has been prepared anew. */
+RNNC_API rnnc_status rnnc_program_forget(rnnc_program* program, const rnnc_shape* shape);
+
+/* What no reserve of T steps and B sequences is larger than:
+ * fixed + per_step * T + per_sequence * B + per_row * T * B bytes. */
+typedef struct rnnc_reserve_bound {
+  size_t struct_size; /* sizeof(rnnc_reserve_bound), set by the caller */
+  size_t fixed;
+  size_t per_step;
+  size_t per_sequence;
+  size_t per_row;
+} rnnc_reserve_bound;
+
+/* Before preparing; `shape`'s batch and steps are not looked at. */
+RNNC_API rnnc_status rnnc_program_reserve_bound(rnnc_program* program, const rnnc_shape* shape,
+                                                rnnc_reserve_bound* bound);
 /* What runs otherwise than asked for, and why, and where gradients are zero: a line each. */
 RNNC_API rnnc_status rnnc_program_notes(rnnc_program* program, rnnc_text** notes);
 

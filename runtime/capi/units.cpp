@@ -8,6 +8,7 @@
 
 #include "frontend/unit.h"
 #include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 #include "runtime/capi/border.h"
 #include "runtime/capi/handles.h"
 #include "runtime/program/read_unit.h"
@@ -111,6 +112,21 @@ rnnc_status rnnc_graph_text(const rnnc_graph* graph, rnnc_text** text) {
       const Status given = check_given({{graph, "graph"}});
       if (!given) return tl::unexpected(given.error());
       return new rnnc_text{rnnc::to_string(graph->graph)};
+    });
+  });
+}
+
+rnnc_status rnnc_graph_parse(const char* text, rnnc_graph** graph) {
+  return call([&] {
+    return give(graph, "graph", [&]() -> Result<rnnc_graph*> {
+      const Status given = check_given({{text, "text"}});
+      if (!given) return tl::unexpected(given.error());
+      Result<rnnc::Graph> parsed = rnnc::parse_graph(text);
+      if (!parsed) return tl::unexpected(parsed.error());
+      if (const Status status = rnnc::verify(*parsed); !status) {
+        return tl::unexpected(status.error());
+      }
+      return new rnnc_graph{*std::move(parsed)};
     });
   });
 }

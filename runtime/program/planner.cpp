@@ -138,8 +138,8 @@ Result<Planner> Planner::make(const Graph& graph, const CompileOptions& options)
   Graph& bound = planner.graph_;
   bound.bind(*dims);
   if (Status status = verify(bound); !status) {
-    return fail("this is a bug in rnnc: the graph of {}: {}", quote(graph.name),
-                status.error().message);
+    return fail_as(ErrorKind::Internal, "this is a bug in rnnc: the graph of {}: {}",
+                   quote(graph.name), status.error().message);
   }
   if (Status status = make_states_explicit(bound, options.reverse); !status) {
     return tl::unexpected(status.error());

@@ -1,7 +1,6 @@
 #include "runtime/program/program.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 
 #include "runtime/backend/backend.h"
@@ -78,9 +77,12 @@ struct Program::Impl {
   std::unique_ptr<Backend> backend;  // before what it made, so that it goes last
   Shapes<PreparedShape> shapes;
   Shapes<PreparedTraining> trained;
+  /// What others of their shapes took the place of, for captured CUDA graphs.
+  Shapes<std::vector<PreparedShape>> replaced_shapes;
+  Shapes<std::vector<PreparedTraining>> replaced_trained;
   Reserves reserves;
   Params params;
-  std::atomic_flag running;
+  CallState calls;
 
   explicit Impl(Planner made)
       : planner(std::move(made)),
@@ -94,6 +96,11 @@ struct Program::Impl {
   Status check_args(const ForwardArgs& args, size_t workspace_bytes) const;
   Status prepare(const PlanShape& shape);
   Status prepare_training(const PlanShape& shape, const TrainingOptions& options);
+  template <typename Prepared>
+  void put(const PlanShape& shape, Prepared prepared, Shapes<Prepared>& all,
+           Shapes<std::vector<Prepared>>& replaced);
+  void forget(int64_t batch, SequenceFeatures features);
+  void forget();
   Status forward(const ForwardArgs& args);
   Status train(const ForwardArgs& args);
   Status backward(const BackwardArgs& args);
@@ -181,7 +188,7 @@ Status Program::Impl::prepare(const PlanShape& shape) {
   Result<PreparedShape> prepared =
       prepare_shape(*of_shape, *std::move(plan), *backend, cache, /*may_tune=*/true);
   if (!prepared) return tl::unexpected(prepared.error());
-  variants.insert_or_assign(features, *std::move(prepared));
+  put(shape, *std::move(prepared), shapes, replaced_shapes);
   return {};
 }
 
@@ -195,8 +202,40 @@ Status Program::Impl::prepare_training(const PlanShape& shape, const TrainingOpt
   Result<PreparedTraining> prepared =
       PreparedTraining::make(planner, shape, *complete, *backend, cache);
   if (!prepared) return tl::unexpected(prepared.error());
-  trained[batch].insert_or_assign(features, *std::move(prepared));
+  put(shape, *std::move(prepared), trained, replaced_trained);
   return {};
+}
+
+template <typename Prepared>
+void Program::Impl::put(const PlanShape& shape, Prepared prepared, Shapes<Prepared>& all,
+                        Shapes<std::vector<Prepared>>& replaced) {
+  auto& variants = all[shape.batch];
+  const auto known = variants.find(shape.features);
+  if (known == variants.end()) {
+    variants.emplace(shape.features, std::move(prepared));
+    return;
+  }
+  std::swap(known->second, prepared);
+  if (planner.options().device.kind == Device::Kind::cpu) return;  // there are no graphs
+  replaced[shape.batch][shape.features].push_back(std::move(prepared));
+}
+
+void Program::Impl::forget(int64_t batch, SequenceFeatures features) {
+  const auto erase = [&](auto& all) {
+    const auto found = all.find(batch);
+    if (found != all.end()) found->second.erase(features);
+  };
+  erase(shapes);
+  erase(trained);
+  erase(replaced_shapes);
+  erase(replaced_trained);
+}
+
+void Program::Impl::forget() {
+  shapes.clear();
+  trained.clear();
+  replaced_shapes.clear();
+  replaced_trained.clear();
 }
 
 Status Program::Impl::forward(const ForwardArgs& args) {
@@ -294,14 +333,14 @@ Backend& Program::backend() {
 
 Status Program::prepare(int64_t batch, int64_t max_steps, SequenceFeatures features) {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "prepare", impl_->signature.name,
+  return call_alone(impl_->calls, "prepare", impl_->signature.name,
                     [&] { return impl_->prepare({batch, max_steps, features}); });
 }
 
 std::vector<std::string> Program::notes() const {
   if (impl_ == nullptr) return {std::string(kMovedFrom)};
   const auto notes =
-      call_alone(impl_->running, "describe", impl_->signature.name,
+      call_alone(impl_->calls, "describe", impl_->signature.name,
                  [this]() -> Result<std::vector<std::string>> { return impl_->notes(); });
   return notes ? *notes : std::vector{notes.error().message};
 }
@@ -310,7 +349,7 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
                                        SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
   return call_alone(
-      impl_->running, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
+      impl_->calls, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
         const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
         if (!prepared) return tl::unexpected(prepared.error());
         return describe((*prepared)->chosen);
@@ -320,7 +359,7 @@ Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
 Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
                                        SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "describe", impl_->signature.name, [&]() -> Result<size_t> {
+  return call_alone(impl_->calls, "describe", impl_->signature.name, [&]() -> Result<size_t> {
     const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
     if (!prepared) return tl::unexpected(prepared.error());
     return (*prepared)->workspace_bytes(steps);
@@ -330,15 +369,42 @@ Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
 Status Program::prepare_training(int64_t batch, int64_t max_steps, const TrainingOptions& training,
                                  SequenceFeatures features) {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "prepare", impl_->signature.name, [&] {
+  return call_alone(impl_->calls, "prepare", impl_->signature.name, [&] {
     return impl_->prepare_training({batch, max_steps, features}, training);
+  });
+}
+
+Result<ReserveBound> Program::reserve_bound(const TrainingOptions& training,
+                                            SequenceFeatures features) const {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(
+      impl_->calls, "describe", impl_->signature.name, [&]() -> Result<ReserveBound> {
+        const Result<TrainingOptions> complete = impl_->planner.complete(training);
+        if (!complete) return tl::unexpected(complete.error());
+        return rnnc::reserve_bound(impl_->planner, features, *complete, impl_->backend->machine());
+      });
+}
+
+Status Program::forget(int64_t batch, SequenceFeatures features) {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->calls, "change", impl_->signature.name, [&]() -> Status {
+    impl_->forget(batch, features);
+    return {};
+  });
+}
+
+Status Program::forget() {
+  if (impl_ == nullptr) return fail("{}", kMovedFrom);
+  return call_alone(impl_->calls, "change", impl_->signature.name, [&]() -> Status {
+    impl_->forget();
+    return {};
   });
 }
 
 Result<TrainingSizes> Program::training_sizes(int64_t batch, int64_t steps,
                                               SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "describe", impl_->signature.name,
+  return call_alone(impl_->calls, "describe", impl_->signature.name,
                     [&]() -> Result<TrainingSizes> {
                       const auto training = impl_->find_training(batch, steps, features);
                       if (!training) return tl::unexpected(training.error());
@@ -349,7 +415,7 @@ Result<TrainingSizes> Program::training_sizes(int64_t batch, int64_t steps,
 Result<TrainingPlans> Program::training_plans(int64_t batch, int64_t steps,
                                               SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "describe", impl_->signature.name,
+  return call_alone(impl_->calls, "describe", impl_->signature.name,
                     [&]() -> Result<TrainingPlans> {
                       const auto training = impl_->find_training(batch, steps, features);
                       if (!training) return tl::unexpected(training.error());
@@ -360,13 +426,13 @@ Result<TrainingPlans> Program::training_plans(int64_t batch, int64_t steps,
 
 Status Program::backward(const BackwardArgs& args) {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "run", impl_->signature.name,
+  return call_alone(impl_->calls, "run", impl_->signature.name,
                     [&] { return impl_->backward(args); });
 }
 
 Status Program::forward(const ForwardArgs& args) {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(impl_->running, "run", impl_->signature.name,
+  return call_alone(impl_->calls, "run", impl_->signature.name,
                     [&] { return impl_->forward(args); });
 }
 

@@ -67,7 +67,7 @@ class Program {
 
   /// Makes any T <= max_steps at this batch size runnable with exactly these features: plan,
   /// kernels, resident memory. May be slow, allocate and use the disk. Both at least 1. Preparing
-  /// again what is prepared is free. Where a GPU has no room for a resident recurrence, or its code
+  /// again what is prepared is free; for more steps it may change the workspace's size. Where a GPU has no room for a resident recurrence, or its code
   /// would be slow, the shape runs without: `notes` says so.
   Status prepare(int64_t batch, int64_t max_steps, SequenceFeatures features = {});
 
@@ -87,11 +87,21 @@ class Program {
   /// CompileOptions::tune does not count here.
   Status prepare_training(int64_t batch, int64_t max_steps, const TrainingOptions& training = {},
                           SequenceFeatures features = {});
+  /// Before anything is prepared.
+  Result<ReserveBound> reserve_bound(const TrainingOptions& training = {},
+                                     SequenceFeatures features = {}) const;
   /// An error if the shape is not prepared for training.
   Result<TrainingSizes> training_sizes(int64_t batch, int64_t steps,
                                        SequenceFeatures features = {}) const;
   Result<TrainingPlans> training_plans(int64_t batch, int64_t steps,
                                        SequenceFeatures features = {}) const;
+
+  /// Frees what calls of this batch size with these features need, of inference and training; or
+  /// of all shapes. What is not prepared is no error. Waits for the GPU, so not while any thread
+  /// captures a CUDA graph there; graphs that were captured of such calls must not be replayed any
+  /// more. Until then they may be, also when the shape has been prepared anew.
+  Status forget(int64_t batch, SequenceFeatures features = {});
+  Status forget();
 
   /// Runs the sequence. Never allocates, never synchronises with the GPU (on the CPU it returns
   /// when the work is done); may be captured in a CUDA graph. Refuses, before anything is

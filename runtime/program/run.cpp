@@ -1,7 +1,6 @@
 #include "runtime/program/run.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "runtime/backend/backend.h"
 #include "runtime/base/call.h"
@@ -99,7 +98,7 @@ struct Runner::Impl {
   std::optional<TrainingArrays> training;  // of the last run, if it was one for gradients
   bool params_loaded = false;
   bool params_run = false;  // as they are now: the program may have kept what it derived from them
-  std::atomic_flag running;
+  CallState calls;
 
   // The last run's shape and arguments; the pointer lists are what the spans of `args` point at.
   RunShape shape;
@@ -569,7 +568,7 @@ auto Runner::call(std::string_view verb, const Work& work)
         "this runner has no program: it, or the program that it was made for, was moved "
         "from");
   }
-  return call_alone(impl_->running, verb, impl_->program.signature().name,
+  return call_alone(impl_->calls, verb, impl_->program.signature().name,
                     [&] { return work(*impl_); });
 }
 

@@ -34,6 +34,16 @@ Status check_reserve(const void* reserve, size_t bytes, size_t needed) {
   return fail("reserve has {} bytes; {} are needed", bytes, needed);
 }
 
+/// A row is that of one step of one sequence.
+PackedArrays residuals_of(const TrainingGraphs& graphs, DType dtype) {
+  const std::vector<InputDecl>& inputs = graphs.backward.inputs;
+  PackedArrays residuals;
+  for (size_t i = inputs.size() - graphs.residuals; i < inputs.size(); ++i) {
+    residuals.add(static_cast<size_t>(element_count(inputs[i].type.shape)) * size_of(dtype));
+  }
+  return residuals;
+}
+
 /// Appends where row `row` of each array is.
 template <typename Array>
 void append_rows(std::span<Array const> arrays, const std::vector<ArrayInfo>& infos, int64_t row,
@@ -53,6 +63,16 @@ void append_wanted(std::span<void* const> arrays, const std::vector<bool>& wante
 }
 
 }  // namespace
+
+Result<ReserveBound> reserve_bound(const Planner& planner, SequenceFeatures features,
+                                   const TrainingOptions& options, const Machine& machine) {
+  if (options.checkpoint > 0) {
+    return bound_of_checkpoints(PackedArrays(planner.signature().states), options.checkpoint);
+  }
+  const Result<TrainingGraphs> graphs = planner.differentiate(features, options, machine);
+  if (!graphs) return tl::unexpected(graphs.error());
+  return bound_of_residuals(residuals_of(*graphs, planner.options().dtype));
+}
 
 Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const PlanShape& shape,
                                                 const TrainingOptions& options, Backend& backend,
@@ -85,11 +105,8 @@ Result<PreparedTraining> PreparedTraining::make(const Planner& planner, const Pl
 
 void PreparedTraining::measure_arrays(const TrainingGraphs& graphs) {
   const Signature& signature = planner_->signature();
-  const auto element = size_of(planner_->options().dtype);
   const std::vector<InputDecl>& inputs = graphs.backward.inputs;
-  for (size_t i = inputs.size() - graphs.residuals; i < inputs.size(); ++i) {
-    residuals_.add(static_cast<size_t>(element_count(inputs[i].type.shape)) * element);
-  }
+  residuals_ = residuals_of(graphs, planner_->options().dtype);
   outputs_ = PackedArrays(signature.outputs);
   states_ = PackedArrays(signature.states);
   for (const uint32_t state : adjoint_of_) adjoints_.add(row_bytes(signature.states[state]));

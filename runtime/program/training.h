@@ -12,6 +12,10 @@
 
 namespace rnnc {
 
+/// `options` are complete (Planner::complete).
+Result<ReserveBound> reserve_bound(const Planner& planner, SequenceFeatures features,
+                                   const TrainingOptions& options, const Machine& machine);
+
 /// A call runs as one piece of all its steps or, with checkpoints, as several: a forward call from
 /// the first to the last, keeping the states with which each begins; a backward call from the last
 /// to the first, running each forward once more before.

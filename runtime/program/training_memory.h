@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/arrays/signature.h"
+#include "runtime/program/training_options.h"
 
 namespace rnnc {
 
@@ -39,12 +40,18 @@ class PackedArrays {
   size_t count() const { return row_bytes_.size(); }
   size_t bytes(int64_t rows) const;
   size_t most_row_bytes() const;
+  size_t all_row_bytes() const;
   /// Appends where each begins, the first at `first`.
   void append_addresses(std::byte* first, int64_t rows, std::vector<const void*>& addresses) const;
 
  private:
   std::vector<size_t> row_bytes_;
 };
+
+/// Of a reserve with `residuals` of every step.
+ReserveBound bound_of_residuals(const PackedArrays& residuals);
+/// Of one with the `states` at every so many steps.
+ReserveBound bound_of_checkpoints(const PackedArrays& states, int64_t steps);
 
 /// Offsets of parts that lie one behind the other, from where a memory is aligned on.
 class MemoryParts {

@@ -33,15 +33,28 @@ struct TrainingOptions {
   friend bool operator==(const TrainingOptions&, const TrainingOptions&) = default;
 };
 
+/// What no reserve of T steps and B sequences is larger than, whatever the shape is prepared for:
+/// fixed + per_step * T + per_sequence * B + per_row * T * B bytes.
+struct ReserveBound {
+  size_t fixed = 0;
+  size_t per_step = 0;
+  size_t per_sequence = 0;
+  size_t per_row = 0;
+
+  size_t at(int64_t batch, int64_t steps) const {
+    const auto sequences = static_cast<size_t>(batch);
+    const auto count = static_cast<size_t>(steps);
+    return fixed + per_step * count + per_sequence * sequences + per_row * count * sequences;
+  }
+};
+
 /// Bytes that calls of a number of steps need, room to align them included.
 struct TrainingSizes {
   size_t forward_workspace = 0;
   size_t backward_workspace = 0;
   /// On top of it, where the gradient of some output is null.
   size_t zeros = 0;
-  /// At least 1, since a forward call without a reserve is none of training, and at most
-  /// 256 * (residuals + 1) + T * B * (bytes of their elements); with checkpoints each K steps,
-  /// ceil(T / K) * (256 * states + B * (bytes of the states)) + 256.
+  /// At least 1, since a forward call without a reserve is none of training.
   size_t reserve = 0;
 };
 
