@@ -43,8 +43,8 @@ TEST(Cpp, TheLibrary) {
 }
 
 TEST(Cpp, UnitsAndGraphs) {
-  const auto unit = rnnc::Unit::parse("two.rnn", std::string(kScale) +
-                                                     "cell Same(x: [2]) -> y {\n  y = x[t]\n}\n");
+  auto unit = rnnc::Unit::parse("two.rnn",
+                                std::string(kScale) + "cell Same(x: [2]) -> y {\n  y = x[t]\n}\n");
   EXPECT_EQ(unit.definitions(), (std::vector<std::string>{"Scale", "Same"}));
   EXPECT_EQ(unit.diagnostics(), "");
   EXPECT_EQ(unit.lower("Same").text().substr(0, 12), "graph Same()");
@@ -57,7 +57,9 @@ TEST(Cpp, ErrorsHaveTheirStatusAndWords) {
   EXPECT_EQ(std::string(text.what()).substr(0, 13), "bad.rnn:1:5: ");
   EXPECT_EQ(error_of([] { rnnc::Unit::read("no/such/file.rnn"); }).status(), RNNC_INVALID_ARGUMENT);
   rnnc::Program program = scale();
-  EXPECT_EQ(error_of([&] { program.sizes(rnnc::Shape()); }).status(), RNNC_NOT_PREPARED);
+  rnnc::Shape shape;
+  shape.batch = shape.steps = 1;
+  EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
   const rnnc::Program moved = std::move(program);
   EXPECT_STREQ(error_of([&] { program.arrays(RNNC_INPUT); }).what(), "`program` is NULL");
 }
