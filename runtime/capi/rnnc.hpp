@@ -28,7 +28,7 @@
 namespace rnnc {
 inline namespace v1 {
 
-/// What a call threw. what() has rnnc_last_error: for texts, all their errors with places and hints.
+/// What a call threw. what() has the words: of a text, all its errors with their places and hints.
 class Error : public std::runtime_error {
  public:
   Error(rnnc_status status, const char* message) : std::runtime_error(message), status_(status) {}

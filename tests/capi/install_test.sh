@@ -7,10 +7,12 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+files() { (cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort); }
+
 # laid_down COMPONENT: its files, without what the build is called.
 laid_down() {
   cmake --install "$build" --prefix "$scratch/$1" --component "$1" >/dev/null
-  (cd "$scratch/$1" && find . ! -type d | sed 's|^\./||; s/Targets-.*/Targets-BUILD.cmake/' | LC_ALL=C sort)
+  files "$scratch/$1" | sed 's/Targets-.*/Targets-BUILD.cmake/'
 }
 
 diff - <(laid_down command) <<<bin/rnnc
@@ -29,15 +31,18 @@ lib/librnnc.so.1
 lib/librnnc.so.1.0.0
 $(cd "$root/examples" && printf 'share/rnnc/%s\n' cells/*.rnn networks/*.rnn torch/*.map)
 FILES
-files() { (cd "$1" && find . ! -type d | LC_ALL=C sort); }
+# All of them, and nothing else, come without naming one.
 cmake --install "$build" --prefix "$scratch/all" >/dev/null
-diff <(cd "$scratch" && for part in command development runtime; do files $part; done | LC_ALL=C sort) \
-  <(files "$scratch/all")
+mkdir "$scratch/parts" "$scratch/elsewhere"
+for component in command development runtime; do
+  cp -a "$scratch/$component/." "$scratch/parts"
+  rm -r "${scratch:?}/$component"
+done
+diff <(files "$scratch/parts") <(files "$scratch/all")
+rm -r "$scratch/parts"
 
-mkdir "$scratch/elsewhere"
-prefix="$scratch/elsewhere/rnnc"
+prefix=$scratch/elsewhere/rnnc
 mv "$scratch/all" "$prefix"
-rm -r "$scratch"/{command,development,runtime}
 grep -rIF -e "$scratch" -e "$root" -e "$build" "$prefix" && exit 1
 for file in "$prefix/bin/rnnc" "$prefix/lib/librnnc.so"; do
   readelf -d "$file" | grep -E 'RPATH|RUNPATH' && exit 1
