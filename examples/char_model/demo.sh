@@ -26,5 +26,5 @@ torch=$(awk -F '[:,]' '/"bits_per_character"/ { printf "%.4f", $2 }' "$here/torc
 echo "rnnc:    $bits bits per character"
 echo "PyTorch: $torch bits per character (float64, the same weights and text)"
 echo
-echo "\$ embed_cpp char_model $device    # a C++ program that embeds the runtime"
-"$build/examples/embed_cpp" "$here" "$device"
+echo "\$ embed_cpp char_model    # a C++ program that embeds rnnc, on the CPU"
+"$build/examples/embed_cpp" "$here"

@@ -1,15 +1,14 @@
 // The C API as the library has it: nothing else of rnnc is linked in.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/capi/rnnc.h"
-#include "tests/capi/client.h"
 
 namespace {
 
@@ -73,29 +72,6 @@ rnnc_shape shape_of(int64_t batch, int64_t steps, bool training = false) {
   shape.steps = steps;
   shape.training = training ? 1 : 0;
   return shape;
-}
-
-TEST(CApi, AClientInC) {
-  double outputs[12];
-  double gradients[2];
-  ASSERT_EQ(run_client(outputs, gradients), RNNC_OK) << rnnc_last_error();
-  const double w[] = {2, -1};
-  double expected_gradients[] = {0, 0};
-  for (int b = 0; b < 2; ++b) {
-    for (int i = 0; i < 2; ++i) {
-      double h = 0;
-      double dh = 0;  // by w
-      for (int t = 0; t < 3; ++t) {
-        const int at = (t * 2 + b) * 2 + i;
-        h = w[i] * (at + 1) + 0.5 * h;
-        dh = (at + 1) + 0.5 * dh;
-        EXPECT_DOUBLE_EQ(outputs[at], h);
-        expected_gradients[i] += dh;
-      }
-    }
-  }
-  EXPECT_DOUBLE_EQ(gradients[0], expected_gradients[0]);
-  EXPECT_DOUBLE_EQ(gradients[1], expected_gradients[1]);
 }
 
 TEST(CApi, TheLibrary) {
