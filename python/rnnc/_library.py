@@ -80,6 +80,16 @@ class Sizes(Struct):
     ]
 
 
+class ReserveBound(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("fixed", c_size_t),
+        ("per_step", c_size_t),
+        ("per_sequence", c_size_t),
+        ("per_row", c_size_t),
+    ]
+
+
 class ForwardArgs(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -141,6 +151,7 @@ FUNCTIONS = {
     "rnnc_unit_free": (None, [c_void_p]),
     "rnnc_unit_lower": (c_int, [c_void_p, c_char_p, POINTER(Dim), c_size_t, POINTER(c_void_p)]),
     "rnnc_graph_text": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "rnnc_graph_parse": (c_int, [c_char_p, POINTER(c_void_p)]),
     "rnnc_graph_free": (None, [c_void_p]),
     "rnnc_program_compile": (
         c_int,
@@ -152,6 +163,8 @@ FUNCTIONS = {
     "rnnc_program_streams": (c_int, [c_void_p, POINTER(c_int32)]),
     "rnnc_program_prepare": (c_int, [c_void_p, POINTER(Shape)]),
     "rnnc_program_sizes": (c_int, [c_void_p, POINTER(Shape), POINTER(Sizes)]),
+    "rnnc_program_forget": (c_int, [c_void_p, POINTER(Shape)]),
+    "rnnc_program_reserve_bound": (c_int, [c_void_p, POINTER(Shape), POINTER(ReserveBound)]),
     "rnnc_program_notes": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_forward": (c_int, [c_void_p, POINTER(ForwardArgs)]),
     "rnnc_backward": (c_int, [c_void_p, POINTER(BackwardArgs)]),

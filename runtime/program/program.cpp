@@ -348,12 +348,11 @@ std::vector<std::string> Program::notes() const {
 Result<PreparedPlan> Program::prepared(int64_t batch, int64_t steps,
                                        SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(
-      impl_->calls, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
-        const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
-        if (!prepared) return tl::unexpected(prepared.error());
-        return describe((*prepared)->chosen);
-      });
+  return call_alone(impl_->calls, "describe", impl_->signature.name, [&]() -> Result<PreparedPlan> {
+    const Result<const PreparedShape*> prepared = impl_->find(batch, steps, features);
+    if (!prepared) return tl::unexpected(prepared.error());
+    return describe((*prepared)->chosen);
+  });
 }
 
 Result<size_t> Program::workspace_size(int64_t batch, int64_t steps,
@@ -377,12 +376,11 @@ Status Program::prepare_training(int64_t batch, int64_t max_steps, const Trainin
 Result<ReserveBound> Program::reserve_bound(const TrainingOptions& training,
                                             SequenceFeatures features) const {
   if (impl_ == nullptr) return fail("{}", kMovedFrom);
-  return call_alone(
-      impl_->calls, "describe", impl_->signature.name, [&]() -> Result<ReserveBound> {
-        const Result<TrainingOptions> complete = impl_->planner.complete(training);
-        if (!complete) return tl::unexpected(complete.error());
-        return rnnc::reserve_bound(impl_->planner, features, *complete, impl_->backend->machine());
-      });
+  return call_alone(impl_->calls, "describe", impl_->signature.name, [&]() -> Result<ReserveBound> {
+    const Result<TrainingOptions> complete = impl_->planner.complete(training);
+    if (!complete) return tl::unexpected(complete.error());
+    return rnnc::reserve_bound(impl_->planner, features, *complete, impl_->backend->machine());
+  });
 }
 
 Status Program::forget(int64_t batch, SequenceFeatures features) {

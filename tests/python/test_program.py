@@ -131,6 +131,7 @@ class Declarations(unittest.TestCase):
             "rnnc_array": _library.ArrayInfo,
             "rnnc_shape": _library.Shape,
             "rnnc_sizes": _library.Sizes,
+            "rnnc_reserve_bound": _library.ReserveBound,
             "rnnc_forward_args": _library.ForwardArgs,
             "rnnc_backward_args": _library.BackwardArgs,
         }

@@ -50,9 +50,10 @@ class NvrtcProgram {
       status_ = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
     }
     if (status_ == NVRTC_SUCCESS) return {};
-    return fail_as(ErrorKind::Internal,
-                   "NVRTC {}.{} did not compile generated code for {} ({}); this is a bug in rnnc\n{}",
-                   nvrtc_.major, nvrtc_.minor, architecture, nvrtc_.error_string(status_), log());
+    return fail_as(
+        ErrorKind::Internal,
+        "NVRTC {}.{} did not compile generated code for {} ({}); this is a bug in rnnc\n{}",
+        nvrtc_.major, nvrtc_.minor, architecture, nvrtc_.error_string(status_), log());
   }
 
   template <typename GetSize, typename Get>

@@ -423,21 +423,27 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
     line("        }}");
   }
   const int64_t width = span(phase, argument);
-  line("        {}{{", layout_.is_stored_at_last(access)
-                           ? fmt::format("if (t + {} >= steps) ", steps_read(access))
-                           : "");
+  const bool at_last = layout_.is_stored_at_last(access);
+  line("        {}{{",
+       at_last ? fmt::format("if (t + {} >= steps) ", steps_read(access)) : std::string());
+  std::string_view row = "row";
+  if (at_last && !has_steps(access)) {
+    row = "last_row";
+    line("          unsigned last_row = row;");
+    line("          rnnc_keep_here(last_row);  // not before the loop");
+  }
   if (width > 1 && at_once(phase, argument) == width) {
     line("          rnnc_packet<{}, {}, true> packet = {{}};", type, width);
     for (int64_t s = 0; s < width; ++s) {
       line("          packet.set({}, {});", s, value(phase, instruction.operands[0], s));
     }
-    line("          packet.store({});", place(p, argument, "t"));
+    line("          packet.store({});", place(p, argument, "t", row));
   } else {
     for (int64_t s = 0; s < width; ++s) {
       const bool vector = phase.kernel->arguments[argument].vector;
       line("          if ({}) rnnc_store({}{}, {});",
            vector ? fmt::format("own{} > {}", p, s) : fmt::format("element{} == 0", p),
-           place(p, argument, "t"), s == 0 ? "" : fmt::format(" + {}", s),
+           place(p, argument, "t", row), s == 0 ? "" : fmt::format(" + {}", s),
            value(phase, instruction.operands[0], s));
     }
   }

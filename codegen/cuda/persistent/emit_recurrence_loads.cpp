@@ -45,14 +45,15 @@ const Access& RecurrenceEmitter::access_of(const Phase& phase, uint32_t argument
   return layout_.accesses()[phase.accesses[argument]];
 }
 
-/// Of an argument's array at `step`, for row `r` and the thread's first element.
-std::string RecurrenceEmitter::place(size_t p, uint32_t argument, std::string_view step) const {
+/// Of an argument's array at `step`, for the thread's first element; `row` is where it has no steps.
+std::string RecurrenceEmitter::place(size_t p, uint32_t argument, std::string_view step,
+                                     std::string_view row) const {
   const Kernel::Argument& of = phases_[p].kernel->arguments[argument];
   const bool steps = has_steps(access_of(phases_[p], argument)) && step != "0";
   const std::string_view type = cuda_element_type(of.dtype);
   const size_t access = phases_[p].accesses[argument];
   return (steps ? array_at(type, !of.written, access, step)
-                : array(type, !of.written, access, "row")) +
+                : array(type, !of.written, access, row)) +
          (of.vector ? fmt::format(" + element{}", p) : "");
 }
 

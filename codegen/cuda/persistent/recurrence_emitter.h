@@ -93,7 +93,8 @@ class RecurrenceEmitter : TextWriter {
                        std::string_view step) const;
   bool has_steps(const Access& access) const;
   const Access& access_of(const Phase& phase, uint32_t argument) const;
-  std::string place(size_t p, uint32_t argument, std::string_view step) const;
+  std::string place(size_t p, uint32_t argument, std::string_view step,
+                    std::string_view row = "row") const;
   static int64_t span(const Phase& phase, uint32_t argument);
   int64_t at_once(const Phase& phase, uint32_t argument) const;
   std::vector<uint32_t> loads(const Phase& phase) const;
