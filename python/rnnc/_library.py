@@ -132,6 +132,7 @@ class BackwardArgs(Struct):
         ("reserve", c_void_p),
         ("reserve_bytes", c_size_t),
         ("stream", c_void_p),
+        ("foreign_reserve", c_int32),
     ]
 
 

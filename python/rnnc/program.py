@@ -30,28 +30,38 @@ def _is_text(source):
 class Program:
     """A cell or network on one device; made by `compile`. One call at a time.
 
-    `inputs`, `params`, `states` and `outputs` are lists of `Array`, in the order of their
-    declaration; states that the cell implies (h@2) come behind its own.
+    `graph` is the text of its step graph, `dims` and `options` are what it was compiled with. `inputs`,
+    `params`, `states` and `outputs` are lists of `Array`, in the order of their declaration; states
+    that the cell implies (h@2) come behind its own.
     """
 
-    def __init__(self, handle, device, dtype, arguments):
-        self._handle = handle
-        self.device, self.dtype = device, dtype
-        self._arguments = arguments
+    def __init__(self, graph, dims, **options):
+        self._made = None  # a handle, and the process that it is good for
+        self.graph, self.dims, self.options = graph, dims, options
+        self.device, self.dtype = options["device"], options["dtype"]
         for kind, role in ROLES.items():
             setattr(self, kind, self._arrays(role))
 
     def __del__(self):
-        if library is not None:
-            library.rnnc_program_free(self._handle)
-
-    def compile_again(self):
-        """Another program of the same."""
-        return compile(**self._arguments)
+        if self._made is not None and self._made[1] == os.getpid():
+            _unused.append(self._made[0])
+            if self.device == "cpu":
+                free_unused()
 
     def __reduce__(self):
         """Copies, and those in other processes, are compiled again."""
-        return _compile_again, (self._arguments,)
+        return _program_of, (self.graph, self.dims, self.options)
+
+    def again(self):
+        """Another program of the same."""
+        return Program(self.graph, self.dims, **self.options)
+
+    @property
+    def _handle(self):
+        """A process that was forked has none of its parent's threads: it compiles anew."""
+        if self._made is None or self._made[1] != os.getpid():
+            self._made = _compiled(self.graph, self.dims, **self.options), os.getpid()
+        return self._made[0]
 
     def _arrays(self, role):
         count = c_size_t()
@@ -74,6 +84,7 @@ class Program:
 
         `shape` has the fields of rnnc_shape; lists of wanted gradients are bytes.
         """
+        free_unused()
         shape = _library.Shape(**shape)
         check(library.rnnc_program_prepare(self._handle, byref(shape)))
         return self.sizes(shape)
@@ -83,6 +94,18 @@ class Program:
         sizes = _library.Sizes()
         check(library.rnnc_program_sizes(self._handle, byref(shape), byref(sizes)))
         return sizes
+
+    def forget(self, **shape):
+        """Frees what calls of a shape, or of all, need. Waits for the GPU."""
+        shape = byref(_library.Shape(**shape)) if shape else None
+        check(library.rnnc_program_forget(self._handle, shape))
+
+    def reserve_bound(self, **shape):
+        """What no reserve is larger than, a _library.ReserveBound; before preparing."""
+        bound = _library.ReserveBound()
+        shape = _library.Shape(**shape)
+        check(library.rnnc_program_reserve_bound(self._handle, byref(shape), byref(bound)))
+        return bound
 
     def forward(self, arguments):
         """`arguments`: a _library.ForwardArgs of addresses."""
@@ -225,36 +248,38 @@ def compile(
     """Compiles a cell or network.
 
     `source` is a path, a text of more than one line, or what `@rnnc.cell` made of a function;
-    `definition` names one of several cells in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
+    `definition` names one of several cells in it; other keyword arguments are dims (`H=512`). `dtype`
+    is f32, f64 (CPU), bf16 or f16 (GPU).
     Raises `Error` with the compiler's diagnostics.
     """
-    arguments = dict(locals(), **dims)
-    del arguments["dims"]
     if dtype not in DTYPES:
         raise ValueError(f"there is no dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
-    unit, graph, program = c_void_p(), c_void_p(), c_void_p()
+    return Program(
+        graph_of(source, definition, dims),
+        dims,
+        device=device,
+        dtype=dtype,
+        f32_params=f32_params,
+        tf32=tf32,
+        threads=threads,
+        reverse=reverse,
+        cache=None if cache is None else os.fspath(cache),
+    )
+
+
+def graph_of(source, definition=None, dims=None):
+    """The text of a step graph, as `rnnc emit --as graph` prints it; arguments as in `compile`."""
+    dims = dims or {}
+    text = source.text if isinstance(source, Definition) else source
+    unit, graph = c_void_p(), c_void_p()
     try:
-        text = source.text if isinstance(source, Definition) else source
         if _is_text(text):
             check(library.rnnc_unit_parse(b"cell.rnn", text.encode(), byref(unit)))
         else:
-            check(library.rnnc_unit_read(os.fsencode(Path(source)), byref(unit)))
+            check(library.rnnc_unit_read(os.fsencode(Path(text)), byref(unit)))
         name = None if definition is None else definition.encode()
         check(library.rnnc_unit_lower(unit, name, _dims(dims), len(dims), byref(graph)))
-        options = _library.Options(
-            device=device.encode(),
-            dtype=DTYPES.index(dtype),
-            f32_params=f32_params,
-            tf32=tf32,
-            threads=threads,
-            reverse=reverse,
-            cache_directory=None if cache is None else os.fsencode(Path(cache)),
-        )
-        check(
-            library.rnnc_program_compile(
-                graph, _dims(dims), len(dims), byref(options), byref(program)
-            )
-        )
+        return _library.take_text(library.rnnc_graph_text, graph)
     except Error as error:
         if not isinstance(source, Definition):
             raise
@@ -262,8 +287,44 @@ def compile(
     finally:
         library.rnnc_graph_free(graph)
         library.rnnc_unit_free(unit)
-    return Program(program, device, dtype, arguments)
 
 
-def _compile_again(arguments):
-    return compile(**arguments)
+def _compiled(text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache):
+    """The handle of a program."""
+    graph, program = c_void_p(), c_void_p()
+    options = _library.Options(
+        device=device.encode(),
+        dtype=DTYPES.index(dtype),
+        f32_params=f32_params,
+        tf32=tf32,
+        threads=threads,
+        reverse=reverse,
+        cache_directory=None if cache is None else os.fsencode(cache),
+    )
+    free_unused()
+    try:
+        check(library.rnnc_graph_parse(text.encode(), byref(graph)))
+        values = _dims(dims)
+        check(
+            library.rnnc_program_compile(
+                graph, values, len(dims), byref(options), byref(program)
+            )
+        )
+    finally:
+        library.rnnc_graph_free(graph)
+    return program
+
+
+def _program_of(graph, dims, options):
+    return Program(graph, dims, **options)
+
+
+# Handles of programs that are gone. Freeing one waits for its GPU, which must not happen while a CUDA
+# graph is captured, and objects die at any time: so that is done when the next is made or prepared.
+_unused = []
+
+
+def free_unused():
+    """Frees programs that nothing refers to any more. Not while a CUDA graph is captured."""
+    while _unused:
+        library.rnnc_program_free(_unused.pop())

@@ -36,6 +36,9 @@ struct BackwardArgs {
   /// bits.
   const void* reserve = nullptr;
   size_t reserve_bytes = 0;
+  /// The reserve is where another Program, prepared alike for as many steps, has left it, or a copy of
+  /// that: that a forward call has filled it is then not checked.
+  bool foreign_reserve = false;
 };
 
 }  // namespace rnnc

@@ -203,7 +203,8 @@ Status backward(Program& program, const rnnc_backward_args& own) {
        .lengths = own.lengths,
        .reset = own.reset,
        .reserve = own.reserve,
-       .reserve_bytes = own.reserve_bytes});
+       .reserve_bytes = own.reserve_bytes,
+       .foreign_reserve = own.foreign_reserve != 0});
 }
 
 /// With a program and a struct of the caller's, complete.

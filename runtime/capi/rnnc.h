@@ -267,6 +267,9 @@ typedef struct rnnc_backward_args {
   const void* reserve; /* stays as it is */
   size_t reserve_bytes;
   void* stream;
+  /* Nonzero: the reserve is where another program, prepared alike for as many steps, has left it, or
+   * a copy of that. That a forward call has filled it is then not checked. */
+  int32_t foreign_reserve;
 } rnnc_backward_args;
 
 RNNC_API rnnc_status rnnc_backward(rnnc_program* program, const rnnc_backward_args* args);

@@ -273,7 +273,7 @@ Status Program::Impl::backward(const BackwardArgs& args) {
   if (!found) return tl::unexpected(found.error());
   if (Status status = (*found)->check(args); !status) return status;
   PreparedTraining& training = trained.find(args.batch)->second.find(features)->second;
-  if (!reserves.holds(args.reserve, training.id(), args.steps)) {
+  if (!args.foreign_reserve && !reserves.holds(args.reserve, training.id(), args.steps)) {
     return fail(
         "no forward call of {} at batch {}{} has filled this reserve over {} steps since the shape "
         "was prepared for training",

@@ -12,7 +12,11 @@ except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
 
 import rnnc.torch
-from rnnc.torch.reference import graph_text, parse, reference, run
+from rnnc.program import graph_of
+from rnnc.torch import calls
+from rnnc.torch.programs import source_of
+from rnnc.torch.reference import reference, run
+from rnnc.torch.step_graph import parse
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHIPPED = sorted([*EXAMPLES.glob("cells/*.rnn"), *EXAMPLES.glob("networks/*.rnn")])
@@ -112,11 +116,11 @@ def cell_of(source, name, dims, **options):
 
 
 def inputs_of(cell, *leading):
-    return [torch.randn(*leading, *x.shape, dtype=torch.float64) for x in cell.program.inputs]
+    return [torch.randn(*leading, *x.shape, dtype=torch.float64) for x in cell.source.inputs]
 
 
 def states_of(cell, batch):
-    return [torch.randn(batch, *s.shape, dtype=torch.float64) for s in cell.program.states]
+    return [torch.randn(batch, *s.shape, dtype=torch.float64) for s in cell.source.states]
 
 
 def resets():
@@ -161,7 +165,7 @@ class Reference(unittest.TestCase):
 
     def compare_all(self, cell):
         inputs = inputs_of(cell, STEPS, BATCH)
-        states = dict(zip([s.name for s in cell.program.states], states_of(cell, BATCH)))
+        states = dict(zip([s.name for s in cell.source.states], states_of(cell, BATCH)))
         own = {name: state for name, state in states.items() if "@" not in name}
         with self.subTest("plain"):
             self.compare(cell, inputs)
@@ -255,7 +259,7 @@ network Units[H](x: [H]) -> y {
                 self.assertEqual(outputs.y.shape, (steps, batch, DIMS["H"]))
                 for ours, theirs in zip(finals, states):
                     self.close(ours, theirs, "state")
-        named = dict(zip([s.name for s in cell.program.states], states_of(cell, 2)))
+        named = dict(zip([s.name for s in cell.source.states], states_of(cell, 2)))
         x = torch.full((3, 2, DIMS["F"]), torch.nan, dtype=torch.float64)
         self.compare(cell, [x], named, lengths=torch.zeros(2, dtype=torch.int64))
 
@@ -275,7 +279,7 @@ network Units[H](x: [H]) -> y {
             reset = resets()[:3, :2]
 
             def results(*given):
-                states = given[len(inputs) : len(inputs) + len(cell.program.states)]
+                states = given[len(inputs) : len(inputs) + len(cell.source.states)]
                 outputs = module(*given[: len(inputs)], states=states, lengths=[3, 1], reset=reset)
                 return tuple(flat(outputs))
 
@@ -286,7 +290,7 @@ network Units[H](x: [H]) -> y {
         cell = shipped(EXAMPLES / "networks/bidirectional_gru.rnn")
         module = reference(cell)
         params = {name: p.detach() for name, p in module.named_parameters()}
-        self.assertEqual(list(params), [p.name for p in cell.program.params])
+        self.assertEqual(list(params), [p.name for p in cell.source.params])
         x, dx = torch.randn(2, 3, STEPS, BATCH, DIMS["F"], dtype=torch.float64)
 
         def results(params, x):
@@ -352,16 +356,14 @@ network Units[H](x: [H]) -> y {
     def test_without_a_cell(self):
         """From the text and tensors; also all in reverse."""
         path, dims = EXAMPLES / "cells/qrnn.rnn", {"I": 3, "H": 4}
-        graph = parse(graph_text(path, None, dims), dims, reverse=True)
-        compiled = rnnc.torch.calls.Compiled(
-            path, device="cpu", dtype=torch.float64, reverse=True, **dims
-        )
+        graph = parse(graph_of(path, None, dims), dims, reverse=True)
+        source = source_of(path, None, dims, reverse=True)
         torch.manual_seed(1)
-        inputs = inputs_of(compiled, STEPS, BATCH)
-        params = [torch.randn(p.shape, dtype=torch.float64) for p in compiled.program.params]
+        x = torch.randn(STEPS, BATCH, 3, dtype=torch.float64)
+        params = [torch.randn(p.shape, dtype=torch.float64) for p in source.params]
         for more in ({}, {"lengths": LENGTHS}, {"lengths": LENGTHS, "reset": resets()}):
-            ours = run(graph, inputs, params, **more)
-            for pair in zip(flat(ours), flat(compiled(inputs, params, **more))):
+            ours = run(graph, [x], params, **more)
+            for pair in zip(flat(ours), flat(calls.call(source, [x], params, **more))):
                 self.close(*pair, "reverse")
 
     def test_nothing_depends_on_values(self):
@@ -397,7 +399,8 @@ network Units[H](x: [H]) -> y {
         with self.assertRaisesRegex(ValueError, "2 inputs, expected 1: x"):
             module(torch.zeros(4, 2, 3), torch.zeros(4, 2, 3))
         with self.assertRaisesRegex(ValueError, "'total' is no op"):
-            parse("graph G() {\n  %0 = total %1 : []\n}\n", {})
+            graph = parse("graph G() {\n  input x: []\n  %0 = total %0 : []\n  output y = %0\n}\n", {})
+            run(graph, [torch.zeros(1, 1)], [])
 
 
 if __name__ == "__main__":

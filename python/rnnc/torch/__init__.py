@@ -5,10 +5,23 @@
     y, states = cell(x)                     # x: [T, B, 80]
     y.sum().backward()
 
-`LSTM`, `GRU` and `RNN` are PyTorch's modules computed by rnnc; `replace` makes those of a model so. Calls go straight to the library, with memory of PyTorch's: on a GPU on the current stream.
+`LSTM`, `GRU` and `RNN` are PyTorch's modules computed by rnnc; `replace` makes those of a model so.
+Calls go straight to the library, with memory of PyTorch's: on a GPU on the current stream.
 """
 
+from rnnc.torch.calls import ReferenceWarning
 from rnnc.torch.cell import Cell
+from rnnc.torch.frozen import frozen
 from rnnc.torch.layers import GRU, LSTM, RNN, replace
+from rnnc.torch.reference import reference
 
-__all__ = ["GRU", "LSTM", "RNN", "Cell", "replace"]
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "Cell",
+    "ReferenceWarning",
+    "frozen",
+    "reference",
+    "replace",
+]

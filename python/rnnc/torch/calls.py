@@ -1,303 +1,325 @@
-"""Calls of the library on PyTorch's tensors, and their gradients."""
+"""Calls of a Source on tensors: by the library, as an operator of a traced graph, or by the reference."""
+
+import warnings
+from operator import is_
 
 import torch
+from torch.autograd import forward_ad
 
-import rnnc
-from rnnc import _library
-from rnnc.program import pointers
-
-TYPES = {
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-}
-NAMES = {dtype: name for name, dtype in TYPES.items()}
-RESIDUALS = ("auto", "least", "all")
+from rnnc.torch.programs import DEVICES, TYPES, Shape
 
 
-def _addresses(tensors):
-    return pointers([None if t is None else t.data_ptr() for t in tensors])
+class ReferenceWarning(UserWarning):
+    """What the library has no kernels for runs as PyTorch operations, and slower.
 
-
-def _flags(tensors):
-    """A byte for each: whether it is there."""
-    return bytes(t is not None for t in tensors)
-
-
-class Prepared:
-    """A shape that a program has prepared, and the bytes that calls of so many steps need."""
-
-    def __init__(self, program, steps):
-        self.program, self.steps, self.sizes = program, steps, {}
-
-
-def key_shape(key, steps):
-    """The fields of rnnc_shape."""
-    batch, lengths, resets, options = key
-    return dict(options or (), batch=batch, steps=steps, lengths=lengths, resets=resets)
-
-
-class Compiled:
-    """A program on one of PyTorch's devices, and what it has prepared.
-
-    `options` are those of `rnnc.compile`; `param_dtype`, if it is not `dtype`, is torch.float32.
+    `warnings.simplefilter("error", rnnc.torch.ReferenceWarning)` makes it an error.
     """
 
-    def __init__(
-        self, source, definition=None, *, device, dtype, param_dtype=None, residuals="auto", **options
-    ):
-        if dtype not in NAMES:
-            names = ", ".join(map(str, NAMES))
-            raise ValueError(f"there is no dtype {dtype}: expected one of {names}")
-        if residuals not in RESIDUALS:
-            raise ValueError(f"residuals: expected one of {', '.join(RESIDUALS)}")
-        device = torch.device(device)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", torch.cuda.current_device())
-        self.device, self.dtype, self.residuals = device, dtype, residuals
-        self.param_dtype = param_dtype or dtype
-        if self.param_dtype not in (dtype, torch.float32):
-            raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
-        self.program = rnnc.compile(
-            source,
-            definition,
-            device=str(device),
-            dtype=NAMES[dtype],
-            f32_params=self.param_dtype != dtype,
-            threads=torch.get_num_threads() if device.type == "cpu" else 0,
-            **options,
-        )
-        # By batch size, features and, in training, the wanted gradients. Preparing a shape for other
-        # gradients or more steps would spoil what forward calls have kept for their backward calls:
-        # each choice of gradients has a program, and so has what grew beyond it.
-        self._prepared, self._programs = {}, {}
 
-    def __getstate__(self):
-        return {**self.__dict__, "_prepared": {}, "_programs": {}}
-
-    def prepare(self, batch, steps, lengths, resets, options):
-        """`options`: None of inference, or the fields of rnnc_shape that training has."""
-        key = (batch, lengths, resets, options)
-        prepared = self._prepared.get(key)
-        if prepared is None or prepared.steps < steps:
-            program = self.program
-            if options is not None:
-                program = self._programs.get(options)
-                if program is None or prepared is not None:
-                    program = self._programs[options] = self.program.compile_again()
-            # Growing lengths seldom have to prepare.
-            prepared = Prepared(program, 1 << (max(steps, 1) - 1).bit_length())
-            program.prepare(**key_shape(key, prepared.steps))
-            self._prepared[key] = prepared
-        if steps not in prepared.sizes:
-            shape = _library.Shape(**key_shape(key, steps))
-            prepared.sizes[steps] = prepared.program.sizes(shape)
-        return prepared.program, prepared.sizes[steps]
-
-    def __call__(self, inputs, params, states=None, lengths=None, reset=None):
-        """Outputs and final states, tuples; inputs are [T, B, ...]."""
-        return Call(self, inputs, params, states, lengths, reset).run()
+_warned = set()
 
 
-class Call:
-    """The tensors of one call, checked. A ValueError names all that does not fit."""
+def warn(reason):
+    """Once for each reason."""
+    if reason not in _warned:
+        words = f"rnnc: {reason}: the cell runs as PyTorch operations (rnnc.torch.reference), and slower"
+        warnings.warn(words, ReferenceWarning, stacklevel=5)
+        _warned.add(reason)
+
+
+def call(source, inputs, params, states=None, lengths=None, reset=None, frozen=False):
+    """Outputs and final states, two lists; inputs are [T, B, ...], states None, a list or by name.
+
+    Within torch.autocast, inputs of a GPU are of its type, and params are rounded as they are read; the
+    CPU computes in float32. A ValueError names all that does not fit, before anything runs.
+    """
+    result_type = None
+    if inputs and isinstance(inputs[0], torch.Tensor):
+        inputs, params, states, result_type = _autocast(inputs, params, states)
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+        outputs, finals = _traced(source, inputs, params, states, lengths, reset)
+    else:
+        outputs, finals = _eager(source, inputs, params, states, lengths, reset, frozen)
+    if result_type is not None:
+        outputs = [y.to(result_type) for y in outputs]
+    return outputs, finals
+
+
+def _autocast(inputs, params, states):
+    """All as autocast wants it, and the type of outputs (None: as they are)."""
+    x = inputs[0]
+    kind = x.device.type
+    if kind not in DEVICES or not torch.is_autocast_enabled(kind) or x.dtype == torch.float64:
+        return inputs, params, states, None
+    result = torch.get_autocast_dtype(kind)
+    dtype = result if kind == "cuda" else torch.float32
+    inputs = [x.to(dtype) for x in inputs]
+    params = [p if p.dtype == torch.float32 else p.to(dtype) for p in params]
+    if isinstance(states, dict):
+        states = {name: state.float() for name, state in states.items()}
+    elif states is not None:
+        states = [None if state is None else state.float() for state in states]
+    return inputs, params, states, result
+
+
+# ---- What fits ----
+
+
+class Arguments:
+    """The tensors of a call, checked. A ValueError names all that does not fit."""
 
     def __init__(self, compiled, inputs, params, states, lengths, reset):
-        self.compiled, self.program, self.device = compiled, compiled.program, compiled.device
-        self.problems = []
-        program = self.program
-        if len(inputs) != len(program.inputs):
-            names = ", ".join(info.name for info in program.inputs)
-            raise ValueError(f"{len(inputs)} inputs, expected {len(program.inputs)}: {names}")
-        self.steps, self.batch = 0, 0
-        if isinstance(inputs[0], torch.Tensor) and inputs[0].dim() >= 2:
-            self.steps, self.batch = inputs[0].shape[:2]
-        rows = (self.steps, self.batch)
+        self.compiled, self.problems = compiled, []
+        if len(inputs) != len(compiled.source.inputs):
+            names = ", ".join(info.name for info in compiled.source.inputs)
+            raise ValueError(f"{len(inputs)} inputs, expected {len(compiled.source.inputs)}: {names}")
+        steps, batch = inputs[0].shape[:2] if inputs[0].dim() >= 2 else (0, 0)
+        rows = (steps, batch)
+        self.steps, self.batch = rows
         self.inputs = [
-            self._check(f"input {info.name}", x, rows + info.shape, TYPES[info.dtype])
-            for info, x in zip(program.inputs, inputs)
+            self._check("input", info.name, x, (*rows, *info.shape), compiled.dtype)
+            for info, x in zip(compiled.source.inputs, inputs)
         ]
-        self.params = [self._check_param(info, p) for info, p in zip(program.params, params)]
-        self.states = self._take_states(states)
-        self.lengths = self._numbers("lengths", lengths, (self.batch,), torch.int32)
+        self.params = [
+            self._check("param", info.name, p, info.shape, compiled.param_dtype)
+            for info, p in zip(compiled.source.params, params)
+        ]
+        self.states = self._states(states)
+        self.lengths = self._numbers("lengths", lengths, (batch,), torch.int32)
         self.reset = self._numbers("reset", reset, rows, torch.uint8)
         if self.problems:
             raise ValueError("; ".join(self.problems))
 
-    def _check(self, what, tensor, shape, dtype):
+    def _check(self, kind, name, tensor, shape, dtype):
+        what = f"{kind} {name}"
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             self.problems.append(f"{what} is no dense tensor")
+            return None
+        if is_foreign(tensor):
+            self.problems.append(f"{what} is a {type(tensor).__name__}, expected a plain tensor")
             return None
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         if tensor.dtype != dtype:
             self.problems.append(f"{what} is {tensor.dtype}, expected {dtype}")
-        if tensor.device != self.device:
-            self.problems.append(f"{what} is on {tensor.device}, the program on {self.device}")
-        return tensor.contiguous()
-
-    def _check_param(self, info, tensor):
-        dtype = self.compiled.param_dtype
-        if tensor.shape != info.shape or tensor.dtype != dtype or tensor.device != self.device:
-            return self._check(f"param {info.name}", tensor, info.shape, dtype)
+        if tensor.device != self.compiled.device:
+            self.problems.append(f"{what} is on {tensor.device}, expected {self.compiled.device}")
         return tensor if tensor.is_contiguous() else tensor.contiguous()
 
-    def _take_states(self, given):
-        infos = self.program.states
+    def _states(self, given):
+        compiled = self.compiled
+        infos = compiled.source.states
         if given is None:
             return [None] * len(infos)
         if not isinstance(given, dict):
             if len(given) != len(infos):
                 self.problems.append(f"{len(given)} states, expected {len(infos)}")
             given = {info.name: state for info, state in zip(infos, given)}
-        for name in given:
-            if name not in [info.name for info in infos]:
-                self.problems.append(f"there is no state {name!r}")
+        names = [info.name for info in infos]
+        self.problems += [f"there is no state {name!r}" for name in given if name not in names]
+        layers = (compiled.source.layers,) if compiled.source.layers else ()
         return [
-            self._check(
-                f"state {info.name}", given[info.name], (self.batch,) + info.shape, TYPES[info.dtype]
+            None
+            if given.get(info.name) is None
+            else self._check(
+                "state",
+                info.name,
+                given[info.name],
+                (*layers, self.batch, *info.shape),
+                compiled.state_dtype,
             )
-            if given.get(info.name) is not None
-            else None
             for info in infos
         ]
 
     def _numbers(self, what, given, shape, dtype):
         if given is None:
             return None
-        tensor = torch.as_tensor(given, device=self.device)
+        tensor = torch.as_tensor(given, device=self.compiled.device)
         if tensor.shape != shape:
             self.problems.append(f"{what} has shape {list(tensor.shape)}, expected {list(shape)}")
         return tensor.to(dtype).contiguous()
 
-    def run(self):
-        tensors = [*self.inputs, *self.params, *(s for s in self.states if s is not None)]
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            results = _Gradients.apply(self, *tensors)
-        else:
-            results = self.forward(self.memory(1), None)
-        count = len(self.program.outputs)
-        return results[:count], results[count:]
 
-    # ---- The library's part ----
+def is_foreign(tensor):
+    """Whether it is more than memory: a DTensor, a quantised one."""
+    kind = type(tensor)
+    return (
+        kind is not torch.Tensor
+        and kind is not torch.nn.Parameter
+        and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    )
 
-    def prepare(self, wanted):
-        """For inference (None), or with the wanted gradients of inputs, params and states."""
-        options = None
+
+# ---- At once ----
+
+
+def _eager(source, inputs, params, states, lengths, reset, frozen):
+    reason = _reason(inputs)
+    if reason is not None:
+        return by_reference(source, inputs, params, states, lengths, reset, reason)
+    arguments = _arguments(source, inputs, params, states, lengths, reset)
+    states = arguments.states
+    given = [s for s in states if s is not None]
+    if torch.is_grad_enabled():
+        tensors = [*arguments.inputs, *arguments.params]
+        wanted = bytes([t.requires_grad for t in tensors])
+        wanted += bytes([s is not None and s.requires_grad for s in states])
+        if any(wanted):
+            if frozen and any(p.requires_grad for p in arguments.params):
+                raise RuntimeError(
+                    "the weights are frozen: call within torch.no_grad(), or train after "
+                    "`with rnnc.torch.frozen(…)` has ended"
+                )
+            results = _Gradients.apply(arguments, wanted, *tensors, *given)
+            count = len(arguments.compiled.source.outputs)
+            return list(results[:count]), list(results[count:])
+    results = forward(arguments, None, None, frozen)
+    count = len(arguments.compiled.source.outputs)
+    return results[:count], results[count:]
+
+
+def _reason(inputs):
+    """Why the reference has to run a call."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "a transform of torch.func"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation"
+    if inputs and isinstance(inputs[0], torch.Tensor) and inputs[0].device.type not in DEVICES:
+        return f"a device of type {inputs[0].device.type}"
+    return None
+
+
+def by_reference(source, inputs, params, states, lengths, reset, reason=None):
+    from rnnc.torch import reference
+
+    if reason is not None:
+        warn(reason)
+    return reference.run_source(source, inputs, params, states, lengths, reset)
+
+
+def _arguments(source, inputs, params, states, lengths, reset):
+    first = inputs[0] if inputs else None
+    if not isinstance(first, torch.Tensor):
+        names = ", ".join(info.name for info in source.inputs)
+        raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
+    return Arguments(source.for_tensors(first, params), inputs, params, states, lengths, reset)
+
+
+def _shape(arguments, wanted):
+    given = bytes([s is not None for s in arguments.states])
+    return Shape(
+        arguments.batch, arguments.lengths is not None, arguments.reset is not None, given, wanted
+    )
+
+
+def forward(arguments, wanted, reserve_bytes=None, frozen=False):
+    """Outputs, final states and, in training, the reserve."""
+    a, compiled = arguments, arguments.compiled
+    with compiled.lock:
+        calls = compiled.calls(_shape(a, wanted), a.steps)
+        reserve = None
         if wanted is not None:
-            names = ("wanted_inputs", "wanted_params", "wanted_initial_states", "given_states")
-            options = (
-                ("training", 1),
-                ("outputs", 1),
-                ("residuals", RESIDUALS.index(self.compiled.residuals)),
-                *zip(names, (*wanted, _flags(self.states))),
-            )
-        self.prepared, self.sizes = self.compiled.prepare(
-            self.batch, self.steps, self.lengths is not None, self.reset is not None, options
-        )
+            reserve = compiled.reserve(max(calls.sizes.reserve, reserve_bytes or 0))
+        results = calls.forward(a.inputs, a.params, a.states, a.lengths, a.reset, reserve, frozen)
+    return results if reserve is None else [*results, reserve]
 
-    def memory(self, size):
-        return torch.empty(max(size, 1), dtype=torch.uint8, device=self.device)
 
-    def stream(self):
-        if self.device.type == "cpu":
-            return None
-        return torch.cuda.current_stream(self.device).cuda_stream
-
-    def make(self, infos, leading):
-        return [
-            torch.empty(leading + info.shape, dtype=TYPES[info.dtype], device=self.device)
-            for info in infos
-        ]
-
-    def common(self):
-        return dict(
-            steps=self.steps,
-            batch=self.batch,
-            lengths=None if self.lengths is None else self.lengths.data_ptr(),
-            reset=None if self.reset is None else self.reset.data_ptr(),
-            stream=self.stream(),
-        )
-
-    def forward(self, reserve, wanted):
-        """Outputs, then final states. `wanted`: None of inference."""
-        self.prepare(wanted)
-        if wanted is not None:
-            reserve.resize_(self.sizes.reserve)
-        workspace = self.memory(self.sizes.forward_workspace)
-        outputs = self.make(self.program.outputs, (self.steps, self.batch))
-        finals = self.make(self.program.states, (self.batch,))
-        self.prepared.forward(
-            _library.ForwardArgs(
-                inputs=_addresses(self.inputs),
-                params=_addresses(self.params),
-                outputs=_addresses(outputs),
-                initial_states=_addresses(self.states),
-                final_states=_addresses(finals),
-                workspace=workspace.data_ptr(),
-                workspace_bytes=workspace.numel(),
-                reserve=None if wanted is None else reserve.data_ptr(),
-                reserve_bytes=0 if wanted is None else reserve.numel(),
-                **self.common(),
-            )
-        )
-        return (*outputs, *finals)
-
-    def backward(self, reserve, wanted, outputs, gradients):
-        """Gradients of inputs, params and states; None where none is wanted."""
-        workspace = self.memory(self.sizes.backward_workspace + self.sizes.zeros)
-        kept = [*self.inputs, *self.params, *self.states]
-        flags = b"".join(wanted)
-        results = [torch.empty_like(t) if flag else None for t, flag in zip(kept, flags)]
-        ends = (len(self.inputs), len(self.inputs) + len(self.params))
-        count = len(self.program.outputs)
-        gradients = [None if g is None else g.contiguous() for g in gradients]
-        self.prepared.backward(
-            _library.BackwardArgs(
-                inputs=_addresses(self.inputs),
-                params=_addresses(self.params),
-                outputs=_addresses(outputs),
-                output_gradients=_addresses(gradients[:count]),
-                final_state_gradients=_addresses(gradients[count:]),
-                input_gradients=_addresses(results[: ends[0]]),
-                param_gradients=_addresses(results[ends[0] : ends[1]]),
-                initial_state_gradients=_addresses(results[ends[1] :]),
-                workspace=workspace.data_ptr(),
-                workspace_bytes=workspace.numel(),
-                reserve=reserve.data_ptr(),
-                reserve_bytes=reserve.numel(),
-                **self.common(),
-            )
-        )
-        return results
+def backward(arguments, wanted, outputs, reserve, gradients):
+    """The wanted gradients, of inputs, params and states."""
+    a, compiled = arguments, arguments.compiled
+    with compiled.lock:
+        calls = compiled.calls(_shape(a, wanted), a.steps)
+        return calls.backward(a.inputs, a.params, outputs, a.lengths, a.reset, reserve, gradients)
 
 
 class _Gradients(torch.autograd.Function):
     """A call whose backward call the library makes. Its tensors: inputs, params, given states."""
 
     @staticmethod
-    def forward(ctx, call, *tensors):
-        flags = iter(ctx.needs_input_grad[1:])
-        inputs = bytes(next(flags) for _ in call.inputs)
-        params = bytes(next(flags) for _ in call.params)
-        states = bytes(s is not None and next(flags) for s in call.states)
-        ctx.wanted = (inputs, params, states)
-        reserve = call.memory(1)
-        results = call.forward(reserve, ctx.wanted)
-        outputs = results[: len(call.program.outputs)]
-        ctx.call = call
+    def forward(ctx, arguments, wanted, *tensors):
+        *results, reserve = forward(arguments, wanted)
+        outputs = results[: len(arguments.compiled.source.outputs)]
+        ctx.arguments, ctx.wanted = arguments, wanted
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(reserve, *outputs, *tensors)
-        return results
+        return tuple(results)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place.
         reserve, *saved = ctx.saved_tensors
-        outputs = saved[: len(ctx.call.program.outputs)]
-        results = ctx.call.backward(reserve, ctx.wanted, outputs, gradients)
-        given = [True] * (len(ctx.call.inputs) + len(ctx.call.params))
-        given += [s is not None for s in ctx.call.states]
-        return (None, *(r for r, g in zip(results, given) if g))
+        arguments, wanted = ctx.arguments, ctx.wanted
+        count = len(arguments.compiled.source.outputs)
+        if torch.is_grad_enabled():
+            found = _differentiable(arguments, wanted, saved[count:], gradients)
+        else:
+            found = backward(arguments, wanted, saved[:count], reserve, gradients)
+        found = iter(found)
+        results = [next(found) if flag else None for flag in wanted]
+        given = [True] * (len(arguments.inputs) + len(arguments.params))
+        given += [s is not None for s in arguments.states]
+        return (None, None, *(r for r, is_given in zip(results, given) if is_given))
+
+
+def _differentiable(arguments, wanted, tensors, gradients):
+    """The wanted gradients as functions of all that they depend on."""
+    a = arguments
+    first, last = len(a.inputs), len(a.inputs) + len(a.params)
+    given = iter(tensors[last:])
+    states = [None if s is None else next(given) for s in a.states]
+    outputs, finals = by_reference(
+        a.compiled.source, tensors[:first], tensors[first:last], states, a.lengths, a.reset,
+        "a second derivative",
+    )
+    flags = [*wanted[:last], *(f for f, s in zip(wanted[last:], a.states) if s is not None)]
+    by = [t for t, flag in zip(tensors, flags) if flag]
+    pairs = [(r, g) for r, g in zip([*outputs, *finals], gradients) if g is not None and r.requires_grad]
+    if not pairs:
+        return [torch.zeros_like(t) for t in by]
+    results, gradients = zip(*pairs)
+    return torch.autograd.grad(
+        results, by, gradients, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+
+
+# ---- In a traced graph ----
+
+
+def _traced(source, inputs, params, states, lengths, reset):
+    if isinstance(states, dict):
+        states = [states.get(info.name) for info in source.states]
+    if states is None:
+        states = [None] * len(source.states)
+    flags = ""
+    if torch.is_grad_enabled():
+        flags = "".join("01"[t is not None and t.requires_grad] for t in (*inputs, *params, *states))
+    if "1" not in flags:
+        flags = ""
+    given = "".join("01"[s is not None] for s in states)
+    states = [s for s in states if s is not None]
+    results = torch.ops.rnnc.forward(
+        source.text, list(inputs), list(params), states, given, lengths, reset, flags
+    )
+    count = len(source.outputs)
+    return list(results[:count]), list(results[count : count + len(source.states)])
+
+
+# ---- Beforehand ----
+
+
+def prepare(
+    source, params, batch, steps, training, states, lengths, reset, input_gradients, state_gradients
+):
+    """What Cell.prepare says."""
+    x = params[0].new_empty(0) if params else torch.empty(0)
+    (x,), params, _, _ = _autocast([x], params, None)
+    compiled = source.for_tensors(x, params)
+    given = bytes([bool(states)] * len(source.states))
+    wanted = None
+    if training:
+        wanted = bytes([bool(input_gradients)] * len(source.inputs))
+        wanted += bytes([p.requires_grad for p in params])
+        wanted += bytes([bool(state_gradients)] * len(source.states))
+    shape = Shape(batch, bool(lengths), bool(reset), given, wanted)
+    with compiled.lock:
+        compiled.calls(shape, steps)

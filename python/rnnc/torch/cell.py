@@ -1,22 +1,22 @@
 """`Cell`: any cell or network as an nn.Module."""
 
-import functools
+import fnmatch
 import math
-from collections import namedtuple
 
 import torch
 from torch import nn
 
-from rnnc.torch import calls
+from rnnc.torch import calls, operators, step_graph  # noqa: F401
+from rnnc.torch.programs import source_of
 
 
 class Cell(nn.Module):
     """A cell or network from its equations.
 
-    `source` and `definition` are as in `rnnc.compile`, dims are keyword arguments. `dtype` is that of
-    inputs and outputs; params are of `param_dtype`, which may be float32 beside 16-bit arrays. Params
-    have the names in the text, so that `state_dict` does; matrices begin as Glorot and Bengio (2010)
-    say, vectors with zero.
+    `source` and `definition` are as in `rnnc.compile`, dims are keyword arguments. Params are made on
+    `device` in `param_dtype` (`dtype`, if it is not given), and have the names in the text, so that
+    `state_dict` does. `to` moves them: the cell is compiled for the device and type of its input on
+    first use. 16-bit arrays are for GPUs; params may be float32 beside them.
 
     Called with the input [T, B, ...] (several: in their order), it gives the output (several: a named
     tuple) and the final states [B, ...] as a named tuple, which goes in again as `states`.
@@ -25,8 +25,11 @@ class Cell(nn.Module):
         lengths   [B], steps of each sequence: states stay, outputs are zero past its end
         reset     [T, B]: not zero where a sequence begins anew
 
-    Gradients are by params, inputs and the states that are given. One call at a time. `to` other
-    devices or types is refused: a cell is compiled for its own.
+    Gradients are by params, inputs and the states that are given. Calls may come from any threads.
+
+    First values: matrices that meet a state are orthogonal (Saxe, McClelland and Ganguli 2014), others
+    uniform after Glorot and Bengio (2010), vectors zero, but gains of norms one. `init` overrides that:
+    a number or a function of the tensor by name or pattern, {"b_f": 1.0, "W_*": nn.init.normal_}.
     """
 
     def __init__(
@@ -34,39 +37,34 @@ class Cell(nn.Module):
         source,
         definition=None,
         *,
-        device="cpu",
-        dtype=torch.float32,
+        device=None,
+        dtype=None,
         param_dtype=None,
         batch_first=False,
         tf32=False,
         residuals="auto",
         cache=None,
+        init=None,
         **dims,
     ):
         super().__init__()
-        self.compiled = calls.Compiled(
+        device = torch.get_default_device() if device is None else device
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        if param_dtype not in (None, dtype, torch.float32):
+            raise ValueError(f"params are {dtype} or torch.float32, not {param_dtype}")
+        self.source = source_of(
             source,
             definition,
+            dims,
             device=device,
-            dtype=dtype,
-            param_dtype=param_dtype,
             tf32=tf32,
             residuals=residuals,
             cache=cache,
-            **dims,
         )
-        self.batch_first = batch_first
-        self.places = []  # of each param: its module, and its name there
-        for info in self.program.params:
-            values = torch.empty(
-                info.shape, device=self.compiled.device, dtype=self.compiled.param_dtype
-            )
-            self._register(info, values)
+        self.batch_first, self.init, self.frozen = batch_first, init or {}, False
+        for info in self.source.params:
+            self._register(info, torch.empty(info.shape, device=device, dtype=param_dtype or dtype))
         self.reset_parameters()
-
-    @property
-    def program(self):
-        return self.compiled.program
 
     def _register(self, info, values):
         """`LSTM.0.W` lies in modules of these names, so that its key in a state_dict is its name."""
@@ -77,50 +75,73 @@ class Cell(nn.Module):
                 module.add_module(part, nn.Module())
             module = module._modules[part]
         module.register_parameter(name, nn.Parameter(values))
-        self.places.append((module, name))
 
+    def params(self):
+        """In the order of the text. Wrappers may have put others in their place."""
+        own, found = self._parameters, []
+        for name, _ in self.source.params:
+            value = own.get(name)
+            if value is None:
+                value = self
+                for part in name.split("."):
+                    value = getattr(value, part)
+            found.append(value)
+        return found
+
+    @torch.no_grad()
     def reset_parameters(self):
-        for parameter in self.parameters():
-            with torch.no_grad():
-                if parameter.dim() < 2:
-                    parameter.zero_()
-                else:
-                    bound = math.sqrt(6 / (parameter.shape[-1] + parameter.shape[-2]))
-                    parameter.uniform_(-bound, bound)
+        kinds = step_graph.kinds_of_params(self.source.step())
+        for (name, _), parameter in zip(self.source.params, self.params()):
+            given = [value for pattern, value in self.init.items() if fnmatch.fnmatch(name, pattern)]
+            if given and callable(given[-1]):
+                given[-1](parameter)
+            elif given:
+                parameter.fill_(given[-1])
+            elif name in kinds.gains:
+                parameter.fill_(1)
+            elif parameter.dim() < 2:
+                parameter.zero_()
+            elif name in kinds.recurrent:
+                for block in parameter.flatten(0, -3) if parameter.dim() > 2 else [parameter]:
+                    nn.init.orthogonal_(block)
+            else:
+                bound = math.sqrt(6 / (parameter.shape[-1] + parameter.shape[-2]))
+                parameter.uniform_(-bound, bound)
 
-    def _apply(self, fn, recurse=True):
-        before = [(p.device, p.dtype) for p in self.parameters()]
-        probe = [fn(torch.empty(0, device=d, dtype=t)) for d, t in before]
-        if [(p.device, p.dtype) for p in probe] != before:
-            raise RuntimeError(
-                "a cell is compiled for its device and type: make another with device= and dtype=, "
-                "and load its state_dict"
-            )
-        return super()._apply(fn, recurse)
+    def prepare(
+        self, batch, steps, *, training=False, states=False, lengths=False, reset=False,
+        input_gradients=False, state_gradients=False,
+    ):
+        """Compiles what calls of so many sequences and steps need, so that the first takes no longer
+        than others, and so that a CUDA graph can capture it.
 
-    @torch.compiler.disable
+        `training`: with gradients by the params that require them, and by inputs and states if asked
+        for. `states`: calls give all of them. `lengths`, `reset`: calls come with them. Within
+        torch.autocast, for calls within it.
+        """
+        calls.prepare(
+            self.source, self.params(), batch, steps, training, states, lengths, reset,
+            input_gradients, state_gradients,
+        )
+
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         if self.batch_first:
             inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
-        params = [module._parameters[name] for module, name in self.places]
-        outputs, finals = self.compiled(inputs, params, states, lengths, reset)
+        outputs, finals = calls.call(
+            self.source, inputs, self.params(), states, lengths, reset, self.frozen
+        )
         if self.batch_first:
             outputs = [y.transpose(0, 1) for y in outputs]
-        outputs = _tuple_type("Outputs", self._names(self.program.outputs))(*outputs)
-        states = _tuple_type("States", self._names(self.program.states))(*finals)
-        return outputs[0] if len(outputs) == 1 else outputs, states
-
-    @staticmethod
-    def _names(infos):
-        return tuple(info.name for info in infos)
+        return results_of(self.source, outputs, finals)
 
     def extra_repr(self):
-        inputs = ", ".join(f"{i.name}: {list(i.shape)}" for i in self.program.inputs)
-        outputs = ", ".join(f"{o.name}: {list(o.shape)}" for o in self.program.outputs)
-        return f"({inputs}) -> {outputs}, {self.program.dtype} on {self.program.device}"
+        def of(arrays):
+            return ", ".join(f"{name}: {list(shape)}" for name, shape in arrays)
+
+        return f"({of(self.source.inputs)}) -> {of(self.source.outputs)}"
 
 
-@functools.cache
-def _tuple_type(name, fields):
-    """Names that Python has no fields for (`h@2`) go by their positions."""
-    return namedtuple(name, fields, rename=True)
+def results_of(source, outputs, finals):
+    """As a Cell gives them."""
+    states = source.types["states"](*finals)
+    return outputs[0] if len(outputs) == 1 else source.types["outputs"](*outputs), states

@@ -5,17 +5,19 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from rnnc.torch import calls
+from rnnc.torch.programs import source_of
 
+# Params come as PyTorch stacks them: all gates' matrices of the input, of the state, and both biases.
 LSTM_TEXT = """cell LSTM[I, H](x: [I]) -> h {{
   state h: [H]
   state c: [H]
   param W_i, W_f, W_g, W_o: [H, I]
   param R_i, R_f, R_g, R_o: [H, H]
 {params}
-  i = sigmoid(W_i @ x[t] + R_i @ h[t-1]{b_i})
-  f = sigmoid(W_f @ x[t] + R_f @ h[t-1]{b_f})
-  g = tanh(W_g @ x[t] + R_g @ h[t-1]{b_g})
-  o = sigmoid(W_o @ x[t] + R_o @ h[t-1]{b_o})
+  i = sigmoid(W_i @ x[t] + R_i @ h[t-1]{b_i}{c_i})
+  f = sigmoid(W_f @ x[t] + R_f @ h[t-1]{b_f}{c_f})
+  g = tanh(W_g @ x[t] + R_g @ h[t-1]{b_g}{c_g})
+  o = sigmoid(W_o @ x[t] + R_o @ h[t-1]{b_o}{c_o})
   c[t] = f * c[t-1] + i * g
   h[t] = o * tanh(c[t])
 }}
@@ -26,8 +28,8 @@ GRU_TEXT = """cell GRU[I, H](x: [I]) -> h {{
   param W_r, W_z, W_n: [H, I]
   param R_r, R_z, R_n: [H, H]
 {params}
-  r = sigmoid(W_r @ x[t] + R_r @ h[t-1]{b_r})
-  z = sigmoid(W_z @ x[t] + R_z @ h[t-1]{b_z})
+  r = sigmoid(W_r @ x[t] + R_r @ h[t-1]{b_r}{c_r})
+  z = sigmoid(W_z @ x[t] + R_z @ h[t-1]{b_z}{c_z})
   n = tanh(W_n @ x[t]{b_n} + r * (R_n @ h[t-1]{c_n}))
   h[t] = (1 - z) * n + z * h[t-1]
 }}
@@ -35,52 +37,72 @@ GRU_TEXT = """cell GRU[I, H](x: [I]) -> h {{
 
 RNN_TEXT = """cell RNN[I, H](x: [I]) -> h {{
   state h: [H]
-  param W: [H, I]
-  param R: [H, H]
+  param W_h: [H, I]
+  param R_h: [H, H]
 {params}
-  h[t] = {function}(W @ x[t] + R @ h[t-1]{b})
+  h[t] = {function}(W_h @ x[t] + R_h @ h[t-1]{b_h}{c_h})
+}}
+"""
+
+LAYERS_TEXT = """network Layers[I, H](x: [I]) -> y {{
+  y = x
+  for l in 0..{layers} {{ y = {layer} }}
 }}
 """
 
 
-def _text(template, biases, has_bias, **more):
+def _text(template, gates, has_bias, layers, two_ways, **more):
+    """Of all layers in one text; one layer in one direction is the cell alone."""
+    biases = [f"{kind}_{gate}" for kind in "bc" for gate in gates]
     terms = {name: f" + {name}" if has_bias else "" for name in biases}
     params = f"  param {', '.join(biases)}: [H]" if has_bias else ""
-    return template.format(params=params, **terms, **more)
+    text = template.format(params=params, **terms, **more)
+    if layers == 1 and not two_ways:
+        return text
+    name = text[len("cell ") : text.index("[")]
+    one = f"{name}[H = H](y)"
+    layer = f"concat({one}, reverse {one})" if two_ways else one
+    return text + LAYERS_TEXT.format(layers=layers, layer=layer)
 
 
-class _Layers:
+class Layers:
     """What the three have in common. Programs are compiled on first use, for the device and type that
     the params then have."""
 
-    def _compiled(self, size, reverse):
-        weight = self.weight_hh_l0
-        key = (weight.device, weight.dtype, size, reverse)
-        programs = self.__dict__.setdefault("_programs", {})
-        if key not in programs:
-            programs[key] = calls.Compiled(
-                self._text(),
-                device=weight.device,
-                dtype=weight.dtype,
-                reverse=reverse,
-                I=size,
-                H=self.hidden_size,
+    frozen = False
+    template, gates, options = "", "", ()
+
+    def _source(self, layers, size):
+        """Of so many layers, the first of which takes `size` values."""
+        sources = self.__dict__.setdefault("_sources", {})
+        if (layers, size) not in sources:
+            more = {name: getattr(self, attribute) for name, attribute in self.options}
+            text = _text(
+                self.template, self.gates, self.bias, layers, self.bidirectional, **more
             )
-        return programs[key]
+            states = layers * (2 if self.bidirectional else 1)
+            sources[layers, size] = source_of(
+                text,
+                "Layers" if states > 1 else None,
+                {"I": size, "H": self.hidden_size},
+                device=self.weight_hh_l0.device,
+                stacked=len(self.gates),
+                layers=states,
+            )
+        return sources[layers, size]
 
-    def _params(self, suffix):
-        """A layer's, in the order of the text."""
-        weights = [getattr(self, f"weight_{kind}_{suffix}").chunk(self.gates) for kind in ("ih", "hh")]
-        params = [*weights[0], *weights[1]]
-        if self.bias:
-            biases = [getattr(self, f"bias_{kind}_{suffix}") for kind in ("ih", "hh")]
-            params += self._biases(*biases)
-        return params
+    def _params(self, first, last):
+        """Of some layers."""
+        names = ("weight_ih", "weight_hh") + (("bias_ih", "bias_hh") if self.bias else ())
+        own, found = self._parameters, []
+        for layer in range(first, last):
+            for direction in ("", "_reverse") if self.bidirectional else ("",):
+                for name in names:
+                    name = f"{name}_l{layer}{direction}"
+                    value = own.get(name)
+                    found.append(getattr(self, name) if value is None else value)
+        return found
 
-    def _biases(self, ih, hh):
-        return (ih + hh).chunk(self.gates)
-
-    @torch.compiler.disable
     def forward(self, input, hx=None):
         if getattr(self, "proj_size", 0) > 0:
             raise NotImplementedError("proj_size: make a rnnc.torch.Cell of projected_lstm.rnn")
@@ -92,29 +114,43 @@ class _Layers:
             hx = None if hx is None else [state[:, None] for state in self._split(hx)]
             y, states = self._run(input[:, None], hx, None)
             return y[:, 0], self._join([state[:, 0] for state in states])
-        x = input.transpose(0, 1) if self.batch_first else input
-        y, states = self._run(x, self._split(hx), None)
-        return (y.transpose(0, 1) if self.batch_first else y), self._join(states)
+        if self.batch_first:
+            y, states = self._run(input.transpose(0, 1), self._split(hx), None)
+            return y.transpose(0, 1), self._join(states)
+        y, states = self._run(input, self._split(hx), None)
+        return y, self._join(states)
 
     def _run(self, x, hx, lengths):
         """[T, B, ...]; states by kind, [layers * directions, B, H]."""
-        finals = []
-        directions = 2 if self.bidirectional else 1
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                number = layer * directions + direction
-                suffix = f"l{layer}" + ("_reverse" if direction else "")
-                states = None if hx is None else [state[number] for state in hx]
-                size = self.hidden_size * directions if layer > 0 else self.input_size
-                compiled = self._compiled(size, bool(direction))
-                (y,), last = compiled([x], self._params(suffix), states, lengths)
-                outputs.append(y)
-                finals.append(last)
-            x = torch.cat(outputs, -1) if directions > 1 else outputs[0]
-            if self.dropout > 0 and layer + 1 < self.num_layers:
+        count = self.num_layers
+        if self.dropout == 0 or not self.training or count == 1:
+            outputs, finals = self._call(x, hx, lengths, 0, count)
+            return outputs[0], finals
+        finals, ways = [], 2 if self.bidirectional else 1
+        for layer in range(count):
+            own = None if hx is None else [s[layer * ways : (layer + 1) * ways] for s in hx]
+            (x,), last = self._call(x, own, lengths, layer, layer + 1)
+            finals.append(last)
+            if layer + 1 < count:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-        return x, [torch.stack(states) for states in zip(*finals)]
+        return x, [torch.cat(states) for states in zip(*finals)]
+
+    def _call(self, x, hx, lengths, first, last):
+        ways = 2 if self.bidirectional else 1
+        size = self.input_size if first == 0 else self.hidden_size * ways
+        source = self._source(last - first, size)
+        params = self._params(first, last)
+        outputs, finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
+        # Within autocast nn's states have the type of its outputs.
+        return outputs, [s if s.dtype == outputs[0].dtype else s.to(outputs[0].dtype) for s in finals]
+
+    def prepare(self, batch, steps, *, training=False, states=False, lengths=False,
+                input_gradients=False, state_gradients=False):
+        """As Cell.prepare; `lengths`: for packed sequences."""
+        calls.prepare(
+            self._source(self.num_layers, self.input_size), self._params(0, self.num_layers),
+            batch, steps, training, states, lengths, False, input_gradients, state_gradients,
+        )
 
     @staticmethod
     def _pack(y, lengths, like):
@@ -131,13 +167,10 @@ class _Layers:
         return states[0]
 
 
-class LSTM(_Layers, nn.LSTM):
+class LSTM(Layers, nn.LSTM):
     """As nn.LSTM: its arguments (but proj_size), results and state_dict. f32 is exact, not TF32."""
 
-    gates = 4
-
-    def _text(self):
-        return _text(LSTM_TEXT, ("b_i", "b_f", "b_g", "b_o"), self.bias)
+    template, gates = LSTM_TEXT, "ifgo"
 
     def _split(self, hx):
         return None if hx is None else list(hx)
@@ -146,26 +179,16 @@ class LSTM(_Layers, nn.LSTM):
         return tuple(states)
 
 
-class GRU(_Layers, nn.GRU):
+class GRU(Layers, nn.GRU):
     """As nn.GRU: its arguments, results and state_dict. f32 is exact, not TF32."""
 
-    gates = 3
-
-    def _text(self):
-        return _text(GRU_TEXT, ("b_r", "b_z", "b_n", "c_n"), self.bias)
-
-    def _biases(self, ih, hh):
-        r, z, _ = (ih + hh).chunk(3)
-        return r, z, ih.chunk(3)[2], hh.chunk(3)[2]
+    template, gates = GRU_TEXT, "rzn"
 
 
-class RNN(_Layers, nn.RNN):
+class RNN(Layers, nn.RNN):
     """As nn.RNN: its arguments, results and state_dict. f32 is exact, not TF32."""
 
-    gates = 1
-
-    def _text(self):
-        return _text(RNN_TEXT, ("b",), self.bias, function=self.nonlinearity)
+    template, gates, options = RNN_TEXT, "h", (("function", "nonlinearity"),)
 
 
 def replace(model):

@@ -3,293 +3,61 @@
     cell = rnnc.torch.Cell("examples/cells/lstm.rnn", I=80, H=512)
     y, states = reference(cell)(x)          # as cell(x), but slower
 
-`parse` reads the step from the text of its graph, and `run` takes lists of tensors and no cell.
+`run` takes lists of tensors and no cell.
 """
 
-import copy
 import functools
-import inspect
 import math
-import os
-import re
-from ctypes import byref, c_void_p
-from dataclasses import dataclass, field
-from fractions import Fraction
-from pathlib import Path
 
 import torch
-from torch import nn
 from torch.nn import functional
 
-import rnnc
-from rnnc import program as programs
-from rnnc._library import check, library, take_text
-from rnnc.definition import Definition
-from rnnc.torch.cell import _tuple_type
+from rnnc.torch.cell import Cell, results_of
+from rnnc.torch.step_graph import parse
 
 
 def reference(cell):
-    """A module that computes what a `Cell` does, with its Parameters, and is called as it is.
-
-    Unlike the cell, a deep copy of it may go to other devices and types.
-    """
+    """A module that computes what a `Cell` does, with its Parameters, and is called as it is."""
     return Reference(cell)
 
 
-class Reference(nn.Module):
+class Reference(Cell):
     """Made by `reference`."""
 
     def __init__(self, cell):
-        super().__init__()
+        torch.nn.Module.__init__(self)
         # The same dicts, so that what replaces a Parameter of one is that of the other, too.
         self._parameters, self._modules = cell._parameters, cell._modules
-        self.batch_first = cell.batch_first
-        self.step = _step_of(cell.program)
+        self.source, self.batch_first, self.init = cell.source, cell.batch_first, cell.init
 
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         if self.batch_first:
             inputs = [x.transpose(0, 1) for x in inputs]
-        params = [self._param(name) for name in self.step.params]
-        outputs, finals = run(self.step, inputs, params, self._given(states), lengths, reset)
+        source = self.source
+        outputs, finals = run_source(source, inputs, self.params(), states, lengths, reset)
         if self.batch_first:
             outputs = [y.transpose(0, 1) for y in outputs]
-        outputs = _tuple_type("Outputs", tuple(self.step.outputs))(*outputs)
-        states = _tuple_type("States", tuple(self.step.states))(*finals)
-        return outputs[0] if len(outputs) == 1 else outputs, states
+        return results_of(source, outputs, finals)
 
-    def _param(self, name):
-        *path, name = name.split(".")
-        module = functools.reduce(lambda module, part: module._modules[part], path, self)
-        return module._parameters[name]
 
-    def _given(self, states):
-        if not isinstance(states, dict):
-            return states
+def run_source(source, inputs, params, states=None, lengths=None, reset=None):
+    """Outputs and final states of a Source, whose tensors may hold several arrays each."""
+    graph, layers = source.step(), source.layers
+    if source.stacked > 1:
+        params = [part for tensor in params for part in tensor.chunk(source.stacked)]
+    if isinstance(states, dict):
+        names = [info.name for info in source.states]
         for name in states:
-            if name not in self.step.states:
+            if name not in names:
                 raise ValueError(f"there is no state {name!r}")
-        return [states.get(name) for name in self.step.states]
-
-
-def _step_of(program):
-    """The graph of a program."""
-    arguments = program._arguments
-    options = inspect.signature(rnnc.compile).parameters
-    dims = {name: value for name, value in arguments.items() if name not in options}
-    text = graph_text(arguments["source"], arguments["definition"], dims)
-    return parse(text, dims, arguments["reverse"])
-
-
-def graph_text(source, definition, dims):
-    """As `rnnc emit --as graph` prints it; the arguments are as in `rnnc.compile`."""
-    unit, graph = c_void_p(), c_void_p()
-    try:
-        text = source.text if isinstance(source, Definition) else source
-        if programs._is_text(text):
-            check(library.rnnc_unit_parse(b"cell.rnn", text.encode(), byref(unit)))
-        else:
-            check(library.rnnc_unit_read(os.fsencode(Path(source)), byref(unit)))
-        name = None if definition is None else definition.encode()
-        values = programs._dims(dims)
-        check(library.rnnc_unit_lower(unit, name, values, len(dims), byref(graph)))
-        return take_text(library.rnnc_graph_text, graph)
-    finally:
-        library.rnnc_graph_free(graph)
-        library.rnnc_unit_free(unit)
-
-
-# ---- The graph ----
-
-
-@dataclass
-class Node:
-    """One value. `name` is that of the input, param or state that it reads."""
-
-    op: str
-    shape: tuple
-    operands: tuple = ()
-    name: str = ""
-    delay: int = 0
-    numbers: tuple = ()  # of a constant or vector; begin and end of a slice; an index
-
-
-@dataclass
-class State:
-    shape: tuple
-    reversed: bool = False
-    delay_of: str = None
-    init: int = None
-    next: int = None
-
-
-@dataclass
-class Graph:
-    """One step. Inputs and params are shapes by name, outputs are numbers of nodes."""
-
-    inputs: dict = field(default_factory=dict)
-    params: dict = field(default_factory=dict)
-    states: dict = field(default_factory=dict)
-    outputs: dict = field(default_factory=dict)
-    nodes: list = field(default_factory=list)
-    invariant: list = field(default_factory=list)  # what depends on params and constants alone
-    sweeps: list = field(default_factory=list)  # once over the sequence each: nodes, and states
-
-    def add(self, *arguments, **more):
-        self.nodes.append(Node(*arguments, **more))
-        return len(self.nodes) - 1
-
-
-def parse(text, dims, reverse=False):
-    """The Graph of a text, with the values of its dims; `reverse` is as in `rnnc.compile`."""
-    graph = Graph()
-    head, *lines = text.splitlines()
-    defaults = re.findall(r"([^\s(]+) (?:=|is) (\d+)", head)
-    dims = {**{name: int(value) for name, value in defaults}, **dims}
-    for line in lines:
-        if declaration := re.fullmatch(DECLARATION, line):
-            _declare(graph, dims, *declaration.groups())
-        elif node := re.fullmatch(NODE, line):
-            graph.nodes.append(_parse_node(dims, *node.groups()))
-        elif end := re.fullmatch(END, line):
-            kind, name, number = end.groups()
-            if kind == "output":
-                graph.outputs[name] = int(number)
-            else:
-                setattr(graph.states[name], kind, int(number))
-        elif line != "}":
-            raise ValueError(f"{line!r} is no line of a cell's graph")
-    _make_delays_states(graph)
-    if reverse:
-        _reverse(graph)
-    _order(graph)
-    return graph
-
-
-DECLARATION = r"  (input|param|state) (\S+): \[(.*?)\]( reversed)?(?: delay of (\S+))?"
-NODE = r"  %\d+ = (\w+) ?(.*?) : \[(.*)\]"
-END = r"  (init|next|output) (\S+) = %(\d+)"
-
-
-def _declare(graph, dims, kind, name, shape, is_reversed, delay_of):
-    shape = _shape(shape, dims)
-    if kind == "state":
-        graph.states[name] = State(shape, is_reversed is not None, delay_of)
-    else:
-        (graph.inputs if kind == "input" else graph.params)[name] = shape
-
-
-def _parse_node(dims, op, rest, shape):
-    shape = _shape(shape, dims)
-    if op in ("input", "param", "state"):
-        name, _, delay = rest.partition(" @ ")
-        return Node(op, shape, name=name, delay=int(delay or 0))
-    if op in ("const", "vector"):
-        return Node(op, shape, numbers=tuple(float(number) for number in rest.split(", ")))
-    if op not in OPS and op not in ("range", "eye"):
-        raise ValueError(f"{op!r} is no op of a cell's graph")
-    operands = tuple(int(number) for number in re.findall(r"%(\d+)", rest))
-    positions = re.search(r" (?:at|from) (.*)", rest)
-    positions = positions[1].split(" to ") if positions else ()
-    return Node(op, shape, operands, numbers=tuple(_size(dim, dims) for dim in positions))
-
-
-def _shape(text, dims):
-    return tuple(_size(dim, dims) for dim in text.split(", ") if dim)
-
-
-def _size(text, dims):
-    """`2 * H / N - 1` as a number."""
-    total = Fraction(0)
-    for term in text.replace(" - ", " + -").split(" + "):
-        value = Fraction(-1 if term[0] == "-" else 1)
-        for factor in term.lstrip("-").replace(" / ", " * /").split(" * "):
-            name = factor.lstrip("/")
-            number = int(name) if name.isdecimal() else dims[name]
-            value = value / number if factor[0] == "/" else value * number
-        total += value
-    if total.denominator != 1:
-        raise ValueError(f"`{text}` is not a whole number: {total}")
-    return int(total)
-
-
-def _live(graph):
-    """The nodes that outputs and states depend on, in their order."""
-    left = [*graph.outputs.values()]
-    left += [number for state in graph.states.values() for number in (state.init, state.next)]
-    found = set()
-    while left:
-        number = left.pop()
-        if number not in found:
-            found.add(number)
-            left += graph.nodes[number].operands
-    return sorted(found)
-
-
-def _make_delays_states(graph):
-    """Earlier values become states, as in the library: `h@2` is what h[t-2] reads, `x@1` x[t-1]."""
-    for node in [graph.nodes[number] for number in _live(graph)]:
-        if node.op in ("input", "state") and node.delay > 0:
-            node.name = _delayed(graph, node.op, node.name, node.delay)
-            node.op, node.delay = "state", 1
-
-
-def _delayed(graph, kind, name, delay):
-    """The state that is read at t-1 for an input or a state at t-delay."""
-    if kind == "state" and delay == 1:
-        return name
-    own = f"{name}@{delay}"
-    if own in graph.states:
-        return own
-    if delay == 1:
-        shape = graph.inputs[name]
-        zero = graph.add("const", (), numbers=(0.0,))
-        state = State(shape, init=zero, next=graph.add("input", shape, name=name))
-    else:
-        later = _delayed(graph, kind, name, delay - 1)
-        state = copy.copy(graph.states[later])
-        state.next = graph.add("state", state.shape, name=later, delay=1)
-        if kind == "state":
-            state.delay_of = state.delay_of or name
-    graph.states[own] = state
-    return own
-
-
-def _reverse(graph):
-    """Everything runs from the last step to the first; outputs keep their steps."""
-    for state in graph.states.values():
-        state.reversed = True
-    for node in list(graph.nodes):
-        if node.op == "input":
-            node.op = "reversed_input"
-    for name, number in graph.outputs.items():
-        graph.outputs[name] = graph.add("reverse", graph.nodes[number].shape, (number,))
-
-
-LEAVES = ("input", "reversed_input", "state")  # of a step
-
-
-def _order(graph):
-    """What is computed once, and the sweeps: a `reverse` comes after all steps of its operand."""
-    sweep_of = {}
-    for number in _live(graph):
-        node = graph.nodes[number]
-        if node.op in LEAVES or any(operand in sweep_of for operand in node.operands):
-            sweep_of[number] = 0
-        else:
-            graph.invariant.append(number)
-    changed = True
-    while changed:
-        changed = False
-        for number, sweep in sweep_of.items():
-            node = graph.nodes[number]
-            before = node.operands if node.op != "state" else (graph.states[node.name].next,)
-            sweeps = [sweep_of.get(operand, 0) + (node.op == "reverse") for operand in before]
-            sweep_of[number] = max(sweeps, default=0)
-            changed = changed or sweep_of[number] != sweep
-    for sweep in range(max(sweep_of.values(), default=0) + 1):
-        nodes = [number for number in sweep_of if sweep_of[number] == sweep]
-        states = [n for n, s in graph.states.items() if sweep_of.get(s.next, 0) == sweep]
-        graph.sweeps.append((nodes, states))
+        states = [states.get(name) for name in names]
+    if layers and states is not None:
+        states = [None if s is None else s[layer] for layer in range(layers) for s in states]
+    outputs, finals = run(graph, inputs, params, states, lengths, reset)
+    if layers:
+        kinds = len(source.states)
+        finals = [torch.stack(finals[kind::kinds]) for kind in range(kinds)]
+    return outputs, finals
 
 
 # ---- Its values ----
@@ -476,6 +244,8 @@ class _Values:
             return self.params[node.name][None]
         if node.op in ("const", "vector", "range", "eye"):
             return self._numbers(node)
+        if node.op not in OPS:
+            raise ValueError(f"{node.op!r} is no op of a cell's graph")
         return OPS[node.op](node, *(self._at(operand, t) for operand in node.operands))
 
     def _numbers(self, node):

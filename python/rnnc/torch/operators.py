@@ -1,0 +1,131 @@
+"""The operators `rnnc::forward` and `rnnc::backward`: what traced and exported graphs hold of calls.
+
+One pair serves all cells: `program` is the text of a Source, which another process can make programs of.
+`given` has a "1" for each state that `states` has, `wanted` for each input, param and state whose gradient
+is wanted, and both a "0" for the others; "" is inference. Results are outputs, final states and, in training, a reserve, whose size is the bound that is
+known without preparing. Eager calls do the same without them, in less time.
+"""
+
+import torch
+
+from rnnc.torch import calls
+from rnnc.torch.programs import Shape, source_of_text
+
+LIBRARY = torch.library.Library("rnnc", "DEF")
+LIBRARY.define(
+    "forward(str program, Tensor[] inputs, Tensor[] params, Tensor[] states, str given, Tensor? "
+    "lengths, Tensor? reset, str wanted) -> Tensor[]",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+LIBRARY.define(
+    "backward(str program, Tensor[] inputs, Tensor[] params, Tensor[] states, str given, Tensor? "
+    "lengths, Tensor? reset, str wanted, Tensor[] outputs, Tensor reserve, Tensor?[] gradients) -> Tensor[]",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+
+
+def _flags(wanted):
+    return bytes(flag == "1" for flag in wanted) if wanted else None
+
+
+def _all(states, given):
+    """None where none is given."""
+    states = iter(states)
+    return [next(states) if flag == "1" else None for flag in given]
+
+
+def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
+    given = bytes(flag == "1" for flag in given)
+    shape = Shape(1, lengths is not None, reset is not None, given, flags)
+    bound = compiled.reserve_bound(shape)
+    return bound.fixed + bound.per_step * steps + bound.per_sequence * batch + bound.per_row * steps * batch
+
+
+def _forward(program, inputs, params, states, given, lengths, reset, wanted):
+    compiled = source_of_text(program).for_tensors(inputs[0], params)
+    arguments = calls.Arguments(compiled, inputs, params, _all(states, given), lengths, reset)
+    flags = _flags(wanted)
+    if flags is None:
+        return calls.forward(arguments, None)
+    size = _reserve_bytes(
+        compiled, given, lengths, reset, flags, arguments.steps, arguments.batch
+    )
+    return calls.forward(arguments, flags, size)
+
+
+def _backward(
+    program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients
+):
+    compiled = source_of_text(program).for_tensors(inputs[0], params)
+    arguments = calls.Arguments(compiled, inputs, params, _all(states, given), lengths, reset)
+    outputs = [y.contiguous() for y in outputs]
+    return calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+
+
+for _device in ("CPU", "CUDA"):
+    LIBRARY.impl("forward", _forward, _device)
+    LIBRARY.impl("backward", _backward, _device)
+
+
+@torch.library.register_fake("rnnc::forward", lib=LIBRARY)
+def _(program, inputs, params, states, given, lengths, reset, wanted):
+    source = source_of_text(program)
+    x = inputs[0]
+    steps, batch = x.shape[:2]
+    layers = (source.layers,) if source.layers else ()
+    state_type = torch.float32 if x.dtype.itemsize == 2 else x.dtype
+    results = [x.new_empty((steps, batch, *info.shape)) for info in source.outputs]
+    results += [
+        x.new_empty((*layers, batch, *info.shape), dtype=state_type) for info in source.states
+    ]
+    if wanted:
+        compiled = source.for_tensors(x, params)
+        size = _reserve_bytes(compiled, given, lengths, reset, _flags(wanted), steps, batch)
+        results.append(x.new_empty((size,), dtype=torch.uint8))
+    return results
+
+
+@torch.library.register_fake("rnnc::backward", lib=LIBRARY)
+def _(program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients):
+    source = source_of_text(program)
+    x = inputs[0]
+    layers = (source.layers,) if source.layers else ()
+    state_type = torch.float32 if x.dtype.itemsize == 2 else x.dtype
+    shapes = [(t.shape, t.dtype) for t in (*inputs, *params)]
+    shapes += [((*layers, x.shape[1], *info.shape), state_type) for info in source.states]
+    return [
+        x.new_empty(shape, dtype=dtype) for (shape, dtype), flag in zip(shapes, wanted) if flag == "1"
+    ]
+
+
+def _keep(ctx, inputs, output):
+    program, inputs, params, states, given, lengths, reset, wanted = inputs
+    ctx.program, ctx.given, ctx.wanted = program, given, wanted
+    ctx.counts = len(inputs), len(params), len(states)
+    if wanted:
+        count = len(source_of_text(program).outputs)
+        ctx.save_for_backward(
+            *inputs, *params, *states, lengths, reset, output[-1], *output[:count]
+        )
+
+
+def _gradients(ctx, gradients):
+    if not ctx.wanted:
+        raise RuntimeError("rnnc::forward: a gradient of a call that wanted none")
+    saved = iter(ctx.saved_tensors)
+    lists = [[next(saved) for _ in range(count)] for count in ctx.counts]
+    lengths, reset, reserve, *outputs = saved
+    count = len(outputs) + len(ctx.given)
+    found = iter(
+        torch.ops.rnnc.backward(
+            ctx.program, *lists, ctx.given, lengths, reset, ctx.wanted, outputs, reserve,
+            list(gradients[:count]),
+        )
+    )
+    results = [next(found) if flag == "1" else None for flag in ctx.wanted]
+    first, last = ctx.counts[0], ctx.counts[0] + ctx.counts[1]
+    of_states = [g for g, flag in zip(results[last:], ctx.given) if flag == "1"]
+    return None, results[:first], results[first:last], of_states, None, None, None, None
+
+
+torch.library.register_autograd("rnnc::forward", _gradients, setup_context=_keep, lib=LIBRARY)

@@ -1,0 +1,476 @@
+"""Programs of the library on PyTorch's devices: compiled, prepared and called with tensors' memory."""
+
+import functools
+import json
+import math
+import threading
+from collections import namedtuple
+from ctypes import POINTER, addressof, byref, c_char, c_void_p, cast
+from struct import Struct
+from typing import NamedTuple, Optional
+
+import torch
+
+import rnnc
+from rnnc import _library
+from rnnc.program import ROLES, Program
+from rnnc.torch import step_graph
+
+TYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+}
+NAMES = {dtype: name for name, dtype in TYPES.items()}
+RESIDUALS = ("auto", "least", "all")
+DEVICES = ("cpu", "cuda")  # on others the reference runs
+SHAPES = 16  # that a program has prepared at once
+ALIGNMENT = 256  # of a reserve: a copy then has its data at the same places
+KEPT_WORKSPACE = 1 << 20  # bytes, on the CPU
+
+
+class Source:
+    """What a module computes on any device and in any type, and its programs there.
+
+    `text` is all of it in one string, so that a traced graph can hold it: canonical JSON. `inputs`,
+    `params`, `states` and `outputs` are lists of `Array`. `stacked`: each param tensor holds so many
+    params of the cell, one behind the other. `layers`: each state tensor has those of so many layers as
+    its first axis; 0: it is one state.
+    """
+
+    def __init__(self, text):
+        self.text = text
+        fields = json.loads(text)
+        self.graph, self.dims = fields["graph"], fields["dims"]
+        self.reverse, self.tf32 = fields["reverse"], fields["tf32"]
+        self.residuals, self.cache = fields["residuals"], fields["cache"]
+        self.stacked, self.layers = fields["stacked"], fields["layers"]
+        for kind in ROLES:
+            arrays = [Array(name, tuple(shape)) for name, shape in fields[kind]]
+            setattr(self, kind, arrays)
+        # Names that Python has no fields for (`h@2`) go by their positions.
+        self.types = {
+            kind: namedtuple(kind.capitalize(), [a.name for a in getattr(self, kind)], rename=True)
+            for kind in ("outputs", "states")
+        }
+        self.compiled, self._step = {}, None
+
+    def __reduce__(self):
+        return Source, (self.text,)
+
+    def step(self):
+        """Its step graph."""
+        if self._step is None:
+            self._step = step_graph.parse(self.graph, self.dims, self.reverse)
+        return self._step
+
+    def for_tensors(self, x, params):
+        """Its program where the params are; the type of its arrays may be less than theirs."""
+        if not params:
+            return self.on(x.device, x.dtype, x.dtype)
+        device, dtype = params[0].device, params[0].dtype
+        is_mixed = dtype is torch.float32 and x.dtype.itemsize == 2 and device.type == "cuda"
+        return self.on(device, x.dtype if is_mixed else dtype, dtype)
+
+    def on(self, device, dtype, param_dtype):
+        key = device, dtype, param_dtype
+        compiled = self.compiled.get(key)
+        if compiled is None:
+            compiled = self.compiled[key] = Compiled(self, *key)
+        return compiled
+
+
+class Array(NamedTuple):
+    """A tensor of a call; `shape` is that of one step and one sequence, and of one layer."""
+
+    name: str
+    shape: tuple
+
+
+def source_of(
+    source,
+    definition=None,
+    dims=None,
+    *,
+    device="cpu",
+    reverse=False,
+    tf32=False,
+    residuals="auto",
+    cache=None,
+    stacked=1,
+    layers=0,
+):
+    """A Source of what `rnnc.compile` takes; `device` has to be there."""
+    if residuals not in RESIDUALS:
+        raise ValueError(f"residuals: expected one of {', '.join(RESIDUALS)}, not {residuals!r}")
+    device = torch.device(device)
+    options = dict(device=str(device) if device.type in DEVICES else "cpu", reverse=reverse)
+    program = rnnc.compile(source, definition, **options, **(dims or {}))
+    arrays = {kind: [(a.name, a.shape) for a in getattr(program, kind)] for kind in ROLES}
+    arrays["params"] = [
+        (name, (stacked * shape[0], *shape[1:]) if stacked > 1 else shape)
+        for name, shape in arrays["params"][::stacked]
+    ]
+    if layers:
+        arrays["states"] = arrays["states"][: len(program.states) // layers]
+    fields = dict(
+        graph=program.graph,
+        dims=program.dims,
+        reverse=reverse,
+        tf32=tf32,
+        residuals=residuals,
+        cache=None if cache is None else str(cache),
+        stacked=stacked,
+        layers=layers,
+        **arrays,
+    )
+    return Source(json.dumps(fields, sort_keys=True))
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_text(text):
+    """Of traced graphs, which have no module."""
+    return Source(text)
+
+
+class Shape(NamedTuple):
+    """What calls have in common that one preparing serves."""
+
+    batch: int
+    lengths: bool
+    resets: bool
+    given: bytes  # of each state: whether a call gives it
+    wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
+
+
+class _Prepared:
+    """A Shape that a program has prepared, for up to so many steps."""
+
+    def __init__(self, program, shape, fields, steps):
+        self.program, self.shape, self.fields, self.steps = program, shape, fields, steps
+        self.used = 0
+        self.is_captured = False  # a CUDA graph may be replayed at any time
+
+
+class _Stream:
+    """Which stream a program on a GPU was last called on: a call on another waits for that."""
+
+    def __init__(self, device):
+        self.device, self.index, self.last = device, device.index, None
+
+    def current(self):
+        return torch._C._cuda_getCurrentRawStream(self.index)
+
+    def enter(self):
+        stream = self.current()
+        if stream != self.last:
+            if self.last is not None and not torch.cuda.is_current_stream_capturing():
+                event = torch.cuda.Event()
+                event.record(torch.cuda.ExternalStream(self.last, self.device))
+                torch.cuda.current_stream(self.device).wait_event(event)
+            self.last = stream
+        return stream
+
+
+class Compiled:
+    """A Source's program for one device and types, and what it has prepared. From any threads."""
+
+    def __init__(self, source, device, dtype, param_dtype):
+        self.source, self.device, self.dtype, self.param_dtype = source, device, dtype, param_dtype
+        if dtype not in NAMES:
+            names = ", ".join(map(str, NAMES))
+            raise ValueError(f"there are no arrays of {dtype}: expected one of {names}")
+        if device.type == "cpu" and dtype.itemsize == 2:
+            raise ValueError(
+                f"{dtype} is for GPUs: on the CPU make it torch.float32, or call within "
+                "torch.autocast('cpu'), which computes in torch.float32"
+            )
+        self.program = Program(
+            source.graph,
+            source.dims,
+            device=str(device),
+            dtype=NAMES[dtype],
+            f32_params=param_dtype != dtype,
+            tf32=source.tf32,
+            threads=torch.get_num_threads() if device.type == "cpu" else 0,
+            reverse=source.reverse,
+            cache=source.cache,
+        )
+        # Where the arrays lie in the tensors that hold them.
+        stacked, program = source.stacked, self.program
+        parts = [math.prod(info.shape) * param_dtype.itemsize // stacked for info in source.params]
+        self.param_offsets = [[part * size for part in range(stacked)] for size in parts]
+        self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
+        self.state_bytes = [math.prod(i.shape) * self.state_dtype.itemsize for i in source.states]
+        self.lock = threading.RLock()
+        self.prepared, self.programs, self.ready = {}, {}, {}
+        self.clock = 0
+        self.stream = _Stream(device) if device.type == "cuda" else None
+        self.workspace = None
+        self.packed = None  # the params of the last call, and their versions
+
+    # ---- Preparing ----
+
+    def fields(self, shape, steps):
+        """Of rnnc_shape."""
+        fields = dict(batch=shape.batch, steps=steps, lengths=shape.lengths, resets=shape.resets)
+        if shape.wanted is None:
+            return fields
+        inputs, params = len(self.source.inputs), len(self.source.params)
+        of_params = shape.wanted[inputs : inputs + params]
+        of_states = shape.wanted[inputs + params :]
+        return dict(
+            fields,
+            training=1,
+            outputs=1,
+            residuals=RESIDUALS.index(self.source.residuals),
+            wanted_inputs=shape.wanted[:inputs],
+            wanted_params=b"".join(bytes([flag]) * self.source.stacked for flag in of_params),
+            wanted_initial_states=self._of_states(of_states),
+            given_states=self._of_states(shape.given),
+        )
+
+    def _of_states(self, flags):
+        """Of the program's states: of each layer the kinds of states in turn."""
+        return flags * self.source.layers if self.source.layers else flags
+
+    def prepare(self, shape, steps):
+        """Makes calls runnable. Growing lengths seldom have to prepare: a power of two of steps is.
+
+        Each number of steps always gives the same residuals, whatever else has been prepared: so a
+        reserve that a forward call has filled is good for any later backward call.
+        """
+        # What training prepares takes the place of other gradients and steps in its program.
+        most = 1 << (max(steps, 1) - 1).bit_length()
+        key = shape._replace(given=b"") if shape.wanted is None else (shape, most)
+        prepared = self.prepared.get(key)
+        if prepared is None or prepared.steps < steps:
+            if self.stream is not None and torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(
+                    f"{shape.batch} sequences of {steps} steps are not prepared, and a CUDA graph is "
+                    "being captured: call the module's prepare(batch=…, steps=…) before, with "
+                    "training=True if gradients are wanted"
+                )
+            self._make_room()
+            program = self.program
+            if shape.wanted is not None:
+                kind = (shape.given, shape.wanted, most)
+                program = self.programs.get(kind) or self.program.again()
+                self.programs[kind] = program
+            fields = self.fields(shape, most)
+            program.prepare(**fields)
+            prepared = self.prepared[key] = _Prepared(program, shape, fields, most)
+        self.clock += 1
+        prepared.used = self.clock
+        return prepared
+
+    def _make_room(self):
+        """Forgets what was not used for longest; never what a CUDA graph has captured."""
+        free = [(p.used, key) for key, p in self.prepared.items() if not p.is_captured]
+        if len(free) < SHAPES:
+            return
+        self.ready.clear()
+        prepared = self.prepared.pop(min(free, key=lambda pair: pair[0])[1])
+        beside = [p for p in self.prepared.values() if p.program is prepared.program]
+        if prepared.program is not self.program and not beside:
+            self.programs = {k: p for k, p in self.programs.items() if p is not prepared.program}
+        elif not any(
+            (p.shape.batch, p.shape.lengths, p.shape.resets)
+            == (prepared.shape.batch, prepared.shape.lengths, prepared.shape.resets)
+            for p in beside
+        ):
+            prepared.program.forget(**prepared.fields)
+
+    def calls(self, shape, steps):
+        """What makes the calls of a shape and a number of steps."""
+        key = shape, steps
+        ready = self.ready.get(key)
+        if ready is None:
+            if len(self.ready) > 1000:
+                self.ready.clear()
+            ready = self.ready[key] = _Calls(self, self.prepare(shape, steps), shape, steps)
+        else:
+            self.clock += 1
+            ready.prepared.used = self.clock
+        return ready
+
+    def reserve_bound(self, shape):
+        return self.program.reserve_bound(**self.fields(shape, 1))
+
+    # ---- Memory ----
+
+    def bytes(self, size):
+        return torch.empty(size if size > 0 else 1, dtype=torch.uint8, device=self.device)
+
+    def scratch(self, size):
+        """Workspace of a call. On the CPU, where calls are done on return, a small one is kept."""
+        if self.stream is not None or size > KEPT_WORKSPACE:
+            return self.bytes(size)
+        if self.workspace is None or self.workspace.numel() < size:
+            self.workspace = self.bytes(size)
+        return self.workspace
+
+    def reserve(self, size):
+        """Aligned memory."""
+        memory = self.bytes(size)
+        if memory.data_ptr() % ALIGNMENT == 0:
+            return memory
+        memory = self.bytes(size + ALIGNMENT)
+        begin = -memory.data_ptr() % ALIGNMENT
+        return memory[begin : begin + size]
+
+    def param_addresses(self, params):
+        if self.source.stacked == 1:
+            return [p.data_ptr() for p in params]
+        return [
+            address + offset
+            for address, offsets in zip([p.data_ptr() for p in params], self.param_offsets)
+            for offset in offsets
+        ]
+
+    def state_addresses(self, states, batch):
+        """Of the program's states; 0 where there is none."""
+        layers = self.source.layers
+        addresses = [0 if s is None else s.data_ptr() for s in states]
+        if layers <= 1:
+            return addresses
+        return [
+            address and address + layer * batch * size
+            for layer in range(layers)
+            for address, size in zip(addresses, self.state_bytes)
+        ]
+
+    def is_packed(self, params):
+        """Whether the last call had the same params, unchanged as far as PyTorch knows."""
+        if self.stream is not None and torch.cuda.is_current_stream_capturing():
+            self.packed = None  # a graph packs when it is replayed
+            return False
+        now = [(p.data_ptr(), p._version) for p in params]
+        before, self.packed = self.packed, now
+        return now == before
+
+
+class _Calls:
+    """The calls of one Shape and number of steps: their arguments stay in place, addresses change."""
+
+    def __init__(self, compiled, prepared, shape, steps):
+        self.compiled, self.prepared, self.shape, self.steps = compiled, prepared, shape, steps
+        self.program = prepared.program
+        self.sizes = self.program.sizes(_library.Shape(**compiled.fields(shape, steps)))
+        rows, batch = (steps, shape.batch), (shape.batch,)
+        self.output_shapes = [rows + info.shape for info in compiled.source.outputs]
+        layers = (compiled.source.layers,) if compiled.source.layers else ()
+        self.state_shapes = [layers + batch + info.shape for info in compiled.source.states]
+        lists = ("inputs", "params", "outputs", "initial_states", "final_states")
+        program = compiled.program
+        counts = [len(program.inputs), len(program.params), len(program.outputs)]
+        counts += [len(program.states)] * 2
+        self.forward_args = _Arguments(_library.ForwardArgs, lists, counts, shape, steps)
+        self.backward_args = None
+        if shape.wanted is not None:
+            gradients = ("output", "final_state", "param", "input", "initial_state")
+            lists = ("inputs", "params", "outputs", *(f"{name}_gradients" for name in gradients))
+            counts = counts[:3] + [counts[2], counts[3], counts[1], counts[0], counts[3]]
+            self.backward_args = _Arguments(_library.BackwardArgs, lists, counts, shape, steps)
+            self.backward_args.struct.foreign_reserve = 1
+
+    def forward(self, inputs, params, states, lengths, reset, reserve=None, frozen=False):
+        """Outputs, then final states. All tensors fit."""
+        compiled, x = self.compiled, inputs[0]
+        outputs = [x.new_empty(shape) for shape in self.output_shapes]
+        dtype = compiled.state_dtype
+        finals = [x.new_empty(shape, dtype=dtype) for shape in self.state_shapes]
+        batch = self.shape.batch
+        with compiled.lock:
+            arguments = self.forward_args
+            arguments.set(
+                [t.data_ptr() for t in inputs]
+                + compiled.param_addresses(params)
+                + [t.data_ptr() for t in outputs]
+                + compiled.state_addresses(states, batch)
+                + compiled.state_addresses(finals, batch)
+            )
+            struct = arguments.struct
+            if reserve is not None:
+                struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+            struct.reuse_params = frozen and compiled.is_packed(params)
+            if not frozen:
+                compiled.packed = None
+            size = self.sizes.forward_workspace
+            self._call(_library.library.rnnc_forward, arguments, lengths, reset, size)
+        return outputs + finals
+
+    def backward(self, inputs, params, outputs, lengths, reset, reserve, gradients):
+        """Those gradients that are wanted, of inputs, params and states."""
+        compiled, shape = self.compiled, self.shape
+        if reserve.data_ptr() % ALIGNMENT != 0:
+            reserve = compiled.reserve(reserve.numel()).copy_(reserve)
+        gradients = [None if g is None else g.contiguous() for g in gradients]
+        x, count = inputs[0], len(outputs)
+        shapes = [(t.shape, t.dtype) for t in (*inputs, *params)]
+        shapes += [(size, compiled.state_dtype) for size in self.state_shapes]
+        found = [
+            x.new_empty(size, dtype=dtype) if flag else None
+            for (size, dtype), flag in zip(shapes, shape.wanted)
+        ]
+        first, last = len(inputs), len(inputs) + len(params)
+        param_gradients = [
+            0 if g is None else g.data_ptr() + offset
+            for g, offsets in zip(found[first:last], compiled.param_offsets)
+            for offset in offsets
+        ]
+        with compiled.lock:
+            arguments = self.backward_args
+            arguments.set(
+                [t.data_ptr() for t in inputs]
+                + compiled.param_addresses(params)
+                + [t.data_ptr() for t in outputs]
+                + [0 if g is None else g.data_ptr() for g in gradients[:count]]
+                + compiled.state_addresses(gradients[count:], shape.batch)
+                + param_gradients
+                + [0 if g is None else g.data_ptr() for g in found[:first]]
+                + compiled.state_addresses(found[last:], shape.batch)
+            )
+            struct = arguments.struct
+            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+            zeros = self.sizes.zeros if None in gradients[:count] else 0
+            compiled.packed = None
+            size = self.sizes.backward_workspace + zeros
+            self._call(_library.library.rnnc_backward, arguments, lengths, reset, size)
+        return [g for g in found if g is not None]
+
+    def _call(self, function, arguments, lengths, reset, workspace_bytes):
+        compiled, struct = self.compiled, arguments.struct
+        workspace = compiled.scratch(workspace_bytes)
+        struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
+        if lengths is not None:
+            struct.lengths = lengths.data_ptr()
+        if reset is not None:
+            struct.reset = reset.data_ptr()
+        if compiled.stream is not None:
+            struct.stream = compiled.stream.enter()
+            if not self.prepared.is_captured and torch.cuda.is_current_stream_capturing():
+                self.prepared.is_captured = True
+                _captured.append(compiled)
+        _library.check(function(self.program._handle, arguments.address))
+
+
+_captured = []  # what CUDA graphs may be replayed of, which outlive modules
+
+
+class _Arguments:
+    """A struct of the library's whose lists of addresses lie behind one another."""
+
+    def __init__(self, kind, lists, counts, shape, steps):
+        self.struct = kind(steps=steps, batch=shape.batch)
+        self.packing = Struct(f"{sum(counts)}Q")
+        self.buffer = (c_char * max(self.packing.size, 1))()
+        place = addressof(self.buffer)
+        for name, count in zip(lists, counts):
+            setattr(self.struct, name, cast(place, POINTER(c_void_p)))
+            place += 8 * count
+        self.address = byref(self.struct)
+
+    def set(self, addresses):
+        self.packing.pack_into(self.buffer, 0, *addresses)
