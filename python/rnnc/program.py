@@ -43,7 +43,7 @@ class Program:
             setattr(self, kind, self._arrays(role))
 
     def __del__(self):
-        if self._made is not None and self._made[1] == os.getpid():
+        if self._made is not None and self._made[1] is _process:
             _unused.append(self._made[0])
             if self.device == "cpu":
                 free_unused()
@@ -57,19 +57,19 @@ class Program:
         return Program(self.graph, self.dims, **self.options)
 
     @property
-    def _handle(self):
+    def handle(self):
         """A process that was forked has none of its parent's threads: it compiles anew."""
-        if self._made is None or self._made[1] != os.getpid():
-            self._made = _compiled(self.graph, self.dims, **self.options), os.getpid()
+        if self._made is None or self._made[1] is not _process:
+            self._made = _compiled(self.graph, self.dims, **self.options), _process
         return self._made[0]
 
     def _arrays(self, role):
         count = c_size_t()
-        check(library.rnnc_program_count(self._handle, role, byref(count)))
+        check(library.rnnc_program_count(self.handle, role, byref(count)))
         arrays = []
         for index in range(count.value):
             info = _library.ArrayInfo()
-            check(library.rnnc_program_array(self._handle, role, index, byref(info)))
+            check(library.rnnc_program_array(self.handle, role, index, byref(info)))
             shape = tuple(info.shape[i] for i in range(info.rank))
             arrays.append(Array(info.name.decode(), shape, DTYPES[info.dtype]))
         return arrays
@@ -77,7 +77,7 @@ class Program:
     @property
     def notes(self):
         """What runs otherwise than asked for, and why."""
-        return _library.take_text(library.rnnc_program_notes, self._handle).splitlines()
+        return _library.take_text(library.rnnc_program_notes, self.handle).splitlines()
 
     def prepare(self, **shape):
         """Makes calls of a shape runnable, and tells the bytes that they need.
@@ -86,34 +86,34 @@ class Program:
         """
         free_unused()
         shape = _library.Shape(**shape)
-        check(library.rnnc_program_prepare(self._handle, byref(shape)))
+        check(library.rnnc_program_prepare(self.handle, byref(shape)))
         return self.sizes(shape)
 
     def sizes(self, shape):
         """The same of a _library.Shape that is prepared, for its number of steps."""
         sizes = _library.Sizes()
-        check(library.rnnc_program_sizes(self._handle, byref(shape), byref(sizes)))
+        check(library.rnnc_program_sizes(self.handle, byref(shape), byref(sizes)))
         return sizes
 
     def forget(self, **shape):
         """Frees what calls of a shape, or of all, need. Waits for the GPU."""
         shape = byref(_library.Shape(**shape)) if shape else None
-        check(library.rnnc_program_forget(self._handle, shape))
+        check(library.rnnc_program_forget(self.handle, shape))
 
     def reserve_bound(self, **shape):
         """What no reserve is larger than, a _library.ReserveBound; before preparing."""
         bound = _library.ReserveBound()
         shape = _library.Shape(**shape)
-        check(library.rnnc_program_reserve_bound(self._handle, byref(shape), byref(bound)))
+        check(library.rnnc_program_reserve_bound(self.handle, byref(shape), byref(bound)))
         return bound
 
     def forward(self, arguments):
         """`arguments`: a _library.ForwardArgs of addresses."""
-        check(library.rnnc_forward(self._handle, byref(arguments)))
+        check(library.rnnc_forward(self.handle, byref(arguments)))
 
     def backward(self, arguments):
         """`arguments`: a _library.BackwardArgs of addresses."""
-        check(library.rnnc_backward(self._handle, byref(arguments)))
+        check(library.rnnc_backward(self.handle, byref(arguments)))
 
     def run(self, inputs, params, initial_states=None, lengths=None, reset=None):
         """Runs sequences of NumPy arrays, by name; on the CPU.
@@ -318,6 +318,17 @@ def _compiled(text, dims, *, device, dtype, f32_params, tf32, threads, reverse, 
 def _program_of(graph, dims, options):
     return Program(graph, dims, **options)
 
+
+_process = object()  # stands for this one
+
+
+def _forked():
+    global _process
+    _process = object()
+    _unused.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 # Handles of programs that are gone. Freeing one waits for its GPU, which must not happen while a CUDA
 # graph is captured, and objects die at any time: so that is done when the next is made or prepared.

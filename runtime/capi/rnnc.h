@@ -268,7 +268,8 @@ typedef struct rnnc_backward_args {
   size_t reserve_bytes;
   void* stream;
   /* Nonzero: the reserve is where another program, prepared alike for as many steps, has left it, or
-   * a copy of that. That a forward call has filled it is then not checked. */
+   * a copy of that, both at multiples of 64 bytes. That a forward call has filled it is then not
+   * checked. */
   int32_t foreign_reserve;
 } rnnc_backward_args;
 

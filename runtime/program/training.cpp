@@ -34,6 +34,15 @@ Status check_reserve(const void* reserve, size_t bytes, size_t needed) {
   return fail("reserve has {} bytes; {} are needed", bytes, needed);
 }
 
+/// Where the arrays of a reserve begin. As little aligned as memory is that allocators give: a copy then
+/// has them at the same places. Who reads a reserve takes it as an input.
+std::byte* begin_of_reserve(const void* reserve) {
+  constexpr uintptr_t kAlignment = 64;
+  const auto address = reinterpret_cast<uintptr_t>(reserve);
+  return static_cast<std::byte*>(const_cast<void*>(reserve)) +
+         (kAlignment - address % kAlignment) % kAlignment;
+}
+
 /// A row is that of one step of one sequence.
 PackedArrays residuals_of(const TrainingGraphs& graphs, DType dtype) {
   const std::vector<InputDecl>& inputs = graphs.backward.inputs;
@@ -176,9 +185,9 @@ TrainingSizes PreparedTraining::sizes(int64_t steps) const {
           .reserve = std::max<size_t>(reserve.bytes(), 1)};
 }
 
-/// Where the states lie with which a piece begins. Who reads a reserve takes it as an input.
+/// Where the states lie with which a piece begins.
 std::byte* PreparedTraining::checkpoint(const void* reserve, int64_t piece) const {
-  return aligned(const_cast<void*>(reserve)) + static_cast<size_t>(piece) * states_.bytes(batch_);
+  return begin_of_reserve(reserve) + static_cast<size_t>(piece) * states_.bytes(batch_);
 }
 
 // ---- Forward ----
@@ -202,7 +211,8 @@ Status PreparedTraining::forward(const ForwardArgs& args, uint64_t params) {
   MemoryParts workspace;
   const ForwardParts parts = forward_parts(workspace, args.steps);
   std::byte* const memory = aligned(args.workspace);
-  std::byte* const residuals = has_checkpoints() ? memory + parts.residuals : aligned(args.reserve);
+  std::byte* const residuals =
+      has_checkpoints() ? memory + parts.residuals : begin_of_reserve(args.reserve);
   const Signature& signature = planner_->signature();
   const Pieces all = pieces(args.steps);
   for (int64_t index = 0; index < all.count(); ++index) {
@@ -373,9 +383,9 @@ Status PreparedTraining::run_backward(const BackwardArgs& args, const BackwardPa
     if (at_.arrays[i] == nullptr) at_.arrays[i] = at_.zeros;
   }
   if (takes_outputs()) append_rows(args.outputs, signature.outputs, row, at_.arrays);
-  residuals_.append_addresses(has_checkpoints() ? memory + parts.forward.residuals
-                                                : aligned(const_cast<void*>(args.reserve)),
-                              piece.steps * batch_, at_.arrays);
+  residuals_.append_addresses(
+      has_checkpoints() ? memory + parts.forward.residuals : begin_of_reserve(args.reserve),
+      piece.steps * batch_, at_.arrays);
 
   at_.gradients.clear();
   for (size_t i = 0; i < args.input_gradients.size(); ++i) {

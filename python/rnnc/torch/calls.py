@@ -1,12 +1,18 @@
 """Calls of a Source on tensors: by the library, as an operator of a traced graph, or by the reference."""
 
+import functools
 import warnings
-from operator import is_
 
 import torch
 from torch.autograd import forward_ad
 
 from rnnc.torch.programs import DEVICES, TYPES, Shape
+
+
+# Asked in each call.
+modes = torch._C._len_torch_dispatch_stack
+transform = torch._C._functorch.peek_interpreter_stack
+has_autocast = torch._C._is_any_autocast_enabled
 
 
 class ReferenceWarning(UserWarning):
@@ -28,67 +34,131 @@ def warn(reason):
 
 
 def call(source, inputs, params, states=None, lengths=None, reset=None, frozen=False):
-    """Outputs and final states, two lists; inputs are [T, B, ...], states None, a list or by name.
+    """Outputs and final states, two sequences; inputs are [T, B, ...], states None, a list or by name.
 
     Within torch.autocast, inputs of a GPU are of its type, and params are rounded as they are read; the
     CPU computes in float32. A ValueError names all that does not fit, before anything runs.
     """
-    result_type = None
-    if inputs and isinstance(inputs[0], torch.Tensor):
-        inputs, params, states, result_type = _autocast(inputs, params, states)
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
-        outputs, finals = _traced(source, inputs, params, states, lengths, reset)
-    else:
-        outputs, finals = _eager(source, inputs, params, states, lengths, reset, frozen)
-    if result_type is not None:
-        outputs = [y.to(result_type) for y in outputs]
-    return outputs, finals
+    if torch.compiler.is_compiling():
+        return _with_autocast(_traced, source, inputs, params, states, lengths, reset)
+    if has_autocast():
+        run = functools.partial(_untraced, frozen=frozen)
+        return _with_autocast(run, source, inputs, params, states, lengths, reset)
+    return _untraced(source, inputs, params, states, lengths, reset, frozen)
 
 
-def _autocast(inputs, params, states):
-    """All as autocast wants it, and the type of outputs (None: as they are)."""
-    x = inputs[0]
-    kind = x.device.type
+def _untraced(source, inputs, params, states, lengths, reset, frozen):
+    if modes() > 0:
+        return _traced(source, inputs, params, states, lengths, reset)
+    reason = None
+    if transform() is not None:
+        reason = "a transform of torch.func"
+    elif forward_ad._current_level >= 0:
+        reason = "forward-mode differentiation"
+    if reason is not None:
+        return by_reference(source, inputs, params, states, lengths, reset, reason)
+    return _eager(source, inputs, params, states, lengths, reset, frozen)
+
+
+def _with_autocast(run, source, inputs, params, states, lengths, reset):
+    """Of all as autocast wants it."""
+    x = inputs[0] if inputs else None
+    kind = x.device.type if isinstance(x, torch.Tensor) else None
     if kind not in DEVICES or not torch.is_autocast_enabled(kind) or x.dtype == torch.float64:
-        return inputs, params, states, None
-    result = torch.get_autocast_dtype(kind)
-    dtype = result if kind == "cuda" else torch.float32
-    inputs = [x.to(dtype) for x in inputs]
-    params = [p if p.dtype == torch.float32 else p.to(dtype) for p in params]
+        return run(source, inputs, params, states, lengths, reset)
+    inputs, params = _cast(inputs, params)
     if isinstance(states, dict):
         states = {name: state.float() for name, state in states.items()}
     elif states is not None:
         states = [None if state is None else state.float() for state in states]
-    return inputs, params, states, result
+    outputs, finals = run(source, inputs, params, states, lengths, reset)
+    return [y.to(torch.get_autocast_dtype(kind)) for y in outputs], finals
+
+
+def _cast(inputs, params):
+    """Of the types that autocast has them in."""
+    kind = inputs[0].device.type
+    dtype = torch.get_autocast_dtype(kind) if kind == "cuda" else torch.float32
+    params = [p if p.dtype == torch.float32 else p.to(dtype) for p in params]
+    return [x.to(dtype) for x in inputs], params
 
 
 # ---- What fits ----
 
 
 class Arguments:
-    """The tensors of a call, checked. A ValueError names all that does not fit."""
+    """The tensors of a call, which fit a program."""
 
-    def __init__(self, compiled, inputs, params, states, lengths, reset):
+    __slots__ = (
+        "compiled", "steps", "batch", "inputs", "params", "addresses", "states", "lengths", "reset"
+    )
+
+    def __init__(self, compiled, rows, inputs, params, addresses, states, lengths=None, reset=None):
+        self.compiled = compiled
+        self.steps, self.batch = rows
+        self.inputs, self.params, self.addresses = inputs, params, addresses
+        self.states, self.lengths, self.reset = states, lengths, reset
+
+
+def usual(compiled, inputs, params, states):
+    """Arguments if nothing has to be done to them; else None."""
+    rows, dtype, device = inputs[0].shape[:2], compiled.dtype, compiled.device
+    shapes = compiled.input_shapes
+    addresses = compiled.addresses_of(params)
+    if len(rows) < 2 or len(inputs) != len(shapes) or addresses is None:
+        return None
+    for x, shape in zip(inputs, shapes):
+        if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
+            return None
+        size = x.shape
+        if size[2:] != shape or size[:2] != rows or not x.is_contiguous():
+            return None
+    if 0 in rows:
+        return None
+    if states is None:
+        return Arguments(compiled, rows, inputs, params, addresses, compiled.no_states)
+    if type(states) is dict or len(states) != len(compiled.state_shapes):
+        return None
+    leading, dtype = (*compiled.layers, rows[1]), compiled.state_dtype
+    for s, shape in zip(states, compiled.state_shapes):
+        if type(s) is not torch.Tensor or s.dtype is not dtype or s.device != device:
+            return None
+        if s.shape != leading + shape or not s.is_contiguous():
+            return None
+    return Arguments(compiled, rows, inputs, params, addresses, states)
+
+
+def checked(compiled, inputs, params, states, lengths, reset):
+    """Arguments. A ValueError names all that does not fit."""
+    return _Check(compiled).run(inputs, params, states, lengths, reset)
+
+
+class _Check:
+    def __init__(self, compiled):
         self.compiled, self.problems = compiled, []
+
+    def run(self, inputs, params, states, lengths, reset):
+        compiled = self.compiled
         if len(inputs) != len(compiled.source.inputs):
             names = ", ".join(info.name for info in compiled.source.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(compiled.source.inputs)}: {names}")
         steps, batch = inputs[0].shape[:2] if inputs[0].dim() >= 2 else (0, 0)
-        rows = (steps, batch)
-        self.steps, self.batch = rows
-        self.inputs = [
+        rows = self.steps, self.batch = (steps, batch)
+        inputs = [
             self._check("input", info.name, x, (*rows, *info.shape), compiled.dtype)
             for info, x in zip(compiled.source.inputs, inputs)
         ]
-        self.params = [
+        params = [
             self._check("param", info.name, p, info.shape, compiled.param_dtype)
             for info, p in zip(compiled.source.params, params)
         ]
-        self.states = self._states(states)
-        self.lengths = self._numbers("lengths", lengths, (batch,), torch.int32)
-        self.reset = self._numbers("reset", reset, rows, torch.uint8)
+        states = self._states(states)
+        lengths = self._numbers("lengths", lengths, (batch,), torch.int32)
+        reset = self._numbers("reset", reset, rows, torch.uint8)
         if self.problems:
             raise ValueError("; ".join(self.problems))
+        addresses = compiled.know(params)
+        return Arguments(compiled, rows, inputs, params, addresses, states, lengths, reset)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -110,14 +180,13 @@ class Arguments:
         compiled = self.compiled
         infos = compiled.source.states
         if given is None:
-            return [None] * len(infos)
+            return compiled.no_states
         if not isinstance(given, dict):
             if len(given) != len(infos):
                 self.problems.append(f"{len(given)} states, expected {len(infos)}")
             given = {info.name: state for info, state in zip(infos, given)}
         names = [info.name for info in infos]
         self.problems += [f"there is no state {name!r}" for name in given if name not in names]
-        layers = (compiled.source.layers,) if compiled.source.layers else ()
         return [
             None
             if given.get(info.name) is None
@@ -125,7 +194,7 @@ class Arguments:
                 "state",
                 info.name,
                 given[info.name],
-                (*layers, self.batch, *info.shape),
+                (*compiled.layers, self.batch, *info.shape),
                 compiled.state_dtype,
             )
             for info in infos
@@ -154,73 +223,59 @@ def is_foreign(tensor):
 
 
 def _eager(source, inputs, params, states, lengths, reset, frozen):
-    reason = _reason(inputs)
-    if reason is not None:
-        return by_reference(source, inputs, params, states, lengths, reset, reason)
-    arguments = _arguments(source, inputs, params, states, lengths, reset)
-    states = arguments.states
-    given = [s for s in states if s is not None]
+    compiled, arguments = source.last, None
+    if compiled is not None and lengths is None and reset is None and inputs:
+        arguments = usual(compiled, inputs, params, states)
+    if arguments is None:
+        if not inputs or not isinstance(inputs[0], torch.Tensor):
+            names = ", ".join(info.name for info in source.inputs)
+            raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
+        kind = inputs[0].device.type
+        if kind not in DEVICES:
+            reason = f"a device of type {kind}"
+            return by_reference(source, inputs, params, states, lengths, reset, reason)
+        compiled = source.last = source.for_tensors(inputs[0], params)
+        arguments = checked(compiled, inputs, params, states, lengths, reset)
+        if arguments.steps == 0 or arguments.batch == 0:
+            return by_reference(source, inputs, params, states, lengths, reset)
+    inputs, params, states = arguments.inputs, arguments.params, arguments.states
+    count = len(source.outputs)
     if torch.is_grad_enabled():
-        tensors = [*arguments.inputs, *arguments.params]
-        wanted = bytes([t.requires_grad for t in tensors])
-        wanted += bytes([s is not None and s.requires_grad for s in states])
-        if any(wanted):
-            if frozen and any(p.requires_grad for p in arguments.params):
+        wanted = bytes(
+            [t.requires_grad for t in inputs]
+            + [t.requires_grad for t in params]
+            + [s is not None and s.requires_grad for s in states]
+        )
+        if 1 in wanted:
+            if frozen and any(p.requires_grad for p in params):
                 raise RuntimeError(
                     "the weights are frozen: call within torch.no_grad(), or train after "
                     "`with rnnc.torch.frozen(…)` has ended"
                 )
-            results = _Gradients.apply(arguments, wanted, *tensors, *given)
-            count = len(arguments.compiled.source.outputs)
-            return list(results[:count]), list(results[count:])
+            given = [s for s in states if s is not None]
+            results = apply(arguments, wanted, *inputs, *params, *given)
+            return results[:count], results[count:]
     results = forward(arguments, None, None, frozen)
-    count = len(arguments.compiled.source.outputs)
     return results[:count], results[count:]
 
 
-def _reason(inputs):
-    """Why the reference has to run a call."""
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return "a transform of torch.func"
-    if forward_ad._current_level >= 0:
-        return "forward-mode differentiation"
-    if inputs and isinstance(inputs[0], torch.Tensor) and inputs[0].device.type not in DEVICES:
-        return f"a device of type {inputs[0].device.type}"
-    return None
-
-
 def by_reference(source, inputs, params, states, lengths, reset, reason=None):
-    from rnnc.torch import reference
+    from rnnc.torch.reference import run_source
 
     if reason is not None:
         warn(reason)
-    return reference.run_source(source, inputs, params, states, lengths, reset)
-
-
-def _arguments(source, inputs, params, states, lengths, reset):
-    first = inputs[0] if inputs else None
-    if not isinstance(first, torch.Tensor):
-        names = ", ".join(info.name for info in source.inputs)
-        raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
-    return Arguments(source.for_tensors(first, params), inputs, params, states, lengths, reset)
-
-
-def _shape(arguments, wanted):
-    given = bytes([s is not None for s in arguments.states])
-    return Shape(
-        arguments.batch, arguments.lengths is not None, arguments.reset is not None, given, wanted
-    )
+    return run_source(source, inputs, params, states, lengths, reset)
 
 
 def forward(arguments, wanted, reserve_bytes=None, frozen=False):
     """Outputs, final states and, in training, the reserve."""
     a, compiled = arguments, arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(_shape(a, wanted), a.steps)
+        calls = compiled.calls(a, wanted)
         reserve = None
         if wanted is not None:
-            reserve = compiled.reserve(max(calls.sizes.reserve, reserve_bytes or 0))
-        results = calls.forward(a.inputs, a.params, a.states, a.lengths, a.reset, reserve, frozen)
+            reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
+        results = calls.forward(a, reserve, frozen)
     return results if reserve is None else [*results, reserve]
 
 
@@ -228,8 +283,8 @@ def backward(arguments, wanted, outputs, reserve, gradients):
     """The wanted gradients, of inputs, params and states."""
     a, compiled = arguments, arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(_shape(a, wanted), a.steps)
-        return calls.backward(a.inputs, a.params, outputs, a.lengths, a.reset, reserve, gradients)
+        calls = compiled.calls(a, wanted)
+        return calls.backward(a, outputs, reserve, gradients)
 
 
 class _Gradients(torch.autograd.Function):
@@ -237,43 +292,49 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, arguments, wanted, *tensors):
-        *results, reserve = forward(arguments, wanted)
-        outputs = results[: len(arguments.compiled.source.outputs)]
-        ctx.arguments, ctx.wanted = arguments, wanted
+        a = arguments
+        *results, reserve = forward(a, wanted)
+        ctx.call = a.compiled, (a.steps, a.batch), [s is not None for s in a.states]
+        ctx.numbers, ctx.wanted = (a.lengths, a.reset), wanted
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *outputs, *tensors)
+        ctx.save_for_backward(reserve, *results[: len(a.compiled.source.outputs)], *tensors)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
-        # What a call was given and gave is checked for changes in place.
+        # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
-        arguments, wanted = ctx.arguments, ctx.wanted
-        count = len(arguments.compiled.source.outputs)
+        compiled, rows, given = ctx.call
+        source, wanted = compiled.source, ctx.wanted
+        count, first = len(source.outputs), len(source.inputs)
+        last = first + len(source.params)
+        outputs, tensors = saved[:count], saved[count:]
+        inputs, params, states = tensors[:first], tensors[first:last], iter(tensors[last:])
+        states = [next(states) if is_given else None for is_given in given]
         if torch.is_grad_enabled():
-            found = _differentiable(arguments, wanted, saved[count:], gradients)
+            every = [*inputs, *params, *states]
+            by = [t for t, flag in zip(every, wanted) if flag]
+            found = _differentiable(source, inputs, params, states, ctx.numbers, by, gradients)
         else:
-            found = backward(arguments, wanted, saved[:count], reserve, gradients)
+            addresses = compiled.addresses_of(params) or compiled.know(params)
+            a = Arguments(compiled, rows, inputs, params, addresses, states, *ctx.numbers)
+            found = backward(a, wanted, outputs, reserve, gradients)
         found = iter(found)
         results = [next(found) if flag else None for flag in wanted]
-        given = [True] * (len(arguments.inputs) + len(arguments.params))
-        given += [s is not None for s in arguments.states]
-        return (None, None, *(r for r, is_given in zip(results, given) if is_given))
+        of_states = [r for r, is_given in zip(results[last:], given) if is_given]
+        return (None, None, *results[:last], *of_states)
 
 
-def _differentiable(arguments, wanted, tensors, gradients):
-    """The wanted gradients as functions of all that they depend on."""
-    a = arguments
-    first, last = len(a.inputs), len(a.inputs) + len(a.params)
-    given = iter(tensors[last:])
-    states = [None if s is None else next(given) for s in a.states]
-    outputs, finals = by_reference(
-        a.compiled.source, tensors[:first], tensors[first:last], states, a.lengths, a.reset,
-        "a second derivative",
-    )
-    flags = [*wanted[:last], *(f for f, s in zip(wanted[last:], a.states) if s is not None)]
-    by = [t for t, flag in zip(tensors, flags) if flag]
-    pairs = [(r, g) for r, g in zip([*outputs, *finals], gradients) if g is not None and r.requires_grad]
+# Without what Function.apply does for transforms of torch.func: there are none here.
+apply = super(torch.autograd.Function, _Gradients).apply
+
+
+def _differentiable(source, inputs, params, states, numbers, by, gradients):
+    """The gradients by some tensors as functions of all that they depend on."""
+    reason = "a second derivative"
+    outputs, finals = by_reference(source, inputs, params, states, *numbers, reason)
+    results = [*outputs, *finals]
+    pairs = [(r, g) for r, g in zip(results, gradients) if g is not None and r.requires_grad]
     if not pairs:
         return [torch.zeros_like(t) for t in by]
     results, gradients = zip(*pairs)
@@ -312,7 +373,8 @@ def prepare(
 ):
     """What Cell.prepare says."""
     x = params[0].new_empty(0) if params else torch.empty(0)
-    (x,), params, _, _ = _autocast([x], params, None)
+    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
+        (x,), params = _cast([x], params)
     compiled = source.for_tensors(x, params)
     given = bytes([bool(states)] * len(source.states))
     wanted = None
@@ -322,4 +384,4 @@ def prepare(
         wanted += bytes([bool(state_gradients)] * len(source.states))
     shape = Shape(batch, bool(lengths), bool(reset), given, wanted)
     with compiled.lock:
-        compiled.calls(shape, steps)
+        compiled.prepare(shape, steps)

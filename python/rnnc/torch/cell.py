@@ -1,6 +1,7 @@
 """`Cell`: any cell or network as an nn.Module."""
 
 import fnmatch
+import functools
 import math
 
 import torch
@@ -78,15 +79,10 @@ class Cell(nn.Module):
 
     def params(self):
         """In the order of the text. Wrappers may have put others in their place."""
-        own, found = self._parameters, []
-        for name, _ in self.source.params:
-            value = own.get(name)
-            if value is None:
-                value = self
-                for part in name.split("."):
-                    value = getattr(value, part)
-            found.append(value)
-        return found
+        own, names = self._parameters, self.source.param_names
+        if all(map(own.__contains__, names)):
+            return list(map(own.__getitem__, names))
+        return [functools.reduce(getattr, name.split("."), self) for name in names]
 
     @torch.no_grad()
     def reset_parameters(self):
@@ -125,14 +121,15 @@ class Cell(nn.Module):
         )
 
     def forward(self, *inputs, states=None, lengths=None, reset=None):
+        source = self.source
         if self.batch_first:
             inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
         outputs, finals = calls.call(
-            self.source, inputs, self.params(), states, lengths, reset, self.frozen
+            source, inputs, self.params(), states, lengths, reset, self.frozen
         )
         if self.batch_first:
             outputs = [y.transpose(0, 1) for y in outputs]
-        return results_of(self.source, outputs, finals)
+        return results_of(source, outputs, finals)
 
     def extra_repr(self):
         def of(arrays):

@@ -65,6 +65,23 @@ def _text(template, gates, has_bias, layers, two_ways, **more):
     return text + LAYERS_TEXT.format(layers=layers, layer=layer)
 
 
+_known_names = {}
+
+
+def _names(first, last, two_ways, has_bias):
+    """Of the params of some layers, in the order of the text."""
+    key = first, last, two_ways, has_bias
+    if key not in _known_names:
+        kinds = ("weight_ih", "weight_hh") + (("bias_ih", "bias_hh") if has_bias else ())
+        _known_names[key] = [
+            f"{kind}_l{layer}{direction}"
+            for layer in range(first, last)
+            for direction in (("", "_reverse") if two_ways else ("",))
+            for kind in kinds
+        ]
+    return _known_names[key]
+
+
 class Layers:
     """What the three have in common. Programs are compiled on first use, for the device and type that
     the params then have."""
@@ -93,15 +110,10 @@ class Layers:
 
     def _params(self, first, last):
         """Of some layers."""
-        names = ("weight_ih", "weight_hh") + (("bias_ih", "bias_hh") if self.bias else ())
-        own, found = self._parameters, []
-        for layer in range(first, last):
-            for direction in ("", "_reverse") if self.bidirectional else ("",):
-                for name in names:
-                    name = f"{name}_l{layer}{direction}"
-                    value = own.get(name)
-                    found.append(getattr(self, name) if value is None else value)
-        return found
+        own, names = self._parameters, _names(first, last, self.bidirectional, self.bias)
+        if all(map(own.__contains__, names)):
+            return list(map(own.__getitem__, names))
+        return [getattr(self, name) for name in names]
 
     def forward(self, input, hx=None):
         if getattr(self, "proj_size", 0) > 0:
@@ -167,10 +179,16 @@ class Layers:
         return states[0]
 
 
-class LSTM(Layers, nn.LSTM):
+# Not of nn.LSTM and so on: torch.compile does not look into modules that are.
+
+
+class LSTM(Layers, nn.RNNBase):
     """As nn.LSTM: its arguments (but proj_size), results and state_dict. f32 is exact, not TF32."""
 
     template, gates = LSTM_TEXT, "ifgo"
+
+    def __init__(self, *arguments, **named):
+        super().__init__("LSTM", *arguments, **named)
 
     def _split(self, hx):
         return None if hx is None else list(hx)
@@ -179,16 +197,26 @@ class LSTM(Layers, nn.LSTM):
         return tuple(states)
 
 
-class GRU(Layers, nn.GRU):
+class GRU(Layers, nn.RNNBase):
     """As nn.GRU: its arguments, results and state_dict. f32 is exact, not TF32."""
 
     template, gates = GRU_TEXT, "rzn"
 
+    def __init__(self, *arguments, **named):
+        super().__init__("GRU", *arguments, **named)
 
-class RNN(Layers, nn.RNN):
+
+class RNN(Layers, nn.RNNBase):
     """As nn.RNN: its arguments, results and state_dict. f32 is exact, not TF32."""
 
     template, gates, options = RNN_TEXT, "h", (("function", "nonlinearity"),)
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", *arguments, **named):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"nonlinearity: expected 'tanh' or 'relu', not {nonlinearity!r}")
+        mode = f"RNN_{nonlinearity.upper()}"
+        super().__init__(mode, input_size, hidden_size, num_layers, *arguments, **named)
+        self.nonlinearity = nonlinearity
 
 
 def replace(model):

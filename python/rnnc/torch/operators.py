@@ -43,7 +43,7 @@ def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
 
 def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     compiled = source_of_text(program).for_tensors(inputs[0], params)
-    arguments = calls.Arguments(compiled, inputs, params, _all(states, given), lengths, reset)
+    arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     flags = _flags(wanted)
     if flags is None:
         return calls.forward(arguments, None)
@@ -57,7 +57,7 @@ def _backward(
     program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients
 ):
     compiled = source_of_text(program).for_tensors(inputs[0], params)
-    arguments = calls.Arguments(compiled, inputs, params, _all(states, given), lengths, reset)
+    arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     outputs = [y.contiguous() for y in outputs]
     return calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
 

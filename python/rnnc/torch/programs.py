@@ -3,9 +3,12 @@
 import functools
 import json
 import math
+import os
 import threading
+import weakref
 from collections import namedtuple
-from ctypes import POINTER, addressof, byref, c_char, c_void_p, cast
+from ctypes import POINTER, addressof, byref, c_uint64, c_void_p, cast
+from operator import is_
 from struct import Struct
 from typing import NamedTuple, Optional
 
@@ -26,8 +29,20 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 RESIDUALS = ("auto", "least", "all")
 DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
-ALIGNMENT = 256  # of a reserve: a copy then has its data at the same places
+data_ptr, is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
 KEPT_WORKSPACE = 1 << 20  # bytes, on the CPU
+
+
+_sources = weakref.WeakSet()
+
+
+def _forked():
+    """What threads held locks of, and programs have prepared, is not there in the child."""
+    for source in list(_sources):
+        source.reset()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class Source:
@@ -49,12 +64,19 @@ class Source:
         for kind in ROLES:
             arrays = [Array(name, tuple(shape)) for name, shape in fields[kind]]
             setattr(self, kind, arrays)
+        self.param_names = [info.name for info in self.params]
         # Names that Python has no fields for (`h@2`) go by their positions.
         self.types = {
             kind: namedtuple(kind.capitalize(), [a.name for a in getattr(self, kind)], rename=True)
             for kind in ("outputs", "states")
         }
-        self.compiled, self._step = {}, None
+        self._step = None
+        self.reset()
+        _sources.add(self)
+
+    def reset(self):
+        """Without programs."""
+        self.compiled, self.last = {}, None
 
     def __reduce__(self):
         return Source, (self.text,)
@@ -203,6 +225,13 @@ class Compiled:
         self.param_offsets = [[part * size for part in range(stacked)] for size in parts]
         self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
         self.state_bytes = [math.prod(i.shape) * self.state_dtype.itemsize for i in source.states]
+        # What calls are checked by.
+        self.layers = (source.layers,) if source.layers else ()
+        self.input_shapes = [info.shape for info in source.inputs]
+        self.state_shapes = [info.shape for info in source.states]
+        self.no_states = [None] * len(source.states)
+        # Params that have fitted last, and where they and the cell's were.
+        self.known = (), [], []
         self.lock = threading.RLock()
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
@@ -282,14 +311,18 @@ class Compiled:
         ):
             prepared.program.forget(**prepared.fields)
 
-    def calls(self, shape, steps):
-        """What makes the calls of a shape and a number of steps."""
-        key = shape, steps
+    def calls(self, arguments, wanted):
+        """What makes the calls of such arguments, checked ones."""
+        a = arguments
+        given = b"" if a.states is self.no_states else bytes([s is not None for s in a.states])
+        key = a.steps, a.batch, a.lengths is not None, a.reset is not None, given, wanted
         ready = self.ready.get(key)
         if ready is None:
             if len(self.ready) > 1000:
                 self.ready.clear()
-            ready = self.ready[key] = _Calls(self, self.prepare(shape, steps), shape, steps)
+            given = given or bytes(len(a.states))
+            shape = Shape(a.batch, a.lengths is not None, a.reset is not None, given, wanted)
+            ready = self.ready[key] = _Calls(self, self.prepare(shape, a.steps), shape, a.steps)
         else:
             self.clock += 1
             ready.prepared.used = self.clock
@@ -299,6 +332,27 @@ class Compiled:
         return self.program.reserve_bound(**self.fields(shape, 1))
 
     # ---- Memory ----
+
+    def addresses_of(self, params):
+        """Of the cell's params, if these have fitted last, and are where they were; else None."""
+        known, before, addresses = self.known
+        if len(params) != len(known) or not all(map(is_, params, known)):
+            return None
+        is_there = list(map(data_ptr, params)) == before and all(map(is_contiguous, params))
+        return addresses if is_there else None
+
+    def know(self, params):
+        """The same of params that fit."""
+        now = addresses = list(map(data_ptr, params))
+        if self.source.stacked > 1:
+            addresses = [
+                address + offset
+                for address, offsets in zip(now, self.param_offsets)
+                for offset in offsets
+            ]
+        if all([p.is_leaf for p in params]):  # others come and go, and hold a graph
+            self.known = params, now, addresses
+        return addresses
 
     def bytes(self, size):
         return torch.empty(size if size > 0 else 1, dtype=torch.uint8, device=self.device)
@@ -310,24 +364,6 @@ class Compiled:
         if self.workspace is None or self.workspace.numel() < size:
             self.workspace = self.bytes(size)
         return self.workspace
-
-    def reserve(self, size):
-        """Aligned memory."""
-        memory = self.bytes(size)
-        if memory.data_ptr() % ALIGNMENT == 0:
-            return memory
-        memory = self.bytes(size + ALIGNMENT)
-        begin = -memory.data_ptr() % ALIGNMENT
-        return memory[begin : begin + size]
-
-    def param_addresses(self, params):
-        if self.source.stacked == 1:
-            return [p.data_ptr() for p in params]
-        return [
-            address + offset
-            for address, offsets in zip([p.data_ptr() for p in params], self.param_offsets)
-            for offset in offsets
-        ]
 
     def state_addresses(self, states, batch):
         """Of the program's states; 0 where there is none."""
@@ -359,101 +395,116 @@ class _Calls:
         self.program = prepared.program
         self.sizes = self.program.sizes(_library.Shape(**compiled.fields(shape, steps)))
         rows, batch = (steps, shape.batch), (shape.batch,)
-        self.output_shapes = [rows + info.shape for info in compiled.source.outputs]
-        layers = (compiled.source.layers,) if compiled.source.layers else ()
-        self.state_shapes = [layers + batch + info.shape for info in compiled.source.states]
-        lists = ("inputs", "params", "outputs", "initial_states", "final_states")
+        shapes = [rows + info.shape for info in compiled.source.outputs]
+        self.outputs = len(shapes)
+        self.state_shapes = [compiled.layers + batch + shape for shape in compiled.state_shapes]
+        # Like these results are made (torch.empty with a shape, type and device takes longer).
+        options = dict(device=compiled.device)
+        self.of_reserve = torch.empty(1, dtype=torch.uint8, **options).expand(self.sizes.reserve)
+        one = torch.empty(1, dtype=compiled.dtype, **options)
+        of_states = torch.empty(1, dtype=compiled.state_dtype, **options)
+        self.results = [one.expand(size) for size in shapes]
+        self.results += [of_states.expand(size) for size in self.state_shapes]
         program = compiled.program
-        counts = [len(program.inputs), len(program.params), len(program.outputs)]
-        counts += [len(program.states)] * 2
+        inputs, params = len(program.inputs), len(program.params)
+        outputs, states = len(program.outputs), len(program.states)
+        # What each call sets anew comes first.
+        lists = ("inputs", "outputs", "final_states", "params", "initial_states")
+        counts = [inputs, outputs, states, params, states]
+        self.params_at = inputs + outputs + states
+        self.states_at, self.is_given = self.params_at + params, any(shape.given)
+        self.params_set = None
         self.forward_args = _Arguments(_library.ForwardArgs, lists, counts, shape, steps)
         self.backward_args = None
         if shape.wanted is not None:
             gradients = ("output", "final_state", "param", "input", "initial_state")
             lists = ("inputs", "params", "outputs", *(f"{name}_gradients" for name in gradients))
-            counts = counts[:3] + [counts[2], counts[3], counts[1], counts[0], counts[3]]
+            counts = [inputs, params, outputs, outputs, states, params, inputs, states]
             self.backward_args = _Arguments(_library.BackwardArgs, lists, counts, shape, steps)
             self.backward_args.struct.foreign_reserve = 1
 
-    def forward(self, inputs, params, states, lengths, reset, reserve=None, frozen=False):
-        """Outputs, then final states. All tensors fit."""
-        compiled, x = self.compiled, inputs[0]
-        outputs = [x.new_empty(shape) for shape in self.output_shapes]
-        dtype = compiled.state_dtype
-        finals = [x.new_empty(shape, dtype=dtype) for shape in self.state_shapes]
-        batch = self.shape.batch
-        with compiled.lock:
-            arguments = self.forward_args
-            arguments.set(
-                [t.data_ptr() for t in inputs]
-                + compiled.param_addresses(params)
-                + [t.data_ptr() for t in outputs]
-                + compiled.state_addresses(states, batch)
-                + compiled.state_addresses(finals, batch)
-            )
-            struct = arguments.struct
-            if reserve is not None:
-                struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
-            struct.reuse_params = frozen and compiled.is_packed(params)
-            if not frozen:
-                compiled.packed = None
-            size = self.sizes.forward_workspace
-            self._call(_library.library.rnnc_forward, arguments, lengths, reset, size)
-        return outputs + finals
+    def reserve(self):
+        return torch.empty_like(self.of_reserve)
 
-    def backward(self, inputs, params, outputs, lengths, reset, reserve, gradients):
+    def forward(self, arguments, reserve=None, frozen=False):
+        """Outputs, then final states."""
+        a, compiled, batch = arguments, self.compiled, self.shape.batch
+        results = list(map(torch.empty_like, self.results))
+        own = self.forward_args
+        if compiled.source.layers <= 1:
+            own.set([*map(data_ptr, a.inputs), *map(data_ptr, results)])
+        else:
+            finals = compiled.state_addresses(results[self.outputs :], batch)
+            given = map(data_ptr, [*a.inputs, *results[: self.outputs]])
+            own.set([*given, *finals])
+        if a.addresses is not self.params_set:
+            own.set(a.addresses, self.params_at)
+            self.params_set = a.addresses
+        if self.is_given:
+            own.set(compiled.state_addresses(a.states, batch), self.states_at)
+        struct = own.struct
+        if reserve is not None:
+            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+        if frozen:
+            struct.reuse_params = compiled.is_packed(a.params)
+        elif compiled.packed is not None:
+            struct.reuse_params, compiled.packed = 0, None
+        self._call(_library.library.rnnc_forward, own, a, self.sizes.forward_workspace)
+        return results
+
+    def backward(self, arguments, outputs, reserve, gradients):
         """Those gradients that are wanted, of inputs, params and states."""
-        compiled, shape = self.compiled, self.shape
-        if reserve.data_ptr() % ALIGNMENT != 0:
-            reserve = compiled.reserve(reserve.numel()).copy_(reserve)
+        a, compiled, shape = arguments, self.compiled, self.shape
         gradients = [None if g is None else g.contiguous() for g in gradients]
-        x, count = inputs[0], len(outputs)
-        shapes = [(t.shape, t.dtype) for t in (*inputs, *params)]
+        x, count = a.inputs[0], len(outputs)
+        shapes = [(t.shape, t.dtype) for t in (*a.inputs, *a.params)]
         shapes += [(size, compiled.state_dtype) for size in self.state_shapes]
         found = [
             x.new_empty(size, dtype=dtype) if flag else None
             for (size, dtype), flag in zip(shapes, shape.wanted)
         ]
-        first, last = len(inputs), len(inputs) + len(params)
+        first, last = len(a.inputs), len(a.inputs) + len(a.params)
         param_gradients = [
             0 if g is None else g.data_ptr() + offset
             for g, offsets in zip(found[first:last], compiled.param_offsets)
             for offset in offsets
         ]
-        with compiled.lock:
-            arguments = self.backward_args
-            arguments.set(
-                [t.data_ptr() for t in inputs]
-                + compiled.param_addresses(params)
-                + [t.data_ptr() for t in outputs]
-                + [0 if g is None else g.data_ptr() for g in gradients[:count]]
-                + compiled.state_addresses(gradients[count:], shape.batch)
-                + param_gradients
-                + [0 if g is None else g.data_ptr() for g in found[:first]]
-                + compiled.state_addresses(found[last:], shape.batch)
-            )
-            struct = arguments.struct
-            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
-            zeros = self.sizes.zeros if None in gradients[:count] else 0
-            compiled.packed = None
-            size = self.sizes.backward_workspace + zeros
-            self._call(_library.library.rnnc_backward, arguments, lengths, reset, size)
+        own = self.backward_args
+        own.set(
+            [t.data_ptr() for t in a.inputs]
+            + a.addresses
+            + [t.data_ptr() for t in outputs]
+            + [0 if g is None else g.data_ptr() for g in gradients[:count]]
+            + compiled.state_addresses(gradients[count:], shape.batch)
+            + param_gradients
+            + [0 if g is None else g.data_ptr() for g in found[:first]]
+            + compiled.state_addresses(found[last:], shape.batch)
+        )
+        struct = own.struct
+        struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
+        size = self.sizes.backward_workspace
+        if any(g is None for g in gradients[:count]):
+            size += self.sizes.zeros
+        compiled.packed = None
+        self._call(_library.library.rnnc_backward, own, a, size)
         return [g for g in found if g is not None]
 
-    def _call(self, function, arguments, lengths, reset, workspace_bytes):
-        compiled, struct = self.compiled, arguments.struct
+    def _call(self, function, own, arguments, workspace_bytes):
+        compiled, struct = self.compiled, own.struct
         workspace = compiled.scratch(workspace_bytes)
-        struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
-        if lengths is not None:
-            struct.lengths = lengths.data_ptr()
-        if reset is not None:
-            struct.reset = reset.data_ptr()
+        if workspace is not own.workspace:
+            struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
+            own.workspace = workspace if workspace is compiled.workspace else None
+        if arguments.lengths is not None:
+            struct.lengths = arguments.lengths.data_ptr()
+        if arguments.reset is not None:
+            struct.reset = arguments.reset.data_ptr()
         if compiled.stream is not None:
             struct.stream = compiled.stream.enter()
             if not self.prepared.is_captured and torch.cuda.is_current_stream_capturing():
                 self.prepared.is_captured = True
                 _captured.append(compiled)
-        _library.check(function(self.program._handle, arguments.address))
+        _library.check(function(self.program.handle, own.address))
 
 
 _captured = []  # what CUDA graphs may be replayed of, which outlive modules
@@ -464,13 +515,22 @@ class _Arguments:
 
     def __init__(self, kind, lists, counts, shape, steps):
         self.struct = kind(steps=steps, batch=shape.batch)
-        self.packing = Struct(f"{sum(counts)}Q")
-        self.buffer = (c_char * max(self.packing.size, 1))()
+        self.buffer = (c_uint64 * max(sum(counts), 1))()
         place = addressof(self.buffer)
         for name, count in zip(lists, counts):
             setattr(self.struct, name, cast(place, POINTER(c_void_p)))
             place += 8 * count
         self.address = byref(self.struct)
+        self.workspace = None  # the program's own, that the struct has
 
-    def set(self, addresses):
-        self.packing.pack_into(self.buffer, 0, *addresses)
+    def set(self, addresses, at=0):
+        PACKINGS[len(addresses)].pack_into(self.buffer, 8 * at, *addresses)
+
+
+class _Packings(dict):
+    def __missing__(self, count):
+        self[count] = Struct(f"{count}Q")
+        return self[count]
+
+
+PACKINGS = _Packings()
