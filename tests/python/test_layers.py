@@ -113,7 +113,7 @@ class Layers(unittest.TestCase):
 
     def test_what_is_not_there(self):
         with self.assertRaises(NotImplementedError):
-            rnnc.torch.LSTM(5, 4, proj_size=2)(torch.randn(3, 2, 5))
+            rnnc.torch.LSTM(5, 4, proj_size=2)
         with self.assertRaises(ValueError):
             rnnc.torch.LSTM(5, 4)(torch.randn(3, 2, 6))
 

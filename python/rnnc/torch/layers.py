@@ -51,12 +51,12 @@ LAYERS_TEXT = """network Layers[I, H](x: [I]) -> y {{
 """
 
 
-def _text(template, gates, has_bias, layers, two_ways, **more):
+def _text(template, gates, has_bias, layers, two_ways, function):
     """Of all layers in one text; one layer in one direction is the cell alone."""
     biases = [f"{kind}_{gate}" for kind in "bc" for gate in gates]
     terms = {name: f" + {name}" if has_bias else "" for name in biases}
     params = f"  param {', '.join(biases)}: [H]" if has_bias else ""
-    text = template.format(params=params, **terms, **more)
+    text = template.format(params=params, function=function, **terms)
     if layers == 1 and not two_ways:
         return text
     name = text[len("cell ") : text.index("[")]
@@ -83,30 +83,38 @@ def _names(first, last, two_ways, has_bias):
 
 
 class Layers:
-    """What the three have in common. Programs are compiled on first use, for the device and type that
-    the params then have."""
+    """What the three have in common."""
 
     frozen = False
-    template, gates, options = "", "", ()
+    template, gates = "", ""
 
-    def _source(self, layers, size):
-        """Of so many layers, the first of which takes `size` values."""
-        sources = self.__dict__.setdefault("_sources", {})
-        if (layers, size) not in sources:
-            more = {name: getattr(self, attribute) for name, attribute in self.options}
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.make_sources()
+
+    def make_sources(self):
+        """Of all layers at once; where dropout is between them also of each alone. By the number of
+        layers, and of values that the first takes."""
+        if getattr(self, "proj_size", 0) > 0:
+            raise NotImplementedError("proj_size: make a rnnc.torch.Cell of projected_lstm.rnn")
+        ways = 2 if self.bidirectional else 1
+        keys = {(self.num_layers, self.input_size)}
+        if self.dropout > 0 and self.num_layers > 1:
+            keys |= {(1, self.input_size), (1, self.hidden_size * ways)}
+        function = self.mode.removeprefix("RNN_").lower()  # of RNN: tanh or relu
+        self.sources = {}
+        for layers, size in keys:
             text = _text(
-                self.template, self.gates, self.bias, layers, self.bidirectional, **more
+                self.template, self.gates, self.bias, layers, self.bidirectional, function
             )
-            states = layers * (2 if self.bidirectional else 1)
-            sources[layers, size] = source_of(
+            self.sources[layers, size] = source_of(
                 text,
-                "Layers" if states > 1 else None,
+                "Layers" if layers * ways > 1 else None,
                 {"I": size, "H": self.hidden_size},
                 device=self.weight_hh_l0.device,
                 stacked=len(self.gates),
-                layers=states,
+                layers=layers * ways,
             )
-        return sources[layers, size]
 
     def _params(self, first, last):
         """Of some layers."""
@@ -116,8 +124,6 @@ class Layers:
         return [getattr(self, name) for name in names]
 
     def forward(self, input, hx=None):
-        if getattr(self, "proj_size", 0) > 0:
-            raise NotImplementedError("proj_size: make a rnnc.torch.Cell of projected_lstm.rnn")
         if isinstance(input, PackedSequence):
             x, lengths = pad_packed_sequence(input)
             y, states = self._run(x, self._split(hx), lengths.to(x.device))
@@ -150,7 +156,7 @@ class Layers:
     def _call(self, x, hx, lengths, first, last):
         ways = 2 if self.bidirectional else 1
         size = self.input_size if first == 0 else self.hidden_size * ways
-        source = self._source(last - first, size)
+        source = self.sources[last - first, size]
         params = self._params(first, last)
         outputs, finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
         # Within autocast nn's states have the type of its outputs.
@@ -160,7 +166,7 @@ class Layers:
                 input_gradients=False, state_gradients=False):
         """As Cell.prepare; `lengths`: for packed sequences."""
         calls.prepare(
-            self._source(self.num_layers, self.input_size), self._params(0, self.num_layers),
+            self.sources[self.num_layers, self.input_size], self._params(0, self.num_layers),
             batch, steps, training, states, lengths, False, input_gradients, state_gradients,
         )
 
@@ -209,7 +215,7 @@ class GRU(Layers, nn.RNNBase):
 class RNN(Layers, nn.RNNBase):
     """As nn.RNN: its arguments, results and state_dict. f32 is exact, not TF32."""
 
-    template, gates, options = RNN_TEXT, "h", (("function", "nonlinearity"),)
+    template, gates = RNN_TEXT, "h"
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", *arguments, **named):
         if nonlinearity not in ("tanh", "relu"):
@@ -227,4 +233,5 @@ def replace(model):
         kind = kinds.get(type(module))
         if kind is not None and getattr(module, "proj_size", 0) == 0:
             module.__class__ = kind
+            module.make_sources()
     return model
