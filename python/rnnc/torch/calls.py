@@ -12,6 +12,7 @@ from rnnc.torch.programs import DEVICES, TYPES, Shape
 # Asked in each call.
 modes = torch._C._len_torch_dispatch_stack
 transform = torch._C._functorch.peek_interpreter_stack
+requires_grad = torch.Tensor.requires_grad.__get__
 has_autocast = torch._C._is_any_autocast_enabled
 
 
@@ -102,8 +103,10 @@ class Arguments:
 
 def usual(compiled, inputs, params, states):
     """Arguments if nothing has to be done to them; else None."""
-    rows, dtype, device = inputs[0].shape[:2], compiled.dtype, compiled.device
-    shapes = compiled.input_shapes
+    shapes, dtype, device = compiled.input_shapes, compiled.dtype, compiled.device
+    if type(inputs[0]) is not torch.Tensor:
+        return None
+    rows = inputs[0].shape[:2]
     addresses = compiled.addresses_of(params)
     if len(rows) < 2 or len(inputs) != len(shapes) or addresses is None:
         return None
@@ -241,13 +244,10 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
     inputs, params, states = arguments.inputs, arguments.params, arguments.states
     count = len(source.outputs)
     if torch.is_grad_enabled():
-        wanted = bytes(
-            [t.requires_grad for t in inputs]
-            + [t.requires_grad for t in params]
-            + [s is not None and s.requires_grad for s in states]
-        )
+        of_states = [s is not None and s.requires_grad for s in states]
+        wanted = bytes([*map(requires_grad, inputs), *map(requires_grad, params), *of_states])
         if 1 in wanted:
-            if frozen and any(p.requires_grad for p in params):
+            if frozen and any(map(requires_grad, params)):
                 raise RuntimeError(
                     "the weights are frozen: call within torch.no_grad(), or train after "
                     "`with rnnc.torch.frozen(…)` has ended"

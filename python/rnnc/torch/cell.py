@@ -109,7 +109,8 @@ class Cell(nn.Module):
         input_gradients=False, state_gradients=False,
     ):
         """Compiles what calls of so many sequences and steps need, so that the first takes no longer
-        than others, and so that a CUDA graph can capture it.
+        than others, and so that a CUDA graph can capture it. What is compiled serves also fewer steps,
+        in training from more than half as many (powers of two) on.
 
         `training`: with gradients by the params that require them, and by inputs and states if asked
         for. `states`: calls give all of them. `lengths`, `reset`: calls come with them. Within
