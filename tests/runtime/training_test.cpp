@@ -358,6 +358,34 @@ TEST(TrainingCheckpoints, TakeWhatOtherCallsTake) {
   EXPECT_EQ(adding.dfirst, plain.dfirst);
 }
 
+/// What another program has left in it, and copies anywhere at 64 bytes.
+TEST(Training, FromForeignReserves) {
+  TrainingOptions checkpointed = kAll;
+  checkpointed.checkpoint = 2;
+  for (const TrainingOptions& options : {kAll, checkpointed}) {
+    Training one(options);
+    one.run();
+    std::vector<char> memory(one.reserve_.size() + 1024);
+    const auto aligned = [](const void* pointer) {
+      return (64 - reinterpret_cast<uintptr_t>(pointer) % 64) % 64;
+    };
+    // From its first multiple of 64 bytes on; what is before that is nothing.
+    const size_t from = aligned(one.reserve_.data());
+    for (size_t at = aligned(memory.data()); at <= 512; at += 64) {
+      std::copy(one.reserve_.begin() + from, one.reserve_.end(), memory.begin() + at);
+      Training other(options);
+      BackwardArgs args = other.backward_args();
+      args.reserve = memory.data() + at;
+      args.foreign_reserve = true;
+      const Status status = other.program().backward(args);
+      ASSERT_TRUE(status) << status.error().message;
+      EXPECT_EQ(other.dw, one.dw);
+      EXPECT_EQ(other.dx, one.dx);
+      EXPECT_EQ(other.dfirst, one.dfirst);
+    }
+  }
+}
+
 // ---- Errors ----
 
 TEST(TrainingErrors, OutputsThatBackwardReads) {
