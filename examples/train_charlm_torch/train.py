@@ -1,7 +1,7 @@
 """Trains a character model in PyTorch, with any cell of examples/cells.
 
     python3 train.py --cell gru --out gru
-    python3 train.py --cell gru --out gru --steps 800 --resume
+    python3 train.py --cell gru --out gru --steps 500 --resume
 
 The network, from one-hot characters to log-probabilities of the next one, is one text that rnnc
 compiles. What `--out` holds, `rnnc run` takes: model.rnn and weights.safetensors. Needs torch, rnnc
@@ -142,7 +142,7 @@ def options_of(arguments):
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--batch", type=int, default=16, help="streams of the text, side by side")
     parser.add_argument("--length", type=int, default=64, help="characters of each between updates")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rate", type=float, default=0.005)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
