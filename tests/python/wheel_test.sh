@@ -14,7 +14,7 @@ python3 -m venv "$scratch/venv"
 PATH=$scratch/venv/bin:$PATH
 pip install -q --disable-pip-version-check "$wheel"
 cd "$scratch"
-package=$(python -c 'import rnnc; print(*rnnc.__path__)')
+package=$(python -c 'from importlib.resources import files; print(files("rnnc"))')
 [[ $package == "$scratch"/venv/* ]]
 diff -r "$root/examples/cells" "$package/cells"
 diff -r "$root/examples/networks" "$package/networks"
