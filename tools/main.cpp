@@ -62,8 +62,13 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace rnnc::tools
 
-int main(int argc, char** argv) {
+/// The command as a function, which the wheel's library shows to its Python package.
+extern "C" int rnnc_main(int argc, char** argv) {
   // A limit on the size of files is an error of the write that meets it, on standard output too.
   std::signal(SIGXFSZ, SIG_IGN);
   return rnnc::tools::run({argv + std::min(argc, 1), argv + argc});
+}
+
+int main(int argc, char** argv) {
+  return rnnc_main(argc, argv);
 }

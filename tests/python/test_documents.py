@@ -1,4 +1,4 @@
-"""The programs in docs/python.md, as they stand there, from the repository's root."""
+"""The programs in README.md and docs/python.md, as they stand there, from the repository's root."""
 
 import contextlib
 import io
@@ -14,8 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 class Documents(unittest.TestCase):
     def test_programs_run(self):
-        programs = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.S)
-        self.assertGreaterEqual(len(programs), 2)
+        texts = [(ROOT / document).read_text() for document in ("README.md", "docs/python.md")]
+        programs = re.findall(r"```python\n(.*?)```", "".join(texts), re.S)
+        self.assertGreaterEqual(len(programs), 3)
         before = os.getcwd()
         os.chdir(ROOT)
         try:
