@@ -146,6 +146,8 @@ FUNCTIONS = {
     "rnnc_devices": (c_int, [POINTER(c_void_p)]),
     "rnnc_unit_parse": (c_int, [c_char_p, c_char_p, POINTER(c_void_p)]),
     "rnnc_unit_read": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_unit_shipped": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_shipped": (c_int, [POINTER(c_void_p)]),
     "rnnc_unit_definitions": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_unit_diagnostics": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_unit_free": (None, [c_void_p]),

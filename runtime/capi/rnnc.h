@@ -93,6 +93,11 @@ typedef struct rnnc_dim {
 RNNC_API rnnc_status rnnc_unit_parse(const char* name, const char* text, rnnc_unit** unit);
 /* The same of a file. */
 RNNC_API rnnc_status rnnc_unit_read(const char* path, rnnc_unit** unit);
+/* The same of a cell or network that the library carries with it, those of rnnc's examples: "lstm",
+ * "stacked_lstm". Its last definition is the one that it is about. */
+RNNC_API rnnc_status rnnc_unit_shipped(const char* name, rnnc_unit** unit);
+/* Names of these, a line each. */
+RNNC_API rnnc_status rnnc_shipped(rnnc_text** names);
 /* Names of the text's own cells and networks, a line each, in their order. */
 RNNC_API rnnc_status rnnc_unit_definitions(const rnnc_unit* unit, rnnc_text** names);
 /* Errors and warnings with their places and hints, as `rnnc check` prints them. */

@@ -46,6 +46,7 @@ struct Sized : Struct {
 using Options = Sized<rnnc_options>;
 using Shape = Sized<rnnc_shape>;
 using Sizes = Sized<rnnc_sizes>;
+using ReserveBound = Sized<rnnc_reserve_bound>;
 using ForwardArgs = Sized<rnnc_forward_args>;
 using BackwardArgs = Sized<rnnc_backward_args>;
 
@@ -112,9 +113,18 @@ inline std::vector<std::string> devices() {
   return detail::lines_of(rnnc_devices);
 }
 
+/// Names for Unit::shipped.
+inline std::vector<std::string> shipped() {
+  return detail::lines_of(rnnc_shipped);
+}
+
 /// The dataflow graph of one step.
 class Graph {
  public:
+  /// Of what `text` gives.
+  static Graph parse(const std::string& text) {
+    return Graph(detail::handle_of<rnnc_graph>(rnnc_graph_parse, text.c_str()));
+  }
   rnnc_graph* get() const noexcept { return handle_.get(); }
 
   std::string text() const { return detail::text_of(rnnc_graph_text, get()); }
@@ -133,6 +143,9 @@ class Unit {
   }
   static Unit read(const std::string& path) {
     return Unit(detail::handle_of<rnnc_unit>(rnnc_unit_read, path.c_str()));
+  }
+  static Unit shipped(const std::string& name) {
+    return Unit(detail::handle_of<rnnc_unit>(rnnc_unit_shipped, name.c_str()));
   }
   rnnc_unit* get() const noexcept { return handle_.get(); }
 
@@ -191,6 +204,14 @@ class Program {
     Sizes sizes;
     detail::check(rnnc_program_sizes(get(), &shape, &sizes));
     return sizes;
+  }
+  void forget(const rnnc_shape& shape) { detail::check(rnnc_program_forget(get(), &shape)); }
+  /// All shapes.
+  void forget() { detail::check(rnnc_program_forget(get(), nullptr)); }
+  ReserveBound reserve_bound(const rnnc_shape& shape) {
+    ReserveBound bound;
+    detail::check(rnnc_program_reserve_bound(get(), &shape, &bound));
+    return bound;
   }
   std::vector<std::string> notes() { return detail::lines_of(rnnc_program_notes, get()); }
 

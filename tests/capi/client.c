@@ -188,6 +188,32 @@ static void train(rnnc_program* program) {
   free(reserve);
 }
 
+#ifdef RNNC_LATER
+/* What the first header does not have. */
+static void use_later(rnnc_program* program) {
+  rnnc_unit* unit = NULL;
+  rnnc_graph* graph = NULL;
+  rnnc_text* words = NULL;
+  rnnc_shape shape;
+  rnnc_reserve_bound bound;
+  memset(&shape, 0, sizeof shape);
+  memset(&bound, 0, sizeof bound);
+  shape.struct_size = sizeof shape;
+  shape.training = 1;
+  bound.struct_size = sizeof bound;
+  CHECK(rnnc_program_reserve_bound(program, &shape, &bound));
+  EXPECT(bound.fixed > 0);
+  CHECK(rnnc_program_forget(program, NULL));
+  CHECK(rnnc_shipped(&words));
+  expect_text(words, "stacked_lstm\n");
+  CHECK(rnnc_unit_shipped("lstm", &unit));
+  rnnc_unit_free(unit);
+  CHECK(rnnc_graph_parse("graph Same {\n  input x: [2]\n  %0 = input x : [2]\n  output y = %0\n}\n",
+                         &graph));
+  rnnc_graph_free(graph);
+}
+#endif
+
 int main(void) {
   rnnc_program* program = compile();
   rnnc_text* devices = NULL;
@@ -198,6 +224,9 @@ int main(void) {
   EXPECT(strcmp(rnnc_status_name(RNNC_NOT_PREPARED), "RNNC_NOT_PREPARED") == 0);
   look_at(program);
   train(program);
+#ifdef RNNC_LATER
+  use_later(program);
+#endif
   rnnc_program_free(program);
   return 0;
 }

@@ -1,6 +1,7 @@
 // rnnc.hpp: what it adds to rnnc.h.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,16 @@ TEST(Cpp, UnitsAndGraphs) {
   EXPECT_EQ(error_of([&] { unit.lower(); }).status(), RNNC_INVALID_ARGUMENT);
 }
 
+TEST(Cpp, ShippedUnitsAndGraphsOfTexts) {
+  const std::vector<std::string> names = rnnc::shipped();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "lstm"), 1);
+  const std::string text = rnnc::Unit::shipped("lstm").lower().text();
+  EXPECT_EQ(rnnc::Graph::parse(text).text(), text);
+  EXPECT_EQ(error_of([] { rnnc::Unit::shipped("lstn"); }).status(), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_of([] { rnnc::Graph::parse("graph"); }).what(),
+               "line 1: expected a name, found the end");
+}
+
 TEST(Cpp, ErrorsHaveTheirStatusAndWords) {
   const rnnc::Error text = error_of([] { rnnc::Unit::parse("bad.rnn", "cell"); });
   EXPECT_EQ(text.status(), RNNC_INVALID_TEXT);
@@ -73,6 +84,22 @@ TEST(Cpp, Arrays) {
   EXPECT_EQ(params[0].shape, (std::vector<int64_t>{2}));
   EXPECT_EQ(params[0].elements(), 2u);
   EXPECT_TRUE(program.streams());
+}
+
+TEST(Cpp, BoundsAndForgetting) {
+  rnnc::Program program = scale();
+  rnnc::Shape shape;
+  shape.batch = 5;
+  shape.steps = 3;
+  shape.training = 1;
+  const rnnc::ReserveBound bound = program.reserve_bound(shape);
+  program.prepare(shape);
+  EXPECT_LE(program.sizes(shape).reserve, bound.fixed + bound.per_row * 15);
+  program.forget(shape);
+  EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
+  program.prepare(shape);
+  program.forget();
+  EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
 }
 
 TEST(Cpp, ForwardAndBackward) {
