@@ -167,6 +167,8 @@ FUNCTIONS = {
     "rnnc_program_sizes": (c_int, [c_void_p, POINTER(Shape), POINTER(Sizes)]),
     "rnnc_program_forget": (c_int, [c_void_p, POINTER(Shape)]),
     "rnnc_program_reserve_bound": (c_int, [c_void_p, POINTER(Shape), POINTER(ReserveBound)]),
+    "rnnc_program_explain": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
+    "rnnc_program_emit": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
     "rnnc_program_notes": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_forward": (c_int, [c_void_p, POINTER(ForwardArgs)]),
     "rnnc_backward": (c_int, [c_void_p, POINTER(BackwardArgs)]),

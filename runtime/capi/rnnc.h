@@ -225,6 +225,15 @@ typedef struct rnnc_reserve_bound {
 /* Before preparing; `shape`'s batch and steps are not looked at. */
 RNNC_API rnnc_status rnnc_program_reserve_bound(rnnc_program* program, const rnnc_shape* shape,
                                                 rnnc_reserve_bound* bound);
+/* How calls of a shape run, what each launch costs, and the memory, as `rnnc explain` prints it: as
+ * "text", as "json" (docs/explain.md) or as an "html" page. Prepares the shape first. */
+RNNC_API rnnc_status rnnc_program_explain(rnnc_program* program, const rnnc_shape* shape,
+                                          const char* format, rnnc_text** text);
+/* What the compiler makes of a shape, as `rnnc emit` prints it: the step "graph", the "plan", and of
+ * a program on the CPU "llvm" and "asm", on a GPU "cuda" and "ptx". Of training it is the forward
+ * half's, or with "backward " in front ("backward plan") the other one's. Prepares the shape first. */
+RNNC_API rnnc_status rnnc_program_emit(rnnc_program* program, const rnnc_shape* shape,
+                                       const char* form, rnnc_text** text);
 /* What runs otherwise than asked for, and why, and where gradients are zero: a line each. */
 RNNC_API rnnc_status rnnc_program_notes(rnnc_program* program, rnnc_text** notes);
 

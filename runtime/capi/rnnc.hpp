@@ -213,6 +213,12 @@ class Program {
     detail::check(rnnc_program_reserve_bound(get(), &shape, &bound));
     return bound;
   }
+  std::string explain(const rnnc_shape& shape, const std::string& format = "text") {
+    return detail::text_of(rnnc_program_explain, get(), &shape, format.c_str());
+  }
+  std::string emit(const rnnc_shape& shape, const std::string& form) {
+    return detail::text_of(rnnc_program_emit, get(), &shape, form.c_str());
+  }
   std::vector<std::string> notes() { return detail::lines_of(rnnc_program_notes, get()); }
 
   void forward(const rnnc_forward_args& args) { detail::check(rnnc_forward(get(), &args)); }

@@ -72,6 +72,8 @@ class CudaBackend : public Backend {
 
   Machine machine() const override { return cuda_machine(context_.device); }
 
+  std::string arch() const override { return context_.arch; }
+
   std::string identity() const override {
     const CudaDevice& device = context_.device;
     int driver = 0;

@@ -203,6 +203,12 @@ static void use_later(rnnc_program* program) {
   bound.struct_size = sizeof bound;
   CHECK(rnnc_program_reserve_bound(program, &shape, &bound));
   EXPECT(bound.fixed > 0);
+  shape.batch = kBatch;
+  shape.steps = kSteps;
+  CHECK(rnnc_program_explain(program, &shape, "text", &words));
+  expect_text(words, "Scale: training, f64, batch 2, 3 steps");
+  CHECK(rnnc_program_emit(program, &shape, "backward plan", &words));
+  expect_text(words, "plan Scale: f64, descending, batch 2");
   CHECK(rnnc_program_forget(program, NULL));
   CHECK(rnnc_shipped(&words));
   expect_text(words, "stacked_lstm\n");

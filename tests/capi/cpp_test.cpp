@@ -86,7 +86,7 @@ TEST(Cpp, Arrays) {
   EXPECT_TRUE(program.streams());
 }
 
-TEST(Cpp, BoundsAndForgetting) {
+TEST(Cpp, ShapesOfPrograms) {
   rnnc::Program program = scale();
   rnnc::Shape shape;
   shape.batch = 5;
@@ -95,6 +95,8 @@ TEST(Cpp, BoundsAndForgetting) {
   const rnnc::ReserveBound bound = program.reserve_bound(shape);
   program.prepare(shape);
   EXPECT_LE(program.sizes(shape).reserve, bound.fixed + bound.per_row * 15);
+  EXPECT_EQ(program.explain(shape).substr(0, 22), "Scale: training, f64, ");
+  EXPECT_EQ(program.emit(shape, "backward plan").substr(0, 28), "plan Scale: f64, descending,");
   program.forget(shape);
   EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
   program.prepare(shape);

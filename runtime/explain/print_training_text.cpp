@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "ir/base/text_writer.h"
-#include "tools/explain/describe_launch.h"
-#include "tools/explain/print.h"
-#include "tools/explain/spelling.h"
+#include "runtime/explain/describe_launch.h"
+#include "runtime/explain/print.h"
+#include "runtime/explain/spelling.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 constexpr size_t kWidth = 100;
@@ -18,7 +18,7 @@ class TrainingPrinter : TextWriter {
     const Explanation& forward = it_.forward;
     line("{}: training, {}, batch {}, {} steps, residuals {}", forward.name,
          to_string(forward.dtype), forward.batch, forward.steps, it_.residuals);
-    line("  gradients of all params and inputs, initial states as declared");
+    line("  {}", it_.wanted);
     print_totals();
     print_residuals();
     line("\n---- Forward half ----\n");
@@ -111,4 +111,4 @@ std::string explanation_text(const TrainingExplanation& explanation) {
   return TrainingPrinter(explanation).print();
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

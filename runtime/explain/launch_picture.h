@@ -2,12 +2,12 @@
 #pragma once
 
 #include "ir/plan/plan.h"
-#include "tools/explain/describe_launch.h"
-#include "tools/explain/graph_picture.h"
+#include "runtime/explain/describe_launch.h"
+#include "runtime/explain/graph_picture.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 /// Copies that stack weights are left out: what they stack is a param here.
 GraphPicture picture_of(const Plan& plan, const LaunchDescriber& describer);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

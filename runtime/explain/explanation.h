@@ -10,11 +10,11 @@
 #include "passes/build_plan.h"
 #include "passes/cost/cost.h"
 #include "passes/options/machine.h"
-#include "tools/explain/graph_picture.h"
-#include "tools/explain/memory_map.h"
-#include "tools/explain/waves.h"
+#include "runtime/explain/graph_picture.h"
+#include "runtime/explain/memory_map.h"
+#include "runtime/explain/waves.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 /// What most of a launch's predicted time is spent on.
 enum class Bound : uint8_t { Arithmetic, Memory, Latency };
@@ -90,10 +90,12 @@ struct Explanation {
   Waves waves;
 };
 
-/// Plans `graph`, which is bound and verified, and explains the plan. `is_half`: it is one of a
-/// derivative, which has been through the passes over graphs. An error is one of `build_plan`.
-Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool is_half = false);
+/// Plans `graph`, which is bound and verified, and explains calls of so many steps. `is_half`: it is
+/// one of a derivative, which has been through the passes over graphs. An error is one of
+/// `build_plan`.
+Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options, int64_t steps,
+                                 bool is_half = false);
 
 std::string_view name_of(Bound bound);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -3,7 +3,7 @@
 // 2. if the machine cannot do all of that in the time of the longest track, or it takes longer to
 //    make the launches, stretch them all;
 // 3. go on where the longest ends, after the time between waves.
-#include "tools/explain/waves.h"
+#include "runtime/explain/waves.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include "ir/plan/waves.h"
 #include "passes/cost/side_by_side.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 class Clock {
@@ -103,4 +103,4 @@ Waves run_waves(const Plan& plan, const std::vector<Cost>& costs, int64_t steps,
   return Clock(plan, costs, steps, machine).run();
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -1,13 +1,13 @@
-#include "tools/explain/training_explanation.h"
+#include "runtime/explain/training_explanation.h"
 
 #include <algorithm>
 
 #include "ir/graph/places.h"
 #include "passes/gradient/differentiate.h"
-#include "tools/explain/describe_launch.h"
-#include "tools/explain/spelling.h"
+#include "runtime/explain/describe_launch.h"
+#include "runtime/explain/spelling.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 constexpr size_t kMostNames = 4;
@@ -124,28 +124,46 @@ class ResidualWriter {
   const ResidualChoice choice_;
 };
 
+std::string wanted_text(const TrainingOptions& training) {
+  std::vector<std::string> arrays;
+  const auto count = [](const std::vector<bool>& list) { return std::ranges::count(list, true); };
+  const auto add = [&](const std::vector<bool>& list, std::string_view what) {
+    if (count(list) > 0) arrays.push_back(plural(count(list), what));
+  };
+  add(training.params, "param");
+  add(training.inputs, "input");
+  add(training.initial_states, "initial state");
+  const auto given = count(training.given_states);
+  return fmt::format(
+      "gradients of {}; {}",
+      arrays.empty() ? "nothing" : fmt::format("{}", fmt::join(arrays, ", ")),
+      given == 0 ? "initial states as declared" : plural(given, "initial state") + " given");
+}
+
 }  // namespace
 
 Result<TrainingExplanation> explain_training(const TrainingGraphs& graphs,
-                                             const HalfOptions& options, ResidualChoice residuals) {
+                                             const HalfOptions& options,
+                                             const TrainingOptions& training, int64_t steps) {
   TrainingExplanation explanation;
-  explanation.residuals = to_string(residuals);
+  explanation.wanted = wanted_text(training);
+  explanation.residuals = to_string(training.residuals);
   explanation.notes = graphs.notes;
   const PlanOptions& forward = options.forward;
   explanation.operations_per_byte = product_flops(forward.machine, forward.dtype, forward.tf32) /
                                     forward.machine.memory_bandwidth;
-  const ResidualWriter writer(graphs, forward.dtype, residuals);
+  const ResidualWriter writer(graphs, forward.dtype, training.residuals);
   for (const ResidualDecision& decision : graphs.decisions) {
     explanation.values.push_back(writer.describe(decision));
     explanation.bytes_per_step += explanation.values.back().bytes;
   }
-  Result<Explanation> half = explain(graphs.forward, forward, /*is_half=*/true);
+  Result<Explanation> half = explain_plan(graphs.forward, forward, steps, /*is_half=*/true);
   if (!half) return tl::unexpected(half.error());
   explanation.forward = *std::move(half);
-  half = explain(graphs.backward, options.backward, /*is_half=*/true);
+  half = explain_plan(graphs.backward, options.backward, steps, /*is_half=*/true);
   if (!half) return tl::unexpected(half.error());
   explanation.backward = *std::move(half);
   return explanation;
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -7,7 +7,7 @@
 
 #include "ir/graph/graph.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 struct GraphPicture {
   enum class Kind : uint8_t {
@@ -49,4 +49,4 @@ GraphPicture picture_of(const Graph& graph);
 
 std::string_view name_of(GraphPicture::Kind kind);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

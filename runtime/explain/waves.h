@@ -7,7 +7,7 @@
 #include "ir/plan/plan.h"
 #include "passes/cost/cost.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 struct Waves {
   /// One stage at one chunk.
@@ -32,4 +32,4 @@ struct Waves {
 Waves run_waves(const Plan& plan, const std::vector<Cost>& costs, int64_t steps,
                 const Machine& machine);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -1,11 +1,11 @@
-#include "tools/explain/describe_launch.h"
+#include "runtime/explain/describe_launch.h"
 
 #include <algorithm>
 #include <set>
 
 #include "ir/plan/kernel_facts.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 void add_once(std::vector<std::string>& names, const std::string& name) {
@@ -432,4 +432,4 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const TotalLaunch& l
   return info;
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

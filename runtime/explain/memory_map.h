@@ -8,7 +8,7 @@
 #include "ir/plan/plan.h"
 #include "passes/memory/lifetimes.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 struct MemoryMap {
   /// A buffer, or several that follow each other in one place.
@@ -38,4 +38,4 @@ MemoryMap map_memory(const Plan& plan, int64_t steps);
 
 std::string_view name_of(Arena arena);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

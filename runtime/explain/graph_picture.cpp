@@ -1,11 +1,11 @@
-#include "tools/explain/graph_picture.h"
+#include "runtime/explain/graph_picture.h"
 
 #include <algorithm>
 
 #include "ir/graph/text.h"
 #include "passes/graph/dependence.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 using Kind = GraphPicture::Kind;
@@ -136,4 +136,4 @@ std::string_view name_of(GraphPicture::Kind kind) {
   return "output";
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

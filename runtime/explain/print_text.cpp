@@ -2,11 +2,11 @@
 
 #include "ir/base/text_writer.h"
 #include "ir/plan/plan_text.h"
-#include "tools/explain/describe_launch.h"
-#include "tools/explain/print.h"
-#include "tools/explain/spelling.h"
+#include "runtime/explain/describe_launch.h"
+#include "runtime/explain/print.h"
+#include "runtime/explain/spelling.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 std::string cost_text(const Cost& cost) {
@@ -165,4 +165,4 @@ std::string explanation_text(const Explanation& explanation) {
   return TextPrinter(explanation).print();
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

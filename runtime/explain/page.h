@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 /// RNNC_DATA stands where the JSON goes.
 extern const std::string_view kPage;
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/plan/plan_text.h"
-#include "tools/explain/print.h"
+#include "runtime/explain/print.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -189,15 +189,11 @@ Json residuals_json(const TrainingExplanation& explanation) {
 
 Json to_json(const TrainingExplanation& explanation) {
   const Explanation& forward = explanation.forward;
-  return {{"name", forward.name},
-          {"dtype", to_string(forward.dtype)},
-          {"tf32", forward.tf32},
-          {"batch", forward.batch},
-          {"steps", forward.steps},
-          {"notes", explanation.notes},
-          {"residuals", residuals_json(explanation)},
-          {"forward", to_json(forward)},
-          {"backward", to_json(explanation.backward)}};
+  return {{"name", forward.name},         {"dtype", to_string(forward.dtype)},
+          {"tf32", forward.tf32},         {"batch", forward.batch},
+          {"steps", forward.steps},       {"notes", explanation.notes},
+          {"wanted", explanation.wanted}, {"residuals", residuals_json(explanation)},
+          {"forward", to_json(forward)},  {"backward", to_json(explanation.backward)}};
 }
 
 /// Names of a cell's own may be any bytes.
@@ -215,4 +211,4 @@ std::string explanation_json(const TrainingExplanation& explanation) {
   return dump(to_json(explanation));
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

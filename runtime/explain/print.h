@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "tools/explain/training_explanation.h"
+#include "runtime/explain/training_explanation.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 /// For a terminal, lines of at most about 100 characters where names allow.
 std::string explanation_text(const Explanation& explanation);
@@ -19,4 +19,19 @@ std::string explanation_json(const TrainingExplanation& explanation);
 std::string explanation_page(const Explanation& explanation);
 std::string explanation_page(const TrainingExplanation& explanation);
 
-}  // namespace rnnc::tools
+enum class Format : uint8_t { Text, Json, Page };
+
+template <typename Explained>
+std::string print(const Explained& explanation, Format format) {
+  switch (format) {
+    case Format::Text:
+      return explanation_text(explanation);
+    case Format::Json:
+      return explanation_json(explanation);
+    case Format::Page:
+      break;
+  }
+  return explanation_page(explanation);
+}
+
+}  // namespace rnnc::explain

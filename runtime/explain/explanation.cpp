@@ -1,16 +1,16 @@
 // 1. Plan the graph, with every pass and with none, and keep the graph that the plan is made of.
 // 2. Describe each launch of each stage and ask the cost model for its cost.
 // 3. Run the stages on a clock of those costs, add them up, and map the memory.
-#include "tools/explain/explanation.h"
+#include "runtime/explain/explanation.h"
 
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"
 #include "ir/plan/waves.h"
-#include "tools/explain/describe_launch.h"
-#include "tools/explain/launch_picture.h"
+#include "runtime/explain/describe_launch.h"
+#include "runtime/explain/launch_picture.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 void add(Cost& sum, const Cost& cost) {
@@ -163,7 +163,8 @@ Result<Plan> plan_and_observe(Make make, const Graph& graph, const PlanOptions& 
 
 }  // namespace
 
-Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool is_half) {
+Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options, int64_t steps,
+                                 bool is_half) {
   const auto make = is_half ? plan_graph : build_plan;
   Graph planned = graph;
   const Result<Plan> plan = plan_and_observe(make, graph, options, planned);
@@ -175,7 +176,7 @@ Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool
   explanation.dtype = options.dtype;
   explanation.tf32 = options.tf32;
   explanation.batch = options.batch;
-  explanation.steps = options.max_steps;
+  explanation.steps = steps;
   explanation.chunk = plan->chunk;
   explanation.passes = options.passes;
   explanation.machine = options.machine;
@@ -192,9 +193,9 @@ Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool
     costs.push_back(explanation.stages.back().cost);
     if (stage.domain == Domain::Once) add(explanation.once, costs.back());
   }
-  explanation.totals = totals_of(*plan, options.max_steps, options.machine);
-  explanation.waves = run_waves(*plan, costs, options.max_steps, options.machine);
-  explanation.memory = map_memory(*plan, options.max_steps);
+  explanation.totals = totals_of(*plan, steps, options.machine);
+  explanation.waves = run_waves(*plan, costs, steps, options.machine);
+  explanation.memory = map_memory(*plan, steps);
   if (options.passes == PassSet::none()) return explanation;
 
   PlanOptions untouched = options;
@@ -202,7 +203,7 @@ Result<Explanation> explain(const Graph& graph, const PlanOptions& options, bool
   untouched.strategy = Strategy::Any;
   untouched.observer = {};
   const Result<Plan> naive = make(graph, untouched);
-  if (naive) explanation.naive = totals_of(*naive, options.max_steps, options.machine);
+  if (naive) explanation.naive = totals_of(*naive, steps, options.machine);
   return explanation;
 }
 
@@ -218,4 +219,4 @@ std::string_view name_of(Bound bound) {
   return "latency";
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

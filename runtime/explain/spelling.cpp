@@ -1,4 +1,4 @@
-#include "tools/explain/spelling.h"
+#include "runtime/explain/spelling.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 /// Three digits and a prefix: "1.23 M", "512 K".
@@ -45,4 +45,4 @@ std::string time_text(double seconds) {
   return scaled(seconds * 1e9, 1000, {"ns", "us", "ms", "s", "ks"});
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

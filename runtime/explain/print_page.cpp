@@ -1,7 +1,7 @@
-#include "tools/explain/page.h"
-#include "tools/explain/print.h"
+#include "runtime/explain/page.h"
+#include "runtime/explain/print.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 constexpr std::string_view kMark = "RNNC_DATA";
@@ -36,4 +36,4 @@ std::string explanation_page(const TrainingExplanation& explanation) {
   return page_of(explanation_json(explanation));
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

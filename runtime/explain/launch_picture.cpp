@@ -4,12 +4,12 @@
 //    through time.
 // 3. Each output of the call gets a node behind the launch that writes it.
 // 4. Order the nodes so that each comes before those that use it.
-#include "tools/explain/launch_picture.h"
+#include "runtime/explain/launch_picture.h"
 
 #include <algorithm>
 #include <map>
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 using Kind = GraphPicture::Kind;
@@ -175,4 +175,4 @@ GraphPicture picture_of(const Plan& plan, const LaunchDescriber& describer) {
   return LaunchPicture(plan, describer).run();
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

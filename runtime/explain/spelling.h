@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 std::string count_text(double count);   // "12.3 K"
 std::string bytes_text(double bytes);   // "1.23 KiB"
@@ -11,4 +11,4 @@ std::string rate_text(double bytes);    // "1.23 GB/s", of bytes a second
 std::string flop_text(double flops);    // "1.23 MFLOP"
 std::string time_text(double seconds);  // "1.23 us"
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

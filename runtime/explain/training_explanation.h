@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/explain/explanation.h"
 #include "runtime/program/planner.h"
-#include "tools/explain/explanation.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 /// A value of a forward step, and how the backward half has it.
 struct ResidualInfo {
@@ -22,8 +22,9 @@ struct ResidualInfo {
 };
 
 struct TrainingExplanation {
-  std::string residuals;             // "auto", "all" or "least"
-  double operations_per_byte = 0;    // of products, that the machine does while a byte is moved
+  std::string wanted;              // "gradients of 12 params, 1 input; initial states as declared"
+  std::string residuals;           // "auto", "all" or "least"
+  double operations_per_byte = 0;  // of products, that the machine does while a byte is moved
   std::vector<ResidualInfo> values;  // in the order of the step
   int64_t bytes_per_step = 0;        // of all that are saved, for one sequence
   std::vector<std::string> notes;    // what is not as asked for or may surprise
@@ -35,7 +36,9 @@ struct HalfOptions {
   PlanOptions forward, backward;
 };
 
+/// Of calls of so many steps; `training` is complete (Planner::complete).
 Result<TrainingExplanation> explain_training(const TrainingGraphs& graphs,
-                                             const HalfOptions& options, ResidualChoice residuals);
+                                             const HalfOptions& options,
+                                             const TrainingOptions& training, int64_t steps);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

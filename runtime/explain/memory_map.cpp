@@ -1,4 +1,4 @@
-#include "tools/explain/memory_map.h"
+#include "runtime/explain/memory_map.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "passes/memory/lifetimes.h"
 #include "passes/memory/memory.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 namespace {
 
 /// Per buffer, the first stage that writes it; stages that only read it where none does.
@@ -81,4 +81,4 @@ std::string_view name_of(Arena arena) {
   return "resident";
 }
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain

@@ -7,9 +7,9 @@
 
 #include "ir/plan/plan_touches.h"
 #include "passes/options/machine.h"
-#include "tools/explain/explanation.h"
+#include "runtime/explain/explanation.h"
 
-namespace rnnc::tools {
+namespace rnnc::explain {
 
 class LaunchDescriber {
  public:
@@ -71,4 +71,4 @@ std::string plural(int64_t count, std::string_view what);
 /// numbered values, "add.4, add.7".
 std::string join_names(const std::vector<std::string>& names);
 
-}  // namespace rnnc::tools
+}  // namespace rnnc::explain
