@@ -170,6 +170,10 @@ FUNCTIONS = {
     "rnnc_program_explain": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
     "rnnc_program_emit": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
     "rnnc_program_notes": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_parse": (c_int, [c_char_p, c_char_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_shipped": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_resolve": (c_int, [c_void_p, c_void_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_free": (None, [c_void_p]),
     "rnnc_forward": (c_int, [c_void_p, POINTER(ForwardArgs)]),
     "rnnc_backward": (c_int, [c_void_p, POINTER(BackwardArgs)]),
 }

@@ -24,10 +24,6 @@ using rnnc::capi::give;
 using rnnc::capi::read_struct;
 using rnnc::capi::write_struct;
 
-struct rnnc_program {
-  Program program;
-};
-
 namespace rnnc::capi {
 
 Result<DimBindings> bindings_of(const rnnc_dim* dims, size_t count) {

@@ -285,6 +285,21 @@ typedef struct rnnc_backward_args {
 
 RNNC_API rnnc_status rnnc_backward(rnnc_program* program, const rnnc_backward_args* args);
 
+/* ---- Weights under other names and in other layouts (docs/weight_maps.md) ---- */
+
+typedef struct rnnc_weight_map rnnc_weight_map;
+
+/* A map's text; `name` is its file's in errors. */
+RNNC_API rnnc_status rnnc_weight_map_parse(const char* name, const char* text,
+                                           rnnc_weight_map** map);
+/* One that the library carries with it, for a module of PyTorch: "torch/lstm", "torch/stacked_gru",
+ * and so on (examples/torch). */
+RNNC_API rnnc_status rnnc_weight_map_shipped(const char* name, rnnc_weight_map** map);
+/* As JSON (docs/c.md): of which tensors each param of the program is made, and the tensors' shapes. */
+RNNC_API rnnc_status rnnc_weight_map_resolve(const rnnc_weight_map* map,
+                                             const rnnc_program* program, rnnc_text** layout);
+RNNC_API void rnnc_weight_map_free(rnnc_weight_map* map);
+
 #ifdef __cplusplus
 }
 #endif

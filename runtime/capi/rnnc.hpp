@@ -59,6 +59,7 @@ struct Free {
   void operator()(rnnc_unit* unit) const noexcept { rnnc_unit_free(unit); }
   void operator()(rnnc_graph* graph) const noexcept { rnnc_graph_free(graph); }
   void operator()(rnnc_program* program) const noexcept { rnnc_program_free(program); }
+  void operator()(rnnc_weight_map* map) const noexcept { rnnc_weight_map_free(map); }
 };
 template <typename Handle>
 using Owned = std::unique_ptr<Handle, Free>;
@@ -227,6 +228,28 @@ class Program {
  private:
   explicit Program(detail::Owned<rnnc_program> handle) : handle_(std::move(handle)) {}
   detail::Owned<rnnc_program> handle_;
+};
+
+/// Of which tensors params are made.
+class WeightMap {
+ public:
+  static WeightMap parse(const std::string& name, const std::string& text) {
+    return WeightMap(
+        detail::handle_of<rnnc_weight_map>(rnnc_weight_map_parse, name.c_str(), text.c_str()));
+  }
+  static WeightMap shipped(const std::string& name) {
+    return WeightMap(detail::handle_of<rnnc_weight_map>(rnnc_weight_map_shipped, name.c_str()));
+  }
+  rnnc_weight_map* get() const noexcept { return handle_.get(); }
+
+  /// JSON.
+  std::string resolve(const Program& program) const {
+    return detail::text_of(rnnc_weight_map_resolve, get(), program.get());
+  }
+
+ private:
+  explicit WeightMap(detail::Owned<rnnc_weight_map> handle) : handle_(std::move(handle)) {}
+  detail::Owned<rnnc_weight_map> handle_;
 };
 
 }  // namespace v1

@@ -183,6 +183,7 @@ TEST(CApi, NullIsAnError) {
   rnnc_text* text = nullptr;
   rnnc_graph* graph = nullptr;
   rnnc_program* made = nullptr;
+  rnnc_weight_map* map = nullptr;
   const rnnc_shape shape = shape_of(2, 3, true);
   size_t count = 0;
   const rnnc_status all[] = {
@@ -222,6 +223,11 @@ TEST(CApi, NullIsAnError) {
       rnnc_forward(nullptr, nullptr),
       rnnc_forward(program.get(), nullptr),
       rnnc_backward(program.get(), nullptr),
+      rnnc_weight_map_parse(nullptr, "a = b", &map),
+      rnnc_weight_map_parse("a.map", nullptr, &map),
+      rnnc_weight_map_parse("a.map", "a = b", nullptr),
+      rnnc_weight_map_shipped(nullptr, &map),
+      rnnc_weight_map_resolve(nullptr, program.get(), &text),
   };
   for (size_t i = 0; i < std::size(all); ++i) EXPECT_EQ(all[i], RNNC_INVALID_ARGUMENT) << i;
   rnnc_unit_shipped("lstm", nullptr);
@@ -229,6 +235,7 @@ TEST(CApi, NullIsAnError) {
   rnnc_unit_free(nullptr);
   rnnc_graph_free(nullptr);
   rnnc_program_free(nullptr);
+  rnnc_weight_map_free(nullptr);
 }
 
 /// Structs of random bytes but for pointers, which are NULL, and texts of random bytes.

@@ -193,6 +193,7 @@ static void train(rnnc_program* program) {
 static void use_later(rnnc_program* program) {
   rnnc_unit* unit = NULL;
   rnnc_graph* graph = NULL;
+  rnnc_weight_map* map = NULL;
   rnnc_text* words = NULL;
   rnnc_shape shape;
   rnnc_reserve_bound bound;
@@ -210,6 +211,12 @@ static void use_later(rnnc_program* program) {
   CHECK(rnnc_program_emit(program, &shape, "backward plan", &words));
   expect_text(words, "plan Scale: f64, descending, batch 2");
   CHECK(rnnc_program_forget(program, NULL));
+  CHECK(rnnc_weight_map_shipped("torch/lstm", &map));
+  rnnc_weight_map_free(map);
+  CHECK(rnnc_weight_map_parse("scale.map", "w = scale", &map));
+  CHECK(rnnc_weight_map_resolve(map, program, &words));
+  expect_text(words, "\"tensor\": \"scale\"");
+  rnnc_weight_map_free(map);
   CHECK(rnnc_shipped(&words));
   expect_text(words, "stacked_lstm\n");
   CHECK(rnnc_unit_shipped("lstm", &unit));

@@ -104,6 +104,14 @@ TEST(Cpp, ShapesOfPrograms) {
   EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
 }
 
+TEST(Cpp, WeightMaps) {
+  const rnnc::Program program = scale();
+  const std::string layout = rnnc::WeightMap::parse("s.map", "w = gate[1 of 2]").resolve(program);
+  EXPECT_NE(layout.find("\"tensor\": \"gate\""), std::string::npos) << layout;
+  EXPECT_EQ(error_of([&] { rnnc::WeightMap::shipped("torch/gru").resolve(program); }).status(),
+            RNNC_INVALID_ARGUMENT);
+}
+
 TEST(Cpp, ForwardAndBackward) {
   rnnc::Program program = scale();
   rnnc::Shape shape;

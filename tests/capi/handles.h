@@ -23,6 +23,7 @@ struct Free {
   void operator()(rnnc_unit* unit) const { rnnc_unit_free(unit); }
   void operator()(rnnc_graph* graph) const { rnnc_graph_free(graph); }
   void operator()(rnnc_program* program) const { rnnc_program_free(program); }
+  void operator()(rnnc_weight_map* map) const { rnnc_weight_map_free(map); }
 };
 template <typename Handle>
 using Owned = std::unique_ptr<Handle, Free>;
