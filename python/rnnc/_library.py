@@ -38,6 +38,9 @@ class Options(Struct):
         ("cache_directory", c_char_p),
         ("passes", c_char_p),
         ("tune", c_int32),
+        ("allocate", c_void_p),
+        ("release", c_void_p),
+        ("context", c_void_p),
     ]
 
 
@@ -144,6 +147,7 @@ FUNCTIONS = {
     "rnnc_text_size": (c_size_t, [c_void_p]),
     "rnnc_text_free": (None, [c_void_p]),
     "rnnc_devices": (c_int, [POINTER(c_void_p)]),
+    "rnnc_library_folder": (c_int, [c_char_p]),
     "rnnc_unit_parse": (c_int, [c_char_p, c_char_p, POINTER(c_void_p)]),
     "rnnc_unit_read": (c_int, [c_char_p, POINTER(c_void_p)]),
     "rnnc_unit_shipped": (c_int, [c_char_p, POINTER(c_void_p)]),

@@ -74,6 +74,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   options.chunk = own.chunk;
   if (own.cache_directory != nullptr) options.cache_directory = own.cache_directory;
   options.tune = own.tune != 0;
+  options.allocator = {own.allocate, own.release, own.context};
   return options;
 }
 

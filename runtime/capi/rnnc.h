@@ -78,6 +78,10 @@ RNNC_API void rnnc_text_free(rnnc_text* text);
 /* A line for each device: name, a tab, "usable" or why it is not, a tab, what it is. */
 RNNC_API rnnc_status rnnc_devices(rnnc_text** devices);
 
+/* A further folder where NVRTC and cuBLASLt are looked for, after the system's search path, such as
+ * those of NVIDIA's Python wheels. What is loaded already stays. */
+RNNC_API rnnc_status rnnc_library_folder(const char* folder);
+
 /* ---- From text to a step graph (docs/language.md) ---- */
 
 typedef struct rnnc_unit rnnc_unit;
@@ -134,6 +138,15 @@ typedef struct rnnc_options {
   const char* cache_directory; /* of compiled kernels; NULL: none */
   const char* passes;          /* as `rnnc run --passes`; NULL: all */
   int32_t tune;                /* nonzero: GPU: preparing measures what is fastest */
+  /* GPU: the memory that the program keeps, weights in its own layout and the like, comes from the
+   * caller; both NULL: from CUDA. `allocate` gives memory of the program's device, aligned to 256
+   * bytes, or NULL; `stream` is the one that uses it first: NULL, the default one. `release` gets it
+   * back when nothing on the device uses it any more. They are called while programs are compiled,
+   * prepared, forgotten and freed, on the thread that does so, with the device current. With them
+   * a program must not be prepared either while any thread captures a CUDA graph. */
+  void* (*allocate)(void* context, size_t bytes, void* stream);
+  void (*release)(void* context, void* memory);
+  void* context;
 } rnnc_options;
 
 /* `graph`'s dims must all have a value, here or as a default. NULL options: all zero. */

@@ -114,6 +114,11 @@ inline std::vector<std::string> devices() {
   return detail::lines_of(rnnc_devices);
 }
 
+/// As rnnc_library_folder.
+inline void add_library_folder(const std::string& folder) {
+  detail::check(rnnc_library_folder(folder.c_str()));
+}
+
 /// Names for Unit::shipped.
 inline std::vector<std::string> shipped() {
   return detail::lines_of(rnnc_shipped);

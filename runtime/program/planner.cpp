@@ -52,6 +52,9 @@ Status check_options(const CompileOptions& options) {
   }
   if (options.tune && cpu) return fail("tune is for a GPU, not for cpu");
   if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
+  if ((options.allocator.allocate == nullptr) != (options.allocator.release == nullptr)) {
+    return fail("an allocator needs both allocate and release");
+  }
   if (options.tune && options.tile_rank > 0) {
     return fail("tune finds the tile itself: it excludes tile_rank");
   }

@@ -41,6 +41,14 @@ TEST(CApi, TheLibrary) {
   EXPECT_TRUE(take(text).starts_with("cpu\tusable\t"));
 }
 
+TEST(CApi, LibraryFoldersAreFolders) {
+  EXPECT_EQ(rnnc_library_folder(nullptr), RNNC_INVALID_ARGUMENT);
+  EXPECT_EQ(rnnc_library_folder("no/such/folder"), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(rnnc_last_error(),
+               "cannot look for libraries in `no/such/folder`: it is not a directory");
+  EXPECT_EQ(rnnc_library_folder("."), RNNC_OK) << rnnc_last_error();
+}
+
 TEST(CApi, ErrorsAreTheThreadsOwn) {
   EXPECT_EQ(rnnc_devices(nullptr), RNNC_INVALID_ARGUMENT);
   EXPECT_STREQ(rnnc_last_error(), "`devices` is NULL");
@@ -171,6 +179,10 @@ TEST(CApi, KindsOfErrors) {
   EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 2, &options, &made), RNNC_INVALID_ARGUMENT);
   EXPECT_STREQ(rnnc_last_error(), "there is no dtype 12");
   EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 1, nullptr, &made), RNNC_INVALID_ARGUMENT);
+  options = options_of(RNNC_F32);
+  options.release = [](void*, void*) {};
+  EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 2, &options, &made), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(rnnc_last_error(), "an allocator needs both allocate and release");
   rnnc_shape training = shape_of(2, 3, true);
   training.residuals = static_cast<rnnc_residuals>(5);
   EXPECT_EQ(rnnc_program_prepare(program.get(), &training), RNNC_INVALID_ARGUMENT);
