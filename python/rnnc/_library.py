@@ -38,6 +38,9 @@ class Options(Struct):
         ("cache_directory", c_char_p),
         ("passes", c_char_p),
         ("tune", c_int32),
+        ("allocate", c_void_p),
+        ("release", c_void_p),
+        ("context", c_void_p),
     ]
 
 
@@ -145,8 +148,11 @@ FUNCTIONS = {
     "rnnc_text_size": (c_size_t, [c_void_p]),
     "rnnc_text_free": (None, [c_void_p]),
     "rnnc_devices": (c_int, [POINTER(c_void_p)]),
+    "rnnc_library_folder": (c_int, [c_char_p]),
     "rnnc_unit_parse": (c_int, [c_char_p, c_char_p, POINTER(c_void_p)]),
     "rnnc_unit_read": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_unit_shipped": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_shipped": (c_int, [POINTER(c_void_p)]),
     "rnnc_unit_definitions": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_unit_diagnostics": (c_int, [c_void_p, POINTER(c_void_p)]),
     "rnnc_unit_free": (None, [c_void_p]),
@@ -166,7 +172,13 @@ FUNCTIONS = {
     "rnnc_program_sizes": (c_int, [c_void_p, POINTER(Shape), POINTER(Sizes)]),
     "rnnc_program_forget": (c_int, [c_void_p, POINTER(Shape)]),
     "rnnc_program_reserve_bound": (c_int, [c_void_p, POINTER(Shape), POINTER(ReserveBound)]),
+    "rnnc_program_explain": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
+    "rnnc_program_emit": (c_int, [c_void_p, POINTER(Shape), c_char_p, POINTER(c_void_p)]),
     "rnnc_program_notes": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_parse": (c_int, [c_char_p, c_char_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_shipped": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_resolve": (c_int, [c_void_p, c_void_p, POINTER(c_void_p)]),
+    "rnnc_weight_map_free": (None, [c_void_p]),
     "rnnc_forward": (c_int, [c_void_p, POINTER(ForwardArgs)]),
     "rnnc_backward": (c_int, [c_void_p, POINTER(BackwardArgs)]),
 }

@@ -100,6 +100,8 @@ class Backend {
   virtual Result<std::unique_ptr<Executable>> prepare(Plan plan) = 0;
   /// For the cost model of the plans made for it.
   virtual Machine machine() const = 0;
+  /// What its code is compiled for, such as "sm_90"; "": this machine's CPU.
+  virtual std::string arch() const { return ""; }
   /// All of device, driver and compiler that decides how fast a plan is.
   virtual std::string identity() const { return machine().name; }
 

@@ -2,6 +2,9 @@
 
 #include <charconv>
 
+#ifdef RNNC_WITH_CUDA
+#include "codegen/cuda/nvrtc/shared_library.h"
+#endif
 #include "runtime/backend/backend.h"
 #include "runtime/base/describe.h"
 
@@ -37,6 +40,17 @@ std::vector<DeviceDescription> list_devices() {
   devices.push_back({"cuda", "", false, "this build of rnnc has no CUDA backend"});
 #endif
   return devices;
+}
+
+Status add_library_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return fail("cannot look for libraries in {}: it is not a directory", quote(folder.string()));
+  }
+#ifdef RNNC_WITH_CUDA
+  SharedLibrary::add_folder(std::filesystem::absolute(folder, ignored).string());
+#endif
+  return {};
 }
 
 }  // namespace rnnc

@@ -1,6 +1,7 @@
 /// Devices that programs run on.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,5 +28,9 @@ struct DeviceDescription {
   std::string reason;  // why not, if not usable
 };
 std::vector<DeviceDescription> list_devices();
+
+/// A further folder where the libraries that devices need, NVRTC and cuBLASLt, are looked for when
+/// they are first needed, such as those of NVIDIA's Python wheels. Any thread may add one.
+Status add_library_folder(const std::filesystem::path& folder);
 
 }  // namespace rnnc

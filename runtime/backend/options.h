@@ -17,6 +17,19 @@ namespace rnnc {
 
 inline constexpr int64_t kDefaultCacheLimit = int64_t{1} << 30;
 
+/// Where a program on a GPU has the memory that it keeps: from the caller, as with PyTorch's
+/// allocator, or if both functions are null from CUDA.
+struct DeviceAllocator {
+  /// Memory of the program's device, which is current, aligned to 256 bytes; null: there is none.
+  /// `stream` is the one that uses it first: null, which is waited for.
+  void* (*allocate)(void* context, size_t bytes, void* stream) = nullptr;
+  /// Nothing on the device uses the memory any more.
+  void (*release)(void* context, void* memory) = nullptr;
+  void* context = nullptr;
+
+  explicit operator bool() const { return allocate != nullptr; }
+};
+
 struct CompileOptions {
   DimBindings dims = {};  // values of the Graph's symbols; defaults fill the rest
   DType dtype =
@@ -54,6 +67,7 @@ struct CompileOptions {
   /// so that what is remembered counts for programs with this option only. Preparing then runs
   /// calls on the default stream: not while a thread captures a CUDA graph.
   bool tune = false;
+  DeviceAllocator allocator = {};  // GPU
 };
 
 /// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/syntax/diagnostics.h"
 #include "frontend/syntax/utf8.h"
 
 namespace rnnc {
@@ -18,6 +19,11 @@ std::string quote(std::string_view text) {
   while (end < text.size() && end > 0 && (text[end] & 0xC0) == 0x80) --end;
   return fmt::format("`{}{}`", utf8::printable(text.substr(0, end)),
                      end < text.size() ? "..." : "");
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest);
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

@@ -12,6 +12,9 @@ namespace rnnc {
 /// The text between backquotes, safe on a terminal (`utf8::printable`); long texts are cut.
 std::string quote(std::string_view text);
 
+/// " (did you mean `W_i`?)" of the candidate that is near enough to `name`; "" if none is.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+
 /// "[4, 3]", "[]".
 std::string shape_text(const std::vector<int64_t>& shape);
 

@@ -88,6 +88,13 @@ void rnnc_text_free(rnnc_text* text) {
   delete text;
 }
 
+rnnc_status rnnc_library_folder(const char* folder) {
+  return call([&] {
+    rnnc::Status given = rnnc::capi::check_given({{folder, "folder"}});
+    return given ? rnnc::add_library_folder(folder) : given;
+  });
+}
+
 rnnc_status rnnc_devices(rnnc_text** devices) {
   return call([&] {
     return give(devices, "devices", []() -> rnnc::Result<rnnc_text*> {

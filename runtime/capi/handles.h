@@ -3,9 +3,14 @@
 
 #include "ir/graph/graph.h"
 #include "runtime/capi/border.h"
+#include "runtime/program/program.h"
 
 struct rnnc_graph {
   rnnc::Graph graph;
+};
+
+struct rnnc_program {
+  rnnc::Program program;
 };
 
 namespace rnnc::capi {

@@ -9,6 +9,7 @@
 #include "passes/options/pass_set.h"
 #include "runtime/capi/border.h"
 #include "runtime/capi/handles.h"
+#include "runtime/explain/explain_program.h"
 #include "runtime/program/program.h"
 
 using rnnc::ArrayInfo;
@@ -22,10 +23,6 @@ using rnnc::capi::check_given;
 using rnnc::capi::give;
 using rnnc::capi::read_struct;
 using rnnc::capi::write_struct;
-
-struct rnnc_program {
-  Program program;
-};
 
 namespace rnnc::capi {
 
@@ -77,6 +74,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   options.chunk = own.chunk;
   if (own.cache_directory != nullptr) options.cache_directory = own.cache_directory;
   options.tune = own.tune != 0;
+  options.allocator = {own.allocate, own.release, own.context};
   return options;
 }
 
@@ -129,6 +127,31 @@ Status prepare(Program& program, const rnnc_shape& shape) {
   const Result<TrainingOptions> training = training_of(shape, program.signature());
   if (!training) return tl::unexpected(training.error());
   return program.prepare_training(shape.batch, shape.steps, *training, features_of(shape));
+}
+
+/// `text_of(program, shape, form)` as C's text.
+template <typename TextOf>
+rnnc_status text_of_shape(rnnc_program* handle, const rnnc_shape* given, std::string_view name,
+                          const char* form, rnnc_text** out, const TextOf& text_of) {
+  return call([&] {
+    return give(out, "text", [&]() -> Result<rnnc_text*> {
+      const Status known = check_given({{handle, "program"}, {form, name}});
+      if (!known) return tl::unexpected(known.error());
+      rnnc_shape shape;
+      const Status complete = read_struct(given, "shape", shape);
+      if (!complete) return tl::unexpected(complete.error());
+      Program& program = handle->program;
+      explain::CallShape calls{shape.batch, shape.steps, features_of(shape)};
+      if (shape.training != 0) {
+        Result<TrainingOptions> training = training_of(shape, program.signature());
+        if (!training) return tl::unexpected(training.error());
+        calls.training = *std::move(training);
+      }
+      Result<std::string> text = text_of(program, calls, form);
+      if (!text) return tl::unexpected(text.error());
+      return new rnnc_text{*std::move(text)};
+    });
+  });
 }
 
 Result<rnnc_sizes> sizes_of(const Program& program, const rnnc_shape& shape) {
@@ -333,6 +356,17 @@ rnnc_status rnnc_program_notes(rnnc_program* program, rnnc_text** notes) {
       return new rnnc_text{std::move(text)};
     });
   });
+}
+
+rnnc_status rnnc_program_explain(rnnc_program* program, const rnnc_shape* shape, const char* format,
+                                 rnnc_text** text) {
+  return rnnc::capi::text_of_shape(program, shape, "format", format, text,
+                                   rnnc::explain::explain_program);
+}
+
+rnnc_status rnnc_program_emit(rnnc_program* program, const rnnc_shape* shape, const char* form,
+                              rnnc_text** text) {
+  return rnnc::capi::text_of_shape(program, shape, "form", form, text, rnnc::explain::emit_program);
 }
 
 rnnc_status rnnc_forward(rnnc_program* program, const rnnc_forward_args* args) {

@@ -78,6 +78,10 @@ RNNC_API void rnnc_text_free(rnnc_text* text);
 /* A line for each device: name, a tab, "usable" or why it is not, a tab, what it is. */
 RNNC_API rnnc_status rnnc_devices(rnnc_text** devices);
 
+/* A further folder where NVRTC and cuBLASLt are looked for, after the system's search path, such as
+ * those of NVIDIA's Python wheels. What is loaded already stays. */
+RNNC_API rnnc_status rnnc_library_folder(const char* folder);
+
 /* ---- From text to a step graph (docs/language.md) ---- */
 
 typedef struct rnnc_unit rnnc_unit;
@@ -93,6 +97,11 @@ typedef struct rnnc_dim {
 RNNC_API rnnc_status rnnc_unit_parse(const char* name, const char* text, rnnc_unit** unit);
 /* The same of a file. */
 RNNC_API rnnc_status rnnc_unit_read(const char* path, rnnc_unit** unit);
+/* The same of a cell or network that the library carries with it, those of rnnc's examples: "lstm",
+ * "stacked_lstm". Its last definition is the one that it is about. */
+RNNC_API rnnc_status rnnc_unit_shipped(const char* name, rnnc_unit** unit);
+/* Names of these, a line each. */
+RNNC_API rnnc_status rnnc_shipped(rnnc_text** names);
 /* Names of the text's own cells and networks, a line each, in their order. */
 RNNC_API rnnc_status rnnc_unit_definitions(const rnnc_unit* unit, rnnc_text** names);
 /* Errors and warnings with their places and hints, as `rnnc check` prints them. */
@@ -129,6 +138,15 @@ typedef struct rnnc_options {
   const char* cache_directory; /* of compiled kernels; NULL: none */
   const char* passes;          /* as `rnnc run --passes`; NULL: all */
   int32_t tune;                /* nonzero: GPU: preparing measures what is fastest */
+  /* GPU: the memory that the program keeps, weights in its own layout and the like, comes from the
+   * caller; both NULL: from CUDA. `allocate` gives memory of the program's device, aligned to 256
+   * bytes, or NULL; `stream` is the one that uses it first: NULL, the default one. `release` gets it
+   * back when nothing on the device uses it any more. They are called while programs are compiled,
+   * prepared, forgotten and freed, on the thread that does so, with the device current. With them
+   * a program must not be prepared either while any thread captures a CUDA graph. */
+  void* (*allocate)(void* context, size_t bytes, void* stream);
+  void (*release)(void* context, void* memory);
+  void* context;
 } rnnc_options;
 
 /* `graph`'s dims must all have a value, here or as a default. NULL options: all zero. */
@@ -220,6 +238,15 @@ typedef struct rnnc_reserve_bound {
 /* Before preparing; `shape`'s batch and steps are not looked at. */
 RNNC_API rnnc_status rnnc_program_reserve_bound(rnnc_program* program, const rnnc_shape* shape,
                                                 rnnc_reserve_bound* bound);
+/* How calls of a shape run, what each launch costs, and the memory, as `rnnc explain` prints it: as
+ * "text", as "json" (docs/explain.md) or as an "html" page. Prepares the shape first. */
+RNNC_API rnnc_status rnnc_program_explain(rnnc_program* program, const rnnc_shape* shape,
+                                          const char* format, rnnc_text** text);
+/* What the compiler makes of a shape, as `rnnc emit` prints it: the step "graph", the "plan", and of
+ * a program on the CPU "llvm" and "asm", on a GPU "cuda" and "ptx". Of training it is the forward
+ * half's, or with "backward " in front ("backward plan") the other one's. Prepares the shape first. */
+RNNC_API rnnc_status rnnc_program_emit(rnnc_program* program, const rnnc_shape* shape,
+                                       const char* form, rnnc_text** text);
 /* What runs otherwise than asked for, and why, and where gradients are zero: a line each. */
 RNNC_API rnnc_status rnnc_program_notes(rnnc_program* program, rnnc_text** notes);
 
@@ -274,6 +301,21 @@ typedef struct rnnc_backward_args {
 } rnnc_backward_args;
 
 RNNC_API rnnc_status rnnc_backward(rnnc_program* program, const rnnc_backward_args* args);
+
+/* ---- Weights under other names and in other layouts (docs/weight_maps.md) ---- */
+
+typedef struct rnnc_weight_map rnnc_weight_map;
+
+/* A map's text; `name` is its file's in errors. */
+RNNC_API rnnc_status rnnc_weight_map_parse(const char* name, const char* text,
+                                           rnnc_weight_map** map);
+/* One that the library carries with it, for a module of PyTorch: "torch/lstm", "torch/stacked_gru",
+ * and so on (examples/torch). */
+RNNC_API rnnc_status rnnc_weight_map_shipped(const char* name, rnnc_weight_map** map);
+/* As JSON (docs/c.md): of which tensors each param of the program is made, and the tensors' shapes. */
+RNNC_API rnnc_status rnnc_weight_map_resolve(const rnnc_weight_map* map,
+                                             const rnnc_program* program, rnnc_text** layout);
+RNNC_API void rnnc_weight_map_free(rnnc_weight_map* map);
 
 #ifdef __cplusplus
 }

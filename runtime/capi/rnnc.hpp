@@ -46,6 +46,7 @@ struct Sized : Struct {
 using Options = Sized<rnnc_options>;
 using Shape = Sized<rnnc_shape>;
 using Sizes = Sized<rnnc_sizes>;
+using ReserveBound = Sized<rnnc_reserve_bound>;
 using ForwardArgs = Sized<rnnc_forward_args>;
 using BackwardArgs = Sized<rnnc_backward_args>;
 
@@ -58,6 +59,7 @@ struct Free {
   void operator()(rnnc_unit* unit) const noexcept { rnnc_unit_free(unit); }
   void operator()(rnnc_graph* graph) const noexcept { rnnc_graph_free(graph); }
   void operator()(rnnc_program* program) const noexcept { rnnc_program_free(program); }
+  void operator()(rnnc_weight_map* map) const noexcept { rnnc_weight_map_free(map); }
 };
 template <typename Handle>
 using Owned = std::unique_ptr<Handle, Free>;
@@ -112,9 +114,23 @@ inline std::vector<std::string> devices() {
   return detail::lines_of(rnnc_devices);
 }
 
+/// As rnnc_library_folder.
+inline void add_library_folder(const std::string& folder) {
+  detail::check(rnnc_library_folder(folder.c_str()));
+}
+
+/// Names for Unit::shipped.
+inline std::vector<std::string> shipped() {
+  return detail::lines_of(rnnc_shipped);
+}
+
 /// The dataflow graph of one step.
 class Graph {
  public:
+  /// Of what `text` gives.
+  static Graph parse(const std::string& text) {
+    return Graph(detail::handle_of<rnnc_graph>(rnnc_graph_parse, text.c_str()));
+  }
   rnnc_graph* get() const noexcept { return handle_.get(); }
 
   std::string text() const { return detail::text_of(rnnc_graph_text, get()); }
@@ -133,6 +149,9 @@ class Unit {
   }
   static Unit read(const std::string& path) {
     return Unit(detail::handle_of<rnnc_unit>(rnnc_unit_read, path.c_str()));
+  }
+  static Unit shipped(const std::string& name) {
+    return Unit(detail::handle_of<rnnc_unit>(rnnc_unit_shipped, name.c_str()));
   }
   rnnc_unit* get() const noexcept { return handle_.get(); }
 
@@ -192,6 +211,20 @@ class Program {
     detail::check(rnnc_program_sizes(get(), &shape, &sizes));
     return sizes;
   }
+  void forget(const rnnc_shape& shape) { detail::check(rnnc_program_forget(get(), &shape)); }
+  /// All shapes.
+  void forget() { detail::check(rnnc_program_forget(get(), nullptr)); }
+  ReserveBound reserve_bound(const rnnc_shape& shape) {
+    ReserveBound bound;
+    detail::check(rnnc_program_reserve_bound(get(), &shape, &bound));
+    return bound;
+  }
+  std::string explain(const rnnc_shape& shape, const std::string& format = "text") {
+    return detail::text_of(rnnc_program_explain, get(), &shape, format.c_str());
+  }
+  std::string emit(const rnnc_shape& shape, const std::string& form) {
+    return detail::text_of(rnnc_program_emit, get(), &shape, form.c_str());
+  }
   std::vector<std::string> notes() { return detail::lines_of(rnnc_program_notes, get()); }
 
   void forward(const rnnc_forward_args& args) { detail::check(rnnc_forward(get(), &args)); }
@@ -200,6 +233,28 @@ class Program {
  private:
   explicit Program(detail::Owned<rnnc_program> handle) : handle_(std::move(handle)) {}
   detail::Owned<rnnc_program> handle_;
+};
+
+/// Of which tensors params are made.
+class WeightMap {
+ public:
+  static WeightMap parse(const std::string& name, const std::string& text) {
+    return WeightMap(
+        detail::handle_of<rnnc_weight_map>(rnnc_weight_map_parse, name.c_str(), text.c_str()));
+  }
+  static WeightMap shipped(const std::string& name) {
+    return WeightMap(detail::handle_of<rnnc_weight_map>(rnnc_weight_map_shipped, name.c_str()));
+  }
+  rnnc_weight_map* get() const noexcept { return handle_.get(); }
+
+  /// JSON.
+  std::string resolve(const Program& program) const {
+    return detail::text_of(rnnc_weight_map_resolve, get(), program.get());
+  }
+
+ private:
+  explicit WeightMap(detail::Owned<rnnc_weight_map> handle) : handle_(std::move(handle)) {}
+  detail::Owned<rnnc_weight_map> handle_;
 };
 
 }  // namespace v1

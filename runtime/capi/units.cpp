@@ -12,6 +12,7 @@
 #include "runtime/capi/border.h"
 #include "runtime/capi/handles.h"
 #include "runtime/program/read_unit.h"
+#include "runtime/program/shipped_units.h"
 
 using rnnc::Result;
 using rnnc::Status;
@@ -42,6 +43,12 @@ Result<std::string> definition_of(const Unit& unit, const char* name) {
                     all.empty() ? "nothing" : fmt::format("{}", fmt::join(all, ", ")));
 }
 
+std::string lines_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return text;
+}
+
 }  // namespace
 
 rnnc_status rnnc_unit_parse(const char* name, const char* text, rnnc_unit** unit) {
@@ -63,14 +70,30 @@ rnnc_status rnnc_unit_read(const char* path, rnnc_unit** unit) {
   });
 }
 
+rnnc_status rnnc_unit_shipped(const char* name, rnnc_unit** unit) {
+  return call([&]() -> Status {
+    if (unit == nullptr) return rnnc::fail("`unit` is NULL");
+    *unit = nullptr;
+    if (Status given = check_given({{name, "name"}}); !given) return given;
+    Result<Unit> shipped = rnnc::shipped_unit(name);
+    return shipped ? give_unit(*std::move(shipped), *unit) : tl::unexpected(shipped.error());
+  });
+}
+
+rnnc_status rnnc_shipped(rnnc_text** names) {
+  return call([&] {
+    return give(names, "names", []() -> Result<rnnc_text*> {
+      return new rnnc_text{lines_of(rnnc::shipped_units())};
+    });
+  });
+}
+
 rnnc_status rnnc_unit_definitions(const rnnc_unit* unit, rnnc_text** names) {
   return call([&] {
     return give(names, "names", [&]() -> Result<rnnc_text*> {
       const Status given = check_given({{unit, "unit"}});
       if (!given) return tl::unexpected(given.error());
-      std::string text;
-      for (const std::string& name : unit->unit.definitions()) text += name + "\n";
-      return new rnnc_text{std::move(text)};
+      return new rnnc_text{lines_of(unit->unit.definitions())};
     });
   });
 }

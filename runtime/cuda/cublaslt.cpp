@@ -1,5 +1,8 @@
 #include "runtime/cuda/cublaslt.h"
 
+#include <mutex>
+#include <optional>
+
 #include "codegen/cuda/nvrtc/shared_library.h"
 
 namespace rnnc::cuda {
@@ -29,13 +32,27 @@ Result<CublasLtLibrary> load() {
   return lt;
 }
 
+/// The process's one instance, or why there is none yet.
+Result<const CublasLtLibrary*> find_library() {
+  static std::mutex mutex;
+  static std::optional<CublasLtLibrary> loaded;
+  const std::scoped_lock lock(mutex);
+  if (!loaded) {
+    const Result<CublasLtLibrary> library = load();
+    if (!library) return tl::unexpected(library.error());
+    loaded = *library;
+  }
+  return &*loaded;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CublasLt>> CublasLt::create() {
-  static const Result<CublasLtLibrary> library = load();
-  if (!library) return tl::unexpected(library.error());
-  std::unique_ptr<CublasLt> lt(new CublasLt(*library));
-  if (Status status = library->check(library->create(&lt->handle_), "starting"); !status) {
+  const Result<const CublasLtLibrary*> found = find_library();
+  if (!found) return tl::unexpected(found.error());
+  const CublasLtLibrary& library = **found;
+  std::unique_ptr<CublasLt> lt(new CublasLt(library));
+  if (Status status = library.check(library.create(&lt->handle_), "starting"); !status) {
     return tl::unexpected(status.error());
   }
   return lt;

@@ -72,6 +72,8 @@ class CudaBackend : public Backend {
 
   Machine machine() const override { return cuda_machine(context_.device); }
 
+  std::string arch() const override { return context_.arch; }
+
   std::string identity() const override {
     const CudaDevice& device = context_.device;
     int driver = 0;
@@ -85,7 +87,8 @@ class CudaBackend : public Backend {
     const DeviceScope scope(context_.device.index);
     if (!scope.status()) return tl::unexpected(scope.status().error());
     const CaptureNeutralScope neutral;
-    Result<DeviceMemory> memory = DeviceMemory::allocate(context_.device, bytes);
+    Result<DeviceMemory> memory =
+        DeviceMemory::allocate(context_.device, context_.allocator, bytes);
     if (!memory) return tl::unexpected(memory.error());
     return static_cast<void*>(memory->release());
   }
@@ -93,7 +96,7 @@ class CudaBackend : public Backend {
   void release(void* memory) override {
     const DeviceScope scope(context_.device.index);
     const CaptureNeutralScope neutral;
-    cudaFree(memory);
+    DeviceMemory::free(context_.allocator, memory);
   }
 
   Status upload(void* device, const void* host, size_t bytes) override {
@@ -186,8 +189,12 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options
   if (!device) return unusable(device.error());
   const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
   if (!arch) return unusable(arch.error());
-  return std::make_unique<cuda::CudaBackend>(cuda::CudaContext{
-      .device = *device, .arch = *arch, .graphs = options.graphs, .cache = cache, .lt = nullptr});
+  return std::make_unique<cuda::CudaBackend>(cuda::CudaContext{.device = *device,
+                                                               .arch = *arch,
+                                                               .graphs = options.graphs,
+                                                               .allocator = options.allocator,
+                                                               .cache = cache,
+                                                               .lt = nullptr});
 }
 
 }  // namespace rnnc

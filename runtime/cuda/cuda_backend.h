@@ -15,6 +15,7 @@ struct CudaContext {
   CudaDevice device;
   std::string arch;    // "sm_90"
   bool graphs = true;  // CompileOptions::graphs
+  DeviceAllocator allocator;
   KernelCache& cache;
   std::unique_ptr<CublasLt> lt;  // made when a plan first has a product
 };

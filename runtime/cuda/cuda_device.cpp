@@ -135,22 +135,47 @@ DeviceScope::~DeviceScope() {
   if (previous_ >= 0) cudaSetDevice(previous_);
 }
 
-Result<DeviceMemory> DeviceMemory::allocate(const CudaDevice& device, size_t bytes) {
+Result<DeviceMemory> DeviceMemory::allocate(const CudaDevice& device,
+                                            const DeviceAllocator& allocator, size_t bytes) {
   void* data = nullptr;
-  // Zero bytes would give a null pointer.
-  const cudaError_t error = cudaMalloc(&data, std::max<size_t>(bytes, 1));
+  bytes = std::max<size_t>(bytes, 1);  // zero bytes would give a null pointer
+  if (allocator) {
+    data = allocator.allocate(allocator.context, bytes, nullptr);
+    if (data == nullptr) {
+      return fail_as(ErrorKind::OutOfMemory, "the caller's allocator has no {} on cuda:{} ({})",
+                     gibibytes(bytes), device.index, device.name);
+    }
+    DeviceMemory memory(allocator, data);
+    if (reinterpret_cast<uintptr_t>(data) % kWorkspaceAlignment != 0) {
+      return fail("the caller's allocator gave memory that is not aligned to {} bytes",
+                  kWorkspaceAlignment);
+    }
+    // What had the memory before may still run there.
+    const Status free = check_cuda(cudaStreamSynchronize(nullptr), "allocating memory");
+    if (!free) return tl::unexpected(free.error());
+    return memory;
+  }
+  const cudaError_t error = cudaMalloc(&data, bytes);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     size_t free = 0;
     size_t total = 0;
     cudaMemGetInfo(&free, &total);
-    return fail("too little memory on cuda:{} ({}): {} are needed, {} of {} are free", device.index,
-                device.name, gibibytes(bytes), gibibytes(free), gibibytes(total));
+    return fail_as(ErrorKind::OutOfMemory,
+                   "too little memory on cuda:{} ({}): {} are needed, {} of {} are free",
+                   device.index, device.name, gibibytes(bytes), gibibytes(free), gibibytes(total));
   }
   if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "allocating memory"));
-  DeviceMemory memory;
-  memory.data_ = static_cast<char*>(data);
-  return memory;
+  return DeviceMemory(allocator, data);
+}
+
+void DeviceMemory::free(const DeviceAllocator& allocator, void* memory) {
+  if (!allocator) {
+    cudaFree(memory);  // which waits
+    return;
+  }
+  cudaDeviceSynchronize();
+  allocator.release(allocator.context, memory);
 }
 
 }  // namespace rnnc::cuda

@@ -68,28 +68,38 @@ class CaptureNeutralScope {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Memory on the current device; freed with it. The error says how much is needed and free.
+/// Memory on the current device; freed with it, once the device has done all its work. The error
+/// says how much is needed and free.
 class DeviceMemory {
  public:
-  static Result<DeviceMemory> allocate(const CudaDevice& device, size_t bytes);
+  static Result<DeviceMemory> allocate(const CudaDevice& device, const DeviceAllocator& allocator,
+                                       size_t bytes);
+  /// What `release` handed over.
+  static void free(const DeviceAllocator& allocator, void* memory);
   DeviceMemory() = default;
   ~DeviceMemory() { reset(); }
-  DeviceMemory(DeviceMemory&& other) noexcept : data_(other.release()) {}
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : allocator_(other.allocator_), data_(other.release()) {}
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
     if (this != &other) {
       reset();
+      allocator_ = other.allocator_;
       data_ = other.release();
     }
     return *this;
   }
   char* data() const { return data_; }
-  /// Hands the memory over to the caller, who frees it with cudaFree.
+  /// Hands the memory over to the caller.
   char* release() { return std::exchange(data_, nullptr); }
   void reset() {
-    if (data_ != nullptr) cudaFree(release());
+    if (data_ != nullptr) free(allocator_, release());
   }
 
  private:
+  DeviceMemory(const DeviceAllocator& allocator, void* data)
+      : allocator_(allocator), data_(static_cast<char*>(data)) {}
+
+  DeviceAllocator allocator_;
   char* data_ = nullptr;
 };
 

@@ -76,7 +76,7 @@ class CudaExecutable : public Executable {
   };
 
   CudaExecutable(Plan plan, const CudaContext& context)
-      : plan_(std::move(plan)), device_(context.device) {}
+      : plan_(std::move(plan)), device_(context.device), allocator_(context.allocator) {}
 
   Status check_sizes() const;
   Status allocate();
@@ -109,6 +109,7 @@ class CudaExecutable : public Executable {
 
   const Plan plan_;
   const CudaDevice device_;
+  const DeviceAllocator allocator_;
   DeviceMemory memory_;  // resident buffers, then the parameter block
   int64_t* parameter_block_ = nullptr;
   std::optional<LoadedKernels> kernels_;
@@ -172,7 +173,7 @@ Status CudaExecutable::check_sizes() const {
 Status CudaExecutable::allocate() {
   const size_t resident = aligned_size(static_cast<size_t>(plan_.resident_bytes));
   const size_t block = parameter_words(plan_) * sizeof(int64_t);
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, resident + block);
+  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, resident + block);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
   parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + resident);
@@ -196,7 +197,7 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
   stream_workspace_bytes_ =
       aligned_size(std::max(products_->workspace_bytes(), launcher_->workspace_bytes()));
   Result<DeviceMemory> workspace =
-      DeviceMemory::allocate(device_, most_streams() * stream_workspace_bytes_);
+      DeviceMemory::allocate(device_, allocator_, most_streams() * stream_workspace_bytes_);
   if (!workspace) return tl::unexpected(workspace.error());
   library_workspace_ = std::move(*workspace);
   return {};
@@ -278,7 +279,8 @@ Status CudaExecutable::clear_pads(cudaStream_t stream) {
 Status CudaExecutable::warm_up(cudaStream_t stream) {
   LaunchQueue queue = {.stream = stream, .library_workspace = library_workspace_.data()};
   return clear_pads(stream)
-      .and_then([&] { return products_->warm_up(device_, queue.library_workspace, stream); })
+      .and_then(
+          [&] { return products_->warm_up(device_, allocator_, queue.library_workspace, stream); })
       .and_then([&] { return launcher_->warm_up(queue); })
       .and_then([&]() -> Status {
         Result<std::string> refusal = launcher_->warm_up_recurrences(queue);

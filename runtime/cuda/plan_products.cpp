@@ -132,7 +132,8 @@ size_t PlanProducts::workspace_bytes() const {
   return bytes;
 }
 
-Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream) {
+Status PlanProducts::warm_up(const CudaDevice& device, const DeviceAllocator& allocator,
+                             void* workspace, cudaStream_t stream) {
   if (products_.empty()) return {};
   constexpr auto bytes_of = [](int64_t count, size_t element) {
     return aligned_size(static_cast<size_t>(count) * element);
@@ -147,7 +148,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, void* workspace, cudaStre
     weight = std::max(weight, bytes_of(product.weight_elements(), element));
     out = std::max(out, bytes_of(product.out_elements(), sizeof(float)));
   }
-  const Result<DeviceMemory> memory = DeviceMemory::allocate(device, left + weight + out);
+  const Result<DeviceMemory> memory =
+      DeviceMemory::allocate(device, allocator, left + weight + out);
   if (!memory) return tl::unexpected(memory.error());
   const ProductPointers scratch{.left = memory->data(),
                                 .weight = memory->data() + left,

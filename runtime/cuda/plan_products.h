@@ -21,7 +21,8 @@ class PlanProducts {
   size_t workspace_bytes() const;
   /// Runs everything once on memory of its own, so that kernels are loaded from then on; under MPS
   /// takes other algorithms for those that are wrong there.
-  Status warm_up(const CudaDevice& device, void* workspace, cudaStream_t stream);
+  Status warm_up(const CudaDevice& device, const DeviceAllocator& allocator, void* workspace,
+                 cudaStream_t stream);
   /// Runs one over `rows` rows; in Sequence stages any number up to a chunk's.
   Status run(LaunchId launch, int64_t rows, const Addresses& addresses, LaunchPosition position,
              void* workspace, cudaStream_t stream) const;

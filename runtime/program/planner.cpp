@@ -52,6 +52,9 @@ Status check_options(const CompileOptions& options) {
   }
   if (options.tune && cpu) return fail("tune is for a GPU, not for cpu");
   if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
+  if ((options.allocator.allocate == nullptr) != (options.allocator.release == nullptr)) {
+    return fail("an allocator needs both allocate and release");
+  }
   if (options.tune && options.tile_rank > 0) {
     return fail("tune finds the tile itself: it excludes tile_rank");
   }
@@ -194,25 +197,28 @@ Result<Plan> Planner::plan(const PlanShape& shape, const Machine& machine,
   });
 }
 
-Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
+PlanOptions ShapePlanner::options(const PlanChoice& choice) const {
   const CompileOptions& options = planner_->options();
   // A chunk that was asked for is not cut to shorter sequences, so that they give the same bits.
-  Result<Plan> plan = plan_graph(own_ ? *own_ : planner_->graph(),
-                                 {.dtype = options.dtype,
-                                  .param_dtype = options.param_dtype,
-                                  .batch = shape_.batch,
-                                  .max_steps = std::max(shape_.max_steps, options.chunk),
-                                  .chunk = options.chunk,
-                                  .alike = alike_,
-                                  .lengths = shape_.features.lengths,
-                                  .resets = shape_.features.resets,
-                                  .tf32 = options.allow_tf32,
-                                  .passes = choice.passes,
-                                  .machine = machine_,
-                                  .strategy = choice.strategy,
-                                  .tile_rank = choice.tile_rank,
-                                  .spare_registers = choice.spare_registers});
-  if (!plan || options.device.kind != Device::Kind::cpu) return plan;
+  return {.dtype = options.dtype,
+          .param_dtype = options.param_dtype,
+          .batch = shape_.batch,
+          .max_steps = std::max(shape_.max_steps, options.chunk),
+          .chunk = options.chunk,
+          .alike = alike_,
+          .lengths = shape_.features.lengths,
+          .resets = shape_.features.resets,
+          .tf32 = options.allow_tf32,
+          .passes = choice.passes,
+          .machine = machine_,
+          .strategy = choice.strategy,
+          .tile_rank = choice.tile_rank,
+          .spare_registers = choice.spare_registers};
+}
+
+Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
+  Result<Plan> plan = plan_graph(own_ ? *own_ : planner_->graph(), options(choice));
+  if (!plan || planner_->options().device.kind != Device::Kind::cpu) return plan;
   const Status fits = check_host_memory(
       fmt::format("{} at batch {} needs", quote(planner_->signature().name), shape_.batch),
       static_cast<double>(workspace_bytes(*plan, shape_.max_steps) + plan->resident_bytes));

@@ -42,6 +42,7 @@ class ShapePlanner {
  public:
   const Planner& planner() const { return *planner_; }
   const PlanShape& shape() const { return shape_; }
+  PlanOptions options(const PlanChoice& choice) const;
   Result<Plan> plan(const PlanChoice& choice) const;
 
  private:
@@ -62,6 +63,7 @@ class Planner {
   static Result<Planner> make(const Graph& graph, const CompileOptions& options);
 
   const Graph& graph() const { return graph_; }  // bound, after the passes
+  const Graph& bound() const { return bound_; }  // before them
   const CompileOptions& options() const { return options_; }
   const Signature& signature() const { return signature_; }
   /// By the options.
@@ -85,7 +87,7 @@ class Planner {
   Planner() = default;
 
   Graph graph_;
-  Graph bound_;  // before the passes
+  Graph bound_;
   CompileOptions options_;
   Signature signature_;
   int64_t largest_value_ = 1;  // elements

@@ -327,6 +327,9 @@ const CompileOptions& Program::options() const {
   static const CompileOptions none;
   return impl_ == nullptr ? none : impl_->planner.options();
 }
+const Planner* Program::planner() const {
+  return impl_ == nullptr ? nullptr : &impl_->planner;
+}
 Backend& Program::backend() {
   return impl_ == nullptr ? no_backend() : *impl_->backend;
 }

@@ -28,6 +28,7 @@
 namespace rnnc {
 
 class Backend;
+class Planner;
 struct Plan;
 
 /// What a prepared shape runs, for those who explain or measure it.
@@ -115,6 +116,8 @@ class Program {
   /// call's initial states are those of an earlier one's final states.
   Status backward(const BackwardArgs& args);
 
+  /// How its plans are made, for those who explain them; null if it was moved from.
+  const Planner* planner() const;
   /// The program's device: its memory, and waiting for it.
   Backend& backend();
 

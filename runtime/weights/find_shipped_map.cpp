@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/base/describe.h"
 #include "runtime/weights/shipped_maps.h"
 
 namespace rnnc {
@@ -11,6 +12,16 @@ bool runs_in_reverse(const Graph& graph) {
 }
 
 }  // namespace
+
+Result<WeightMap> shipped_map(std::string_view name) {
+  constexpr std::string_view kEnding = ".map";
+  std::vector<std::string> names;
+  for (const auto& [file, text] : shipped_maps()) {
+    names.emplace_back(file.substr(0, file.size() - kEnding.size()));
+    if (names.back() == name) return WeightMap::parse(text, file);
+  }
+  return fail("rnnc has no weight map {}{}", quote(name), did_you_mean(name, names));
+}
 
 std::set<std::string, std::less<>> tensors_of(const WeightMap& map, const Graph& graph) {
   std::vector<std::string> params;

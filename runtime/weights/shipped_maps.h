@@ -19,6 +19,9 @@ struct ShippedMap {
 
 const std::vector<ShippedMap>& shipped_maps();
 
+/// The one of a name such as "torch/lstm"; an error if there is none.
+Result<WeightMap> shipped_map(std::string_view name);
+
 /// The one that makes this graph's params, of a module with as many directions; nothing if none
 /// does.
 std::optional<WeightMap> find_shipped_map(const Graph& graph);

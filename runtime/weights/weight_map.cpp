@@ -17,11 +17,6 @@
 namespace rnnc {
 namespace {
 
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string nearest = nearest_name(name, candidates);
-  return nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest);
-}
-
 /// A matrix with its axes exchanged.
 Array transpose(const Array& matrix) {
   const size_t element = size_of(matrix.dtype);

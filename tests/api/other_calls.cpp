@@ -1,6 +1,8 @@
 #include <fstream>
 
 #include "frontend/unit.h"
+#include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/arrays/npz.h"
 #include "runtime/arrays/random_arrays.h"
@@ -62,6 +64,11 @@ Status call_units(Random& random) {
   Unit moved(std::move(unit));
   call(unit);  // NOLINT(bugprone-use-after-move)
   call(moved);
+  if (graph) {
+    const Result<Graph> parsed = parse_graph(random.damaged(to_string(*graph)));
+    if (!parsed && parsed.error().message.empty()) return fail("an error without words");
+    if (parsed) static_cast<void>(verify(*parsed));
+  }
   if (unit.lower("LSTM", {}) || unit.check()) return fail("a unit that was moved from has a cell");
   if (!graph) return {};
   const RunArgs args{.inputs = odd_arrays(random),

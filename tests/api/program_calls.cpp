@@ -100,7 +100,7 @@ class ProgramCalls {
   }
 
   Status call() {
-    switch (random_.below(16)) {
+    switch (random_.below(17)) {
       case 0:
         return check_told(program_.prepare(random_.size(4), random_.size(8), features()));
       case 1:
@@ -126,6 +126,8 @@ class ProgramCalls {
       case 12:
       case 13:
         return training_.call(program_);
+      case 14:
+        return forget();
       default:
         return check_result(runner().run(args(random_.one_in(2))));
     }
@@ -164,6 +166,18 @@ class ProgramCalls {
     const Result<PreparedPlan> prepared = program_.prepared(batch, steps, features());
     if (prepared && prepared->plan == nullptr) return fail("a prepared shape without a plan");
     return check_told(program_.workspace_size(batch, steps, features()));
+  }
+
+  Status forget() {
+    const int64_t batch = random_.size(4);
+    const SequenceFeatures with = features();
+    const bool all = random_.one_in(2);
+    if (Status status = all ? program_.forget() : program_.forget(batch, with); !status) {
+      return status;
+    }
+    const bool gone =
+        !program_.prepared(batch, 1, with) && !program_.training_sizes(batch, 1, with);
+    return gone ? Status() : fail("a shape that was forgotten is prepared");
   }
 
   Status check_right_gradients(Program& fresh) {
@@ -224,12 +238,13 @@ class ProgramCalls {
     Program other(std::move(program_));
     Runner of_nothing(program_);  // NOLINT(bugprone-use-after-move)
     const RunArgs right = args(/*right=*/true);
-    const bool refused = !program_.prepare(1, 1) && !program_.prepared(1, 1) &&
-                         !program_.workspace_size(1, 1) && !program_.forward({}) &&
-                         !program_.prepare_training(1, 1) && !program_.training_sizes(1, 1) &&
-                         !program_.training_plans(1, 1) && !program_.backward({}) &&
-                         !of_nothing.gradients(right, {}) && !program_.backend().allocate(8) &&
-                         !of_nothing.run(right) && program_.signature().inputs.empty();
+    const bool refused =
+        !program_.prepare(1, 1) && !program_.prepared(1, 1) && !program_.workspace_size(1, 1) &&
+        !program_.forward({}) && !program_.prepare_training(1, 1) &&
+        !program_.training_sizes(1, 1) && !program_.training_plans(1, 1) && !program_.forget() &&
+        !program_.forget(1) && !program_.reserve_bound() && !program_.backward({}) &&
+        !of_nothing.gradients(right, {}) && !program_.backend().allocate(8) &&
+        !of_nothing.run(right) && program_.signature().inputs.empty();
     program_ = std::move(other);
     Runner moved(std::move(runners_.front()));
     const bool empty = !runners_.front().run(right) && !runners_.front().load_params(right.params);

@@ -349,6 +349,10 @@ Status TrainingCalls::prepare_oddly(Program& program) {
   if (!status && status.error().message.empty()) return fail("an error without words");
   const Result<TrainingSizes> sizes = program.training_sizes(batch, steps, features);
   if (status && !sizes) return fail("a shape that was prepared has no sizes");
+  const Result<ReserveBound> bound = program.reserve_bound(options, features);
+  if (!bound && bound.error().message.empty()) return fail("an error without words");
+  if (status && !bound) return fail("a shape that was prepared has no bound of its reserve");
+  if (status && sizes->reserve > bound->at(batch, steps)) return fail("a reserve passes its bound");
   return {};
 }
 

@@ -1,15 +1,11 @@
 // The C API as the library has it: nothing else of rnnc is linked in.
-#include <gtest/gtest.h>
-
 #include <cstring>
-#include <memory>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "runtime/capi/rnnc.h"
+#include "tests/capi/handles.h"
 
+namespace rnnc::test {
 namespace {
 
 constexpr const char* kElman = R"(cell Elman[I, H](x: [I]) -> h {
@@ -20,40 +16,6 @@ constexpr const char* kElman = R"(cell Elman[I, H](x: [I]) -> h {
 }
 )";
 
-std::string take(rnnc_text* text) {
-  std::string result(rnnc_text_data(text), rnnc_text_size(text));
-  rnnc_text_free(text);
-  return result;
-}
-
-struct Free {
-  void operator()(rnnc_unit* unit) const { rnnc_unit_free(unit); }
-  void operator()(rnnc_graph* graph) const { rnnc_graph_free(graph); }
-  void operator()(rnnc_program* program) const { rnnc_program_free(program); }
-};
-template <typename Handle>
-using Owned = std::unique_ptr<Handle, Free>;
-
-Owned<rnnc_unit> parse(const char* text) {
-  rnnc_unit* unit = nullptr;
-  rnnc_unit_parse("test.rnn", text, &unit);
-  return Owned<rnnc_unit>(unit);
-}
-
-Owned<rnnc_graph> lower(rnnc_unit* unit, const char* name = nullptr) {
-  rnnc_graph* graph = nullptr;
-  EXPECT_EQ(rnnc_unit_lower(unit, name, nullptr, 0, &graph), RNNC_OK) << rnnc_last_error();
-  return Owned<rnnc_graph>(graph);
-}
-
-rnnc_options options_of(rnnc_dtype dtype) {
-  rnnc_options options = {};
-  options.struct_size = sizeof options;
-  options.dtype = dtype;
-  options.threads = 1;
-  return options;
-}
-
 Owned<rnnc_program> elman(rnnc_dtype dtype = RNNC_F64) {
   const Owned<rnnc_unit> unit = parse(kElman);
   const Owned<rnnc_graph> graph = lower(unit.get());
@@ -63,15 +25,6 @@ Owned<rnnc_program> elman(rnnc_dtype dtype = RNNC_F64) {
   EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 2, &options, &program), RNNC_OK)
       << rnnc_last_error();
   return Owned<rnnc_program>(program);
-}
-
-rnnc_shape shape_of(int64_t batch, int64_t steps, bool training = false) {
-  rnnc_shape shape = {};
-  shape.struct_size = sizeof shape;
-  shape.batch = batch;
-  shape.steps = steps;
-  shape.training = training ? 1 : 0;
-  return shape;
 }
 
 TEST(CApi, TheLibrary) {
@@ -86,6 +39,14 @@ TEST(CApi, TheLibrary) {
   rnnc_text* text = nullptr;
   ASSERT_EQ(rnnc_devices(&text), RNNC_OK);
   EXPECT_TRUE(take(text).starts_with("cpu\tusable\t"));
+}
+
+TEST(CApi, LibraryFoldersAreFolders) {
+  EXPECT_EQ(rnnc_library_folder(nullptr), RNNC_INVALID_ARGUMENT);
+  EXPECT_EQ(rnnc_library_folder("no/such/folder"), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(rnnc_last_error(),
+               "cannot look for libraries in `no/such/folder`: it is not a directory");
+  EXPECT_EQ(rnnc_library_folder("."), RNNC_OK) << rnnc_last_error();
 }
 
 TEST(CApi, ErrorsAreTheThreadsOwn) {
@@ -218,6 +179,10 @@ TEST(CApi, KindsOfErrors) {
   EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 2, &options, &made), RNNC_INVALID_ARGUMENT);
   EXPECT_STREQ(rnnc_last_error(), "there is no dtype 12");
   EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 1, nullptr, &made), RNNC_INVALID_ARGUMENT);
+  options = options_of(RNNC_F32);
+  options.release = [](void*, void*) {};
+  EXPECT_EQ(rnnc_program_compile(graph.get(), dims, 2, &options, &made), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(rnnc_last_error(), "an allocator needs both allocate and release");
   rnnc_shape training = shape_of(2, 3, true);
   training.residuals = static_cast<rnnc_residuals>(5);
   EXPECT_EQ(rnnc_program_prepare(program.get(), &training), RNNC_INVALID_ARGUMENT);
@@ -230,6 +195,8 @@ TEST(CApi, NullIsAnError) {
   rnnc_text* text = nullptr;
   rnnc_graph* graph = nullptr;
   rnnc_program* made = nullptr;
+  rnnc_weight_map* map = nullptr;
+  const rnnc_shape shape = shape_of(2, 3, true);
   size_t count = 0;
   const rnnc_status all[] = {
       rnnc_unit_parse(nullptr, "", &unit),
@@ -237,10 +204,15 @@ TEST(CApi, NullIsAnError) {
       rnnc_unit_parse("a", "", nullptr),
       rnnc_unit_read(nullptr, &unit),
       rnnc_unit_read("a", nullptr),
+      rnnc_unit_shipped(nullptr, &unit),
+      rnnc_unit_shipped("lstm", nullptr),
+      rnnc_shipped(nullptr),
       rnnc_unit_definitions(nullptr, &text),
       rnnc_unit_diagnostics(nullptr, &text),
       rnnc_unit_lower(nullptr, nullptr, nullptr, 0, &graph),
       rnnc_graph_text(nullptr, &text),
+      rnnc_graph_parse(nullptr, &graph),
+      rnnc_graph_parse("graph G {}", nullptr),
       rnnc_program_compile(nullptr, nullptr, 0, nullptr, &made),
       rnnc_program_count(nullptr, RNNC_INPUT, &count),
       rnnc_program_count(program.get(), RNNC_INPUT, nullptr),
@@ -250,15 +222,32 @@ TEST(CApi, NullIsAnError) {
       rnnc_program_prepare(nullptr, nullptr),
       rnnc_program_prepare(program.get(), nullptr),
       rnnc_program_sizes(program.get(), nullptr, nullptr),
+      rnnc_program_forget(nullptr, nullptr),
+      rnnc_program_reserve_bound(program.get(), nullptr, nullptr),
+      rnnc_program_reserve_bound(program.get(), &shape, nullptr),
+      rnnc_program_explain(nullptr, &shape, "text", &text),
+      rnnc_program_explain(program.get(), nullptr, "text", &text),
+      rnnc_program_explain(program.get(), &shape, nullptr, &text),
+      rnnc_program_explain(program.get(), &shape, "text", nullptr),
+      rnnc_program_emit(program.get(), &shape, nullptr, &text),
+      rnnc_program_emit(program.get(), &shape, "plan", nullptr),
       rnnc_program_notes(program.get(), nullptr),
       rnnc_forward(nullptr, nullptr),
       rnnc_forward(program.get(), nullptr),
       rnnc_backward(program.get(), nullptr),
+      rnnc_weight_map_parse(nullptr, "a = b", &map),
+      rnnc_weight_map_parse("a.map", nullptr, &map),
+      rnnc_weight_map_parse("a.map", "a = b", nullptr),
+      rnnc_weight_map_shipped(nullptr, &map),
+      rnnc_weight_map_resolve(nullptr, program.get(), &text),
   };
   for (size_t i = 0; i < std::size(all); ++i) EXPECT_EQ(all[i], RNNC_INVALID_ARGUMENT) << i;
+  rnnc_unit_shipped("lstm", nullptr);
+  EXPECT_STREQ(rnnc_last_error(), "`unit` is NULL");
   rnnc_unit_free(nullptr);
   rnnc_graph_free(nullptr);
   rnnc_program_free(nullptr);
+  rnnc_weight_map_free(nullptr);
 }
 
 /// Structs of random bytes but for pointers, which are NULL, and texts of random bytes.
@@ -279,6 +268,10 @@ TEST(CApi, RandomStructsAndTexts) {
     rnnc_sizes sizes = {};
     sizes.struct_size = random() % 4 == 0 ? static_cast<size_t>(number()) : sizeof sizes;
     rnnc_program_sizes(program.get(), &shape, &sizes);
+    rnnc_reserve_bound bound = {};
+    bound.struct_size = random() % 4 == 0 ? static_cast<size_t>(number()) : sizeof bound;
+    rnnc_program_reserve_bound(program.get(), &shape, &bound);
+    rnnc_program_forget(program.get(), &shape);
     rnnc_forward_args forward = {};
     forward.struct_size = sizeof forward;
     forward.steps = number();
@@ -297,3 +290,4 @@ TEST(CApi, RandomStructsAndTexts) {
 }
 
 }  // namespace
+}  // namespace rnnc::test

@@ -188,6 +188,46 @@ static void train(rnnc_program* program) {
   free(reserve);
 }
 
+#ifdef RNNC_LATER
+/* What the first header does not have. */
+static void use_later(rnnc_program* program) {
+  rnnc_unit* unit = NULL;
+  rnnc_graph* graph = NULL;
+  rnnc_weight_map* map = NULL;
+  rnnc_text* words = NULL;
+  rnnc_shape shape;
+  rnnc_reserve_bound bound;
+  memset(&shape, 0, sizeof shape);
+  memset(&bound, 0, sizeof bound);
+  shape.struct_size = sizeof shape;
+  shape.training = 1;
+  bound.struct_size = sizeof bound;
+  CHECK(rnnc_program_reserve_bound(program, &shape, &bound));
+  EXPECT(bound.fixed > 0);
+  shape.batch = kBatch;
+  shape.steps = kSteps;
+  CHECK(rnnc_program_explain(program, &shape, "text", &words));
+  expect_text(words, "Scale: training, f64, batch 2, 3 steps");
+  CHECK(rnnc_program_emit(program, &shape, "backward plan", &words));
+  expect_text(words, "plan Scale: f64, descending, batch 2");
+  CHECK(rnnc_program_forget(program, NULL));
+  CHECK(rnnc_weight_map_shipped("torch/lstm", &map));
+  rnnc_weight_map_free(map);
+  CHECK(rnnc_weight_map_parse("scale.map", "w = scale", &map));
+  CHECK(rnnc_weight_map_resolve(map, program, &words));
+  expect_text(words, "\"tensor\": \"scale\"");
+  rnnc_weight_map_free(map);
+  CHECK(rnnc_library_folder("."));
+  CHECK(rnnc_shipped(&words));
+  expect_text(words, "stacked_lstm\n");
+  CHECK(rnnc_unit_shipped("lstm", &unit));
+  rnnc_unit_free(unit);
+  CHECK(rnnc_graph_parse("graph Same {\n  input x: [2]\n  %0 = input x : [2]\n  output y = %0\n}\n",
+                         &graph));
+  rnnc_graph_free(graph);
+}
+#endif
+
 int main(void) {
   rnnc_program* program = compile();
   rnnc_text* devices = NULL;
@@ -198,6 +238,9 @@ int main(void) {
   EXPECT(strcmp(rnnc_status_name(RNNC_NOT_PREPARED), "RNNC_NOT_PREPARED") == 0);
   look_at(program);
   train(program);
+#ifdef RNNC_LATER
+  use_later(program);
+#endif
   rnnc_program_free(program);
   return 0;
 }

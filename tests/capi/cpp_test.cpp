@@ -1,6 +1,7 @@
 // rnnc.hpp: what it adds to rnnc.h.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ rnnc::Error error_of(const Work& work) {
 
 TEST(Cpp, TheLibrary) {
   EXPECT_EQ(rnnc::version(), "0.1.0");
+  rnnc::add_library_folder(".");
   ASSERT_FALSE(rnnc::devices().empty());
   EXPECT_EQ(rnnc::devices()[0].substr(0, 11), "cpu\tusable\t");
 }
@@ -49,6 +51,16 @@ TEST(Cpp, UnitsAndGraphs) {
   EXPECT_EQ(unit.diagnostics(), "");
   EXPECT_EQ(unit.lower("Same").text().substr(0, 12), "graph Same()");
   EXPECT_EQ(error_of([&] { unit.lower(); }).status(), RNNC_INVALID_ARGUMENT);
+}
+
+TEST(Cpp, ShippedUnitsAndGraphsOfTexts) {
+  const std::vector<std::string> names = rnnc::shipped();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "lstm"), 1);
+  const std::string text = rnnc::Unit::shipped("lstm").lower().text();
+  EXPECT_EQ(rnnc::Graph::parse(text).text(), text);
+  EXPECT_EQ(error_of([] { rnnc::Unit::shipped("lstn"); }).status(), RNNC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_of([] { rnnc::Graph::parse("graph"); }).what(),
+               "line 1: expected a name, found the end");
 }
 
 TEST(Cpp, ErrorsHaveTheirStatusAndWords) {
@@ -73,6 +85,32 @@ TEST(Cpp, Arrays) {
   EXPECT_EQ(params[0].shape, (std::vector<int64_t>{2}));
   EXPECT_EQ(params[0].elements(), 2u);
   EXPECT_TRUE(program.streams());
+}
+
+TEST(Cpp, ShapesOfPrograms) {
+  rnnc::Program program = scale();
+  rnnc::Shape shape;
+  shape.batch = 5;
+  shape.steps = 3;
+  shape.training = 1;
+  const rnnc::ReserveBound bound = program.reserve_bound(shape);
+  program.prepare(shape);
+  EXPECT_LE(program.sizes(shape).reserve, bound.fixed + bound.per_row * 15);
+  EXPECT_EQ(program.explain(shape).substr(0, 22), "Scale: training, f64, ");
+  EXPECT_EQ(program.emit(shape, "backward plan").substr(0, 28), "plan Scale: f64, descending,");
+  program.forget(shape);
+  EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
+  program.prepare(shape);
+  program.forget();
+  EXPECT_EQ(error_of([&] { program.sizes(shape); }).status(), RNNC_NOT_PREPARED);
+}
+
+TEST(Cpp, WeightMaps) {
+  const rnnc::Program program = scale();
+  const std::string layout = rnnc::WeightMap::parse("s.map", "w = gate[1 of 2]").resolve(program);
+  EXPECT_NE(layout.find("\"tensor\": \"gate\""), std::string::npos) << layout;
+  EXPECT_EQ(error_of([&] { rnnc::WeightMap::shipped("torch/gru").resolve(program); }).status(),
+            RNNC_INVALID_ARGUMENT);
 }
 
 TEST(Cpp, ForwardAndBackward) {

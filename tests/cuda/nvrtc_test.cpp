@@ -10,6 +10,7 @@
 #include "ir/plan/kernel_facts.h"
 #include "passes/build_plan.h"
 #include "tests/cuda/kernel_plans.h"
+#include "tests/runtime/temporary_directory.h"
 #include "tests/support/cells/networks.h"
 
 namespace rnnc::test {
@@ -171,6 +172,21 @@ TEST(SharedLibrary, SaysHowToGetWhatIsMissing) {
   const std::string& message = library.error().message;
   EXPECT_TRUE(message.starts_with("Nothing 13 cannot be loaded (libnothing.so.13: ")) << message;
   EXPECT_NE(message.find("pip install"), std::string::npos) << message;
+}
+
+TEST(SharedLibrary, IsFoundInFoldersThatAreAdded) {
+  const std::string name = "libadded.so.13";
+  const Result<NvrtcFile> file = nvrtc_file();
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  const TemporaryDirectory directory;
+  std::filesystem::create_symlink(file->path, directory.path() / name);
+  EXPECT_FALSE(SharedLibrary::open(name, "Added 13").has_value());
+  for (int times = 0; times < 2; ++times) SharedLibrary::add_folder(directory.path());
+  const std::vector<std::string> places = SharedLibrary::places(name);
+  EXPECT_EQ(std::ranges::count(places, (directory.path() / name).string()), 1);
+  const Result<SharedLibrary> library = SharedLibrary::open(name, "Added 13");
+  ASSERT_TRUE(library.has_value()) << library.error().message;
+  EXPECT_EQ(library->path(), file->path);
 }
 
 TEST(SharedLibrary, NamesMissingFunctions) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ir/graph/text.h"
+#include "runtime/weights/weight_layout.h"
 
 namespace rnnc {
 namespace {
@@ -334,6 +335,17 @@ TEST(WeightMap, LongListsAreCutAndSumsAreShort) {
   std::string sum = "W = w";
   for (int i = 0; i < 64; ++i) sum += " + w";
   EXPECT_NE(parse_problem(sum).find("error: a sum has at most 64 terms"), std::string::npos);
+}
+
+TEST(WeightLayout, RefusesTensorsBeyondAnyMemory) {
+  Signature signature;
+  signature.name = "Net";
+  signature.params = {{.name = "b", .shape = {int64_t{1} << 45}}};
+  const Result<WeightLayout> layout = lay_out_weights(map_of("b = v[0 of 1000000]"), signature);
+  ASSERT_FALSE(layout);
+  EXPECT_EQ(layout.error().message,
+            "param `b` [35184372088832] cannot be "
+            "`v[0 of 1000000]`: the tensor would be too large");
 }
 
 }  // namespace

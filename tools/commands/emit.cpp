@@ -5,14 +5,9 @@
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
+#include "runtime/explain/emit_code.h"
 #include "tools/command.h"
 #include "tools/pass_log.h"
-#ifdef RNNC_WITH_CPU
-#include "codegen/cpu/cpu_code.h"
-#endif
-#ifdef RNNC_WITH_CUDA
-#include "codegen/cuda/cuda_code.h"
-#endif
 
 namespace rnnc::tools {
 namespace {
@@ -41,32 +36,6 @@ struct Options {
   PassLog log;
   bool backward = false;
 };
-
-Result<std::string> emit_cpu_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
-                                  [[maybe_unused]] const CpuTarget& target) {
-#ifdef RNNC_WITH_CPU
-  if (Status status = check_storage(plan.dtype, Device::Kind::cpu); !status) {
-    return tl::unexpected(status.error());
-  }
-  return form == Form::llvm ? emit_llvm(plan, target) : emit_assembly(plan, target);
-#else
-  return fail("this build of rnnc has no CPU backend");
-#endif
-}
-
-Result<std::string> emit_cuda_form([[maybe_unused]] const Plan& plan, [[maybe_unused]] Form form,
-                                   [[maybe_unused]] const std::string& arch) {
-#ifdef RNNC_WITH_CUDA
-  if (Status status = check_storage(plan.dtype, Device::Kind::cuda); !status) {
-    return tl::unexpected(status.error());
-  }
-  Result<std::string> source = emit_cuda(plan, arch);
-  if (!source || form == Form::cuda) return source;
-  return form == Form::ptx ? compile_ptx(*source, arch) : compile_cubin(*source, arch);
-#else
-  return fail("this build of rnnc has no CUDA backend");
-#endif
-}
 
 /// Forms from plan on, which run passes.
 bool has_plan(Form form) {
@@ -123,8 +92,10 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
   if (!plan) return tl::unexpected(plan.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (form == Form::plan) return to_string(*plan);
-  if (form == Form::llvm || form == Form::assembly) return emit_cpu_form(*plan, form, options.cpu);
-  return emit_cuda_form(*plan, form, options.arch);
+  const bool cpu = device_of(options) == Machine::Kind::Cpu;
+  const Status storage = check_storage(plan->dtype, cpu ? Device::Kind::cpu : Device::Kind::cuda);
+  if (!storage) return tl::unexpected(storage.error());
+  return explain::emit_code(*plan, options.form, {options.cpu, options.arch});
 }
 
 int run_emit(const CLI::App& command, Options& options) {

@@ -2,12 +2,17 @@
 
 #include "passes/build_plan.h"
 #include "runtime/backend/backend.h"
+#include "runtime/explain/print.h"
 #include "tools/command.h"
-#include "tools/explain/print.h"
 #include "tools/pass_log.h"
 
 namespace rnnc::tools {
 namespace {
+
+using explain::Explanation;
+using explain::Format;
+using explain::HalfOptions;
+using explain::TrainingExplanation;
 
 struct Options {
   Source source;
@@ -137,7 +142,8 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   plan.alike = alike_in_training(training->residuals, plan.dtype);
   HalfOptions halves{plan, plan};
   const std::vector<std::string> of_gpu = ask_gpu(options, graph, *training, halves);
-  Result<TrainingExplanation> explanation = explain_training(*graphs, halves, wanted.residuals);
+  Result<TrainingExplanation> explanation =
+      explain::explain_training(*graphs, halves, *training, options.steps);
   if (!explanation) return tl::unexpected(explanation.error());
   for (const std::string& note : of_gpu) {
     std::vector<std::string>& notes = explanation->notes;
@@ -147,10 +153,11 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   return explanation;
 }
 
-Result<Explanation> explain_plan(const Options& options, const Graph& graph, PlanOptions plan) {
+Result<Explanation> explain_inference(const Options& options, const Graph& graph,
+                                      PlanOptions plan) {
   const std::vector<std::string> notes = ask_gpu(options, graph, plan);
   for (const std::string& note : notes) report_note(note);
-  Result<Explanation> explanation = explain(graph, plan);
+  Result<Explanation> explanation = explain::explain_plan(graph, plan, options.steps);
   if (explanation) explanation->notes = notes;
   return explanation;
 }
@@ -159,9 +166,9 @@ template <typename Explained>
 Result<std::string> print(Options& options, const Result<Explained>& explanation) {
   if (!explanation) return tl::unexpected(explanation.error());
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
-  return options.html   ? explanation_page(*explanation)
-         : options.json ? explanation_json(*explanation)
-                        : explanation_text(*explanation);
+  return explain::print(*explanation, options.html   ? Format::Page
+                                      : options.json ? Format::Json
+                                                     : Format::Text);
 }
 
 Result<std::string> explain_graph(Options& options, const Graph& graph) {
@@ -172,7 +179,7 @@ Result<std::string> explain_graph(Options& options, const Graph& graph) {
   if (!bound) return tl::unexpected(bound.error());
   const PlanOptions plan = plan_options(options);
   if (options.backward) return print(options, explain_both_halves(options, *bound, plan));
-  return print(options, explain_plan(options, *bound, plan));
+  return print(options, explain_inference(options, *bound, plan));
 }
 
 int run_explain(const CLI::App& command, Options& options) {

@@ -1,6 +1,8 @@
 #include "codegen/cuda/nvrtc/nvrtc_library.h"
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 
 #include "codegen/cuda/nvrtc/shared_library.h"
 
@@ -51,9 +53,15 @@ Result<NvrtcLibrary> load() {
 }  // namespace
 
 Result<const NvrtcLibrary*> nvrtc_library() {
-  static const Result<NvrtcLibrary> library = load();
-  if (!library) return tl::unexpected(library.error());
-  return &*library;
+  static std::mutex mutex;
+  static std::optional<NvrtcLibrary> loaded;
+  const std::scoped_lock lock(mutex);
+  if (!loaded) {
+    Result<NvrtcLibrary> library = load();
+    if (!library) return tl::unexpected(library.error());
+    loaded = *std::move(library);
+  }
+  return &*loaded;
 }
 
 }  // namespace rnnc

@@ -33,7 +33,8 @@ struct NvrtcLibrary {
   std::vector<int> supported_archs;  // 80 for sm_80, ascending
 };
 
-/// The process's one instance, or why there is none. Thread-safe.
+/// The process's one instance, or why there is none, which may change when a folder is added.
+/// Thread-safe.
 Result<const NvrtcLibrary*> nvrtc_library();
 
 }  // namespace rnnc

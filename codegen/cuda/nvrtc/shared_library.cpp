@@ -4,8 +4,10 @@
 #include <link.h>
 #include <linux/limits.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <mutex>
 
 namespace rnnc {
 namespace {
@@ -14,11 +16,34 @@ constexpr const char* kToolkitFolder = "/usr/local/cuda/lib64/";
 /// Which folders the system's search path has, and what is in them.
 constexpr const char* kSystemLibraries = "/etc/ld.so.cache";
 
+std::mutex folders_mutex;
+std::vector<std::string>& added_folders() {
+  static auto* const folders = new std::vector<std::string>;  // programs may end after main
+  return *folders;
+}
+
+/// Where it may be apart from the system's search path.
+std::vector<std::string> own_places(const std::string& soname) {
+  std::vector<std::string> places;
+  const std::scoped_lock lock(folders_mutex);
+  for (const std::string& folder : added_folders()) places.push_back(folder + "/" + soname);
+  places.push_back(kToolkitFolder + soname);
+  return places;
+}
+
 }  // namespace
+
+void SharedLibrary::add_folder(const std::string& folder) {
+  const std::scoped_lock lock(folders_mutex);
+  std::vector<std::string>& folders = added_folders();
+  if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+}
 
 Result<SharedLibrary> SharedLibrary::open(const std::string& soname, const std::string& package) {
   std::string reason;
-  for (const std::string& name : {soname, kToolkitFolder + soname}) {
+  std::vector<std::string> names = own_places(soname);
+  names.insert(names.begin(), soname);
+  for (const std::string& name : names) {
     void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return SharedLibrary(handle, soname);
     if (reason.empty()) reason = dlerror();
@@ -51,7 +76,7 @@ std::vector<std::string> SharedLibrary::places(const std::string& soname) {
     places.push_back(fmt::format("{}/{}", folder->dls_name, soname));
   }
   places.emplace_back(kSystemLibraries);
-  places.push_back(kToolkitFolder + soname);
+  for (std::string& place : own_places(soname)) places.push_back(std::move(place));
   return places;
 }
 

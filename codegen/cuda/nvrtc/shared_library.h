@@ -11,8 +11,10 @@ namespace rnnc {
 /// An open library; never closed, since CUDA's libraries do not take unloading well.
 class SharedLibrary {
  public:
-  /// Opens `soname` ("libnvrtc.so.13") from the run path, the system's search path, or the CUDA
-  /// toolkit's usual folder. The error says how to get `package` ("NVRTC").
+  /// Has `open` look into another folder, too. Any thread may.
+  static void add_folder(const std::string& folder);
+  /// Opens `soname` ("libnvrtc.so.13") from the run path, the system's search path, the folders that
+  /// were added, in their order, or the CUDA toolkit's usual folder. The error says how to get `package` ("NVRTC").
   static Result<SharedLibrary> open(const std::string& soname, const std::string& package);
   /// Whether this process has it open, so that `open` takes no time.
   static bool is_open(const std::string& soname);

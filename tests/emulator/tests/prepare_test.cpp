@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/backend/backend.h"
+#include "runtime/explain/explain_program.h"
 #include "runtime/program/choose_plan.h"
 #include "runtime/program/compile_ahead.h"
 #include "tests/emulator/emulator.h"
@@ -62,6 +63,27 @@ TEST_F(EmulatedPreparing, RunsResidentWhereThereIsRoom) {
   EXPECT_EQ(tiles(program).size(), 1U);
   EXPECT_EQ(program.notes(), std::vector<std::string>{});
   expect_right(program);
+}
+
+TEST_F(EmulatedPreparing, ExplainsWhatRuns) {
+  emulator::settings().most_blocks = 0;
+  Program program = prepare(options());
+  const explain::CallShape shape{kBatch, kSteps};
+  const Result<std::string> text = explain::explain_program(program, shape, "text");
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_NE(text->find(" passes " + kWithout.to_string() + "\n"), std::string::npos) << *text;
+  const Result<std::string> json = explain::explain_program(program, shape, "json");
+  ASSERT_TRUE(json) << json.error().message;
+  EXPECT_NE(json->find("`LSTM` at batch 4 runs without resident weights"), std::string::npos);
+  for (const auto& [form, part] :
+       {std::pair("plan", "plan LSTM: f32, batch 4, chunk 4"), {"cuda", "__global__"}}) {
+    const Result<std::string> code = explain::emit_program(program, shape, form);
+    ASSERT_TRUE(code) << code.error().message;
+    EXPECT_NE(code->find(part), std::string::npos) << form << ": " << code->substr(0, 1000);
+  }
+  const Result<std::string> assembly = explain::emit_program(program, shape, "asm");
+  ASSERT_FALSE(assembly);
+  EXPECT_EQ(assembly.error().message, "there is no asm of a program on cuda:0");
 }
 
 TEST_F(EmulatedPreparing, DoesWithoutWhereTheDeviceHasNoRoom) {

@@ -1,0 +1,52 @@
+/// Graphs as nodes and edges to be drawn: the step Graph, and launches (launch_picture.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph/graph.h"
+
+namespace rnnc::explain {
+
+struct GraphPicture {
+  enum class Kind : uint8_t {
+    Input,
+    Param,
+    Constant,
+    State,
+    Product,
+    Reduction,
+    Elementwise,
+    Structure,
+    Output,
+  };
+  struct Node {
+    Kind kind = Kind::Elementwise;
+    std::string label;   // "matmul", "h[t-1]"
+    std::string detail;  // its shape, "[512]"; of a launch, how it runs
+    /// Where it runs: "once", "parallel", "last", or the states of its recurrence.
+    std::string stage;
+    friend bool operator==(const Node&, const Node&) = default;
+  };
+  struct Edge {
+    uint32_t from = 0;
+    uint32_t to = 0;
+    bool through_time = false;  // from a state's new value to where the next step reads it
+    friend bool operator==(const Edge&, const Edge&) = default;
+  };
+  std::vector<Node> nodes;  // before those that use them, outputs last
+  std::vector<Edge> edges;
+
+  friend bool operator==(const GraphPicture&, const GraphPicture&) = default;
+
+  /// Number of nodes of a kind.
+  int count(Kind kind) const;
+};
+
+/// `graph` is bound and verified.
+GraphPicture picture_of(const Graph& graph);
+
+std::string_view name_of(GraphPicture::Kind kind);
+
+}  // namespace rnnc::explain
