@@ -379,9 +379,7 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
 Status CudaExecutable::run_stages(Domain domain, LaunchQueue& queue) {
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     if (plan_.stages[stage].domain != domain) continue;
-    for (size_t i = 0; i < plan_.stages[stage].launches.size(); ++i) {
-      if (Status status = launcher_->once({stage, i}, queue); !status) return status;
-    }
+    if (Status status = launcher_->once(stage, queue); !status) return status;
   }
   return {};
 }

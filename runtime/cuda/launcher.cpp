@@ -4,77 +4,14 @@
 #include <cstring>
 
 #include "ir/base/arithmetic.h"
+#include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
-
-struct LaunchShape {
-  dim3 grid;
-  dim3 threads;
-  size_t shared_bytes = 0;
-  bool cooperative = false;  // all blocks at once, or an error
-  unsigned cluster = 1;      // blocks of one, all of which are there at once, or an error
-};
-
-/// A kernel of the plan's unit.
-cudaError_t try_start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters,
-                      LaunchQueue& queue) {
-  std::array<cudaLaunchAttribute, 2> attributes = {};
-  unsigned count = 0;
-  if (shape.cluster > 1) {
-    cudaLaunchAttribute& attribute = attributes[count++];
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {shape.cluster, 1, 1};
-  }
-  if (shape.cooperative) {
-    cudaLaunchAttribute& attribute = attributes[count++];
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else if (queue.overlap && queue.after_kernel) {
-    cudaLaunchAttribute& attribute = attributes[count++];
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = shape.grid;
-  config.blockDim = shape.threads;
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = queue.stream;
-  config.attrs = attributes.data();
-  config.numAttrs = count;
-  queue.after_kernel = true;
-  return cudaLaunchKernelExC(&config, kernel, parameters);
-}
-
-/// Whether blocks that wait for each other found no room at once.
-bool is_without_room(cudaError_t error, const LaunchShape& shape) {
-  if (shape.cooperative) return error == cudaErrorCooperativeLaunchTooLarge;
-  return shape.cluster > 1 &&
-         (error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources);
-}
-
-Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, LaunchQueue& queue,
-             const char* what) {
-  const cudaError_t error = try_start(kernel, shape, parameters, queue);
-  if (!is_without_room(error, shape)) return check_cuda(error, what);
-  cudaGetLastError();
-  const std::string needs = shape.cluster > 1 ? fmt::format("clusters of {}", shape.cluster)
-                                              : fmt::format("{}", shape.grid.x);
-  return fail(
-      "a resident recurrence needs {} blocks on the GPU at once, which had room for them when the "
-      "program was prepared and has not now; compiled anew, it will do without",
-      needs);
-}
-
 LaunchShape launch_shape(const CudaRecurrenceShape& shape) {
   return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, shape.cluster == 1,
           shape.cluster};
-}
-
-unsigned blocks_for(int64_t elements, int64_t most) {
-  return static_cast<unsigned>(std::min(ceil_div(elements, kThreads), most));
 }
 
 size_t most_arguments(const Plan& plan) {
@@ -133,6 +70,18 @@ void Launcher::bind(const Call& call) {
 
 // ---- By domain ----
 
+Status Launcher::once(size_t stage, LaunchQueue& queue) {
+  const std::vector<Launch>& launches = plan_.stages[stage].launches;
+  for (size_t first = 0; first < launches.size();) {
+    const size_t copies = copies_from({stage, first});
+    const Status status =
+        copies > 0 ? copy({stage, first}, copies, queue) : once(LaunchId{stage, first}, queue);
+    if (!status) return status;
+    first += std::max<size_t>(copies, 1);
+  }
+  return {};
+}
+
 Status Launcher::once(LaunchId id, LaunchQueue& queue) {
   const Launch& launch = launch_of(id);
   if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
@@ -146,7 +95,7 @@ Status Launcher::once(LaunchId id, LaunchQueue& queue) {
     return split(id, operand->once_rows, {}, queue);
   }
   if (std::holds_alternative<TotalLaunch>(launch)) return total(id, plan_.batch, {}, queue);
-  return copy(id, queue);
+  return transpose(id, queue);
 }
 
 Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queue) {
@@ -430,159 +379,6 @@ Status Launcher::end_wave(uint32_t sweep, bool advance, bool before_ends, Launch
     if (Status status = flush(false); !status) return status;
   }
   return flush(true);
-}
-
-// ---- Kernels of sequence.cuh ----
-
-Status Launcher::copy(LaunchId id, LaunchQueue& queue) {
-  const auto& launch = std::get<CopyLaunch>(launch_of(id));
-  if (launch.transposed) return transpose(id, queue);
-  const Buffer& buffer = plan_.buffers[launch.target.buffer];
-  return check_cuda(
-      cudaMemcpyAsync(addresses_.pointer(launch.target, {}), addresses_.pointer(launch.source, {}),
-                      static_cast<size_t>(launch.rows * launch.columns) * size_of(buffer.dtype),
-                      cudaMemcpyDefault, queue.stream),
-      "packing weights");
-}
-
-Status Launcher::transpose(LaunchId id, LaunchQueue& queue) {
-  const auto& launch = std::get<CopyLaunch>(launch_of(id));
-  const char* source = addresses_.pointer(launch.source, {});
-  char* target = addresses_.pointer(launch.target, {});
-  int64_t rows = launch.rows;
-  int64_t columns = launch.columns;
-  void* parameters[] = {&source, &target, &rows, &columns};
-  const auto tiles = [](int64_t size) { return ceil_div(size, kCudaTransposeTile); };
-  const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
-                          dim3(kCudaTransposeTile, kCudaTransposeThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "transposing weights");
-}
-
-Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<ReverseLaunch>(launch_of(id));
-  constexpr int64_t kMostBlocks = 4096;
-  // The whole sequence, whose end is read first.
-  const char* source = addresses_.start(launch.source);
-  char* target = addresses_.pointer(launch.target, position);
-  int64_t first = step_at(plan_, sequences_.steps, position);
-  auto batch = static_cast<unsigned>(plan_.batch);
-  int64_t width = launch.width;
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &first, &batch,
-                        &rows,   &width,  &source_stride,      &target_stride};
-  const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "reversing a sequence");
-}
-
-Status Launcher::earlier(LaunchId id, int64_t rows, LaunchPosition position,
-                         LaunchQueue& queue) const {
-  const auto& launch = std::get<EarlierLaunch>(launch_of(id));
-  const size_t element = size_of(plan_.buffers[launch.target.buffer].dtype);
-  const size_t width = static_cast<size_t>(launch.width) * element;
-  const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
-  const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
-  char* target = addresses_.pointer(launch.target, position);
-  int64_t first = (step_at(plan_, sequences_.steps, position) - 1) * plan_.batch;
-  cudaError_t done = cudaSuccess;
-  if (first < 0) {
-    const auto zeros = static_cast<size_t>(plan_.batch);
-    done = cudaMemset2DAsync(target, target_pitch, 0, width, zeros, queue.stream);
-    target += zeros * target_pitch;
-    rows -= plan_.batch;
-    first = 0;
-  }
-  if (done == cudaSuccess && rows > 0) {
-    const char* source =
-        addresses_.start(launch.source) + static_cast<size_t>(first) * source_pitch;
-    done = cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
-                             static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, queue.stream);
-  }
-  return check_cuda(done, "reading a sequence a step late");
-}
-
-Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<MaskLaunch>(launch_of(id));
-  char* target = addresses_.pointer(launch.target, position);
-  auto kind = static_cast<int>(launch.kind);
-  int64_t first = sequences_.first_step + step_at(plan_, sequences_.steps, position);
-  int64_t steps = sequences_.first_step + sequences_.steps;
-  auto batch = static_cast<unsigned>(plan_.batch);
-  void* parameters[] = {&target, &kind, &sequences_.lengths, &sequences_.reset, &steps, &first,
-                        &batch,  &rows};
-  const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "filling a mask");
-}
-
-size_t Launcher::workspace_bytes() const {
-  int64_t most = 0;
-  for_each_launch_of<TotalLaunch>(plan_, [&](LaunchId id, const TotalLaunch& launch) {
-    if (launch.right.buffer != kNoBuffer) return;
-    const int64_t steps = plan_.stages[id.stage].domain == Domain::Last ? 1 : plan_.chunk;
-    most = std::max(most, cuda_row_slices(steps * plan_.batch, launch.m) * launch.m);
-  });
-  return static_cast<size_t>(most) * sizeof(float);
-}
-
-Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<TotalLaunch>(launch_of(id));
-  if (launch.right.buffer != kNoBuffer) {
-    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream);
-  }
-  const RowSums all{.from = addresses_.pointer(launch.left, position),
-                    .dtype = plan_.buffers[launch.left.buffer].dtype,
-                    .stride = launch.left.stride,
-                    .rows = rows,
-                    .columns = launch.m,
-                    .slices = cuda_row_slices(rows, launch.m),
-                    .to = addresses_.pointer(launch.out, {}),
-                    .accumulate = launch.accumulate};
-  if (all.slices == 1) return add_rows(kernel_of(id), all, queue);
-  RowSums first = all;
-  first.to = queue.library_workspace;
-  first.accumulate = false;
-  RowSums second = all;
-  second.from = queue.library_workspace;
-  second.dtype = DType::f32;
-  second.stride = launch.m;
-  second.rows = all.slices;
-  second.slices = 1;
-  return add_rows(kernel_of(id), first, queue).and_then([&] {
-    return add_rows(kernel_of(id), second, queue);
-  });
-}
-
-Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue) {
-  int type = sums.dtype == DType::f32 ? 0 : sums.dtype == DType::bf16 ? 1 : 2;
-  int64_t per_slice = ceil_div(sums.rows, sums.slices);
-  int accumulate = sums.accumulate ? 1 : 0;
-  void* parameters[] = {&sums.from, &type,         &sums.stride, &sums.rows,
-                        &per_slice, &sums.columns, &sums.to,     &accumulate};
-  const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(sums.columns, kCudaTotalColumns)),
-                               static_cast<unsigned>(sums.slices)),
-                          dim3(kCudaTotalColumns, kCudaTotalThreads)};
-  return start(kernel, shape, parameters, queue, "adding up rows");
-}
-
-Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<SplitLaunch>(launch_of(id));
-  constexpr int64_t kMostBlocks = 65535;
-  constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
-  const char* source = addresses_.pointer(launch.source, position);
-  char* target = addresses_.pointer(launch.target, position);
-  int weight = launch.weight ? 1 : 0;
-  float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
-  int64_t length = launch.length;
-  int64_t part = launch.part;
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &weight,        &most,         &rows,
-                        &length, &part,   &source_stride, &target_stride};
-  const int64_t down = std::min(ceil_div(rows, kCudaSplitRows), kMostBlocks);
-  const LaunchShape shape{
-      dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
-      dim3(kCudaSplitThreads, kCudaSplitRows)};
-  return start(kernel_of(id), shape, parameters, queue, "splitting an operand");
 }
 
 }  // namespace rnnc::cuda

@@ -51,8 +51,8 @@ class Launcher {
   /// Of library workspace, besides what products need.
   size_t workspace_bytes() const;
 
-  /// Of a Once or a Last stage.
-  Status once(LaunchId id, LaunchQueue& queue);
+  /// All of a Once or a Last stage. What copies arrays of the caller's one after another is one launch.
+  Status once(size_t stage, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
   /// Of a recurrence with an exchange, makes that ready; of other launches, nothing.
@@ -83,7 +83,10 @@ class Launcher {
   Status loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   Status recurrence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   Status fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
-  Status copy(LaunchId id, LaunchQueue& queue);
+  Status once(LaunchId id, LaunchQueue& queue);
+  /// How many launches from one on are copies that go together; 0 if it is none.
+  size_t copies_from(LaunchId id) const;
+  Status copy(LaunchId first, size_t count, LaunchQueue& queue);
   Status transpose(LaunchId id, LaunchQueue& queue);
   Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status earlier(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) const;

@@ -94,6 +94,19 @@ INSTANTIATE_TEST_SUITE_P(Towers, GpuStacks,
                                               to_string(std::get<1>(test.param)));
                          });
 
+// More weights than one launch packs, at places that suit wide words and at others.
+TEST(GpuStacks, OfManyWeights) {
+  for (const int64_t size : {7, 8}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(fmt::format("{} of {}", to_string(dtype), size));
+      const Graph graph = tower(std::vector<std::string>(10, "Gated"), size);
+      EXPECT_GT(graph.params.size(), 10 * 8);
+      check_run(graph, on_gpu(dtype, 4), random_sequences(6, 3, {}, true, 7),
+                dtype == DType::f32 ? 1e-4 : 3e-2);
+    }
+  }
+}
+
 TEST(GpuStacksInTf32, OfSeveralHeights) {
   for (const size_t layers : {2U, 5U}) {
     CompileOptions options = on_gpu(DType::f32, 4);

@@ -14,6 +14,7 @@ import rnnc.torch
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+torch.backends.cudnn.allow_tf32 = False
 
 
 def lstm_pair(size, inputs, dtype=torch.float64, device="cpu", batch_first=False):

@@ -371,6 +371,8 @@ class Training(unittest.TestCase):
 """
         cell = rnnc.torch.Cell(text, I=3, H=6, init={"b": 0.5})
         self.assertLessEqual(worst(cell.R @ cell.R.T, torch.eye(6)), 1e-5)
+        halves = rnnc.torch.Cell(text, I=3, H=6, dtype=torch.bfloat16).R.float()
+        self.assertLessEqual(worst(halves @ halves.T, torch.eye(6)), 0.02)
         for block in cell.U:
             self.assertLessEqual(worst(block @ block.T, torch.eye(3)), 1e-5)
         self.assertTrue(torch.equal(cell.g, torch.ones(6)))

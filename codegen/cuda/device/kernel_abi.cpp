@@ -35,8 +35,9 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
     return cuda_reverse_name(dtype(reverse->source));
   }
-  const auto* copy = std::get_if<CopyLaunch>(&launch);
-  if (copy != nullptr && copy->transposed) return cuda_transpose_name(dtype(copy->source));
+  if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
+    return copy->transposed ? cuda_transpose_name(dtype(copy->source)) : kCudaCopyName;
+  }
   if (std::holds_alternative<MaskLaunch>(launch)) return kCudaMaskName;
   return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
 }

@@ -1,4 +1,4 @@
-// ---- Kernels of Reverse, Mask, Split and transposing Copy launches (ir/plan/plan.h). ----
+// ---- Kernels of Reverse, Mask, Split and Copy launches (ir/plan/plan.h). ----
 //
 // A unit has those whose names it defines with `has_` before them.
 
@@ -65,6 +65,48 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
     value = reset != nullptr && inside && reset[at * batch + b] != 0;
   }
   target[row] = value ? 1.0f : 0.0f;
+}
+#endif
+
+#if has_rnnc_copy_arrays
+struct rnnc_copy_one {
+  const char* source;
+  char* target;
+  rnnc_word bytes;
+};
+struct rnnc_copies {
+  rnnc_copy_one copy[64];
+};
+
+// By units of which each thread has four under way.
+template <typename Unit>
+static __device__ __forceinline__ void rnnc_copy_units(const rnnc_copy_one& copy) {
+  const auto* source = reinterpret_cast<const Unit*>(copy.source);
+  auto* target = reinterpret_cast<Unit*>(copy.target);
+  const rnnc_word units = copy.bytes / static_cast<rnnc_word>(sizeof(Unit));
+  const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
+  rnnc_word i = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i + 3 * threads < units; i += 4 * threads) {
+    Unit unit[4];
+    for (int k = 0; k < 4; ++k) unit[k] = source[i + k * threads];
+    for (int k = 0; k < 4; ++k) target[i + k * threads] = unit[k];
+  }
+  for (; i < units; i += threads) target[i] = source[i];
+}
+
+// blockIdx.y takes one of the copies.
+extern "C" __global__ void rnnc_copy_arrays(const __grid_constant__ rnnc_copies copies) {
+  rnnc_begin();
+  const rnnc_copy_one& copy = copies.copy[blockIdx.y];
+  const rnnc_word ends = reinterpret_cast<rnnc_word>(copy.source) |
+                         reinterpret_cast<rnnc_word>(copy.target) | copy.bytes;
+  if (ends % 16 == 0) {
+    rnnc_copy_units<uint4>(copy);
+  } else if (ends % 4 == 0) {
+    rnnc_copy_units<unsigned>(copy);
+  } else {
+    rnnc_copy_units<unsigned short>(copy);
+  }
 }
 #endif
 

@@ -99,7 +99,9 @@ class Cell(nn.Module):
                 parameter.zero_()
             elif name in kinds.recurrent:
                 for block in parameter.flatten(0, -3) if parameter.dim() > 2 else [parameter]:
-                    nn.init.orthogonal_(block)
+                    # Of 16 bits there is no decomposition.
+                    wide = torch.empty_like(block, dtype=torch.promote_types(block.dtype, torch.float32))
+                    block.copy_(nn.init.orthogonal_(wide))
             else:
                 bound = math.sqrt(6 / (parameter.shape[-1] + parameter.shape[-2]))
                 parameter.uniform_(-bound, bound)

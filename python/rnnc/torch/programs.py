@@ -398,13 +398,9 @@ class _Calls:
         shapes = [rows + info.shape for info in compiled.source.outputs]
         self.outputs = len(shapes)
         self.state_shapes = [compiled.layers + batch + shape for shape in compiled.state_shapes]
-        # Like these results are made (torch.empty with a shape, type and device takes longer).
-        options = dict(device=compiled.device)
-        self.of_reserve = torch.empty(1, dtype=torch.uint8, **options).expand(self.sizes.reserve)
-        one = torch.empty(1, dtype=compiled.dtype, **options)
-        of_states = torch.empty(1, dtype=compiled.state_dtype, **options)
-        self.results = [one.expand(size) for size in shapes]
-        self.results += [of_states.expand(size) for size in self.state_shapes]
+        self.reserve = self._maker((self.sizes.reserve,), torch.uint8)
+        self.results = [self._maker(size, compiled.dtype) for size in shapes]
+        self.results += [self._maker(size, compiled.state_dtype) for size in self.state_shapes]
         program = compiled.program
         inputs, params = len(program.inputs), len(program.params)
         outputs, states = len(program.outputs), len(program.states)
@@ -423,13 +419,18 @@ class _Calls:
             self.backward_args = _Arguments(_library.BackwardArgs, lists, counts, shape, steps)
             self.backward_args.struct.foreign_reserve = 1
 
-    def reserve(self):
-        return torch.empty_like(self.of_reserve)
+    def _maker(self, size, dtype):
+        """Of empty tensors. To make one like another takes less time than to say of which kind it is;
+        but on a GPU that other one would hold memory, perhaps a CUDA graph's."""
+        options = dict(dtype=dtype, device=self.compiled.device)
+        if self.compiled.stream is not None:
+            return functools.partial(torch.empty, size, **options)
+        return functools.partial(torch.empty_like, torch.empty(1, **options).expand(size))
 
     def forward(self, arguments, reserve=None, frozen=False):
         """Outputs, then final states."""
         a, compiled, batch = arguments, self.compiled, self.shape.batch
-        results = list(map(torch.empty_like, self.results))
+        results = [make() for make in self.results]
         own = self.forward_args
         if compiled.source.layers <= 1:
             own.set([*map(data_ptr, a.inputs), *map(data_ptr, results)])
