@@ -1,7 +1,7 @@
 """rnnc: recurrent cells from their equations.
 
     import numpy as np, rnnc
-    program = rnnc.compile("examples/cells/lstm.rnn", I=3, H=4)
+    program = rnnc.compile("lstm", I=3, H=4)
     result = program.run({"x": x}, params)          # x: [T, B, 3], params by name
     result.outputs["h"], result.final_states["c"]
 
@@ -11,19 +11,26 @@
 
 from rnnc._library import Error, devices, version
 from rnnc.definition import Definition, Input, Param, State, cell
-from rnnc.program import Array, Program, Result, compile
+from rnnc.explanation import Explanation
+from rnnc.program import Array, Program, Result, compile, shipped
+from rnnc.weights import WeightMap, load_weights, save_weights
 
 __all__ = [
     "Array",
     "Definition",
     "Error",
+    "Explanation",
     "Input",
     "Param",
     "Program",
     "Result",
     "State",
+    "WeightMap",
     "cell",
     "compile",
     "devices",
+    "load_weights",
+    "save_weights",
+    "shipped",
     "version",
 ]

@@ -1,6 +1,8 @@
 """librnnc by ctypes: its functions and structs as runtime/capi/rnnc.h declares them."""
 
 import ctypes
+import functools
+import importlib.util
 import os
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
@@ -210,6 +212,16 @@ def check(status):
     if status != 0:
         name = library.rnnc_status_name(status).decode()
         raise Error(name, library.rnnc_last_error().decode())
+
+
+@functools.cache
+def look_for_cuda():
+    """Has the library look for NVRTC and cuBLASLt where NVIDIA's Python packages lay them, too."""
+    nvidia = importlib.util.find_spec("nvidia")
+    for place in nvidia.submodule_search_locations if nvidia else ():
+        folder = os.path.join(place, "cu13", "lib")
+        if os.path.isdir(folder):
+            check(library.rnnc_library_folder(os.fsencode(folder)))
 
 
 def take_text(make, *arguments):

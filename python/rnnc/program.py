@@ -9,6 +9,7 @@ from pathlib import Path
 from rnnc import _library
 from rnnc._library import Error, check, library
 from rnnc.definition import Definition
+from rnnc.explanation import Explanation
 
 DTYPES = ("f32", "f64", "bf16", "f16")
 ROLES = {"inputs": 0, "params": 1, "states": 2, "outputs": 3}
@@ -25,6 +26,11 @@ def _dims(values):
 
 def _is_text(source):
     return isinstance(source, str) and "\n" in source
+
+
+def _is_name(source):
+    """Of a shipped cell or network, as far as one can see: "lstm"."""
+    return isinstance(source, str) and source.isidentifier()
 
 
 class Program:
@@ -78,6 +84,25 @@ class Program:
     def notes(self):
         """What runs otherwise than asked for, and why."""
         return _library.take_text(library.rnnc_program_notes, self.handle).splitlines()
+
+    def explain(self, batch=16, steps=100, **shape):
+        """How calls of a shape run, and what they cost: an Explanation. `shape` as in `prepare`."""
+        shape = _library.Shape(batch=batch, steps=steps, **shape)
+
+        def explain(form):
+            function = library.rnnc_program_explain
+            return _library.take_text(function, self.handle, byref(shape), form.encode())
+
+        return Explanation(explain)
+
+    def emit(self, form, batch=16, steps=100, **shape):
+        """What the compiler makes of a shape, a text: its "graph" or "plan", and "llvm" or "asm" (CPU),
+        "cuda" or "ptx" (GPU). With "backward " in front, of training's other half. `shape` as in `prepare`.
+        """
+        shape = _library.Shape(batch=batch, steps=steps, **shape)
+        return _library.take_text(
+            library.rnnc_program_emit, self.handle, byref(shape), form.encode()
+        )
 
     def prepare(self, **shape):
         """Makes calls of a shape runnable, and tells the bytes that they need.
@@ -247,9 +272,9 @@ def compile(
 ):
     """Compiles a cell or network.
 
-    `source` is a path, a text of more than one line, or what `@rnnc.cell` made of a function;
-    `definition` names one of several cells in it; other keyword arguments are dims (`H=512`). `dtype`
-    is f32, f64 (CPU), bf16 or f16 (GPU).
+    `source` is a path, the name of a cell or network that the library has ("lstm": `shipped`), a text of
+    more than one line, or what `@rnnc.cell` made of a function; `definition` names one of several cells
+    in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
     Raises `Error` with the compiler's diagnostics.
     """
     if dtype not in DTYPES:
@@ -275,6 +300,8 @@ def graph_of(source, definition=None, dims=None):
     try:
         if _is_text(text):
             check(library.rnnc_unit_parse(b"cell.rnn", text.encode(), byref(unit)))
+        elif _is_name(text):
+            check(library.rnnc_unit_shipped(text.encode(), byref(unit)))
         else:
             check(library.rnnc_unit_read(os.fsencode(Path(text)), byref(unit)))
         name = None if definition is None else definition.encode()
@@ -289,9 +316,18 @@ def graph_of(source, definition=None, dims=None):
         library.rnnc_unit_free(unit)
 
 
-def _compiled(text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache):
-    """The handle of a program."""
+def shipped():
+    """Names of the cells and networks that the library has, those of examples/."""
+    return _library.take_text(library.rnnc_shipped).splitlines()
+
+
+def _compiled(
+    text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, memory=None
+):
+    """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options."""
     graph, program = c_void_p(), c_void_p()
+    if device.startswith("cuda"):
+        _library.look_for_cuda()
     options = _library.Options(
         device=device.encode(),
         dtype=DTYPES.index(dtype),
@@ -301,6 +337,9 @@ def _compiled(text, dims, *, device, dtype, f32_params, tf32, threads, reverse, 
         reverse=reverse,
         cache_directory=None if cache is None else os.fsencode(cache),
     )
+    if memory is not None:
+        options.allocate = ctypes.cast(memory.allocate, c_void_p)
+        options.release = ctypes.cast(memory.release, c_void_p)
     free_unused()
     try:
         check(library.rnnc_graph_parse(text.encode(), byref(graph)))

@@ -99,6 +99,7 @@ class Cuda(unittest.TestCase):
         self.assertEqual((y.dtype, states.h.dtype, cell.W_i.grad.dtype),
                          (torch.bfloat16, torch.float32, torch.bfloat16))
         mixed = lstm(dtype=torch.bfloat16, param_dtype=torch.float32)
+        mixed.load_state_dict(cell.state_dict())
         self.close(mixed(x)[0], y, 0.02)
 
     def test_captured(self):
@@ -180,11 +181,15 @@ class Cuda(unittest.TestCase):
         compiled = torch.compile(cell, mode="reduce-overhead", fullgraph=True)
         for _ in range(4):
             x = torch.randn(6, 2, 32, device="cuda", requires_grad=True)
+            cell.zero_grad()  # what the graph of the step before has left is gone in the next
             torch.compiler.cudagraph_mark_step_begin()
             y = compiled(x)[0]
             expected = cell(x)[0]
             self.close(y, expected, 1e-6)
             y.sum().backward()
+            gradients = torch.autograd.grad(expected.sum(), list(cell.parameters()))
+            for parameter, gradient in zip(cell.parameters(), gradients):
+                self.close(parameter.grad, gradient, 1e-6)
 
     def test_streams(self):
         """Calls on changing streams are in order, as far as the program's own memory goes."""
@@ -241,6 +246,34 @@ class Cuda(unittest.TestCase):
             self.assertTrue(torch.equal(cell(x)[0], first))
             cell.W_g.mul_(3)
             self.assertFalse(torch.equal(cell(x)[0], first))
+
+    def test_what_programs_keep_is_torchs(self):
+        gc.collect()
+        lstm()  # frees what is left of others
+        before = torch.cuda.memory_allocated()
+        cell = lstm(512, dtype=torch.bfloat16)
+        with torch.no_grad():
+            cell(torch.randn(4, 2, 512, device="cuda", dtype=torch.bfloat16))
+        weights = sum(p.numel() for p in cell.parameters()) * 2
+        self.assertGreaterEqual(torch.cuda.memory_allocated() - before, 2 * weights)
+        del cell
+        gc.collect()
+        lstm()
+        self.assertLessEqual(torch.cuda.memory_allocated() - before, weights)
+
+    def test_too_little_memory(self):
+        cell = lstm(2048, dtype=torch.bfloat16)
+        x = torch.randn(2, 1, 2048, device="cuda", dtype=torch.bfloat16)
+        free, total = torch.cuda.mem_get_info()
+        torch.cuda.empty_cache()
+        allowed = torch.cuda.memory_reserved() + (8 << 20)
+        torch.cuda.set_per_process_memory_fraction(allowed / total)
+        try:
+            with self.assertRaisesRegex(RuntimeError, "allocator has no .* GiB on cuda:0"):
+                cell(x)
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+        self.assertEqual(cell(x)[0].shape, (2, 1, 2048))
 
     def test_many_shapes_in_constant_memory(self):
         cell = lstm()

@@ -86,11 +86,13 @@ static __device__ __forceinline__ void rnnc_copy_units(const rnnc_copy_one& copy
   const rnnc_word units = copy.bytes / static_cast<rnnc_word>(sizeof(Unit));
   const rnnc_word threads = static_cast<rnnc_word>(gridDim.x) * blockDim.x;
   rnnc_word i = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+#pragma unroll 1
   for (; i + 3 * threads < units; i += 4 * threads) {
     Unit unit[4];
     for (int k = 0; k < 4; ++k) unit[k] = source[i + k * threads];
     for (int k = 0; k < 4; ++k) target[i + k * threads] = unit[k];
   }
+#pragma unroll 1
   for (; i < units; i += threads) target[i] = source[i];
 }
 

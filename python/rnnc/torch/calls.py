@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from typing import NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -368,20 +369,41 @@ def _traced(source, inputs, params, states, lengths, reset):
 # ---- Beforehand ----
 
 
-def prepare(
-    source, params, batch, steps, training, states, lengths, reset, input_gradients, state_gradients
-):
-    """What Cell.prepare says."""
+class Wish(NamedTuple):
+    """What calls are to be prepared; see Cell.prepare."""
+
+    batch: int
+    steps: int
+    training: bool
+    states: bool
+    lengths: bool
+    reset: bool
+    input_gradients: bool
+    state_gradients: bool
+
+
+def _shape(source, params, wish):
+    """What they have in common, and the program that makes them."""
     x = params[0].new_empty(0) if params else torch.empty(0)
     if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
         (x,), params = _cast([x], params)
-    compiled = source.for_tensors(x, params)
-    given = bytes([bool(states)] * len(source.states))
+    given = bytes([bool(wish.states)] * len(source.states))
     wanted = None
-    if training:
-        wanted = bytes([bool(input_gradients)] * len(source.inputs))
+    if wish.training:
+        wanted = bytes([bool(wish.input_gradients)] * len(source.inputs))
         wanted += bytes([p.requires_grad for p in params])
-        wanted += bytes([bool(state_gradients)] * len(source.states))
-    shape = Shape(batch, bool(lengths), bool(reset), given, wanted)
+        wanted += bytes([bool(wish.state_gradients)] * len(source.states))
+    shape = Shape(wish.batch, bool(wish.lengths), bool(wish.reset), given, wanted)
+    return source.for_tensors(x, params), shape
+
+
+def prepare(source, params, wish):
+    compiled, shape = _shape(source, params, wish)
     with compiled.lock:
-        compiled.prepare(shape, steps)
+        compiled.prepare(shape, wish.steps)
+
+
+def explain(source, params, wish):
+    """An rnnc.Explanation of these calls."""
+    compiled, shape = _shape(source, params, wish)
+    return compiled.program.again().explain(**compiled.fields(shape, wish.steps))

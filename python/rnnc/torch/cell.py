@@ -7,6 +7,7 @@ import math
 import torch
 from torch import nn
 
+import rnnc
 from rnnc.torch import calls, operators, step_graph  # noqa: F401
 from rnnc.torch.programs import source_of
 
@@ -118,10 +119,42 @@ class Cell(nn.Module):
         for. `states`: calls give all of them. `lengths`, `reset`: calls come with them. Within
         torch.autocast, for calls within it.
         """
-        calls.prepare(
-            self.source, self.params(), batch, steps, training, states, lengths, reset,
-            input_gradients, state_gradients,
+        wish = calls.Wish(
+            batch, steps, training, states, lengths, reset, input_gradients, state_gradients
         )
+        calls.prepare(self.source, self.params(), wish)
+
+    def explain(
+        self, batch=16, steps=100, *, training=False, states=False, lengths=False, reset=False,
+        input_gradients=False, state_gradients=False,
+    ):
+        """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
+        wish = calls.Wish(
+            batch, steps, training, states, lengths, reset, input_gradients, state_gradients
+        )
+        return calls.explain(self.source, self.params(), wish)
+
+    @torch.no_grad()
+    def from_torch(self, tensors, weight_map):
+        """Takes the weights of a module of PyTorch, or of a state_dict, by an rnnc.WeightMap or what one
+        is made of ("torch/lstm"). Gives the cell."""
+        if isinstance(tensors, nn.Module):
+            tensors = tensors.state_dict()
+        values = _map_of(weight_map).to_params(self._program(), tensors)
+        for name, parameter in zip(self.source.param_names, self.params()):
+            parameter.copy_(values[name])
+        return self
+
+    @torch.no_grad()
+    def to_torch(self, weight_map):
+        """The state_dict of a module of PyTorch that computes the same. Of biases that a map adds up the
+        first is theirs, the others are zero."""
+        params = dict(zip(self.source.param_names, (p.detach() for p in self.params())))
+        return _map_of(weight_map).to_tensors(self._program(), params)
+
+    def _program(self):
+        """One that has its params; that of the CPU needs no GPU."""
+        return self.source.on(torch.device("cpu"), torch.float32, torch.float32).program
 
     def forward(self, *inputs, states=None, lengths=None, reset=None):
         source = self.source
@@ -139,6 +172,10 @@ class Cell(nn.Module):
             return ", ".join(f"{name}: {list(shape)}" for name, shape in arrays)
 
         return f"({of(self.source.inputs)}) -> {of(self.source.outputs)}"
+
+
+def _map_of(source):
+    return source if isinstance(source, rnnc.WeightMap) else rnnc.WeightMap(source)
 
 
 def results_of(source, outputs, finals):

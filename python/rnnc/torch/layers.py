@@ -162,13 +162,30 @@ class Layers:
         # Within autocast nn's states have the type of its outputs.
         return outputs, [s if s.dtype == outputs[0].dtype else s.to(outputs[0].dtype) for s in finals]
 
-    def prepare(self, batch, steps, *, training=False, states=False, lengths=False,
-                input_gradients=False, state_gradients=False):
+    def prepare(
+        self, batch, steps, *, training=False, states=False, lengths=False, input_gradients=False,
+        state_gradients=False,
+    ):
         """As Cell.prepare; `lengths`: for packed sequences."""
-        calls.prepare(
-            self.sources[self.num_layers, self.input_size], self._params(0, self.num_layers),
-            batch, steps, training, states, lengths, False, input_gradients, state_gradients,
+        wish = calls.Wish(
+            batch, steps, training, states, lengths, False, input_gradients, state_gradients
         )
+        calls.prepare(*self._whole(), wish)
+
+    def explain(
+        self, batch=16, steps=100, *, training=False, states=False, lengths=False,
+        input_gradients=False, state_gradients=False,
+    ):
+        """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
+        wish = calls.Wish(
+            batch, steps, training, states, lengths, False, input_gradients, state_gradients
+        )
+        return calls.explain(*self._whole(), wish)
+
+    def _whole(self):
+        """Of all layers."""
+        count = self.num_layers
+        return self.sources[count, self.input_size], self._params(0, count)
 
     @staticmethod
     def _pack(y, lengths, like):

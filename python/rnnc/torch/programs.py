@@ -17,7 +17,7 @@ import torch
 import rnnc
 from rnnc import _library
 from rnnc.program import ROLES, Program
-from rnnc.torch import step_graph
+from rnnc.torch import memory, step_graph
 
 TYPES = {
     "f32": torch.float32,
@@ -218,6 +218,7 @@ class Compiled:
             threads=torch.get_num_threads() if device.type == "cpu" else 0,
             reverse=source.reverse,
             cache=source.cache,
+            memory=memory if device.type == "cuda" else None,
         )
         # Where the arrays lie in the tensors that hold them.
         stacked, program = source.stacked, self.program

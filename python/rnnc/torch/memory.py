@@ -1,0 +1,30 @@
+"""Memory that programs keep on GPUs: PyTorch's, so that each has what the other leaves free."""
+
+import threading
+from ctypes import CFUNCTYPE, c_size_t, c_void_p
+
+import torch
+
+
+@CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
+def allocate(context, size, stream):
+    # On a thread of its own: this one may be at filling a CUDA graph's pool, where nothing may stay.
+    found = []
+    thread = threading.Thread(
+        target=_allocate, args=(found, size, torch.cuda.current_device(), stream or 0)
+    )
+    thread.start()
+    thread.join()
+    return found[0] if found else None
+
+
+def _allocate(found, size, device, stream):
+    try:
+        found.append(torch.cuda.caching_allocator_alloc(size, device, stream))
+    except torch.OutOfMemoryError:
+        pass  # the library says how much is missing
+
+
+@CFUNCTYPE(None, c_void_p, c_void_p)
+def release(context, memory):
+    torch.cuda.caching_allocator_delete(memory)
