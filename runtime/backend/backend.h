@@ -81,6 +81,8 @@ class Executable {
   /// Why the device cannot run the plan's resident recurrences, for people; then nothing else may
   /// be asked of this. Empty: it can.
   virtual std::string refusal() const { return ""; }
+  /// Why another plan may be faster, for people. Empty: nothing speaks for one.
+  virtual std::string doubt() const { return ""; }
 };
 
 /// What a device was given once and can be given again with one launch.

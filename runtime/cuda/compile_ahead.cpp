@@ -10,14 +10,16 @@ namespace rnnc::cuda {
 namespace {
 
 /// As a device would, that has room for what its plans are made for.
-std::string refuse(const CudaModule& module, std::string_view code) {
+Verdict judge(const CudaModule& module, std::string_view code) {
+  Verdict verdict;
   for (const CudaKernel& kernel : module.kernels) {
     const auto* shape = std::get_if<CudaRecurrenceShape>(&kernel.shape);
     if (shape == nullptr) continue;
-    std::string refusal = refuse_spills(local_bytes(code, kernel.name), shape->step_seconds);
-    if (!refusal.empty()) return refusal;
+    const int64_t bytes = local_bytes(code, kernel.name);
+    if (verdict.refusal.empty()) verdict.refusal = refuse_spills(bytes, shape->step_seconds);
+    if (verdict.doubt.empty()) verdict.doubt = doubt_spills(bytes, shape->step_seconds);
   }
-  return "";
+  return verdict;
 }
 
 // ---- Remembering ----
@@ -93,7 +95,7 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
   if (!plan) return tl::unexpected(plan.error());
 
   std::string source;
-  const auto take = [&](const Plan& given) -> Result<std::string> {
+  const auto take = [&](const Plan& given) -> Result<Verdict> {
     Result<CudaModule> module = make_cuda_module(given, target.arch);
     if (!module) return tl::unexpected(module.error());
     const Result<cuda::Cubin> cubin = cuda::compile_module(*module, target.arch, cache);
@@ -103,9 +105,9 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
     }
     result.bytes = cubin->code.size();
     result.cached = cubin->cached;
-    std::string refusal = cuda::refuse(*module, cubin->code);
+    Verdict verdict = cuda::judge(*module, cubin->code);
     source = std::move(module->source);
-    return refusal;
+    return verdict;
   };
   const Result<ChosenPlan> chosen =
       choose_plan(*of_shape, *std::move(plan), planner.choice(), take);

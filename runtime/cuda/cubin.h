@@ -34,5 +34,7 @@ int64_t local_bytes(std::string_view cubin, std::string_view kernel);
 /// Why a resident kernel with so many bytes in local memory, of steps that long, is not worth
 /// running, for people; empty: it is.
 std::string refuse_spills(int64_t local_bytes, double step_seconds);
+/// The same of whether it is worth looking for one with fewer.
+std::string doubt_spills(int64_t local_bytes, double step_seconds);
 
 }  // namespace rnnc::cuda

@@ -66,6 +66,7 @@ class CudaExecutable : public Executable {
   ~CudaExecutable() override;
   Status run(const Call& call, bool run_once) override;
   std::string refusal() const override { return refusal_; }
+  std::string doubt() const override { return kernels_->doubt(); }
 
  private:
   struct Sweep {

@@ -65,16 +65,10 @@ Result<std::string> refuse_clusters(cudaKernel_t kernel, const CudaRecurrenceSha
 /// or for those of a cluster.
 Result<std::string> refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                            const CudaDevice& device) {
-  cudaFuncAttributes attributes = {};
-  Result<std::string> refusal =
-      check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel")
-          .and_then([&] { return allow_shared_memory(kernel, shape.shared_bytes); })
-          .and_then([&] {
-            return shape.cluster > 1 ? refuse_clusters(kernel, shape, device)
-                                     : refuse_blocks(kernel, shape, device);
-          });
-  if (!refusal || !refusal->empty()) return refusal;
-  return refuse_spills(static_cast<int64_t>(attributes.localSizeBytes), shape.step_seconds);
+  return allow_shared_memory(kernel, shape.shared_bytes).and_then([&] {
+    return shape.cluster > 1 ? refuse_clusters(kernel, shape, device)
+                             : refuse_blocks(kernel, shape, device);
+  });
 }
 
 }  // namespace
@@ -123,9 +117,16 @@ Status LoadedKernels::find(const CudaKernel& kernel, const CudaDevice& device) {
 
 Status LoadedKernels::prepare(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                               const CudaDevice& device) {
-  Result<std::string> refusal = refuse(kernel, shape, device);
+  cudaFuncAttributes attributes = {};
+  Result<std::string> refusal =
+      check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel").and_then([&] {
+        return refuse(kernel, shape, device);
+      });
   if (!refusal) return tl::unexpected(refusal.error());
+  const auto spilled = static_cast<int64_t>(attributes.localSizeBytes);
+  if (refusal->empty()) refusal = refuse_spills(spilled, shape.step_seconds);
   if (refusal_.empty()) refusal_ = *std::move(refusal);
+  if (doubt_.empty()) doubt_ = doubt_spills(spilled, shape.step_seconds);
   return {};
 }
 

@@ -21,6 +21,8 @@ class LoadedKernels {
 
   /// Why the device should not run the recurrences, for people; empty: it can.
   const std::string& refusal() const { return refusal_; }
+  /// Why others may be faster, for people.
+  const std::string& doubt() const { return doubt_; }
 
   const CudaModule& module() const { return module_; }
   /// By the module's index.
@@ -40,6 +42,7 @@ class LoadedKernels {
   std::unique_ptr<std::remove_pointer_t<cudaLibrary_t>, Unload> library_;
   std::vector<cudaKernel_t> kernels_;
   std::string refusal_;
+  std::string doubt_;
 };
 
 }  // namespace rnnc::cuda

@@ -9,14 +9,19 @@ namespace rnnc::cuda {
 
 size_t Launcher::copies_from(LaunchId id) const {
   const std::vector<Launch>& launches = plan_.stages[id.stage].launches;
+  const auto copy_at = [&](size_t index) -> const CopyLaunch* {
+    const auto* copy =
+        index < launches.size() ? std::get_if<CopyLaunch>(&launches[index]) : nullptr;
+    return copy == nullptr || copy->transposed ? nullptr : copy;
+  };
+  // Where the program has copied an array of its own, the next copy may write.
+  const auto is_of_caller = [&](size_t index) {
+    const CopyLaunch* copy = copy_at(index);
+    return copy != nullptr && plan_.buffers[copy->source.buffer].placement == Placement::Caller;
+  };
   size_t count = 0;
-  for (; id.index + count < launches.size() && count < kCudaCopiesPerLaunch; ++count) {
-    const auto* copy = std::get_if<CopyLaunch>(&launches[id.index + count]);
-    if (copy == nullptr || copy->transposed) break;
-    const bool is_callers = plan_.buffers[copy->source.buffer].placement == Placement::Caller;
-    if (count > 0 && !is_callers) break;
-  }
-  return count;
+  while (count < kCudaCopiesPerLaunch && is_of_caller(id.index + count)) ++count;
+  return count == 0 && copy_at(id.index) != nullptr ? 1 : count;
 }
 
 Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {

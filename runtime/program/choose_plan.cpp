@@ -1,11 +1,12 @@
 // 1. Give the device the plan as it was asked for.
-// 2. While it refuses: those of the choices that are to be tried next (passes/candidates.h); a few
-//    times, until there are no others.
-// 3. Then the plan without resident recurrences, and a note with the first reason; or, if a
-//    strategy was asked for, an error with it.
+// 2. While it refuses, or there is a doubt: those of the choices that are to be tried next
+//    (passes/candidates.h); a few times, until there are no others.
+// 3. Then the first of doubt. If there is none, the plan without resident recurrences, and a note
+//    with the first reason; or, if a strategy was asked for, an error with it.
 #include "runtime/program/choose_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "passes/candidates.h"
@@ -26,18 +27,21 @@ Result<ChosenPlan> choose_plan(const ShapePlanner& planner, Plan first, const Pl
   const int64_t batch = planner.shape().batch;
   const Strategy strategy = planner.planner().options().strategy;  // that was asked for
   std::string reason;                                              // of the first refusal
+  std::optional<ChosenPlan> doubtful;                              // the first
   std::set<std::vector<std::string>> tried;
   int64_t last_rank = choice.tile_rank;  // of which there are tiles that were not tried
   while (chosen.choice.tile_rank <= std::min(last_rank + 1, kMostTileRank)) {
     if (tried.insert(tiles_of(chosen.plan)).second) {
       last_rank = chosen.choice.tile_rank;
-      const Result<std::string> refusal = take(chosen.plan);
-      if (!refusal) return tl::unexpected(refusal.error());
-      if (refusal->empty()) {
+      const Result<Verdict> verdict = take(chosen.plan);
+      if (!verdict) return tl::unexpected(verdict.error());
+      if (verdict->refusal.empty()) {
         chosen.note = chosen.plan.note;
-        return chosen;
+        if (verdict->doubt.empty()) return chosen;
+        if (!doubtful) doubtful = chosen;
+      } else if (reason.empty()) {
+        reason = verdict->refusal;
       }
-      if (reason.empty()) reason = *refusal;
       if (tried.size() == kMostTiles) break;
     }
     chosen.choice = next_choice(chosen.choice);
@@ -46,6 +50,12 @@ Result<ChosenPlan> choose_plan(const ShapePlanner& planner, Plan first, const Pl
     if (!next && choice.strategy == Strategy::Any) return tl::unexpected(next.error());
     if (next) chosen.plan = *std::move(next);
   }
+  if (doubtful) {
+    const Result<Verdict> again = take(doubtful->plan);
+    if (!again) return tl::unexpected(again.error());
+    RNNC_CHECK(again->refusal.empty(), "{}", again->refusal);
+    return *std::move(doubtful);
+  }
   if (strategy != Strategy::Any) {
     return refuse_strategy(name, batch, strategy, reason);
   }
@@ -53,9 +63,9 @@ Result<ChosenPlan> choose_plan(const ShapePlanner& planner, Plan first, const Pl
   Result<Plan> without = planner.plan(chosen.choice);
   if (!without) return tl::unexpected(without.error());
   chosen.plan = *std::move(without);
-  const Result<std::string> refusal = take(chosen.plan);
-  if (!refusal) return tl::unexpected(refusal.error());
-  RNNC_CHECK(refusal->empty(), "{}", *refusal);
+  const Result<Verdict> verdict = take(chosen.plan);
+  if (!verdict) return tl::unexpected(verdict.error());
+  RNNC_CHECK(verdict->refusal.empty(), "{}", verdict->refusal);
   chosen.note =
       fmt::format("{} at batch {} runs without resident weights: {}", quote(name), batch, reason);
   return chosen;

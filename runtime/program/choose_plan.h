@@ -1,5 +1,7 @@
 /// The plan that a device takes. Only resident recurrences may be refused (Executable::refusal):
 /// then other tiles are tried, and at last, if no strategy was asked for, the plan is made without.
+/// Others are tried also where there is a doubt (Executable::doubt), and the first of these plans is
+/// taken if none is better.
 #pragma once
 
 #include <functional>
@@ -10,8 +12,12 @@
 
 namespace rnnc {
 
-/// Why a device cannot run a plan, in words; empty: it can.
-using TakePlan = std::function<Result<std::string>(const Plan&)>;
+/// What a device says of a plan; see Executable.
+struct Verdict {
+  std::string refusal = {};
+  std::string doubt = {};
+};
+using TakePlan = std::function<Result<Verdict>(const Plan&)>;
 
 struct ChosenPlan {
   Plan plan;

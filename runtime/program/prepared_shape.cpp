@@ -34,11 +34,11 @@ Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Bac
     plan = *std::move(fastest);
   }
   Result<ChosenPlan> chosen = choose_plan(
-      of_shape, std::move(plan), tuned.choice, [&](const Plan& given) -> Result<std::string> {
+      of_shape, std::move(plan), tuned.choice, [&](const Plan& given) -> Result<Verdict> {
         Result<std::unique_ptr<Executable>> executable = backend.prepare(given);
         if (!executable) return tl::unexpected(executable.error());
         prepared.executable = *std::move(executable);
-        return prepared.executable->refusal();
+        return Verdict{prepared.executable->refusal(), prepared.executable->doubt()};
       });
   if (!chosen) return tl::unexpected(chosen.error());
   prepared.chosen = *std::move(chosen);

@@ -22,6 +22,7 @@ DeviceArray::DeviceArray(size_t bytes, size_t shift) : bytes_(bytes), shift_(shi
   expect_success(cudaMalloc(&memory, bytes + shift + 1));
   base_ = static_cast<std::byte*>(memory);
   expect_success(cudaMemset(base_, 0xff, bytes + shift));  // NaN in every type
+  expect_success(cudaStreamSynchronize(nullptr));          // streams of calls do not wait for it
 }
 
 DeviceArray::DeviceArray(DeviceArray&& other) noexcept

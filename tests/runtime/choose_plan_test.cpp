@@ -30,18 +30,20 @@ class ChoosePlan : public testing::Test {
     EXPECT_TRUE(plan) << plan.error().message;
     return *std::move(plan);
   }
-  /// Gives the plans to a device that refuses the first so many; `seen_` are their tiles.
-  ChosenPlan choose(const Planner& planner, size_t refused) {
-    Result<ChosenPlan> chosen = try_to_choose(planner, refused);
+  /// Gives the plans to a device that refuses the first so many, and doubts as many after them as it
+  /// is told; `seen_` are their tiles.
+  ChosenPlan choose(const Planner& planner, size_t refused, size_t doubted = 0) {
+    Result<ChosenPlan> chosen = try_to_choose(planner, refused, doubted);
     EXPECT_TRUE(chosen) << chosen.error().message;
     return *std::move(chosen);
   }
-  Result<ChosenPlan> try_to_choose(const Planner& planner, size_t refused) {
+  Result<ChosenPlan> try_to_choose(const Planner& planner, size_t refused, size_t doubted = 0) {
     seen_.clear();
-    const auto take = [&](const Plan& plan) -> Result<std::string> {
+    const auto take = [&](const Plan& plan) -> Result<Verdict> {
       seen_.push_back(tiles_of(plan));
-      if (seen_.size() > refused || seen_.back().empty()) return "";
-      return fmt::format("reason {}", seen_.size());
+      if (seen_.back().empty() || seen_.size() > refused + doubted) return Verdict{};
+      if (seen_.size() > refused) return Verdict{.doubt = "slow"};
+      return Verdict{.refusal = fmt::format("reason {}", seen_.size())};
     };
     return choose_plan(*planner.at(shape_, h200_machine()), plan_of(planner, planner.choice()),
                        planner.choice(), take);
@@ -104,6 +106,28 @@ TEST_F(ChoosePlan, DoesWithoutResidentRecurrencesInTheEnd) {
   EXPECT_EQ(to_string(chosen.plan), to_string(plan_of(all, {kWithout, 0})));
 }
 
+TEST_F(ChoosePlan, IsTheNextWhereThereIsADoubt) {
+  const Planner all = planner();
+  const ChosenPlan chosen = choose(all, 1, 1);
+  ASSERT_EQ(seen_.size(), 3U);
+  EXPECT_EQ(tiles_of(chosen.plan), seen_[2]);
+  EXPECT_EQ(chosen.choice.tile_rank, 2);
+  EXPECT_EQ(chosen.note, "");
+}
+
+// The device has it last, since that is the one which runs.
+TEST_F(ChoosePlan, IsTheFirstOfDoubtWhereNoneIsBetter) {
+  const Planner all = planner();
+  for (const size_t refused : {0U, 2U}) {
+    const ChosenPlan chosen = choose(all, refused, 9);
+    ASSERT_EQ(seen_.size(), 6U);
+    EXPECT_EQ(seen_[5], seen_[refused]);
+    EXPECT_EQ(tiles_of(chosen.plan), seen_[refused]);
+    EXPECT_EQ(to_string(chosen.plan), to_string(plan_of(all, chosen.choice)));
+    EXPECT_EQ(chosen.note, "");
+  }
+}
+
 TEST_F(ChoosePlan, KeepsToAStrategy) {
   for (const Strategy strategy : {Strategy::Cluster, Strategy::Grid}) {
     CompileOptions options = resident_options();
@@ -137,7 +161,7 @@ TEST_F(ChoosePlan, TriesATileOnce) {
 
 TEST_F(ChoosePlan, ErrorsAreNoRefusals) {
   const Planner all = planner();
-  const auto take = [](const Plan&) -> Result<std::string> { return fail("the device is gone"); };
+  const auto take = [](const Plan&) -> Result<Verdict> { return fail("the device is gone"); };
   const Result<ChosenPlan> chosen =
       choose_plan(*all.at(shape_, h200_machine()), plan_of(all, all.choice()), all.choice(), take);
   ASSERT_FALSE(chosen);

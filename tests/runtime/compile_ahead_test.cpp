@@ -193,6 +193,9 @@ TEST(Cubin, SpillsAreRefusedUnlessTheyAreFew) {
   EXPECT_EQ(cuda::refuse_spills(40, 1e-5), "");
   EXPECT_EQ(cuda::refuse_spills(160, 1e-5),
             "its kernel spills 160 bytes of each thread's registers");
+  EXPECT_EQ(cuda::doubt_spills(32, 1e-6), "");
+  EXPECT_EQ(cuda::doubt_spills(40, 1e-5), "its kernel spills 40 bytes of each thread's registers");
+  EXPECT_EQ(cuda::doubt_spills(40, 2e-5), "");
 }
 
 }  // namespace
