@@ -114,16 +114,21 @@ def save_weights(path, weights):
 
     is_npz = _is_npz(path)
     partial = f"{os.fspath(path)}.part"
-    arrays = {name: numpy.ascontiguousarray(array) for name, array in weights.items()}
-    try:
-        if is_npz:
-            with open(partial, "wb") as file:
+    arrays = {name: numpy.array(array, order="C") for name, array in weights.items()}
+    wrong = [f"{name!r} is {a.dtype}" for name, a in arrays.items() if a.dtype.kind != "f"]
+    if wrong:
+        raise ValueError(f"weights are floats: {', '.join(wrong)}")
+    with open(partial, "wb") as file:
+        try:
+            if is_npz:
                 numpy.savez(file, **arrays)
-        else:
-            _safetensors().save_file(arrays, partial)
-        os.replace(partial, path)
-    finally:
-        Path(partial).unlink(missing_ok=True)
+            else:
+                file.write(_safetensors().save(arrays))
+            file.close()
+            os.replace(partial, path)
+        except BaseException:
+            os.unlink(partial)
+            raise
 
 
 def _is_npz(path):

@@ -209,5 +209,48 @@ class Cells(unittest.TestCase):
         self.assertEqual(str(raised.exception), "param W_i has shape [2, 2], expected [3, 2]")
 
 
+class OfTorch(unittest.TestCase):
+    def test_weights_of_modules(self):
+        torch.manual_seed(1)
+        layers = {"F": 3, "H": 4, "L": 2}
+        for cell, dims, module, name in (
+            ("lstm", {"I": 3, "H": 4}, torch.nn.LSTM(3, 4), "torch/lstm"),
+            ("gru", {"I": 3, "H": 4}, torch.nn.GRU(3, 4), "torch/gru"),
+            ("elman", {"I": 3, "H": 4}, torch.nn.RNN(3, 4), "torch/rnn"),
+            ("stacked_lstm", layers, torch.nn.LSTM(3, 4, 2), "torch/stacked_lstm"),
+            ("bidirectional_gru", layers, torch.nn.GRU(3, 4, 2, bidirectional=True),
+             rnnc.WeightMap("torch/bidirectional_gru")),
+            ("projected_lstm", {"I": 3, "H": 5, "P": 2}, torch.nn.LSTM(3, 5, proj_size=2),
+             "torch/projected_lstm"),
+        ):
+            ours = rnnc.torch.Cell(cell, dtype=torch.float64, **dims)
+            x = torch.randn(6, 2, 3, dtype=torch.float64)
+            expected = module.double()(x)[0]
+            self.assertIs(ours.from_torch(module, name), ours)
+            self.assertLessEqual(worst(ours(x)[0], expected), 1e-12)
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.zero_()
+            module.load_state_dict(ours.to_torch(name))
+            self.assertLessEqual(worst(module(x)[0], expected), 1e-12)
+
+    def test_what_is_no_module_of_theirs(self):
+        cell = rnnc.torch.Cell("lstm", I=3, H=4)
+        with self.assertRaisesRegex(rnnc.Error, "does not fit `LSTM`"):
+            cell.from_torch(torch.nn.GRU(3, 4), "torch/gru")
+        with self.assertRaisesRegex(ValueError, r"weight_ih_l0' has shape \(20, 3\), expected \(16, 3\)"):
+            cell.from_torch(torch.nn.LSTM(3, 5), "torch/lstm")
+
+    def test_explain(self):
+        for module, name in (
+            (rnnc.torch.Cell("lstm", I=3, H=4), "LSTM"),
+            (rnnc.torch.LSTM(3, 4, 2), "Layers"),
+        ):
+            text = str(module.explain(batch=2, steps=5))
+            self.assertTrue(text.startswith(f"{name}: f32, batch 2, 5 steps"), text)
+            training = module.explain(2, 5, training=True, input_gradients=True)
+            self.assertRegex(str(training)[:200], "gradients of .* params, 1 input;")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -25,6 +25,7 @@ grep -rlF "$root" contents && exit 1
 # Cells beside NumPy.
 python "$root/tests/python/test_program.py"
 python "$root/tests/python/test_definition.py"
+python "$root/tests/python/test_weights.py"
 
 # The command.
 [ "rnnc $(pip show rnnc | sed -n 's/^Version: //p')" = "$(rnnc --version | cut -d ' ' -f 1-2)" ]
