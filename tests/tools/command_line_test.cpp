@@ -280,6 +280,10 @@ TEST_F(CommandLine, InputsAreListed) {
             "rnnc: error: Toy: no value for dim `I`\n  give each with --dim NAME=NUMBER\n");
   EXPECT_EQ(bad(1, {"inputs", "toy.rnn", "--dim", "I=3", "--random", "-o", "y=y.npy"}),
             "rnnc: error: `Toy` has no input `y`; it has x\n");
+  // Dims that choose the layers are among those that no input has.
+  const std::string stack = RNNC_SOURCE_DIR "/examples/networks/stacked_lstm.rnn";
+  EXPECT_EQ(good({"inputs", stack, "--dim", "L=2", "--dim", "F=3"}), "x [T, B, 3]\n");
+  good({"inputs", stack, "--dim", "L=2", "--dim", "F=3", "--random", "-o", "x=x.npy"});
   const std::string huge = bad(1, {"inputs", "toy.rnn", "--dim", "I=2147483647", "--batch",
                                    "16777216", "--steps", "16777216", "--random", "-o", "x=x.npy"});
   EXPECT_EQ(huge.substr(0, 55), "rnnc: error: not enough memory: the random inputs take ") << huge;

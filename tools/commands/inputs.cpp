@@ -32,7 +32,7 @@ Graph inputs_alone(const Graph& graph) {
         return std::ranges::count(size.symbols(), dim.name) > 0;
       });
     });
-    if (!used) dim.default_value = 1;
+    if (!used && !dim.default_value) dim.default_value = 1;
   }
   return alone;
 }
