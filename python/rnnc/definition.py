@@ -73,9 +73,8 @@ def cell(function):
 
     def declared(argument):
         note = argument.annotation
-        kind = note.value.id if isinstance(note, ast.Subscript) and isinstance(note.value, ast.Name) else ""
-        if isinstance(note, ast.Subscript) and isinstance(note.value, ast.Attribute):
-            kind = note.value.attr
+        kind = note.value if isinstance(note, ast.Subscript) else None
+        kind = getattr(kind, "attr", None) or getattr(kind, "id", "")  # rnnc.Input, or Input
         if kind not in KINDS:
             refuse(argument, f"`{argument.arg}`: expected Input[…], State[…] or Param[…]")
         shape = note.slice.elts if isinstance(note.slice, ast.Tuple) else [note.slice]

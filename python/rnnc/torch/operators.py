@@ -1,9 +1,10 @@
 """The operators `rnnc::forward` and `rnnc::backward`: what traced and exported graphs hold of calls.
 
-One pair serves all cells: `program` is the text of a Source, which another process can make programs of.
-`given` has a "1" for each state that `states` has, `wanted` for each input, param and state whose gradient
-is wanted, and both a "0" for the others; "" is inference. Results are outputs, final states and, in training, a reserve, whose size is the bound that is
-known without preparing. Eager calls do the same without them, in less time.
+One pair serves all cells: `program` is the text of a Source, which another process can make
+programs of. `given` has a "1" for each state that `states` has, `wanted` for each input, param and
+state whose gradient is wanted, and both a "0" for the others; "" is inference. Results are outputs,
+final states and, in training, a reserve, whose size is the bound that is known without preparing.
+Eager calls do the same without them, in less time.
 """
 
 import torch
@@ -19,7 +20,8 @@ LIBRARY.define(
 )
 LIBRARY.define(
     "backward(str program, Tensor[] inputs, Tensor[] params, Tensor[] states, str given, Tensor? "
-    "lengths, Tensor? reset, str wanted, Tensor[] outputs, Tensor reserve, Tensor?[] gradients) -> Tensor[]",
+    "lengths, Tensor? reset, str wanted, Tensor[] outputs, Tensor reserve, Tensor?[] gradients) "
+    "-> Tensor[]",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -38,7 +40,8 @@ def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
     given = bytes(flag == "1" for flag in given)
     shape = Shape(1, lengths is not None, reset is not None, given, flags)
     bound = compiled.reserve_bound(shape)
-    return bound.fixed + bound.per_step * steps + bound.per_sequence * batch + bound.per_row * steps * batch
+    by_steps = (bound.per_step + bound.per_row * batch) * steps
+    return bound.fixed + bound.per_sequence * batch + by_steps
 
 
 def _forward(program, inputs, params, states, given, lengths, reset, wanted):
@@ -94,7 +97,9 @@ def _(program, inputs, params, states, given, lengths, reset, wanted, outputs, r
     shapes = [(t.shape, t.dtype) for t in (*inputs, *params)]
     shapes += [((*layers, x.shape[1], *info.shape), state_type) for info in source.states]
     return [
-        x.new_empty(shape, dtype=dtype) for (shape, dtype), flag in zip(shapes, wanted) if flag == "1"
+        x.new_empty(shape, dtype=dtype)
+        for (shape, dtype), flag in zip(shapes, wanted)
+        if flag == "1"
     ]
 
 
