@@ -300,13 +300,15 @@ struct RecurrenceLaunch {
 };
 
 /// Copies rows * columns elements between Invariant buffers of one dtype (Once and Last stages).
-/// `transposed`: source is a matrix [rows, columns], target [columns, rows].
+/// `transposed`: source is a matrix [rows, columns], target [columns, rows]. Else rows lie one behind
+/// the other, or both accesses have strides: then rows begin so many elements apart.
 struct CopyLaunch {
   Access source;
   Access target;
   int64_t rows = 1;
   int64_t columns = 0;
   bool transposed = false;
+  bool by_rows() const { return source.stride != 0; }
   friend bool operator==(const CopyLaunch&, const CopyLaunch&) = default;
 };
 

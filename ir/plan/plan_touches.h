@@ -10,7 +10,7 @@
 namespace rnnc {
 
 /// One array that a launch reads or writes: `count` elements of each row from `access` on. The rows
-/// of weights and copies are one.
+/// of weights are one, and so are those of copies without strides.
 struct Touch {
   Access access;
   int64_t count = 0;

@@ -426,12 +426,10 @@ class Padding {
     return builder.finish(matrix.new_rows);
   }
 
-  ElementwiseLaunch copy_rows(Access source, Access target, const Matrix& matrix, int64_t rows) {
+  static CopyLaunch copy_rows(Access source, Access target, const Matrix& matrix, int64_t rows) {
     source.stride = matrix.length;
     target.stride = matrix.stride;
-    KernelBuilder builder(plan_, matrix.length);
-    builder.store(target, /*vector=*/true, builder.load(source, /*vector=*/true));
-    return builder.finish(rows);
+    return {.source = source, .target = target, .rows = rows, .columns = matrix.length};
   }
 
   // ---- Step 4 ----

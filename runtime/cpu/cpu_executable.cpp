@@ -451,7 +451,13 @@ void CpuExecutable::run(const CopyLaunch& launch) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const std::byte* source = addresses_.locate(launch.source, {});
   std::byte* target = addresses_.locate(launch.target, {});
-  if (!launch.transposed) {
+  if (launch.by_rows()) {
+    for (int64_t row = 0; row < launch.rows; ++row) {
+      std::memcpy(target + row * launch.target.stride * static_cast<int64_t>(element),
+                  source + row * launch.source.stride * static_cast<int64_t>(element),
+                  launch.columns * element);
+    }
+  } else if (!launch.transposed) {
     std::memcpy(target, source, launch.rows * launch.columns * element);
   } else if (element == sizeof(double)) {
     transpose<double>(source, target, launch.rows, launch.columns);

@@ -33,9 +33,16 @@ Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {
     const auto& launch = std::get<CopyLaunch>(launch_of({first.stage, first.index + i}));
     const auto element = static_cast<int64_t>(size_of(plan_.buffers[launch.target.buffer].dtype));
     const int64_t bytes = launch.rows * launch.columns * element;
-    copies.copy[i] = {.source = addresses_.pointer(launch.source, {}),
-                      .target = addresses_.pointer(launch.target, {}),
-                      .bytes = bytes};
+    CudaCopy& copy = copies.copy[i];
+    copy = {.source = addresses_.pointer(launch.source, {}),
+            .target = addresses_.pointer(launch.target, {}),
+            .bytes = bytes};
+    if (launch.by_rows()) {
+      copy.rows = launch.rows;
+      copy.bytes = launch.columns * element;
+      copy.source_pitch = launch.source.stride * element;
+      copy.target_pitch = launch.target.stride * element;
+    }
     blocks = std::max(blocks, blocks_for(ceil_div(bytes, kBytesOfThread), kMostBlocks));
   }
   void* parameters[] = {&copies};

@@ -98,10 +98,10 @@ LaunchDescriber::LaunchDescriber(const Plan& plan, Machine::Kind machine)
 
 void LaunchDescriber::add_part(const CopyLaunch& launch) {
   const int64_t begin = launch.target.column;
-  const int64_t count = launch.rows * launch.columns;
-  std::string name = join_names(weights_in(launch.source, count));
+  std::string name = join_names(weights_in(launch.source, launch.rows * launch.columns));
   if (launch.transposed) name += "^T";
-  parts_[launch.target.buffer].push_back({begin, begin + count, name});
+  const int64_t row = launch.by_rows() ? launch.target.stride : launch.columns;
+  parts_[launch.target.buffer].push_back({begin, begin + launch.rows * row, name});
 }
 
 /// A weight is named as it was, whatever its parts are.

@@ -182,6 +182,30 @@ TEST_P(Plans, CopyMatrices) {
   }
 }
 
+TEST_P(Plans, CopyRows) {
+  PlanMaker maker(GetParam(), 1, 4, 1);
+  const Access matrix = maker.param(5 * 7);
+  const Access copy = maker.invariant("copies", 35);
+  const ElementwiseLaunch twice = maker.twice(copy, maker.output(35), 35);
+  CopyLaunch launch = {matrix, copy, 5, 3, false};
+  launch.source.column = 2;
+  launch.source.stride = 7;
+  launch.target.column = 1;
+  launch.target.stride = 6;
+  maker.stage(Domain::Once).launches = {CopyLaunch{matrix, copy, 1, 35, false}, launch};
+  maker.stage(Domain::Sequence).launches = {twice};
+  const Call call = {
+      .steps = 1, .input = {1}, .param = random_values(35), .lengths = {}, .reset = {}};
+  const Values got = run(maker.plan, call)[0];
+  for (int64_t row = 0; row < 5; ++row) {
+    for (int64_t column = 0; column < 3; ++column) {
+      EXPECT_EQ(got[1 + row * 6 + column], 2 * call.param[2 + row * 7 + column]);
+    }
+    EXPECT_EQ(got[row * 6], 2 * call.param[row * 6]);
+    EXPECT_EQ(got[4 + row * 6], 2 * call.param[4 + row * 6]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Plans, testing::Values(DType::f32, DType::f64),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 

@@ -385,6 +385,27 @@ TEST(PlanVerify, ProductsAndCopies) {
             "stage 1: launch 0: W is read before it is written");
 }
 
+TEST(PlanVerify, CopiesByRows) {
+  const auto complain = [](const CopyLaunch& copy) {
+    return complaint([&](Plan& p) { launch<CopyLaunch>(p, 0, 0) = copy; });
+  };
+  Plan plan = sample();
+  CopyLaunch copy = launch<CopyLaunch>(plan, 0, 0);
+  copy.transposed = false;
+  copy.source.stride = copy.target.stride = 2;
+  EXPECT_EQ(complain(copy), "none");
+  copy.rows = 3;
+  EXPECT_EQ(complain(copy), "stage 0: launch 0: columns from 0 are outside P");
+  copy.rows = 2;
+  copy.target.stride = 1;
+  EXPECT_EQ(complain(copy), "stage 0: launch 0: rows written to W overlap");
+  copy.target.stride = 0;
+  EXPECT_EQ(complain(copy), "stage 0: launch 0: a copy of rows that are apart on one side");
+  copy.target.stride = 2;
+  copy.transposed = true;
+  EXPECT_EQ(complain(copy), "stage 0: launch 0: a copy of rows that are apart on one side");
+}
+
 TEST(PlanVerify, RowsWithGaps) {
   // Zeros by rows and the diagonal: without the zeros there are gaps, which nobody may read.
   EXPECT_EQ(

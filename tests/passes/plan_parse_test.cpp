@@ -183,7 +183,10 @@ TEST(PlanParse, OddFieldsComeBack) {
   copy.source = copy.target = {w, 0, 8, 0};
   copy.rows = 2;
   copy.columns = 4;
-  Stage& stage = small.stage(Domain::Once, {gemm, copy}, 2);
+  CopyLaunch rows = copy;
+  rows.source.stride = 4;
+  rows.target.stride = 8;
+  Stage& stage = small.stage(Domain::Once, {gemm, copy, rows}, 2);
   stage.name = "where (x)";
   stage.reason = "\"quoted\"";
   stage.phases = 2;

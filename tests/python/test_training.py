@@ -95,6 +95,11 @@ def train_rank(rank, kind, folder):
         distributed.all_reduce(loss)
         if rank == 0:
             Path(folder, f"{kind}{step}").write_text(repr(loss.item() / 2))
+    # The group's threads end with the last that refers to it, which the end of the process must not be.
+    del model, optimizer
+    torch.compiler.reset()
+    gc.collect()
+    distributed.barrier()
     distributed.destroy_process_group()
 
 

@@ -78,7 +78,10 @@ inline constexpr int kCudaCopiesPerLaunch = 64;
 struct CudaCopy {
   const char* source = nullptr;
   char* target = nullptr;
-  int64_t bytes = 0;  // even
+  int64_t rows = 1;
+  int64_t bytes = 0;  // of a row; even, as all distances
+  int64_t source_pitch = 0;
+  int64_t target_pitch = 0;
 };
 struct CudaCopies {
   CudaCopy copy[kCudaCopiesPerLaunch] = {};

@@ -72,7 +72,10 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
 struct rnnc_copy_one {
   const char* source;
   char* target;
-  rnnc_word bytes;
+  rnnc_word rows;
+  rnnc_word bytes;  // of a row
+  rnnc_word source_pitch;
+  rnnc_word target_pitch;
 };
 struct rnnc_copies {
   rnnc_copy_one copy[64];
@@ -96,13 +99,37 @@ static __device__ __forceinline__ void rnnc_copy_units(const rnnc_copy_one& copy
   for (; i < units; i += threads) target[i] = source[i];
 }
 
+// Row by row, each by a warp.
+template <typename Unit>
+static __device__ __forceinline__ void rnnc_copy_rows(const rnnc_copy_one& copy) {
+  const rnnc_word units = copy.bytes / static_cast<rnnc_word>(sizeof(Unit));
+  const rnnc_word warps = static_cast<rnnc_word>(gridDim.x) * (blockDim.x / 32);
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+#pragma unroll 1
+  for (; row < copy.rows; row += warps) {
+    const auto* source = reinterpret_cast<const Unit*>(copy.source + row * copy.source_pitch);
+    auto* target = reinterpret_cast<Unit*>(copy.target + row * copy.target_pitch);
+#pragma unroll 4
+    for (rnnc_word i = threadIdx.x % 32; i < units; i += 32) target[i] = source[i];
+  }
+}
+
 // blockIdx.y takes one of the copies.
 extern "C" __global__ void rnnc_copy_arrays(const __grid_constant__ rnnc_copies copies) {
   rnnc_begin();
   const rnnc_copy_one& copy = copies.copy[blockIdx.y];
   const rnnc_word ends = reinterpret_cast<rnnc_word>(copy.source) |
-                         reinterpret_cast<rnnc_word>(copy.target) | copy.bytes;
-  if (ends % 16 == 0) {
+                         reinterpret_cast<rnnc_word>(copy.target) | copy.bytes | copy.source_pitch |
+                         copy.target_pitch;
+  if (copy.rows > 1) {
+    if (ends % 16 == 0) {
+      rnnc_copy_rows<uint4>(copy);
+    } else if (ends % 4 == 0) {
+      rnnc_copy_rows<unsigned>(copy);
+    } else {
+      rnnc_copy_rows<unsigned short>(copy);
+    }
+  } else if (ends % 16 == 0) {
     rnnc_copy_units<uint4>(copy);
   } else if (ends % 4 == 0) {
     rnnc_copy_units<unsigned>(copy);

@@ -30,12 +30,12 @@ Status LaunchVerifier::check_weight(const Access& weight, int64_t count) {
   return fail("the weight varies over time");
 }
 
-Status LaunchVerifier::check_move(TypedTouch source, TypedTouch target) {
+Status LaunchVerifier::check_move(TypedTouch source, TypedTouch target, int64_t once_rows) {
   if (source.access.buffer >= plan_.buffers.size()) {
     return fail("there is no buffer {}", source.access.buffer);
   }
   source.dtype = target.dtype = plan_.buffers[source.access.buffer].dtype;
-  return check_touches({source, target}, 1);
+  return check_touches({source, target}, once_rows);
 }
 
 }  // namespace rnnc

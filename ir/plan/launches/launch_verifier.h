@@ -35,7 +35,7 @@ class LaunchVerifier {
   /// A weight's rows are those of the whole launch: none of it moves along with the rows.
   Status check_weight(const Access& weight, int64_t count);
   /// Elements move as they are, of whatever type.
-  Status check_move(TypedTouch source, TypedTouch target);
+  Status check_move(TypedTouch source, TypedTouch target, int64_t once_rows = 1);
 
  protected:
   LaunchVerifier(const Plan& plan, Where where) : plan_(plan), where_(where) {}

@@ -329,8 +329,12 @@ class Executor {
     const Place target = locate(launch.target, at, 0);
     for (int64_t row = 0; row < launch.rows; ++row) {
       for (int64_t column = 0; column < launch.columns; ++column) {
-        const int64_t from = row * launch.columns + column;
-        const int64_t to = launch.transposed ? column * launch.rows + row : from;
+        int64_t from = row * launch.columns + column;
+        int64_t to = launch.transposed ? column * launch.rows + row : from;
+        if (launch.by_rows()) {
+          from = row * launch.source.stride + column;
+          to = row * launch.target.stride + column;
+        }
         store(target, to, load(source, from));
       }
     }
