@@ -12,6 +12,7 @@
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
 #include "tests/gpu/unhindered.h"
+#include "tests/runtime/temporary_directory.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/sequence_graphs.h"
 #include "tests/support/reference/sequence_oracle.h"
@@ -318,21 +319,17 @@ TEST_P(GpuContract, TheWorkspaceLiesAnywhere) {
 }
 
 TEST_P(GpuContract, KernelsComeFromTheCache) {
-  const std::filesystem::path directory =
-      std::filesystem::path(testing::TempDir()) /
-      fmt::format("rnnc-gpu-cache-{}-{}", graph_.name, to_string(GetParam().dtype));
-  std::filesystem::remove_all(directory);
+  const TemporaryDirectory directory;
   const auto expected = expected_bits(call_);
   for (int i = 0; i < 2; ++i) {
-    Program program = make(directory);
+    Program program = make(directory.path());
     const OwnedStream stream;
     const DeviceArguments arguments = on_device(program, call_);
     run(program, arguments, stream.get());
     stream.wait();
     EXPECT_EQ(arguments.result_bits(), expected);
-    EXPECT_EQ(KernelCache(directory).usage().value().entries, 2);  // and NVRTC's version
+    EXPECT_EQ(KernelCache(directory.path()).usage().value().entries, 2);  // and NVRTC's version
   }
-  std::filesystem::remove_all(directory);
 }
 
 std::vector<ContractCase> contract_cases(const std::vector<Kind>& kinds) {

@@ -26,7 +26,8 @@ std::vector<std::string>& added_folders() {
 std::vector<std::string> own_places(const std::string& soname) {
   std::vector<std::string> places;
   const std::scoped_lock lock(folders_mutex);
-  for (const std::string& folder : added_folders()) places.push_back(fmt::format("{}/{}", folder, soname));
+  for (const std::string& folder : added_folders())
+    places.push_back(fmt::format("{}/{}", folder, soname));
   places.push_back(kToolkitFolder + soname);
   return places;
 }
