@@ -374,12 +374,12 @@ class Wish(NamedTuple):
 
     batch: int
     steps: int
-    training: bool
-    states: bool
-    lengths: bool
-    reset: bool
-    input_gradients: bool
-    state_gradients: bool
+    training: bool = False
+    states: bool = False
+    lengths: bool = False
+    reset: bool = False
+    input_gradients: bool = False
+    state_gradients: bool = False
 
 
 def _shape(source, params, wish):

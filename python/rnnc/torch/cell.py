@@ -107,32 +107,20 @@ class Cell(nn.Module):
                 bound = math.sqrt(6 / (parameter.shape[-1] + parameter.shape[-2]))
                 parameter.uniform_(-bound, bound)
 
-    def prepare(
-        self, batch, steps, *, training=False, states=False, lengths=False, reset=False,
-        input_gradients=False, state_gradients=False,
-    ):
+    def prepare(self, batch, steps, **kind):
         """Compiles what calls of so many sequences and steps need, so that the first takes no longer
         than others, and so that a CUDA graph can capture it. What is compiled serves also fewer steps,
         in training from more than half as many (powers of two) on.
 
-        `training`: with gradients by the params that require them, and by inputs and states if asked
-        for. `states`: calls give all of them. `lengths`, `reset`: calls come with them. Within
-        torch.autocast, for calls within it.
+        `kind`, each False if not given: `training`, with gradients by the params that require them, and
+        by inputs and states with `input_gradients` and `state_gradients`; `states`, calls give all of
+        them; `lengths` and `reset`, calls come with them. Within torch.autocast, for calls within it.
         """
-        wish = calls.Wish(
-            batch, steps, training, states, lengths, reset, input_gradients, state_gradients
-        )
-        calls.prepare(self.source, self.params(), wish)
+        calls.prepare(self.source, self.params(), calls.Wish(batch, steps, **kind))
 
-    def explain(
-        self, batch=16, steps=100, *, training=False, states=False, lengths=False, reset=False,
-        input_gradients=False, state_gradients=False,
-    ):
+    def explain(self, batch=16, steps=100, **kind):
         """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
-        wish = calls.Wish(
-            batch, steps, training, states, lengths, reset, input_gradients, state_gradients
-        )
-        return calls.explain(self.source, self.params(), wish)
+        return calls.explain(self.source, self.params(), calls.Wish(batch, steps, **kind))
 
     @torch.no_grad()
     def from_torch(self, tensors, weight_map):

@@ -162,25 +162,13 @@ class Layers:
         # Within autocast nn's states have the type of its outputs.
         return outputs, [s if s.dtype == outputs[0].dtype else s.to(outputs[0].dtype) for s in finals]
 
-    def prepare(
-        self, batch, steps, *, training=False, states=False, lengths=False, input_gradients=False,
-        state_gradients=False,
-    ):
+    def prepare(self, batch, steps, **kind):
         """As Cell.prepare; `lengths`: for packed sequences."""
-        wish = calls.Wish(
-            batch, steps, training, states, lengths, False, input_gradients, state_gradients
-        )
-        calls.prepare(*self._whole(), wish)
+        calls.prepare(*self._whole(), calls.Wish(batch, steps, **kind))
 
-    def explain(
-        self, batch=16, steps=100, *, training=False, states=False, lengths=False,
-        input_gradients=False, state_gradients=False,
-    ):
+    def explain(self, batch=16, steps=100, **kind):
         """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
-        wish = calls.Wish(
-            batch, steps, training, states, lengths, False, input_gradients, state_gradients
-        )
-        return calls.explain(*self._whole(), wish)
+        return calls.explain(*self._whole(), calls.Wish(batch, steps, **kind))
 
     def _whole(self):
         """Of all layers."""
