@@ -43,6 +43,7 @@ class Options(Struct):
         ("allocate", c_void_p),
         ("release", c_void_p),
         ("context", c_void_p),
+        ("spare_multiprocessors", c_int32),
     ]
 
 

@@ -268,6 +268,7 @@ def compile(
     threads=0,
     reverse=False,
     cache=None,
+    spare_multiprocessors=0,
     **dims,
 ):
     """Compiles a cell or network.
@@ -275,6 +276,7 @@ def compile(
     `source` is a path, the name of a cell or network that the library has ("lstm": `shipped`), a text of
     more than one line, or what `@rnnc.cell` made of a function; `definition` names one of several cells
     in it; other keyword arguments are dims (`H=512`). `dtype` is f32, f64 (CPU), bf16 or f16 (GPU).
+    `spare_multiprocessors` of a GPU are left to what else runs there, such as NCCL's kernels.
     Raises `Error` with the compiler's diagnostics.
     """
     if dtype not in DTYPES:
@@ -289,6 +291,7 @@ def compile(
         threads=threads,
         reverse=reverse,
         cache=None if cache is None else os.fspath(cache),
+        spare_multiprocessors=spare_multiprocessors,
     )
 
 
@@ -322,7 +325,8 @@ def shipped():
 
 
 def _compiled(
-    text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, memory=None
+    text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, spare_multiprocessors,
+    memory=None,
 ):
     """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options."""
     graph, program = c_void_p(), c_void_p()
@@ -336,6 +340,7 @@ def _compiled(
         threads=threads,
         reverse=reverse,
         cache_directory=None if cache is None else os.fsencode(cache),
+        spare_multiprocessors=spare_multiprocessors,
     )
     if memory is not None:
         options.allocate = ctypes.cast(memory.allocate, c_void_p)

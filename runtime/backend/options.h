@@ -68,6 +68,9 @@ struct CompileOptions {
   /// calls on the default stream: not while a thread captures a CUDA graph.
   bool tune = false;
   DeviceAllocator allocator = {};  // GPU
+  /// GPU: so many multiprocessors are left to what else runs there meanwhile, such as NCCL's kernels:
+  /// resident kernels, whose blocks wait for one another, take the others.
+  int spare_multiprocessors = 0;
 };
 
 /// What calls of a prepared shape may come with. Each has a plan of its own, so that calls without

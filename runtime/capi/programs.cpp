@@ -75,6 +75,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   if (own.cache_directory != nullptr) options.cache_directory = own.cache_directory;
   options.tune = own.tune != 0;
   options.allocator = {own.allocate, own.release, own.context};
+  options.spare_multiprocessors = own.spare_multiprocessors;
   return options;
 }
 

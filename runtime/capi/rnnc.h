@@ -147,6 +147,9 @@ typedef struct rnnc_options {
   void* (*allocate)(void* context, size_t bytes, void* stream);
   void (*release)(void* context, void* memory);
   void* context;
+  /* GPU: multiprocessors that resident kernels, whose blocks wait for one another, leave to what else
+   * runs there meanwhile, such as NCCL's */
+  int32_t spare_multiprocessors;
 } rnnc_options;
 
 /* `graph`'s dims must all have a value, here or as a default. NULL options: all zero. */

@@ -29,7 +29,7 @@ Verdict judge(const CudaModule& module, std::string_view code) {
 /// that this does not compile once there is a new one.
 std::string describe(const CompileOptions& options) {
   const auto& [dims, dtype, param_dtype, device, allow_tf32, threads, cpu, cache_directory,
-               cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune, allocator] =
+               cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune, allocator, spare] =
       options;
   return fmt::format(
       "{}, params {}, on {}, tf32 {}, chunk {}, reverse {}, passes {}, strategy {}, tile {}",
@@ -77,6 +77,7 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
   Result<cuda::CudaDevice> device = cuda::typical_cuda_device(target.arch);
   if (!device) return tl::unexpected(device.error());
   if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
+  device->multiprocessors -= planner.options().spare_multiprocessors;
   if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
     return tl::unexpected(status.error());
   }

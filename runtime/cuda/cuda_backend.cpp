@@ -185,8 +185,13 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options
     return fail_as(ErrorKind::NotSupported,
                    "f64 runs on the CPU only; on a GPU use f32, bf16 or f16");
   }
-  const Result<cuda::CudaDevice> device = cuda::describe_cuda_device(options.device.index);
+  Result<cuda::CudaDevice> device = cuda::describe_cuda_device(options.device.index);
   if (!device) return unusable(device.error());
+  if (options.spare_multiprocessors >= device->multiprocessors) {
+    return fail("spare_multiprocessors must be less than the {} of {}, got {}",
+                device->multiprocessors, options.device.to_string(), options.spare_multiprocessors);
+  }
+  device->multiprocessors -= options.spare_multiprocessors;
   const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
   if (!arch) return unusable(arch.error());
   return std::make_unique<cuda::CudaBackend>(cuda::CudaContext{.device = *device,

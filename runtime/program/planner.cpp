@@ -51,6 +51,10 @@ Status check_options(const CompileOptions& options) {
     return fail("tile_rank must be 0 to {}, got {}", kMostTileRank, options.tile_rank);
   }
   if (options.tune && cpu) return fail("tune is for a GPU, not for cpu");
+  if (options.spare_multiprocessors < 0 || (options.spare_multiprocessors > 0 && cpu)) {
+    return fail("spare_multiprocessors is for a GPU, and 0 or more, not {} on {}",
+                options.spare_multiprocessors, options.device.to_string());
+  }
   if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
   if ((options.allocator.allocate == nullptr) != (options.allocator.release == nullptr)) {
     return fail("an allocator needs both allocate and release");

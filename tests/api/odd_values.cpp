@@ -211,6 +211,7 @@ CompileOptions odd_options(Random& random) {
   options.allow_tf32 = random.one_in(8);
   options.reverse = random.one_in(4);
   options.tune = random.one_in(8);
+  if (random.one_in(8)) options.spare_multiprocessors = static_cast<int>(random.size(200));
   if (random.one_in(8)) options.tile_rank = random.number(200);
   if (random.one_in(4)) options.cache_limit = random.number(10000);
   if (random.one_in(8)) {

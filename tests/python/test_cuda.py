@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import tempfile
 import threading
 import unittest
 from pathlib import Path
@@ -15,7 +16,9 @@ if not torch.cuda.is_available():
     raise unittest.SkipTest("there is no GPU")
 
 import rnnc.torch
-from torch import nn
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import init_device_mesh
 
 CELLS = Path(__file__).resolve().parents[2] / "examples/cells"
 
@@ -70,7 +73,7 @@ class Cuda(unittest.TestCase):
 
     def test_autocast_with_a_scaler(self):
         for dtype in (torch.float16, torch.bfloat16):
-            cell, expected = lstm(), []
+            cell = lstm()
             x = torch.randn(8, 4, 32, device="cuda")
             target = torch.randn(8, 4, 32, device="cuda")
             scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
@@ -190,6 +193,41 @@ class Cuda(unittest.TestCase):
             gradients = torch.autograd.grad(expected.sum(), list(cell.parameters()))
             for parameter, gradient in zip(cell.parameters(), gradients):
                 self.close(parameter.grad, gradient, 1e-6)
+
+    def test_one_rank(self):
+        """Over NCCL; several are in test_ranks.py."""
+
+        def trained(wrap):
+            model = wrap(nn.Sequential(nn.Linear(32, 32), lstm()).cuda())
+            x = torch.randn(6, 2, 32, generator=torch.Generator().manual_seed(1)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = model(x)[0].square().mean()
+                loss.backward()
+                optimizer.step()
+            return loss.detach()
+
+        torch.manual_seed(1)
+        expected = trained(lambda model: model)
+        with tempfile.TemporaryDirectory() as folder:
+            distributed.init_process_group(
+                "nccl", init_method=f"file://{folder}/one", rank=0, world_size=1
+            )
+            try:
+                mesh = init_device_mesh("cuda", (1,))
+                wraps = [
+                    rnnc.torch.data_parallel,
+                    lambda model: torch.compile(rnnc.torch.data_parallel(model)),
+                    lambda model: fully_shard(model, mesh=mesh),
+                ]
+                for wrap in wraps:
+                    torch.manual_seed(1)
+                    self.close(trained(wrap), expected, 1e-5)
+            finally:
+                torch.compiler.reset()
+                gc.collect()
+                distributed.destroy_process_group()
 
     def test_streams(self):
         """Calls on changing streams are in order, as far as the program's own memory goes."""

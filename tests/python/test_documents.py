@@ -5,11 +5,18 @@ import io
 import os
 import re
 import runpy
+import socket
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return found.getsockname()[1]
 
 
 class Documents(unittest.TestCase):
@@ -19,6 +26,8 @@ class Documents(unittest.TestCase):
         self.assertGreaterEqual(len(programs), 3)
         before = os.getcwd()
         os.chdir(ROOT)
+        os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}  # as torchrun has them
+        os.environ["MASTER_PORT"] = str(free_port())
         try:
             for program in programs:
                 if "torch" in program:

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -85,13 +86,28 @@ class TrainCharlm(unittest.TestCase):
         with self.assertRaises(SystemExit):
             self.run_example("--cell=gru", "--steps=9", "--resume")
 
+    def test_two_processes_train_as_one(self):
+        """And one goes on where two have ended."""
+        whole = self.run_example("--steps=8")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        command += [train.__file__, f"--out={self.out}", "--hidden=24", "--batch=8", "--length=32"]
+        result = subprocess.run(
+            [*command, "--report=1", "--steps=5"], capture_output=True, text=True, timeout=300,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        numbers = re.findall(r"([\d.]+) bits per character", result.stdout)
+        losses = [float(number) for number in numbers[:-1]]
+        rest = self.run_example("--steps=8", "--resume")
+        np.testing.assert_allclose(losses + rest[:-1], whole[:-1], rtol=0, atol=0.002)
+
     def test_is_what_pytorch_trains(self):
         text = train.Text((EXAMPLES / "char_model/excerpt.txt").read_text(), batch=8, length=32)
         sizes = {"characters": len(text.vocabulary), "hidden": 24, "layers": 2}
         network = train.network_of((EXAMPLES / "cells/lstm.rnn").read_text(), **sizes)
         torch.manual_seed(1)
-        ours = train.Trainer(train.rnnc.torch.Cell(network, "CharLM"), text, rate=0.01)
-        theirs = train.Trainer(StackedLSTM(**sizes), text, rate=0.01)
+        ours = train.Trainer(train.rnnc.torch.Cell(network, "CharLM"), text, 0.01, train.Ranks())
+        theirs = train.Trainer(StackedLSTM(**sizes), text, 0.01, train.Ranks())
         theirs.model.load(ours.model.state_dict())
         for _ in range(20):
             self.assertAlmostEqual(ours.step(), theirs.step(), delta=1e-3)

@@ -1,4 +1,4 @@
-"""What models are trained with in PyTorch: autocast, checkpointing, copies, processes, several ranks."""
+"""What models are trained with in PyTorch: autocast, checkpointing, copies, processes."""
 
 import copy
 import gc
@@ -17,12 +17,9 @@ except ImportError as error:
 
 import rnnc.torch
 import torch.distributed as distributed
-import torch.multiprocessing as multiprocessing
 from torch import nn
 from torch.autograd import forward_ad
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
-from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
@@ -36,90 +33,6 @@ def lstm(dtype=torch.float32):
 
 def worst(a, b):
     return float((a - b).detach().abs().max())
-
-
-def model_of_ranks():
-    """Layers of both kinds; each rank has its own sequences."""
-    torch.manual_seed(1)
-    recurrent = rnnc.torch.Cell(CELLS / "lstm.rnn", I=3, H=4)
-    return nn.ModuleList([nn.Linear(3, 3), recurrent, rnnc.torch.GRU(4, 4), nn.Linear(4, 2)])
-
-
-class Chain(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.parts = model_of_ranks()
-
-    def forward(self, x):
-        first, cell, gru, last = self.parts
-        return last(gru(cell(first(x))[0])[0])
-
-
-def loss_of(model, x):
-    return (model(x) ** 2).mean()
-
-
-def batch_of(rank):
-    return torch.randn(5, 2, 3, generator=torch.Generator().manual_seed(rank))
-
-
-def losses_of(model, optimizer, batch, steps=5):
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = loss_of(model, batch)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
-
-
-def train_rank(rank, kind, folder):
-    """One of two processes; what both have seen is the mean of their losses."""
-    torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/{kind}", rank=rank, world_size=2
-    )
-    model = Chain()
-    if kind == "fsdp":
-        mesh = init_device_mesh("cpu", (2,))
-        for part in model.parts:
-            fully_shard(part, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-    else:
-        model = DistributedDataParallel(model)
-        if kind == "compiled":
-            model = torch.compile(model, backend="aot_eager")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for step, loss in enumerate(losses_of(model, optimizer, batch_of(rank))):
-        distributed.all_reduce(loss)
-        if rank == 0:
-            Path(folder, f"{kind}{step}").write_text(repr(loss.item() / 2))
-    # The group's threads end with the last that refers to it, which the end of the process must not be.
-    del model, optimizer
-    torch.compiler.reset()
-    gc.collect()
-    distributed.barrier()
-    distributed.destroy_process_group()
-
-
-class Ranks(unittest.TestCase):
-    def test_two_ranks_train_as_one(self):
-        model = Chain()
-        both = torch.cat([batch_of(0), batch_of(1)], 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-        expected = [loss.item() for loss in losses_of(model, optimizer, both)]
-        self.assertLess(expected[-1], expected[0])
-        kinds = ["ddp", "compiled"]
-        # In 2.8 FSDP2 over gloo takes other gradients than their mean, those of nn.LSTM too.
-        if not torch.__version__.startswith("2.8."):
-            kinds.append("fsdp")
-        for kind in kinds:
-            with self.subTest(kind=kind), tempfile.TemporaryDirectory() as folder:
-                multiprocessing.spawn(train_rank, (kind, folder), nprocs=2)
-                losses = [float(Path(folder, f"{kind}{step}").read_text()) for step in range(5)]
-                for ours, alone in zip(losses, expected):
-                    self.assertAlmostEqual(ours, alone, delta=1e-6)
 
 
 class Training(unittest.TestCase):

@@ -17,6 +17,7 @@ struct BenchOptions {
   std::string device = "cpu";
   std::string dtype = "f32";
   bool tf32 = false;
+  int spare_multiprocessors = 0;
   bool f32_params = false;
   bool tune = false;
   int threads = 0;

@@ -69,6 +69,12 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_f32_params(command, options.f32_params);
   add_tune(command, options.tune);
   add_tf32(command, options.tf32);
+  command
+      .add_option("--spare-multiprocessors", options.spare_multiprocessors,
+                  "GPU: that resident kernels leave to what else runs there, such as NCCL's")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, 1024))
+      ->capture_default_str();
   add_threads(command, options.threads);
   command.add_option("--runs", options.runs, "Calls to time; 0: as many as fit into --seconds")
       ->type_name("NUMBER")
@@ -84,6 +90,9 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 std::string check_usage(const BenchOptions& options) {
   std::string problem = check_tf32(options.tf32, options.dtype, options.device);
   if (problem.empty()) problem = check_f32_params(options.f32_params, options.dtype);
+  if (problem.empty() && options.spare_multiprocessors > 0 && options.device == "cpu") {
+    problem = "--spare-multiprocessors is for a GPU, not for cpu";
+  }
   return problem.empty() ? check_tune(options.tune, options.device) : problem;
 }
 
@@ -95,6 +104,7 @@ CompileOptions compile_options(const BenchOptions& options) {
   compile.allow_tf32 = options.tf32;
   compile.threads = options.threads;
   compile.tune = options.tune;
+  compile.spare_multiprocessors = options.spare_multiprocessors;
   compile.cache_directory = cache_directory();
   return compile;
 }

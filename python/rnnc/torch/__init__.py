@@ -13,6 +13,7 @@ from rnnc.torch.calls import ReferenceWarning
 from rnnc.torch.cell import Cell
 from rnnc.torch.frozen import frozen
 from rnnc.torch.layers import GRU, LSTM, RNN, replace
+from rnnc.torch.ranks import check_ranks, data_parallel, rank_device, spare_multiprocessors
 from rnnc.torch.reference import reference
 
 __all__ = [
@@ -21,7 +22,11 @@ __all__ = [
     "RNN",
     "Cell",
     "ReferenceWarning",
+    "check_ranks",
+    "data_parallel",
     "frozen",
+    "rank_device",
     "reference",
     "replace",
+    "spare_multiprocessors",
 ]

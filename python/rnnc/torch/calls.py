@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd import forward_ad
 
-from rnnc.torch.programs import DEVICES, TYPES, Shape
+from rnnc.torch.programs import DEVICES, Shape
 
 
 # Asked in each call.

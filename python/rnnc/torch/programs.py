@@ -60,6 +60,7 @@ class Source:
         self.graph, self.dims = fields["graph"], fields["dims"]
         self.reverse, self.tf32 = fields["reverse"], fields["tf32"]
         self.residuals, self.cache = fields["residuals"], fields["cache"]
+        self.spare_multiprocessors = fields.get("spare_multiprocessors", 0)
         self.stacked, self.layers = fields["stacked"], fields["layers"]
         for kind in ROLES:
             arrays = [Array(name, tuple(shape)) for name, shape in fields[kind]]
@@ -80,6 +81,11 @@ class Source:
 
     def __reduce__(self):
         return Source, (self.text,)
+
+    def sparing(self, multiprocessors):
+        """The same, on GPUs with so many multiprocessors left to others."""
+        fields = json.loads(self.text) | {"spare_multiprocessors": multiprocessors}
+        return Source(json.dumps(fields, sort_keys=True))
 
     def step(self):
         """Its step graph."""
@@ -218,6 +224,7 @@ class Compiled:
             threads=torch.get_num_threads() if device.type == "cpu" else 0,
             reverse=source.reverse,
             cache=source.cache,
+            spare_multiprocessors=source.spare_multiprocessors if device.type == "cuda" else 0,
             memory=memory if device.type == "cuda" else None,
         )
         # Where the arrays lie in the tensors that hold them.

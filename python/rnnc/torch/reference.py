@@ -13,7 +13,6 @@ import torch
 from torch.nn import functional
 
 from rnnc.torch.cell import Cell, results_of
-from rnnc.torch.step_graph import parse
 
 
 def reference(cell):

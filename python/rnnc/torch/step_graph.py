@@ -1,7 +1,6 @@
 """The step graph of a cell as Python objects, read from its text (`rnnc emit --as graph`)."""
 
 import copy
-import functools
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
