@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from common import add_output_argument, write_result
 
 LAYERS, BATCH, HIDDEN, STEPS = 4, 64, 1024, 512
-SPARE = 8
+SPARE = 4
 
 
 class Stack(nn.Module):

@@ -328,7 +328,8 @@ def _compiled(
     text, dims, *, device, dtype, f32_params, tf32, threads, reverse, cache, spare_multiprocessors,
     memory=None,
 ):
-    """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options."""
+    """The handle of a program. `memory` has the functions `allocate` and `release` of rnnc_options, and
+    gets the number of the GPU."""
     graph, program = c_void_p(), c_void_p()
     if device.startswith("cuda"):
         _library.look_for_cuda()
@@ -345,6 +346,7 @@ def _compiled(
     if memory is not None:
         options.allocate = ctypes.cast(memory.allocate, c_void_p)
         options.release = ctypes.cast(memory.release, c_void_p)
+        options.context = int(device.partition(":")[2] or 0)
     free_unused()
     try:
         check(library.rnnc_graph_parse(text.encode(), byref(graph)))

@@ -77,7 +77,9 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
   Result<cuda::CudaDevice> device = cuda::typical_cuda_device(target.arch);
   if (!device) return tl::unexpected(device.error());
   if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
-  device->multiprocessors -= planner.options().spare_multiprocessors;
+  if (Status status = cuda::leave(*device, planner.options().spare_multiprocessors); !status) {
+    return tl::unexpected(status.error());
+  }
   if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
     return tl::unexpected(status.error());
   }

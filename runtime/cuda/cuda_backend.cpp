@@ -187,11 +187,9 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CompileOptions& options
   }
   Result<cuda::CudaDevice> device = cuda::describe_cuda_device(options.device.index);
   if (!device) return unusable(device.error());
-  if (options.spare_multiprocessors >= device->multiprocessors) {
-    return fail("spare_multiprocessors must be less than the {} of {}, got {}",
-                device->multiprocessors, options.device.to_string(), options.spare_multiprocessors);
+  if (Status status = cuda::leave(*device, options.spare_multiprocessors); !status) {
+    return tl::unexpected(status.error());
   }
-  device->multiprocessors -= options.spare_multiprocessors;
   const Result<std::string> arch = cuda_arch_for(device->major, device->minor);
   if (!arch) return unusable(arch.error());
   return std::make_unique<cuda::CudaBackend>(cuda::CudaContext{.device = *device,

@@ -93,6 +93,15 @@ Result<CudaDevice> describe_cuda_device(int index) {
       .under_mps = under_mps != 0};
 }
 
+Status leave(CudaDevice& device, int multiprocessors) {
+  if (multiprocessors >= device.multiprocessors) {
+    return fail("spare_multiprocessors must be less than the {} of {}, got {}",
+                device.multiprocessors, device.name, multiprocessors);
+  }
+  device.multiprocessors -= multiprocessors;
+  return {};
+}
+
 Machine cuda_machine(const CudaDevice& device) {
   // The H200 as its driver describes it.
   constexpr int kUnits = 132;

@@ -25,6 +25,9 @@ struct CudaDevice {
   bool under_mps = false;       // shared among programs by CUDA's Multi-Process Service
 };
 
+/// Leaves so many of its multiprocessors to others. An error if none are left for rnnc.
+Status leave(CudaDevice& device, int multiprocessors);
+
 /// For the cost model: an H200's measured figures, scaled.
 Machine cuda_machine(const CudaDevice& device);
 

@@ -269,10 +269,16 @@ class Cuda(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_devices(self):
+        """Another than the current one, where there are several."""
         last = torch.device("cuda", torch.cuda.device_count() - 1)
-        cell = lstm().to(last)
+        cell, expected = lstm().to(last), lstm()
         x = torch.randn(6, 2, 32, device=last)
-        self.assertEqual(cell(x)[0].device, last)
+        y, on_first = cell(x)[0], expected(x.to("cuda:0"))[0]
+        self.assertEqual(y.device, last)
+        self.close(y.to("cuda:0"), on_first, 1e-6)
+        y.sum().backward()
+        on_first.sum().backward()
+        self.close(cell.R_i.grad.to("cuda:0"), expected.R_i.grad, 1e-5)
         with self.assertRaisesRegex(ValueError, "input x is on cpu, expected cuda"):
             cell(x.cpu())
 

@@ -111,6 +111,16 @@ TEST_F(CompileAhead, DependsOnTheGpu) {
   EXPECT_EQ(older->device, "NVIDIA A100");
   EXPECT_FALSE(older->cached);
   EXPECT_EQ(cache_.usage()->entries, 7);  // each code and its record, and NVRTC's version
+
+  CompileOptions sparing = resident_options();
+  sparing.spare_multiprocessors = 112;
+  const Result<CompiledAhead> same = compile(planner(sparing));
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_EQ(same->multiprocessors, 20);
+  EXPECT_TRUE(same->cached);
+  sparing.spare_multiprocessors = 132;
+  EXPECT_EQ(compile(planner(sparing)).error().message,
+            "spare_multiprocessors must be less than the 132 of NVIDIA H200, got 132");
 }
 
 TEST_F(CompileAhead, SaysWhatIsWrong) {

@@ -83,6 +83,8 @@ TEST_F(Bench, UsageErrorsExitWith2) {
   EXPECT_EQ(bad(2, {"bench", "ladder", "--tf32"}), usage_error("rnnc bench ladder", no_tf32));
   EXPECT_EQ(bad(2, {"bench", "ladder", "--devise", "cpu"}),
             usage_error("rnnc bench ladder", "unknown option `--devise`", "--device"));
+  EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--spare-multiprocessors", "4"}),
+            usage_error("rnnc bench", "--spare-multiprocessors is for a GPU, not for cpu"));
   EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--f32-params"}),
             usage_error("rnnc bench", "--f32-params is for --dtype bf16 or f16, not f32"));
   const std::vector<std::vector<std::string>> wrong = {

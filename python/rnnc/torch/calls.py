@@ -46,20 +46,21 @@ def call(source, inputs, params, states=None, lengths=None, reset=None, frozen=F
     if has_autocast():
         run = functools.partial(_untraced, frozen=frozen)
         return _with_autocast(run, source, inputs, params, states, lengths, reset)
+    if modes() == 0 and transform() is None and forward_ad._current_level < 0:
+        return _eager(source, inputs, params, states, lengths, reset, frozen)
     return _untraced(source, inputs, params, states, lengths, reset, frozen)
 
 
 def _untraced(source, inputs, params, states, lengths, reset, frozen):
     if modes() > 0:
         return _traced(source, inputs, params, states, lengths, reset)
-    reason = None
     if transform() is not None:
         reason = "a transform of torch.func"
     elif forward_ad._current_level >= 0:
         reason = "forward-mode differentiation"
-    if reason is not None:
-        return by_reference(source, inputs, params, states, lengths, reset, reason)
-    return _eager(source, inputs, params, states, lengths, reset, frozen)
+    else:
+        return _eager(source, inputs, params, states, lengths, reset, frozen)
+    return by_reference(source, inputs, params, states, lengths, reset, reason)
 
 
 def _with_autocast(run, source, inputs, params, states, lengths, reset):

@@ -80,10 +80,11 @@ class Cell(nn.Module):
 
     def params(self):
         """In the order of the text. Wrappers may have put others in their place."""
-        own, names = self._parameters, self.source.param_names
-        if all(map(own.__contains__, names)):
-            return list(map(own.__getitem__, names))
-        return [functools.reduce(getattr, name.split("."), self) for name in names]
+        names = self.source.param_names
+        try:
+            return list(map(self._parameters.__getitem__, names))
+        except KeyError:
+            return [functools.reduce(getattr, name.split("."), self) for name in names]
 
     @torch.no_grad()
     def reset_parameters(self):

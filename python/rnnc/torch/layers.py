@@ -118,10 +118,11 @@ class Layers:
 
     def _params(self, first, last):
         """Of some layers."""
-        own, names = self._parameters, _names(first, last, self.bidirectional, self.bias)
-        if all(map(own.__contains__, names)):
-            return list(map(own.__getitem__, names))
-        return [getattr(self, name) for name in names]
+        names = _names(first, last, self.bidirectional, self.bias)
+        try:
+            return list(map(self._parameters.__getitem__, names))
+        except KeyError:
+            return [getattr(self, name) for name in names]
 
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):

@@ -1,4 +1,8 @@
-"""Memory that programs keep on GPUs: PyTorch's, so that each has what the other leaves free."""
+"""Memory that programs keep on GPUs: PyTorch's, so that each has what the other leaves free.
+
+Functions of rnnc_options, whose `context` is the number of the GPU: PyTorch does not ask CUDA for the
+current one, but has its own idea of it.
+"""
 
 import threading
 from ctypes import CFUNCTYPE, c_size_t, c_void_p
@@ -10,9 +14,7 @@ import torch
 def allocate(context, size, stream):
     # On a thread of its own: this one may be at filling a CUDA graph's pool, where nothing may stay.
     found = []
-    thread = threading.Thread(
-        target=_allocate, args=(found, size, torch.cuda.current_device(), stream or 0)
-    )
+    thread = threading.Thread(target=_allocate, args=(found, size, context or 0, stream or 0))
     thread.start()
     thread.join()
     return found[0] if found else None

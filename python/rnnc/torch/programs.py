@@ -30,6 +30,7 @@ RESIDUALS = ("auto", "least", "all")
 DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
 data_ptr, is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+version_of = torch.Tensor._version.__get__
 KEPT_WORKSPACE = 1 << 20  # bytes, on the CPU
 
 
@@ -186,19 +187,21 @@ class _Stream:
 
     def __init__(self, device):
         self.device, self.index, self.last = device, device.index, None
-
-    def current(self):
-        return torch._C._cuda_getCurrentRawStream(self.index)
+        self.is_captured = False
 
     def enter(self):
-        stream = self.current()
-        if stream != self.last:
-            if self.last is not None and not torch.cuda.is_current_stream_capturing():
-                event = torch.cuda.Event()
-                event.record(torch.cuda.ExternalStream(self.last, self.device))
-                torch.cuda.current_stream(self.device).wait_event(event)
-            self.last = stream
-        return stream
+        """The current one, and whether it is another than that of the last call. What a CUDA graph
+        captures (`is_captured`) is no call yet."""
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        self.is_captured = stream != 0 and torch.cuda.is_current_stream_capturing()
+        if stream == self.last or self.is_captured:
+            return stream, False
+        if self.last is not None:
+            event = torch.cuda.Event()
+            event.record(torch.cuda.ExternalStream(self.last, self.device))
+            torch.cuda.current_stream(self.device).wait_event(event)
+        self.last = stream
+        return stream, True
 
 
 class Compiled:
@@ -244,8 +247,9 @@ class Compiled:
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
         self.stream = _Stream(device) if device.type == "cuda" else None
-        self.workspace = None
-        self.packed = None  # the params of the last call, and their versions
+        # Kept for small calls, of which it is; on a GPU the last stream's.
+        self.workspace, self.workspaces = None, 0
+        self.packed = None  # where the params of the last call were, and their versions
 
     # ---- Preparing ----
 
@@ -359,6 +363,8 @@ class Compiled:
                 for offset in offsets
             ]
         if all([p.is_leaf for p in params]):  # others come and go, and hold a graph
+            if addresses == self.known[2]:
+                addresses = self.known[2]
             self.known = params, now, addresses
         return addresses
 
@@ -366,12 +372,24 @@ class Compiled:
         return torch.empty(size if size > 0 else 1, dtype=torch.uint8, device=self.device)
 
     def scratch(self, size):
-        """Workspace of a call. On the CPU, where calls are done on return, a small one is kept."""
-        if self.stream is not None or size > KEPT_WORKSPACE:
+        """Workspace of a call. A small one is kept: on the CPU calls are done on return, and those on a
+        GPU are in order. But a CUDA graph has its own."""
+        if size > KEPT_WORKSPACE or (self.stream is not None and self.stream.is_captured):
             return self.bytes(size)
         if self.workspace is None or self.workspace.numel() < size:
             self.workspace = self.bytes(size)
+            self.workspaces += 1
         return self.workspace
+
+    def enter(self, prepared):
+        """The stream of a call."""
+        stream, is_other = self.stream.enter()
+        if is_other:
+            self.workspace = None
+        if self.stream.is_captured and not prepared.is_captured:
+            prepared.is_captured = True
+            _captured.append(self)
+        return stream
 
     def state_addresses(self, states, batch):
         """Of the program's states; 0 where there is none."""
@@ -385,14 +403,15 @@ class Compiled:
             for address, size in zip(addresses, self.state_bytes)
         ]
 
-    def is_packed(self, params):
+    def is_packed(self, arguments):
         """Whether the last call had the same params, unchanged as far as PyTorch knows."""
-        if self.stream is not None and torch.cuda.is_current_stream_capturing():
+        if self.stream is not None and self.stream.is_captured:
             self.packed = None  # a graph packs when it is replayed
             return False
-        now = [(p.data_ptr(), p._version) for p in params]
+        addresses = arguments.addresses
+        now = addresses, list(map(version_of, arguments.params))
         before, self.packed = self.packed, now
-        return now == before
+        return before is not None and before[0] is addresses is self.known[2] and before[1] == now[1]
 
 
 class _Calls:
@@ -426,20 +445,33 @@ class _Calls:
             counts = [inputs, params, outputs, outputs, states, params, inputs, states]
             self.backward_args = _Arguments(_library.BackwardArgs, lists, counts, shape, steps)
             self.backward_args.struct.foreign_reserve = 1
+            self.gradients = self._gradient_makers()
 
     def _maker(self, size, dtype):
-        """Of empty tensors. To make one like another takes less time than to say of which kind it is;
-        but on a GPU that other one would hold memory, perhaps a CUDA graph's."""
-        options = dict(dtype=dtype, device=self.compiled.device)
-        if self.compiled.stream is not None:
-            return functools.partial(torch.empty, size, **options)
-        return functools.partial(torch.empty_like, torch.empty(1, **options).expand(size))
+        """Of empty tensors. To make one like another takes less time than to say of which kind it is."""
+        device = self.compiled.device
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            # That other one would be in the CUDA graph's memory.
+            return functools.partial(torch.empty, size, dtype=dtype, device=device)
+        return functools.partial(torch.empty_like, _one(dtype, device).expand(size))
+
+    def _gradient_makers(self):
+        """Of inputs, params and states; None of those that are not wanted."""
+        compiled, rows = self.compiled, (self.steps, self.shape.batch)
+        kinds = [(rows + size, compiled.dtype) for size in compiled.input_shapes]
+        kinds += [(info.shape, compiled.param_dtype) for info in compiled.source.params]
+        kinds += [(size, compiled.state_dtype) for size in self.state_shapes]
+        return [
+            self._maker(*kind) if flag else None for kind, flag in zip(kinds, self.shape.wanted)
+        ]
 
     def forward(self, arguments, reserve=None, frozen=False):
         """Outputs, then final states."""
         a, compiled, batch = arguments, self.compiled, self.shape.batch
-        results = [make() for make in self.results]
         own = self.forward_args
+        if compiled.stream is not None:
+            own.struct.stream = compiled.enter(self.prepared)
+        results = [make() for make in self.results]
         if compiled.source.layers <= 1:
             own.set([*map(data_ptr, a.inputs), *map(data_ptr, results)])
         else:
@@ -455,7 +487,7 @@ class _Calls:
         if reserve is not None:
             struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
         if frozen:
-            struct.reuse_params = compiled.is_packed(a.params)
+            struct.reuse_params = compiled.is_packed(a)
         elif compiled.packed is not None:
             struct.reuse_params, compiled.packed = 0, None
         self._call(_library.library.rnnc_forward, own, a, self.sizes.forward_workspace)
@@ -464,21 +496,18 @@ class _Calls:
     def backward(self, arguments, outputs, reserve, gradients):
         """Those gradients that are wanted, of inputs, params and states."""
         a, compiled, shape = arguments, self.compiled, self.shape
+        own = self.backward_args
+        if compiled.stream is not None:
+            own.struct.stream = compiled.enter(self.prepared)
         gradients = [None if g is None else g.contiguous() for g in gradients]
-        x, count = a.inputs[0], len(outputs)
-        shapes = [(t.shape, t.dtype) for t in (*a.inputs, *a.params)]
-        shapes += [(size, compiled.state_dtype) for size in self.state_shapes]
-        found = [
-            x.new_empty(size, dtype=dtype) if flag else None
-            for (size, dtype), flag in zip(shapes, shape.wanted)
-        ]
+        count = len(outputs)
+        found = [None if make is None else make() for make in self.gradients]
         first, last = len(a.inputs), len(a.inputs) + len(a.params)
         param_gradients = [
             0 if g is None else g.data_ptr() + offset
             for g, offsets in zip(found[first:last], compiled.param_offsets)
             for offset in offsets
         ]
-        own = self.backward_args
         own.set(
             [t.data_ptr() for t in a.inputs]
             + a.addresses
@@ -501,19 +530,21 @@ class _Calls:
     def _call(self, function, own, arguments, workspace_bytes):
         compiled, struct = self.compiled, own.struct
         workspace = compiled.scratch(workspace_bytes)
-        if workspace is not own.workspace:
+        is_kept = workspace is compiled.workspace
+        if not is_kept or own.workspace != compiled.workspaces:
             struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
-            own.workspace = workspace if workspace is compiled.workspace else None
+            own.workspace = compiled.workspaces if is_kept else 0
         if arguments.lengths is not None:
             struct.lengths = arguments.lengths.data_ptr()
         if arguments.reset is not None:
             struct.reset = arguments.reset.data_ptr()
-        if compiled.stream is not None:
-            struct.stream = compiled.stream.enter()
-            if not self.prepared.is_captured and torch.cuda.is_current_stream_capturing():
-                self.prepared.is_captured = True
-                _captured.append(compiled)
         _library.check(function(self.program.handle, own.address))
+
+
+@functools.cache
+def _one(dtype, device):
+    """A number there."""
+    return torch.empty(1, dtype=dtype, device=device)
 
 
 _captured = []  # what CUDA graphs may be replayed of, which outlive modules
@@ -530,7 +561,7 @@ class _Arguments:
             setattr(self.struct, name, cast(place, POINTER(c_void_p)))
             place += 8 * count
         self.address = byref(self.struct)
-        self.workspace = None  # the program's own, that the struct has
+        self.workspace = 0  # which of those that the program has kept the struct has
 
     def set(self, addresses, at=0):
         PACKINGS[len(addresses)].pack_into(self.buffer, 8 * at, *addresses)

@@ -65,6 +65,19 @@ TEST_F(EmulatedPreparing, RunsResidentWhereThereIsRoom) {
   expect_right(program);
 }
 
+TEST_F(EmulatedPreparing, SparesMultiprocessors) {
+  const auto units = [&](int spare) {
+    CompileOptions sparing = options();
+    sparing.spare_multiprocessors = spare;
+    return prepare(sparing).backend().machine().units;
+  };
+  EXPECT_EQ(units(0) - units(1), 1);
+  CompileOptions none = options();
+  none.spare_multiprocessors = emulator::settings().multiprocessors;
+  EXPECT_NE(Program::compile(graph_, none).error().message.find("spare_multiprocessors must be"),
+            std::string::npos);
+}
+
 TEST_F(EmulatedPreparing, ExplainsWhatRuns) {
   emulator::settings().most_blocks = 0;
   Program program = prepare(options());
