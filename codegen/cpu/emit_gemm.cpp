@@ -19,6 +19,7 @@
 #include "codegen/cpu/emit_gemm.h"
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 
 #include <algorithm>
 #include <vector>
@@ -43,12 +44,16 @@ class TileEmitter {
         align_(element_->getScalarSizeInBits() / 8),
         math_(builder_, host, vector_),
         rows_(tile.rows),
-        vectors_(tile.vectors) {}
+        vectors_(tile.vectors),
+        is_avx512_(host.avx512),
+        is_full_(host.x86 &&
+                 (rows_ + 1) * (vectors_ + 1) > static_cast<int>(host.vector_registers)) {}
 
   void emit();
 
  private:
   void emit_sums();
+  Value* load_after(Value* value);
   void prefetch_line(Value* index);
   void emit_stores(llvm::BasicBlock* done);
   void store_partial(bool add, llvm::BasicBlock* done);
@@ -64,6 +69,8 @@ class TileEmitter {
   VectorMath math_;
   int rows_;
   int vectors_;
+  bool is_avx512_;
+  bool is_full_;  // sums, elements and all vectors of weights are more than there are registers
 
   llvm::Function* function_ = nullptr;
   std::vector<llvm::PHINode*> sums_;  // [row][vector]
@@ -129,12 +136,24 @@ void TileEmitter::emit_sums() {
       const int n = row * vectors_ + v;
       totals_[n] = math_.multiply_add(elements[row], weights, sums_[n]);
     }
+    if (is_full_ && v + 1 < vectors_) {
+      Value*& last = totals_[(rows_ - 1) * vectors_ + v];
+      last = load_after(last);
+    }
   }
   for (size_t n = 0; n < sums_.size(); ++n) sums_[n]->addIncoming(totals_[n], loop);
   Value* next = builder_.CreateAdd(i, builder_.getInt64(1));
   i->addIncoming(next, loop);
   builder_.CreateCondBr(builder_.CreateICmpSLT(next, k), loop, after);
   builder_.SetInsertPoint(after);
+}
+
+/// The value, behind which loads stay that follow. LLVM would load all vectors of weights first, for
+/// which a full tile has no registers, and move half of the sums about in each turn of the loop.
+Value* TileEmitter::load_after(Value* value) {
+  auto* type = llvm::FunctionType::get(vector_, {vector_}, false);
+  const char* place = is_avx512_ ? "=v,0,~{memory}" : "=x,0,~{memory}";
+  return builder_.CreateCall(llvm::InlineAsm::get(type, "", place, true), {value});
 }
 
 void TileEmitter::prefetch_line(Value* index) {

@@ -28,7 +28,7 @@ namespace {
 /// Bytes of products' results at a time.
 constexpr int64_t kResultBytes = 16 << 10;
 /// Few, so that of a row the kernel has several vectors at a time.
-constexpr int64_t kRowsAtOnce = 16;
+constexpr int64_t kRowsAtOnce = 24;
 
 class FusedWork : public PreparedLaunch {
  public:
@@ -215,6 +215,7 @@ void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) 
   accesses.push_back(source.left);
   weights.push_back(source.weight);
   operations_per_row += static_cast<double>(source.members * columns * source.k);
+  if (source.blocks == 1) operand_bytes += source.k * element_;
   for (size_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
     if (group.first < source.first_argument) continue;

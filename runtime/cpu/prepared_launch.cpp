@@ -58,6 +58,7 @@ class ProductWork : public PreparedLaunch {
     operations_per_row =
         static_cast<double>(launch.repeats * launch.blocks * launch.n) * double(launch.k);
     packed_bytes = launch.repeats * launch.blocks * block_bytes_;
+    if (launch.blocks == 1) operand_bytes = launch.k * static_cast<int64_t>(size_of(dtype_));
   }
 
   void run(void* const* addresses, const Part& part, std::byte* /*scratch*/) const override {

@@ -39,6 +39,7 @@ class PreparedLaunch {
   int64_t columns = 0;       // of each vector argument
   int64_t tile_columns = 0;  // tile i is columns [i, i + 1) * tile_columns; 0: they are not so even
   double operations_per_row = 0;  // roughly: multiply-adds, or instructions times elements
+  int64_t operand_bytes = 0;      // of a row, that each tile of a product reads
   int64_t scratch_bytes = 0;
   int64_t packed_bytes = 0;
   std::byte* packed = nullptr;

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "ir/plan/plan_touches.h"
+#include "runtime/cpu/core_rates.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/thread_pool.h"
 
@@ -150,13 +151,11 @@ bool Slices::any_barrier() const {
 }
 
 double nanoseconds(double operations, int64_t lanes) {
-  return operations / (3 * static_cast<double>(lanes));
+  return operations / (core_rates().operations * static_cast<double>(lanes));
 }
 
-/// The rates are those of a current core; only their ratios matter.
 double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
-  // What a core's caches and its share of the last one can serve, in bytes per nanosecond.
-  const auto speed = [](double bytes) { return bytes <= 768e3 ? 80 : bytes <= 8e6 ? 30 : 12; };
+  const CoreRates& rates = core_rates();
   double slowest = 0;
   for (const std::vector<Part>& parts : slices.parts) {
     double weights = 0;
@@ -164,7 +163,7 @@ double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
       weights +=
           static_cast<double>(launches[j]->packed_bytes) * share_of_tiles(*launches[j], parts[j]);
     }
-    const double bytes_per_ns = speed(weights);
+    const double bytes_per_ns = rates.of_weights(weights);
     double total = 0;
     for (size_t j = 0; j < launches.size(); ++j) {
       const auto rows = static_cast<double>(parts[j].row_end - parts[j].row_begin);
@@ -173,6 +172,9 @@ double estimate(const Slices& slices, const Launches& launches, int64_t lanes) {
       const double arithmetic = nanoseconds(rows * share * launches[j]->operations_per_row, lanes);
       const double traffic = share * static_cast<double>(launches[j]->packed_bytes) / bytes_per_ns;
       total += std::max(arithmetic, traffic);
+      // Slices of columns read what all of them have made of the step before.
+      const double others = rows * (1 - share) * static_cast<double>(launches[j]->operand_bytes);
+      if (rates.others > 0) total += others / rates.others;
     }
     slowest = std::max(slowest, total);
   }

@@ -29,8 +29,8 @@ Verdict judge(const CudaModule& module, std::string_view code) {
 /// that this does not compile once there is a new one.
 std::string describe(const CompileOptions& options) {
   const auto& [dims, dtype, param_dtype, device, allow_tf32, threads, cpu, cache_directory,
-               cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune, allocator, spare] =
-      options;
+               cache_limit, chunk, reverse, passes, graphs, strategy, tile_rank, tune, allocator,
+               spare] = options;
   return fmt::format(
       "{}, params {}, on {}, tf32 {}, chunk {}, reverse {}, passes {}, strategy {}, tile {}",
       to_string(dtype), to_string(param_dtype.value_or(dtype)), device.to_string(), allow_tf32,

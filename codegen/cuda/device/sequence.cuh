@@ -99,7 +99,7 @@ static __device__ __forceinline__ void rnnc_copy_units(const rnnc_copy_one& copy
   for (; i < units; i += threads) target[i] = source[i];
 }
 
-// Row by row, each by a warp.
+// Row by row, each by a warp, of which each thread has four units under way.
 template <typename Unit>
 static __device__ __forceinline__ void rnnc_copy_rows(const rnnc_copy_one& copy) {
   const rnnc_word units = copy.bytes / static_cast<rnnc_word>(sizeof(Unit));
@@ -109,8 +109,16 @@ static __device__ __forceinline__ void rnnc_copy_rows(const rnnc_copy_one& copy)
   for (; row < copy.rows; row += warps) {
     const auto* source = reinterpret_cast<const Unit*>(copy.source + row * copy.source_pitch);
     auto* target = reinterpret_cast<Unit*>(copy.target + row * copy.target_pitch);
-#pragma unroll 4
-    for (rnnc_word i = threadIdx.x % 32; i < units; i += 32) target[i] = source[i];
+#pragma unroll 1
+    for (rnnc_word i = threadIdx.x % 32; i < units; i += 4 * 32) {
+      Unit unit[4];
+      for (int k = 0; k < 4; ++k) {
+        if (i + k * 32 < units) unit[k] = source[i + k * 32];
+      }
+      for (int k = 0; k < 4; ++k) {
+        if (i + k * 32 < units) target[i + k * 32] = unit[k];
+      }
+    }
   }
 }
 
@@ -124,6 +132,8 @@ extern "C" __global__ void rnnc_copy_arrays(const __grid_constant__ rnnc_copies 
   if (copy.rows > 1) {
     if (ends % 16 == 0) {
       rnnc_copy_rows<uint4>(copy);
+    } else if (ends % 8 == 0) {
+      rnnc_copy_rows<uint2>(copy);
     } else if (ends % 4 == 0) {
       rnnc_copy_rows<unsigned>(copy);
     } else {

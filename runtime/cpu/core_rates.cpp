@@ -1,0 +1,33 @@
+#include "runtime/cpu/core_rates.h"
+
+#include <unistd.h>
+
+namespace rnnc::cpu {
+namespace {
+
+bool is_intel() {
+#ifdef __x86_64__
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
+CoreRates find_rates() {
+  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const double near = 0.75 * (cache > 0 ? static_cast<double>(cache) : 1024.0 * 1024);
+  // Measured on a server of Intel's with AVX-512 and AMX (2 MB of second level cache a core): its
+  // last cache is far from every core, and what another core has written comes slowly.
+  if (is_intel()) return {4.4, {near, 80}, {near, 80}, 19, 1.8};
+  // On an EPYC of AMD's (Zen 4): cores share a last cache in groups.
+  return {3, {near, 80}, {8e6, 30}, 12, 0};
+}
+
+}  // namespace
+
+const CoreRates& core_rates() {
+  static const CoreRates rates = find_rates();
+  return rates;
+}
+
+}  // namespace rnnc::cpu
