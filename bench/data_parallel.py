@@ -7,8 +7,8 @@ DistributedDataParallel with NCCL: on one GPU and on all, the same batch on each
 rounds, in which all take turns, by CUDA events; the slowest rank counts. `alone` is a step without
 communication (`no_sync`): what it is faster by is what does not hide behind the backward pass. The layers
 are one program, and one each, whose gradients travel while the layers below run; with multiprocessors
-spared for NCCL and without. Then 50 losses in f32 as one process has them with the whole batch, and 1,000
-steps, whose memory is looked at.
+spared for NCCL and without. Then, by PyTorch's profiler, how long NCCL's kernels run beside others; 50
+losses in f32 as one process has them with the whole batch; and 1,000 steps, whose memory is looked at.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import rnnc.torch
 import torch
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
 
 from common import add_output_argument, write_result
 
@@ -135,6 +136,29 @@ def losses(steps=50, sequences=16, length=64, hidden=256):
     return found
 
 
+def overlap(steps=3):
+    """Microseconds of a step in which NCCL's kernels run, and other kernels beside them."""
+    torch.manual_seed(1)
+    training = Training(Stack(), torch.randn(STEPS, BATCH, HIDDEN, device="cuda"))
+    for _ in range(4):
+        training.step()
+    distributed.barrier()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(steps):
+            training.step()
+        torch.cuda.synchronize()
+    nccl, others = [], []
+    for event in profiled.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            span = event.time_range.start, event.time_range.end
+            (nccl if "nccl" in event.name else others).append(span)
+    beside, last = 0, 0.0
+    for start, end in sorted(others):
+        start, last = max(start, last), max(end, last)
+        beside += sum(max(0, min(end, b) - max(start, a)) for a, b in nccl)
+    return {"nccl": sum(b - a for a, b in nccl) / steps, "beside_others": beside / steps}
+
+
 def endurance(steps=1000):
     """How long they take, and what memory is in use before and after."""
     torch.manual_seed(1)
@@ -154,6 +178,9 @@ def endurance(steps=1000):
     }
 
 
+PARTS = {"speed": speed, "losses": losses, "overlap": overlap, "endurance": endurance}
+
+
 def run_rank(rank, ranks, folder, parts):
     torch.cuda.set_device(rank)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -161,7 +188,7 @@ def run_rank(rank, ranks, folder, parts):
         "nccl", init_method=f"file://{folder}/store{ranks}", rank=rank, world_size=ranks
     )
     for name in parts:
-        result = {"speed": speed, "losses": losses, "endurance": endurance}[name]()
+        result = PARTS[name]()
         torch.cuda.empty_cache()
         if rank == 0:
             Path(folder, f"{name}{ranks}.json").write_text(json.dumps(result))
@@ -189,7 +216,7 @@ def main():
     counts = sorted({1, options.gpus})
     with tempfile.TemporaryDirectory() as folder:
         for ranks in counts:
-            parts = ["speed", "losses"] + (["endurance"] if ranks == counts[-1] else [])
+            parts = list(PARTS) if ranks == counts[-1] else ["speed", "losses"]
             multiprocessing.spawn(run_rank, (ranks, folder, parts), nprocs=ranks)
             for part in parts:
                 found = json.loads(Path(folder, f"{part}{ranks}.json").read_text())
@@ -203,7 +230,7 @@ def main():
     one, many = (result["losses"][str(count)] for count in (counts[0], counts[-1]))
     result["worst_loss_difference"] = max(abs(a - b) / abs(a) for a, b in zip(one, many))
     print(f"50 losses: {one[0]:.6f} … {one[-1]:.6f}, other by {result['worst_loss_difference']:.1e}")
-    print(result["endurance"])
+    print(result["overlap"], result["endurance"])
     write_result(options.json, result)
 
 
