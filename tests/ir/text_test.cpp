@@ -5,30 +5,13 @@
 #include <cmath>
 #include <random>
 
+#include "tests/support/cells/elman_graph.h"
 #include "tests/support/cells/random_graph.h"
 
 namespace rnnc {
 namespace {
 
-constexpr const char* kElman = R"(graph Elman(I, H = 64) {
-  input x: [I]
-  param W: [H, I]
-  param R: [H, H]
-  state h: [H]
-  %0 = param W : [H, I]
-  %1 = input x : [I]
-  %2 = matmul %0, %1 : [H]
-  %3 = param R : [H, H]
-  %4 = state h @ 1 : [H]
-  %5 = matmul %3, %4 : [H]
-  %6 = add %2, %5 : [H]
-  %7 = tanh %6 : [H]
-  %8 = const 0 : []
-  init h = %8
-  next h = %7
-  output h = %7
-}
-)";
+const std::string kElman = test::elman_text("I, H = 64");
 
 /// Equal but for source locations.
 void expect_same(const Graph& a, const Graph& b) {

@@ -466,6 +466,15 @@ class Torchrun(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, rf"rank {count - 1} has no GPU: {count} ranks were started on")
 
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_each_rank_sees_its_gpu_alone(self):
+        program = "import rnnc.torch; print(rnnc.torch.rank_device())"
+        result = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "0", "LOCAL_RANK": "3"},
+        )
+        self.assertEqual(result.stdout, "cuda:0\n", result.stderr)
+
     def test_no_ranks(self):
         with self.assertRaisesRegex(RuntimeError, "there are no ranks: start with torchrun"):
             rnnc.torch.check_ranks(copy.deepcopy(Chain()))

@@ -10,30 +10,13 @@
 #include "ir/graph/text.h"
 #include "runtime/backend/backend.h"
 #include "runtime/program/choose_plan.h"
+#include "tests/support/cells/elman_graph.h"
 
 namespace rnnc::test {
 
 /// A dense recurrence that the resident pass takes.
 inline Graph dense_recurrence() {
-  Result<Graph> graph = parse_graph(R"(graph Elman(I, H) {
-  input x: [I]
-  param W: [H, I]
-  param R: [H, H]
-  state h: [H]
-  %0 = param W : [H, I]
-  %1 = input x : [I]
-  %2 = matmul %0, %1 : [H]
-  %3 = param R : [H, H]
-  %4 = state h @ 1 : [H]
-  %5 = matmul %3, %4 : [H]
-  %6 = add %2, %5 : [H]
-  %7 = tanh %6 : [H]
-  %8 = const 0 : []
-  init h = %8
-  next h = %7
-  output h = %7
-}
-)");
+  Result<Graph> graph = parse_graph(elman_text("I, H"));
   return graph.value();
 }
 

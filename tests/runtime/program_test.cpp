@@ -10,32 +10,13 @@
 #include "ir/graph/text.h"
 #include "runtime/arrays/random_arrays.h"
 #include "runtime/backend/backend.h"
+#include "tests/support/cells/elman_graph.h"
 
 namespace rnnc {
 namespace {
 
-constexpr std::string_view kElman = R"(graph Elman(I, H = 4) {
-  input x: [I]
-  param W: [H, I]
-  param R: [H, H]
-  state h: [H]
-  %0 = param W : [H, I]
-  %1 = input x : [I]
-  %2 = matmul %0, %1 : [H]
-  %3 = param R : [H, H]
-  %4 = state h @ 1 : [H]
-  %5 = matmul %3, %4 : [H]
-  %6 = add %2, %5 : [H]
-  %7 = tanh %6 : [H]
-  %8 = const 0 : []
-  init h = %8
-  next h = %7
-  output h = %7
-}
-)";
-
 Graph elman() {
-  Result<Graph> graph = parse_graph(kElman);
+  Result<Graph> graph = parse_graph(test::elman_text("I, H = 4"));
   EXPECT_TRUE(graph) << graph.error().message;
   return graph.value_or(Graph{});
 }

@@ -24,10 +24,13 @@ from rnnc.torch.layers import Layers
 
 def rank_device():
     """This rank's device: of the GPUs of its machine the one whose number torchrun gave it
-    (LOCAL_RANK); the CPU where there is no GPU. A RuntimeError if there are fewer GPUs than ranks."""
+    (LOCAL_RANK), or the only one that CUDA_VISIBLE_DEVICES lets it see; the CPU where there is no GPU.
+    A RuntimeError if there are fewer GPUs than ranks."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if gpus == 1 and os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return torch.device("cuda", 0)
     if rank >= gpus:
         ranks = os.environ.get("LOCAL_WORLD_SIZE", "more")
         raise RuntimeError(

@@ -8,6 +8,7 @@
 #include "passes/memory/memory.h"
 #include "passes/plan/wavefront.h"
 #include "tests/passes/cases.h"
+#include "tests/support/cells/elman_graph.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/sequence_cases.h"
 #include "tests/support/reference/plan_executor.h"
@@ -45,29 +46,6 @@ Plan padded_plan(const Graph& graph, const Setting& setting) {
   if (status) status = verify(*plan);
   RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
   return *std::move(plan);
-}
-
-Graph elman(int64_t inputs, int64_t size) {
-  return graph_from(fmt::format(R"(graph Elman(I = {}, H = {}) {{
-  input x: [I]
-  param W: [H, I]
-  param R: [H, H]
-  state h: [H]
-  %0 = input x : [I]
-  %1 = param W : [H, I]
-  %2 = param R : [H, H]
-  %3 = state h @ 1 : [H]
-  %4 = matmul %1, %0 : [H]
-  %5 = matmul %2, %3 : [H]
-  %6 = add %4, %5 : [H]
-  %7 = tanh %6 : [H]
-  %8 = const 0 : []
-  init h = %8
-  next h = %7
-  output h = %7
-}}
-)",
-                                inputs, size));
 }
 
 double tolerance(DType dtype) {
@@ -114,7 +92,8 @@ TEST(Padding, RowsOfEveryProductAreAligned) {
       for (const DType dtype : kDTypes) {
         SCOPED_TRACE(fmt::format("{} x {}, {}", inputs, size, to_string(dtype)));
         for (const PassSet passes : {kByStep, kApart, PassSet::all()}) {
-          expect_aligned(padded_plan(elman(inputs, size), {.dtype = dtype, .passes = passes}));
+          expect_aligned(
+              padded_plan(elman_graph(inputs, size), {.dtype = dtype, .passes = passes}));
         }
       }
     }
@@ -125,7 +104,7 @@ TEST(Padding, ChangesNoResultWhateverTheSizes) {
   for (const int64_t inputs : {1, 3, 7, 33}) {
     for (const int64_t size : {1, 3, 7, 33}) {
       SCOPED_TRACE(fmt::format("{} x {}", inputs, size));
-      const Graph graph = elman(inputs, size);
+      const Graph graph = elman_graph(inputs, size);
       const InterpreterArgs args = random_args(graph, 11, 3, 1, /*with_initial_states=*/true);
       for (const DType dtype : kDTypes) {
         for (const PassSet passes : {kByStep, kApart, PassSet::all()}) {
@@ -178,16 +157,16 @@ bool has_pads(const Plan& plan) {
 }
 
 TEST(Padding, IsForGpusAndProductsThatAreWorthIt) {
-  const Graph large = elman(1061, 333);
+  const Graph large = elman_graph(1061, 333);
   EXPECT_TRUE(has_pads(plan_of(large, PassSet::all(), h200_machine())));
   EXPECT_FALSE(has_pads(plan_of(large, PassSet::all().without(Pass::Pad), h200_machine())));
   EXPECT_FALSE(has_pads(plan_of(large, PassSet::all(), cpu_machine(2))));
-  EXPECT_FALSE(has_pads(plan_of(elman(31, 31), PassSet::all(), h200_machine())));
-  EXPECT_FALSE(has_pads(plan_of(elman(1064, 336), PassSet::all(), h200_machine())));
+  EXPECT_FALSE(has_pads(plan_of(elman_graph(31, 31), PassSet::all(), h200_machine())));
+  EXPECT_FALSE(has_pads(plan_of(elman_graph(1064, 336), PassSet::all(), h200_machine())));
 }
 
 TEST(Padding, IsSeenInTheText) {
-  const std::string text = to_string(plan_of(elman(1061, 333), kApart, h200_machine()));
+  const std::string text = to_string(plan_of(elman_graph(1061, 333), kApart, h200_machine()));
   for (const char* line :
        {"x: f16 resident temporary, chunk x 1064, the last 3 a pad, at ",
         "h: f16 resident temporary, chunk x 336, the last 3 a pad, history 1, at ",
@@ -202,7 +181,7 @@ TEST(Padding, IsSeenInTheText) {
 // Which no text says. The rest: cases/padding_verify.txt.
 TEST(Padding, AColumnBeforeTheFirstIsRefused) {
   Plan plan =
-      padded_plan(elman(7, 5), {.dtype = DType::f16, .passes = kApart.without(Pass::Reuse)});
+      padded_plan(elman_graph(7, 5), {.dtype = DType::f16, .passes = kApart.without(Pass::Reuse)});
   auto& gemm = std::get<GemmLaunch>(plan.stages[1].launches[1]);
   gemm.weight.stride = gemm.k;
   --gemm.weight.column;

@@ -11,6 +11,7 @@
 #include "passes/plan/padding.h"
 #include "passes/plan/wavefront.h"
 #include "tests/passes/cases.h"
+#include "tests/support/cells/elman_graph.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/sequence_cases.h"
 #include "tests/support/reference/plan_executor.h"
@@ -48,29 +49,6 @@ Plan split_plan(const Graph& graph, const Setting& setting) {
   if (status) status = verify(*plan);
   RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
   return *std::move(plan);
-}
-
-Graph elman(int64_t inputs, int64_t size) {
-  return graph_from(fmt::format(R"(graph Elman(I = {}, H = {}) {{
-  input x: [I]
-  param W: [H, I]
-  param R: [H, H]
-  state h: [H]
-  %0 = input x : [I]
-  %1 = param W : [H, I]
-  %2 = param R : [H, H]
-  %3 = state h @ 1 : [H]
-  %4 = matmul %1, %0 : [H]
-  %5 = matmul %2, %3 : [H]
-  %6 = add %4, %5 : [H]
-  %7 = tanh %6 : [H]
-  %8 = const 0 : []
-  init h = %8
-  next h = %7
-  output h = %7
-}}
-)",
-                                inputs, size));
 }
 
 /// y = W x + z, z = V^T x: three operands, of which x is one.
@@ -120,7 +98,7 @@ TEST(SplitGemms, ChangeNoResultWhateverTheSizes) {
   for (const int64_t inputs : {1, 3, 7, 33, 300}) {
     for (const int64_t size : {1, 3, 7, 33}) {
       SCOPED_TRACE(fmt::format("{} x {}", inputs, size));
-      for (const Graph& graph : {elman(inputs, size), two_products(inputs, size)}) {
+      for (const Graph& graph : {elman_graph(inputs, size), two_products(inputs, size)}) {
         const InterpreterArgs args = random_args(graph, 11, 3, 1, /*with_initial_states=*/true);
         for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
           compare(graph, args, {.passes = passes});
@@ -276,7 +254,7 @@ bool has_parts(const Plan& plan) {
 }
 
 TEST(SplitGemms, AreForLargeProductsOfF32OnGpus) {
-  const Graph large = elman(1024, 4096);
+  const Graph large = elman_graph(1024, 4096);
   EXPECT_TRUE(has_parts(plan_of(large, {})));
   EXPECT_TRUE(has_parts(plan_of(large, {.passes = PassSet::all()})));
   EXPECT_FALSE(has_parts(plan_of(large, {.passes = kByStep.without(Pass::Split)})));
@@ -285,21 +263,21 @@ TEST(SplitGemms, AreForLargeProductsOfF32OnGpus) {
   EXPECT_FALSE(has_parts(plan_of(large, {.tf32 = true})));
   // Weights are split once a call, and a few rows take no time.
   EXPECT_FALSE(has_parts(plan_of(large, {.batch = 1, .max_steps = 2})));
-  EXPECT_FALSE(has_parts(plan_of(elman(32, 32), {})));
+  EXPECT_FALSE(has_parts(plan_of(elman_graph(32, 32), {})));
   // What is narrow takes longer to split than to multiply.
-  EXPECT_FALSE(has_parts(plan_of(elman(1024, 8), {})));
+  EXPECT_FALSE(has_parts(plan_of(elman_graph(1024, 8), {})));
 }
 
 TEST(SplitGemms, StayAsTheyAreWithoutThePass) {
   const PassSet without = PassSet::all().without(Pass::Split);
-  const std::string text = to_string(plan_of(elman(1024, 4096), {.passes = without}));
+  const std::string text = to_string(plan_of(elman_graph(1024, 4096), {.passes = without}));
   EXPECT_EQ(text.find("split"), std::string::npos) << text;
   EXPECT_EQ(text.find("TF32"), std::string::npos) << text;
   EXPECT_NE(text.find("b0 @ b1^T, n 4096, k 1024\n"), std::string::npos) << text;
 }
 
 TEST(SplitGemms, AreSeenInTheText) {
-  const std::string text = to_string(plan_of(elman(1022, 4096), {}));
+  const std::string text = to_string(plan_of(elman_graph(1022, 4096), {}));
   for (const char* line :
        {"parts of x: f32 workspace temporary, chunk x 3072, at ",
         "parts of W: f32 resident temporary, invariant x 12582912, at ",
