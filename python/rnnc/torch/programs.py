@@ -544,7 +544,7 @@ class _Calls:
 @functools.cache
 def _one(dtype, device):
     """A number there."""
-    return torch.empty(1, dtype=dtype, device=device)
+    return torch.empty((), dtype=dtype, device=device)
 
 
 _captured = []  # what CUDA graphs may be replayed of, which outlive modules
