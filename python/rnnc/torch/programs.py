@@ -31,7 +31,7 @@ DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
 data_ptr, is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
 version_of = torch.Tensor._version.__get__
-KEPT_WORKSPACE = 1 << 20  # bytes, on the CPU
+KEPT_WORKSPACE = 1 << 20  # bytes, at most
 
 
 _sources = weakref.WeakSet()

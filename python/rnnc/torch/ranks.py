@@ -197,10 +197,10 @@ def _differences(own, first):
     for what, version in own["versions"].items():
         if version != first["versions"][what]:
             yield f"{what} {version}, but rank 0 has {first['versions'][what]}"
-    for name in first["params"].keys() | own["params"].keys():
+    for name in first["params"] | own["params"]:
         here, there = own["params"].get(name, "missing"), first["params"].get(name, "missing")
         if here != there:
             yield f"parameter {name} is {here}, but on rank 0 {there}"
-    for name in first["cells"].keys() | own["cells"].keys():
+    for name in first["cells"] | own["cells"]:
         if own["cells"].get(name) != first["cells"].get(name):
             yield f"module {name or 'of the model'} has other equations or options than on rank 0"
