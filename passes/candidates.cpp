@@ -24,6 +24,7 @@ constexpr int64_t kMostChunk = 256;
 constexpr int64_t kMostResidentChunk = 512;
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
+constexpr int64_t kThreadsOfCache = 2;        // for which a chunk of one such is right
 constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
 constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
@@ -38,16 +39,21 @@ bool is_chunk(const Buffer& buffer) {
   return buffer.extent == Extent::Chunk;
 }
 
-/// On a CPU: what a chunk's products leave for its steps stays in a core's own cache, unless rows
-/// are so wide that its products would be too small for that.
-int64_t chunk_for_cores(const Plan& plan) {
+/// On a CPU: what a chunk's products leave for its steps stays in the cores' own caches, unless rows
+/// are so wide that its products would be too small for that. Of more threads each goes through
+/// fewer rows. (128 steps on 16 threads of a Xeon, LSTM 64x200: 43.4 us a step in chunks of 5,
+/// 35.1 in chunks of 40.)
+int64_t chunk_for_cores(const Plan& plan, int threads) {
   int64_t widest = 1;  // bytes of a row
   for (const Buffer& buffer : plan.buffers) {
     if (!is_chunk(buffer)) continue;
     widest = std::max(widest, buffer.width * static_cast<int64_t>(size_of(buffer.dtype)));
   }
   const int64_t rows = kCoreCacheBytes / widest;
-  if (rows >= kRowsInCache) return std::clamp<int64_t>(rows / plan.batch, kShortChunk, kMostChunk);
+  const int64_t shares = std::max<int64_t>(1, threads / kThreadsOfCache);
+  if (rows >= kRowsInCache) {
+    return std::clamp<int64_t>(shares * rows / plan.batch, kShortChunk, kMostChunk);
+  }
   return std::clamp((kRowsPerChunk + plan.batch - 1) / plan.batch, kLeastChunk, kMostChunk);
 }
 
@@ -76,8 +82,8 @@ bool fits_cores(const Plan& plan) {
 
 /// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
 /// sequence has enough waves for most to have several of them.
-int64_t chunk_for_threads(const Plan& plan, int64_t max_steps) {
-  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan));
+int64_t chunk_for_threads(const Plan& plan, int64_t max_steps, int threads) {
+  const int64_t chunk = std::min(max_steps, chunk_for_cores(plan, threads));
   const int64_t shorter =
       std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
   Plan trial = plan;
@@ -143,8 +149,9 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
                      double alike) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
-    return wavefront && machine.units > 1 ? chunk_for_threads(plan, max_steps)
-                                          : std::min(max_steps, chunk_for_cores(plan));
+    return wavefront && machine.units > 1
+               ? chunk_for_threads(plan, max_steps, machine.units)
+               : std::min(max_steps, chunk_for_cores(plan, machine.units));
   }
   const WavefrontOfChunk lags = wavefront ? find_wavefront(plan, machine) : WavefrontOfChunk();
   Plan trial = plan;
