@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ir/plan/plan_touches.h"
+#include "ir/plan/waves.h"
 #include "passes/cost/cost.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
@@ -29,6 +30,7 @@ constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
 constexpr int64_t kRowsInCache = 256;
 constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
+constexpr int64_t kThreadsToShare = 4;  // for each recurrence
 constexpr int64_t kShortChunk = 4;
 
 bool is_step_recurrence(const Stage& stage) {
@@ -81,14 +83,17 @@ bool fits_cores(const Plan& plan) {
 }
 
 /// On a CPU: where threads can run recurrences side by side, keeping the weights of each, a
-/// sequence has enough waves for most to have several of them.
+/// sequence has enough waves for most to have several of them. Of so few recurrences that most
+/// threads would have none, all share each instead.
 int64_t chunk_for_threads(const Plan& plan, int64_t max_steps, int threads) {
   const int64_t chunk = std::min(max_steps, chunk_for_cores(plan, threads));
   const int64_t shorter =
       std::max((max_steps + kWaves - 1) / kWaves, (kLeastRows + plan.batch - 1) / plan.batch);
   Plan trial = plan;
   trial.chunk = chunk;
-  return shorter < chunk && fits_cores(plan) && run_wavefront(trial) ? shorter : chunk;
+  if (shorter >= chunk || !fits_cores(plan) || !run_wavefront(trial)) return chunk;
+  const int64_t side_by_side = int64_t{last_lag(trial, 0)} + 1;
+  return threads < kThreadsToShare * side_by_side ? shorter : chunk;
 }
 
 /// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long

@@ -192,13 +192,13 @@ Plan plan_for(const Graph& graph, int64_t batch, const Machine& machine, bool wa
                      {.batch = batch, .max_steps = 64, .passes = passes, .machine = machine});
 }
 
-TEST(ChooseChunk, OnACpuFitsItsCacheUnlessRowsAreWide) {
+TEST(ChooseChunk, OnACpuFitsItsCachesUnlessRowsAreWide) {
   Plan plan = plan_for(network("Stack"), 16, cpu_machine(1), false);
-  const auto chunk_of_width = [&](int64_t width, int64_t steps) {
+  const auto chunk_of_width = [&](int64_t width, int64_t steps, int threads = 1) {
     for (Buffer& buffer : plan.buffers) {
       if (buffer.extent == Extent::Chunk) buffer.width = width;
     }
-    return choose_chunk(plan, steps, true, cpu_machine(1));
+    return choose_chunk(plan, steps, false, cpu_machine(threads));
   };
   const int64_t elements = (1 << 20) / static_cast<int64_t>(size_of(DType::f32));
   EXPECT_EQ(chunk_of_width(elements / 1024, 1000), 1024 / 16);
@@ -206,6 +206,22 @@ TEST(ChooseChunk, OnACpuFitsItsCacheUnlessRowsAreWide) {
   EXPECT_EQ(chunk_of_width(elements / 256, 1000), 256 / 16);
   EXPECT_EQ(chunk_of_width(elements / 255, 1000), 1024 / 16);  // as many rows as products want
   EXPECT_EQ(chunk_of_width(1, 1000), 256);
+  EXPECT_EQ(chunk_of_width(elements / 256, 1000, 2), 256 / 16);
+  EXPECT_EQ(chunk_of_width(elements / 256, 1000, 8), 4 * 256 / 16);
+  EXPECT_EQ(chunk_of_width(elements / 255, 1000, 8), 1024 / 16);
+}
+
+TEST(ChooseChunk, OnACpuIsShorterWhereThreadsHaveRecurrencesEach) {
+  Plan plan = plan_for(network("Stack"), 1, cpu_machine(1), false);
+  ASSERT_TRUE(run_wavefront(plan));
+  const int recurrences = static_cast<int>(std::ranges::max(plan.stages, {}, &Stage::lag).lag) + 1;
+  ASSERT_GT(recurrences, 1);
+  plan = plan_for(network("Stack"), 1, cpu_machine(1), false);
+  const auto chunk = [&](int threads) {
+    return choose_chunk(plan, 256, true, cpu_machine(threads));
+  };
+  EXPECT_EQ(chunk(recurrences), 256 / 8);
+  EXPECT_EQ(chunk(4 * recurrences), 256);  // all share each
 }
 
 TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
