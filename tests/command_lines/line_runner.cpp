@@ -85,6 +85,7 @@ LineRunner::LineRunner(fs::path rnnc) : rnnc_(std::move(rnnc)), folder_(place_ /
 }
 
 void LineRunner::fill_folder() {
+  using namespace std::string_literals;
   fs::remove_all(folder_);
   fs::create_directories(folder_ / "below");
   const auto write = [this](const std::string& name, const std::string& bytes) {
@@ -95,7 +96,7 @@ void LineRunner::fill_folder() {
   write("bad.rnn", "cell Bad[I](x: [I]) -> y {\n  y = x[t] + z\n}\n");
   write("toy.map", "W = transpose(kernel)\nb = bias or zeros\n");
   write("empty", "");
-  write("noise", std::string("\x93NUMPY\x01\0\xff\xff{'descr'\x1b[31m\0\0", 30));
+  write("noise", "\x93NUMPY\x01\0\xff\xff{'descr'\x1b[31m\0\0"s);
   fs::create_symlink("toy.rnn", folder_ / "link.rnn");
   if (!files_.empty()) {
     for (const char* made : {"w.safetensors", "x.npy", "n.npy", "s.npz"}) {
