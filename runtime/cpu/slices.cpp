@@ -212,10 +212,10 @@ Slices choose_slices(const Plan& plan, const Stage& stage, const Launches& launc
   const auto consider = [&](bool by_columns, int64_t count) {
     Slices slices = make_slices(plan, stage, launches, by_columns, count);
     const double time = estimate(slices, launches, lanes) + hand_over;
-    // Of equals, whose weights' way through the caches counts, those with fewer rows: what is left
-    // out of the estimate falls with them. (16 threads of a Xeon, LSTM 16x200, 2 layers: 16 slices
-    // 32.5 us a step, 8 slices 40.2.)
-    if (time > least) return;
+    // Of slices of rows that weights' way through the caches makes equal, those with fewer rows:
+    // what is left out of the estimate falls with them. (16 threads of a Xeon, LSTM 16x200, 2
+    // layers: 16 slices 32.5 us a step, 8 slices 40.2.) More slices of columns may be empty ones.
+    if (by_columns ? time >= least : time > least) return;
     least = time;
     best = std::move(slices);
   };
