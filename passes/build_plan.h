@@ -15,16 +15,24 @@ namespace rnnc {
 
 inline constexpr int64_t kMostTileRank = 99;
 
-// A chunk that takes so many times as long is better than a longer one, which takes more memory: in
-// inference, and in training, where a chunk has many values that only it needs. (H100, LSTM 64x1024
-// in bf16, 512 steps, both halves: 219 MB of workspace and 11.4 us a step at 1.02, 97 MB and 13.3 at
-// 1.06; with the least residuals 353 MB and 14.5 us at 1.02, 82 MB and 19.6 at 1.15. Short chunks of
-// f32, whose products are split, cost more than the model holds: GRU 128x1024 96.8 us at 1.02, 106 at
-// 1.03.)
-inline constexpr double kAlike = 1.003;
-constexpr double alike_in_training(ResidualChoice residuals, DType dtype) {
-  if (residuals == ResidualChoice::Least) return 1.15;
-  return dtype != compute_type(dtype) ? 1.03 : 1.02;
+/// How many times as long as with the best chunk a call may take with a shorter one, which takes
+/// less memory.
+struct ChunkSlack {
+  double always = 1.003;
+  /// Where chunks would take more memory than the call's own sequences, and more than is little
+  /// (passes/candidates.cpp).
+  double of_much_memory = 1.003;
+};
+
+/// In training a chunk has many values that only it needs. The model holds waves for cheaper than
+/// they are: 1.03 of its seconds are up to 1.2 of a GPU's. (H100, 512 steps in bf16, both halves,
+/// workspace and us a step: LSTM 16x1024 96 MB and 4.91, 218 MB and 4.21; LSTM 64x1024 159 MB and
+/// 11.9, 219 MB and 11.1, 773 MB and 10.5. With the least residuals 353 MB and 14.5 us at 1.02, 82 MB
+/// and 19.6 at 1.15.) Short chunks of f32, whose products are split, cost even more: GRU 128x1024
+/// 96.8 us at 1.02, 106 at 1.03.
+constexpr ChunkSlack slack_in_training(ResidualChoice residuals, DType dtype) {
+  if (residuals == ResidualChoice::Least) return {1.15, 1.15};
+  return {.of_much_memory = dtype != compute_type(dtype) ? 1.03 : 1.02};
 }
 
 struct PlanOptions {
@@ -33,7 +41,7 @@ struct PlanOptions {
   int64_t batch = 1;
   int64_t max_steps = 1;
   int64_t chunk = 0;  // steps per chunk; 0: chosen (never more than max_steps)
-  double alike = kAlike;
+  ChunkSlack slack = {};
   bool lengths = false;  // calls come with lengths of their sequences
   bool resets = false;   // and with a mask of resets
   bool tf32 = false;     // f32: products may round their operands to TF32

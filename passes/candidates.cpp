@@ -1,7 +1,8 @@
 // The chunk, on a GPU: the shortest of those whose calls the cost model (passes/cost/cost.h) holds
-// for the fastest. On a CPU: enough rows for products to run at full rate, and no more, because
-// what a chunk leaves should still be in the cache; fewer where recurrences that run side by side
-// on its threads would else be alone in most waves.
+// for the fastest, or a shorter one where much memory goes into it. On a CPU: enough rows for
+// products to run at full rate, and no more, because what a chunk leaves should still be in the
+// cache; fewer where recurrences that run side by side on its threads would else be alone in most
+// waves.
 #include "passes/candidates.h"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ constexpr int64_t kLeastChunk = 32;
 constexpr int64_t kMostChunk = 256;
 constexpr int64_t kMostResidentChunk = 512;
 constexpr int64_t kMostParts = 32;
+constexpr int64_t kFreeChunkBytes = int64_t{384} << 20;
 constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
 constexpr int64_t kThreadsOfCache = 2;        // for which a chunk of one such is right
 constexpr int64_t kCoreWeightBytes = 3 * kCoreCacheBytes / 4;
@@ -108,6 +110,49 @@ std::set<int64_t> chunks(const Plan& plan, int64_t steps) {
   return result;
 }
 
+// ---- On a GPU ----
+
+struct ChunkTrial {
+  int64_t chunk = 0;
+  double seconds = 0;  // of a call
+  int64_t bytes = 0;
+};
+
+/// But for memory that they share.
+int64_t bytes_of_chunks(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : plan.buffers) {
+    if (is_chunk(buffer)) bytes += byte_size(plan, buffer);
+  }
+  return bytes;
+}
+
+int64_t bytes_of_sequences(const Plan& plan, int64_t steps) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.placement != Placement::Caller || buffer.extent != Extent::Steps) continue;
+    bytes += steps * plan.batch * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));
+  }
+  return bytes;
+}
+
+/// Of ascending trials: the shortest that is fast, if it takes no more memory than is free. Else the
+/// longest that does not, but none that is too slow.
+int64_t best_of(const std::vector<ChunkTrial>& trials, int64_t free_bytes,
+                const ChunkSlack& slack) {
+  const double least = std::ranges::min_element(trials, {}, &ChunkTrial::seconds)->seconds;
+  const auto first_within = [&](double slack_of_all) {
+    return std::ranges::find_if(
+        trials, [&](const ChunkTrial& trial) { return trial.seconds <= slack_of_all * least; });
+  };
+  const auto fast = first_within(slack.always);
+  auto best = first_within(slack.of_much_memory);
+  for (auto longer = best; longer <= fast; ++longer) {
+    if (longer->bytes <= free_bytes && longer->seconds <= best->seconds) best = longer;
+  }
+  return best->chunk;
+}
+
 /// A step of each stage that runs step by step.
 double all_step_seconds(const Plan& plan, const Machine& machine) {
   double seconds = 0;
@@ -147,11 +192,11 @@ bool has_faster_steps(const Plan& other, const Plan& plan, const Machine& machin
 int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
   if (options.chunk > 0) return std::min(options.chunk, options.max_steps);
   return choose_chunk(plan, options.max_steps, options.passes.has(Pass::Wavefront), options.machine,
-                      options.alike);
+                      options.slack);
 }
 
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
-                     double alike) {
+                     const ChunkSlack& slack) {
   if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
     return wavefront && machine.units > 1
@@ -160,16 +205,13 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
   }
   const WavefrontOfChunk lags = wavefront ? find_wavefront(plan, machine) : WavefrontOfChunk();
   Plan trial = plan;
-  std::vector<std::pair<int64_t, double>> trials;  // chunk, seconds
+  std::vector<ChunkTrial> trials;
   for (const int64_t chunk : chunks(plan, max_steps)) {
     if (lags) trial = lags(chunk);
     trial.chunk = chunk;
-    trials.emplace_back(chunk, cost_of(trial, max_steps, machine).seconds);
+    trials.push_back({chunk, cost_of(trial, max_steps, machine).seconds, bytes_of_chunks(trial)});
   }
-  const double least =
-      std::ranges::min_element(trials, {}, &std::pair<int64_t, double>::second)->second;
-  const auto good = [&](const auto& t) { return t.second <= alike * least; };
-  return std::ranges::find_if(trials, good)->first;
+  return best_of(trials, std::max(kFreeChunkBytes, bytes_of_sequences(plan, max_steps)), slack);
 }
 
 std::vector<PlanCandidate> plan_candidates(const PlanChoice& own) {

@@ -32,10 +32,9 @@ bool has_faster_steps(const Plan& other, const Plan& plan, const Machine& machin
 /// The chunk length for calls of up to `max_steps`: long enough that time-parallel launches run at
 /// full rate, short enough that the ramp of the wavefront, if one follows, costs little. `plan` has
 /// its launches and no lags; its own chunk does not matter. A plan that keeps no chunk of anything
-/// in memory gets one chunk. On a GPU the shortest with which a call takes at most `alike` times as
-/// long as with the best.
+/// in memory gets one chunk.
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
-                     double alike = kAlike);
+                     const ChunkSlack& slack = {});
 /// The one that was asked for, or else that.
 int64_t chunk_of(const Plan& plan, const PlanOptions& options);
 

@@ -354,6 +354,11 @@ struct MaskLaunch {
 /// buffer of the compute type. Operands of products have the storage type; `left` alone may have
 /// the compute type too. Sums are in the compute type, over the rows in one order, whatever
 /// computes them. Rows are those of the stage: (t, b) of a chunk, or b of a Last stage.
+///
+/// Operands `in_parts` are what SplitLaunch makes, of one block: `left` a left operand and `right` a
+/// weight, whose access is to the first of a row's parts. The sum then goes over the parts of each
+/// row as well, and products are in TF32. No more than `kMostSplitRows` rows are added up before
+/// the result is added to `out`.
 struct TotalLaunch {
   Access left;
   Access right = {};  // none: the sum of `left`
@@ -362,6 +367,7 @@ struct TotalLaunch {
   int64_t n = 1;
   int64_t blocks = 1;
   bool accumulate = false;  // adds to `out`: in Sequence stages always, in Last ones never
+  bool in_parts = false;
   friend bool operator==(const TotalLaunch&, const TotalLaunch&) = default;
 };
 
@@ -374,8 +380,8 @@ struct TotalLaunch {
 ///     a", a', a'  of a weight
 ///
 /// Where |a'| is not below kMostSplitLeft or kMostSplitWeight, the first two parts are zero. What
-/// is behind `length` is zero, too. Sequence stages make Chunk buffers of left operands, Once
-/// stages Invariant ones of weights.
+/// is behind `length` is zero, too. Once stages make Invariant buffers of weights, Sequence stages
+/// Chunk buffers of left operands, and of what is a weight in a total.
 struct SplitLaunch {
   Access source;
   Access target;
@@ -390,6 +396,17 @@ inline constexpr int64_t kSplitParts = 3;
 /// make a NaN of the infinity that a' b' is.
 inline constexpr float kMostSplitLeft = 0x1p100F;
 inline constexpr float kMostSplitWeight = 0x1p26F;
+/// Of a total. Tensor cores cut off what they add, which makes an error in one direction: of so many
+/// rows 2^-15 of the sum at most, if no term cancels another. Their small products are 2^12.
+inline constexpr int64_t kMostSplitRows = 2048;
+/// Of each row of the operands.
+inline int64_t row_parts(const TotalLaunch& total) {
+  return total.in_parts ? kSplitParts : 1;
+}
+/// Elements from one of them to the next, where there are several.
+inline int64_t part_stride(const TotalLaunch& total, const Access& operand) {
+  return operand.stride / row_parts(total);
+}
 
 using Launch =
     std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,

@@ -81,7 +81,9 @@ class CostModel {
     const auto [products, elementwise, width] = work_of(plan_, launch, rows(stage, launch));
     cost.flops = products + elementwise;
     const auto* gemm = std::get_if<GemmLaunch>(&launch);
-    const bool tf32 = plan_.tf32 || (gemm != nullptr && gemm->tf32);
+    const auto* total = std::get_if<TotalLaunch>(&launch);
+    const bool tf32 =
+        plan_.tf32 || (gemm != nullptr && gemm->tf32) || (total != nullptr && total->in_parts);
     const double rate = product_flops(machine_, plan_.dtype, tf32);
     const double exact = product_flops(machine_, compute_type(plan_.dtype), false);
     const double busy = occupancy(rows(stage, launch), width);

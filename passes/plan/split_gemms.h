@@ -8,6 +8,16 @@
 ///     split b12 = b0, a left operand, parts of 1024
 ///     gemm b9 = b12 @ b13^T, n 4096, k 3072, in TF32
 ///
+/// and, likewise, parts of each row as rows of their own,
+///
+///     total b43 += b41 x b0
+///
+/// becomes
+///
+///     split b51 = b41, a left operand, parts of 4096
+///     split b53 = b0, a weight, parts of 1024
+///     total b43 += b51[0:4096] x b53[0:1024], in parts
+///
 /// With a' an element a rounded to TF32 and a" = a - a', a b is taken as a' b" + a" b' + a' b'.
 /// What is left out is at most 2^-22 |a b|, and tensor cores cut off a" and b" by at most 2^-23 |a|
 /// and 2^-23 |b|: 2^-21 |a b| in all, as much as 8 roundings of f32. (Below 2^-113, TF32 has no

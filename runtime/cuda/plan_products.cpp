@@ -1,12 +1,14 @@
 // A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
-// adds up. What is left of a sequence after its full chunks is run in pieces of 2^i steps, so that a
-// few shapes, all known beforehand, serve every length.
+// adds up: one in parts in equal pieces of no more than kMostSplitRows rows. What is left of a
+// sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all known
+// beforehand, serve every length.
 #include "runtime/cuda/plan_products.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/alignment.h"
 
 namespace rnnc::cuda {
@@ -40,7 +42,8 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                           .weight_apart = parts == 1 ? 0 : launch.n * launch.k,
                           .out_apart = parts == 1 ? 0 : launch.n,
                           .blocks = launch.blocks,
-                          .repeats = launch.repeats};
+                          .repeats = launch.repeats,
+                          .most_steps = plan_.chunk};
   const ProductShape shape{.n = launch.n,
                            .k = launch.k,
                            .transposed = launch.transposed,
@@ -51,32 +54,35 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                            .dtype = plan_.dtype,
                            .tf32 = plan_.tf32 || launch.tf32,
                            .accumulate = launch.accumulate};
-  return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, launch.once_rows),
-             context);
+  return add(id, operands, shape, launch.once_rows, context);
 }
 
 Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& context) {
   const bool alone = launch.blocks == 1;
+  const int64_t most = std::max<int64_t>(1, kMostSplitRows / plan_.batch);
+  const int64_t piece = ceil_div(plan_.chunk, ceil_div(plan_.chunk, most));
   const Operands operands{.left = launch.left,
                           .weight = launch.right,
                           .out = launch.out,
                           .left_apart = alone ? 0 : launch.m,
                           .weight_apart = alone ? 0 : launch.n,
                           .out_apart = alone ? 0 : launch.m * launch.n,
-                          .blocks = launch.blocks};
+                          .blocks = launch.blocks,
+                          .row_parts = row_parts(launch),
+                          .most_steps = launch.in_parts ? piece : plan_.chunk};
   const ProductShape shape{.m = launch.m,
                            .n = launch.n,
                            .blocks = launch.blocks,
-                           .left_stride = launch.left.stride,
-                           .weight_stride = launch.right.stride,
+                           .left_stride = part_stride(launch, launch.left),
+                           .weight_stride = part_stride(launch, launch.right),
                            .dtype = plan_.dtype,
-                           .tf32 = plan_.tf32,
+                           .tf32 = plan_.tf32 || launch.in_parts,
                            .accumulate = launch.accumulate};
-  return add(id, operands, shape, row_counts(plan_.stages[id.stage].domain, plan_.batch), context);
+  return add(id, operands, shape, plan_.batch, context);
 }
 
 Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductShape& shape,
-                         const std::vector<int64_t>& rows, CudaContext& context) {
+                         int64_t once_rows, CudaContext& context) {
   if (context.lt == nullptr) {
     Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
     if (!lt) return tl::unexpected(lt.error());
@@ -86,17 +92,23 @@ Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductSha
   if (const ProductAlignment least = alignment(operands, false); least != alignments[0]) {
     alignments.push_back(least);
   }
+  std::vector<int64_t> rows =
+      row_counts(plan_.stages[id.stage].domain, once_rows, operands.most_steps);
+  for (int64_t& count : rows) count *= operands.row_parts;
   Result<Product> product = Product::prepare(*context.lt, shape, rows, alignments);
   if (!product) return tl::unexpected(product.error());
   products_.emplace(id, Planned{operands, std::move(*product)});
   return {};
 }
 
-std::vector<int64_t> PlanProducts::row_counts(Domain domain, int64_t once_rows) const {
+std::vector<int64_t> PlanProducts::row_counts(Domain domain, int64_t once_rows,
+                                              int64_t most_steps) const {
   if (!is_of_sweeps(domain)) return {once_rows};
   if (domain == Domain::Step) return {plan_.batch};
-  std::vector<int64_t> counts = {plan_.chunk * plan_.batch};
-  for (int64_t steps = 1; steps < plan_.chunk; steps *= 2) counts.push_back(steps * plan_.batch);
+  std::vector<int64_t> counts = {most_steps * plan_.batch};
+  const int64_t last = plan_.chunk % most_steps;
+  if (last > 0) counts.push_back(last * plan_.batch);
+  for (int64_t steps = 1; steps < most_steps; steps *= 2) counts.push_back(steps * plan_.batch);
   return counts;
 }
 
@@ -179,19 +191,21 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
       const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
                                      .weight = addresses.pointer(weight, at),
                                      .out = addresses.pointer(out, at)};
-      if (Status status = planned.product.run(count, pointers, workspace, stream); !status)
-        return status;
+      Status status = planned.product.run(count * operands.row_parts, pointers, workspace, stream);
+      if (!status) return status;
       weight.column += operands.blocks * operands.weight_apart;
       out.column += operands.blocks * operands.out_apart;
     }
     return {};
   };
-  if (plan_.stages[id.stage].domain != Domain::Sequence || rows == plan_.chunk * plan_.batch) {
-    return run_at(rows, position);
-  }
+  if (plan_.stages[id.stage].domain != Domain::Sequence) return run_at(rows, position);
   int64_t steps = rows / plan_.batch;
+  const int64_t last = rows == plan_.chunk * plan_.batch ? steps % operands.most_steps : 0;
   while (steps > 0) {
-    const auto piece = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(steps)));
+    const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(steps)));
+    const int64_t piece = steps >= operands.most_steps ? operands.most_steps
+                          : steps == last              ? last
+                                                       : floor;
     if (Status status = run_at(piece * plan_.batch, position); !status) return status;
     position.step += plan_.descending ? -piece : piece;
     steps -= piece;

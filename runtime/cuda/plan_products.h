@@ -39,6 +39,8 @@ class PlanProducts {
     int64_t out_apart = 0;
     int64_t blocks = 1;
     int64_t repeats = 1;
+    int64_t row_parts = 1;
+    int64_t most_steps = 0;  // of a Sequence stage, at once
   };
   struct Planned {
     Operands operands;
@@ -46,13 +48,14 @@ class PlanProducts {
   };
 
   explicit PlanProducts(const Plan& plan) : plan_(plan) {}
-  std::vector<int64_t> row_counts(Domain domain, int64_t once_rows) const;
+  std::vector<int64_t> row_counts(Domain domain, int64_t once_rows, int64_t most_steps) const;
   uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
   ProductAlignment alignment(const Operands& operands, bool aligned_caller) const;
   Status add(LaunchId id, const GemmLaunch& launch, CudaContext& context);
   Status add(LaunchId id, const TotalLaunch& launch, CudaContext& context);
-  Status add(LaunchId id, const Operands& operands, const ProductShape& shape,
-             const std::vector<int64_t>& rows, CudaContext& context);
+  /// `once_rows`: those of a Once or Last stage.
+  Status add(LaunchId id, const Operands& operands, const ProductShape& shape, int64_t once_rows,
+             CudaContext& context);
 
   const Plan& plan_;
   std::map<LaunchId, Planned> products_;

@@ -425,8 +425,9 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const TotalLaunch& l
     info.what = "sum of " + left;
     return info;
   }
-  info.strategy = fmt::format("GEMM over {}, {} x {}{}", of, launch.m, launch.n,
-                              launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "");
+  info.strategy = fmt::format("GEMM over {}, {} x {}{}{}", of, launch.m, launch.n,
+                              launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "",
+                              launch.in_parts ? ", f32 in parts on tensor cores" : "");
   info.what =
       fmt::format("sum of {} times {}", left, value(stage, launch.right, launch.blocks * launch.n));
   return info;

@@ -190,7 +190,7 @@ ShapePlanner Planner::at(Graph half, ResidualChoice residuals, const PlanShape& 
                          const Machine& machine) const {
   ShapePlanner planner(*this, shape, machine);
   planner.own_ = std::move(half);
-  planner.alike_ = alike_in_training(residuals, options_.dtype);
+  planner.slack_ = slack_in_training(residuals, options_.dtype);
   return planner;
 }
 
@@ -209,7 +209,7 @@ PlanOptions ShapePlanner::options(const PlanChoice& choice) const {
           .batch = shape_.batch,
           .max_steps = std::max(shape_.max_steps, options.chunk),
           .chunk = options.chunk,
-          .alike = alike_,
+          .slack = slack_,
           .lengths = shape_.features.lengths,
           .resets = shape_.features.resets,
           .tf32 = options.allow_tf32,

@@ -54,7 +54,7 @@ class ShapePlanner {
   PlanShape shape_;
   Machine machine_;
   std::optional<Graph> own_;  // of a shape with features, or a half; else it is the planner's graph
-  double alike_ = kAlike;
+  ChunkSlack slack_;
 };
 
 class Planner {

@@ -34,6 +34,7 @@ class GpuPlans {
       for (const Launch& launch : stage.launches) {
         const auto* total = std::get_if<TotalLaunch>(&launch);
         if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
+        if (total != nullptr && total->in_parts) ++totals_in_parts;
       }
     }
     return run_plan(*backend_, plan, args, sequences);
@@ -42,6 +43,7 @@ class GpuPlans {
   int descending_recurrences = 0;
   int sums = 0;
   int outer_products = 0;
+  int totals_in_parts = 0;
 
  private:
   static std::unique_ptr<Backend> make(DType dtype, bool graphs, KernelCache& cache) {
@@ -201,6 +203,18 @@ TEST(GpuGradientsOfTowers, OfEveryCell) {
                                       .dtype = dtype,
                                       .given_states = seed % 2 == 0});
     }
+  }
+}
+
+/// A chunk's rows in one piece, and in several of which the last is shorter; a last chunk that is
+/// shorter, too.
+TEST(GpuGradientsInParts, OfWeights) {
+  for (const int64_t batch : {150, 300}) {
+    SCOPED_TRACE(batch);
+    GpuPlans gpu(DType::f32);
+    check(lstm_graph(256, 256),
+          {.steps = 14, .batch = batch, .chunk = 11, .seed = 1, .dtype = DType::f32}, gpu);
+    EXPECT_GE(gpu.totals_in_parts, 2);
   }
 }
 

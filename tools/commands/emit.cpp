@@ -81,9 +81,9 @@ Result<std::string> emit_graph_form(Options& options, const Graph& graph) {
       make(*bound, {.dtype = dtype_of(options.dtype),
                     .batch = options.batch,
                     .max_steps = options.steps,
-                    .alike = options.backward
-                                 ? alike_in_training(ResidualChoice::Auto, dtype_of(options.dtype))
-                                 : kAlike,
+                    .slack = options.backward
+                                 ? slack_in_training(ResidualChoice::Auto, dtype_of(options.dtype))
+                                 : ChunkSlack(),
                     .tf32 = options.tf32,
                     .passes = options.passes,
                     .machine = choose_machine(device_of(options)),

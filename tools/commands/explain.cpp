@@ -139,7 +139,7 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   const Result<TrainingGraphs> graphs =
       planner->differentiate({plan.lengths, plan.resets}, *training, plan.machine);
   if (!graphs) return tl::unexpected(graphs.error());
-  plan.alike = alike_in_training(training->residuals, plan.dtype);
+  plan.slack = slack_in_training(training->residuals, plan.dtype);
   HalfOptions halves{plan, plan};
   const std::vector<std::string> of_gpu = ask_gpu(options, graph, *training, halves);
   Result<TrainingExplanation> explanation =

@@ -23,14 +23,47 @@ int64_t out_count(const TotalLaunch& launch) {
   return launch.blocks * launch.m * launch.n;
 }
 
+struct Operand {
+  Access access;
+  int64_t count = 0;
+};
+
+/// Each of them, or each part.
+std::vector<Operand> operands_of(const TotalLaunch& launch) {
+  std::vector<Operand> operands;
+  const auto add = [&](Operand operand) {
+    for (int64_t part = 0; part < row_parts(launch); ++part) {
+      operands.push_back(operand);
+      operand.access.column += part_stride(launch, operand.access);
+    }
+  };
+  add({launch.left, left_count(launch)});
+  if (has_right(launch)) add({launch.right, right_count(launch)});
+  return operands;
+}
+
+Status verify_parts(const Plan& plan, const TotalLaunch& launch) {
+  const auto are_parts = [](const Access& access, int64_t count) {
+    return access.stride % kSplitParts == 0 && access.column >= 0 &&
+           access.column + count <= access.stride / kSplitParts;
+  };
+  if (plan.dtype != DType::f32) return fail("a total of {} in parts", to_string(plan.dtype));
+  if (!has_right(launch) || launch.blocks != 1) return fail("parts of what is no product");
+  if (!are_parts(launch.left, left_count(launch)) ||
+      !are_parts(launch.right, right_count(launch))) {
+    return fail("operands whose rows are not of {} parts", kSplitParts);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string text_of(const Plan& plan, const TotalLaunch& launch) {
   return fmt::format(
-      "{} {} {}{}{}", access_text(plan, launch.out, out_count(launch)),
+      "{} {} {}{}{}{}", access_text(plan, launch.out, out_count(launch)),
       launch.accumulate ? "+=" : "=", access_text(plan, launch.left, left_count(launch)),
       has_right(launch) ? " x " + access_text(plan, launch.right, right_count(launch)) : "",
-      count_text(launch.blocks, "blocks"));
+      count_text(launch.blocks, "blocks"), launch.in_parts ? ", in parts" : "");
 }
 
 void parse(PlanScanner& in, TotalLaunch& launch) {
@@ -46,7 +79,11 @@ void parse(PlanScanner& in, TotalLaunch& launch) {
     launch.right = right.access;
     right_columns = right.count;
   }
-  if (in.take(",")) {
+  while (in.take(",")) {
+    if (in.take("in parts")) {
+      launch.in_parts = true;
+      break;
+    }
     launch.blocks = in.count();
     in.expect("blocks");
   }
@@ -61,8 +98,9 @@ void parse(PlanScanner& in, TotalLaunch& launch) {
 }
 
 void add_touches(const Plan&, const TotalLaunch& launch, std::vector<Touch>& result) {
-  result.push_back({launch.left, left_count(launch), false});
-  if (has_right(launch)) result.push_back({launch.right, right_count(launch), false});
+  for (const Operand& operand : operands_of(launch)) {
+    result.push_back({operand.access, operand.count, false});
+  }
   if (launch.accumulate) result.push_back({launch.out, out_count(launch), false});
   result.push_back({launch.out, out_count(launch), true});
 }
@@ -82,9 +120,13 @@ Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
   const DType compute = compute_type(plan.dtype);
   const bool widened = !has_right(launch) && launch.left.buffer < plan.buffers.size() &&
                        plan.buffers[launch.left.buffer].dtype == compute;
-  std::vector<TypedTouch> touches = {
-      {launch.left, left_count(launch), widened ? compute : plan.dtype, false}};
-  if (has_right(launch)) touches.push_back({launch.right, right_count(launch), plan.dtype, false});
+  if (launch.in_parts) {
+    if (Status status = verify_parts(plan, launch); !status) return status;
+  }
+  std::vector<TypedTouch> touches;
+  for (const Operand& operand : operands_of(launch)) {
+    touches.push_back({operand.access, operand.count, widened ? compute : plan.dtype, false});
+  }
   if (launch.accumulate) touches.push_back({launch.out, out_count(launch), compute, false});
   touches.push_back({launch.out, out_count(launch), compute, true});
   if (Status status = in.check_touches(touches, 1); !status) return status;
@@ -98,7 +140,8 @@ Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
 }
 
 LaunchWork work_of(const Plan&, const TotalLaunch& launch, int64_t rows) {
-  const auto terms = static_cast<double>(rows) * static_cast<double>(out_count(launch));
+  const auto terms =
+      static_cast<double>(rows * row_parts(launch)) * static_cast<double>(out_count(launch));
   if (!has_right(launch)) return {.elementwise = terms};
   return {.products = 2 * terms, .width = launch.n};
 }

@@ -242,6 +242,9 @@ void expect_same_execution(Plan before, Plan after, bool has_memory) {
   for (size_t i = 0; i < expected.final_states.size(); ++i) {
     EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), tolerance(before.dtype));
   }
+  for (size_t i = 0; i < expected.results.size(); ++i) {
+    EXPECT_LE(error_of(actual.results[i], expected.results[i]), tolerance(before.dtype));
+  }
 }
 
 /// `PASS… [cpu] [T=STEPS]`: sections that are not as before; or `verify`: what is wrong with it.

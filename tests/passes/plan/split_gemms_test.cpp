@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/wavefront.h"
@@ -14,6 +16,7 @@
 #include "tests/support/cells/elman_graph.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/sequence_cases.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
 #include "tests/support/reference/sequence_oracle.h"
 
@@ -173,6 +176,67 @@ TEST(SplitGemms, KeepTheAccuracyOfF32) {
   EXPECT_GE(error(), 1e-3);
 }
 
+// ---- Totals: gradients of weights ----
+
+Graph backward_half(const std::string& name, int64_t hidden) {
+  Graph graph = load_case(name, {{"H", hidden}});
+  RNNC_CHECK(run_pipeline(graph, {.training = true}), "{}", name);
+  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
+  RNNC_CHECK(run_simplifications(half), "{}", name);
+  return half;
+}
+
+double worst(const std::vector<std::vector<double>>& actual,
+             const std::vector<std::vector<double>>& expected) {
+  double most = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    most = std::max(most, error_of(actual[i], expected[i]));
+  return most;
+}
+
+TEST(SplitGemms, ChangeNoGradient) {
+  uint64_t seed = 0;
+  for (const char* name : {"lstm", "gru", "gru_reset_before", "layer_norm_lstm", "elman",
+                           "stacked_lstm", "two_recurrences", "bidirectional", "min_gru"}) {
+    for (const int64_t hidden : {1, 3, 8, 33}) {
+      SCOPED_TRACE(fmt::format("{} {}", name, hidden));
+      const Graph half = backward_half(name, hidden);
+      const InterpreterArgs args = random_args(half, 11, 3, ++seed);
+      const InterpreterResult expected = interpret(half, args);
+      for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
+        const Plan plan = split_plan(half, {.passes = passes});
+        const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan, Domain::Sequence);
+        EXPECT_TRUE(std::ranges::any_of(totals, &TotalLaunch::in_parts));
+        const InterpreterResult actual = execute_plan(plan, args);
+        EXPECT_LE(worst(actual.outputs, expected.outputs), 2e-5);
+        EXPECT_LE(worst(actual.results, expected.results), 2e-5);
+      }
+    }
+  }
+}
+
+TEST(SplitGemms, KeepTheAccuracyOfF32InTotals) {
+  const Graph half = backward_half("elman", 33);
+  InterpreterArgs args = random_args(half, 11, 3, 1);
+  for (size_t i = 0; i < args.inputs.size(); ++i)
+    fill(args.inputs[i], 0.1 + 0.1 * static_cast<double>(i));
+  const InterpreterResult expected = interpret(half, args);
+  Plan plan = split_plan(half, {});
+  const auto error = [&] { return worst(execute_plan(plan, args).results, expected.results); };
+  EXPECT_LE(error(), 2e-6);
+  // As if operands were rounded.
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) {
+      auto* total = std::get_if<TotalLaunch>(&launch);
+      if (total == nullptr || !total->in_parts) continue;
+      total->left.column += 2 * part_stride(*total, total->left);
+      total->right.column += 2 * part_stride(*total, total->right);
+      total->in_parts = false;
+    }
+  }
+  EXPECT_GE(error(), 2e-5);
+}
+
 // ---- Infinities, NaNs, and numbers near the limits ----
 
 /// What f32 makes of a product of x and W, each with `values` somewhere.
@@ -266,6 +330,23 @@ TEST(SplitGemms, AreForLargeProductsOfF32OnGpus) {
   EXPECT_FALSE(has_parts(plan_of(elman_graph(32, 32), {})));
   // What is narrow takes longer to split than to multiply.
   EXPECT_FALSE(has_parts(plan_of(elman_graph(1024, 8), {})));
+}
+
+std::ptrdiff_t totals_in_parts(const Plan& plan) {
+  const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan);
+  return std::ranges::count_if(totals, &TotalLaunch::in_parts);
+}
+
+TEST(SplitGemms, AreForLargeTotalsOfF32OnGpus) {
+  const Graph large = backward_half("lstm", 1024);
+  EXPECT_EQ(totals_in_parts(plan_of(large, {})), 1);  // of h: x is narrow
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.passes = kByStep.without(Pass::Split)})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.machine = cpu_machine(2)})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.dtype = DType::bf16})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.tf32 = true})), 0);
+  // A step alone is more rows than are added up at once.
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.batch = kMostSplitRows + 1})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(backward_half("lstm", 8), {})), 0);
 }
 
 TEST(SplitGemms, StayAsTheyAreWithoutThePass) {

@@ -10,6 +10,8 @@
 #include "passes/build_plan.h"
 #include "passes/candidates.h"
 #include "passes/cost/cost.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
 #include "passes/persistent/resident.h"
 #include "tests/passes/cases.h"
 #include "tests/passes/plan/small_plan.h"
@@ -237,6 +239,28 @@ TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
   ASSERT_TRUE(run_wavefront(plan));
   const double after = cost_of(plan, 256, machine).seconds;
   EXPECT_LT(after, before / 2);
+}
+
+int64_t training_chunk(int64_t batch, const ChunkSlack& slack) {
+  Graph graph = load_case("lstm", {{"H", 1024}, {"I", 1024}});
+  RNNC_CHECK(run_pipeline(graph, {.training = true}), "lstm");
+  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
+  RNNC_CHECK(run_simplifications(half), "lstm");
+  return plan_graph(half, {.dtype = DType::bf16,
+                           .batch = batch,
+                           .max_steps = 512,
+                           .slack = slack,
+                           .machine = h200_machine()})
+      ->chunk;
+}
+
+TEST(ChooseChunk, InTrainingIsShorterWhereItTakesMuchMemory) {
+  const ChunkSlack usual = slack_in_training(ResidualChoice::Auto, DType::bf16);
+  EXPECT_EQ(training_chunk(16, usual), training_chunk(16, {}));
+  EXPECT_LT(training_chunk(64, usual), training_chunk(64, {}));
+  const ChunkSlack least = slack_in_training(ResidualChoice::Least, DType::bf16);
+  EXPECT_LT(training_chunk(16, least), training_chunk(16, usual));
+  EXPECT_LT(training_chunk(64, least), training_chunk(64, usual));
 }
 
 // ---- Resident recurrences ----

@@ -309,15 +309,29 @@ class Executor {
     }
   }
 
+  double term_of(const TotalLaunch& launch, Position at, int64_t row, int64_t part, int64_t i,
+                 int64_t j) {
+    const int64_t left = part * part_stride(launch, launch.left) + i;
+    double a = load(locate(launch.left, at, row), left);
+    if (launch.right.buffer == kNoBuffer) return a;
+    const int64_t right = part * part_stride(launch, launch.right) + i / launch.m * launch.n + j;
+    double b = load(locate(launch.right, at, row), right);
+    if (launch.in_parts) {
+      a = cut_to_tf32(a);
+      b = cut_to_tf32(b);
+    }
+    return a * b;
+  }
+
   void run_launch(const TotalLaunch& launch, Position at, int64_t rows) {
     const Place out = locate(launch.out, {}, 0);
-    const bool outer = launch.right.buffer != kNoBuffer;
     for (int64_t i = 0; i < launch.blocks * launch.m; ++i) {
       for (int64_t j = 0; j < launch.n; ++j) {
         double sum = launch.accumulate ? load(out, i * launch.n + j) : 0;
         for (int64_t row = 0; row < rows; ++row) {
-          const double a = load(locate(launch.left, at, row), i);
-          sum += outer ? a * load(locate(launch.right, at, row), i / launch.m * launch.n + j) : a;
+          for (int64_t part = 0; part < row_parts(launch); ++part) {
+            sum += term_of(launch, at, row, part, i, j);
+          }
         }
         store(out, i * launch.n + j, sum);
       }
