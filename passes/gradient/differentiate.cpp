@@ -286,6 +286,8 @@ class Walk {
     for (NodeId piece : join_pieces(backward_, sum.pieces, node.type, node.location)) {
       values.push_back(piece);
     }
+    // What steps wait for comes last: sums of all else need no step.
+    std::ranges::stable_partition(values, [this](NodeId value) { return !is_carried(value); });
     NodeId adjoint = add_all(backward_, values, node.type, node.location);
     if (adjoint != kNoNode && (node.op == Op::State || node.op == Op::Input)) {
       adjoint = masked(adjoint, facts_.reversed(id));
@@ -294,6 +296,14 @@ class Walk {
     values = sum.unmasked;
     if (adjoint != kNoNode) values.insert(values.begin(), adjoint);
     return add_all(backward_, values, node.type, node.location);
+  }
+
+  /// Whether it is what the step before has left, masked or not.
+  bool is_carried(NodeId value) const {
+    const Node& node = backward_[value];
+    if (node.op != Op::Where) return node.op == Op::State;
+    return std::ranges::any_of(
+        node.operands, [this](NodeId operand) { return backward_[operand].op == Op::State; });
   }
 
   /// Of an invariant.

@@ -86,6 +86,12 @@ TEST(MergeTotals, ProductsThatAddUp) {
   EXPECT_EQ(count_transposed(merged_plan(half, cpu_machine())), 4);
 }
 
+/// What a layer has from the one above is added up before its steps, which wait for none of it.
+TEST(MergeTotals, ProductsBetweenLayers) {
+  const Graph half = backward_half("stacked_lstm", 8);
+  EXPECT_EQ(count_transposed(merged_plan(half, h200_machine())), 4);  // three layers and a head
+}
+
 TEST(MergeTotals, RowsStayAligned) {
   const Graph half = backward_half("lstm", 3);
   EXPECT_EQ(count_totals(merged_plan(half, h200_machine())), 12);
