@@ -1,0 +1,3 @@
+setlocal comments=:///,:// commentstring=//\ %s
+setlocal shiftwidth=2 expandtab textwidth=100
+let b:undo_ftplugin = 'setlocal comments< commentstring< shiftwidth< expandtab< textwidth<'
