@@ -220,6 +220,15 @@ class Vim : public Tools {
     words.insert(words.end(), arguments.begin(), arguments.end());
     return run_program(directory_.path(), words);
   }
+  bool is_there() const {
+    return vim({"-c", "if !has('syntax') | cquit | endif", "-c", "quitall!"}).exit_code == 0;
+  }
+  /// Opens the file as a user does who has the package, and runs the script.
+  void edit(const std::string& file, const std::string& script) const {
+    vim({"--cmd", "set encoding=utf-8", "--cmd", "set runtimepath^=" + (kEditors / "vim").string(),
+         "-c", "filetype plugin on", "-c", "syntax on", "-c", "edit " + file, "-c",
+         "source " + script});
+  }
   Colours colours(const std::string& text) const {
     static const std::map<std::string, std::string> kColours = {
         {"rnnDefinition", "word"},  {"rnnDeclaration", "word"},
@@ -253,9 +262,7 @@ quitall!
 };
 
 TEST_F(Vim, ColoursShippedFiles) {
-  if (vim({"-c", "if !has('syntax') | cquit | endif", "-c", "quitall!"}).exit_code != 0) {
-    GTEST_SKIP() << "no vim with syntax highlighting";
-  }
+  if (!is_there()) GTEST_SKIP() << "no vim with syntax highlighting";
   std::string text = kEverything;
   for (const fs::path& file : shipped_files()) text += TemporaryDirectory::read(file);
   const Colours colours = this->colours(text);
@@ -271,6 +278,19 @@ TEST_F(Vim, ColoursShippedFiles) {
     }
   }
   expect_colours(text, named);
+}
+
+TEST_F(Vim, MakeGoesToTheError) {
+  if (!is_there()) GTEST_SKIP() << "no vim with syntax highlighting";
+  directory_.write("make.vim", R"(let &makeprg = ')" RNNC_BINARY_DIR R"(/tools/' . &makeprg
+silent make
+let found = map(getqflist(), {_, one -> join([one.lnum, one.col, one.type, one.text], ' ')})
+call writefile(found + ['at ' . line('.') . ' ' . col('.')], 'found.txt')
+quitall!
+)");
+  edit("bad.rnn", "make.vim");
+  EXPECT_EQ(TemporaryDirectory::read(directory_ / "found.txt"),
+            "2 14 e unknown name `z`\nat 2 14\n");
 }
 
 }  // namespace
