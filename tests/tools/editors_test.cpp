@@ -212,11 +212,12 @@ TEST(Editors, VimHasTheWordsOfTheLanguage) {
   EXPECT_EQ(functions, names_of_builtins());
 }
 
-/// Vim's groups of each byte, of a file that it opens as a user does.
-class Vim : public Tools {
+/// Vim or Neovim, where it is installed.
+class Vim : public Tools, public ::testing::WithParamInterface<const char*> {
  protected:
   CommandResult vim(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words = {"/usr/bin/env", "vim", "-es", "-u", "NONE", "-i", "NONE"};
+    std::vector<std::string> words = {"/usr/bin/env", GetParam(), "-es", "-u",
+                                      "NONE",         "-i",       "NONE"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     return run_program(directory_.path(), words);
   }
@@ -229,6 +230,7 @@ class Vim : public Tools {
          "-c", "filetype plugin on", "-c", "syntax on", "-c", "edit " + file, "-c",
          "source " + script});
   }
+  /// From its groups of each byte.
   Colours colours(const std::string& text) const {
     static const std::map<std::string, std::string> kColours = {
         {"rnnDefinition", "word"},  {"rnnDeclaration", "word"},
@@ -261,8 +263,8 @@ quitall!
   }
 };
 
-TEST_F(Vim, ColoursShippedFiles) {
-  if (!is_there()) GTEST_SKIP() << "no vim with syntax highlighting";
+TEST_P(Vim, ColoursShippedFiles) {
+  if (!is_there()) GTEST_SKIP() << "no " << GetParam() << " with syntax highlighting";
   std::string text = kEverything;
   for (const fs::path& file : shipped_files()) text += TemporaryDirectory::read(file);
   const Colours colours = this->colours(text);
@@ -280,8 +282,8 @@ TEST_F(Vim, ColoursShippedFiles) {
   expect_colours(text, named);
 }
 
-TEST_F(Vim, MakeGoesToTheError) {
-  if (!is_there()) GTEST_SKIP() << "no vim with syntax highlighting";
+TEST_P(Vim, MakeGoesToTheError) {
+  if (!is_there()) GTEST_SKIP() << "no " << GetParam() << " with syntax highlighting";
   directory_.write("make.vim", R"(let &makeprg = ')" RNNC_BINARY_DIR R"(/tools/' . &makeprg
 silent make
 let found = map(getqflist(), {_, one -> join([one.lnum, one.col, one.type, one.text], ' ')})
@@ -292,6 +294,9 @@ quitall!
   EXPECT_EQ(TemporaryDirectory::read(directory_ / "found.txt"),
             "2 14 e unknown name `z`\nat 2 14\n");
 }
+
+INSTANTIATE_TEST_SUITE_P(Editors, Vim, ::testing::Values("vim", "nvim"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace
 }  // namespace rnnc::test
