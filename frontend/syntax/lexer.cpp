@@ -411,10 +411,12 @@ class Lexer {
       return;
     }
     size_t last = 1;  // where the last name of `.a.b.c` starts
-    for (size_t name = name_length(1); name > 0; name = name_length(last)) {
-      length = last + name;
+    size_t next = 1;
+    while (const size_t name = name_length(next)) {
+      last = next;
+      length = next + name;
       if (peek(length) != '.') break;
-      last = length + 1;
+      next = length + 1;
     }
     if (length == 1 || !follows_value()) {
       return bad(1, no_meaning("."), "a dot stands in numbers alone, and twice in a range: `0..L`");

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "frontend/syntax/format.h"
 #include "frontend/unit.h"
 #include "ir/graph/interpreter.h"
 #include "ir/graph/verify.h"
@@ -110,6 +111,7 @@ DimBindings some_dims(const Graph& graph) {
 
 void run_example(const Block& block) {
   SCOPED_TRACE(fmt::format("docs/{}:{}", block.file, block.line));
+  EXPECT_EQ(format_source(SourceFile("example.rnn", block.text)), block.text);
   Unit unit("example.rnn", block.text);
   ASSERT_TRUE(unit.check()) << unit.render();
   EXPECT_TRUE(unit.render().empty()) << unit.render();  // no warnings either

@@ -2,6 +2,7 @@
 ///
 ///     === check: title            diagnostics of Unit::check
 ///     === ast: title              syntax errors and the syntax tree
+///     === format: title           the text in the one style
 ///     === lower NAME H=4: title   diagnostics and the Graph of Unit::lower
 ///     source, named case.rnn
 ///     --- other.rnn
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/syntax/format.h"
 #include "frontend/unit.h"
 #include "ir/graph/text.h"
 #include "ir/graph/verify.h"
@@ -79,6 +81,8 @@ std::string run(const Case& one) {
     result = unit.render();
   } else if (command == "ast") {
     result = unit.render() + unit.print_ast();
+  } else if (command == "format") {
+    result = format_source(SourceFile("case.rnn", one.text()));
   } else {
     DimBindings dims;
     for (std::string word; words >> word;) {

@@ -10,6 +10,7 @@ namespace {
 /// Every command, with arguments that are enough for it to begin.
 const std::vector<std::vector<std::string>> kCommands = {
     {"check", "toy.rnn"},
+    {"fmt", "toy.rnn"},
     {"weights", "toy.rnn"},
     {"inputs", "toy.rnn"},
     {"run", "toy.rnn"},
@@ -308,7 +309,7 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
   };
   EXPECT_EQ(after({"ch"}), "words check");
   EXPECT_EQ(after({""}),
-            "words check weights inputs run explain emit bench compile gradcheck devices cache "
+            "words check fmt weights inputs run explain emit bench compile gradcheck devices cache "
             "completion "
             "help");
   EXPECT_EQ(after({"bench", ""}), "files  ladder");

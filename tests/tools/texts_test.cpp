@@ -24,6 +24,7 @@ constexpr std::string_view kUntested[] = {
     "cannot read {}: its {} bytes do not fit in memory",
     "cannot read standard input: it does not fit in memory",
     "cannot read cache directory {}: {}",
+    "cannot read folder {}: {}",
     "cannot write {}: {} is not a directory",
     "cannot remove {}: {}",
     // A caller's environment, and builds and devices that are not there.
