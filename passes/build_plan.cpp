@@ -26,6 +26,7 @@
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
+#include "passes/plan/scans.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
 #include "passes/schedule/epilogues.h"
@@ -43,8 +44,9 @@ Status check_options(const PlanOptions& options) {
   if (options.machine.kind != Machine::Kind::Cuda) {
     return fail("strategy `{}` is for a GPU", strategy);
   }
-  if (!options.passes.has(Pass::Resident)) {
-    return fail("strategy `{}` needs the pass `resident`", strategy);
+  const bool loops = is_of_loops(options.strategy);
+  if (!options.passes.has(loops ? Pass::Loop : Pass::Resident)) {
+    return fail("strategy `{}` needs the pass `{}`", strategy, loops ? "loop" : "resident");
   }
   if (options.strategy == Strategy::Stacked && !options.passes.has(Pass::Stack)) {
     return fail("strategy `{}` needs the pass `stack`", strategy);
@@ -98,7 +100,7 @@ TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
           .split = options.passes.has(Pass::Split),
-          .strategy = options.strategy};
+          .strategy = is_of_loops(options.strategy) ? Strategy::Any : options.strategy};
 }
 
 /// A CPU's own kernels for products with an epilogue are for few rows.
@@ -186,7 +188,8 @@ Status make_resident(Planned& planned, const PlanOptions& options) {
 
 Status make_stacks(Plan& plan, const PlanOptions& options) {
   const bool wanted = options.strategy == Strategy::Stacked;
-  if (!wanted && options.strategy != Strategy::Any) return {};
+  const bool free = options.strategy == Strategy::Any || is_of_loops(options.strategy);
+  if (!wanted && !free) return {};
   Plan stacked = plan;
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
   if (!made) return refuse(options, plan, made.error());
@@ -195,6 +198,28 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
     plan = std::move(stacked);
   } else {
     take_faster(plan, std::move(stacked), options);
+  }
+  return {};
+}
+
+bool has_loops(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
+  });
+}
+
+Status make_scans(Plan& plan, const PlanOptions& options) {
+  if (is_of_loops(options.strategy) && !has_loops(plan)) {
+    return refuse(options, plan, Error{"it has no recurrence without products"});
+  }
+  if (options.strategy == Strategy::Loop) return {};
+  Plan scanned = plan;
+  const ScanChanges changes = run_scans(scanned);
+  if (options.strategy == Strategy::Scan) {
+    if (!changes.refusal.empty()) return refuse(options, plan, Error{changes.refusal});
+    plan = std::move(scanned);
+  } else if (changes.made > 0) {
+    take_faster(plan, std::move(scanned), options);
   }
   return {};
 }
@@ -251,6 +276,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // Linear recurrences without products go through time in tiles, where that is faster.
+      {"scan", [&] { return make_scans(plan, options); },
+       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Loop)},
       // What recurrences write for totals lies side by side, which they need not know.
       {"totals", [&] { return merge_totals(plan, options); }, passes.has(Pass::Merge)},
       // Before the pads: parts have rows that a GPU loads fast.

@@ -24,6 +24,7 @@ constexpr int64_t kRowsPerChunk = 1024;    // enough for time-parallel products 
 constexpr int64_t kLeastChunk = 32;
 constexpr int64_t kMostChunk = 256;
 constexpr int64_t kMostResidentChunk = 512;
+constexpr int64_t kMostScanRows = 1 << 17;  // of a chunk, before a scan
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kFreeChunkBytes = int64_t{384} << 20;
 constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
@@ -68,6 +69,24 @@ bool runs_on_chip(const Plan& plan) {
          std::ranges::none_of(plan.stages, is_step_recurrence);
 }
 
+const ScanLaunch* scan_of(const Stage& stage) {
+  return stage.launches.size() == 1 ? std::get_if<ScanLaunch>(&stage.launches[0]) : nullptr;
+}
+
+bool has_scans(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return scan_of(stage); });
+}
+
+/// Whether something is kept of a chunk but for what a scan's tiles exchange.
+bool keeps_chunks(const Plan& plan) {
+  std::vector<bool> keeps;
+  for (const Buffer& buffer : plan.buffers) keeps.push_back(is_chunk(buffer));
+  for (const Stage& stage : plan.stages) {
+    if (const ScanLaunch* scan = scan_of(stage)) keeps[scan->exchange] = false;
+  }
+  return std::ranges::count(keeps, true) > 0;
+}
+
 /// Whether the weights of each stage of steps stay in a core's own cache.
 bool fits_cores(const Plan& plan) {
   return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
@@ -102,7 +121,8 @@ int64_t chunk_for_threads(const Plan& plan, int64_t max_steps, int threads) {
 /// sequences powers of two.
 std::set<int64_t> chunks(const Plan& plan, int64_t steps) {
   std::set<int64_t> result;
-  const int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
+  int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
+  if (has_scans(plan)) most = std::min(steps, std::max(most, kMostScanRows / plan.batch));
   for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
   for (int64_t count = 1; count <= kMostParts; ++count) {
     result.insert(std::min(most, (steps + count - 1) / count));
@@ -197,7 +217,7 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
 
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
                      const ChunkSlack& slack) {
-  if (std::ranges::none_of(plan.buffers, is_chunk)) return max_steps;
+  if (!keeps_chunks(plan)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
     return wavefront && machine.units > 1
                ? chunk_for_threads(plan, max_steps, machine.units)

@@ -258,7 +258,7 @@ std::string check_tune(bool tune, const std::string& device) {
 void add_strategy(CLI::App& command, Strategy& strategy) {
   std::vector<std::string> names;
   std::string help =
-      "GPU: how recurrences of class block and dense run, or an error that says why "
+      "GPU: how recurrences run, or an error that says why "
       "one cannot";
   for (const StrategyInfo& info : all_strategies()) {
     names.emplace_back(info.name);

@@ -1,4 +1,4 @@
-// The order of the text: what stands in the prelude, then fused, loop and recurrence kernels with
+// The order of the text: what stands in the prelude, then fused, loop, scan and recurrence kernels with
 // their headers, those of sequence.cuh and totals.cuh, that of the states, and one for each other
 // elementwise kernel.
 #include "codegen/cuda/device/cuda_module.h"
@@ -9,6 +9,7 @@
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_kernel.h"
 #include "codegen/cuda/elementwise/loop_kernels.h"
+#include "codegen/cuda/elementwise/scan_kernels.h"
 #include "codegen/cuda/elementwise/state_kernel.h"
 #include "codegen/cuda/fused/fused_kernels.h"
 #include "codegen/cuda/persistent/recurrence_kernels.h"
@@ -105,6 +106,7 @@ Result<CudaModule> make_cuda_module(const Plan& plan, std::string_view arch) {
     return tl::unexpected(status.error());
   }
   add_loop_kernels(plan, module);
+  add_scan_kernels(plan, module);
   add_recurrence_kernels(plan, module);
   add_sequence_kernels(plan, module);
   add_total_kernel(plan, module);

@@ -16,6 +16,15 @@ int64_t stream_width(const RecurrenceTile& tile) {
   return all_blocks(tile) * tile.warps * kThreadsOfWarp * tile.streamed_words;
 }
 
+BufferId exchange_of(const Launch& launch) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.exchange; }) return one.exchange;
+        return kNoBuffer;
+      },
+      launch);
+}
+
 WeightRows weight_rows(const GemmLaunch& launch) {
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
   if (launch.weight.stride == 0) return {columns, launch.k, launch.k};

@@ -54,6 +54,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/graph/graph.h"
+#include "ir/plan/scan_round.h"
 
 namespace rnnc {
 
@@ -223,6 +224,27 @@ struct LoopLaunch {
   std::vector<Access> accesses;
   std::vector<Carry> carries;
   friend bool operator==(const LoopLaunch&, const LoopLaunch&) = default;
+};
+
+/// What a LoopLaunch does, in tiles of time side by side: each composes the affine maps of its steps,
+/// takes the states before its first step from the tiles before it, and then runs the kernel for
+/// each step from there. Stands where a loop may. `rounds` speak of instructions of the kernel's body
+/// and, as states, of `carries`; each of these is in one round, which is composed once those before
+/// it are known.
+///
+/// Tiles hand what they compose to later ones through `exchange`, a Chunk buffer of f32 without
+/// history that nothing else touches.
+struct ScanLaunch {
+  uint32_t kernel = 0;
+  std::vector<Access> accesses;
+  std::vector<LoopLaunch::Carry> carries;
+  std::vector<ScanRound> rounds;
+  // A tile's steps:
+  int64_t warps = 8;          // side by side
+  int64_t steps_of_warp = 8;  // one after the other
+  BufferId exchange = kNoBuffer;
+  int64_t tile_steps() const { return warps * steps_of_warp; }
+  friend bool operator==(const ScanLaunch&, const ScanLaunch&) = default;
 };
 
 /// Most thread blocks of a cluster, on GPUs that have clusters.
@@ -410,7 +432,7 @@ inline int64_t part_stride(const TotalLaunch& total, const Access& operand) {
 
 using Launch =
     std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,
-                 MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, RecurrenceLaunch>;
+                 MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, ScanLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan/plan_touches.h.)
@@ -469,6 +491,9 @@ struct Plan {
 
 /// Whether the stage is a RecurrenceLaunch.
 bool is_resident(const Stage& stage);
+
+/// What blocks of the launch hand to each other; kNoBuffer: nothing.
+BufferId exchange_of(const Launch& launch);
 
 /// Of the weight, with the stride between them.
 struct WeightRows {

@@ -239,6 +239,7 @@ class Verifier {
     if (stage.domain == Domain::Step) return Where::Step;
     if (stage.launches.size() != 1) return Where::Sequence;
     if (std::holds_alternative<LoopLaunch>(stage.launches[0])) return Where::Loop;
+    if (std::holds_alternative<ScanLaunch>(stage.launches[0])) return Where::Loop;
     const bool resident = std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
     return resident ? Where::Recurrence : Where::Sequence;
   }

@@ -37,6 +37,9 @@ inline constexpr Word<MaskLaunch::Kind> kMaskWords[] = {
     {MaskLaunch::Kind::Reset, "reset"},
     {MaskLaunch::Kind::ResetReverse, "reset reversed"}};
 
+inline constexpr Word<Semiring> kSemiringWords[] = {
+    {Semiring::SumProduct, "sum"}, {Semiring::MaxPlus, "max"}, {Semiring::MinPlus, "min"}};
+
 inline constexpr Word<Domain> kDomainWords[] = {{Domain::Once, "once"},
                                                 {Domain::Sequence, "sequence"},
                                                 {Domain::Step, "step"},

@@ -8,8 +8,8 @@
 //    What comes after all steps is a stage of its own.
 // 4. Classify each recurrence. Its units are the positions along the last axis of its values. Dense
 //    if something moves values between any units; block if that is only between units of the same
-//    block, by block-diagonal products; else linear if each of its values is affine in its states,
-//    else elementwise. Count its phases.
+//    block, by block-diagonal products; else linear if its states go on by affine maps
+//    (passes/graph/linear_recurrence.h), else elementwise. Count its phases.
 #include "passes/graph/dependence.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include <numeric>
 
 #include "ir/graph/sweeps.h"
+#include "passes/graph/linear_recurrence.h"
 
 namespace rnnc {
 namespace {
@@ -166,13 +167,8 @@ class Classifier {
       return {RecurrenceClass::Block,
               fmt::format("its products are block-diagonal, of {} blocks", common)};
     }
-    const NodeId other = first([&](NodeId id) { return !is_affine(id); });
-    if (other != kNoNode) {
-      return {RecurrenceClass::Elementwise,
-              fmt::format("{}; no product or reduction inside", describe(other))};
-    }
-    return {RecurrenceClass::Linear,
-            "every update is affine in its states, with coefficients from outside the recurrence"};
+    const LinearProof proof = prove_linear(graph_, recurrence_.nodes);
+    return {proof.linear ? RecurrenceClass::Linear : RecurrenceClass::Elementwise, proof.reason};
   }
 
   template <typename Predicate>
@@ -196,29 +192,6 @@ class Classifier {
     uint32_t common = 0;
     for (NodeId id : recurrence_.nodes) common = std::gcd(common, block_count(id));
     return common;
-  }
-
-  /// Given that its operands are affine in the recurrence's states, element by element, is the
-  /// node's value?
-  bool is_affine(NodeId id) const {
-    const Node& node = graph_[id];
-    const auto outside = [&](size_t i) { return !inside_[node.operands[i]]; };
-    switch (node.op) {
-      case Op::State:
-      case Op::Broadcast:
-      case Op::Neg:
-      case Op::Add:
-      case Op::Sub:
-        return true;
-      case Op::Mul:
-        return outside(0) || outside(1);
-      case Op::Div:
-        return outside(1);
-      case Op::Where:
-        return outside(0);
-      default:
-        return false;
-    }
   }
 
   /// The greatest number of products and reductions on a path within the step.
@@ -258,27 +231,6 @@ class Classifier {
     }
     if (node->op == Op::Param) return graph_.params[node->decl].name;
     return "a value computed from other values";
-  }
-
-  /// What is not affine about a node: "tanh makes it nonlinear", or more where the op alone would
-  /// be linear.
-  std::string describe(NodeId id) const {
-    const Op op = graph_[id].op;
-    switch (op) {
-      case Op::Slice:
-      case Op::Index:
-      case Op::Concat:
-      case Op::Stack:
-        return fmt::format("{} mixes states of an array", info(op).name);
-      case Op::Mul:
-        return "mul of two of its own values makes it nonlinear";
-      case Op::Div:
-        return "div by one of its own values makes it nonlinear";
-      case Op::Where:
-        return "where on one of its own values makes it nonlinear";
-      default:
-        return fmt::format("{} makes it nonlinear", info(op).name);
-    }
   }
 
   const Graph& graph_;

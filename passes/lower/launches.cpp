@@ -5,6 +5,7 @@
 // 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
 // 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
 #include "passes/lower/launches.h"
+#include "passes/graph/linear_recurrence.h"
 
 #include <algorithm>
 #include <map>
@@ -43,14 +44,15 @@ class LaunchBuilder {
       if (recurrence.recurrence_class > stage.recurrence) {
         stage.recurrence = recurrence.recurrence_class;
         stage.reason = recurrence.reason;
+      } else if (stage.recurrence == RecurrenceClass::Linear) {
+        stage.reason += "; " + recurrence.reason.substr(kAffineReason.size());
       }
       stage.phases = std::max(stage.phases, recurrence.phases);
       for (uint32_t state : recurrence.states) {
         stage.name += (stage.name.empty() ? "" : ", ") + graph_.states[state].name;
       }
     }
-    if (scheduled.recurrences.size() > 1) {
-      stage.recurrence = RecurrenceClass::Elementwise;
+    if (scheduled.recurrences.size() > 1 && stage.recurrence != RecurrenceClass::Linear) {
       stage.reason = "recurrences of which one uses the other, element by element";
     }
     if (stage_ == 0) add_rounded(stage);

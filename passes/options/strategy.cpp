@@ -13,6 +13,8 @@ constexpr StrategyInfo kStrategies[] = {
     {Strategy::Grid, "grid", "blocks of the whole GPU exchange through memory"},
     {Strategy::Hybrid, "hybrid", "so do they, and weights without room on the chip are loaded"},
     {Strategy::Stacked, "stacked", "layers in one launch, each on its own share of the GPU"},
+    {Strategy::Loop, "loop", "recurrences without products step by step, in one launch"},
+    {Strategy::Scan, "scan", "linear recurrences in tiles of time side by side"},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-/// How the blocks of threads of a resident recurrence (passes/persistent/resident.h) work together,
-/// for who wants to say so instead of leaving it to the cost model.
+/// How the blocks of threads of a recurrence work together, for who wants to say so instead of leaving
+/// it to the cost model: of a resident one (passes/persistent/resident.h), or one without products.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,21 @@ namespace rnnc {
 struct RecurrenceLaunch;  // ir/plan/plan.h
 
 enum class Strategy : uint8_t {
-  Any,      // of those below but the last, what is fastest by the cost model; and that, if faster
+  Any,      // what is fastest by the cost model
   Block,    // none waits for another: one makes whole rows, or blocks of block-diagonal weights
   Cluster,  // those of a cluster wait for each other, on GPUs of sm_90, sm_100 and sm_103
   Grid,     // all that share rows wait for each other, through memory
   Hybrid,   // so do they, and load at each step weights that find no room on the chip
   Stacked,  // layers that read each other share one launch: wherever they can, at least two
+  // Of recurrences without products; others run as if nothing was asked for.
+  Loop,  // step by step, in one launch
+  Scan,  // if linear, tiles of time side by side: all of them, at least one
 };
+
+/// Whether it is about recurrences without products.
+constexpr bool is_of_loops(Strategy strategy) {
+  return strategy == Strategy::Loop || strategy == Strategy::Scan;
+}
 
 struct StrategyInfo {
   Strategy strategy;

@@ -59,7 +59,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       products_(products),
       addresses_(plan, resident),
       parameter_block_(parameter_block),
-      accesses_(most_arguments(plan)),
+      accesses_(most_arguments(plan) + 1),  // of a scan its exchange
       parameters_(accesses_.size() + 2),
       instances_(most_parameter_bytes(kernels.module())) {}
 
@@ -130,13 +130,12 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
 
 Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                                 cudaStream_t stream) const {
-  const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
-  if (recurrence == nullptr || recurrence->exchange == kNoBuffer) return {};
-  const Buffer& exchange = plan_.buffers[recurrence->exchange];
+  const BufferId id = exchange_of(launch);
+  if (id == kNoBuffer) return {};
+  const Buffer& exchange = plan_.buffers[id];
   const auto step_bytes =
       static_cast<size_t>(plan_.batch * exchange.width) * size_of(exchange.dtype);
-  char* const first =
-      addresses_.pointer({.buffer = recurrence->exchange}, first_of(position, steps));
+  char* const first = addresses_.pointer({.buffer = id}, first_of(position, steps));
   return check_cuda(cudaMemsetAsync(first, 0xFF, static_cast<size_t>(steps) * step_bytes, stream),
                     "clearing what blocks exchange");
 }
@@ -155,6 +154,7 @@ Status Launcher::clear_totals(std::span<const BufferId> buffers, LaunchQueue& qu
 Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
   const Launch& launch = launch_of(id);
   if (std::holds_alternative<LoopLaunch>(launch)) return loop(id, steps, position, queue);
+  if (std::holds_alternative<ScanLaunch>(launch)) return scan(id, steps, position, queue);
   if (std::holds_alternative<RecurrenceLaunch>(launch)) {
     return recurrence(id, steps, position, queue);
   }
@@ -224,6 +224,21 @@ Status Launcher::loop(LaunchId id, int64_t steps, LaunchPosition position, Launc
   return start(kernel_of(id), shape, parameters_.data(), queue, "launching");
 }
 
+Status Launcher::scan(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
+  const auto& kernel = shape_of<CudaScanShape>(id);
+  CudaRows rows = at({.count = static_cast<uint32_t>(plan_.batch)}, position);
+  auto count = static_cast<int32_t>(steps);
+  parameters_[0] = &rows;
+  parameters_[1] = &count;
+  const std::vector<Access>& accesses = module().of(id).accesses;
+  set_accesses(accesses, position);
+  // What tiles exchange lies in the order in which steps run.
+  accesses_[accesses.size() - 1] = addresses_.at(accesses.back(), first_of(position, steps));
+  const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, steps, plan_.batch));
+  const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
+  return start(kernel_of(id), shape, parameters_.data(), queue, "launching");
+}
+
 Status Launcher::recurrence(LaunchId id, int64_t steps, LaunchPosition position,
                             LaunchQueue& queue) {
   Writer writer(instances_.data());
@@ -269,8 +284,11 @@ Status Launcher::warm_up(LaunchQueue& queue) {
   for (uint32_t i = 0; i < module().kernels.size(); ++i) {
     LaunchShape once{dim3(1), dim3()};
     void** parameters = no_instances;
-    if (const auto* loop = std::get_if<CudaLoopShape>(&module().kernels[i].shape)) {
-      once.threads = dim3(static_cast<unsigned>(loop->shape.threads));
+    const auto* loop = std::get_if<CudaLoopShape>(&module().kernels[i].shape);
+    const auto* scan = std::get_if<CudaScanShape>(&module().kernels[i].shape);
+    if (loop != nullptr || scan != nullptr) {
+      once.threads =
+          dim3(loop == nullptr ? scan->threads : static_cast<unsigned>(loop->shape.threads));
       parameters_[0] = &no_rows;
       parameters_[1] = &no_steps;
       parameters = parameters_.data();

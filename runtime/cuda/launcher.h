@@ -55,7 +55,7 @@ class Launcher {
   Status once(size_t stage, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
-  /// Of a recurrence with an exchange, makes that ready; of other launches, nothing.
+  /// Of a launch with an exchange, makes that ready; of other launches, nothing.
   Status clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                         cudaStream_t stream) const;
   /// Of a Sequence stage, over `steps` steps; its exchange must be clear.
@@ -81,6 +81,7 @@ class Launcher {
  private:
   Status elementwise(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
+  Status scan(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   Status recurrence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
   Status fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
   Status once(LaunchId id, LaunchQueue& queue);

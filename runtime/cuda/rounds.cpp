@@ -167,9 +167,8 @@ class RoundFinder {
       std::vector<Region> cleared;
       for (const Launch& launch : stage.launches) {
         multiplies = multiplies || std::holds_alternative<GemmLaunch>(launch);
-        const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence == nullptr || recurrence->exchange == kNoBuffer) continue;
-        const BufferId exchange = recurrence->exchange;
+        const BufferId exchange = exchange_of(launch);
+        if (exchange == kNoBuffer) continue;
         cleared.push_back({exchange, 0, plan_.buffers[exchange].width, true});
       }
       if (multiplies && !cleared.empty() && !depend(plan_, before, cleared)) {

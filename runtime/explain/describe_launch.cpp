@@ -320,6 +320,27 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const LoopLaunch& la
   return info;
 }
 
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ScanLaunch& launch) const {
+  LaunchInfo info = describe_as(stage, ElementwiseLaunch{launch.kernel, launch.accesses});
+  info.kind = "scan";
+  info.summary = fmt::format("scan of {}", plural(operation_count(info), "operation"));
+  info.strategy = fmt::format("a scan: tiles of {} steps side by side, which hand their states on",
+                              launch.tile_steps());
+  std::vector<std::string> rounds;
+  for (const ScanRound& round : launch.rounds) {
+    const std::string_view semiring = round.semiring == Semiring::SumProduct ? "(+, *)"
+                                      : round.semiring == Semiring::MaxPlus  ? "(max, +)"
+                                                                             : "(min, +)";
+    rounds.push_back(fmt::format("{} over {}{}",
+                                 plural(static_cast<int64_t>(round.states.size()), "state"),
+                                 semiring, round.bounded ? ", coefficients at most 1" : ""));
+  }
+  info.notes.push_back(
+      {"fused", fmt::format("{} steps in one launch, {}: {}", plan_.chunk,
+                            plural(std::ssize(rounds), "round"), fmt::join(rounds, "; "))});
+  return info;
+}
+
 LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RecurrenceLaunch& launch) const {
   LaunchInfo info;
   info.kind = "recurrence";

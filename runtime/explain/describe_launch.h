@@ -41,6 +41,7 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const GemmLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const FusedLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const LoopLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const ScanLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const RecurrenceLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const CopyLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;

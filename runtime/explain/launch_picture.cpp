@@ -20,7 +20,8 @@ Kind kind_of(const Launch& launch) {
     return Kind::Product;
   }
   const bool kernel = std::holds_alternative<ElementwiseLaunch>(launch) ||
-                      std::holds_alternative<LoopLaunch>(launch);
+                      std::holds_alternative<LoopLaunch>(launch) ||
+                      std::holds_alternative<ScanLaunch>(launch);
   return kernel ? Kind::Elementwise : Kind::Structure;
 }
 

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <tuple>
 
+#include "frontend/unit.h"
+#include "passes/graph/delays.h"
 #include "runtime/backend/kernel_cache.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/language_cells.h"
@@ -187,6 +190,32 @@ INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
                            return fmt::format("{}_{}", to_string(std::get<Strategy>(one.param)),
                                               to_string(std::get<DType>(one.param)));
                          });
+
+// Adjoints of a linear recurrence are one too, in the other direction.
+TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
+  constexpr const char* kGate =
+      "cell Gate[H](p: [H], n: [H]) -> h {\n  state h: [H]\n  param a: [H]\n  z = sigmoid(p[t] + "
+      "a)\n"
+      "  h[t] = (1 - z) * h[t-1] + z * n[t]\n}\n";
+  for (const auto& [size, batch, steps] :
+       {std::array<int64_t, 3>{1, 1, 1}, {7, 3, 33}, {6, 2, 150}}) {
+    SCOPED_TRACE(fmt::format("size {}, batch {}, steps {}", size, batch, steps));
+    Unit unit("gate.rnn", kGate);
+    std::optional<Graph> graph = unit.lower("Gate", {{"H", size}});
+    ASSERT_TRUE(graph) << unit.render();
+    graph->bind({{"H", size}});
+    run_delays(*graph);
+    check(*graph, {.steps = steps,
+                   .batch = batch,
+                   .chunk = 100,
+                   .seed = 1,
+                   .dtype = DType::f32,
+                   .lengths = size == 7,
+                   .resets = size == 7,
+                   .given_states = true,
+                   .strategy = Strategy::Scan});
+  }
+}
 
 /// With phases one after the other in a step, reductions, and what is gathered.
 TEST(GpuGradientsOfTowers, OfEveryCell) {

@@ -158,7 +158,7 @@ TEST(Cost, OfALoopIsNoLessThanItsStepsOneByOne) {
   const Cost cost = cost_of(small.plan, stage, stage.launches[0], machine());
   EXPECT_EQ(cost.flops, 1000.0 * 2 * 8 * 12);
   EXPECT_EQ(cost.bytes, 4.0 * 2 * 8 * (1000 + 1 + 1));  // the state is loaded and stored once
-  EXPECT_DOUBLE_EQ(cost.seconds, 1e-6 + 1000 * 20e-9);
+  EXPECT_DOUBLE_EQ(cost.seconds, 1e-6 + 1000 * 75e-9);
 }
 
 TEST(Cost, OfAResidentRecurrenceIsItsStepsAndTheLoadingOfWeights) {

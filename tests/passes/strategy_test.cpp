@@ -40,7 +40,7 @@ TEST(Strategies, HaveNames) {
     EXPECT_EQ(parse_strategy(info.name), info.strategy);
     EXPECT_NE(info.summary, "");
   }
-  EXPECT_EQ(all_strategies().size(), 5U);
+  EXPECT_EQ(all_strategies().size(), 7U);
   EXPECT_EQ(parse_strategy(to_string(Strategy::Any)), Strategy::Any);
   EXPECT_EQ(parse_strategy("grids"), std::nullopt);
 }

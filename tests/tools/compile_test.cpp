@@ -49,12 +49,13 @@ TEST_F(Compile, StrategiesAreForAGpu) {
               usage_error("rnnc " + words[0], "--strategy is for a GPU, not for cpu"));
     arguments.back() = "grids";
     EXPECT_EQ(bad(2, arguments),
-              usage_error("rnnc " + words[0],
-                          "--strategy: expected one of block, cluster, grid, hybrid, stacked, "
-                          "got `grids`"));
-    EXPECT_NE(
-        good({words[0], "--help"}).find("--strategy NAME:{block,cluster,grid,hybrid,stacked}"),
-        std::string::npos);
+              usage_error(
+                  "rnnc " + words[0],
+                  "--strategy: expected one of block, cluster, grid, hybrid, stacked, loop, scan, "
+                  "got `grids`"));
+    EXPECT_NE(good({words[0], "--help"})
+                  .find("--strategy NAME:{block,cluster,grid,hybrid,stacked,loop,scan}"),
+              std::string::npos);
   }
 }
 

@@ -46,7 +46,8 @@ TEST_F(Explain, TextSaysStagesWithReasonsAndLaunches) {
            "time-parallel (sequence)\n  no recurrence passes through it: 10 steps of a chunk at "
            "once\n",
            "W @ x[t]\n      library GEMM, 20 rows x 4 x 3\n",
-           ": h, elementwise (sequence)\n  tanh makes it nonlinear; no product or reduction inside",
+           ": h, elementwise (sequence)\n  tanh makes it nonlinear (toy.rnn:",
+           "); no product or reduction inside",
            "a loop over the steps of a chunk, one thread per sequence and channel",
            "\nWaves: 1 chunk of 10 steps, 1 wave\n",
            "\nMemory\n  workspace",

@@ -28,8 +28,8 @@ struct CudaOwnShape {};
 
 struct CudaKernel {
   std::string name;
-  std::variant<CudaOwnShape, CudaKernelShape, CudaFusedShape, CudaLoopShape, CudaRecurrenceShape,
-               CudaStatesShape>
+  std::variant<CudaOwnShape, CudaKernelShape, CudaFusedShape, CudaLoopShape, CudaScanShape,
+               CudaRecurrenceShape, CudaStatesShape>
       shape;
 };
 

@@ -71,6 +71,10 @@ int64_t cuda_most_rows(int64_t length) {
   return std::min<int64_t>(INT32_MAX, rows_per_slice(length) * kMostSlices);
 }
 
+int64_t cuda_scan_tiles(const CudaScanShape& shape, int64_t steps, int64_t rows) {
+  return ceil_div(steps, shape.tile_steps) * ceil_div(rows * shape.length, kCudaScanLanes);
+}
+
 CudaGrid cuda_grid(const CudaKernelShape& shape, int64_t rows) {
   RNNC_CHECK(rows >= 1 && rows <= cuda_most_rows(shape.length), "{} rows of {}", rows,
              shape.length);

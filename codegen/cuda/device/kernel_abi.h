@@ -154,6 +154,19 @@ struct CudaLoopShape {
   CudaKernelShape shape;
 };
 
+/// A kernel for scan launches (scan_kernels.h) that differ only in where their arrays lie.
+/// Parameters: CudaRows (`per_slice` unused), int32_t steps, one CudaAccess per argument, whose row 0
+/// is that of the chunk's first step, and the exchange's, all words of which have all bits set.
+/// Grid: of as many blocks as there are tiles.
+struct CudaScanShape {
+  int64_t length = 0;    // threads that have a row
+  uint32_t threads = 0;  // per block
+  int64_t tile_steps = 0;
+};
+inline constexpr int64_t kCudaScanLanes = 32;  // threads of a tile that are beside each other
+/// Tiles of so many steps and rows.
+int64_t cuda_scan_tiles(const CudaScanShape& shape, int64_t steps, int64_t rows);
+
 /// A kernel for recurrence launches (recurrence_kernels.h) that differ only in where their arrays
 /// lie: a launch of `blocks` blocks in clusters of `cluster`, or a cooperative one if that is 1.
 /// Blocks of different clusters do not wait for each other. Its one parameter is a CudaRows

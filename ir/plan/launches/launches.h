@@ -51,6 +51,9 @@ int64_t once_rows(const Launch& launch);
 //     fused k0(product, product, b20, b19[t-1], b19, b18)
 //       a0..1 += b18[t-1] @ b22^T, k 4, 2 blocks
 //     loop k1(b24, b25, b34, b24) carrying a0 = a3
+//     scan k1(b24, b25, b34, b24) carrying a0 = a3 in tiles of 8 x 16 steps, exchange in b7
+//       sum of a0, bounded: %4; %7
+//       max of a1, a2: %8 %9 %9 %8; %10 %11
 //     resident on 2 sides of 1 x 16 blocks of 8 warps, 8 rows at once, weights in 64 registers,
 //       exchange in b7, begins in 2.5e-06 s and steps in 8e-07 s
 //      side 0:
@@ -97,6 +100,15 @@ void parse(PlanScanner& in, LoopLaunch& launch);
 void add_touches(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const LoopLaunch& launch);
 LaunchWork work_of(const Plan& plan, const LoopLaunch& launch, int64_t rows);
+
+// scan.cpp
+template <>
+inline constexpr std::string_view kOpening<ScanLaunch> = "scan";
+std::string text_of(const Plan& plan, const ScanLaunch& launch);
+void parse(PlanScanner& in, ScanLaunch& launch);
+void add_touches(const Plan& plan, const ScanLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const ScanLaunch& launch);
+LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows);
 
 // recurrence.cpp
 template <>

@@ -5,49 +5,59 @@
 #include "ir/plan/launches/access_text.h"
 #include "ir/plan/launches/kernel_calls.h"
 #include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/loop_carries.h"
 
 namespace rnnc {
 
-std::string text_of(const Plan& plan, const LoopLaunch& launch) {
-  std::string carries;
-  for (const LoopLaunch::Carry& carry : launch.carries) {
-    carries += fmt::format("{}a{} = a{}", carries.empty() ? "" : ", ", carry.load, carry.store);
+std::string carries_text(const std::vector<LoopLaunch::Carry>& carries) {
+  std::string text;
+  for (const LoopLaunch::Carry& carry : carries) {
+    text += fmt::format("{}a{} = a{}", text.empty() ? "" : ", ", carry.load, carry.store);
   }
-  return fmt::format("{} carrying {}", call_text(plan, launch.kernel, launch.accesses), carries);
+  return text;
 }
 
-void parse(PlanScanner& in, LoopLaunch& launch) {
-  parse_call(in, launch.kernel, launch.accesses);
+void parse_carries(PlanScanner& in, size_t arguments, std::vector<LoopLaunch::Carry>& carries) {
   in.expect("carrying");
-  const size_t arguments = launch.accesses.size();
   uint32_t load = 0;
   if (!in.take_id('a', arguments, load)) return;
   while (true) {
     in.expect("=");
-    launch.carries.push_back({load, in.id('a', arguments)});
+    carries.push_back({load, in.id('a', arguments)});
     if (!in.take(",")) return;
     load = in.id('a', arguments);
   }
+}
+
+std::string text_of(const Plan& plan, const LoopLaunch& launch) {
+  return fmt::format("{} carrying {}", call_text(plan, launch.kernel, launch.accesses),
+                     carries_text(launch.carries));
+}
+
+void parse(PlanScanner& in, LoopLaunch& launch) {
+  parse_call(in, launch.kernel, launch.accesses);
+  parse_carries(in, launch.accesses.size(), launch.carries);
 }
 
 void add_touches(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& result) {
   add_arguments(plan, launch.kernel, launch.accesses, result);
 }
 
-Status verify(LaunchVerifier& in, const LoopLaunch& launch) {
+Status check_carries(LaunchVerifier& in, uint32_t id, const std::vector<Access>& accesses,
+                     const std::vector<LoopLaunch::Carry>& carries) {
   if (in.where() != Where::Loop) return fail("a loop is not alone in its stage");
-  if (Status status = in.check_call(launch.kernel, launch.accesses); !status) return status;
-  const Kernel& kernel = in.plan().kernels[launch.kernel];
+  if (Status status = in.check_call(id, accesses); !status) return status;
+  const Kernel& kernel = in.plan().kernels[id];
   if (has_reductions(kernel)) return fail("a loop has a reduction");
   std::set<uint32_t> loads;
-  for (const LoopLaunch::Carry& carry : launch.carries) {
+  for (const LoopLaunch::Carry& carry : carries) {
     const size_t count = kernel.arguments.size();
     if (carry.load >= count || carry.store >= count || kernel.arguments[carry.load].written ||
         !kernel.arguments[carry.store].written) {
       return fail("a carry goes from a{} to a{}", carry.store, carry.load);
     }
-    const Access& from = launch.accesses[carry.load];
-    const Access& to = launch.accesses[carry.store];
+    const Access& from = accesses[carry.load];
+    const Access& to = accesses[carry.store];
     if (from.buffer != to.buffer || from.column != to.column) {
       return fail("a{} and a{} carry different values", carry.load, carry.store);
     }
@@ -58,7 +68,12 @@ Status verify(LaunchVerifier& in, const LoopLaunch& launch) {
                        loads.contains(kernel.body[i].argument);
     if (!first) return fail("a loop loads its carries late");
   }
-  return in.check_touches(in.arguments(launch.kernel, launch.accesses), 1);
+  return {};
+}
+
+Status verify(LaunchVerifier& in, const LoopLaunch& launch) {
+  const Status status = check_carries(in, launch.kernel, launch.accesses, launch.carries);
+  return status ? in.check_touches(in.arguments(launch.kernel, launch.accesses), 1) : status;
 }
 
 LaunchWork work_of(const Plan& plan, const LoopLaunch& launch, int64_t rows) {

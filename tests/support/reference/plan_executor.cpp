@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "ir/plan/waves.h"
+#include "tests/support/reference/scan_tiles.h"
 
 namespace rnnc {
 namespace {
@@ -123,6 +125,7 @@ class Executor {
   void run_launches(const Stage& stage, Position at, int64_t steps) {
     for (const Launch& launch : stage.launches) {
       const bool one_by_one = std::holds_alternative<LoopLaunch>(launch) ||
+                              std::holds_alternative<ScanLaunch>(launch) ||
                               std::holds_alternative<RecurrenceLaunch>(launch);
       const Position first = one_by_one ? at : first_row_at(plan_, at, steps);
       std::visit(
@@ -163,6 +166,60 @@ class Executor {
         run_kernel(launch.kernel, launch.accesses, {}, {at.chunk_start, at.step + step}, row);
       }
     }
+  }
+
+  /// In tiles of random lengths, row by row: the states before each tile (scan_tiles.h), and the
+  /// kernel from these on.
+  void run_launch(const ScanLaunch& launch, Position at, int64_t rows) {
+    const int64_t steps = rows / plan_.batch;
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    std::vector<int64_t> begins = {0};
+    while (begins.back() < steps) {
+      begins.push_back(std::min(steps, begins.back() + 1 + static_cast<int64_t>(random_() % 5)));
+    }
+    for (int64_t row = 0; row < plan_.batch; ++row) {
+      const auto place = [&](const LoopLaunch::Carry& carry) {
+        return locate(launch.accesses[carry.load], at, row);
+      };
+      ScanStates first;
+      for (const LoopLaunch::Carry& carry : launch.carries) {
+        std::vector<double>& elements = first.emplace_back();
+        for (int64_t i = 0; i < kernel.length; ++i) elements.push_back(load(place(carry), i));
+      }
+      const auto values = [&](const ScanStates& states, int64_t step) {
+        return scan_values(launch, states, {at.chunk_start, at.step + step}, row);
+      };
+      const std::vector<ScanStates> before = scan_tiles(kernel, launch, begins, first, values);
+      for (size_t tile = 0; tile + 1 < begins.size(); ++tile) {
+        for (size_t carry = 0; carry < first.size(); ++carry) {
+          for (int64_t i = 0; i < kernel.length; ++i) {
+            store(place(launch.carries[carry]), i, before[tile][carry][static_cast<size_t>(i)]);
+          }
+        }
+        for (int64_t step = begins[tile]; step < begins[tile + 1]; ++step) {
+          run_kernel(launch.kernel, launch.accesses, {}, {at.chunk_start, at.step + step}, row);
+        }
+      }
+    }
+  }
+
+  /// Of each instruction of the kernel at a step, with these states and without stores.
+  std::vector<std::vector<double>> scan_values(const ScanLaunch& launch, const ScanStates& states,
+                                               Position at, int64_t row) {
+    const Kernel& kernel = plan_.kernels[launch.kernel];
+    std::vector<std::vector<double>> values;
+    for (const Instruction& instruction : kernel.body) {
+      const auto carry =
+          std::ranges::find(launch.carries, instruction.argument, &LoopLaunch::Carry::load);
+      if (instruction.kind == Instruction::Kind::Load && carry != launch.carries.end()) {
+        values.push_back(states[static_cast<size_t>(carry - launch.carries.begin())]);
+      } else if (instruction.kind == Instruction::Kind::Store) {
+        values.push_back(values[instruction.operands[0]]);
+      } else {
+        values.push_back(run_instruction(kernel, instruction, launch.accesses, values, at, row));
+      }
+    }
+    return values;
   }
 
   void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {
@@ -528,6 +585,7 @@ class Executor {
   const SequenceArgs& sequences_;
   std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
   std::vector<std::byte> workspace_, resident_;
+  std::minstd_rand random_;  // where a scan's tiles end
 };
 
 }  // namespace

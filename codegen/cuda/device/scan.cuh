@@ -1,0 +1,474 @@
+// ---- Scans: linear recurrences, tiles of time side by side (ScanLaunch of ir/plan/plan.h). ----
+//
+// A block has a tile: 32 packets of channels, a lane each, and Warps * Steps steps, of which each
+// warp has Steps. Tiles are numbered by time within their channels, and blocks take them in that
+// order, so that none waits for a tile that nobody has begun.
+//
+// Round by round, each thread composes the maps of its steps, the first warp those of all warps, and
+// hands that on. What comes before a tile are the states behind the last tile whose number is a
+// multiple of Group, and the maps of the tiles after that one: always composed in this order, so
+// that bits are the same from run to run.
+//
+// Composed maps may be infinite, or NaN, where step by step nothing is; and they do not overflow
+// where a step in between does. So they count only as far as nothing on the way can come near
+// overflow. Otherwise the tile goes step by step, warp after warp, and hands on the states behind it;
+// whoever needs these knows it, since it sees the same maps and states.
+
+struct rnnc_sum_product {
+  static constexpr float kMostCoefficient = 0x1p20f;
+  static constexpr float kMostOffset = 0x1p60f;
+  static constexpr float kMostState = 0x1p40f;
+  static __device__ __forceinline__ float zero() { return 0.0f; }
+  static __device__ __forceinline__ float one() { return 1.0f; }
+  static __device__ __forceinline__ float times(float a, float b) { return a * b; }
+  static __device__ __forceinline__ float join(float sum, float a, float b) {
+    return fmaf(a, b, sum);
+  }
+  // What is no NaN and at most `most`.
+  static __device__ __forceinline__ bool fits(float value, float most) {
+    return fabsf(value) <= most;
+  }
+};
+
+// Infinities that stand for zero do no harm.
+struct rnnc_max_plus {
+  static constexpr float kMostCoefficient = 0x1p110f;
+  static constexpr float kMostOffset = 0x1p112f;
+  static constexpr float kMostState = 0x1p110f;
+  static __device__ __forceinline__ float zero() { return __int_as_float(0xff800000); }
+  static __device__ __forceinline__ float one() { return 0.0f; }
+  static __device__ __forceinline__ float times(float a, float b) { return a + b; }
+  static __device__ __forceinline__ float join(float sum, float a, float b) {
+    return rnnc_max(sum, a + b);
+  }
+  static __device__ __forceinline__ bool fits(float value, float most) {
+    return fabsf(value) <= most || value == zero();
+  }
+};
+struct rnnc_min_plus : rnnc_max_plus {
+  static __device__ __forceinline__ float zero() { return __int_as_float(0x7f800000); }
+  static __device__ __forceinline__ float join(float sum, float a, float b) {
+    return rnnc_min(sum, a + b);
+  }
+  static __device__ __forceinline__ bool fits(float value, float most) {
+    return fabsf(value) <= most || value == zero();
+  }
+};
+
+// h becomes a * h + b.
+template <typename Algebra, int States>
+struct rnnc_map {
+  static constexpr int kWords = States * (States + 1);
+  float a[States][States];
+  float b[States];
+
+  static __device__ __forceinline__ rnnc_map identity() {
+    rnnc_map map;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      map.b[i] = Algebra::zero();
+#pragma unroll
+      for (int j = 0; j < States; ++j) map.a[i][j] = i == j ? Algebra::one() : Algebra::zero();
+    }
+    return map;
+  }
+
+  // This one first.
+  __device__ __forceinline__ rnnc_map then(const rnnc_map& next) const {
+    rnnc_map map;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      map.b[i] = next.b[i];
+#pragma unroll
+      for (int k = 0; k < States; ++k) map.b[i] = Algebra::join(map.b[i], next.a[i][k], b[k]);
+#pragma unroll
+      for (int j = 0; j < States; ++j) {
+        map.a[i][j] = Algebra::times(next.a[i][0], a[0][j]);
+#pragma unroll
+        for (int k = 1; k < States; ++k) {
+          map.a[i][j] = Algebra::join(map.a[i][j], next.a[i][k], a[k][j]);
+        }
+      }
+    }
+    return map;
+  }
+
+  __device__ __forceinline__ void apply(float* states) const {
+    float next[States];
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      next[i] = b[i];
+#pragma unroll
+      for (int j = 0; j < States; ++j) next[i] = Algebra::join(next[i], a[i][j], states[j]);
+    }
+#pragma unroll
+    for (int i = 0; i < States; ++i) states[i] = next[i];
+  }
+
+  __device__ __forceinline__ bool fits() const {
+    bool result = true;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      result = result && Algebra::fits(b[i], Algebra::kMostOffset);
+#pragma unroll
+      for (int j = 0; j < States; ++j) {
+        result = result && Algebra::fits(a[i][j], Algebra::kMostCoefficient);
+      }
+    }
+    return result;
+  }
+  static __device__ __forceinline__ bool fit(const float* states) {
+    bool result = true;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      result = result && Algebra::fits(states[i], Algebra::kMostState);
+    }
+    return result;
+  }
+
+  __device__ __forceinline__ void to_words(float* words) const {
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      words[States * States + i] = b[i];
+#pragma unroll
+      for (int j = 0; j < States; ++j) words[i * States + j] = a[i][j];
+    }
+  }
+  static __device__ __forceinline__ rnnc_map from_words(const float* words) {
+    rnnc_map map;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      map.b[i] = words[States * States + i];
+#pragma unroll
+      for (int j = 0; j < States; ++j) map.a[i][j] = words[i * States + j];
+    }
+    return map;
+  }
+  // In the place of one that does not count.
+  static __device__ __forceinline__ rnnc_map none() {
+    rnnc_map map;
+#pragma unroll
+    for (int i = 0; i < States; ++i) {
+      map.b[i] = __int_as_float(0x7fffffff);
+#pragma unroll
+      for (int j = 0; j < States; ++j) map.a[i][j] = __int_as_float(0x7fffffff);
+    }
+    return map;
+  }
+};
+
+// Of a round's tiles, what they hand to each other: word w of a channel's tile lies w * channels
+// behind the first.
+struct rnnc_scan_words {
+  unsigned* first;    // of the round, tile 0, the thread's channel
+  rnnc_word tile;     // from one tile to the next
+  unsigned channels;  // from one word to the next
+
+  // Of a float no bit pattern is that of memory that nobody wrote.
+  __device__ __forceinline__ void put(int of_tile, int word, float value) const {
+    const unsigned bits = value != value ? 0x7fffffffu : __float_as_uint(value);
+    rnnc_publish<4>(first + of_tile * tile + static_cast<rnnc_word>(word) * channels, &bits);
+  }
+  // Waits until all are there.
+  template <int Words>
+  __device__ __forceinline__ void get(int of_tile, int word, float* values) const {
+    const unsigned* const from = first + of_tile * tile + static_cast<rnnc_word>(word) * channels;
+    unsigned bits[Words];
+    while (true) {
+      bool missing = false;
+#pragma unroll
+      for (int i = 0; i < Words; ++i) {
+        rnnc_poll<4>(from + static_cast<rnnc_word>(i) * channels, &bits[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < Words; ++i) missing = missing || bits[i] == 0xffffffffu;
+      if (!missing) break;
+      rnnc_spin_pause();
+    }
+#pragma unroll
+    for (int i = 0; i < Words; ++i) values[i] = __uint_as_float(bits[i]);
+  }
+};
+
+struct rnnc_scan_tile {
+  int index;
+  int count;       // of tiles of these channels
+  int first_step;  // of the thread's
+  int steps;       // of the chunk
+  bool inside;     // whether the thread's channels are any, or stand in for some
+};
+
+// The next tile that nobody has begun.
+static __device__ __forceinline__ unsigned rnnc_take_ticket(unsigned* begun) {
+  __shared__ unsigned ticket;
+  if (threadIdx.x == 0) ticket = atomicInc(begun, 0xffffffffu) + 1;
+  __syncthreads();
+  return ticket;
+}
+
+// One of a scan's rounds in its tile. Scan is the generated struct (emit_scan.cpp): `inputs` are
+// what the thread's steps load, `before` the states before them of earlier rounds, which have been
+// found, and of this one, which will be.
+template <typename Scan, int Round>
+struct rnnc_scan_round {
+  typedef typename Scan::template round<Round> round;
+  typedef typename round::algebra algebra;
+  static constexpr int kStates = round::kStates;
+  typedef rnnc_map<algebra, kStates> map;
+  static constexpr int kWords = map::kWords;
+  static constexpr int kItems = Scan::kItems;
+  static constexpr int kWarps = Scan::kWarps;
+  static constexpr int kGroup = kStates == 1 ? 16 : kStates == 2 ? 4 : 2;
+
+  struct shared_words {
+    float warps[kWarps][kItems * kWords][32];   // maps of warps
+    float before[kGroup][kItems * kWords][32];  // maps of tiles before this one
+    float states[kItems * kStates][32];         // before the tile; step by step, before the warp
+    int one_by_one;
+  };
+
+  const Scan& scan;
+  const typename Scan::inputs* inputs;
+  const rnnc_scan_tile& tile;
+  const rnnc_scan_words words;
+  float (*before)[Scan::kStates];  // by item
+  shared_words& shared;
+
+  __device__ __forceinline__ void run() {
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) shared.one_by_one = 0;
+    compose(warp, lane);
+    const int base = tile.index == 0 ? 0 : (tile.index - 1) / kGroup * kGroup;
+    __syncthreads();
+    map whole[kItems];
+    if (warp == 0) hand_on(lane, whole);
+    // The maps between the base and this tile, each by one warp.
+    for (int other = base + 1 + warp; other < tile.index; other += kWarps) {
+#pragma unroll
+      for (int x = 0; x < kItems; ++x) {
+        float values[kWords];
+        channel(x).template get<kWords>(other, 0, values);
+#pragma unroll
+        for (int i = 0; i < kWords; ++i)
+          shared.before[other - base - 1][x * kWords + i][lane] = values[i];
+      }
+    }
+    __syncthreads();
+    bool serial[kItems];
+    if (warp == 0) {
+#pragma unroll
+      for (int x = 0; x < kItems; ++x) serial[x] = begin(x, lane, base, whole[x]);
+    }
+    __syncthreads();
+    if (shared.one_by_one == 0) {
+      take_states(warp, lane);
+    } else {
+      go_one_by_one(warp, lane);
+      if (warp == 0) publish_ends(lane, serial);
+    }
+    __syncthreads();  // before the next round takes the memory
+  }
+
+ private:
+  __device__ __forceinline__ rnnc_scan_words channel(int x) const {
+    return {words.first + x, words.tile, words.channels};
+  }
+
+  // The thread's steps, which leaves the map in `shared.warps`.
+  __device__ __forceinline__ void compose(int warp, int lane) {
+#pragma unroll
+    for (int x = 0; x < kItems; ++x) {
+      map all = map::identity();
+      bool fits = true;
+      float states[Scan::kStates];
+#pragma unroll
+      for (int i = 0; i < Scan::kStates; ++i) states[i] = before[x][i];
+#pragma unroll
+      for (int s = 0; s < Scan::kSteps; ++s) {
+        map one;
+        float next[Scan::kStates];
+        round::step(scan, inputs[s], x, states, next, &one.a[0][0], one.b);
+        if (tile.first_step + s < tile.steps) {
+          all = all.then(one);
+          fits = fits && all.fits();
+#pragma unroll
+          for (int i = 0; i < Scan::kStates; ++i) states[i] = next[i];
+        }
+      }
+      if (!fits) all = map::none();
+      float values[kWords];
+      all.to_words(values);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) shared.warps[warp][x * kWords + i][lane] = values[i];
+    }
+  }
+
+  __device__ __forceinline__ map warp_map(int warp, int x, int lane) const {
+    float values[kWords];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) values[i] = shared.warps[warp][x * kWords + i][lane];
+    return map::from_words(values);
+  }
+
+  // The map of the whole tile, for later ones that do not begin from the states behind it.
+  __device__ __forceinline__ void hand_on(int lane, map* whole) {
+#pragma unroll
+    for (int x = 0; x < kItems; ++x) {
+      map all = map::identity();
+      bool fits = true;
+      for (int warp = 0; warp < kWarps; ++warp) {
+        all = all.then(warp_map(warp, x, lane));
+        fits = fits && all.fits();
+      }
+      whole[x] = fits ? all : map::none();
+      if (!tile.inside || tile.index + 1 >= tile.count || tile.index % kGroup == 0) continue;
+      float values[kWords];
+      whole[x].to_words(values);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) channel(x).put(tile.index, i, values[i]);
+    }
+  }
+
+  // Through a tile, if it is sure that nothing overflows on the way.
+  static __device__ __forceinline__ bool pass(const map& through, float* states) {
+    const bool sure = map::fit(states) && through.fits();
+    through.apply(states);
+    return sure && map::fit(states);
+  }
+
+  // Finds the states before the tile. Whether it must go step by step.
+  __device__ __forceinline__ bool begin(int x, int lane, int base, const map& whole) {
+    float states[kStates];
+    if (tile.index == 0) {
+#pragma unroll
+      for (int i = 0; i < kStates; ++i) states[i] = before[x][round::state(i)];
+    } else {
+      channel(x).template get<kStates>(base, kWords, states);
+    }
+    for (int other = base + 1; other < tile.index; ++other) {
+      float values[kWords];
+#pragma unroll
+      for (int i = 0; i < kWords; ++i)
+        values[i] = shared.before[other - base - 1][x * kWords + i][lane];
+      if (!pass(map::from_words(values), states)) {
+        channel(x).template get<kStates>(other, kWords, states);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kStates; ++i) shared.states[x * kStates + i][lane] = states[i];
+    const bool serial = !pass(whole, states);
+    if (serial) shared.one_by_one = 1;
+    if (!serial && tile.index % kGroup == 0) put_states(x, states);
+    return serial;
+  }
+
+  __device__ __forceinline__ void put_states(int x, const float* states) const {
+    if (!tile.inside || tile.index + 1 >= tile.count) return;
+#pragma unroll
+    for (int i = 0; i < kStates; ++i) channel(x).put(tile.index, kWords + i, states[i]);
+  }
+
+  // The states before the thread's steps, by the maps of the warps before.
+  __device__ __forceinline__ void take_states(int warp, int lane) {
+#pragma unroll
+    for (int x = 0; x < kItems; ++x) {
+      float states[kStates];
+#pragma unroll
+      for (int i = 0; i < kStates; ++i) states[i] = shared.states[x * kStates + i][lane];
+      for (int other = 0; other < warp; ++other) warp_map(other, x, lane).apply(states);
+#pragma unroll
+      for (int i = 0; i < kStates; ++i) before[x][round::state(i)] = states[i];
+    }
+  }
+
+  // Warp after warp, which leaves the states behind the tile in `shared.states`.
+  __device__ __forceinline__ void go_one_by_one(int warp, int lane) {
+    for (int turn = 0; turn < kWarps; ++turn) {
+      if (turn == warp) {
+#pragma unroll
+        for (int x = 0; x < kItems; ++x) {
+          float states[Scan::kStates];
+#pragma unroll
+          for (int i = 0; i < kStates; ++i) {
+            before[x][round::state(i)] = shared.states[x * kStates + i][lane];
+          }
+#pragma unroll
+          for (int i = 0; i < Scan::kStates; ++i) states[i] = before[x][i];
+#pragma unroll
+          for (int s = 0; s < Scan::kSteps; ++s) {
+            float next[Scan::kStates];
+            Scan::template round<Round + 1>::advance(scan, inputs[s], x, states, next);
+            if (tile.first_step + s < tile.steps) {
+#pragma unroll
+              for (int i = 0; i < Scan::kStates; ++i) states[i] = next[i];
+            }
+          }
+#pragma unroll
+          for (int i = 0; i < kStates; ++i) {
+            shared.states[x * kStates + i][lane] = states[round::state(i)];
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+
+  __device__ __forceinline__ void publish_ends(int lane, const bool* serial) const {
+#pragma unroll
+    for (int x = 0; x < kItems; ++x) {
+      float states[kStates];
+#pragma unroll
+      for (int i = 0; i < kStates; ++i) states[i] = shared.states[x * kStates + i][lane];
+      if (serial[x]) put_states(x, states);
+    }
+  }
+};
+
+// Of what rounds use one after the other, the most.
+template <typename Scan, int Round>
+static __device__ constexpr unsigned rnnc_scan_bytes() {
+  if constexpr (Round < Scan::kRounds) {
+    constexpr unsigned own = sizeof(typename rnnc_scan_round<Scan, Round>::shared_words);
+    constexpr unsigned others = rnnc_scan_bytes<Scan, Round + 1>();
+    return own > others ? own : others;
+  } else {
+    return 0;
+  }
+}
+
+// All rounds from one on.
+template <typename Scan, int Round>
+static __device__ __forceinline__ void rnnc_scan_rounds(
+    const Scan& scan, const typename Scan::inputs* inputs, const rnnc_scan_tile& tile,
+    rnnc_scan_words words, float (*before)[Scan::kStates], float* memory) {
+  if constexpr (Round < Scan::kRounds) {
+    typedef rnnc_scan_round<Scan, Round> round;
+    auto& shared = *reinterpret_cast<typename round::shared_words*>(memory);
+    round{scan, inputs, tile, words, before, shared}.run();
+    words.first += static_cast<rnnc_word>(round::kWords + round::kStates) * words.channels;
+    rnnc_scan_rounds<Scan, Round + 1>(scan, inputs, tile, words, before, memory);
+  }
+}
+
+// The whole of a block. `words`: of the thread's channels.
+template <typename Scan>
+static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_scan_tile& tile,
+                                                 const rnnc_scan_words& words) {
+  typename Scan::inputs inputs[Scan::kSteps];
+#pragma unroll
+  for (int s = 0; s < Scan::kSteps; ++s) {
+    inputs[s] = scan.load(min(tile.first_step + s, tile.steps - 1));
+  }
+  float states[Scan::kItems][Scan::kStates] = {};
+  if (tile.index == 0) scan.load_states(states);
+  __shared__ float memory[rnnc_scan_bytes<Scan, 0>() / sizeof(float)];
+  rnnc_scan_rounds<Scan, 0>(scan, inputs, tile, words, states, memory);
+#pragma unroll
+  for (int s = 0; s < Scan::kSteps; ++s) {
+    const int step = tile.first_step + s;
+    if (step < tile.steps) scan.run(inputs[s], step, states, tile.inside);
+  }
+  const bool is_last = tile.first_step < tile.steps && tile.first_step + Scan::kSteps >= tile.steps;
+  if (is_last && tile.inside) scan.store_states(states);
+}

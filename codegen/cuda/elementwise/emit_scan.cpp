@@ -1,0 +1,325 @@
+// The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading a
+// step's inputs and the states, for each round the map of a step, and the whole step. Of the kernel's
+// body each function has what its results need.
+#include "codegen/cuda/elementwise/emit_scan.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/device/kernel_text.h"
+#include "ir/base/text_writer.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+class ScanEmitter : TextWriter {
+ public:
+  ScanEmitter(const Kernel& kernel, const ScanTraits& traits, std::string_view name)
+      : kernel_(kernel), traits_(traits), name_(name), carried_(kernel.arguments.size(), false) {
+    for (const LoopLaunch::Carry& carry : traits.carries) {
+      carried_[carry.load] = true;
+      carried_[carry.store] = true;
+    }
+  }
+
+  std::string emit() {
+    line("template <bool Aligned>");
+    line("struct {}_scan {{", name_);
+    arrays();
+    loads();
+    states();
+    line("  template <int Round, int = 0>");
+    line("  struct round;");
+    for (size_t i = 0; i <= traits_.rounds.size(); ++i) round(i);
+    whole_step();
+    line("}};");
+    entry();
+    return take_text();
+  }
+
+ private:
+  const Kernel::Argument& argument(uint32_t index) const { return kernel_.arguments[index]; }
+  bool is_queued(uint32_t index) const {
+    return !argument(index).written && !carried_[index] && !traits_.invariant[index];
+  }
+  bool is_fixed(uint32_t index) const {
+    return !argument(index).written && !carried_[index] && traits_.invariant[index];
+  }
+  bool is_output(uint32_t index) const { return argument(index).written && !carried_[index]; }
+  int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
+
+  template <typename Visit>
+  void for_arguments(bool (ScanEmitter::*wanted)(uint32_t) const, const Visit& visit) const {
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      if ((this->*wanted)(i)) visit(i);
+    }
+  }
+
+  void arrays() {
+    line("  static constexpr int kItems = {};", traits_.items);
+    line("  static constexpr int kStates = {};", traits_.carries.size());
+    line("  static constexpr int kRounds = {};", traits_.rounds.size());
+    line("  static constexpr int kWarps = {};", traits_.warps);
+    line("  static constexpr int kSteps = {};", traits_.steps_of_warp);
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument(i).dtype), items(i),
+           items(i) == 1 ? "true" : "Aligned", i);
+      line("  {}* a{};", cuda_array_type(argument(i)), i);
+      if (is_queued(i) || is_output(i)) line("  rnnc_word d{};", i);
+      if (is_fixed(i)) line("  t{} i{};", i, i);
+    }
+    line("  bool first;  // of its row");
+    line("  struct inputs {{");
+    for_arguments(&ScanEmitter::is_queued, [&](uint32_t i) { line("    t{} x{};", i, i); });
+    line("  }};");
+    line("  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}, unsigned row, unsigned e)",
+         name_, cuda_access_parameters(kernel_.arguments.size(), "&"));
+    line("      : first(e == 0) {{");
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      line("    a{} = rnnc_row<{}>(rows.frame, p{}, row){};", i, cuda_array_type(argument(i)), i,
+           argument(i).vector ? " + e" : "");
+      if (is_queued(i) || is_output(i)) {
+        line("    d{} = {}rows.count * p{}.stride;", i, traits_.descending ? "-1ll * " : "", i);
+      }
+      if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
+    }
+    line("  }}");
+  }
+
+  void loads() {
+    line("  __device__ __forceinline__ inputs load(int step) const {{");
+    line("    inputs in;");
+    for_arguments(&ScanEmitter::is_queued,
+                  [&](uint32_t i) { line("    in.x{0} = t{0}::load(a{0} + step * d{0});", i); });
+    line("    return in;");
+    line("  }}");
+  }
+
+  void states() {
+    line("  __device__ __forceinline__ void load_states(float (*h)[kStates]) const {{");
+    for (size_t i = 0; i < traits_.carries.size(); ++i) {
+      const uint32_t load = traits_.carries[i].load;
+      line("    const t{0} n{0} = t{0}::load(a{0});", load);
+      line("#pragma unroll");
+      line("    for (int x = 0; x < kItems; ++x) h[x][{}] = n{}.get({});", i, load, item(load));
+    }
+    line("  }}");
+    line("  __device__ __forceinline__ void store_states(const float (*h)[kStates]) const {{");
+    for (size_t i = 0; i < traits_.carries.size(); ++i) {
+      const uint32_t store = traits_.carries[i].store;
+      line("    t{0} o{0} = {{}};", store);
+      line("#pragma unroll");
+      line("    for (int x = 0; x < kItems; ++x) o{}.set(x, h[x][{}]);", store, i);
+      line("    o{0}.store(a{0});", store);
+    }
+    line("  }}");
+  }
+
+  std::string item(uint32_t argument) const { return items(argument) == 1 ? "0" : "x"; }
+
+  uint32_t next_of(size_t carry) const {
+    const auto is_store = [&](const Instruction& instruction) {
+      return instruction.kind == Kind::Store &&
+             instruction.argument == traits_.carries[carry].store;
+    };
+    return std::ranges::find_if(kernel_.body, is_store)->operands[0];
+  }
+
+  /// Number i: its step's map. The states of those before it go on by a step.
+  void round(size_t number) {
+    const bool is_round = number < traits_.rounds.size();
+    std::vector<size_t> advanced;
+    std::vector<uint32_t> wanted;
+    for (size_t before = 0; before < number; ++before) {
+      for (const uint32_t state : traits_.rounds[before].states) {
+        advanced.push_back(state);
+        wanted.push_back(next_of(state));
+      }
+    }
+    line("  template <int Unused>");
+    line("  struct round<{}, Unused> {{", number);
+    const std::string parameters = fmt::format(
+        "const {}_scan& scan, const inputs& in, int x, const float* h, float* next", name_);
+    line("    static __device__ __forceinline__ void advance({}) {{", parameters);
+    values(wanted, "      ");
+    next_states(advanced);
+    line("    }}");
+    if (is_round) {
+      const ScanRound& one = traits_.rounds[number];
+      facts(one);
+      for (const auto* results : {&one.coefficients, &one.offsets}) {
+        wanted.insert(wanted.end(), results->begin(), results->end());
+      }
+      line("    static __device__ __forceinline__ void step({}, float* a, float* b) {{",
+           parameters);
+      values(wanted, "      ");
+      for (size_t i = 0; i < one.coefficients.size(); ++i) {
+        line("      a[{}] = {};", i, cuda_value(kernel_, one.coefficients[i]));
+      }
+      for (size_t i = 0; i < one.offsets.size(); ++i) {
+        line("      b[{}] = {};", i, cuda_value(kernel_, one.offsets[i]));
+      }
+      next_states(advanced);
+      line("    }}");
+    }
+    line("  }};");
+  }
+
+  void facts(const ScanRound& one) {
+    const std::string_view algebra = one.semiring == Semiring::SumProduct ? "rnnc_sum_product"
+                                     : one.semiring == Semiring::MaxPlus  ? "rnnc_max_plus"
+                                                                          : "rnnc_min_plus";
+    line("    typedef {} algebra;", algebra);
+    line("    static constexpr int kStates = {};", one.states.size());
+    std::string state = fmt::format("{}", one.states.back());
+    for (size_t i = one.states.size() - 1; i-- > 0;) {
+      state = fmt::format("i == {} ? {} : {}", i, one.states[i], state);
+    }
+    line("    static __device__ __forceinline__ constexpr int state(int i) {{ return {}; }}",
+         state);
+  }
+
+  void next_states(const std::vector<size_t>& advanced) {
+    for (size_t i = 0; i < traits_.carries.size(); ++i) {
+      const bool goes_on = std::ranges::count(advanced, i) > 0;
+      line("      next[{}] = {};", i,
+           goes_on ? cuda_value(kernel_, next_of(i)) : fmt::format("h[{}]", i));
+    }
+  }
+
+  /// What these need of the body, in its order.
+  void values(const std::vector<uint32_t>& wanted, std::string_view indent) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    for (const uint32_t id : wanted) needed[id] = true;
+    for (size_t id = needed.size(); id-- > 0;) {
+      if (!needed[id]) continue;
+      for (const uint32_t operand : kernel_.body[id].operands) needed[operand] = true;
+    }
+    for (uint32_t id = 0; id < needed.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      if (!needed[id] || instruction.kind == Kind::Constant) continue;
+      line("{}const float v{} = {};", indent, id,
+           instruction.kind == Kind::Load ? loaded(instruction.argument)
+                                          : cuda_scalar_text(kernel_, id));
+    }
+  }
+
+  std::string loaded(uint32_t i) const {
+    const auto carry = std::ranges::find(traits_.carries, i, &LoopLaunch::Carry::load);
+    if (carry != traits_.carries.end()) {
+      return fmt::format("h[{}]", carry - traits_.carries.begin());
+    }
+    return fmt::format("{}{}.get({})", traits_.invariant[i] ? "scan.i" : "in.x", i, item(i));
+  }
+
+  /// With its outputs, from the states before it to those behind it.
+  void whole_step() {
+    line(
+        "  __device__ __forceinline__ void run(const inputs& in, int t, float (*states)[kStates],");
+    line("                                      bool inside) const {{");
+    line("    const {}_scan& scan = *this;", name_);
+    for_arguments(&ScanEmitter::is_output, [&](uint32_t i) { line("    t{0} o{0} = {{}};", i); });
+    line("#pragma unroll");
+    line("    for (int x = 0; x < kItems; ++x) {{");
+    line("      float* const h = states[x];");
+    std::vector<uint32_t> stored;
+    for (const Instruction& instruction : kernel_.body) {
+      if (instruction.kind == Kind::Store) stored.push_back(instruction.operands[0]);
+    }
+    values(stored, "      ");
+    for (const Instruction& instruction : kernel_.body) {
+      const uint32_t i = instruction.argument;
+      if (instruction.kind != Kind::Store || carried_[i]) continue;
+      line("      {}o{}.set({}, {});", items(i) < traits_.items ? "if (x == 0) " : "", i, item(i),
+           cuda_value(kernel_, instruction.operands[0]));
+    }
+    for (size_t i = 0; i < traits_.carries.size(); ++i) {
+      line("      const float next{} = {};", i, cuda_value(kernel_, next_of(i)));
+    }
+    for (size_t i = 0; i < traits_.carries.size(); ++i) line("      h[{0}] = next{0};", i);
+    line("    }}");
+    for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
+      line("    if (inside{}) o{}.store(a{} + t * d{});", argument(i).vector ? "" : " && first", i,
+           i, i);
+    });
+    line("  }}");
+  }
+
+  void entry() {
+    const int64_t length = kernel_.length / traits_.items;
+    line("extern \"C\" __global__ void __launch_bounds__({})", 32 * traits_.warps);
+    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange) {{", name_,
+         cuda_access_parameters(kernel_.arguments.size()));
+    line("  const bool due = rnnc_is_due(rows);");
+    line("  rnnc_begin();");
+    line("  if (!due) return;");
+    line("  unsigned* const words = rnnc_row<unsigned>(rows.frame, exchange, 0);");
+    line("  const unsigned ticket = rnnc_take_ticket(words);");
+    line("  const unsigned packets = rows.count * {}u;", length);
+    line("  const unsigned groups = (packets + 31) / 32;");
+    line("  const unsigned own = ticket % groups * 32 + threadIdx.x % 32;");
+    line("  const unsigned packet = min(own, packets - 1);");
+    line("  const unsigned row = packet / {}u;", length);
+    line("  const unsigned e = packet % {}u * {}u;", length, traits_.items);
+    line("  const unsigned channels = packets * {}u;", traits_.items);
+    const int64_t steps = traits_.warps * traits_.steps_of_warp;
+    line("  const int index = ticket / groups;");
+    line("  const int first_step = index * {} + static_cast<int>(threadIdx.x) / 32 * {};", steps,
+         traits_.steps_of_warp);
+    line("  const rnnc_scan_tile tile = {{index, (steps + {}) / {}, first_step, steps,", steps - 1,
+         steps);
+    line("                               own < packets}};");
+    line("  const rnnc_scan_words place = {{words + 1 + packet * {}u,", traits_.items);
+    line("                                 static_cast<rnnc_word>(channels) * {}, channels}};",
+         words_of_tile());
+    std::string arguments = "rows";
+    for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
+    const std::string run = "rnnc_scan({}_scan<{}>({}, row, e), tile, place);";
+    if (traits_.aligned) {
+      line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
+    } else {
+      line("  if ({}) {{", is_aligned());
+      line("    {}", fmt::format(fmt::runtime(run), name_, true, arguments));
+      line("  }} else {{");
+      line("    {}", fmt::format(fmt::runtime(run), name_, false, arguments));
+      line("  }}");
+    }
+    line("}}");
+  }
+
+  /// As ir/plan/scan_exchange.h has it.
+  size_t words_of_tile() const {
+    size_t words = 0;
+    for (const ScanRound& one : traits_.rounds)
+      words += one.states.size() * (one.states.size() + 2);
+    return words;
+  }
+
+  std::string is_aligned() const {
+    std::string text;
+    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      if (items(i) == 1) continue;
+      const std::string_view type = cuda_element_type(argument(i).dtype);
+      text += fmt::format(
+          "{}reinterpret_cast<rnnc_word>(rnnc_row<const {}>(rows.frame, p{}, 0)) % {} == 0",
+          text.empty() ? "" : " && ", type, i,
+          size_of(argument(i).dtype) * static_cast<size_t>(traits_.items));
+    }
+    return text;
+  }
+
+  const Kernel& kernel_;
+  const ScanTraits& traits_;
+  std::string_view name_;
+  std::vector<bool> carried_;  // by argument
+};
+
+}  // namespace
+
+std::string emit_scan_kernel(const Kernel& kernel, const ScanTraits& traits,
+                             std::string_view name) {
+  return ScanEmitter(kernel, traits, name).emit();
+}
+
+}  // namespace rnnc

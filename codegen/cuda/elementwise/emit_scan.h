@@ -1,0 +1,28 @@
+/// One scan launch's kernel as a CUDA C++ function: what device/scan.cuh is run with.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+/// What launches that share a kernel have in common, beside the elementwise kernel.
+struct ScanTraits {
+  std::vector<LoopLaunch::Carry> carries;
+  std::vector<ScanRound> rounds;
+  int64_t warps = 1;
+  int64_t steps_of_warp = 1;
+  std::vector<bool> invariant;  // by argument: the same at every step
+  int items = 1;                // neighbouring elements per thread
+  bool aligned = true;          // items of every array are surely aligned to their size together
+  bool descending = false;      // each step lies in front of the one before it
+  friend bool operator==(const ScanTraits&, const ScanTraits&) = default;
+};
+
+/// The function of that name, and before it the struct that it works with, to stand behind scan.cuh.
+std::string emit_scan_kernel(const Kernel& kernel, const ScanTraits& traits, std::string_view name);
+
+}  // namespace rnnc

@@ -1,0 +1,70 @@
+// Launches with the same kernel, rounds, tiles and invariant arguments share an emitted kernel.
+#include "codegen/cuda/elementwise/scan_kernels.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/device/prelude.h"
+#include "codegen/cuda/elementwise/emit_scan.h"
+
+namespace rnnc {
+namespace {
+
+/// Whether threads take pairs of elements: with one state at a time, which leaves registers for it.
+bool takes_pairs(const Kernel& kernel, const ScanLaunch& launch) {
+  if (kernel.length % 2 != 0) return false;
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    if (!kernel.arguments[i].vector) continue;
+    if (launch.accesses[i].column % 2 != 0 || launch.accesses[i].stride % 2 != 0) return false;
+  }
+  return std::ranges::all_of(launch.rounds,
+                             [](const ScanRound& round) { return round.states.size() == 1; });
+}
+
+ScanTraits traits_of(const Plan& plan, const Kernel& kernel, const ScanLaunch& launch) {
+  ScanTraits traits = {.carries = launch.carries,
+                       .rounds = launch.rounds,
+                       .warps = launch.warps,
+                       .steps_of_warp = launch.steps_of_warp,
+                       .invariant = {},
+                       .descending = plan.descending};
+  traits.items = takes_pairs(kernel, launch) ? 2 : 1;
+  for (const Access& access : launch.accesses) {
+    const Buffer& buffer = plan.buffers[access.buffer];
+    traits.invariant.push_back(buffer.extent == Extent::Invariant);
+    if (traits.items > 1 && buffer.placement == Placement::Caller) traits.aligned = false;
+  }
+  return traits;
+}
+
+}  // namespace
+
+void add_scan_kernels(const Plan& plan, CudaModule& module) {
+  struct Known {
+    uint32_t kernel = 0;  // of the plan
+    ScanTraits traits;
+    uint32_t index = 0;  // in the module
+  };
+  std::vector<Known> known;
+  for_each_launch_of<ScanLaunch>(plan, [&](LaunchId id, const ScanLaunch& launch) {
+    const Kernel& kernel = plan.kernels[launch.kernel];
+    const ScanTraits traits = traits_of(plan, kernel, launch);
+    auto found = std::ranges::find_if(known, [&](const Known& one) {
+      return one.kernel == launch.kernel && one.traits == traits;
+    });
+    if (found == known.end()) {
+      if (known.empty()) module.source += kCudaScan;
+      const std::string name = fmt::format("scan{}", known.size());
+      const CudaScanShape shape = {.length = kernel.length / traits.items,
+                                   .threads = static_cast<uint32_t>(32 * launch.warps),
+                                   .tile_steps = launch.tile_steps()};
+      module.source += '\n' + emit_scan_kernel(kernel, traits, name);
+      known.push_back({launch.kernel, traits, module.add({name, shape})});
+      found = known.end() - 1;
+    }
+    std::vector<Access> accesses = launch.accesses;
+    accesses.push_back({.buffer = launch.exchange});
+    module.of(id) = {found->index, std::move(accesses)};
+  });
+}
+
+}  // namespace rnnc

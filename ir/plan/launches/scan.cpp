@@ -1,0 +1,290 @@
+// Linear recurrences, tiles of time side by side.
+//
+// round := ('sum' | 'max' | 'min') 'of' aN, … [', bounded'] ':' %N … ';' %N …
+//
+// with the loads of its states, then coefficients and offsets.
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "ir/base/arithmetic.h"
+#include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/kernel_calls.h"
+#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/loop_carries.h"
+#include "ir/plan/plan_words.h"
+#include "ir/plan/scan_exchange.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr int kPoints = 8;           // at which forms are compared with the body
+constexpr double kPrecision = 1e-6;  // of all terms' sizes together
+
+std::string values_text(const std::vector<uint32_t>& values) {
+  std::string text;
+  for (const uint32_t value : values) text += fmt::format(" %{}", value);
+  return text;
+}
+
+std::vector<uint32_t> parse_values(PlanScanner& in, size_t end) {
+  std::vector<uint32_t> values;
+  uint32_t value = 0;
+  while (in.take_id('%', end, value)) values.push_back(value);
+  return values;
+}
+
+void parse_round(PlanScanner& in, ScanLaunch& launch, Semiring semiring) {
+  ScanRound round = {.semiring = semiring, .states = {}, .coefficients = {}, .offsets = {}};
+  in.expect("of");
+  do {
+    if (in.take("bounded")) {
+      round.bounded = true;
+      break;
+    }
+    const uint32_t load = in.id('a', launch.accesses.size());
+    const auto carry = std::ranges::find(launch.carries, load, &LoopLaunch::Carry::load);
+    if (carry == launch.carries.end()) in.complain(fmt::format("a{} is not carried", load));
+    round.states.push_back(static_cast<uint32_t>(carry - launch.carries.begin()));
+  } while (!in.failed() && in.take(","));
+  in.expect(":");
+  if (in.failed()) return;
+  const size_t end = in.plan().kernels[launch.kernel].body.size();
+  round.coefficients = parse_values(in, end);
+  in.expect(";");
+  round.offsets = parse_values(in, end);
+  launch.rounds.push_back(std::move(round));
+}
+
+/// The body of a step against the forms of its rounds.
+class FormCheck {
+ public:
+  FormCheck(const Kernel& kernel, const ScanLaunch& launch) : kernel_(kernel), launch_(launch) {}
+
+  Status run() {
+    std::vector<bool> known(launch_.carries.size(), false);
+    for (size_t i = 0; i < launch_.rounds.size(); ++i) {
+      const Status status = check_round(launch_.rounds[i], known);
+      if (!status) return fail("round {}: {}", i, status.error().message);
+    }
+    if (std::ranges::count(known, false) > 0) return fail("a carry is in no round");
+    for (int point = 0; point < kPoints; ++point) {
+      if (Status status = compare(); !status) return status;
+    }
+    return {};
+  }
+
+ private:
+  /// `known`: states of earlier rounds, and then of this one too.
+  Status check_round(const ScanRound& round, std::vector<bool>& known) {
+    const size_t m = round.states.size();
+    if (m == 0 || m > kMostScanStates) return fail("{} states", m);
+    if (round.coefficients.size() != m * m || round.offsets.size() != m) {
+      return fail("{} coefficients and {} offsets of {} states", round.coefficients.size(),
+                  round.offsets.size(), m);
+    }
+    for (const auto* values : {&round.coefficients, &round.offsets}) {
+      for (const uint32_t id : *values) {
+        if (id >= kernel_.body.size() || kernel_.body[id].kind == Kind::Store) {
+          return fail("%{} is no value", id);
+        }
+        if (depends_on_others(id, known))
+          return fail("%{} depends on states of no earlier round", id);
+      }
+    }
+    for (const uint32_t state : round.states) {
+      if (state >= known.size() || known[state]) return fail("state {} is in another too", state);
+      known[state] = true;
+    }
+    return {};
+  }
+
+  bool depends_on_others(uint32_t id, const std::vector<bool>& known) const {
+    std::vector<bool> wanted(kernel_.body.size(), false);
+    wanted[id] = true;
+    for (size_t i = id + 1; i-- > 0;) {
+      if (!wanted[i]) continue;
+      for (const uint32_t operand : kernel_.body[i].operands) wanted[operand] = true;
+    }
+    for (size_t carry = 0; carry < known.size(); ++carry) {
+      if (!known[carry] && wanted[load_of(carry)]) return true;
+    }
+    return false;
+  }
+
+  size_t load_of(size_t carry) const { return use_of(Kind::Load, launch_.carries[carry].load); }
+  size_t next_of(size_t carry) const {
+    return kernel_.body[use_of(Kind::Store, launch_.carries[carry].store)].operands[0];
+  }
+  size_t use_of(Kind kind, uint32_t argument) const {
+    return static_cast<size_t>(std::ranges::find_if(kernel_.body,
+                                                    [&](const Instruction& instruction) {
+                                                      return instruction.kind == kind &&
+                                                             instruction.argument == argument;
+                                                    }) -
+                               kernel_.body.begin());
+  }
+
+  /// At a random point.
+  Status compare() {
+    std::vector<double> values;
+    for (const Instruction& instruction : kernel_.body) {
+      const auto operand = [&](size_t i) {
+        return i < instruction.operands.size() ? values[instruction.operands[i]] : 0.0;
+      };
+      values.push_back(instruction.kind == Kind::Load       ? normal_(random_)
+                       : instruction.kind == Kind::Constant ? instruction.value
+                       : instruction.kind == Kind::Store
+                           ? operand(0)
+                           : evaluate(instruction.op, operand(0), operand(1), operand(2)));
+    }
+    for (const ScanRound& round : launch_.rounds) {
+      for (size_t row = 0; row < round.states.size(); ++row) {
+        if (Status status = compare(round, row, values); !status) return status;
+      }
+    }
+    return {};
+  }
+
+  Status compare(const ScanRound& round, size_t row, const std::vector<double>& values) const {
+    double sum = values[round.offsets[row]];
+    double size = 1;
+    for (size_t i = 0; i < round.states.size(); ++i) {
+      const double coefficient = values[round.coefficients[row * round.states.size() + i]];
+      const double state = values[load_of(round.states[i])];
+      sum = joined(round.semiring, sum, coefficient, state);
+      size += std::abs(coefficient * state);
+    }
+    const uint32_t carry = round.states[row];
+    const double next = values[next_of(carry)];
+    if (!std::isfinite(sum) || !std::isfinite(next)) return {};
+    if (std::abs(sum - next) <= kPrecision * (size + std::abs(next))) return {};
+    return fail("the form of a{} gives {} where the kernel gives {}", launch_.carries[carry].load,
+                sum, next);
+  }
+
+  static double joined(Semiring semiring, double sum, double coefficient, double state) {
+    if (semiring == Semiring::SumProduct) return sum + coefficient * state;
+    return evaluate(semiring == Semiring::MaxPlus ? Op::Max : Op::Min, sum, coefficient + state, 0);
+  }
+
+  const Kernel& kernel_;
+  const ScanLaunch& launch_;
+  std::mt19937 random_{1};
+  std::normal_distribution<double> normal_;
+};
+
+/// Tiles run in any order: what one stores none may load.
+Status check_apart(const Plan& plan, const ScanLaunch& launch) {
+  const Kernel& kernel = plan.kernels[launch.kernel];
+  std::set<uint32_t> carried;
+  for (const LoopLaunch::Carry& carry : launch.carries) {
+    if (kernel.length > 1 && !kernel.arguments[carry.load].vector) {
+      return fail("a{} is carried for all elements of a row", carry.load);
+    }
+    carried.insert({carry.load, carry.store});
+  }
+  for (uint32_t load = 0; load < launch.accesses.size(); ++load) {
+    for (uint32_t store = 0; store < launch.accesses.size(); ++store) {
+      const bool both = !kernel.arguments[load].written && kernel.arguments[store].written &&
+                        launch.accesses[load].buffer == launch.accesses[store].buffer;
+      if (both && (!carried.contains(load) || !carried.contains(store))) {
+        return fail("a{} loads what a{} stores", load, store);
+      }
+    }
+  }
+  return {};
+}
+
+Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
+  if (launch.warps < 1 || launch.steps_of_warp < 1) return fail("tiles of no steps");
+  if (launch.exchange >= plan.buffers.size()) return fail("tiles have no exchange");
+  const Buffer& buffer = plan.buffers[launch.exchange];
+  const bool fits = buffer.extent == Extent::Chunk && buffer.dtype == DType::f32 &&
+                    buffer.history == 0 && buffer.width == scan_exchange_width(plan, launch);
+  return fits ? Status() : fail("b{} is no exchange of this scan", launch.exchange);
+}
+
+}  // namespace
+
+int64_t scan_exchange_words(const ScanLaunch& launch) {
+  int64_t words = 0;
+  for (const ScanRound& round : launch.rounds) {
+    const auto m = std::ssize(round.states);
+    words += m * m + 2 * m;
+  }
+  return words;
+}
+
+int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch) {
+  const int64_t length = plan.kernels[launch.kernel].length;
+  return 1 + ceil_div(length * scan_exchange_words(launch), launch.tile_steps());
+}
+
+std::string text_of(const Plan& plan, const ScanLaunch& launch) {
+  std::string text =
+      fmt::format("{} carrying {} in tiles of {} x {} steps, exchange in b{}",
+                  call_text(plan, launch.kernel, launch.accesses), carries_text(launch.carries),
+                  launch.warps, launch.steps_of_warp, launch.exchange);
+  for (const ScanRound& round : launch.rounds) {
+    text += fmt::format("\n      {} of ", word_of(kSemiringWords, round.semiring));
+    for (const uint32_t state : round.states) {
+      text +=
+          fmt::format("{}a{}", state == round.states[0] ? "" : ", ", launch.carries[state].load);
+    }
+    text += fmt::format("{}:{};{}", round.bounded ? ", bounded" : "",
+                        values_text(round.coefficients), values_text(round.offsets));
+  }
+  return text;
+}
+
+void parse(PlanScanner& in, ScanLaunch& launch) {
+  parse_call(in, launch.kernel, launch.accesses);
+  parse_carries(in, launch.accesses.size(), launch.carries);
+  in.expect("in tiles of");
+  launch.warps = in.count();
+  in.expect("x");
+  launch.steps_of_warp = in.count();
+  in.expect("steps, exchange in");
+  launch.exchange = in.buffer();
+  Semiring semiring = Semiring::SumProduct;
+  while (!in.failed() && in.take_word_of(kSemiringWords, semiring)) {
+    parse_round(in, launch, semiring);
+  }
+}
+
+void add_touches(const Plan& plan, const ScanLaunch& launch, std::vector<Touch>& result) {
+  add_arguments(plan, launch.kernel, launch.accesses, result);
+  const int64_t width = plan.buffers[launch.exchange].width;
+  result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
+}
+
+Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
+  Status status = check_carries(in, launch.kernel, launch.accesses, launch.carries);
+  if (status) status = check_apart(in.plan(), launch);
+  if (status) status = FormCheck(in.plan().kernels[launch.kernel], launch).run();
+  if (status) status = check_exchange(in.plan(), launch);
+  if (!status) return status;
+  std::vector<TypedTouch> touches = in.arguments(launch.kernel, launch.accesses);
+  const int64_t width = in.plan().buffers[launch.exchange].width;
+  touches.push_back({{.buffer = launch.exchange, .stride = width}, width, DType::f32, true});
+  return in.check_touches(touches, 1);
+}
+
+/// The forms are part of the kernel; composing them and going on from there are a few operations
+/// more.
+LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows) {
+  double composing = 0;
+  for (const ScanRound& round : launch.rounds) {
+    const auto m = static_cast<double>(round.states.size());
+    composing += 2 * m * m * (m + 1);
+  }
+  const Kernel& kernel = plan.kernels[launch.kernel];
+  return {.elementwise = static_cast<double>(rows) *
+                         (flops_of(kernel) + composing * static_cast<double>(kernel.length))};
+}
+
+}  // namespace rnnc

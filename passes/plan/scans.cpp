@@ -1,0 +1,145 @@
+// 1. For each loop, prove that the states of its kernel go on by affine maps
+//    (passes/affine/affine_forms.h), of few states at a time. What it stores none of its loads may
+//    read, but for what it carries.
+// 2. Give the kernel what the proof added to its body: a copy of it, if others run it too.
+// 3. Give the scan an exchange.
+#include "passes/plan/scans.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/plan/scan_exchange.h"
+#include "passes/affine/affine_forms.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+// Of a thread's steps in registers, for each item: many leave room for few blocks beside each other,
+// which is right where there are few channels, and states pass through long tiles faster.
+constexpr int64_t kMostWords = 24;
+constexpr int64_t kMostWordsOfFew = 32;
+constexpr int64_t kFewChannels = 4096;
+
+class ScanMaker {
+ public:
+  ScanMaker(Plan& plan, const LoopLaunch& loop)
+      : plan_(plan), loop_(loop), kernel_(plan.kernels[loop.kernel]) {}
+
+  /// Changes nothing but the plan's kernels and buffers, and these only if it is one.
+  Result<ScanLaunch> run() {
+    if (Status status = check_apart(); !status) return tl::unexpected(status.error());
+    const auto forms = find_affine_forms(kernel_.body, states());
+    if (!forms) return fail("{}", forms.error().why);
+    for (const ScanRound& round : forms->rounds) {
+      const size_t m = round.states.size();
+      if (m > kMostScanStates) {
+        return fail("{} of its states need each other, and a scan takes at most {}", m,
+                    kMostScanStates);
+      }
+    }
+    ScanLaunch scan = {
+        .accesses = loop_.accesses, .carries = loop_.carries, .rounds = forms->rounds};
+    scan.kernel = kernel_with(forms->instructions);
+    scan.steps_of_warp = steps_of_warp();
+    scan.exchange = static_cast<BufferId>(plan_.buffers.size());
+    plan_.buffers.push_back({.name = "exchange",
+                             .dtype = DType::f32,
+                             .extent = Extent::Chunk,
+                             .width = scan_exchange_width(plan_, scan)});
+    return scan;
+  }
+
+ private:
+  std::vector<CarriedState> states() const {
+    std::vector<CarriedState> states(loop_.carries.size());
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      const Instruction& instruction = kernel_.body[id];
+      for (size_t i = 0; i < states.size(); ++i) {
+        if (instruction.kind == Kind::Load && instruction.argument == loop_.carries[i].load) {
+          states[i].loads.push_back(id);
+        }
+        if (instruction.kind == Kind::Store && instruction.argument == loop_.carries[i].store) {
+          states[i].next = instruction.operands[0];
+        }
+      }
+    }
+    return states;
+  }
+
+  bool is_carried(uint32_t argument) const {
+    return std::ranges::any_of(loop_.carries, [&](const LoopLaunch::Carry& carry) {
+      return carry.load == argument || carry.store == argument;
+    });
+  }
+
+  Status check_apart() const {
+    if (loop_.carries.size() > kMostProvedStates) {
+      return fail("it has {} states", loop_.carries.size());
+    }
+    for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
+      if (is_carried(i)) {
+        if (kernel_.length > 1 && !kernel_.arguments[i].vector) {
+          return fail("one of its states is the same for all elements");
+        }
+        continue;
+      }
+      for (uint32_t store = 0; store < loop_.accesses.size(); ++store) {
+        if (!kernel_.arguments[i].written && kernel_.arguments[store].written &&
+            loop_.accesses[i].buffer == loop_.accesses[store].buffer) {
+          return fail("it reads at a step what it stores at an earlier one");
+        }
+      }
+    }
+    return {};
+  }
+
+  uint32_t kernel_with(const std::vector<Instruction>& body) {
+    if (body.size() == kernel_.body.size()) return loop_.kernel;
+    Kernel kernel = kernel_;
+    kernel.name += "_scan";
+    kernel.body = body;
+    plan_.kernels.push_back(std::move(kernel));
+    return static_cast<uint32_t>(plan_.kernels.size() - 1);
+  }
+
+  /// What a thread loads for its steps waits in registers for the states before them.
+  int64_t steps_of_warp() const {
+    int64_t loads = 0;
+    for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
+      const bool moves = plan_.buffers[loop_.accesses[i].buffer].extent != Extent::Invariant;
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      if (moves && argument.vector && !argument.written && !is_carried(i)) ++loads;
+    }
+    const bool few = plan_.batch * kernel_.length < kFewChannels;
+    int64_t steps = 16;
+    while (steps > 4 && steps * loads > (few ? kMostWordsOfFew : kMostWords)) steps /= 2;
+    return steps;
+  }
+
+  Plan& plan_;
+  const LoopLaunch& loop_;
+  const Kernel kernel_;  // as it was
+};
+
+}  // namespace
+
+ScanChanges run_scans(Plan& plan) {
+  ScanChanges changes;
+  for (Stage& stage : plan.stages) {
+    if (stage.launches.size() != 1) continue;
+    const auto* const loop = std::get_if<LoopLaunch>(&stage.launches[0]);
+    if (loop == nullptr) continue;
+    Result<ScanLaunch> scan = ScanMaker(plan, *loop).run();
+    if (scan) {
+      stage.launches[0] = *std::move(scan);
+      ++changes.made;
+    } else if (changes.refusal.empty()) {
+      changes.refusal = stage.name + ": " + scan.error().message;
+    }
+  }
+  return changes;
+}
+
+}  // namespace rnnc

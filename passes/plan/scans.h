@@ -1,0 +1,24 @@
+/// Makes loops over linear recurrences scans, which run tiles of time side by side.
+///
+///     loop k1(h, z, n, h) carrying a0 = a3
+///       →   scan k1(h, z, n, h) carrying a0 = a3 in tiles of 8 x 8 steps, exchange in e
+///             sum of a0, bounded: %5; %6
+///
+/// The kernel gets what its rounds need besides.
+#pragma once
+
+#include <string>
+
+#include "ir/plan/plan.h"
+
+namespace rnnc {
+
+struct ScanChanges {
+  int made = 0;
+  std::string refusal;  // why the first loop that stays is no scan; empty: none stays
+};
+
+/// Of all loops that may be scans. `plan` has no offsets yet.
+ScanChanges run_scans(Plan& plan);
+
+}  // namespace rnnc

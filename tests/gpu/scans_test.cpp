@@ -1,0 +1,177 @@
+// Scans against the interpreter: odd sizes, lengths, resets, initial states, several rounds, states
+// that need each other; numbers that are not finite, and such as do not fit in composed maps.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "frontend/unit.h"
+#include "ir/plan/plan.h"
+#include "passes/graph/delays.h"
+#include "tests/gpu/device_arguments.h"
+#include "tests/gpu/graphs.h"
+#include "tests/support/cells/sequence_cases.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr const char* kCells = R"(
+cell Gate[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  z = sigmoid(p[t])
+  h[t] = (1 - z) * h[t-1] + z * n[t]
+}
+cell Free[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  h[t] = p[t] * h[t-1] + n[t]
+}
+cell Rotation[H](p: [H], n: [H]) -> (u, v) {
+  state u, v: [H]
+  c = 0.9 * cos(p[t])
+  s = 0.9 * sin(p[t])
+  u[t] = c * u[t-1] - s * v[t-1] + n[t]
+  v[t] = s * u[t-1] + c * v[t-1] + p[t]
+}
+cell Cascade[H](p: [H], n: [H]) -> (h, y) {
+  state v, h: [H]
+  v[t] = 0.9 * v[t-1] + n[t]
+  h[t] = sigmoid(p[t]) * h[t-1] + tanh(v[t]) * v[t-1]
+  y = h[t] * p[t]
+}
+cell Late[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  h[t] = 0.5 * tanh(p[t]) * h[t-1] + 0.3 * h[t-2] + n[t]
+}
+cell Running[H](p: [H], n: [H]) -> (a, m) {
+  state a: [H]
+  state m: [H] = -1e30
+  m[t] = max(m[t-1] - 0.1, p[t])
+  a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
+}
+)";
+
+Graph cell(const std::string& name, int64_t size) {
+  Unit unit("scans.rnn", kCells);
+  std::optional<Graph> graph = unit.lower(name, {{"H", size}});
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind({{"H", size}});
+  run_delays(*graph);
+  return *std::move(graph);
+}
+
+CompileOptions options_of(DType dtype, int64_t chunk = 0) {
+  return {.dtype = dtype,
+          .device = {.kind = Device::Kind::cuda, .index = 0},
+          .cache_directory = std::filesystem::path(testing::TempDir()) / "rnnc-gpu-scans",
+          .chunk = chunk,
+          .passes = PassSet::all(),
+          .strategy = Strategy::Scan};
+}
+
+class GpuScans : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuScans, OfOddSizesAndLengths) {
+  for (const auto& [size, batch, steps, chunk] : {std::array<int64_t, 4>{1, 1, 1, 0},
+                                                  {7, 3, 33, 0},
+                                                  {33, 1, 300, 0},
+                                                  {6, 5, 300, 130},
+                                                  {2, 1, 1000, 0},
+                                                  {66, 1, 7, 3}}) {
+    SCOPED_TRACE(fmt::format("H {}, B {}, T {}, chunk {}", size, batch, steps, chunk));
+    const Graph graph = cell(GetParam(), size);
+    for (const SequenceFeatures features :
+         {SequenceFeatures{}, SequenceFeatures{.lengths = true, .resets = true}}) {
+      check_run(graph, options_of(DType::f32, chunk),
+                random_sequences(steps, batch, features, true, 1), 3e-5);
+    }
+  }
+}
+
+TEST_P(GpuScans, InBf16) {
+  check_run(cell(GetParam(), 6), options_of(DType::bf16), random_sequences(77, 3, {}, true, 1),
+            3e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, GpuScans,
+                         testing::Values("Gate", "Rotation", "Cascade", "Late", "Running"),
+                         [](const auto& name) { return name.param; });
+
+/// What the program leaves of these numbers, and that it is a scan.
+std::vector<std::vector<std::byte>> run(const Graph& graph, Strategy strategy,
+                                        const InterpreterArgs& args, InterpreterResult* result) {
+  CompileOptions options = options_of(DType::f32);
+  options.strategy = strategy;
+  Result<Program> program = Program::compile(graph, options);
+  RNNC_CHECK(program.has_value(), "{}", program.error().message);
+  const Status prepared = program->prepare(args.batch, args.steps);
+  RNNC_CHECK(prepared.has_value(), "{}", prepared.error().message);
+  int scans = 0;
+  for (const Stage& stage : program->prepared(args.batch, args.steps)->plan->stages) {
+    for (const Launch& launch : stage.launches) {
+      scans += std::holds_alternative<ScanLaunch>(launch) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(scans, strategy == Strategy::Scan ? 1 : 0);
+  const DeviceArguments arguments(*program, args);
+  const Status ran = program->forward(arguments.on(nullptr));
+  RNNC_CHECK(ran.has_value(), "{}", ran.error().message);
+  if (result != nullptr) *result = arguments.results();
+  return arguments.result_bits();
+}
+
+bool alike(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <= 1e-4 * (std::abs(a) + std::abs(b)) + 1e-30;
+}
+
+/// The same as the loop, NaN and infinities too.
+void expect_as_loop(const Graph& graph, const InterpreterArgs& args) {
+  InterpreterResult scan, loop;
+  const auto bits = run(graph, Strategy::Scan, args, &scan);
+  run(graph, Strategy::Loop, args, &loop);
+  for (size_t output = 0; output < loop.outputs.size(); ++output) {
+    for (size_t i = 0; i < loop.outputs[output].size(); ++i) {
+      ASSERT_TRUE(alike(scan.outputs[output][i], loop.outputs[output][i]))
+          << i << ": " << scan.outputs[output][i] << " not " << loop.outputs[output][i];
+    }
+  }
+  EXPECT_EQ(run(graph, Strategy::Scan, args, nullptr), bits);  // from run to run
+}
+
+TEST(GpuScanNumbers, AreThoseOfTheLoop) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Graph graph = cell("Free", 5);
+  const int64_t steps = 2600;
+  const int64_t width = 5;
+  const InterpreterArgs plain = arguments_for(graph, steps, 1, true);
+  const auto with = [&](const auto& change) {
+    InterpreterArgs args = plain;
+    change(args.inputs[0], args.inputs[1]);
+    expect_as_loop(graph, args);
+  };
+  with([](auto&, auto&) {});
+  // Far above 1 and back, so that products overflow where states do not, and where they do.
+  with([&](auto& p, auto& n) {
+    for (int64_t t = 100; t < 300; ++t) {
+      p[static_cast<size_t>(t * width)] = t < 200 ? 4 : 0.25;
+      p[static_cast<size_t>(t * width + 1)] = t < 150 ? 8 : 1;
+      n[static_cast<size_t>(t * width)] = 0;
+    }
+  });
+  with([&](auto& p, auto&) { p[static_cast<size_t>(1321 * width)] = kInfinity; });
+  with([&](auto&, auto& n) { n[static_cast<size_t>(321 * width + 2)] = -kInfinity; });
+  with([&](auto&, auto& n) { n[static_cast<size_t>(5 * width + 3)] = std::nan(""); });
+  with([&](auto& p, auto&) {
+    for (int64_t t = 0; t < steps; t += 3)
+      p[static_cast<size_t>(t * width + 4)] = t % 2 == 0 ? 0 : -1e-41;
+  });
+  InterpreterArgs begun = plain;
+  begun.initial_states[0] = {0, kInfinity, std::nan(""), 1e30, 1};
+  expect_as_loop(graph, begun);
+}
+
+}  // namespace
+}  // namespace rnnc::test

@@ -1,0 +1,203 @@
+// Scans of plans: their text, what they compute in tiles of random lengths, and what is refused.
+#include "passes/plan/scans.h"
+
+#include <gtest/gtest.h>
+
+#include "frontend/unit.h"
+#include "ir/plan/plan_parse.h"
+#include "passes/build_plan.h"
+#include "passes/graph/delays.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
+#include "tests/support/reference/sequence_oracle.h"
+
+namespace rnnc::test {
+namespace {
+
+constexpr const char* kCells = R"(
+cell Gate[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  z = sigmoid(p[t])
+  h[t] = (1 - z) * h[t-1] + z * n[t]
+}
+cell Rotation[H](p: [H], n: [H]) -> (u, v) {
+  state u, v: [H]
+  u[t] = cos(p[t]) * u[t-1] - sin(p[t]) * v[t-1] + n[t]
+  v[t] = sin(p[t]) * u[t-1] + cos(p[t]) * v[t-1]
+}
+cell Running[H](p: [H], n: [H]) -> a {
+  state a, b: [H]
+  state m: [H] = -1e30
+  m[t] = max(m[t-1] - 0.1, p[t])
+  a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
+  b[t] = min(0.5 + b[t-1], n[t] * a[t])
+}
+cell Late[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  h[t] = tanh(p[t]) * h[t-1] - 0.3 * h[t-3] + n[t]
+}
+cell Far[H](p: [H]) -> h {
+  state h: [H]
+  h[t] = 0.5 * h[t-5] + p[t]
+}
+cell Bent[H](p: [H]) -> h {
+  state h: [H]
+  h[t] = tanh(h[t-1] * p[t])
+}
+cell Dense[H](p: [H]) -> h {
+  state h: [H]
+  param R: [H, H]
+  h[t] = tanh(R @ h[t-1] + p[t])
+}
+)";
+
+Graph cell(const std::string& name, int64_t size = 3) {
+  Unit unit("scans.rnn", kCells);
+  std::optional<Graph> graph = unit.lower(name, {{"H", size}});
+  RNNC_CHECK(graph.has_value(), "{}", unit.render());
+  graph->bind({{"H", size}});
+  run_delays(*graph);
+  return *std::move(graph);
+}
+
+Result<Plan> scan_plan(const std::string& name, PlanOptions options = {}) {
+  options.machine = h200_machine();
+  options.strategy = Strategy::Scan;
+  return build_plan(cell(name), options);
+}
+
+ScanLaunch& scan_of(Plan& plan) {
+  return std::get<ScanLaunch>(plan.stages.back().launches[0]);
+}
+
+std::string error_of(const Result<Plan>& plan) {
+  return plan ? "none" : plan.error().message;
+}
+
+class Scans : public testing::TestWithParam<const char*> {};
+
+TEST_P(Scans, ComputeWhatTheInterpreterDoes) {
+  const Graph graph = cell(GetParam());
+  for (const int64_t steps : {1, 2, 7, 33}) {
+    for (const bool sequences : {false, true}) {
+      SCOPED_TRACE(fmt::format("T {}{}", steps, sequences ? ", sequences" : ""));
+      const Result<Plan> plan = scan_plan(
+          GetParam(),
+          {.batch = 3, .max_steps = steps, .chunk = 9, .lengths = sequences, .resets = sequences});
+      ASSERT_TRUE(plan) << plan.error().message;
+      const InterpreterArgs args = random_args(graph, steps, 3, 4, true);
+      SequenceArgs ends;
+      for (int64_t b = 0; sequences && b < 3; ++b) ends.lengths.push_back(b * steps / 2);
+      for (int64_t i = 0; sequences && i < 3 * steps; ++i) ends.resets.push_back(i % 5 == 0);
+      const InterpreterResult expected =
+          interpret_sequences(graph, args, ends.lengths, ends.resets);
+      const InterpreterResult actual = execute_plan(*plan, args, ends);
+      for (size_t i = 0; i < expected.outputs.size(); ++i) {
+        EXPECT_LE(test::error_of(actual.outputs[i], expected.outputs[i]), 2e-5);
+      }
+      for (size_t i = 0; i < expected.final_states.size(); ++i) {
+        EXPECT_LE(test::error_of(actual.final_states[i], expected.final_states[i]), 2e-5);
+      }
+    }
+  }
+}
+
+TEST_P(Scans, ComeBackFromText) {
+  const Result<Plan> plan = scan_plan(GetParam());
+  ASSERT_TRUE(plan) << plan.error().message;
+  const Result<Plan> parsed = parse_plan(to_string(*plan));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_TRUE(*parsed == *plan) << to_string(*parsed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, Scans, testing::Values("Gate", "Rotation", "Running", "Late"),
+                         [](const auto& name) { return name.param; });
+
+TEST(ScanPlans, SayTheirRounds) {
+  Result<Plan> plan = scan_plan("Running");
+  ASSERT_TRUE(plan) << plan.error().message;
+  const std::string text = to_string(*plan);
+  EXPECT_NE(text.find(" carrying "), std::string::npos);
+  for (const char* part : {"in tiles of 8 x 16 steps, exchange in b", "      max of a",
+                           "      sum of a", ", bounded: %", "      min of a"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(ScanPlans, AreTakenWhereSequencesAreLongAndChannelsFew) {
+  const auto takes_scan = [](int64_t size, int64_t batch, int64_t steps) {
+    Graph graph = cell("Gate", size);
+    const Result<Plan> plan =
+        build_plan(graph, {.batch = batch, .max_steps = steps, .machine = h200_machine()});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    EXPECT_EQ(plan->chunk, steps);  // nothing but what tiles exchange is kept of a chunk
+    return std::holds_alternative<ScanLaunch>(plan->stages.back().launches[0]);
+  };
+  EXPECT_TRUE(takes_scan(64, 1, 1024));
+  EXPECT_TRUE(takes_scan(64, 1, 1 << 20));
+  EXPECT_FALSE(takes_scan(64, 1, 32));
+  EXPECT_FALSE(takes_scan(1024, 64, 1024));
+  Result<Plan> cpu = build_plan(cell("Gate"), {.max_steps = 4096});
+  ASSERT_TRUE(cpu) << cpu.error().message;
+  EXPECT_TRUE(std::holds_alternative<LoopLaunch>(cpu->stages.back().launches[0]));
+}
+
+TEST(ScanPlans, ThatCannotBeSayWhy) {
+  const auto refusal = [](const char* name) { return error_of(scan_plan(name)); };
+  const std::string hint = " (leave the strategy out, and rnnc finds a way)";
+  EXPECT_EQ(refusal("Bent"),
+            "`Bent` at batch 1 cannot run with strategy `scan`: h: tanh makes it "
+            "nonlinear" +
+                hint);
+  EXPECT_EQ(
+      refusal("Far"),
+      "`Far` at batch 1 cannot run with strategy `scan`: h, h@2, h@3, h@4, h@5: 5 of its states "
+      "need each other, and a scan takes at most 4" +
+          hint);
+  EXPECT_EQ(refusal("Dense"),
+            "`Dense` at batch 1 cannot run with strategy `scan`: it has no "
+            "recurrence without products" +
+                hint);
+  PlanOptions options;
+  options.passes = PassSet::all().without(Pass::Loop);
+  EXPECT_EQ(error_of(scan_plan("Gate", options)), "strategy `scan` needs the pass `loop`");
+}
+
+TEST(ScanPlans, AreVerified) {
+  const auto complaint = [](const char* name, const auto& damage) {
+    Result<Plan> plan = scan_plan(name);
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    damage(*plan, scan_of(*plan));
+    const Status status = verify(*plan);
+    return status ? "none" : status.error().message;
+  };
+  const auto gate = [&](const auto& damage) { return complaint("Gate", damage); };
+  const std::string place = "stage 0: launch 0: ";
+  EXPECT_EQ(gate([](Plan&, ScanLaunch&) {}), "none");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds.clear(); }), place + "a carry is in no round");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds.push_back(l.rounds[0]); }),
+            place + "round 1: state 0 is in another too");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds[0].states.clear(); }),
+            place + "round 0: 0 states");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds[0].offsets.clear(); }),
+            place + "round 0: 1 coefficients and 0 offsets of 1 states");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds[0].offsets[0] = 99; }),
+            place + "round 0: %99 is no value");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.rounds[0].offsets[0] = 0; }),
+            place + "round 0: %0 depends on states of no earlier round");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) {
+              std::swap(l.rounds[0].offsets, l.rounds[0].coefficients);
+            }).substr(0, 40),
+            place + "the form of a0 gives ");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.accesses[1] = l.accesses[3]; }),
+            place + "a1 loads what a3 stores");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.warps = 0; }), place + "tiles of no steps");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.exchange = kNoBuffer; }),
+            place + "tiles have no exchange");
+  EXPECT_EQ(gate([](Plan& p, ScanLaunch& l) { p.buffers[l.exchange].width = 1; }),
+            place + "b" + "6 is no exchange of this scan");
+}
+
+}  // namespace
+}  // namespace rnnc::test
