@@ -292,7 +292,7 @@ void add_cpu_target(CLI::App& command, CpuTarget& target) {
       .add_option_function<std::string>(
           "--vector-bits",
           [&target](const std::string& text) {
-            const Result<VectorBits> bits = parse_vector_bits(text);
+            const Result<VectorBits> bits = parse_vector_bits(utf8::printable(text));
             if (!bits) throw CLI::ValidationError("--vector-bits", bits.error().message);
             target.vectors = *bits;
           },

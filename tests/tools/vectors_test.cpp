@@ -23,6 +23,8 @@ std::vector<std::string> with(std::vector<std::string> words,
 TEST_F(Vectors, ThatThereAreNoneOfAreUsageErrors) {
   for (const auto& words : kCommands) {
     EXPECT_NE(bad(2, with(words, {"--vector-bits", "64"})).find("not `64`"), std::string::npos);
+    EXPECT_NE(bad(2, with(words, {"--vector-bits", "\x1b[31m"})).find("not `\\x1b[31m`"),
+              std::string::npos);
     EXPECT_NE(
         bad(2, with(words, {"--cpu-level", "sse9"})).find("expected one of host, avx2, baseline"),
         std::string::npos);
