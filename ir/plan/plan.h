@@ -430,9 +430,9 @@ inline int64_t part_stride(const TotalLaunch& total, const Access& operand) {
   return operand.stride / row_parts(total);
 }
 
-using Launch =
-    std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,
-                 MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch, ScanLaunch, RecurrenceLaunch>;
+using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,
+                            MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch,
+                            ScanLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan/plan_touches.h.)

@@ -37,9 +37,12 @@ TEST_F(FmtTool, CheckListsAndWritesNothing) {
   const CommandResult result = rnnc({"fmt", "--check", "a.rnn", "b.rnn"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.output, "a.rnn\n");
-  EXPECT_EQ(result.errors, "");
+  EXPECT_EQ(result.errors, "rnnc: error: 1 file is not in style\n");
   EXPECT_EQ(text_of("a.rnn"), kLoose);
   EXPECT_EQ(good({"fmt", "--check", "b.rnn"}), "");
+  directory_.write("c.rnn", kLoose);
+  EXPECT_EQ(rnnc({"fmt", "--check", "a.rnn", "b.rnn", "c.rnn"}).errors,
+            "rnnc: error: 2 files are not in style\n");
 }
 
 TEST_F(FmtTool, StandardInputGoesToStandardOutput) {

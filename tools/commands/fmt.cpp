@@ -70,9 +70,12 @@ class FmtRun {
 
   /// Writes or lists what is not in style.
   int finish() {
-    if (check_ && !changed_.empty()) exit_code_ = kError;
     const Status status = check_ ? print(list()) : write_outputs(changed_);
     if (!status) take_error(status.error());
+    if (check_ && !changed_.empty()) {
+      const char* files = changed_.size() == 1 ? "file is" : "files are";
+      take_error({fmt::format("{} {} not in style", changed_.size(), files)});
+    }
     return exit_code_;
   }
 
