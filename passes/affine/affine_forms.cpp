@@ -145,8 +145,9 @@ class RoundProof {
     std::optional<Form> form = is_product() ? product_form(instruction.op, operands)
                                             : tropical_form(instruction.op, operands);
     if (!form) form = common_form(instruction.op, operands);
-    if (form) forms_[id] = *std::move(form);
-    return form.has_value();
+    if (!form) return false;
+    forms_[id] = *std::move(form);
+    return true;
   }
 
   // ---- Rules ----

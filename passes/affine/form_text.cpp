@@ -56,7 +56,7 @@ class FormText {
     return instructions_[id].kind == Kind::Constant && std::isinf(instructions_[id].value);
   }
 
-  static std::string cut(std::string text) {
+  static std::string cut(const std::string& text) {
     return text.size() <= kMostBytes ? text : text.substr(0, kMostBytes) + "…";
   }
 
