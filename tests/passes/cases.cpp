@@ -5,6 +5,8 @@
 
 #include "ir/graph/text.h"
 #include "ir/graph/verify.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
 #include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
@@ -25,6 +27,14 @@ std::vector<std::string> case_names() {
 
 Graph load_case(const std::string& name, const DimBindings& dims) {
   return graph_from(read_data(case_path(name + ".graph")), dims);
+}
+
+Graph load_backward_half(const std::string& name, const DimBindings& dims) {
+  Graph graph = load_case(name, dims);
+  RNNC_CHECK(run_pipeline(graph, {.training = true}), "{}", name);
+  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
+  RNNC_CHECK(run_simplifications(half), "{}", name);
+  return half;
 }
 
 Graph graph_from(const std::string& text, const DimBindings& dims) {

@@ -14,7 +14,10 @@ std::vector<std::string> case_names();
 /// The bound, verified graph of a case; dims that are not given have the file's defaults.
 Graph load_case(const std::string& name, const DimBindings& dims = {});
 
-/// The same from text.
+/// Its backward half, simplified, with the gradients of all params and inputs.
+Graph load_backward_half(const std::string& name, const DimBindings& dims = {});
+
+/// A bound, verified graph from text.
 Graph graph_from(const std::string& text, const DimBindings& dims = {});
 
 /// "tests/passes/cases/NAME".

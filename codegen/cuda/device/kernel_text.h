@@ -23,6 +23,10 @@ std::string cuda_access_parameters(size_t count, std::string_view reference = ""
 std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>& arguments,
                               int packet);
 
+/// Whether rows 0 of a kernel's vectors, at its parameters' addresses, are aligned to packets of so
+/// many elements, as an expression; "" where there is no vector or a packet is one element.
+std::string cuda_are_rows_aligned(const Kernel& kernel, int packet);
+
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);
 

@@ -190,7 +190,7 @@ class LoopEmitter : TextWriter {
     if (traits_.aligned) {
       line("  {}_run({});", name_, arguments);
     } else {
-      line("  const bool aligned = {};", is_aligned());
+      line("  const bool aligned = {};", cuda_are_rows_aligned(kernel_, traits_.items));
       line("  if (aligned) {{");
       line("    {}_run<true>({});", name_, arguments);
       line("  }} else {{");
@@ -198,19 +198,6 @@ class LoopEmitter : TextWriter {
       line("  }}");
     }
     line("}}");
-  }
-
-  std::string is_aligned() const {
-    std::string text;
-    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      if (items(i) == 1) continue;
-      const std::string_view type = cuda_element_type(argument(i).dtype);
-      text += fmt::format(
-          "{}reinterpret_cast<rnnc_word>(rnnc_row<const {}>(rows.frame, p{}, 0)) % {} == 0",
-          text.empty() ? "" : " && ", type, i,
-          size_of(argument(i).dtype) * static_cast<size_t>(traits_.items));
-    }
-    return text;
   }
 
   const Kernel& kernel_;

@@ -279,7 +279,7 @@ class ScanEmitter : TextWriter {
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {
-      line("  if ({}) {{", is_aligned());
+      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items));
       line("    {}", fmt::format(fmt::runtime(run), name_, true, arguments));
       line("  }} else {{");
       line("    {}", fmt::format(fmt::runtime(run), name_, false, arguments));
@@ -294,19 +294,6 @@ class ScanEmitter : TextWriter {
     for (const ScanRound& one : traits_.rounds)
       words += one.states.size() * (one.states.size() + 2);
     return words;
-  }
-
-  std::string is_aligned() const {
-    std::string text;
-    for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      if (items(i) == 1) continue;
-      const std::string_view type = cuda_element_type(argument(i).dtype);
-      text += fmt::format(
-          "{}reinterpret_cast<rnnc_word>(rnnc_row<const {}>(rows.frame, p{}, 0)) % {} == 0",
-          text.empty() ? "" : " && ", type, i,
-          size_of(argument(i).dtype) * static_cast<size_t>(traits_.items));
-    }
-    return text;
   }
 
   const Kernel& kernel_;

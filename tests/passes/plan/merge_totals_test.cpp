@@ -6,8 +6,6 @@
 #include <cmath>
 
 #include "passes/build_plan.h"
-#include "passes/gradient/differentiate.h"
-#include "passes/graph/pipeline.h"
 #include "passes/memory/memory.h"
 #include "tests/passes/cases.h"
 #include "tests/support/cells/random_graph.h"
@@ -20,14 +18,6 @@ constexpr PassSet kApart = PassSet::all().without(Pass::Merge).without(Pass::Pad
 
 Machine cpu_machine() {
   return {};
-}
-
-Graph backward_half(const std::string& name, int64_t hidden) {
-  Graph graph = load_case(name, {{"H", hidden}});
-  RNNC_CHECK(run_pipeline(graph, {.training = true}), "{}", name);
-  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  RNNC_CHECK(run_simplifications(half), "{}", name);
-  return half;
 }
 
 /// Without what else merges, so that what is counted is this pass's.
@@ -61,7 +51,7 @@ TEST(MergeTotals, OneForEachRightOperand) {
   for (const Machine& machine : {cpu_machine(), h200_machine()}) {
     // Of x, of h and of rows alone; with a GRU, whose candidate takes what x and h add apart, too.
     for (const char* name : {"lstm", "gru", "elman"}) {
-      const Plan plan = merged_plan(backward_half(name, 8), machine);
+      const Plan plan = merged_plan(load_backward_half(name, {{"H", 8}}), machine);
       EXPECT_EQ(count_totals(plan), 3) << name << to_string(plan);
     }
   }
@@ -81,19 +71,19 @@ std::ptrdiff_t count_transposed(const Plan& plan) {
 
 /// On a CPU weights are not copied for it.
 TEST(MergeTotals, ProductsThatAddUp) {
-  const Graph half = backward_half("lstm", 8);
+  const Graph half = load_backward_half("lstm", {{"H", 8}});
   EXPECT_EQ(count_transposed(merged_plan(half, h200_machine())), 1);
   EXPECT_EQ(count_transposed(merged_plan(half, cpu_machine())), 4);
 }
 
 /// What a layer has from the one above is added up before its steps, which wait for none of it.
 TEST(MergeTotals, ProductsBetweenLayers) {
-  const Graph half = backward_half("stacked_lstm", 8);
+  const Graph half = load_backward_half("stacked_lstm", {{"H", 8}});
   EXPECT_EQ(count_transposed(merged_plan(half, h200_machine())), 4);  // three layers and a head
 }
 
 TEST(MergeTotals, RowsStayAligned) {
-  const Graph half = backward_half("lstm", 3);
+  const Graph half = load_backward_half("lstm", {{"H", 3}});
   EXPECT_EQ(count_totals(merged_plan(half, h200_machine())), 12);
   EXPECT_EQ(count_totals(merged_plan(half, cpu_machine())), 3);
 }
@@ -117,7 +107,7 @@ TEST(MergeTotals, GiveWhatTheGraphMeans) {
   for (const char* name : {"lstm", "gru", "gru_reset_before", "layer_norm_lstm", "elman",
                            "stacked_lstm", "two_recurrences", "bidirectional", "min_gru"}) {
     for (const int64_t hidden : {3, 8}) {
-      const Graph half = backward_half(name, hidden);
+      const Graph half = load_backward_half(name, {{"H", hidden}});
       for (const DType dtype : {DType::f32, DType::bf16}) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, hidden, to_string(dtype)));
         const InterpreterArgs args = random_args(half, 11, 3, ++seed);

@@ -7,8 +7,6 @@
 #include <limits>
 
 #include "passes/build_plan.h"
-#include "passes/gradient/differentiate.h"
-#include "passes/graph/pipeline.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/wavefront.h"
@@ -178,14 +176,6 @@ TEST(SplitGemms, KeepTheAccuracyOfF32) {
 
 // ---- Totals: gradients of weights ----
 
-Graph backward_half(const std::string& name, int64_t hidden) {
-  Graph graph = load_case(name, {{"H", hidden}});
-  RNNC_CHECK(run_pipeline(graph, {.training = true}), "{}", name);
-  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  RNNC_CHECK(run_simplifications(half), "{}", name);
-  return half;
-}
-
 double worst(const std::vector<std::vector<double>>& actual,
              const std::vector<std::vector<double>>& expected) {
   double most = 0;
@@ -200,7 +190,7 @@ TEST(SplitGemms, ChangeNoGradient) {
                            "stacked_lstm", "two_recurrences", "bidirectional", "min_gru"}) {
     for (const int64_t hidden : {1, 3, 8, 33}) {
       SCOPED_TRACE(fmt::format("{} {}", name, hidden));
-      const Graph half = backward_half(name, hidden);
+      const Graph half = load_backward_half(name, {{"H", hidden}});
       const InterpreterArgs args = random_args(half, 11, 3, ++seed);
       const InterpreterResult expected = interpret(half, args);
       for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
@@ -216,7 +206,7 @@ TEST(SplitGemms, ChangeNoGradient) {
 }
 
 TEST(SplitGemms, KeepTheAccuracyOfF32InTotals) {
-  const Graph half = backward_half("elman", 33);
+  const Graph half = load_backward_half("elman", {{"H", 33}});
   InterpreterArgs args = random_args(half, 11, 3, 1);
   for (size_t i = 0; i < args.inputs.size(); ++i)
     fill(args.inputs[i], 0.1 + 0.1 * static_cast<double>(i));
@@ -338,7 +328,7 @@ std::ptrdiff_t totals_in_parts(const Plan& plan) {
 }
 
 TEST(SplitGemms, AreForLargeTotalsOfF32OnGpus) {
-  const Graph large = backward_half("lstm", 1024);
+  const Graph large = load_backward_half("lstm", {{"H", 1024}});
   EXPECT_EQ(totals_in_parts(plan_of(large, {})), 1);  // of h: x is narrow
   EXPECT_EQ(totals_in_parts(plan_of(large, {.passes = kByStep.without(Pass::Split)})), 0);
   EXPECT_EQ(totals_in_parts(plan_of(large, {.machine = cpu_machine(2)})), 0);
@@ -346,7 +336,7 @@ TEST(SplitGemms, AreForLargeTotalsOfF32OnGpus) {
   EXPECT_EQ(totals_in_parts(plan_of(large, {.tf32 = true})), 0);
   // A step alone is more rows than are added up at once.
   EXPECT_EQ(totals_in_parts(plan_of(large, {.batch = kMostSplitRows + 1})), 0);
-  EXPECT_EQ(totals_in_parts(plan_of(backward_half("lstm", 8), {})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(load_backward_half("lstm", {{"H", 8}}), {})), 0);
 }
 
 TEST(SplitGemms, StayAsTheyAreWithoutThePass) {

@@ -10,8 +10,6 @@
 #include "passes/build_plan.h"
 #include "passes/candidates.h"
 #include "passes/cost/cost.h"
-#include "passes/gradient/differentiate.h"
-#include "passes/graph/pipeline.h"
 #include "passes/persistent/resident.h"
 #include "tests/passes/cases.h"
 #include "tests/passes/plan/small_plan.h"
@@ -242,10 +240,7 @@ TEST(ChooseChunk, AWavefrontHasShorterChunksAndIsFaster) {
 }
 
 int64_t training_chunk(int64_t batch, const ChunkSlack& slack) {
-  Graph graph = load_case("lstm", {{"H", 1024}, {"I", 1024}});
-  RNNC_CHECK(run_pipeline(graph, {.training = true}), "lstm");
-  Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
-  RNNC_CHECK(run_simplifications(half), "lstm");
+  const Graph half = load_backward_half("lstm", {{"H", 1024}, {"I", 1024}});
   return plan_graph(half, {.dtype = DType::bf16,
                            .batch = batch,
                            .max_steps = 512,
