@@ -193,8 +193,9 @@ double call_seconds(Plan plan, const PlanOptions& options) {
   return cost_of(plan, options.max_steps, options.machine).seconds;
 }
 
-void take_faster(Plan& plan, Plan other, const PlanOptions& options) {
-  if (call_seconds(other, options) < call_seconds(plan, options)) plan = std::move(other);
+void take_faster(Plan& plan, Plan other, const PlanOptions& options, double slower) {
+  const double most = slower * call_seconds(plan, options);
+  if (call_seconds(other, options) < most) plan = std::move(other);
 }
 
 StepSeconds step_seconds(const Plan& plan, const Machine& machine) {

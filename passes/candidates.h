@@ -20,7 +20,8 @@ namespace rnnc {
 double call_seconds(Plan plan, const PlanOptions& options);
 
 /// `plan` becomes `other` if a call of that is faster.
-void take_faster(Plan& plan, Plan other, const PlanOptions& options);
+/// `slower`: so many times as slow it may look.
+void take_faster(Plan& plan, Plan other, const PlanOptions& options, double slower = 1);
 
 /// Of a step of each recurrence that runs step by step, by its name.
 using StepSeconds = std::map<std::string, double>;

@@ -116,7 +116,10 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
   const RecurrenceExchange::Slice slice = slice_read_by(product);
   const int64_t length = plan.kernels[phases[reader].kernel].length;
   const std::vector<int64_t> segments = phase_segments(plan, phases);
-  if (segments[reader] != slice.blocks || length != slice.k * slice.blocks) return false;
+  if (segments[reader] != slice.blocks) return false;
+  // A vector may be several results of phases, one behind the other.
+  const int64_t width = slice.k * slice.blocks;
+  if (slice.blocks == 1 ? width % length != 0 : width != length) return false;
   // What a step stores takes the place of what the one before it did, once that has been read.
   const uint32_t delay = product.left.delay;
   const auto in_turn = [&](size_t reads, size_t stores) {
@@ -125,8 +128,8 @@ bool stays_in_block(const Plan& plan, std::span<const FusedLaunch> phases,
   for (size_t p = 0; p < phases.size(); ++p) {
     for (const Touch& touch : touches(plan, phases[p])) {
       if (!touch.write || !slice.holds(touch.access, touch.count)) continue;
-      const bool all = touch.access.column == slice.column && touch.count == length &&
-                       side_of(sides, p) == side_of(sides, reader);
+      const bool all = (touch.access.column - slice.column) % length == 0 &&
+                       touch.count == length && side_of(sides, p) == side_of(sides, reader);
       if (!all || plan.kernels[phases[p].kernel].length != length || !in_turn(reader, p)) {
         return false;
       }

@@ -5,7 +5,9 @@
 //    read.
 // 3. Choose a tile (passes/tile/recurrence_tiles.h), for recurrences that are alike once, and check
 //    that what the phases hand to each other can go the ways that a RecurrenceLaunch has.
-// 4. If anything of that fails, or steps would be much slower than as launches, the stage stays as
+// 4. Products whose results are added up become one (passes/persistent/merge_sums.h), where that is
+//    faster with the tile that they then have.
+// 5. If anything of that fails, or steps would be much slower than as launches, the stage stays as
 //    it was, and its reason says so; if a strategy was asked for, that is an error.
 #include "passes/persistent/resident.h"
 
@@ -18,8 +20,11 @@
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
+#include "ir/plan/recurrence_kernel.h"
 #include "passes/cost/cost.h"
+#include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
+#include "passes/persistent/merge_sums.h"
 #include "passes/persistent/recurrence_buffers.h"
 #include "passes/persistent/recurrence_phases.h"
 #include "passes/tile/recurrence_tiles.h"
@@ -129,6 +134,7 @@ class Resident {
     const Result<RecurrenceTile>& tile = tiles_.choose(plan_, recurrence.phases);
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *tile;
+    const std::vector<Launch> once = merge_sums_of(recurrence);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = predicted_time(plan_, recurrence, machine_).step;
@@ -139,7 +145,10 @@ class Resident {
     }
     stage_.launches = {std::move(recurrence)};
     stage_.domain = Domain::Sequence;
-    return verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
+    const Status status = verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
+    append_once(plan_, once);  // perhaps in a new stage
+    remove_unread_copies(plan_);
+    return status;
   }
 
  private:
@@ -148,6 +157,24 @@ class Resident {
     const double seconds = cost_of(plan_, stage_, machine_).seconds;
     const auto others = choice_.other_launches.find(stage_.name);
     return others == choice_.other_launches.end() ? seconds : std::min(seconds, others->second);
+  }
+
+  /// Where that is faster. What fills the weights.
+  std::vector<Launch> merge_sums_of(RecurrenceLaunch& recurrence) {
+    std::vector<FusedLaunch> phases = recurrence.phases;
+    std::vector<Launch> once = merge_sums(plan_, phases);
+    if (once.empty()) return {};
+    const Result<RecurrenceTile>& tile = tiles_.choose(plan_, phases);
+    if (!tile || are_faster_apart(*tile)) return {};
+    recurrence.phases = std::move(phases);
+    recurrence.tile = *tile;
+    return once;
+  }
+
+  /// On tensor cores with one tile of rows (passes/persistent/merge_sums.h).
+  bool are_faster_apart(const RecurrenceTile& tile) const {
+    const bool is_exact = plan_.dtype == DType::f32 && !plan_.tf32 && !tile.split;
+    return !is_exact && tile.rows <= kExchangeTileRows;
   }
 
   void give_addresses(const RecurrenceLaunch& recurrence) {

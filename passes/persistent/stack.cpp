@@ -1,7 +1,8 @@
 // From each resident recurrence on, for as many of its sweep as come behind it, on copies of the
 // plan:
 // 1. What lies between two of them must be products of what the lower ones store, of which nothing
-//    but the upper one's kernels reads the results, or depend on none of them, and goes ahead.
+//    but the upper one's kernels reads the results. What does not depend on the lower ones goes
+//    ahead, and what the upper one does not depend on goes behind both.
 // 2. Such products become products of the phases that load their results, whose kernels are made
 //    anew (ir/plan/plan.h: FusedLaunch). The phases are a side of the lower ones' launch.
 // 3. Of the stacks that come about the tallest is taken that fits on the machine. Where one does
@@ -21,7 +22,9 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "passes/lower/kernel_builder.h"
+#include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
+#include "passes/persistent/merge_sums.h"
 #include "passes/persistent/recurrence_buffers.h"
 
 namespace rnnc {
@@ -247,11 +250,12 @@ class Joint {
   /// The number of the stage that both have become; none if they cannot.
   std::optional<size_t> run() {
     const Buffers lower = buffers_of(plan_, plan_.stages[lower_].launches[0]);
-    if (!sort_between(lower) || !is_exclusive()) return std::nullopt;
-    Buffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
+    const Buffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
+    if (!sort_between(lower, upper) || !is_exclusive()) return std::nullopt;
     if (intersect(upper.written, lower.written) || intersect(upper.written, lower.read)) {
       return std::nullopt;
     }
+    turn_weights();
     RecurrenceLaunch& stack = recurrence_of(plan_.stages[lower_]);
     const std::vector<FusedLaunch> phases = recurrence_of(plan_.stages[upper_]).phases;
     stack.tile.sides.push_back(stack.phases.size());
@@ -268,16 +272,26 @@ class Joint {
 
  private:
   /// Step 1.
-  bool sort_between(const Buffers& lower) {
+  bool sort_between(const Buffers& lower, const Buffers& upper) {
     if (upper_ == lower_ + 1) return true;
+    Buffers stay, behind;  // of what is not ahead; of that, of what is behind
     for (const Launch& launch : plan_.stages[lower_ + 1].launches) {
-      if (are_independent(buffers_of(plan_, launch), lower)) {
+      const Buffers own = buffers_of(plan_, launch);
+      if (are_independent(own, lower) && are_independent(own, stay)) {
         ahead_.push_back(launch);
         continue;
       }
+      add(plan_, launch, stay);
+      if (are_independent(own, upper)) {
+        behind_.push_back(launch);
+        add(plan_, launch, behind);
+        continue;
+      }
       const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || gemm->transposed || gemm->weight.stride != 0 || !add_product(*gemm))
+      if (gemm == nullptr || gemm->weight.stride != 0 || !are_independent(own, behind) ||
+          !add_product(*gemm)) {
         return false;
+      }
     }
     return true;
   }
@@ -331,6 +345,22 @@ class Joint {
     return count;
   }
 
+  /// A phase's products have theirs by rows of k.
+  void turn_weights() {
+    std::vector<Launch> once;
+    for (std::vector<GemmLaunch>& parts : products_) {
+      for (GemmLaunch& part : parts) {
+        if (!part.transposed) continue;
+        part.weight = turn_weight(plan_, part, once);
+        part.transposed = false;
+      }
+    }
+    const size_t stages = plan_.stages.size();
+    append_once(plan_, once);
+    lower_ += plan_.stages.size() - stages;
+    upper_ += plan_.stages.size() - stages;
+  }
+
   void join_stages() {
     const auto at = [this](size_t index) {
       return plan_.stages.begin() + static_cast<std::ptrdiff_t>(index);
@@ -341,11 +371,19 @@ class Joint {
     stage.recurrence = std::max(stage.recurrence, upper.recurrence);
     stage.phases = std::max(stage.phases, upper.phases);
     plan_.stages.erase(at(lower_ + 1), at(upper_ + 1));
+    const uint32_t sweep = stage.sweep;
+    const auto has_parallel = [&](size_t index) {
+      return index < plan_.stages.size() && is_time_parallel(plan_.stages[index]) &&
+             plan_.stages[index].sweep == sweep;
+    };
+    if (!behind_.empty()) {
+      if (!has_parallel(lower_ + 1)) plan_.stages.insert(at(lower_ + 1), Stage{.sweep = sweep});
+      std::vector<Launch>& after = plan_.stages[lower_ + 1].launches;
+      after.insert(after.begin(), behind_.begin(), behind_.end());
+    }
     if (ahead_.empty()) return;
-    const bool has_stage = lower_ > 0 && is_time_parallel(plan_.stages[lower_ - 1]) &&
-                           plan_.stages[lower_ - 1].sweep == plan_.stages[lower_].sweep;
-    if (!has_stage) {
-      plan_.stages.insert(at(lower_), Stage{.sweep = plan_.stages[lower_].sweep});
+    if (lower_ == 0 || !has_parallel(lower_ - 1)) {
+      plan_.stages.insert(at(lower_), Stage{.sweep = sweep});
       ++lower_;
     }
     std::vector<Launch>& before = plan_.stages[lower_ - 1].launches;
@@ -354,7 +392,7 @@ class Joint {
 
   Plan& plan_;
   size_t lower_, upper_;
-  std::vector<Launch> ahead_;                      // of what is between them
+  std::vector<Launch> ahead_, behind_;             // of what is between them
   std::vector<std::vector<GemmLaunch>> products_;  // those that are added up together
 };
 
@@ -406,6 +444,7 @@ std::string limit_of(const Stack& stack) {
 Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
   Stage& stage = stack.plan.stages[stack.stage];
   RecurrenceLaunch& launch = recurrence_of(stage);
+  const std::vector<Launch> once = merge_sums(stack.plan, launch.phases);
   if (Status status = verify_arrays(stack.plan, launch); !status) return status;
   choice.sides = launch.tile.sides;
   Result<RecurrenceTile> tile = choose_recurrence_tile(stack.plan, launch.phases, machine, choice);
@@ -416,7 +455,12 @@ Status finish(Stack& stack, const Machine& machine, TileChoice choice) {
   stage.reason +=
       "; stacked: each layer on its own share of the GPU, the ones below some steps "
       "ahead";
-  return verify_recurrence(stack.plan, launch);
+  const Status status = verify_recurrence(stack.plan, launch);
+  const size_t stages = stack.plan.stages.size();
+  append_once(stack.plan, once);
+  stack.stage += stack.plan.stages.size() - stages;
+  remove_unread_copies(stack.plan);
+  return status;
 }
 
 }  // namespace

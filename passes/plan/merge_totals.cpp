@@ -19,8 +19,8 @@
 
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
+#include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
-#include "passes/plan/once_stages.h"
 
 namespace rnnc {
 namespace {

@@ -20,7 +20,7 @@
 #include "ir/plan/plan_touches.h"
 #include "passes/cost/cost.h"
 #include "passes/lower/kernel_builder.h"
-#include "passes/plan/once_stages.h"
+#include "passes/lower/once_stages.h"
 
 namespace rnnc {
 namespace {

@@ -21,7 +21,7 @@
 #include "ir/base/arithmetic.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/cost.h"
-#include "passes/plan/once_stages.h"
+#include "passes/lower/once_stages.h"
 
 namespace rnnc {
 namespace {
@@ -257,19 +257,7 @@ class SplitGemms {
                          gemm.transposed);
     const auto [found, fresh] = weights_.try_emplace(key);
     if (!fresh) return found->second;
-    Access source = gemm.weight;
-    if (gemm.transposed) {
-      const BufferId turned = add(plan_, {.name = plan_.buffers[source.buffer].name,
-                                          .placement = Placement::Resident,
-                                          .extent = Extent::Invariant,
-                                          .width = gemm.n * gemm.k});
-      once_.emplace_back(CopyLaunch{.source = source,
-                                    .target = {.buffer = turned},
-                                    .rows = gemm.k,
-                                    .columns = gemm.n,
-                                    .transposed = true});
-      source = {.buffer = turned};
-    }
+    const Access source = gemm.transposed ? turn_weight(plan_, gemm, once_) : gemm.weight;
     found->second = add(plan_, weight_buffer(plan_, gemm));
     once_.emplace_back(split_weight(gemm, source, found->second));
     return found->second;

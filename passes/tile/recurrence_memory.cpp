@@ -25,6 +25,7 @@ constexpr int64_t kStackRegisters = 8;       // places of arrays, that depend on
 constexpr int64_t kStreamRegisters = 56;     // weights on their way from memory
 constexpr int64_t kLeftWords = 64;           // of a product's left operand, at once
 constexpr int64_t kLeftWordsOfStream = 32;
+constexpr int64_t kPiecesOfWarp = 8;      // that its lanes load at once of one row
 constexpr int64_t kValuesInWaiting = 24;  // of an element, for a reduction
 constexpr int64_t kReducing = 32;         // registers that reductions take besides
 
@@ -53,12 +54,24 @@ SharedBytes<IntegerExpression> most(const SharedBytes<IntegerExpression>& a,
           .carries = max(a.carries, b.carries)};
 }
 
+/// Of a left operand, that a thread has at once. Of one row of f32 in memory each lane of a warp has
+/// a part of its own.
+IntegerExpression operand_words(const TileSpace& space, const Product& product) {
+  const auto& footprint = space.footprint;
+  const IntegerExpression most =
+      kLeftWords - (kLeftWords - kLeftWordsOfStream) * footprint.tile.streams;
+  const IntegerExpression pieces = footprint.pieces(product);
+  const IntegerExpression words = min(4 * footprint.row_tiles * pieces, most);
+  if (!product.exchanged || space.shape().batch != 1) return words;
+  const IntegerExpression is_spread =
+      footprint.exact * (1 - footprint.tile.clusters) * (1 - footprint.tile.streams);
+  return select(is_spread, min(4 * ceil_div(pieces, kPiecesOfWarp), most), words);
+}
+
 void count_products(const TileSpace& space, size_t p, SideRegisters& registers) {
   const auto& footprint = space.footprint;
   const IntegerExpression& row_tiles = footprint.row_tiles;
   const std::vector<Product>& products = space.shape().phases[p].products;
-  const IntegerExpression left_words =
-      kLeftWords - (kLeftWords - kLeftWordsOfStream) * footprint.tile.streams;
   const IntegerExpression tile_sums =
       select(footprint.exact, 2 * kRowsAdded, (4 + 4 * footprint.tile.split) * row_tiles);
   IntegerExpression sums = 0;
@@ -67,9 +80,9 @@ void count_products(const TileSpace& space, size_t p, SideRegisters& registers) 
     const IntegerExpression results = footprint.tiles(p, product) * tile_sums;
     const bool are_apart = !product.added && products.size() > 1;
     sums = max(sums, results) + (are_apart ? footprint.tile.own_sums * results : 0);
-    const IntegerExpression operand = min(4 * row_tiles * footprint.pieces(product), left_words);
+    const IntegerExpression operand = operand_words(space, product);
     registers.left = max(registers.left, ahead + operand + footprint.tile.split * (8 * row_tiles));
-    ahead = product.exchanged && !product.early ? IntegerExpression(0) : operand;
+    ahead = operand;
   }
   registers.sums = max(registers.sums, sums);
 }

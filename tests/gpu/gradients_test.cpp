@@ -235,6 +235,33 @@ TEST(GpuGradientsOfTowers, OfEveryCell) {
   }
 }
 
+/// Layers from the last to the first as one launch, weight gradients behind it.
+TEST(GpuGradientsOfStacks, OfSeveralCells) {
+  uint64_t seed = 0;
+  const std::vector<std::vector<std::string>> towers = {{"Gated", "Gated"},
+                                                        {"Gated", "Gated", "Gated", "Gated"},
+                                                        {"ResetBefore", "ResetBefore"},
+                                                        {"Dense", "Update", "Gated"}};
+  for (const std::vector<std::string>& cells : towers) {
+    for (const DType dtype : kTypes) {
+      SCOPED_TRACE(fmt::format("{} x {} in {}", cells.size(), cells.back(), to_string(dtype)));
+      ++seed;
+      GpuPlans gpu(dtype);
+      check(tower(cells, seed % 2 == 0 ? 24 : 17),
+            {.steps = 7,
+             .batch = seed % 3 == 0 ? 19 : 6,
+             .chunk = seed % 2 == 0 ? 3 : 16,
+             .seed = seed,
+             .dtype = dtype,
+             .lengths = seed % 4 == 1,
+             .given_states = seed % 2 == 0,
+             .strategy = Strategy::Stacked},
+            gpu);
+      EXPECT_EQ(gpu.descending_recurrences, 1);
+    }
+  }
+}
+
 /// A chunk's rows in one piece, and in several of which the last is shorter; a last chunk that is
 /// shorter, too.
 TEST(GpuGradientsInParts, OfWeights) {

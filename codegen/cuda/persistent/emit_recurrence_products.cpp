@@ -179,7 +179,7 @@ void RecurrenceEmitter::begin_next(size_t p) {
   line("      }}");
 }
 
-/// What comes next is on its way while a product is made that waits for nothing of the step.
+/// The next one's left operand is on its way while a product is made.
 void RecurrenceEmitter::products(size_t p) {
   const Phase& phase = phases_[p];
   line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
@@ -194,14 +194,13 @@ void RecurrenceEmitter::products(size_t p) {
   for (size_t i = 0; i < phase.products.size(); ++i) {
     const RecurrenceProduct& product = phase.products[i];
     const int64_t delay = product.product->left.delay;
-    const bool follows = i > 0 && !phase.products[i - 1].own;
-    if (!follows) begin(i);
+    if (i == 0) begin(i);
     if (tile_.clusters && product.is_exchanged() && !layout_.slices()[product.slice].local) {
       line("      if (t >= {}) {};", delay,
            await(product.slice, fmt::format("(now - {}u)", delay)));
     }
     line("      left{}_{}.await(words{}_{});", p, i, p, i);
-    if (!product.own && i + 1 < phase.products.size()) begin(i + 1);
+    if (i + 1 < phase.products.size()) begin(i + 1);
     // A warp has time while its left operand comes from shared memory.
     if (tile_.own_sums && i + 1 == phase.products.size()) inputs_ahead(p);
     multiply(p, i);

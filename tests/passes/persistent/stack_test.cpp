@@ -68,6 +68,30 @@ TEST(Stack, LayersAreSidesOfOneLaunch) {
   EXPECT_EQ(sides_of(plan_of(load_case("stacked_lstm"))), "3");
 }
 
+/// From the last to the first, each with one product with its own gates and one with those of the
+/// layer above; weight gradients of all come behind.
+TEST(Stack, LayersOfABackwardHalf) {
+  const Plan plan =
+      plan_of(load_backward_half("stacked_lstm", {{"H", 64}}), {.dtype = DType::bf16});
+  EXPECT_EQ(sides_of(plan), "3");
+  const RecurrenceLaunch& stack = *residents(plan)[0];
+  ASSERT_EQ(stack.phases.size(), 6U);
+  for (size_t p = 0; p < stack.phases.size(); ++p) {
+    SCOPED_TRACE(p);
+    EXPECT_EQ(stack.phases[p].products.size(), p == 0 ? 0U : 1U);
+    for (const FusedLaunch::Product& product : stack.phases[p].products) {
+      EXPECT_EQ(product.k, 4 * 64);
+    }
+  }
+  const auto is_stack = [](const Stage& stage) { return is_resident(stage); };
+  const auto at = std::ranges::find_if(plan.stages, is_stack);
+  ASSERT_NE(at, plan.stages.end());
+  const auto is_total = [](const Launch& launch) {
+    return std::holds_alternative<TotalLaunch>(launch);
+  };
+  EXPECT_GE(std::ranges::count_if((at + 1)->launches, is_total), 9);
+}
+
 TEST(Stack, WhatDoesNotDependOnOneAnotherIsSideBySide) {
   // What is on top of both reads what a kernel puts together.
   const Plan plan = plan_of(network("Branches", 64), {.dtype = DType::bf16});
