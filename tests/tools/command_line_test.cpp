@@ -11,6 +11,7 @@ namespace {
 const std::vector<std::vector<std::string>> kCommands = {
     {"check", "toy.rnn"},
     {"fmt", "toy.rnn"},
+    {"lsp"},
     {"weights", "toy.rnn"},
     {"inputs", "toy.rnn"},
     {"run", "toy.rnn"},
