@@ -1,5 +1,7 @@
 /// Random edits: the server's text and diagnostics are those of a fresh check, and every question
 /// has an answer. RNNC_LSP_EDITS sets how many edits there are.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -64,6 +66,36 @@ TEST(LspEdits, DiagnosticsAreThoseOfAFreshCheck) {
       }
     }
   }
+}
+
+TEST(LspShipped, EveryNameOfEveryFileHasAHover) {
+  std::vector<std::string> problems;
+  for (const char* folder : {"cells", "networks"}) {
+    for (const fs::path& file :
+         fs::directory_iterator(fs::path(RNNC_SOURCE_DIR "/examples") / folder)) {
+      if (file.extension() != ".rnn") continue;
+      lsp::Document document(file.string(), TemporaryDirectory::read(file), {});
+      const lsp::Analysis& analysis = document.checked();
+      EXPECT_FALSE(analysis.unit.diagnostics().has_errors()) << file;
+      for (const lsp::Symbol& symbol : analysis.index.symbols) {
+        if (symbol.kind == lsp::Symbol::Kind::Builtin || symbol.location.file != 0) continue;
+        const auto hover = lsp::hover(analysis, symbol.location.begin);
+        ASSERT_TRUE(hover) << file << symbol.name;
+        const bool shaped = symbol.kind == lsp::Symbol::Kind::Local;
+        EXPECT_TRUE(!shaped || type_of(analysis, symbol)) << file << symbol.name;
+        const bool state = symbol.kind == lsp::Symbol::Kind::State;
+        EXPECT_TRUE(!state || hover->text.find("recurrence of `") != std::string::npos)
+            << file << symbol.name << hover->text;
+      }
+      for (const Token& token : analysis.tokens) {
+        if (token.kind != TokenKind::Name || token.text == "t") continue;
+        if (!analysis.index.at(0, token.location.begin)) {
+          problems.push_back(fmt::format("{}: {}", file.string(), token.text));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(problems, std::vector<std::string>());
 }
 
 }  // namespace
