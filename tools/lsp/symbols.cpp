@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <tuple>
 
@@ -30,7 +29,7 @@ class Indexer {
     const std::vector<ast::Module>& modules = unit_.modules();
     for (uint32_t file = 0; file < modules.size(); ++file) {
       seen_ = seen_files(unit_, file);
-      for (const ast::Item& item : modules[file].items) walk(item);
+      for (const ast::Item& item : modules[file].items) walk_item(item);
     }
     std::ranges::stable_sort(index_.occurrences, {}, order_of);
     const auto repeated = std::ranges::unique(index_.occurrences, {}, order_of);
@@ -73,7 +72,7 @@ class Indexer {
     index_.occurrences.push_back({place, symbol, gives});
   }
 
-  void walk(const ast::Item& item) {
+  void walk_item(const ast::Item& item) {
     item_ = &item;
     scope_.clear();
     if (const auto* constant = std::get_if<ast::Constant>(&item)) {
