@@ -83,10 +83,10 @@ Unit::~Unit() = default;
 Unit::Unit(Unit&&) noexcept = default;
 Unit& Unit::operator=(Unit&&) noexcept = default;
 
-bool Unit::check(std::string_view name, const DimBindings& dims) {
+bool Unit::check(std::string_view name, const DimBindings& dims, CheckWatch* watch) {
   if (!is_parsed()) return false;
   const DimBindings given = composed(dims);
-  Context context(modules_, files_, diagnostics_);
+  Context context(modules_, files_, diagnostics_, watch);
   if (const ast::Definition* definition = context.definition(utf8::compose(name))) {
     check_dims(context, definition->name.text, names_of_dims(*definition), given);
     if (context.errors() > 0) return false;
@@ -121,7 +121,7 @@ bool Unit::check(std::string_view name, const DimBindings& dims) {
       }
     }
   }
-  if (context.errors() > 0) return false;
+  if (context.errors() > 0 || context.exhausted()) return false;
   warn_unused_imports(modules_, files_, diagnostics_);
   if (modules_.front().items.empty()) {
     diagnostics_.warning(kNoPlace, "the file defines nothing",

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frontend/elaborate/check_watch.h"
 #include "frontend/modules.h"
 #include "frontend/syntax/diagnostics.h"
 #include "frontend/syntax/source.h"
@@ -31,7 +32,8 @@ class Unit {
   /// Checks every definition, with symbolic dims; where numbers matter, as in loops, with the
   /// defaults, or with `dims`: for the cell or network `name`, whose dims they must be, or without
   /// a name for each of the file's own that has them. Returns true if there is no error.
-  bool check(std::string_view name = {}, const DimBindings& dims = {});
+  /// What `watch` wants to know comes while the check goes on; one that it stopped says false.
+  bool check(std::string_view name = {}, const DimBindings& dims = {}, CheckWatch* watch = nullptr);
 
   /// The step Graph of a cell or network, or nothing with the reason in `diagnostics()`. Symbols
   /// in `dims` (and, failing that, their defaults) decide loop bounds and array lengths; shapes in
@@ -47,6 +49,8 @@ class Unit {
   const Diagnostics& diagnostics() const { return diagnostics_; }
   /// The files that diagnostics speak of, by their number.
   const std::vector<SourceFile>& files() const { return files_; }
+  /// The syntax trees of these files, as far as they could be read.
+  const std::vector<ast::Module>& modules() const { return modules_; }
   /// All diagnostics as text for a terminal.
   std::string render(Diagnostics::Style style = {.warnings = true, .colour = false}) const {
     return diagnostics_.render(files_, style);

@@ -28,6 +28,7 @@ enum ExitCode : int { kOk = 0, kError = 1, kUsage = 2 };
 // Each adds one subcommand to `app`, which sets `exit_code` when it has run.
 void add_check(CLI::App& app, int& exit_code);
 void add_fmt(CLI::App& app, int& exit_code);
+void add_lsp(CLI::App& app, int& exit_code);
 void add_emit(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);

@@ -41,6 +41,7 @@ int run(const std::vector<std::string>& arguments) {
   int exit_code = kOk;
   add_check(app, exit_code);
   add_fmt(app, exit_code);
+  add_lsp(app, exit_code);
   add_weights(app, exit_code);
   add_inputs(app, exit_code);
   add_run(app, exit_code);

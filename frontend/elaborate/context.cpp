@@ -14,12 +14,13 @@ namespace {
 constexpr int kMostExpressions = 1 << 16;
 constexpr int kDeepestRecursion = 600;
 constexpr size_t kLongestQuote = 48;
+constexpr int kStepsBetweenQuestions = 64;  // of whether a check shall stop
 
 }  // namespace
 
 Context::Context(const std::vector<ast::Module>& modules, const std::vector<SourceFile>& files,
-                 Diagnostics& diagnostics)
-    : files_(files), diagnostics_(diagnostics), budget_(kMostExpressions) {
+                 Diagnostics& diagnostics, CheckWatch* watch)
+    : files_(files), diagnostics_(diagnostics), watch_(watch), budget_(kMostExpressions) {
   const auto count = static_cast<uint32_t>(modules.size());
   visible_.assign(count, std::vector<bool>(count));
   std::vector<uint32_t> seen;  // in the end, by the user's file: all but the prelude
@@ -170,6 +171,10 @@ std::string Context::line_of(SourceLocation location) const {
 bool Context::enter(SourceLocation location) {
   ++depth_;
   if (exhausted_) return false;
+  if (watch_ && watch_->stop && budget_ % kStepsBetweenQuestions == 0 && watch_->stop()) {
+    watch_->stopped = exhausted_ = true;
+    return false;
+  }
   const SourceLocation place = in_prelude(location) ? SourceLocation() : location;
   if (depth_ > kDeepestRecursion) {
     error(place, "calls and expressions are nested too deeply here",

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/elaborate/check_watch.h"
 #include "frontend/syntax/ast.h"
 #include "frontend/syntax/diagnostics.h"
 #include "frontend/syntax/source.h"
@@ -25,7 +26,7 @@ class Context {
   /// Takes a module for each file, the prelude's last. Reports names that are defined twice and
   /// names of built-in functions defined anew.
   Context(const std::vector<ast::Module>& modules, const std::vector<SourceFile>& files,
-          Diagnostics& diagnostics);
+          Diagnostics& diagnostics, CheckWatch* watch = nullptr);
 
   /// While it lives, names are looked up as `file` sees them.
   class View {
@@ -73,9 +74,11 @@ class Context {
   /// after one error, when the budget is spent or recursion is too deep. Pair it with `leave`.
   bool enter(SourceLocation location);
   void leave() { --depth_; }
-  /// Whether the walk is over before its end: the budget is spent, or nobody would see another
-  /// error.
+  /// Whether the walk is over before its end: the budget is spent, nobody would see another error,
+  /// or who watches wants no more.
   bool exhausted() const { return exhausted_; }
+  /// Of a check that somebody watches; else null.
+  CheckWatch* watch() { return watch_; }
 
   enum class Progress : uint8_t { None, Running, Good, Bad };
   /// How far the symbolic check of a cell, network, fn or const is.
@@ -105,6 +108,7 @@ class Context {
 
   const std::vector<SourceFile>& files_;
   Diagnostics& diagnostics_;
+  CheckWatch* watch_;
   Table<ast::Definition> definitions_;
   Table<ast::Function> functions_;
   Table<ast::Constant> constants_;

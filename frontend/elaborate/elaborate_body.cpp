@@ -66,6 +66,7 @@ void Elaborator::top_level_inputs(const ast::Definition& definition) {
     graph_.inputs.push_back({input.name.text, {*type}, input.name.location});
     bound->decl = static_cast<uint32_t>(graph_.inputs.size() - 1);
     bound->value = Value::of_node(graph_.input(bound->decl, 0, input.name.location));
+    tell(input.name.location, bound->value);
   }
 }
 
@@ -170,6 +171,7 @@ void Elaborator::assignment(const ast::Assignment& assignment) {
             "each value needs a name of its own", {{first->location, "first here"}});
     }
     assign(target, values[i], value);
+    tell(target.name.location, values[i]);
   }
   name_equation(assignment, first_node);
 }

@@ -98,6 +98,7 @@ void Elaborator::declare_entry(const Declaration& declaration, const Declaration
     bound->value = Value::of_node(graph_.param(decl, name.location));
     bound->value.blocks = declaration.blocks != nullptr;
   }
+  tell(name.location, bound->value);
 }
 
 /// [L, …] for an array of L; its number is `length`.

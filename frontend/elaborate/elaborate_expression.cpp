@@ -80,6 +80,7 @@ Value Elaborator::expression(const Expr& expr) {
     }
   }
   context_.leave();
+  tell(expr.location, result);
   return result;
 }
 

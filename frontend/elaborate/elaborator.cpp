@@ -34,7 +34,10 @@ bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
 bool check(Context& context, const ast::Definition& definition) {
   return check_once(context, definition, [&] {
     Elaborator elaborator(context, context.dims_for(definition), /*assume_dims=*/true);
-    return elaborator.definition(definition).has_value();
+    std::optional<Graph> graph = elaborator.definition(definition);
+    const bool good = graph.has_value();
+    if (good && context.watch()) context.watch()->graphs.push_back(std::move(*graph));
+    return good;
   });
 }
 
@@ -158,6 +161,11 @@ bool Elaborator::spend(SourceLocation location, int64_t count) {
   }
   if (!allowed) failed_ = true;
   return allowed;
+}
+
+void Elaborator::tell(SourceLocation place, Value value) {
+  if (!context_.watch() || !trail_.empty() || value.kind != Value::Kind::Node) return;
+  context_.watch()->add(place, type_of(value));
 }
 
 Type Elaborator::type_of(Value value) const {

@@ -199,6 +199,8 @@ class Elaborator {
               std::vector<Diagnostic::Note> notes = {});
   /// Takes `count` operations (at least one) off the budget; false when it is spent.
   bool spend(SourceLocation location, int64_t count = 1);
+  /// Tells who watches the check.
+  void tell(SourceLocation place, Value value);
   Type type_of(Value value) const;
   NodeId node_of(Value value, SourceLocation location);
   /// The value as a layer in reverse sees it; what does not vary over time is the same there.

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 /// relative to the working folder if the first file's is, and so short to read.
 class FileImporter {
  public:
-  explicit FileImporter(const fs::path& first) {
+  FileImporter(const fs::path& first, Shadow shadow) : shadow_(std::move(shadow)) {
     std::error_code ignored;
     names_.emplace(fs::weakly_canonical(fs::absolute(first, ignored), ignored), first.string());
   }
@@ -34,7 +34,9 @@ class FileImporter {
     if (const auto known = names_.find(place); known != names_.end()) {
       return ImportedFile{known->second, ""};
     }
-    Result<std::string> text = read_file(file, kLargestSource, Readable::regular_file);
+    std::optional<std::string> shadow = shadow_ ? shadow_(file) : std::nullopt;
+    Result<std::string> text = shadow ? Result<std::string>(std::move(*shadow))
+                                      : read_file(file, kLargestSource, Readable::regular_file);
     if (!text) return tl::unexpected(text.error());
     names_.emplace(place, file.string());
     return ImportedFile{file.string(), std::move(*text)};
@@ -42,6 +44,7 @@ class FileImporter {
 
  private:
   std::map<fs::path, std::string> names_;  // by where the file lies
+  Shadow shadow_;
 };
 
 }  // namespace
@@ -52,8 +55,8 @@ Result<Unit> read_unit(const fs::path& path) {
   return parse_unit(path.string(), std::move(*text));
 }
 
-Unit parse_unit(const std::string& name, std::string text) {
-  return {name, std::move(text), FileImporter(name)};
+Unit parse_unit(const std::string& name, std::string text, const Shadow& shadow) {
+  return {name, std::move(text), FileImporter(name, shadow)};
 }
 
 }  // namespace rnnc

@@ -11,6 +11,7 @@ namespace {
 const std::vector<std::vector<std::string>> kCommands = {
     {"check", "toy.rnn"},
     {"fmt", "toy.rnn"},
+    {"lsp"},
     {"weights", "toy.rnn"},
     {"inputs", "toy.rnn"},
     {"run", "toy.rnn"},
@@ -308,10 +309,11 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
     return candidates(good(words));
   };
   EXPECT_EQ(after({"ch"}), "words check");
-  EXPECT_EQ(after({""}),
-            "words check fmt weights inputs run explain emit bench compile gradcheck devices cache "
-            "completion "
-            "help");
+  EXPECT_EQ(
+      after({""}),
+      "words check fmt lsp weights inputs run explain emit bench compile gradcheck devices cache "
+      "completion "
+      "help");
   EXPECT_EQ(after({"bench", ""}), "files  ladder");
   EXPECT_EQ(after({"help", ""}), after({""}));
   EXPECT_EQ(after({"help", "bench", ""}), "words ladder");

@@ -1,0 +1,102 @@
+/// Random edits: the server's text and diagnostics are those of a fresh check, and every question
+/// has an answer. RNNC_LSP_EDITS sets how many edits there are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "tests/lsp/session.h"
+#include "tests/runtime/temporary_directory.h"
+#include "tools/lsp/convert.h"
+
+namespace rnnc::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kQuestions[] = {"hover",         "definition",     "references",
+                                  "completion",    "signatureHelp",  "documentHighlight",
+                                  "prepareRename", "documentSymbol", "semanticTokens/full",
+                                  "inlayHint",     "foldingRange",   "codeAction",
+                                  "formatting"};
+const char* const kPieces[] = {
+    "",  "k",  "[t-1]",  "(", ")",  "{",  "}", "\n", " = ",  "h",
+    "[", ", ", "state ", "𝒙", "//", "\"", "@", "λ",  "\r\n", "for l in 0..2 {"};
+
+Json fresh(const std::string& path, const std::string& text) {
+  lsp::Document document(path, text, {});
+  return lsp::diagnostics(document.checked(), document.text());
+}
+
+TEST(LspEdits, DiagnosticsAreThoseOfAFreshCheck) {
+  const char* wanted = std::getenv("RNNC_LSP_EDITS");
+  const int edits = wanted ? std::atoi(wanted) : 400;
+  std::vector<fs::path> files;
+  for (const fs::path& file : fs::directory_iterator(RNNC_SOURCE_DIR "/examples/cells")) {
+    files.push_back(file);
+  }
+  std::ranges::sort(files);
+  std::mt19937 random(7);
+  const auto below = [&](size_t bound) { return static_cast<size_t>(random() % bound); };
+  constexpr int kEditsOfAText = 20;
+  for (int edit = 0; edit < edits; edit += kEditsOfAText) {
+    Session session;
+    const fs::path& file = files[below(files.size())];
+    session.uri = lsp::uri_of(file.string());
+    lsp::Text text(TemporaryDirectory::read(file));
+    EXPECT_EQ(session.open(text.string()), fresh(file.string(), text.string()));
+    for (int at = 0; at < kEditsOfAText; ++at) {
+      const auto begin = static_cast<uint32_t>(below(text.string().size() + 1));
+      const auto end =
+          static_cast<uint32_t>(std::min(text.string().size(), begin + below(4) * below(4)));
+      const lsp::Position from = text.position(begin);
+      const lsp::Position to = text.position(end);
+      const std::string piece = kPieces[below(std::size(kPieces))];
+      text.replace(text.offset(from), std::max(text.offset(from), text.offset(to)), piece);
+      const Json range = {{"start", lsp::to_json(from)}, {"end", lsp::to_json(to)}};
+      const Json found = session.change({{{"range", range}, {"text", piece}}});
+      ASSERT_EQ(found, fresh(file.string(), text.string())) << text.string();
+      const Json answer =
+          session.ask(kQuestions[below(std::size(kQuestions))], from.line, from.character);
+      ASSERT_TRUE(answer.contains("result") || answer.contains("error"));
+      if (answer.contains("error")) {
+        EXPECT_EQ(answer["error"]["code"], -32803) << answer << text.string();
+      }
+    }
+  }
+}
+
+TEST(LspShipped, EveryNameOfEveryFileHasAHover) {
+  std::vector<std::string> problems;
+  for (const char* folder : {"cells", "networks"}) {
+    for (const fs::path& file :
+         fs::directory_iterator(fs::path(RNNC_SOURCE_DIR "/examples") / folder)) {
+      if (file.extension() != ".rnn") continue;
+      lsp::Document document(file.string(), TemporaryDirectory::read(file), {});
+      const lsp::Analysis& analysis = document.checked();
+      EXPECT_FALSE(analysis.unit.diagnostics().has_errors()) << file;
+      for (const lsp::Symbol& symbol : analysis.index.symbols) {
+        if (symbol.kind == lsp::Symbol::Kind::Builtin || symbol.location.file != 0) continue;
+        const auto hover = lsp::hover(analysis, symbol.location.begin);
+        ASSERT_TRUE(hover) << file << symbol.name;
+        const bool shaped = symbol.kind == lsp::Symbol::Kind::Local;
+        EXPECT_TRUE(!shaped || type_of(analysis, symbol)) << file << symbol.name;
+        const bool state = symbol.kind == lsp::Symbol::Kind::State;
+        EXPECT_TRUE(!state || hover->text.find("recurrence of `") != std::string::npos)
+            << file << symbol.name << hover->text;
+      }
+      for (const Token& token : analysis.tokens) {
+        if (token.kind != TokenKind::Name || token.text == "t") continue;
+        if (!analysis.index.at(0, token.location.begin)) {
+          problems.push_back(fmt::format("{}: {}", file.string(), token.text));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(problems, std::vector<std::string>());
+}
+
+}  // namespace
+}  // namespace rnnc::test
