@@ -10,8 +10,10 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Scalar.h>
 
+#include "codegen/cpu/cpu_loops.h"
 #include "codegen/cpu/emit_gemm.h"
 #include "codegen/cpu/emit_kernel.h"
+#include "codegen/cpu/emit_loop.h"
 #include "codegen/cpu/host_target.h"
 #include "codegen/cpu/kernel_names.h"
 
@@ -57,9 +59,12 @@ Result<Module> kernels_module(const Plan& plan, const HostTarget& host,
   Result<Module> module = make_module(host, context);
   if (!module) return module;
   const std::vector<ArgumentStrides> strides = argument_strides(plan);
+  const std::vector<bool> plain = plain_kernels(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (!plain[i]) continue;
     emit_kernel(**module, host, plan.kernels[i], strides[i], plan.dtype, kernel_name(i));
   }
+  for (const CpuLoop& loop : cpu_loops(plan)) emit_loop(**module, host, loop, plan.dtype);
   check(**module);
   return module;
 }

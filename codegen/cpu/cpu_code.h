@@ -26,6 +26,14 @@ using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64
                            int64_t row_end, int64_t column_begin, int64_t column_end,
                            void* scratch);
 
+/// Steps of a loop over time, at least one, of columns [column_begin, column_end) of one row.
+/// `arguments[i]` points at the row at the first step, and goes on by `strides[i]` elements from step
+/// to step; of what is carried, `load` points at the state before the first step, and `store` to
+/// where the one behind the last goes. Pure, reentrant. In the place of an argument that is loaded at
+/// a step there may be one that is stored at it.
+using CpuSteps = void (*)(void* const* arguments, const int64_t* strides, int64_t steps,
+                          int64_t column_begin, int64_t column_end);
+
 /// A tile of a matrix product: for r below the tile's number of rows and j < columns,
 /// out[r * out_stride + j] = (add_to_out ? itself : 0) + sum over i < k of
 /// left[r * left_stride + i] * panel[i * width + j], where the panel is `width` elements wide. The
@@ -84,8 +92,10 @@ class CpuModule {
                                                  const std::string& gemm_object,
                                                  const CpuTarget& target = {});
   virtual ~CpuModule() = default;
-  /// One per `Plan::kernels`; valid while the module lives.
+  /// One per `Plan::kernels`, null where loops alone run it; valid while the module lives.
   virtual const std::vector<CpuKernel>& kernels() const = 0;
+  /// One per `Plan::stages`; null: the stage is no loop, or runs its kernel step by step.
+  virtual const std::vector<CpuSteps>& loops() const = 0;
   virtual const CpuGemm& gemm() const = 0;
   virtual size_t scratch_bytes() const = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cpu/cpu_code.h"
+#include "codegen/cpu/cpu_loops.h"
 #include "codegen/cpu/emit_gemm.h"
 #include "codegen/cpu/host_target.h"
 #include "codegen/cpu/kernel_names.h"
@@ -39,6 +40,7 @@ class JitModule : public CpuModule {
   }
 
   const std::vector<CpuKernel>& kernels() const override { return kernels_; }
+  const std::vector<CpuSteps>& loops() const override { return loops_; }
   const CpuGemm& gemm() const override { return gemm_; }
   size_t scratch_bytes() const override { return scratch_bytes_; }
 
@@ -76,13 +78,19 @@ class JitModule : public CpuModule {
   }
 
   Status find_functions(const Plan& plan, const HostTarget& host) {
+    const std::vector<bool> plain = plain_kernels(plan);
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      if (!plain[i]) {
+        kernels_.push_back(nullptr);
+        continue;
+      }
       if (auto found = find(kernel_name(i), kernels_); !found) return found;
       const KernelSchedule schedule = schedule_kernel(plan.kernels[i]);
       scratch_bytes_ = std::max<size_t>(scratch_bytes_, schedule.scratch_slots *
                                                             scratch_slot_elements(plan.kernels[i]) *
                                                             size_of(compute_type(plan.dtype)));
     }
+    if (Status found = find_loops(plan); !found) return found;
     gemm_.lanes = gemm_lanes(host, plan.dtype);
     gemm_.block_k = gemm_block_k(host);
     if (!has_products(plan)) return {};
@@ -95,8 +103,19 @@ class JitModule : public CpuModule {
     return {};
   }
 
+  Status find_loops(const Plan& plan) {
+    loops_.resize(plan.stages.size());
+    for (const CpuLoop& loop : cpu_loops(plan)) {
+      std::vector<CpuSteps> function;
+      if (Status found = find(loop_name(loop.stage), function); !found) return found;
+      loops_[loop.stage] = function[0];
+    }
+    return {};
+  }
+
   std::unique_ptr<llvm::orc::LLJIT> jit_;
   std::vector<CpuKernel> kernels_;
+  std::vector<CpuSteps> loops_;
   CpuGemm gemm_;
   size_t scratch_bytes_ = 0;
 };

@@ -86,7 +86,6 @@ class KernelEmitter {
   Value* combine(RowReduction::Kind kind, Value* a, Value* b);
   Value* across_lanes(RowReduction::Kind kind, Value* value);
   Value* identity(RowReduction::Kind kind) const;
-  size_t unroll_factor() const;
 
   llvm::Module& module_;
   const Kernel& kernel_;
@@ -236,14 +235,8 @@ KernelEmitter::Work KernelEmitter::work_of(uint32_t pass) const {
   return work;
 }
 
-/// Vectors per iteration: short bodies need several to hide latency, long ones are long enough.
-size_t KernelEmitter::unroll_factor() const {
-  const int64_t operations = operations_per_vector(kernel_);
-  return operations <= 16 ? 4 : operations <= 64 ? 2 : 1;
-}
-
 void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
-  const auto unroll = static_cast<int64_t>(unroll_factor());
+  const auto unroll = static_cast<int64_t>(vectors_at_once(kernel_));
   const int64_t vectors = kernel_.length / lanes_;
   Accumulators sums;
   for (const uint32_t reduction : work.reductions) {
@@ -275,7 +268,7 @@ void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
 void KernelEmitter::emit_columns(const Work& work) {
   const auto whole = static_cast<size_t>(kernel_.length / lanes_);
   Value* index = column_begin_;
-  if (const size_t unroll = unroll_factor(); unroll > 1 && whole >= unroll) {
+  if (const size_t unroll = vectors_at_once(kernel_); unroll > 1 && whole >= unroll) {
     index = emit_column_loop(work, index, unroll);
   }
   if (whole >= 1) index = emit_column_loop(work, index, 1);
@@ -329,7 +322,7 @@ Value* KernelEmitter::tail_mask(Value* begin) {
 
 void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iterations,
                                    Accumulators& sums) {
-  const auto unroll = static_cast<int64_t>(unroll_factor());
+  const auto unroll = static_cast<int64_t>(vectors_at_once(kernel_));
   llvm::BasicBlock* before = builder_.GetInsertBlock();
   auto* body = llvm::BasicBlock::Create(module_.getContext(), "vectors", function_);
   auto* after = llvm::BasicBlock::Create(module_.getContext(), "rest", function_);

@@ -41,4 +41,9 @@ int64_t operations_per_vector(const Kernel& kernel) {
   return total;
 }
 
+size_t vectors_at_once(const Kernel& kernel) {
+  const int64_t operations = operations_per_vector(kernel);
+  return operations <= 16 ? 4 : operations <= 64 ? 2 : 1;
+}
+
 }  // namespace rnnc

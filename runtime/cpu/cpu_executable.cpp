@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/loop_stage.h"
+#include "runtime/cpu/step_stage.h"
 
 namespace rnnc::cpu {
 namespace {
@@ -65,8 +67,15 @@ Status CpuExecutable::prepare(ThreadPools& pools) {
 
 void CpuExecutable::prepare_stages(int most_threads) {
   stages_.resize(plan_.stages.size());
+  const int64_t lanes = module_->gemm().lanes;
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = plan_.stages[i];
+    if (const CpuSteps loop = module_->loops()[i]) {
+      stages_[i].launches.emplace_back();
+      stages_[i].totals.emplace_back();
+      stages_[i].steps = std::make_unique<LoopStage>(plan_, stage, loop, lanes, most_threads);
+      continue;
+    }
     for (const Launch& launch : stage.launches) {
       stages_[i].launches.push_back(prepare_launch(launch, most_threads));
       const auto* total = std::get_if<TotalLaunch>(&launch);
@@ -74,8 +83,8 @@ void CpuExecutable::prepare_stages(int most_threads) {
           total == nullptr ? nullptr : std::make_unique<TotalWork>(plan_, module_->gemm(), *total));
     }
     if (stage.domain == Domain::Step || is_loop(stage)) {
-      stages_[i].steps = std::make_unique<StepStage>(plan_, stage, stages_[i].launches,
-                                                     module_->gemm().lanes, most_threads);
+      stages_[i].steps =
+          std::make_unique<StepStage>(plan_, stage, stages_[i].launches, lanes, most_threads);
     }
   }
 }
@@ -187,7 +196,7 @@ void CpuExecutable::estimate_tracks(int threads) {
   tracks_ = find_tracks(plan_);
   const auto estimate_stage = [&](size_t i, Track& track) {
     const auto steps = static_cast<double>(plan_.chunk);
-    if (const StepStage* stage = stages_[i].steps.get()) {
+    if (const ChunkStage* stage = stages_[i].steps.get()) {
       track.alone += steps * stage->step_alone();
       track.shared += steps * stage->step_shared() + (stage->threads() > 1 ? kHandOver : 0);
       return;

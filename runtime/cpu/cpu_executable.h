@@ -8,9 +8,9 @@
 #include "codegen/cpu/cpu_code.h"
 #include "runtime/backend/backend.h"
 #include "runtime/cpu/addresses.h"
+#include "runtime/cpu/chunk_stage.h"
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/prepared_launch.h"
-#include "runtime/cpu/step_stage.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/cpu/total.h"
 #include "runtime/cpu/tracks.h"
@@ -31,7 +31,7 @@ class CpuExecutable : public Executable {
   struct PreparedStage {
     Launches launches;  // as Stage::launches; null: neither product nor kernel
     std::vector<std::unique_ptr<TotalWork>> totals;  // likewise; null: not one
-    std::unique_ptr<StepStage> steps;                // of domain Step, and loops
+    std::unique_ptr<ChunkStage> steps;               // of domain Step, and loops
   };
   struct PreparedState {
     std::unique_ptr<PreparedLaunch> init_given, init_declared, write_final;

@@ -26,9 +26,9 @@ StepStage::StepStage(const Plan& plan, const Stage& stage,
                      int threads)
     : launches_(launches),
       slices_(slices_of(plan, stage, launches, lanes, threads)),
-      whole_(make_slices(plan, stage, launches, false, 1)),
-      step_alone_(estimate(whole_, launches, lanes)),
-      step_shared_(estimate(slices_, launches, lanes)) {
+      whole_(make_slices(plan, stage, launches, false, 1)) {
+  step_alone_ = estimate(whole_, launches, lanes);
+  step_shared_ = estimate(slices_, launches, lanes);
   if (slices_.any_barrier()) barrier_.emplace(static_cast<int>(slices_.parts.size()));
   for (const auto& launch : launches) {
     first_access_.push_back(accesses_.size());

@@ -5,36 +5,22 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/cpu/addresses.h"
+#include "runtime/cpu/chunk_stage.h"
 #include "runtime/cpu/slices.h"
 #include "runtime/cpu/spin_barrier.h"
-#include "runtime/cpu/thread_pool.h"
 
 namespace rnnc::cpu {
 
-/// Scratch memory of threads.
-struct ThreadScratch {
-  std::byte* data = nullptr;
-  int64_t bytes_per_thread = 0;
-  std::byte* of(int thread) const { return data + thread * bytes_per_thread; }
-};
-
-class StepStage {
+class StepStage : public ChunkStage {
  public:
   /// For at most `threads` threads. `plan`, `stage` and `launches` outlive this.
   StepStage(const Plan& plan, const Stage& stage,
             const std::vector<std::unique_ptr<PreparedLaunch>>& launches, int64_t lanes,
             int threads);
 
-  /// Threads that it can use.
-  int threads() const;
-  /// So many steps from `start` on, those of one chunk. A pool has at least `threads()`; without
-  /// one several stages may run at a time, each on a thread of its own.
+  int threads() const override;
   void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
-           Position start, int64_t steps);
-  /// Estimated nanoseconds of a step: on one thread, and on all that it can use.
-  double step_alone() const { return step_alone_; }
-  double step_shared() const { return step_shared_; }
+           Position start, int64_t steps) override;
 
  private:
   struct Run {
@@ -48,8 +34,6 @@ class StepStage {
   const std::vector<std::unique_ptr<PreparedLaunch>>& launches_;
   Slices slices_;
   Slices whole_;  // one slice
-  double step_alone_ = 0;
-  double step_shared_ = 0;
   std::optional<SpinBarrier> barrier_;
   std::vector<Access> accesses_;              // of all launches
   std::vector<size_t> first_access_;          // per launch

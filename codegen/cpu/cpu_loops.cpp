@@ -1,0 +1,80 @@
+#include "codegen/cpu/cpu_loops.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rnnc {
+namespace {
+
+/// Whether each element of a row can go through all steps by itself.
+bool has_own_ways(const CpuLoop& loop) {
+  if (loop.kernel->length == 1) return true;
+  const auto& arguments = loop.kernel->arguments;
+  return std::ranges::all_of(arguments,
+                             [](const Kernel::Argument& argument) {
+                               return argument.vector || !argument.written;
+                             }) &&
+         std::ranges::all_of(*loop.carries, [&](const LoopLaunch::Carry& carry) {
+           return arguments[carry.load].vector;
+         });
+}
+
+CpuLoop loop_of(const Plan& plan, size_t stage) {
+  CpuLoop loop = {.stage = stage, .moves = {}};
+  const Stage& one = plan.stages[stage];
+  const auto* launch =
+      one.launches.size() == 1 ? std::get_if<LoopLaunch>(&one.launches[0]) : nullptr;
+  if (launch == nullptr) return loop;
+  loop.kernel = &plan.kernels[launch->kernel];
+  loop.accesses = &launch->accesses;
+  loop.carries = &launch->carries;
+  for (const Access& access : launch->accesses) {
+    const Extent extent = plan.buffers[access.buffer].extent;
+    loop.moves.push_back(extent == Extent::Steps || extent == Extent::Chunk);
+  }
+  return loop;
+}
+
+}  // namespace
+
+std::vector<CpuLoop> cpu_loops(const Plan& plan) {
+  std::vector<CpuLoop> loops;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    CpuLoop loop = loop_of(plan, stage);
+    if (loop.kernel != nullptr && has_own_ways(loop)) loops.push_back(std::move(loop));
+  }
+  return loops;
+}
+
+std::vector<bool> plain_kernels(const Plan& plan) {
+  std::vector<bool> in_loops(plan.kernels.size(), false);
+  std::vector<bool> plain(plan.kernels.size(), false);
+  std::set<size_t> stages;
+  for (const CpuLoop& loop : cpu_loops(plan)) {
+    stages.insert(loop.stage);
+    in_loops[static_cast<size_t>(loop.kernel - plan.kernels.data())] = true;
+  }
+  const auto add = [&](const auto& launch) {
+    if constexpr (requires { launch.kernel; }) plain[launch.kernel] = true;
+  };
+  const auto add_state = [&](const ElementwiseLaunch& launch) {
+    if (!launch.accesses.empty()) add(launch);
+  };
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (stages.contains(i)) continue;
+    for (const Launch& launch : plan.stages[i].launches) std::visit(add, launch);
+  }
+  for (const StatePlan& state : plan.states) {
+    add_state(state.init_given);
+    add_state(state.init_declared);
+    add_state(state.write_final);
+  }
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] = plain[i] || !in_loops[i];
+  return plain;
+}
+
+std::string loop_name(size_t stage) {
+  return fmt::format("loop_{}", stage);
+}
+
+}  // namespace rnnc

@@ -1,0 +1,317 @@
+// Algorithm:
+// 1. A loop over the columns: several vectors at once, then one, then a masked one.
+// 2. Before the steps: the states, and what is the same at each step.
+// 3. A loop over the steps, whose states are values that go round in registers. At each, what the
+//    step loads comes before what it stores, so that a result may take the place of an operand.
+//    Addresses go on by the argument's distance from one step to the next.
+// 4. Behind the steps: the states.
+#include "codegen/cpu/emit_loop.h"
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "codegen/cpu/kernel_cost.h"
+#include "codegen/cpu/vector_math.h"
+
+namespace rnnc {
+namespace {
+
+using llvm::Value;
+using Kind = Instruction::Kind;
+
+class LoopEmitter {
+ public:
+  LoopEmitter(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype)
+      : module_(module),
+        loop_(loop),
+        kernel_(*loop.kernel),
+        builder_(module.getContext()),
+        element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
+        lanes_(host.vectors.elementwise / element_->getScalarSizeInBits()),
+        vector_(llvm::FixedVectorType::get(element_, lanes_)),
+        math_(builder_, host, vector_) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract();
+    builder_.setFastMathFlags(flags);
+    find_work();
+  }
+
+  void emit(const std::string& name);
+
+ private:
+  /// A vector of columns.
+  struct Place {
+    Value* index = nullptr;             // the first column
+    Value* mask = nullptr;              // null: all lanes
+    std::map<uint32_t, Value*> fixed;   // per instruction: the same at each step
+    std::map<uint32_t, Value*> values;  // at the current step
+    std::vector<Value*> states;         // per carry
+  };
+
+  void find_work();
+  Value* emit_columns(Value* begin, size_t count);
+  void emit_tail(Value* begin);
+  void emit_steps(std::vector<Place>& places);
+  void begin(Place& place);
+  void step(Place& place);
+  Value* value_at(uint32_t instruction, Place& place);
+  Value* load(uint32_t argument, const Place& place);
+  void store(uint32_t argument, Value* value, const Place& place);
+  void store_vector(Value* value, Value* address, const Place& place);
+  void end(const Place& place);
+
+  bool is_vector(uint32_t argument) const { return kernel_.arguments[argument].vector; }
+  std::optional<size_t> carry_loaded(uint32_t argument) const;
+  std::vector<Value**> going_round(std::vector<Place>& places);
+
+  llvm::Module& module_;
+  const CpuLoop& loop_;
+  const Kernel& kernel_;
+  llvm::IRBuilder<> builder_;
+  llvm::Type* element_;
+  unsigned lanes_;
+  llvm::FixedVectorType* vector_;
+  VectorMath math_;
+
+  std::vector<uint32_t> next_;    // per carry: the instruction of its next value
+  std::vector<uint32_t> stores_;  // instructions, of each step
+  llvm::Function* function_ = nullptr;
+  Value* steps_ = nullptr;
+  Value* column_end_ = nullptr;
+  std::vector<Value*> arguments_, strides_;  // of the call
+  std::vector<Value*> addresses_;            // at the current step
+};
+
+void LoopEmitter::find_work() {
+  next_.resize(loop_.carries->size());
+  for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+    const Instruction& instruction = kernel_.body[i];
+    if (instruction.kind != Kind::Store) continue;
+    const auto carry =
+        std::ranges::find(*loop_.carries, instruction.argument, &LoopLaunch::Carry::store);
+    if (carry == loop_.carries->end()) {
+      stores_.push_back(i);
+    } else {
+      next_[static_cast<size_t>(carry - loop_.carries->begin())] = instruction.operands[0];
+    }
+  }
+}
+
+std::optional<size_t> LoopEmitter::carry_loaded(uint32_t argument) const {
+  const auto carry = std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::load);
+  if (carry == loop_.carries->end()) return std::nullopt;
+  return static_cast<size_t>(carry - loop_.carries->begin());
+}
+
+void LoopEmitter::emit(const std::string& name) {
+  llvm::Type* pointer = builder_.getPtrTy();
+  llvm::Type* integer = builder_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(builder_.getVoidTy(),
+                                       {pointer, pointer, integer, integer, integer}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  function_->setDoesNotThrow();
+  steps_ = function_->getArg(2);
+  Value* column = function_->getArg(3);
+  column_end_ = function_->getArg(4);
+  builder_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
+  for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+    const auto entry = [&](llvm::Type* of, unsigned argument) {
+      return builder_.CreateLoad(
+          of, builder_.CreateConstInBoundsGEP1_64(of, function_->getArg(argument), i));
+    };
+    arguments_.push_back(entry(pointer, 0));
+    strides_.push_back(entry(integer, 1));
+  }
+  const auto whole = static_cast<size_t>(kernel_.length / lanes_);
+  if (const size_t count = vectors_at_once(kernel_); count > 1 && whole >= count) {
+    column = emit_columns(column, count);
+  }
+  if (whole >= 1) column = emit_columns(column, 1);
+  emit_tail(column);
+  builder_.CreateRetVoid();
+}
+
+/// As many times `count` vectors as fit in front of the last column. Gives the first column left.
+Value* LoopEmitter::emit_columns(Value* begin, size_t count) {
+  llvm::LLVMContext& context = module_.getContext();
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* body = llvm::BasicBlock::Create(context, "columns", function_);
+  auto* after = llvm::BasicBlock::Create(context, "rest", function_);
+  const auto width = static_cast<int64_t>(count * lanes_);
+  Value* last = builder_.CreateSub(column_end_, builder_.getInt64(width));
+  builder_.CreateCondBr(builder_.CreateICmpSLE(begin, last), body, after);
+  builder_.SetInsertPoint(body);
+  llvm::PHINode* index = builder_.CreatePHI(builder_.getInt64Ty(), 2, "column");
+  index->addIncoming(begin, before);
+  std::vector<Place> places(count);
+  for (size_t i = 0; i < count; ++i) {
+    places[i].index =
+        builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(i * lanes_)));
+  }
+  emit_steps(places);
+  Value* next = builder_.CreateAdd(index, builder_.getInt64(width));
+  llvm::BasicBlock* end = builder_.GetInsertBlock();
+  index->addIncoming(next, end);
+  builder_.CreateCondBr(builder_.CreateICmpSLE(next, last), body, after);
+  builder_.SetInsertPoint(after);
+  llvm::PHINode* rest = builder_.CreatePHI(builder_.getInt64Ty(), 2, "rest");
+  rest->addIncoming(begin, before);
+  rest->addIncoming(next, end);
+  return rest;
+}
+
+/// The columns that are less than a vector.
+void LoopEmitter::emit_tail(Value* begin) {
+  llvm::LLVMContext& context = module_.getContext();
+  auto* tail = llvm::BasicBlock::Create(context, "tail", function_);
+  auto* done = llvm::BasicBlock::Create(context, "done", function_);
+  builder_.CreateCondBr(builder_.CreateICmpSLT(begin, column_end_), tail, done);
+  builder_.SetInsertPoint(tail);
+  std::vector<llvm::Constant*> numbers(lanes_);
+  for (unsigned lane = 0; lane < lanes_; ++lane) numbers[lane] = builder_.getInt32(lane);
+  Value* rest = builder_.CreateTrunc(builder_.CreateSub(column_end_, begin), builder_.getInt32Ty());
+  std::vector<Place> places(1);
+  places[0].index = begin;
+  places[0].mask = builder_.CreateICmpSLT(llvm::ConstantVector::get(numbers),
+                                          builder_.CreateVectorSplat(lanes_, rest));
+  emit_steps(places);
+  builder_.CreateBr(done);
+  builder_.SetInsertPoint(done);
+}
+
+/// What a step takes from the one before it.
+std::vector<Value**> LoopEmitter::going_round(std::vector<Place>& places) {
+  std::vector<Value**> values;
+  for (Place& place : places) {
+    for (Value*& state : place.states) values.push_back(&state);
+  }
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    if (loop_.moves[i]) values.push_back(&addresses_[i]);
+  }
+  return values;
+}
+
+void LoopEmitter::emit_steps(std::vector<Place>& places) {
+  addresses_ = arguments_;
+  for (Place& place : places) begin(place);
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* body = llvm::BasicBlock::Create(module_.getContext(), "step", function_);
+  auto* after = llvm::BasicBlock::Create(module_.getContext(), "steps_done", function_);
+  builder_.CreateBr(body);
+  builder_.SetInsertPoint(body);
+  llvm::PHINode* left = builder_.CreatePHI(builder_.getInt64Ty(), 2, "left");
+  left->addIncoming(steps_, before);
+  const std::vector<Value**> round = going_round(places);
+  std::vector<llvm::PHINode*> phis;
+  for (Value** value : round) {
+    llvm::PHINode* phi = builder_.CreatePHI((*value)->getType(), 2);
+    phi->addIncoming(*value, before);
+    phis.push_back(phi);
+    *value = phi;
+  }
+  for (Place& place : places) step(place);
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    if (loop_.moves[i]) addresses_[i] = builder_.CreateGEP(element_, addresses_[i], strides_[i]);
+  }
+  Value* next = builder_.CreateSub(left, builder_.getInt64(1));
+  left->addIncoming(next, builder_.GetInsertBlock());
+  for (size_t i = 0; i < round.size(); ++i) {
+    phis[i]->addIncoming(*round[i], builder_.GetInsertBlock());
+  }
+  builder_.CreateCondBr(builder_.CreateICmpSGT(next, builder_.getInt64(0)), body, after);
+  builder_.SetInsertPoint(after);
+  for (const Place& place : places) end(place);
+}
+
+void LoopEmitter::begin(Place& place) {
+  for (const LoopLaunch::Carry& carry : *loop_.carries) {
+    place.states.push_back(load(carry.load, place));
+  }
+  for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+    const Instruction& instruction = kernel_.body[i];
+    if (instruction.kind != Kind::Load || loop_.moves[instruction.argument]) continue;
+    if (!carry_loaded(instruction.argument)) place.fixed[i] = load(instruction.argument, place);
+  }
+}
+
+void LoopEmitter::step(Place& place) {
+  place.values = place.fixed;
+  for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
+    if (kernel_.body[i].kind == Kind::Load) value_at(i, place);
+  }
+  std::vector<Value*> next;
+  for (const uint32_t instruction : next_) next.push_back(value_at(instruction, place));
+  for (const uint32_t i : stores_) {
+    store(kernel_.body[i].argument, value_at(kernel_.body[i].operands[0], place), place);
+  }
+  std::ranges::copy(next, place.states.begin());
+}
+
+Value* LoopEmitter::value_at(uint32_t i, Place& place) {
+  const Instruction& instruction = kernel_.body[i];
+  if (const auto known = place.values.find(i); known != place.values.end()) return known->second;
+  Value* value = nullptr;
+  if (instruction.kind == Kind::Load) {
+    const std::optional<size_t> carry = carry_loaded(instruction.argument);
+    value = carry ? place.states[*carry] : load(instruction.argument, place);
+  } else if (instruction.kind == Kind::Constant) {
+    value = math_.constant(instruction.value);
+  } else {
+    std::vector<Value*> operands;
+    operands.reserve(instruction.operands.size());
+    for (const uint32_t operand : instruction.operands)
+      operands.push_back(value_at(operand, place));
+    value = math_.apply(instruction.op, operands);
+  }
+  place.values[i] = value;
+  return value;
+}
+
+Value* LoopEmitter::load(uint32_t argument, const Place& place) {
+  Value* from = addresses_[argument];
+  if (!is_vector(argument)) {
+    return builder_.CreateVectorSplat(lanes_, builder_.CreateLoad(element_, from));
+  }
+  const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  Value* address = builder_.CreateInBoundsGEP(element_, from, place.index);
+  if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
+  return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
+                                   llvm::Constant::getNullValue(vector_));
+}
+
+void LoopEmitter::store(uint32_t argument, Value* value, const Place& place) {
+  if (is_vector(argument)) {
+    store_vector(value, builder_.CreateInBoundsGEP(element_, addresses_[argument], place.index),
+                 place);
+    return;
+  }
+  // As in emit_kernel.cpp: the fence keeps the work behind the element in vectors.
+  Value* whole = builder_.CreateArithmeticFence(value, vector_);
+  builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}), addresses_[argument]);
+}
+
+void LoopEmitter::store_vector(Value* value, Value* address, const Place& place) {
+  const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  if (place.mask == nullptr) {
+    builder_.CreateAlignedStore(value, address, align);
+  } else {
+    builder_.CreateMaskedStore(value, address, align, place.mask);
+  }
+}
+
+void LoopEmitter::end(const Place& place) {
+  for (size_t i = 0; i < place.states.size(); ++i) {
+    store((*loop_.carries)[i].store, place.states[i], place);
+  }
+}
+
+}  // namespace
+
+void emit_loop(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype) {
+  LoopEmitter(module, host, loop, dtype).emit(loop_name(loop.stage));
+}
+
+}  // namespace rnnc
