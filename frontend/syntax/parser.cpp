@@ -198,7 +198,7 @@ class Parser {
     return true;
   }
 
-  // input := NAME ":" [ "int" ] shape
+  // input := NAME ":" ( shape | "int" "[" "]" )
   bool input(std::vector<ast::Input>& inputs) {
     auto name = tokens_.expect_name("an input's name", "an input has a name and a shape: `x: [I]`");
     if (!name) return false;
