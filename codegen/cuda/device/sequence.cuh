@@ -144,7 +144,7 @@ static __device__ __forceinline__ void rnnc_add_to_rows(const int* index, const 
     int name = mine < rows ? index[mine * index_stride] : -1;
     const bool own = name >= 0 && name < count && name % gridDim.x == blockIdx.x;
     names[threadIdx.x] = own ? name : -1;
-    if (!__syncthreads_or(own)) continue;
+    __syncthreads();
     const int here = static_cast<int>(min(rows - first, static_cast<rnnc_word>(256)));
 #pragma unroll 1
     for (int i = 0; i < here && column < width; ++i) {
