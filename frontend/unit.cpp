@@ -164,12 +164,28 @@ std::vector<std::string> Unit::definitions() const {
   return names;
 }
 
-bool Unit::is_network(std::string_view name) const {
-  if (modules_.empty()) return false;
-  return std::ranges::any_of(modules_.front().items, [name](const ast::Item& item) {
+const ast::Definition* Unit::find_definition(std::string_view name) const {
+  if (modules_.empty()) return nullptr;
+  for (const ast::Item& item : modules_.front().items) {
     const auto* definition = std::get_if<ast::Definition>(&item);
-    return definition && definition->is_network && definition->name.text == name;
-  });
+    if (definition && definition->name.text == name) return definition;
+  }
+  return nullptr;
+}
+
+bool Unit::is_network(std::string_view name) const {
+  const ast::Definition* definition = find_definition(name);
+  return definition && definition->is_network;
+}
+
+std::vector<std::string> Unit::integer_inputs(std::string_view name) const {
+  std::vector<std::string> names;
+  const ast::Definition* definition = find_definition(name);
+  if (!definition) return names;
+  for (const ast::Input& input : definition->inputs) {
+    if (input.integer) names.push_back(input.name.text);
+  }
+  return names;
 }
 
 std::string Unit::print_ast(std::optional<std::string_view> name) const {

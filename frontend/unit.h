@@ -17,6 +17,9 @@
 #include "ir/graph/graph.h"
 
 namespace rnnc {
+namespace ast {
+struct Definition;
+}
 
 /// One .rnn file and what it imports. Not thread-safe; separate units are independent. One that was
 /// moved from defines nothing.
@@ -45,6 +48,8 @@ class Unit {
   std::vector<std::string> definitions() const;
   /// Whether the file's own definition of this name is a network.
   bool is_network(std::string_view name) const;
+  /// Those of its inputs that are of integers.
+  std::vector<std::string> integer_inputs(std::string_view name) const;
 
   const Diagnostics& diagnostics() const { return diagnostics_; }
   /// The files that diagnostics speak of, by their number.
@@ -59,6 +64,8 @@ class Unit {
   std::string print_ast(std::optional<std::string_view> name = std::nullopt) const;
 
  private:
+  /// The file's own; null if there is none.
+  const ast::Definition* find_definition(std::string_view name) const;
   bool is_parsed() const { return parsed_ && !modules_.empty(); }
 
   std::vector<SourceFile> files_;

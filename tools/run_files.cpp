@@ -60,6 +60,26 @@ Result<std::vector<NamedArray>> read_arrays(const std::vector<NamedFile>& files)
   return arrays;
 }
 
+/// Those of integers from files of them, of any width.
+Result<std::vector<NamedArray>> read_inputs(const std::vector<NamedFile>& files,
+                                            const std::vector<std::string>& integer_inputs) {
+  std::vector<NamedArray> arrays;
+  for (const NamedFile& named : files) {
+    if (std::ranges::find(integer_inputs, named.name) == integer_inputs.end()) {
+      Result<std::vector<NamedArray>> real = read_arrays({named});
+      if (!real) return real;
+      arrays.push_back(std::move(real->front()));
+      continue;
+    }
+    const Result<IntegerArray> integers =
+        read_input(named.file, read_npy_integers, parse_npy_integers);
+    if (!integers) return tl::unexpected(integers.error());
+    const std::vector<double> values(integers->values.begin(), integers->values.end());
+    arrays.push_back({named.name, Array::from_doubles(values, integers->shape, DType::f64)});
+  }
+  return arrays;
+}
+
 Result<std::vector<int64_t>> read_lengths(const fs::path& file) {
   Result<IntegerArray> lengths = read_input(file, read_npy_integers, parse_npy_integers);
   if (!lengths) return tl::unexpected(lengths.error());
@@ -129,9 +149,10 @@ Status check_result_names(const RunFiles& files, const Graph& graph) {
   return fail("{}", fmt::join(problems, "\n  "));
 }
 
-Result<RunData> read_run_data(const RunFiles& files) {
+Result<RunData> read_run_data(const RunFiles& files,
+                              const std::vector<std::string>& integer_inputs) {
   RunData data;
-  Status status = store(read_arrays(files.inputs), data.args.inputs);
+  Status status = store(read_inputs(files.inputs, integer_inputs), data.args.inputs);
   if (status) status = store(read_arrays(files.initial_states), data.args.initial_states);
   if (status) status = store(read_arrays(files.output_gradients), data.loss.outputs);
   if (status) status = store(read_arrays(files.final_gradients), data.loss.final_states);

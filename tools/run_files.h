@@ -39,7 +39,9 @@ Status check_outputs(const RunFiles& files);
 /// Whether the graph has the outputs and states that are to be written.
 Status check_result_names(const RunFiles& files, const Graph& graph);
 
-Result<RunData> read_run_data(const RunFiles& files);
+/// `integer_inputs`: whose files hold integers.
+Result<RunData> read_run_data(const RunFiles& files,
+                              const std::vector<std::string>& integer_inputs);
 
 /// Why the inputs' first two axes are likely not as they are taken, or "". Where lengths, states or
 /// a single step leave little doubt, and never where the two axes are alike.

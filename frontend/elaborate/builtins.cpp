@@ -46,6 +46,8 @@ constexpr auto kBuiltins = std::to_array<Builtin>({
     {"dot", Kind::Dot, 2, 2, "dot(a, b)", Op::Mul, Op::Sum},
     {"concat", Kind::Plain, 1, 255, "concat(a, b)", Op::Concat},
     plain("transpose", Op::Transpose, "transpose(W)"),
+    {"step", Kind::Step, 0, 0, "step()"},
+    {"one_hot", Kind::OneHot, 2, 2, "one_hot(token, V)"},
     {"eye", Kind::Eye, 1, 1, "eye(H)"},
     {"range", Kind::Range, 1, 1, "range(N)"},
     {.name = "zeros",

@@ -16,6 +16,8 @@ struct Builtin {
     Eye,     // the argument is a dim
     Range,   // the argument is a dim
     Fill,    // `number` everywhere; the arguments are dims
+    OneHot,  // the arguments are an integer and a dim
+    Step,    // the number of the step
   };
   std::string_view name;
   Kind kind = Kind::Plain;

@@ -63,7 +63,7 @@ void Elaborator::top_level_inputs(const ast::Definition& definition) {
     binding.kind = type ? Kind::Input : Kind::Poison;
     Binding* bound = bind(input.name, std::move(binding));
     if (!bound || !type) continue;
-    graph_.inputs.push_back({input.name.text, {*type}, input.name.location});
+    graph_.inputs.push_back({input.name.text, {*type}, input.name.location, input.integer});
     bound->decl = static_cast<uint32_t>(graph_.inputs.size() - 1);
     bound->value = Value::of_node(graph_.input(bound->decl, 0, input.name.location));
     tell(input.name.location, bound->value);
@@ -349,7 +349,9 @@ Value Elaborator::output(const ast::Identifier& name) {
       const NodeId next = graph_.states[binding->decl].next;
       return next == kNoNode ? Value() : Value::of_node(next);
     }
-    if (binding->kind == Kind::Input) return binding->value;
+    if (binding->kind == Kind::Input) {
+      return is_real(binding->value, name.location) ? binding->value : Value();
+    }
     if (binding->length > 0 && binding->kind == Kind::Local) return output_array(name, *binding);
     if (binding->kind == Kind::Local) {
       return is_dense(binding->value, name.location) ? binding->value : Value();

@@ -123,6 +123,8 @@ Value Elaborator::call_builtin(const Builtin& builtin, const Expr& expr) {
   if (builtin.kind == Kind::Eye || builtin.kind == Kind::Range || builtin.kind == Kind::Fill) {
     return filled(builtin, expr);
   }
+  if (builtin.kind == Kind::OneHot) return one_hot(expr);
+  if (builtin.kind == Kind::Step) return step_number(expr);
   const std::vector<Value> values = arguments(expr);
   if (builtin.kind == Kind::MinMax && count == 1) return apply(builtin.reduction, values, expr);
   if (builtin.kind != Kind::Dot) return apply(builtin.op, values, expr);
@@ -385,6 +387,15 @@ bool Elaborator::layer_inputs(const ast::Definition& callee, const Expr& expr,
       binding.kind = Binding::Kind::Input;
       binding.location = input.name.location;
       binding.value = expr.reverse ? backwards(arguments[i], expr.location) : arguments[i];
+    }
+    if (is_integer(arguments[i]) != input.integer && !arguments[i].is_poison()) {
+      error(expr.children[i]->location,
+            fmt::format("`{}` takes `{}`, but {} is {}", expr.text, print(input),
+                        quote(*expr.children[i]), input.integer ? "no integer" : "an integer"),
+            input.integer ? "an integer is an input that is declared so: `token: int []`"
+                          : "a row that it names is a vector: `table[token]`",
+            {{input.name.location, "the input is declared here"}});
+      good = false;
     }
     good = good && expected;
     if (!expected || type_of(arguments[i]).shape == *expected) continue;

@@ -87,7 +87,7 @@ Value Elaborator::expression(const Expr& expr) {
 Value Elaborator::name(const Expr& expr) {
   if (is_time_step(expr)) {
     return error(expr.location, "`t` names the step and stands only in brackets: `h[t-1]`",
-                 "a cell that needs the time itself takes it as an input");
+                 "the number of the step is `step()`");
   }
   if (Binding* binding = frame_->find(expr.text)) return bound_name(expr, *binding);
   if (const ast::Constant* constant = context_.constant(expr.text)) {
@@ -251,8 +251,16 @@ Value Elaborator::apply(Op op, const std::vector<Value>& values, const Expr& who
     return Value::of_number(evaluate(op, number(0), number(1), number(2)));
   }
   std::vector<Part> parts;
-  for (size_t i = 0; i < values.size(); ++i)
-    parts.push_back({values[i], whole.children[i]->location});
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value value = values[i];
+    const SourceLocation place = whole.children[i]->location;
+    if (is_integer(value) && info(op).nan_rule == NanRule::Compare) {
+      value = Value::of_node(graph_.apply(Op::Real, {value.node}, place));
+    } else if (!is_real(value, place)) {
+      return {};
+    }
+    parts.push_back({value, place});
+  }
   if (op == Op::Concat) return joined(std::move(parts), whole);
   const auto is_filled = [this](const Part& part) { return !is_empty(part.value, part.location); };
   return std::ranges::all_of(parts, is_filled) ? applied(op, parts, whole) : Value();
@@ -278,7 +286,7 @@ Value Elaborator::vector(const Expr& expr) {
   std::vector<double> numbers;
   for (size_t i = 0; i < elements.size(); ++i) {
     const SourceLocation part = expr.children[i]->location;
-    if (is_empty(elements[i], part)) return {};
+    if (is_empty(elements[i], part) || !is_real(elements[i], part)) return {};
     if (const Type type = type_of(elements[i]); !type.is_scalar()) {
       return error(part,
                    fmt::format("the elements of a vector are scalars, but {} is {}",
@@ -369,9 +377,25 @@ bool Elaborator::is_empty(Value value, SourceLocation location) {
   return true;
 }
 
-/// False, after an error, if the value is a block-diagonal param, or empty.
+bool Elaborator::is_integer(Value value) const {
+  return value.kind == Value::Kind::Node && rnnc::is_integer(graph_, value.node);
+}
+
+/// False, after an error, of an integer, which takes no part in arithmetic.
+bool Elaborator::is_real(Value value, SourceLocation location) {
+  if (!is_integer(value)) return true;
+  const std::string text = context_.quote(location);
+  const std::string bare = text.substr(1, text.size() - 2);
+  error(location, fmt::format("{} is an integer, which takes no part in arithmetic", text),
+        fmt::format("it names a row, `table[{0}]`, becomes `one_hot({0}, V)`, or is compared: "
+                    "`{0} == 0`",
+                    bare));
+  return false;
+}
+
+/// False, after an error, if the value is a block-diagonal param, empty, or an integer.
 bool Elaborator::is_dense(Value value, SourceLocation location) {
-  if (is_empty(value, location)) return false;
+  if (is_empty(value, location) || !is_real(value, location)) return false;
   if (!value.blocks) return true;
   const Misfit wrong = blocks_misfit(context_.quote(location));
   error(location, wrong.message, wrong.hint);

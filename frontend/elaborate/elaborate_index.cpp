@@ -176,6 +176,13 @@ Value Elaborator::input_or_state_at(const Expr& expr, Binding& binding, int64_t 
   }
   const Expr& base = *expr.children[0];
   const std::string& name = binding.length > 0 ? base.children[0]->text : base.text;
+  if (delay > 0 && is_integer(binding.value)) {
+    return error(expr.location,
+                 fmt::format("`{}` is an integer, which is read at its own step alone", name),
+                 fmt::format("what the next step reads is a state: `state e: [E]`, "
+                             "`e[t] = table[{}[t]]`",
+                             name));
+  }
   std::optional<int64_t> position = 0;
   if (binding.length > 0) position = element(*base.children[1], name, binding);
   if (!position) return {};
@@ -296,9 +303,75 @@ std::optional<Dim> Elaborator::position(const Expr& expr, const Dim& size, std::
   return value && begins_with_minus(expr) ? size + *value : value;
 }
 
+/// Whether it is the name of an integer, perhaps with its step.
+bool Elaborator::names_integer(const Expr& index) {
+  const bool step = index.kind == Expr::Kind::Index && mentions_step(*index.children[1]);
+  const Expr& name = step ? *index.children[0] : index;
+  const Binding* binding = name.kind == Expr::Kind::Name ? frame_->find(name.text) : nullptr;
+  return binding && binding->length == 0 && is_integer(binding->value);
+}
+
+/// `table[token[t]]`.
+Value Elaborator::row_of(const Expr& expr, Value table) {
+  const Expr& base = *expr.children[0];
+  const Value index = expression(*expr.children[1]);
+  if (table.is_poison() || index.is_poison()) return {};
+  const NodeId rows = table.node;
+  const Type type = graph_[rows].type;
+  if (varies(rows) || type.rank() > 2) {
+    return error(base.location,
+                 varies(rows)
+                     ? fmt::format("{} changes at every step and is no table", quote(base))
+                     : fmt::format("{} is {} and is no table", quote(base), describe(type)),
+                 "an integer names a row of a param, or of a matrix made of params");
+  }
+  return Value::of_node(graph_.apply(Op::Rows, {rows, index.node}, expr.location));
+}
+
+/// `one_hot(token[t], V)`: 1 at the integer's place, else 0.
+Value Elaborator::one_hot(const Expr& expr) {
+  const Value integer = expression(*expr.children[0]);
+  const auto size = dim(*expr.children[1]);
+  if (integer.is_poison() || !size) return {};
+  if (!is_integer(integer)) {
+    return error(expr.children[0]->location,
+                 fmt::format("{} is no integer", quote(*expr.children[0])),
+                 "an integer is an input that is declared so: `token: int []`");
+  }
+  if (!check_extent(*size, expr.children[1]->location)) return {};
+  const NodeId number = graph_.apply(Op::Real, {integer.node}, expr.location);
+  const NodeId places = graph_.range(*size, expr.location);
+  return Value::of_node(graph_.apply(Op::Eq, {places, number}, expr.location));
+}
+
+/// `step()`: a state of the graph's own counts, so that resets and lengths hold of it, and whoever
+/// carries states carries it.
+Value Elaborator::step_number(const Expr& expr) {
+  if (frame_->in_initial_value || !frame_->has_layers()) {
+    return error(expr.location,
+                 frame_->in_initial_value ? "an initial value has no step"
+                                          : "only a cell or a network has steps",
+                 "pass the number of the step as an argument, or write it where states are given");
+  }
+  NodeId& known = steps_[frame_->reversed ? 1 : 0];
+  if (known != kNoNode) return Value::of_node(known);
+  const NodeId zero = node_of(Value::of_number(0), expr.location);
+  const NodeId one = node_of(Value::of_number(1), expr.location);
+  const auto decl = static_cast<uint32_t>(graph_.states.size());
+  graph_.states.push_back({.name = frame_->reversed ? "reverse.t@1" : "t@1",
+                           .type = {},
+                           .init = zero,
+                           .location = expr.location,
+                           .reversed = frame_->reversed});
+  known = graph_.state(decl, 1, expr.location);
+  graph_.states[decl].next = graph_.apply(Op::Add, {known, one}, expr.location);
+  return Value::of_node(known);
+}
+
 /// `v[i]`.
 Value Elaborator::element_of(const Expr& expr, Value value) {
   const Expr& index = *expr.children[1];
+  if (names_integer(index)) return row_of(expr, value);
   const Dim size = value.is_poison() ? Dim() : type_of(value).shape[0];
   const auto position = this->position(index, size, "an index");
   if (!position || value.is_poison()) return {};

@@ -6,6 +6,7 @@
 /// fns, cells and networks are inlined after the callee was checked by itself.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -148,6 +149,8 @@ class Elaborator {
                        const Type& result, const ast::Expr& whole);
   bool is_empty(Value value, SourceLocation location);
   bool is_dense(Value value, SourceLocation location);
+  bool is_integer(Value value) const;
+  bool is_real(Value value, SourceLocation location);
   Value argument(const Binding& binding);
 
   // elaborate_index.cpp: steps in time, arrays, elements and slices.
@@ -167,6 +170,10 @@ class Elaborator {
                                  const Binding& array);
   std::optional<Dim> position(const ast::Expr& expr, const Dim& size, std::string_view noun);
   Value element_of(const ast::Expr& expr, Value value);
+  bool names_integer(const ast::Expr& index);
+  Value row_of(const ast::Expr& expr, Value table);
+  Value one_hot(const ast::Expr& expr);
+  Value step_number(const ast::Expr& expr);
   Value sliced(const ast::Expr& expr, Value value);
   bool exceeds(const Dim& low, const Dim& high) const;
   std::string shown(const ast::Expr& index, const Dim& position) const;
@@ -225,7 +232,8 @@ class Elaborator {
   Frame* frame_ = nullptr;
   std::vector<Diagnostic::Note> trail_;   // the calls that are being inlined, outermost first
   std::map<uint64_t, NodeId> constants_;  // by their bits
-  std::vector<bool> varies_;              // over time; of the first nodes, as far as asked for
+  std::array<NodeId, 2> steps_ = {kNoNode, kNoNode};  // `step()`, forward and in reverse
+  std::vector<bool> varies_;  // over time; of the first nodes, as far as asked for
 };
 
 class Elaborator::Inlining {

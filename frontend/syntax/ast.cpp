@@ -184,7 +184,7 @@ std::string print(const Expr& expr) {
 }
 
 std::string print(const Input& input) {
-  return input.name.text + ": " + print_shape(input.shape);
+  return input.name.text + ": " + (input.integer ? "int " : "") + print_shape(input.shape);
 }
 
 const Identifier* name_of(const Item& item) {

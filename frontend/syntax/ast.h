@@ -104,9 +104,11 @@ struct DimParameter {
   ExprPtr default_value;  // may be null
 };
 
+/// `x: [I]`, `token: int []`.
 struct Input {
   Identifier name;
   std::vector<ExprPtr> shape;
+  bool integer = false;
 };
 
 /// A cell or a network.

@@ -233,6 +233,11 @@ class Formatter {
            (index == 0 || !ends_value(tokens_[index - 1].kind));
   }
 
+  /// The `int` of `token: int []`.
+  bool is_integer_type(size_t at) const {
+    return at > 0 && tokens_[at].text == "int" && tokens_[at - 1].kind == TokenKind::Colon;
+  }
+
   /// Between the token and the one before it on the line.
   bool space_before() const {
     const TokenKind before = kind_before();
@@ -244,7 +249,7 @@ class Formatter {
     if (is_unary(at_ - 1)) return kind() == TokenKind::Minus;
     const bool in_square = !brackets_.empty() && brackets_.back().square;
     if (before == TokenKind::Colon) return !in_square;
-    if (opens(kind())) return !ends_value(before);
+    if (opens(kind())) return !ends_value(before) || is_integer_type(at_ - 1);
     const bool sum = either(TokenKind::Plus) || either(TokenKind::Minus);
     if (sum && !brackets_.empty() && brackets_.back().time) return is_unary(at_);
     return true;

@@ -140,7 +140,7 @@ constexpr auto kFunctions = std::to_array<Habit>({
     {"log2,log10,lg", "a logarithm to another base is `log(v) / log(2)`"},
     {"ln", "the natural logarithm is `log(v)`"},
     {"ceil,ceiling", "it is `-floor(-v)`"},
-    {"heaviside,step,threshold", "a comparison is 0 or 1: `v >= 0`"},
+    {"heaviside,threshold", "a comparison is 0 or 1: `v >= 0`"},
     {"diag,diagonal,diagflat", "`v * x` multiplies by a diagonal matrix; `eye(H)` is the identity"},
     {"prelu,PReLU", "it is `max(v, 0) + a * min(v, 0)`"},
     {"conv1d,conv,Conv1d", "a convolution over time reads steps back: `V @ x[t] + W @ x[t-1]`"},

@@ -198,16 +198,24 @@ class Parser {
     return true;
   }
 
-  // input := NAME ":" shape
+  // input := NAME ":" ( shape | "int" "[" "]" )
   bool input(std::vector<ast::Input>& inputs) {
     auto name = tokens_.expect_name("an input's name", "an input has a name and a shape: `x: [I]`");
     if (!name) return false;
     Hint hint = fmt::format("give its shape: `{0}: [I]`, or `{0}: []` for a scalar", name->text);
     if (tokens_.is(TokenKind::LeftBracket)) hint.edits = {{tokens_.end_of_last(), ": "}};
     if (!tokens_.expect(TokenKind::Colon, std::move(hint))) return false;
+    const bool integer = tokens_.is(TokenKind::Name) && tokens_.current().text == "int";
+    if (integer) tokens_.advance();
+    const SourceLocation begin = tokens_.current().location;
     auto shape = expressions_.shape();
     if (!shape) return false;
-    inputs.push_back({std::move(*name), std::move(*shape)});
+    if (integer && !shape->empty()) {
+      tokens_.error_at(begin, "an input of integers is one integer at each step",
+                       fmt::format("write `{}: int []`", name->text));
+      return false;
+    }
+    inputs.push_back({std::move(*name), std::move(*shape), integer});
     return true;
   }
 

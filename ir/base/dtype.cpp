@@ -12,7 +12,8 @@ struct DTypeInfo {
   size_t size;
 };
 
-constexpr std::array<DTypeInfo, 4> kDTypes = {{{"f64", 8}, {"f32", 4}, {"bf16", 2}, {"f16", 2}}};
+constexpr std::array<DTypeInfo, 5> kDTypes = {
+    {{"f64", 8}, {"f32", 4}, {"bf16", 2}, {"f16", 2}, {"i32", 4}}};
 
 // One struct per dtype: how an element is stored, and its conversion from and to `Value`, the type
 // that holds every element of it exactly.
@@ -44,6 +45,13 @@ struct F16 {
   static Stored store(double value) { return f16_from_float(static_cast<float>(value)); }
 };
 
+struct I32 {
+  using Stored = int32_t;
+  using Value = double;
+  static Value load(Stored stored) { return stored; }
+  static Stored store(double value) { return static_cast<int32_t>(value); }
+};
+
 // memcpy for each element: arrays inside files need not be aligned.
 template <typename Source, typename Target>
 void convert_elements(const std::byte* source, std::byte* target, size_t count) {
@@ -66,6 +74,8 @@ void convert_from(const std::byte* source, std::byte* target, DType target_type,
       return convert_elements<Source, BF16>(source, target, count);
     case DType::f16:
       return convert_elements<Source, F16>(source, target, count);
+    case DType::i32:
+      return convert_elements<Source, I32>(source, target, count);
   }
 }
 
@@ -77,7 +87,8 @@ std::string_view to_string(DType dtype) {
 
 std::optional<DType> parse_dtype(std::string_view text) {
   for (size_t i = 0; i < kDTypes.size(); ++i) {
-    if (kDTypes[i].name == text) return static_cast<DType>(i);
+    const auto dtype = static_cast<DType>(i);
+    if (kDTypes[i].name == text && dtype != DType::i32) return dtype;
   }
   return std::nullopt;
 }
@@ -149,6 +160,8 @@ void convert(const void* source, DType source_type, void* target, DType target_t
       return convert_from<BF16>(in, out, target_type, count);
     case DType::f16:
       return convert_from<F16>(in, out, target_type, count);
+    case DType::i32:
+      return convert_from<I32>(in, out, target_type, count);
   }
 }
 

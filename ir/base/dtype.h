@@ -8,10 +8,12 @@
 
 namespace rnnc {
 
-enum class DType : uint8_t { f64, f32, bf16, f16 };
+/// The type of integer inputs is i32; all other values are of real numbers.
+enum class DType : uint8_t { f64, f32, bf16, f16, i32 };
 
-/// "f64", "f32", "bf16", "f16".
+/// "f64", "f32", "bf16", "f16", "i32".
 std::string_view to_string(DType dtype);
+/// Of those of real numbers.
 std::optional<DType> parse_dtype(std::string_view text);
 size_t size_of(DType dtype);
 
@@ -28,7 +30,7 @@ uint16_t f16_from_float(float value);
 float float_from_f16(uint16_t bits);
 
 /// Converts `count` elements; `source` and `target` do not overlap. f64 to a 16-bit type rounds
-/// through f32, as PyTorch does.
+/// through f32, as PyTorch does. To i32 only what it holds is converted (a caller's check).
 void convert(const void* source, DType source_type, void* target, DType target_type, size_t count);
 
 }  // namespace rnnc

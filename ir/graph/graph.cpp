@@ -55,6 +55,12 @@ std::optional<Type> infer_stack(const std::vector<Type>& operands) {
   return type;
 }
 
+/// Of a table [V, E] or [V], by a number.
+std::optional<Type> infer_rows(const Shape& table, const Shape& index) {
+  if (table.empty() || table.size() > 2 || !index.empty()) return std::nullopt;
+  return Type{Shape(table.begin() + 1, table.end())};
+}
+
 std::optional<Type> infer_elementwise(const std::vector<Type>& operands) {
   Type type;
   for (const Type& operand : operands) {
@@ -310,6 +316,22 @@ void Graph::bind(const DimBindings& bindings) {
   std::erase_if(dims, [&bindings](const DimDecl& dim) { return bindings.contains(dim.name); });
 }
 
+bool is_integer(const Graph& graph, NodeId id) {
+  while (graph[id].op == Op::Reverse) id = graph[id].operands[0];
+  return graph[id].op == Op::Input && graph.inputs[graph[id].decl].integer;
+}
+
+std::vector<NodeId> tables_of(const Graph& graph, uint32_t input) {
+  std::vector<NodeId> tables;
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::Rows) continue;
+    NodeId integer = node.operands[1];
+    while (graph[integer].op == Op::Reverse) integer = graph[integer].operands[0];
+    if (graph[integer].decl == input) tables.push_back(node.operands[0]);
+  }
+  return tables;
+}
+
 std::optional<Type> infer_type(Op op, const std::vector<Type>& operands) {
   const OpInfo& op_info = info(op);
   if (op == Op::Concat || op == Op::Stack) {
@@ -321,7 +343,8 @@ std::optional<Type> infer_type(Op op, const std::vector<Type>& operands) {
   }
   if (op == Op::MatMul) return infer_matmul(operands[0].shape, operands[1].shape);
   if (op_info.scalar) return infer_elementwise(operands);
-  if (op == Op::Reverse || op == Op::Earlier) return operands[0];
+  if (op == Op::Rows) return infer_rows(operands[0].shape, operands[1].shape);
+  if (op == Op::Reverse || op == Op::Earlier || op == Op::Real) return operands[0];
   if (op == Op::Transpose) {
     const Shape& matrix = operands[0].shape;
     if (matrix.size() != 2) return std::nullopt;

@@ -65,11 +65,16 @@ struct DimDecl {
   bool fixed = false;
 };
 
+/// An input of integers is a scalar of at most `kMostInteger` in magnitude. What names it as an
+/// operand is `Rows`, `Real`, `Reverse` or, as what is left, a `Total` of rows.
 struct InputDecl {
   std::string name;
   Type type;
   SourceLocation location;
+  bool integer = false;
 };
+/// Every type that arithmetic is in holds these exactly.
+inline constexpr int64_t kMostInteger = int64_t{1} << 24;
 
 /// A parameter; its name is the tensor's name in a weights file (`LSTM.0.W_i` in a network). An
 /// array of L params is one of shape [L, ...]; N blocks of a block-diagonal [H, K] are one of shape
@@ -81,7 +86,8 @@ struct ParamDecl {
 };
 
 /// Names of implied states, which hold earlier values, end in `@` and how far they reach back:
-/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does.
+/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does. `t@1` is the number of
+/// the next step (`step()`), and `reverse.t@1` that of values that run in reverse.
 struct StateDecl {
   std::string name;
   Type type;              // of an array of L states [L, ...]
@@ -154,6 +160,11 @@ struct Graph {
   /// Replaces bound symbols in every shape and position and drops them from `dims`.
   void bind(const DimBindings& bindings);
 };
+
+/// Whether the value is one of integers: an input of them, or its reversal.
+bool is_integer(const Graph& graph, NodeId id);
+/// The tables whose rows the integers of an input name, each as often as they do.
+std::vector<NodeId> tables_of(const Graph& graph, uint32_t input);
 
 /// The type of `op` on operands of these types, where they alone decide it: MatMul, Concat, Stack,
 /// Transpose, Reverse, reductions and scalar ops. Nothing when they do not fit.

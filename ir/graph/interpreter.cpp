@@ -190,6 +190,7 @@ class Interpreter {
       return;
     }
     const Value& right = values_[node.operands[1]];
+    if (is_integer(graph_, node.operands[0])) return add_up_rows(left, right, out);
     const size_t blocks = node.type.rank() == 3 ? size_of(node.type.shape[0]) : 1;
     const size_t m = left.width / blocks;
     const size_t n = right.width / blocks;
@@ -199,6 +200,21 @@ class Interpreter {
         for (size_t j = 0; j < n; ++j) out.elements[i * n + j] += left.row(b)[i] * factors[j];
       }
     }
+  }
+
+  /// Adds each row of `rows` to that of the table which an integer names, if it has one.
+  void add_up_rows(const Value& integers, const Value& rows, Value& table) const {
+    for (size_t b = 0; b < batch_; ++b) {
+      const std::optional<size_t> begin = row_begin(integers.row(b)[0], table.width, rows.width);
+      if (!begin) continue;
+      for (size_t i = 0; i < rows.width; ++i) table.elements[*begin + i] += rows.row(b)[i];
+    }
+  }
+
+  /// Where the row that `integer` names begins among the `elements` of a table, if it has one.
+  static std::optional<size_t> row_begin(double integer, size_t elements, size_t width) {
+    if (!(integer >= 0 && integer < static_cast<double>(elements / width))) return std::nullopt;
+    return static_cast<size_t>(integer) * width;
   }
 
   /// What comes after all steps.
@@ -318,6 +334,16 @@ class Interpreter {
         for (size_t i = 0; i < out.width; ++i) {
           out.row(b)[i] = source[i % columns * rows + i / columns];
         }
+        return;
+      }
+      case Op::Real:
+        out.row(b)[0] = values_[node.operands[0]].row(b)[0];
+        return;
+      case Op::Rows: {
+        const Value& table = values_[node.operands[0]];
+        const double integer = values_[node.operands[1]].row(b)[0];
+        const std::optional<size_t> begin = row_begin(integer, table.width, out.width);
+        for (size_t i = 0; i < out.width; ++i) out.row(b)[i] = begin ? table.row(b)[*begin + i] : 0;
         return;
       }
       case Op::MatMul:

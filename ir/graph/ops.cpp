@@ -94,6 +94,8 @@ constexpr auto kOps = std::to_array<OpInfo>({
     structure(Op::Transpose, "transpose", 1),
     structure(Op::Reverse, "reverse", 1),
     structure(Op::Earlier, "earlier", 1),
+    structure(Op::Rows, "rows", 2),
+    structure(Op::Real, "real", 1),
     structure(Op::Total, "total", kAnyArity),
     {Op::MatMul, "matmul", 2, false, false, NanRule::Propagate, "", 0, 0, {}},
     reduction(Op::Sum, "sum"),

@@ -30,8 +30,11 @@ enum class Op : uint8_t {
   Transpose,  // of a matrix
   Reverse,    // the sequence backwards: the value at step T - 1 - t, T the sequence's length
   Earlier,    // of an input, the value at step t - 1, whichever way the Graph goes; zero at step 0
+  Rows,       // of a table [V, E] or [V], the row that an integer names; zeros if it has none
+  Real,       // an integer as a number
   Total,      // the sum over all steps and rows of the batch of a value, or of the outer product of
-  // two vectors: [P] and [Q] to [P, Q]; block by block [N * P] and [N * Q] to [N, P, Q].
+  // two vectors: [P] and [Q] to [P, Q]; block by block [N * P] and [N * Q] to [N, P, Q]; or, of an
+  // integer and a value, a table in which each value adds to the row that the integer names.
   // Of what comes after all steps (Final), the sum over the batch
   // Products and reductions.
   MatMul,  // NumPy's `@` on ranks 1 and 2; rank 3 is block-diagonal: [N, P, Q] @ [N * Q] is

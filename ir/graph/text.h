@@ -20,7 +20,7 @@
 ///       output h = %7
 ///     }
 ///
-/// A fixed dim is `L is 3`. Attributes of other ops and of states:
+/// An input of integers is `input token: [] int`. A fixed dim is `L is 3`. Attributes of other ops and of states:
 ///
 ///       state h@2: [H] reversed delay of h
 ///       %1 = slice %0 from 0 to H / 2 : [H / 2]

@@ -51,13 +51,13 @@ class GraphParser : private TextScanner {
     return {};
   }
 
-  // statement := ('input' | 'param') NAME shape
+  // statement := 'input' NAME shape ['int'] | 'param' NAME shape
   //            | 'state' NAME shape ['reversed'] ['delay' 'of' NAME]
   //            | '%' NUMBER '=' node
   //            | ('init' | 'next' | 'output' | 'result') NAME '=' '%' NUMBER
   Status parse_statement() {
     if (take('%')) return parse_node();
-    if (take_word("input")) return parse_declaration(graph_.inputs);
+    if (take_word("input")) return parse_input();
     if (take_word("param")) return parse_declaration(graph_.params);
     if (take_word("state")) return parse_state();
     if (take_word("init")) return parse_state_value(&StateDecl::init);
@@ -73,6 +73,12 @@ class GraphParser : private TextScanner {
     if (Status name = parse_name(decl.name); !name) return name;
     if (Status shape = parse_shape(decl.type.shape); !shape) return shape;
     decls.push_back(std::move(decl));
+    return {};
+  }
+
+  Status parse_input() {
+    if (Status input = parse_declaration(graph_.inputs); !input) return input;
+    graph_.inputs.back().integer = take_word("int");
     return {};
   }
 

@@ -51,7 +51,9 @@ std::string print_node(const Graph& graph, const Node& node) {
 template <typename Decl>
 void print_declarations(std::string& text, const char* kind, const std::vector<Decl>& decls) {
   for (const Decl& decl : decls) {
-    text += fmt::format("  {} {}: {}\n", kind, decl.name, to_string(decl.type.shape));
+    text += fmt::format("  {} {}: {}", kind, decl.name, to_string(decl.type.shape));
+    if constexpr (std::is_same_v<Decl, InputDecl>) text += decl.integer ? " int" : "";
+    text += "\n";
   }
 }
 

@@ -70,6 +70,11 @@ Status check_header(const Graph& graph) {
   if (Status params = check_declarations(graph, "param", graph.params, seen); !params) {
     return params;
   }
+  for (const InputDecl& input : graph.inputs) {
+    if (input.integer && !input.type.is_scalar()) {
+      return fail("input `{}`: an integer is a scalar", input.name);
+    }
+  }
   return check_declarations(graph, "state", graph.states, seen);
 }
 
@@ -126,13 +131,18 @@ Status check_part(const Graph& graph, const Node& node) {
   return {};
 }
 
-/// A sum's shape is that of what it adds up: a value, or an outer product of vectors.
+/// A sum's shape is that of what it adds up: a value, an outer product of vectors, or the rows of
+/// a table.
 Status check_total(const Graph& graph, const Node& node) {
   const Shape& shape = node.type.shape;
   std::vector<Shape> operands;
   for (const NodeId operand : node.operands) operands.push_back(graph[operand].type.shape);
   if (operands.size() == 1 && operands[0] == shape) return {};
-  if (operands.size() == 2 && shape.size() == 2) {
+  if (operands.size() == 2 && is_integer(graph, node.operands[0])) {
+    const bool rows = operands[0].empty() && !shape.empty() && shape.size() <= 2 &&
+                      operands[1] == Shape(shape.begin() + 1, shape.end());
+    if (rows) return {};
+  } else if (operands.size() == 2 && shape.size() == 2) {
     if (operands[0] == Shape{shape[0]} && operands[1] == Shape{shape[1]}) return {};
   }
   if (operands.size() == 2 && shape.size() == 3) {
@@ -192,15 +202,30 @@ Status check_arity(const Node& node) {
   return fail("takes {} operands, has {}", arity, count);
 }
 
+/// Integers are operands where they are asked for, and nowhere else.
+Status check_integers(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const bool integer = is_integer(graph, node.operands[i]);
+    const bool wanted = (node.op == Op::Rows && i == 1) || node.op == Op::Real;
+    const bool allowed = wanted || node.op == Op::Reverse ||
+                         (node.op == Op::Total && i == 0 && node.operands.size() == 2);
+    if (wanted && !integer) return fail("operand %{} is no integer", node.operands[i]);
+    if (integer && !allowed) return fail("operand %{} is an integer", node.operands[i]);
+  }
+  return {};
+}
+
 Status check_node(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
   if (Status arity = check_arity(node); !arity) return arity;
   for (const NodeId operand : node.operands) {
     if (operand >= id) return fail("operand %{} does not come before it", operand);
   }
+  if (Status integers = check_integers(graph, node); !integers) return integers;
   if (Status shape = check_shape(graph, node.type.shape); !shape) return shape;
   switch (node.op) {
     case Op::Input:
+      if (is_integer(graph, id) && node.delay != 0) return fail("integers are of their own step");
       return check_leaf(node, "input", graph.inputs);
     case Op::Param:
       return check_leaf(node, "param", graph.params);
@@ -296,6 +321,7 @@ Status check_states(const Graph& graph, const std::vector<Direction>& directions
       return fail("the init %{} of state `{}` varies with time", state.init, state.name);
     }
     if (state.next >= graph.nodes.size()) return fail("state `{}` has no next", state.name);
+    if (is_integer(graph, state.next)) return fail("state `{}` is an integer", state.name);
     const Type& next = graph[state.next].type;
     if (next != state.type) {
       return fail("state `{}` is {}, its next %{} is {}", state.name, to_string(state.type.shape),
@@ -313,6 +339,7 @@ Status check_ends(const Graph& graph, std::string_view kind, const std::vector<D
   for (const Decl& decl : decls) {
     if (Status named = check_name(kind, decl.name, seen); !named) return named;
     if (decl.value >= graph.nodes.size()) return fail("{} `{}` has no value", kind, decl.name);
+    if (is_integer(graph, decl.value)) return fail("{} `{}` is an integer", kind, decl.name);
   }
   return {};
 }

@@ -41,16 +41,20 @@ bool ends_in_zeros(const Buffer& buffer) {
   return buffer.pad > 0 && buffer.placement == Placement::Resident;
 }
 
+BufferId sum_of(const Launch& launch) {
+  if (const auto* rows = std::get_if<RowTotalLaunch>(&launch)) return rows->out.buffer;
+  const auto* total = std::get_if<TotalLaunch>(&launch);
+  return total != nullptr && total->accumulate ? total->out.buffer : kNoBuffer;
+}
+
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {
   std::vector<BufferId> buffers;
   for (const Stage& stage : plan.stages) {
     if (stage.sweep != sweep) continue;
     for (const Launch& launch : stage.launches) {
-      const auto* total = std::get_if<TotalLaunch>(&launch);
-      if (total == nullptr || !total->accumulate) continue;
-      if (std::ranges::find(buffers, total->out.buffer) == buffers.end()) {
-        buffers.push_back(total->out.buffer);
-      }
+      const BufferId sum = sum_of(launch);
+      if (sum == kNoBuffer || std::ranges::find(buffers, sum) != buffers.end()) continue;
+      buffers.push_back(sum);
     }
   }
   return buffers;

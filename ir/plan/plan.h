@@ -368,6 +368,40 @@ struct MaskLaunch {
   friend bool operator==(const MaskLaunch&, const MaskLaunch&) = default;
 };
 
+/// Takes rows of a table (Sequence stages only): row (t, b) of target, a Chunk buffer, becomes row
+/// i of the table, i being `index` at (t, b), or zeros where that is not one of its `count` rows.
+/// The table is Invariant, `count` rows of `width` elements one behind the other, of target's
+/// dtype; `index` is of i32.
+struct RowsLaunch {
+  Access table;
+  Access index;
+  Access target;
+  int64_t count = 0;
+  int64_t width = 0;
+  friend bool operator==(const RowsLaunch&, const RowsLaunch&) = default;
+};
+
+/// Adds up what `RowsLaunch` takes apart (Sequence stages only): each row (t, b) of `value` is added
+/// to row i of `out`, i being `index` at (t, b); to none where that is not one of its `count` rows.
+/// `out` is an Invariant buffer of the compute type, `value` of the storage type. What is added to a
+/// row is added in the order of the rows (t, b).
+struct RowTotalLaunch {
+  Access index;
+  Access value;
+  Access out;
+  int64_t count = 0;
+  int64_t width = 0;
+  friend bool operator==(const RowTotalLaunch&, const RowTotalLaunch&) = default;
+};
+
+/// Makes numbers of integers (Sequence stages only): from i32 to a Chunk buffer of width 1 and the
+/// compute type.
+struct RealLaunch {
+  Access source;
+  Access target;
+  friend bool operator==(const RealLaunch&, const RealLaunch&) = default;
+};
+
 /// Sums over rows (Sequence and Last stages): of outer products, for each block i
 ///
 ///     out[i, a, b] = sum over rows of left[row, i * m + a] * right[row, i * n + b]
@@ -431,8 +465,8 @@ inline int64_t part_stride(const TotalLaunch& total, const Access& operand) {
 }
 
 using Launch = std::variant<ElementwiseLaunch, GemmLaunch, CopyLaunch, ReverseLaunch, EarlierLaunch,
-                            MaskLaunch, SplitLaunch, TotalLaunch, FusedLaunch, LoopLaunch,
-                            ScanLaunch, RecurrenceLaunch>;
+                            MaskLaunch, RowsLaunch, RowTotalLaunch, RealLaunch, SplitLaunch,
+                            TotalLaunch, FusedLaunch, LoopLaunch, ScanLaunch, RecurrenceLaunch>;
 
 /// How often a stage's launches run; see the top of this file. (What a launch reads and writes:
 /// ir/plan/plan_touches.h.)
@@ -509,6 +543,9 @@ int64_t weight_stride(const GemmLaunch& launch);
 
 /// Whether rows have a pad that is zero always.
 bool ends_in_zeros(const Buffer& buffer);
+
+/// What the launch adds up over all steps; kNoBuffer: nothing.
+BufferId sum_of(const Launch& launch);
 
 /// Buffers that are zero when a sweep begins: those that its totals add to.
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep);

@@ -23,6 +23,9 @@ void for_each_access(Launch& launch, const Visit& visit) {
         visit(product.weight);
       }
     }
+    if constexpr (requires { l.table; }) visit(l.table);
+    if constexpr (requires { l.index; }) visit(l.index);
+    if constexpr (requires { l.value; }) visit(l.value);
     if constexpr (requires { l.left; }) visit(l.left);
     if constexpr (requires { l.weight.buffer; }) visit(l.weight);
     if constexpr (requires { l.right; }) {

@@ -71,7 +71,7 @@ class PlanParser {
   }
 
   DType parse_type() {
-    for (const DType type : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    for (const DType type : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32}) {
       if (in_.take(to_string(type))) return type;
     }
     in_.expected("an element type");

@@ -97,9 +97,7 @@ class MemoryVerifier {
             uses.places.emplace(stage.sweep, stage.lag);
           }
           // What totals add to is cleared when their sweep begins.
-          if (std::holds_alternative<TotalLaunch>(launch)) {
-            uses.kept = uses.kept || (touch.write && is_of_sweeps(stage.domain));
-          }
+          uses.kept = uses.kept || (touch.write && touch.access.buffer == sum_of(launch));
         }
       }
     }

@@ -41,6 +41,9 @@ class Rules {
         return add(0, apply(Op::Transpose, {context_.adjoint}));
       case Op::Reverse:
         return add(0, context_.after ? context_.adjoint : apply(Op::Reverse, {context_.adjoint}));
+      case Op::Rows:
+        if (context_.wanted(0)) context_.add_rows(0, node_.operands[1]);
+        return;
       case Op::MatMul:
         return product();
       case Op::Where:

@@ -27,6 +27,9 @@ struct AdjointContext {
   /// Adds the outer product of two values of a step, summed over steps and batch, to the adjoint of
   /// an operand that is an invariant.
   std::function<void(size_t operand, NodeId left, NodeId right)> add_outer;
+  /// Adds the adjoint, summed over steps and batch, to those rows of the adjoint of an operand that
+  /// is an invariant which an integer names.
+  std::function<void(size_t operand, NodeId integer)> add_rows;
   /// Whether operand number i is an invariant.
   std::function<bool(size_t operand)> invariant;
 };

@@ -230,28 +230,42 @@ class Walk {
       default:
         break;
     }
-    add_adjoints({.forward = forward_,
-                  .backward = backward_,
-                  .node = id,
-                  .adjoint = adjoint,
-                  .after = !facts_.varies[id],
-                  .wanted = [&](size_t i) -> bool { return facts_.active[node.operands[i]]; },
-                  .value = [&](NodeId value) { return copy(value); },
-                  .add = [&](size_t i, NodeId value) { add_to_operand(id, i, value); },
-                  .add_piece =
-                      [&](size_t i, int64_t begin, int64_t end, NodeId value) {
-                        if (!facts_.active[node.operands[i]]) return;
-                        sums_[node.operands[i]].pieces.push_back({begin, end, value});
-                      },
-                  .add_outer =
-                      [&](size_t i, NodeId left, NodeId right) {
-                        const bool reversed = facts_.reversed(id);
-                        const NodeId sum =
-                            backward_.total(masked(left, reversed), masked(right, reversed),
-                                            forward_[node.operands[i]].type.shape, node.location);
-                        sums_[node.operands[i]].after.push_back(sum);
-                      },
-                  .invariant = [&](size_t i) -> bool { return !facts_.varies[node.operands[i]]; }});
+    add_adjoints(
+        {.forward = forward_,
+         .backward = backward_,
+         .node = id,
+         .adjoint = adjoint,
+         .after = !facts_.varies[id],
+         .wanted = [&](size_t i) -> bool { return facts_.active[node.operands[i]]; },
+         .value = [&](NodeId value) { return copy(value); },
+         .add = [&](size_t i, NodeId value) { add_to_operand(id, i, value); },
+         .add_piece =
+             [&](size_t i, int64_t begin, int64_t end, NodeId value) {
+               if (!facts_.active[node.operands[i]]) return;
+               sums_[node.operands[i]].pieces.push_back({begin, end, value});
+             },
+         .add_outer =
+             [&](size_t i, NodeId left, NodeId right) {
+               const bool reversed = facts_.reversed(id);
+               const NodeId sum =
+                   backward_.total(masked(left, reversed), masked(right, reversed),
+                                   forward_[node.operands[i]].type.shape, node.location);
+               sums_[node.operands[i]].after.push_back(sum);
+             },
+         .add_rows = [&](size_t i,
+                         NodeId integer) { add_rows(node.operands[i], id, adjoint, integer); },
+         .invariant = [&](size_t i) -> bool { return !facts_.varies[node.operands[i]]; }});
+  }
+
+  /// Of a table, by node `id` that takes its rows. Integers are read as the caller has them: where
+  /// the node runs in reverse, its adjoint is turned around.
+  void add_rows(NodeId table, NodeId id, NodeId adjoint, NodeId integer) {
+    const SourceLocation location = forward_[id].location;
+    NodeId rows = masked(adjoint, facts_.reversed(id));
+    if (facts_.reversed(id)) rows = backward_.apply(Op::Reverse, {rows}, location);
+    while (forward_[integer].op == Op::Reverse) integer = forward_[integer].operands[0];
+    const Shape& shape = forward_[table].type.shape;
+    sums_[table].after.push_back(backward_.total(copy(integer), rows, shape, location));
   }
 
   void add_to_operand(NodeId id, size_t operand, NodeId value) {
@@ -438,7 +452,7 @@ std::string residual_name(NodeId id) {
 DifferentiateOptions DifferentiateOptions::all(const Graph& graph, std::vector<bool> given) {
   DifferentiateOptions options;
   options.params.assign(graph.params.size(), true);
-  options.inputs.assign(graph.inputs.size(), true);
+  for (const InputDecl& input : graph.inputs) options.inputs.push_back(!input.integer);
   options.initial_states.assign(graph.states.size(), true);
   options.given = std::move(given);
   options.given.resize(graph.states.size(), false);

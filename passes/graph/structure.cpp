@@ -57,6 +57,8 @@ class Reversals {
       case Op::Concat:
       case Op::Stack:
       case Op::Transpose:
+      case Op::Rows:
+      case Op::Real:
         return true;
       default:
         return is_scalar(op);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 #include <utility>
 
 #include "passes/lower/kernel_builder.h"
@@ -22,7 +23,11 @@ class LaunchBuilder {
  public:
   LaunchBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
                 const Layout& layout, Plan& plan)
-      : graph_(graph), dependence_(dependence), schedule_(schedule), layout_(layout), plan_(plan) {}
+      : graph_(graph), dependence_(dependence), schedule_(schedule), layout_(layout), plan_(plan) {
+    for (const Layout::StateBuffers& state : layout.states) {
+      if (state.carry != kNoBuffer) carries_.insert(state.carry);
+    }
+  }
 
   void run() {
     for (uint32_t index = 0; index < schedule_.stages.size(); ++index) {
@@ -162,10 +167,7 @@ class LaunchBuilder {
     products.push_back(product);
   }
 
-  bool is_carry(BufferId id) const {
-    return std::ranges::find(layout_.states, id, &Layout::StateBuffers::carry) !=
-           layout_.states.end();
-  }
+  bool is_carry(BufferId id) const { return carries_.contains(id); }
 
   /// Of all places that the loop will store to.
   void load_carries(const FusedGroup& group, KernelBuilder& builder) const {
@@ -182,13 +184,17 @@ class LaunchBuilder {
   LoopLaunch loop_of(ElementwiseLaunch launch) const {
     LoopLaunch loop{launch.kernel, std::move(launch.accesses), {}};
     const std::vector<Kernel::Argument>& arguments = plan_.kernels[loop.kernel].arguments;
+    std::multimap<std::pair<BufferId, int64_t>, uint32_t> stores;  // of carries, by place
+    for (uint32_t to = 0; to < loop.accesses.size(); ++to) {
+      const Access& access = loop.accesses[to];
+      if (!arguments[to].written || !is_carry(access.buffer)) continue;
+      stores.emplace(std::pair(access.buffer, access.column), to);
+    }
     for (uint32_t from = 0; from < loop.accesses.size(); ++from) {
-      for (uint32_t to = 0; to < loop.accesses.size(); ++to) {
-        const bool same = loop.accesses[from].buffer == loop.accesses[to].buffer &&
-                          loop.accesses[from].column == loop.accesses[to].column;
-        if (!same || arguments[from].written || !arguments[to].written) continue;
-        if (is_carry(loop.accesses[from].buffer)) loop.carries.push_back({from, to});
-      }
+      const Access& access = loop.accesses[from];
+      if (arguments[from].written) continue;
+      const auto [first, last] = stores.equal_range({access.buffer, access.column});
+      for (auto to = first; to != last; ++to) loop.carries.push_back({from, to->second});
     }
     return loop;
   }
@@ -236,6 +242,7 @@ class LaunchBuilder {
   void add_total(Stage& stage, NodeId id, const Access& out) {
     const Node& node = graph_[id];
     const bool outer = node.operands.size() == 2;
+    if (outer && is_integer(graph_, node.operands[0])) return add_row_total(stage, node, out);
     const bool steps = is_of_sweeps(stage.domain);
     const auto operand = [&](size_t i) {
       const Layout::Place place = read(node.operands[i]);
@@ -252,12 +259,30 @@ class LaunchBuilder {
     stage.launches.emplace_back(total);
   }
 
+  void add_row_total(Stage& stage, const Node& node, const Access& out) {
+    stage.launches.emplace_back(
+        RowTotalLaunch{.index = read(node.operands[0]).compute,
+                       .value = read(node.operands[1]).storage,
+                       .out = out,
+                       .count = element_count({node.type.shape[0]}),
+                       .width = element_count(graph_[node.operands[1]].type.shape)});
+  }
+
   void add_move(Stage& stage, const Node& node, const Access& source, const Access& target) {
     const Shape& shape = node.type.shape;
     if (node.op == Op::Eye) {
       add_eye(stage, element_count({shape[0]}), target);
     } else if (node.op == Op::Reverse) {
       stage.launches.emplace_back(ReverseLaunch{source, target, element_count(shape)});
+    } else if (node.op == Op::Rows) {
+      const Shape& table = graph_[node.operands[0]].type.shape;
+      stage.launches.emplace_back(RowsLaunch{.table = source,
+                                             .index = read(node.operands[1]).compute,
+                                             .target = target,
+                                             .count = element_count({table[0]}),
+                                             .width = element_count(shape)});
+    } else if (node.op == Op::Real) {
+      stage.launches.emplace_back(RealLaunch{source, target});
     } else if (node.op == Op::Earlier) {
       stage.launches.emplace_back(EarlierLaunch{source, target, element_count(shape)});
     } else {
@@ -421,7 +446,8 @@ class LaunchBuilder {
   const Schedule& schedule_;
   const Layout& layout_;
   Plan& plan_;
-  uint32_t stage_ = 0;  // whose launches are being made
+  std::unordered_set<BufferId> carries_;  // of loops
+  uint32_t stage_ = 0;                    // whose launches are being made
 };
 
 }  // namespace

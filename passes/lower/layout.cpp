@@ -146,8 +146,9 @@ class LayoutBuilder {
 
   void add_caller_buffers() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-      inputs_.push_back(add_caller_buffer(graph_.inputs[i].name, plan_.dtype, Role::Input,
-                                          Extent::Steps, i, graph_.inputs[i].type));
+      const InputDecl& input = graph_.inputs[i];
+      inputs_.push_back(add_caller_buffer(input.name, input.integer ? DType::i32 : plan_.dtype,
+                                          Role::Input, Extent::Steps, i, input.type));
     }
     for (size_t i = 0; i < graph_.params.size(); ++i) {
       params_.push_back(add_caller_buffer(graph_.params[i].name, param_dtype_, Role::Param,
@@ -334,7 +335,7 @@ class LayoutBuilder {
     const auto dtype = [&](const Access& from) {
       return is_empty(from) ? plan_.dtype : plan_.buffers[from.buffer].dtype;
     };
-    const bool numbers = op == Op::Vector || op == Op::Range;
+    const bool numbers = op == Op::Vector || op == Op::Range || op == Op::Real;
     const DType loaded = numbers ? compute_type(plan_.dtype) : dtype(source.compute);
     const DType multiplied = dtype(source.storage);
     const auto add = [&](DType type) {

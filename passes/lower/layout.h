@@ -66,7 +66,7 @@ struct Layout {
 
   /// Where launches of `stage` read the value.
   Place read(const Schedule& schedule, NodeId id, uint32_t stage) const;
-  /// Where a Transpose, Reverse or Earlier reads its operand.
+  /// Where a Transpose, Reverse, Earlier, Rows or Real reads its first operand.
   Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
 

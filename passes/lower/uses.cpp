@@ -49,8 +49,13 @@ class UseFinder {
   /// Outer products are made of what products take, and so are sums of steps' values: they may
   /// share it.
   void find_uses(uint32_t stage, const MoveGroup& group) {
-    if (graph_[group.node].op != Op::Total) return;
+    const Op op = graph_[group.node].op;
     for (const NodeId operand : graph_[group.node].operands) {
+      if (op != Op::Reverse && is_integer(graph_, operand)) load(stage, operand);
+    }
+    if (op != Op::Total) return;
+    for (const NodeId operand : graph_[group.node].operands) {
+      if (is_integer(graph_, operand)) continue;
       is_exact(group.node) ? load(stage, operand) : multiply(stage, operand);
     }
   }
@@ -68,10 +73,11 @@ class UseFinder {
            graph_[id].op == Op::State;
   }
 
-  /// What a Transpose, a Reverse or an Earlier moves is there in the types in which it is used.
+  /// What a Transpose, a Reverse, an Earlier or a Rows moves is there in the types in which it is used.
   void find_source_uses(NodeId id) {
     const Op op = graph_[id].op;
-    if (values_.kind[id] != ValueKind::Moved || is_known(op) || op == Op::Total) return;
+    if (values_.kind[id] != ValueKind::Moved || is_known(op)) return;
+    if (op == Op::Total || op == Op::Real) return;
     Uses& uses = uses_[values_.origin[graph_[id].operands[0]].value];
     (op == Op::Reverse ? uses.kept_loaded : uses.loaded) |= uses_[id].loaded;
     (op == Op::Reverse ? uses.kept_multiplied : uses.multiplied) |= uses_[id].multiplied;

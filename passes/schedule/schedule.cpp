@@ -175,7 +175,8 @@ class CopyNeeds {
 
   void convert(NodeId operand) {
     const NodeId origin = values_.origin[operand].value;
-    if (graph_[origin].op == Op::Transpose) convert(graph_[origin].operands[0]);
+    const bool moves = graph_[origin].op == Op::Transpose || graph_[origin].op == Op::Rows;
+    if (moves) convert(graph_[origin].operands[0]);
     if (graph_[origin].op != Op::MatMul && graph_[origin].op != Op::Total) return;
     converted_[origin] = true;
     copy(origin);
@@ -204,7 +205,8 @@ class StageScheduler {
         batch_(batch),
         fuse_(fuse),
         done_(graph.nodes.size(), false),
-        stored_(graph.nodes.size(), false) {
+        stored_(graph.nodes.size(), false),
+        inside_(graph.nodes.size(), 0) {
     if (domain_ == Domain::Last) after_ = find_after(graph);
     collect();
   }
@@ -319,31 +321,31 @@ class StageScheduler {
   }
 
   /// Everything of this shape that can be computed now, by item index.
-  std::vector<size_t> grow(const RowShape& shape) const {
+  std::vector<size_t> grow(const RowShape& shape) {
     std::vector<size_t> chosen;
-    std::set<NodeId> inside;
+    ++kernel_;
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       const bool takes_any = shape.rows == 1 && !shape.of_batch;
       if (item.shape != shape && !(item.flexible && takes_any)) continue;
       const auto available = [&](NodeId id) {
         id = values_.read[id];
-        return at_hand(id) || usable_inside(id, inside);
+        return at_hand(id) || usable_inside(id);
       };
       const std::vector<NodeId>& operands = graph_[item.value].operands;
       const bool fits =
           item.copy ? available(item.value) : std::ranges::all_of(operands, available);
       if (!fits) continue;
       chosen.push_back(i);
-      if (!item.copy) inside.insert(item.value);
+      if (!item.copy) inside_[item.value] = kernel_;
     }
     return chosen;
   }
 
   /// The reduction of a matrix leaves one number per row of its kernel: a vector for all others.
-  bool usable_inside(NodeId id, const std::set<NodeId>& inside) const {
+  bool usable_inside(NodeId id) const {
     const Node& node = graph_[id];
-    return inside.contains(id) && !(is_reduction(node.op) && !node.type.is_scalar());
+    return inside_[id] == kernel_ && !(is_reduction(node.op) && !node.type.is_scalar());
   }
 
   bool emit_kernel() {
@@ -405,6 +407,8 @@ class StageScheduler {
   std::vector<Item> items_;       // likewise
   std::vector<bool> done_;        // computed by an earlier launch of this stage
   std::vector<bool> stored_;      // written by a kernel of this stage to wherever it is wanted
+  std::vector<uint64_t> inside_;  // the last kernel that was tried with it, by number
+  uint64_t kernel_ = 0;           // that is being tried
   std::vector<Group> groups_;
 };
 

@@ -30,6 +30,8 @@ ValueKind kind_of(const Node& node, bool invariant) {
     case Op::Eye:
     case Op::Transpose:
     case Op::Earlier:
+    case Op::Rows:
+    case Op::Real:
     case Op::Total:
       return ValueKind::Moved;
     default:

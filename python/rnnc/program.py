@@ -12,6 +12,8 @@ from rnnc.definition import Definition
 from rnnc.explanation import Explanation
 
 DTYPES = ("f32", "f64", "bf16", "f16")
+ARRAY_DTYPES = (*DTYPES, "i32")  # inputs of integers too
+MOST_INTEGER = 2**24
 ROLES = {"inputs": 0, "params": 1, "states": 2, "outputs": 3}
 
 Array = namedtuple("Array", ["name", "shape", "dtype"])
@@ -77,7 +79,7 @@ class Program:
             info = _library.ArrayInfo()
             check(library.rnnc_program_array(self.handle, role, index, byref(info)))
             shape = tuple(info.shape[i] for i in range(info.rank))
-            arrays.append(Array(info.name.decode(), shape, DTYPES[info.dtype]))
+            arrays.append(Array(info.name.decode(), shape, ARRAY_DTYPES[info.dtype]))
         return arrays
 
     @property
@@ -177,7 +179,8 @@ class _HostRun:
         return 0, 0
 
     def _type(self, info):
-        return {"f32": self._numpy.float32, "f64": self._numpy.float64}[info.dtype]
+        numpy = self._numpy
+        return {"f32": numpy.float32, "f64": numpy.float64, "i32": numpy.int32}[info.dtype]
 
     def _take(self, kind, infos, given, leading, needed=True):
         names = [info.name for info in infos]
@@ -191,6 +194,9 @@ class _HostRun:
                     self._problems.append(f"{kind} {info.name!r} of shape {info.shape} is missing")
                 arrays.append(None)
                 continue
+            if info.dtype == "i32" and not self._are_integers(info.name, given[info.name]):
+                arrays.append(None)
+                continue
             array = self._numpy.ascontiguousarray(given[info.name], dtype=self._type(info))
             wanted = tuple(leading) + info.shape
             if array.shape != wanted:
@@ -199,6 +205,16 @@ class _HostRun:
                 )
             arrays.append(array)
         return arrays
+
+    def _are_integers(self, name, given):
+        array = self._numpy.asarray(given)
+        if array.dtype.kind not in "iu":
+            self._problems.append(f"input {name!r} is {array.dtype}, expected integers")
+        elif array.size and (array.min() < -MOST_INTEGER or array.max() > MOST_INTEGER):
+            self._problems.append(f"input {name!r} has integers beyond {MOST_INTEGER}")
+        else:
+            return True
+        return False
 
     def _numbers(self, name, given, dtype, shape):
         if given is None:

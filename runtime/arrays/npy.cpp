@@ -125,7 +125,8 @@ std::string format_file(std::string_view descr, const std::vector<int64_t>& shap
 
 std::string format_npy(const Array& array) {
   if (array.dtype == DType::bf16) return format_npy(array.as(DType::f32));
-  return format_file(fmt::format("<f{}", size_of(array.dtype)), array.shape,
+  const char kind = array.dtype == DType::i32 ? 'i' : 'f';
+  return format_file(fmt::format("<{}{}", kind, size_of(array.dtype)), array.shape,
                      {reinterpret_cast<const char*>(array.data.data()), array.data.size()});
 }
 

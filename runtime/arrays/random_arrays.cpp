@@ -27,6 +27,9 @@ class SplitMix64 {
   uint64_t state_;
 };
 
+/// Of those that name no row: from 0 to one less.
+constexpr int64_t kRandomIntegers = 8;
+
 /// FNV-1a.
 uint64_t hash(const std::string& name) {
   uint64_t result = 0xcbf29ce484222325;
@@ -64,7 +67,11 @@ Array random_array(const ArrayInfo& info, double bound, uint64_t seed) {
   Array array = Array::zeros(info.dtype, info.shape);
   const size_t size = size_of(info.dtype);
   for (size_t place = 0; place < array.data.size(); place += size) {
-    const double value = (2 * generator.uniform() - 1) * bound;
+    double value = (2 * generator.uniform() - 1) * bound;
+    if (info.dtype == DType::i32) {
+      const int64_t below = info.table_rows > 0 ? info.table_rows : kRandomIntegers;
+      value = std::floor(generator.uniform() * static_cast<double>(below));
+    }
     convert(&value, DType::f64, &array.data[place], info.dtype, 1);
   }
   return array;

@@ -150,6 +150,8 @@ std::string_view dtype_name(DType dtype) {
       return "F16";
     case DType::bf16:
       return "BF16";
+    case DType::i32:
+      return "I32";
   }
   internal_error(__FILE__, __LINE__, "dtype");
 }

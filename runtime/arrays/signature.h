@@ -14,6 +14,10 @@ struct ArrayInfo {
   std::string name;
   std::vector<int64_t> shape;
   DType dtype = DType::f32;
+  /// Of i32: the table with the fewest rows of which it names one, and how many these are; "" and 0
+  /// if there is none.
+  std::string table = {};
+  int64_t table_rows = 0;
   int64_t elements() const;  // product of `shape`; 0 if it is none of an array
 };
 

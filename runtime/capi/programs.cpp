@@ -40,7 +40,7 @@ Result<DimBindings> bindings_of(const rnnc_dim* dims, size_t count) {
 
 namespace {
 
-constexpr std::array kDTypes = {DType::f32, DType::f64, DType::bf16, DType::f16};
+constexpr std::array kDTypes = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32};
 
 rnnc_dtype to_c(DType dtype) {
   const auto* found = std::ranges::find(kDTypes, dtype);
@@ -55,7 +55,8 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
     return tl::unexpected(status.error());
   }
   const auto dtype = static_cast<size_t>(own.dtype);
-  if (dtype >= kDTypes.size()) return fail("there is no dtype {}", dtype);
+  if (dtype >= kDTypes.size() || kDTypes[dtype] == DType::i32)
+    return fail("there is no dtype {}", dtype);
   options.dtype = kDTypes[dtype];
   if (own.device != nullptr) {
     const Result<Device> device = Device::parse(own.device);

@@ -123,7 +123,13 @@ RNNC_API void rnnc_graph_free(rnnc_graph* graph);
 
 typedef struct rnnc_program rnnc_program;
 
-typedef enum rnnc_dtype { RNNC_F32 = 0, RNNC_F64 = 1, RNNC_BF16 = 2, RNNC_F16 = 3 } rnnc_dtype;
+typedef enum rnnc_dtype {
+  RNNC_F32 = 0,
+  RNNC_F64 = 1,
+  RNNC_BF16 = 2,
+  RNNC_F16 = 3,
+  RNNC_I32 = 4 /* of inputs of integers alone */
+} rnnc_dtype;
 
 typedef struct rnnc_options {
   size_t struct_size; /* sizeof(rnnc_options) */
@@ -259,6 +265,8 @@ typedef struct rnnc_forward_args {
   size_t struct_size; /* sizeof(rnnc_forward_args) */
   int64_t steps;
   int64_t batch;
+  /* Integers from -2^24 to 2^24. Of a program on the CPU those of steps that a sequence has are
+   * checked before anything runs; on a GPU one that names no row of its table reads zeros. */
   const void* const* inputs;
   const void* const* params;
   void* const* outputs;

@@ -69,6 +69,9 @@ class CpuExecutable : public Executable {
   void run(const CopyLaunch& launch);
   void run(const ReverseLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void run(const EarlierLaunch& launch, int64_t rows, Position position, const Crew& crew);
+  void run(const RowsLaunch& launch, int64_t rows, Position position, const Crew& crew);
+  void run(const RowTotalLaunch& launch, int64_t rows, Position position, const Crew& crew);
+  void run(const RealLaunch& launch, int64_t rows, Position position);
   void run(const MaskLaunch& launch, int64_t rows, Position position);
   int64_t length_of(int64_t sequence) const;
   bool mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const;

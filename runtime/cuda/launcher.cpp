@@ -168,6 +168,9 @@ Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, L
   }
   if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, first, queue);
   if (std::holds_alternative<EarlierLaunch>(launch)) return earlier(id, rows, first, queue);
+  if (std::holds_alternative<RowsLaunch>(launch)) return take_rows(id, rows, first, queue);
+  if (std::holds_alternative<RowTotalLaunch>(launch)) return add_to_rows(id, rows, first, queue);
+  if (std::holds_alternative<RealLaunch>(launch)) return real(id, rows, first, queue);
   if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
   if (std::holds_alternative<TotalLaunch>(launch)) return total(id, rows, first, queue);
   return fill_mask(id, rows, first, queue);

@@ -91,6 +91,9 @@ class Launcher {
   Status transpose(LaunchId id, LaunchQueue& queue);
   Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status earlier(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) const;
+  Status take_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status add_to_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status real(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   /// Rows that are added up, in slices whose sums are rows of `to`.

@@ -32,9 +32,10 @@ cudaDataType_t data_type(DType dtype) {
     case DType::f16:
       return CUDA_R_16F;
     case DType::f64:
+    case DType::i32:
       break;
   }
-  RNNC_CHECK(false, "f64 products run on the CPU");
+  RNNC_CHECK(false, "there are no products of {} on a GPU", to_string(dtype));
 }
 
 bool is_aligned(const void* pointer, uint32_t alignment) {

@@ -106,6 +106,52 @@ Status Launcher::earlier(LaunchId id, int64_t rows, LaunchPosition position,
   return check_cuda(done, "reading a sequence a step late");
 }
 
+Status Launcher::take_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<RowsLaunch>(launch_of(id));
+  constexpr int64_t kMostBlocks = 4096;
+  const char* table = addresses_.start(launch.table);
+  const char* index = addresses_.pointer(launch.index, position);
+  char* target = addresses_.pointer(launch.target, position);
+  int64_t count = launch.count;
+  int64_t width = launch.width;
+  int64_t index_stride = launch.index.stride;
+  int64_t target_stride = launch.target.stride;
+  void* parameters[] = {&table, &index, &target,       &rows,
+                        &count, &width, &index_stride, &target_stride};
+  const int64_t blocks = std::min(ceil_div(rows, kCudaRowsThreads / 32), kMostBlocks);
+  const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kCudaRowsThreads)};
+  return start(kernel_of(id), shape, parameters, queue, "taking rows of a table");
+}
+
+Status Launcher::add_to_rows(LaunchId id, int64_t rows, LaunchPosition position,
+                             LaunchQueue& queue) {
+  const auto& launch = std::get<RowTotalLaunch>(launch_of(id));
+  constexpr int64_t kMostBlocks = 1024;  // each goes over all rows' integers
+  const char* index = addresses_.pointer(launch.index, position);
+  const char* value = addresses_.pointer(launch.value, position);
+  char* out = addresses_.pointer(launch.out, {});
+  int64_t count = launch.count;
+  int64_t width = launch.width;
+  int64_t index_stride = launch.index.stride;
+  int64_t value_stride = launch.value.stride;
+  void* parameters[] = {&index, &value, &out, &rows, &count, &width, &index_stride, &value_stride};
+  const LaunchShape shape{dim3(static_cast<unsigned>(std::min(count, kMostBlocks)),
+                               static_cast<unsigned>(ceil_div(width, kCudaRowsThreads))),
+                          dim3(kCudaRowsThreads)};
+  return start(kernel_of(id), shape, parameters, queue, "adding to rows of a table");
+}
+
+Status Launcher::real(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+  const auto& launch = std::get<RealLaunch>(launch_of(id));
+  const char* source = addresses_.pointer(launch.source, position);
+  char* target = addresses_.pointer(launch.target, position);
+  int64_t source_stride = launch.source.stride;
+  int64_t target_stride = launch.target.stride;
+  void* parameters[] = {&source, &target, &rows, &source_stride, &target_stride};
+  const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
+  return start(kernel_of(id), shape, parameters, queue, "making numbers of integers");
+}
+
 Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
   const auto& launch = std::get<MaskLaunch>(launch_of(id));
   char* target = addresses_.pointer(launch.target, position);

@@ -423,6 +423,33 @@ LaunchInfo LaunchDescriber::describe_as(const Stage&, const MaskLaunch& launch) 
   return info;
 }
 
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RowsLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "rows";
+  info.strategy = "copy, each row from where its integer says";
+  info.weights = weights_in(launch.table, launch.count * launch.width);
+  info.what = fmt::format("rows of {} named by {}", join_names(info.weights),
+                          value(stage, launch.index, 1));
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RowTotalLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "add rows";
+  info.strategy = "sum in the order of the steps, for each row of the table";
+  info.what = fmt::format("{} added to rows named by {}", value(stage, launch.value, launch.width),
+                          value(stage, launch.index, 1));
+  return info;
+}
+
+LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const RealLaunch& launch) const {
+  LaunchInfo info;
+  info.kind = info.summary = "real";
+  info.strategy = "conversion";
+  info.what = value(stage, launch.source, 1) + " as a number";
+  return info;
+}
+
 LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const SplitLaunch& launch) const {
   LaunchInfo info;
   info.kind = info.summary = "split";

@@ -47,6 +47,9 @@ class LaunchDescriber {
   LaunchInfo describe_as(const Stage& stage, const ReverseLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const EarlierLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const MaskLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const RowsLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const RowTotalLaunch& launch) const;
+  LaunchInfo describe_as(const Stage& stage, const RealLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const SplitLaunch& launch) const;
   LaunchInfo describe_as(const Stage& stage, const TotalLaunch& launch) const;
 

@@ -44,6 +44,11 @@ Status check_alignment(std::string_view kind, std::span<Pointer const> pointers,
 /// None at all, or one pointer per array; `kind` in the plural: "initial states".
 Status check_count(std::string_view kind, size_t pointers, size_t arrays);
 Status check_lengths(const int32_t* lengths);
+/// Why an input cannot be this integer, or "".
+std::string integer_problem(const ArrayInfo& input, double value);
+/// Of inputs of integers in host memory, [T, B]: those of steps that a sequence has.
+Status check_integers(std::span<const void* const> inputs, const std::vector<ArrayInfo>& arrays,
+                      int64_t steps, int64_t batch, const int32_t* lengths);
 Status check_workspace(const void* workspace, size_t bytes, size_t needed);
 
 /// "", " with lengths", " with lengths and resets".

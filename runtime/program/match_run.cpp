@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/describe.h"
+#include "runtime/program/check_args.h"
 
 namespace rnnc {
 namespace {
@@ -52,6 +53,28 @@ void check_reset(const Array& reset, int64_t steps, int64_t batch,
   const int64_t at = wrong - values.begin();
   problems.push_back(
       fmt::format("reset[{}, {}] is not a number, expected true or false", at / batch, at % batch));
+}
+
+/// Of inputs that fit otherwise: whole numbers, and rows that there are, at the steps that the
+/// sequences have; and numbers of no other kind where reals are taken.
+void check_integers(const Signature& signature, const std::vector<const Array*>& inputs,
+                    const std::optional<std::vector<int64_t>>& lengths,
+                    std::vector<std::string>& problems) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ArrayInfo& input = signature.inputs[i];
+    if (inputs[i] == nullptr || input.dtype != DType::i32) continue;
+    const std::vector<double> values = inputs[i]->to_doubles();
+    const int64_t batch = inputs[i]->shape[1];
+    for (int64_t row = 0; row < std::ssize(values); ++row) {
+      const auto b = static_cast<size_t>(row % batch);
+      if (lengths && b < lengths->size() && row / batch >= (*lengths)[b]) continue;
+      const std::string problem = integer_problem(input, values[static_cast<size_t>(row)]);
+      if (problem.empty()) continue;
+      problems.push_back(
+          fmt::format("input {}[{}, {}] is {}", input.name, row / batch, b, problem));
+      break;
+    }
+  }
 }
 
 /// Whether the program may begin or end amid a sequence, if it is asked to.
@@ -122,6 +145,7 @@ Result<Matched> match_run(const Signature& signature, const RunArgs& args, bool 
   append(problems, states);
   if (steps == 0) problems.push_back("the inputs have no steps (T = 0); at least 1 is needed");
   if (batch == 0) problems.push_back("the inputs have no sequences (B = 0); at least 1 is needed");
+  check_integers(signature, inputs.arrays, args.lengths, problems);
   if (args.lengths && steps) check_lengths(*args.lengths, *steps, *batch, problems);
   if (args.reset && steps) check_reset(*args.reset, *steps, *batch, problems);
   if (!problems.empty()) {

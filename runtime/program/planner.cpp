@@ -103,11 +103,25 @@ ArrayInfo describe(const std::string& name, const Type& type, DType dtype) {
   return array;
 }
 
+/// The smallest table whose rows an input of integers names.
+void find_table(const Graph& graph, uint32_t input, ArrayInfo& array) {
+  for (const NodeId table : tables_of(graph, input)) {
+    const int64_t rows = number(graph[table].type.shape[0]);
+    if (array.table_rows > 0 && array.table_rows <= rows) continue;
+    array.table_rows = rows;
+    const bool is_param = graph[table].op == Op::Param;
+    array.table = is_param ? graph.params[graph[table].decl].name : "the table";
+  }
+}
+
 Signature make_signature(const Graph& graph, DType dtype, DType param_dtype) {
   Signature signature;
   signature.name = graph.name;
-  for (const InputDecl& input : graph.inputs) {
-    signature.inputs.push_back(describe(input.name, input.type, dtype));
+  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+    const InputDecl& input = graph.inputs[i];
+    const DType stored = input.integer ? DType::i32 : dtype;
+    signature.inputs.push_back(describe(input.name, input.type, stored));
+    if (input.integer) find_table(graph, i, signature.inputs.back());
   }
   for (const ParamDecl& param : graph.params) {
     signature.params.push_back(describe(param.name, param.type, param_dtype));
@@ -262,6 +276,11 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
       complete_list("states", signature_.states.size(), false, options.given_states)};
   for (const Status& list : lists) {
     if (!list) return tl::unexpected(list.error());
+  }
+  for (size_t i = 0; i < signature_.inputs.size(); ++i) {
+    if (!options.inputs[i] || signature_.inputs[i].dtype != DType::i32) continue;
+    return fail("training: the gradient of input {} is wanted, which is of integers and has none",
+                quote(signature_.inputs[i].name));
   }
   if (options.checkpoint < 0) {
     return fail("training: checkpoint must be 0 or more steps, got {}", options.checkpoint);

@@ -168,6 +168,11 @@ Status Program::Impl::check_args(const ForwardArgs& args, size_t workspace_bytes
   for (const Status& status : aligned) {
     if (!status) return status;
   }
+  if (planner.options().device.kind == Device::Kind::cpu) {
+    const Status integers =
+        check_integers(args.inputs, signature.inputs, args.steps, args.batch, args.lengths);
+    if (!integers) return integers;
+  }
   return check_workspace(args.workspace, args.workspace_bytes, workspace_bytes);
 }
 

@@ -370,7 +370,9 @@ Result<RunGradients> Runner::Impl::gradients(const RunArgs& run_args, const Loss
   training.emplace(backend, signature);
   TrainingOptions& options = training->options;
   options.params.assign(signature.params.size(), true);
-  options.inputs.assign(signature.inputs.size(), true);
+  for (const ArrayInfo& input : signature.inputs) {
+    options.inputs.push_back(input.dtype != DType::i32);
+  }
   for (const Array* state : matched->initial_states) {
     options.given_states.push_back(state != nullptr);
   }

@@ -28,6 +28,15 @@ class Arrays {
       convert(array.data(), DType::f64, bytes_.back().data(), dtype, array.size());
     }
   }
+  /// Inputs, each in its own.
+  Arrays(const std::vector<std::vector<double>>& values, const std::vector<ArrayInfo>& infos,
+         DType dtype)
+      : Arrays(values, dtype) {
+    for (size_t i = 0; i < infos.size(); ++i) {
+      bytes_[i].resize(values[i].size() * size_of(infos[i].dtype));
+      convert(values[i].data(), DType::f64, bytes_[i].data(), infos[i].dtype, values[i].size());
+    }
+  }
   /// Room for arrays that a call writes.
   Arrays(const std::vector<ArrayInfo>& arrays, int64_t rows, DType dtype) : dtype_(dtype) {
     for (const ArrayInfo& array : arrays) {
@@ -108,7 +117,7 @@ InterpreterResult CpuProgram::run(const InterpreterArgs& args, bool reuse_params
                                   const CallSequences& sequences) {
   const DType dtype = program_.options().dtype;
   const Signature& signature = program_.signature();
-  Arrays inputs(args.inputs, dtype);
+  Arrays inputs(args.inputs, signature.inputs, dtype);
   Arrays params(args.params, dtype);
   Arrays initial_states(args.initial_states, dtype);
   Arrays outputs(signature.outputs, args.steps * args.batch, dtype);

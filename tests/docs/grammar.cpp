@@ -43,7 +43,9 @@ std::vector<std::string> terminals(const std::string& text) {
     }
     if (token.kind == TokenKind::LeftParen || token.kind == TokenKind::LeftBracket) ++brackets;
     if (token.kind == TokenKind::RightParen || token.kind == TokenKind::RightBracket) --brackets;
-    result.push_back(terminal(token));
+    // No word of the language elsewhere: the type of an input.
+    const bool is_type = before == TokenKind::Colon && token.text == "int";
+    result.push_back(is_type ? "\"int\"" : terminal(token));
     before = token.kind;
   }
   return result;

@@ -329,9 +329,25 @@ def LipschitzRNN(data):
     return one_state(data, step)
 
 
+def ClockworkRNN(data):
+    """Koutník et al. 2014: R is block upper triangular, and a module rests between its steps."""
+    H = data.hidden
+    modules = data.dim("G", next(count for count in (4, 3, 2, 1) if H % count == 0))
+    module = torch.arange(H) * modules // H
+    R = data.param("R", H, H) * (module[:, None] <= module[None, :])
+
+    def step(x, h, number):
+        runs = torch.remainder(number[:, None], 2.0**module) == 0
+        new = tanh(matrix(data, "W", x) + h @ R.T + data.param("b", H))
+        return torch.where(runs, new, h), number + 1
+
+    y, h, number = over_time(step, data.x, data.state("h", H), data.state("t@1"))
+    return {"h": y}, {"h": h, "t@1": number}
+
+
 CELLS = [
     Jordan, CIFG, NIG, NFG, NOG, NIAF, NOAF, MGU, UGRNN, LiGRU, MUT1, MUT2, MUT3, SCRN, JANET, ATR,
     RAN, CFN, NASCell, MultiplicativeLSTM, RHN, LEM, coRNN, UnICORNN, AntisymmetricRNN,
-    LipschitzRNN,
+    LipschitzRNN, ClockworkRNN,
 ]  # fmt: skip
 LARGE = [JANET, ATR]  # those with a case of hidden size 1000

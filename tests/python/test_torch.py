@@ -37,6 +37,54 @@ def worst(a, b):
     return float((a - b).detach().abs().max())
 
 
+WORDS = """
+cell Words[V, E, H](token: int [], x: [E]) -> h {
+  state h: [H]
+  param table: [V, E]
+  param W: [H, E]
+  h[t] = tanh(W @ (table[token[t]] * x[t]) + h[t-1] * (token[t] < 2) + step())
+}
+"""
+
+
+class Integers(unittest.TestCase):
+    def test_rows_of_a_table(self):
+        for device in DEVICES:
+            with self.subTest(device=device):
+                self.compare(device, torch.int32)
+                self.compare(device, torch.int64)
+
+    def compare(self, device, kind):
+        torch.manual_seed(2)
+        dtype = torch.float64 if device == "cpu" else torch.float32
+        cell = rnnc.torch.Cell(WORDS, device=device, dtype=dtype, V=5, E=3, H=4)
+        token = torch.randint(0, 5, (7, 2), device=device).to(kind)
+        x = torch.randn(7, 2, 3, device=device, dtype=dtype)
+        h, _ = cell(token, x)
+        state, expected = torch.zeros(2, 4, device=device, dtype=dtype), []
+        for t in range(7):
+            row = torch.nn.functional.embedding(token[t].long(), cell.table) * x[t]
+            state = torch.tanh(row @ cell.W.T + state * (token[t] < 2)[:, None] + t)
+            expected.append(state)
+        expected = torch.stack(expected)
+        self.assertLessEqual(worst(h, expected), 1e-5)
+        by = [cell.table, cell.W]
+        for ours, theirs in zip(
+            torch.autograd.grad(h.sum(), by), torch.autograd.grad(expected.sum(), by)
+        ):
+            self.assertLessEqual(worst(ours, theirs), 1e-4)
+        y, _ = rnnc.torch.reference(cell)(token, x)
+        self.assertLessEqual(worst(y, expected), 1e-5)
+
+    def test_integers_without_a_row(self):
+        cell = rnnc.torch.Cell(WORDS, dtype=torch.float64, V=5, E=3, H=4)
+        token, x = torch.full((2, 1), 5), torch.zeros(2, 1, 3, dtype=torch.float64)
+        with self.assertRaisesRegex(Exception, r"token\[0, 0\] is 5, but `table` has rows 0 to 4"):
+            cell(token, x)
+        with self.assertRaisesRegex(ValueError, "input token is torch.float64, expected torch.int32"):
+            cell(token.double(), x)
+
+
 class Cells(unittest.TestCase):
     def compare_lstm(self, size, batch, steps, dtype, device, limit, given, batch_first=False):
         cell, module = lstm_pair(size, size + 2, dtype, device, batch_first)

@@ -55,8 +55,14 @@ GradientArgs random_arguments(const Graph& graph, const Options& options) {
   forward.steps = options.steps;
   forward.batch = options.batch;
   const uint64_t seed = options.seed;
-  for (const InputDecl& input : graph.inputs) {
-    const ArrayInfo info = info_of(input.name, input.type, {options.steps, options.batch});
+  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+    const InputDecl& input = graph.inputs[i];
+    ArrayInfo info = info_of(input.name, input.type, {options.steps, options.batch});
+    if (input.integer) info.dtype = DType::i32;
+    for (const NodeId table : tables_of(graph, i)) {
+      const int64_t rows = graph[table].type.shape[0].constant().value();
+      if (info.table_rows == 0 || rows < info.table_rows) info.table_rows = rows;
+    }
     forward.inputs.push_back(random_values(info, 1, seed));
   }
   for (const ParamDecl& param : graph.params) {
@@ -101,6 +107,7 @@ double most_device_error(const Options& options) {
     case DType::f16:
       return 1e-2;
     case DType::bf16:
+    case DType::i32:
       break;
   }
   return 3e-2;

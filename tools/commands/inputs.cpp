@@ -20,18 +20,26 @@ struct Options {
   int64_t steps = 100;
 };
 
-/// Its dims that no input has may be anything, and need no value.
-Graph inputs_alone(const Graph& graph) {
+/// Its dims that no input has may be anything, and need no value. `with_tables`: but for how many
+/// rows the tables have that integers name; each is a param of the integers' name.
+Graph inputs_alone(const Graph& graph, bool with_tables) {
   Graph alone;
   alone.name = graph.name;
   alone.dims = graph.dims;
   alone.inputs = graph.inputs;
+  for (uint32_t i = 0; with_tables && i < graph.inputs.size(); ++i) {
+    for (const NodeId table : tables_of(graph, i)) {
+      alone.params.push_back({graph.inputs[i].name, {{graph[table].type.shape[0]}}, {}});
+    }
+  }
   for (DimDecl& dim : alone.dims) {
-    const bool used = std::ranges::any_of(alone.inputs, [&](const InputDecl& input) {
-      return std::ranges::any_of(input.type.shape, [&](const Dim& size) {
+    const auto has_dim = [&](const auto& decl) {
+      return std::ranges::any_of(decl.type.shape, [&](const Dim& size) {
         return std::ranges::count(size.symbols(), dim.name) > 0;
       });
-    });
+    };
+    const bool used =
+        std::ranges::any_of(alone.inputs, has_dim) || std::ranges::any_of(alone.params, has_dim);
     if (!used && !dim.default_value) dim.default_value = 1;
   }
   return alone;
@@ -45,14 +53,20 @@ Result<std::string> list_inputs(const Options& options, const Graph& graph) {
   for (const InputDecl& input : bound->inputs) {
     std::string sizes = "T, B";
     for (const Dim& dim : input.type.shape) sizes += ", " + dim.to_string();
-    text += fmt::format("{} [{}]\n", input.name, sizes);
+    text += fmt::format("{} [{}]{}\n", input.name, sizes, input.integer ? " int" : "");
   }
   return text;
 }
 
 /// [T, B, ...]
-Result<Array> random_input(const Options& options, const InputDecl& input) {
-  ArrayInfo info{input.name, {options.steps, options.batch}, DType::f32};
+Result<Array> random_input(const Options& options, const Graph& bound, const InputDecl& input) {
+  const DType dtype = input.integer ? DType::i32 : DType::f32;
+  ArrayInfo info{input.name, {options.steps, options.batch}, dtype};
+  for (const ParamDecl& table : bound.params) {
+    const int64_t rows = table.type.shape[0].constant().value();
+    const bool fewer = info.table_rows == 0 || rows < info.table_rows;
+    if (table.name == input.name && fewer) info.table_rows = rows;
+  }
   for (const Dim& dim : input.type.shape) info.shape.push_back(dim.constant().value());
   // What cannot be counted is too much, too.
   constexpr int64_t kMost = int64_t{1} << 60;
@@ -87,7 +101,7 @@ Status write_random(const Options& options, const Graph& graph) {
       return fail("{} has no input {}; it has {}", quote(graph.name), quote(named.name),
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
     }
-    const Result<Array> array = random_input(options, *input);
+    const Result<Array> array = random_input(options, *bound, *input);
     if (!array) return tl::unexpected(array.error());
     files.push_back({named.file, format_npy(*array)});
   }
@@ -114,7 +128,7 @@ int run_inputs(const CLI::App& command, const Options& options) {
   if (!definition) return kError;
   const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
   if (!graph) return kError;
-  const Graph alone = inputs_alone(*graph);
+  const Graph alone = inputs_alone(*graph, options.random);
   if (options.random) {
     const Status status = write_random(options, alone);
     return status ? kOk : report(status.error());
@@ -132,8 +146,8 @@ void add_inputs(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("inputs", "List the arrays that a run takes, or make random ones");
   add_source(*command, options->source);
-  CLI::Option* random =
-      command->add_flag("--random", options->random, "Write random inputs, uniform in [-1, 1]");
+  CLI::Option* random = command->add_flag(
+      "--random", options->random, "Write random inputs, uniform in [-1, 1], or rows of tables");
   add_named_files(*command, "-o,--output", options->outputs,
                   "With --random: where to write an input; may be repeated");
   command->get_option("--output")->needs(random);

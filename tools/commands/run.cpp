@@ -294,7 +294,8 @@ int run_run(const CLI::App& command, Options& options) {
                      "before the layers that it is for",
                      quote(definition->name))});
   }
-  Result<RunData> data = read_run_data(options.files);
+  Result<RunData> data =
+      read_run_data(options.files, definition->unit.integer_inputs(definition->name));
   if (!data) return report(data.error());
   if (const std::string doubt = doubt_leading_axes(options.files, *data); !doubt.empty()) {
     report_note(doubt);

@@ -30,6 +30,14 @@ std::string cuda_transpose_name(DType dtype) {
   return fmt::format("rnnc_transpose_{}", size_of(dtype));
 }
 
+std::string cuda_rows_name(DType dtype) {
+  return fmt::format("rnnc_rows_{}", size_of(dtype));
+}
+
+std::string cuda_row_total_name(DType dtype) {
+  return fmt::format("rnnc_add_rows_{}", to_string(dtype));
+}
+
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   const auto dtype = [&](const Access& access) { return plan.buffers[access.buffer].dtype; };
   if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
@@ -38,6 +46,13 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
     return copy->transposed ? cuda_transpose_name(dtype(copy->source)) : kCudaCopyName;
   }
+  if (const auto* rows = std::get_if<RowsLaunch>(&launch)) {
+    return cuda_rows_name(dtype(rows->table));
+  }
+  if (const auto* total = std::get_if<RowTotalLaunch>(&launch)) {
+    return cuda_row_total_name(dtype(total->value));
+  }
+  if (std::holds_alternative<RealLaunch>(launch)) return kCudaRealName;
   if (std::holds_alternative<MaskLaunch>(launch)) return kCudaMaskName;
   return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
 }

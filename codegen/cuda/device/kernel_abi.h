@@ -72,6 +72,10 @@ struct CudaHistories {
 /// runtime/cuda/launcher.cpp.
 inline constexpr const char* kCudaMaskName = "rnnc_mask";
 inline constexpr const char* kCudaSplitName = "rnnc_split";
+inline constexpr const char* kCudaRealName = "rnnc_real";
+std::string cuda_rows_name(DType dtype);  // of elements of its size, which is 2 or 4 bytes
+std::string cuda_row_total_name(DType dtype);
+inline constexpr int kCudaRowsThreads = 256;
 inline constexpr const char* kCudaCopyName = "rnnc_copy_arrays";
 /// Its parameter; gridDim.y is the number of copies.
 inline constexpr int kCudaCopiesPerLaunch = 64;
@@ -92,7 +96,7 @@ inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-/// The one that a Reverse, Mask, Split or Copy launch needs; "" for other launches. A
+/// The one that a Reverse, Mask, Rows, RowTotal, Real, Split or Copy launch needs; "" for other launches. A
 /// unit has those that its plan needs and no others.
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 

@@ -13,9 +13,10 @@ std::string_view cuda_element_type(DType dtype) {
     case DType::f16:
       return "rnnc_f16";
     case DType::f64:
+    case DType::i32:
       break;
   }
-  RNNC_CHECK(false, "f64 has no CUDA code");
+  RNNC_CHECK(false, "{} is no type of CUDA kernels' arithmetic", to_string(dtype));
 }
 
 std::string cuda_array_type(const Kernel::Argument& argument) {

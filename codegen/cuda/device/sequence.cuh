@@ -1,4 +1,4 @@
-// ---- Kernels of Reverse, Mask, Split and Copy launches (ir/plan/plan.h). ----
+// ---- Kernels of Reverse, Mask, Rows, RowTotal, Real, Split and Copy launches (ir/plan/plan.h). ----
 //
 // A unit has those whose names it defines with `has_` before them.
 
@@ -66,6 +66,108 @@ extern "C" __global__ void rnnc_mask(float* target, int kind, const int* lengths
   }
   target[row] = value ? 1.0f : 0.0f;
 }
+#endif
+
+#if has_rnnc_real
+// Row r of `source` is `stride` integers after row 0.
+extern "C" __global__ void rnnc_real(const int* source, float* target, rnnc_word rows,
+                                     rnnc_word source_stride, rnnc_word target_stride) {
+  rnnc_begin();
+  const rnnc_word row = static_cast<rnnc_word>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row < rows) target[row * target_stride] = static_cast<float>(source[row * source_stride]);
+}
+#endif
+
+// A warp takes a row, by units of one element or more.
+template <typename Unit>
+static __device__ __forceinline__ void rnnc_take_row(const Unit* from, Unit* to, rnnc_word units) {
+#pragma unroll 4
+  for (rnnc_word i = threadIdx.x % 32; i < units; i += 32) {
+    Unit unit = {};
+    if (from != nullptr) unit = from[i];
+    to[i] = unit;
+  }
+}
+
+// Rows of a table of `count` rows of `width` elements: those that `index` names, or zeros.
+template <typename T>
+static __device__ __forceinline__ void rnnc_take_rows(const T* table, const int* index, T* target,
+                                                      rnnc_word rows, rnnc_word count,
+                                                      rnnc_word width, rnnc_word index_stride,
+                                                      rnnc_word target_stride) {
+  rnnc_begin();
+  constexpr rnnc_word kPacket = 16 / sizeof(T);
+  const rnnc_word ends = reinterpret_cast<rnnc_word>(table) | reinterpret_cast<rnnc_word>(target);
+  const bool packets = ends % 16 == 0 && width % kPacket == 0 && target_stride % kPacket == 0;
+  const rnnc_word warps = static_cast<rnnc_word>(gridDim.x) * (blockDim.x / 32);
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+#pragma unroll 1
+  for (; row < rows; row += warps) {
+    const rnnc_word number = index[row * index_stride];
+    const T* const from = number >= 0 && number < count ? table + number * width : nullptr;
+    T* const to = target + row * target_stride;
+    if (packets) {
+      rnnc_take_row(reinterpret_cast<const uint4*>(from), reinterpret_cast<uint4*>(to),
+                    width / kPacket);
+    } else {
+      rnnc_take_row(from, to, width);
+    }
+  }
+}
+#define RNNC_ROWS(name, type)                                                              \
+  extern "C" __global__ void name(const type* table, const int* index, type* target,       \
+                                  rnnc_word rows, rnnc_word count, rnnc_word width,        \
+                                  rnnc_word index_stride, rnnc_word target_stride) {       \
+    rnnc_take_rows(table, index, target, rows, count, width, index_stride, target_stride); \
+  }
+#if has_rnnc_rows_2
+RNNC_ROWS(rnnc_rows_2, unsigned short)
+#endif
+#if has_rnnc_rows_4
+RNNC_ROWS(rnnc_rows_4, unsigned)
+#endif
+
+// Adds rows of `value` to those of a table that `index` names. Row v of the table is that of the
+// blocks of blockIdx.x = v % gridDim.x, of which each goes over all rows in their order and adds
+// those that are its own, a thread to a column.
+template <typename T>
+static __device__ __forceinline__ void rnnc_add_to_rows(const int* index, const T* value,
+                                                        float* out, rnnc_word rows, rnnc_word count,
+                                                        rnnc_word width, rnnc_word index_stride,
+                                                        rnnc_word value_stride) {
+  rnnc_begin();
+  __shared__ int names[256];
+  const rnnc_word column = static_cast<rnnc_word>(blockIdx.y) * 256 + threadIdx.x;
+#pragma unroll 1
+  for (rnnc_word first = 0; first < rows; first += 256) {
+    const rnnc_word mine = first + threadIdx.x;
+    int name = mine < rows ? index[mine * index_stride] : -1;
+    const bool own = name >= 0 && name < count && name % gridDim.x == blockIdx.x;
+    names[threadIdx.x] = own ? name : -1;
+    __syncthreads();
+    const int here = static_cast<int>(min(rows - first, static_cast<rnnc_word>(256)));
+#pragma unroll 1
+    for (int i = 0; i < here && column < width; ++i) {
+      if (names[i] < 0) continue;
+      out[names[i] * width + column] += rnnc_load(value + (first + i) * value_stride + column);
+    }
+    __syncthreads();
+  }
+}
+#define RNNC_ADD_ROWS(name, type)                                                                  \
+  extern "C" __global__ void name(const int* index, const type* value, float* out, rnnc_word rows, \
+                                  rnnc_word count, rnnc_word width, rnnc_word index_stride,        \
+                                  rnnc_word value_stride) {                                        \
+    rnnc_add_to_rows(index, value, out, rows, count, width, index_stride, value_stride);           \
+  }
+#if has_rnnc_add_rows_f32
+RNNC_ADD_ROWS(rnnc_add_rows_f32, float)
+#endif
+#if has_rnnc_add_rows_bf16
+RNNC_ADD_ROWS(rnnc_add_rows_bf16, rnnc_bf16)
+#endif
+#if has_rnnc_add_rows_f16
+RNNC_ADD_ROWS(rnnc_add_rows_f16, rnnc_f16)
 #endif
 
 #if has_rnnc_copy_arrays

@@ -45,6 +45,9 @@ int64_t once_rows(const Launch& launch);
 //     reverse b10 = b9
 //     earlier b10 = b9
 //     mask b11 = reset reversed
+//     rows b12 = b4[0:36] of 12 at b1
+//     add rows b13[0:36] of 12 += b9 at b1
+//     real b14 = b1
 //     split b30 = b0, a left operand, parts of 36, 4 rows
 //     total b30[0:48] += b19 x b0, 4 blocks
 //     total b31 += b19
@@ -154,6 +157,32 @@ void parse(PlanScanner& in, MaskLaunch& launch);
 void add_touches(const Plan& plan, const MaskLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const MaskLaunch& launch);
 LaunchWork work_of(const Plan& plan, const MaskLaunch& launch, int64_t rows);
+
+// rows.cpp
+template <>
+inline constexpr std::string_view kOpening<RowsLaunch> = "rows";
+std::string text_of(const Plan& plan, const RowsLaunch& launch);
+void parse(PlanScanner& in, RowsLaunch& launch);
+void add_touches(const Plan& plan, const RowsLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const RowsLaunch& launch);
+LaunchWork work_of(const Plan& plan, const RowsLaunch& launch, int64_t rows);
+
+template <>
+inline constexpr std::string_view kOpening<RowTotalLaunch> = "add rows";
+std::string text_of(const Plan& plan, const RowTotalLaunch& launch);
+void parse(PlanScanner& in, RowTotalLaunch& launch);
+void add_touches(const Plan& plan, const RowTotalLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const RowTotalLaunch& launch);
+LaunchWork work_of(const Plan& plan, const RowTotalLaunch& launch, int64_t rows);
+
+// real.cpp
+template <>
+inline constexpr std::string_view kOpening<RealLaunch> = "real";
+std::string text_of(const Plan& plan, const RealLaunch& launch);
+void parse(PlanScanner& in, RealLaunch& launch);
+void add_touches(const Plan& plan, const RealLaunch& launch, std::vector<Touch>& touches);
+Status verify(LaunchVerifier& in, const RealLaunch& launch);
+LaunchWork work_of(const Plan& plan, const RealLaunch& launch, int64_t rows);
 
 // split.cpp
 template <>

@@ -67,6 +67,8 @@ def _with_autocast(run, source, inputs, params, states, lengths, reset):
     """Of all as autocast wants it."""
     x = inputs[0] if inputs else None
     kind = x.device.type if isinstance(x, torch.Tensor) else None
+    if kind in DEVICES:
+        x = source.real(inputs, params)
     if kind not in DEVICES or not torch.is_autocast_enabled(kind) or x.dtype == torch.float64:
         return run(source, inputs, params, states, lengths, reset)
     inputs, params = _cast(inputs, params)
@@ -83,7 +85,7 @@ def _cast(inputs, params):
     kind = inputs[0].device.type
     dtype = torch.get_autocast_dtype(kind) if kind == "cuda" else torch.float32
     params = [p if p.dtype == torch.float32 else p.to(dtype) for p in params]
-    return [x.to(dtype) for x in inputs], params
+    return [x.to(dtype) if x.is_floating_point() else x for x in inputs], params
 
 
 # ---- What fits ----
@@ -105,14 +107,14 @@ class Arguments:
 
 def usual(compiled, inputs, params, states):
     """Arguments if nothing has to be done to them; else None."""
-    shapes, dtype, device = compiled.input_shapes, compiled.dtype, compiled.device
+    shapes, types, device = compiled.input_shapes, compiled.input_types, compiled.device
     if type(inputs[0]) is not torch.Tensor:
         return None
     rows = inputs[0].shape[:2]
     addresses = compiled.addresses_of(params)
     if len(rows) < 2 or len(inputs) != len(shapes) or addresses is None:
         return None
-    for x, shape in zip(inputs, shapes):
+    for x, shape, dtype in zip(inputs, shapes, types):
         if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
             return None
         size = x.shape
@@ -150,8 +152,10 @@ class _Check:
         steps, batch = inputs[0].shape[:2] if inputs[0].dim() >= 2 else (0, 0)
         rows = self.steps, self.batch = (steps, batch)
         inputs = [
-            self._check("input", info.name, x, (*rows, *info.shape), compiled.dtype)
-            for info, x in zip(compiled.source.inputs, inputs)
+            self._check(
+                "input", info.name, _as_int32(x) if info.integer else x, (*rows, *info.shape), kind
+            )
+            for info, x, kind in zip(compiled.source.inputs, inputs, compiled.input_types)
         ]
         params = [
             self._check("param", info.name, p, info.shape, compiled.param_dtype)
@@ -214,6 +218,13 @@ class _Check:
         return tensor.to(dtype).contiguous()
 
 
+def _as_int32(x):
+    """Of int64, which PyTorch's own indices are: what is out of range stays so."""
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.int64:
+        return x
+    return x.clamp(-1, 2**31 - 1).to(torch.int32)
+
+
 def is_foreign(tensor):
     """Whether it is more than memory: a DTensor, a quantised one."""
     kind = type(tensor)
@@ -239,7 +250,7 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
         if kind not in DEVICES:
             reason = f"a device of type {kind}"
             return by_reference(source, inputs, params, states, lengths, reset, reason)
-        compiled = source.last = source.for_tensors(inputs[0], params)
+        compiled = source.last = source.for_tensors(source.real(inputs, params), params)
         arguments = checked(compiled, inputs, params, states, lengths, reset)
         if arguments.steps == 0 or arguments.batch == 0:
             return by_reference(source, inputs, params, states, lengths, reset)
@@ -391,7 +402,7 @@ def _shape(source, params, wish):
     given = bytes([bool(wish.states)] * len(source.states))
     wanted = None
     if wish.training:
-        wanted = bytes([bool(wish.input_gradients)] * len(source.inputs))
+        wanted = bytes([bool(wish.input_gradients) and not i.integer for i in source.inputs])
         wanted += bytes([p.requires_grad for p in params])
         wanted += bytes([bool(wish.state_gradients)] * len(source.states))
     shape = Shape(wish.batch, bool(wish.lengths), bool(wish.reset), given, wanted)

@@ -89,7 +89,7 @@ class Cell(nn.Module):
     @torch.no_grad()
     def reset_parameters(self):
         kinds = step_graph.kinds_of_params(self.source.step())
-        for (name, _), parameter in zip(self.source.params, self.params()):
+        for name, parameter in zip(self.source.param_names, self.params()):
             given = [value for pattern, value in self.init.items() if fnmatch.fnmatch(name, pattern)]
             if given and callable(given[-1]):
                 given[-1](parameter)

@@ -45,7 +45,8 @@ def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
 
 
 def _forward(program, inputs, params, states, given, lengths, reset, wanted):
-    compiled = source_of_text(program).for_tensors(inputs[0], params)
+    source = source_of_text(program)
+    compiled = source.for_tensors(source.real(inputs, params), params)
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     flags = _flags(wanted)
     if flags is None:
@@ -59,7 +60,8 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
 def _backward(
     program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients
 ):
-    compiled = source_of_text(program).for_tensors(inputs[0], params)
+    source = source_of_text(program)
+    compiled = source.for_tensors(source.real(inputs, params), params)
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     outputs = [y.contiguous() for y in outputs]
     return calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
@@ -73,8 +75,8 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("rnnc::forward", lib=LIBRARY)
 def _(program, inputs, params, states, given, lengths, reset, wanted):
     source = source_of_text(program)
-    x = inputs[0]
-    steps, batch = x.shape[:2]
+    x = source.real(inputs, params)
+    steps, batch = inputs[0].shape[:2]
     layers = (source.layers,) if source.layers else ()
     state_type = torch.float32 if x.dtype.itemsize == 2 else x.dtype
     results = [x.new_empty((steps, batch, *info.shape)) for info in source.outputs]
@@ -91,11 +93,11 @@ def _(program, inputs, params, states, given, lengths, reset, wanted):
 @torch.library.register_fake("rnnc::backward", lib=LIBRARY)
 def _(program, inputs, params, states, given, lengths, reset, wanted, outputs, reserve, gradients):
     source = source_of_text(program)
-    x = inputs[0]
+    x = source.real(inputs, params)
     layers = (source.layers,) if source.layers else ()
     state_type = torch.float32 if x.dtype.itemsize == 2 else x.dtype
     shapes = [(t.shape, t.dtype) for t in (*inputs, *params)]
-    shapes += [((*layers, x.shape[1], *info.shape), state_type) for info in source.states]
+    shapes += [((*layers, inputs[0].shape[1], *info.shape), state_type) for info in source.states]
     return [
         x.new_empty(shape, dtype=dtype)
         for (shape, dtype), flag in zip(shapes, wanted)

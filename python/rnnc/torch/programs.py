@@ -64,7 +64,7 @@ class Source:
         self.spare_multiprocessors = fields.get("spare_multiprocessors", 0)
         self.stacked, self.layers = fields["stacked"], fields["layers"]
         for kind in ROLES:
-            arrays = [Array(name, tuple(shape)) for name, shape in fields[kind]]
+            arrays = [Array(name, tuple(shape), *more) for name, shape, *more in fields[kind]]
             setattr(self, kind, arrays)
         self.param_names = [info.name for info in self.params]
         # Names that Python has no fields for (`h@2`) go by their positions.
@@ -94,6 +94,11 @@ class Source:
             self._step = step_graph.parse(self.graph, self.dims, self.reverse)
         return self._step
 
+    def real(self, inputs, params):
+        """A tensor of the type that its arrays have: no input of integers."""
+        reals = [x for info, x in zip(self.inputs, inputs) if not info.integer]
+        return (reals or params or inputs)[0]
+
     def for_tensors(self, x, params):
         """Its program where the params are; the type of its arrays may be less than theirs."""
         if not params:
@@ -115,6 +120,7 @@ class Array(NamedTuple):
 
     name: str
     shape: tuple
+    integer: bool = False  # of an input
 
 
 def source_of(
@@ -137,6 +143,7 @@ def source_of(
     options = dict(device=str(device) if device.type in DEVICES else "cpu", reverse=reverse)
     program = rnnc.compile(source, definition, **options, **(dims or {}))
     arrays = {kind: [(a.name, a.shape) for a in getattr(program, kind)] for kind in ROLES}
+    arrays["inputs"] = [(a.name, a.shape, a.dtype == "i32") for a in program.inputs]
     arrays["params"] = [
         (name, (stacked * shape[0], *shape[1:]) if stacked > 1 else shape)
         for name, shape in arrays["params"][::stacked]
@@ -239,6 +246,7 @@ class Compiled:
         # What calls are checked by.
         self.layers = (source.layers,) if source.layers else ()
         self.input_shapes = [info.shape for info in source.inputs]
+        self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
         self.state_shapes = [info.shape for info in source.states]
         self.no_states = [None] * len(source.states)
         # Params that have fitted last, and where they and the cell's were.
@@ -458,7 +466,7 @@ class _Calls:
     def _gradient_makers(self):
         """Of inputs, params and states; None of those that are not wanted."""
         compiled, rows = self.compiled, (self.steps, self.shape.batch)
-        kinds = [(rows + size, compiled.dtype) for size in compiled.input_shapes]
+        kinds = [(rows + s, t) for s, t in zip(compiled.input_shapes, compiled.input_types)]
         kinds += [(info.shape, compiled.param_dtype) for info in compiled.source.params]
         kinds += [(size, compiled.state_dtype) for size in self.state_shapes]
         return [

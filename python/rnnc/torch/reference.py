@@ -69,22 +69,28 @@ def run(graph, inputs, params, states=None, lengths=None, reset=None):
     reset [T, B]. What has 16 bits is computed in float32.
     """
     steps, batch = inputs[0].shape[:2]
-    device, dtype = inputs[0].device, inputs[0].dtype
+    device = inputs[0].device
+    reals = [x for x in inputs if x.is_floating_point()]
+    dtype = (reals or params or [torch.empty(0)])[0].dtype
     shapes = {name: state.shape for name, state in graph.states.items()}
     inputs = _named("input", graph.inputs, inputs, (steps, batch))
     params = _named("param", graph.params, params, ())
     states = _named("state", shapes, states or [None] * len(shapes), (batch,))
-    types = [tensor.dtype for tensors in (inputs, params, states) for tensor in tensors.values()]
+    types = [t.dtype for tensors in (inputs, params, states) for t in tensors.values()]
+    types = [kind for kind in types if kind.is_floating_point]
     computed = functools.reduce(torch.promote_types, types, torch.float32)
     inputs, params, states = (
-        {name: tensor.to(computed) for name, tensor in tensors.items()}
+        {
+            name: tensor.to(computed) if tensor.is_floating_point() else tensor
+            for name, tensor in tensors.items()
+        }
         for tensors in (inputs, params, states)
     )
     if reset is not None:
         reset = torch.as_tensor(reset, device=device) != 0
     if lengths is not None:
         lengths = torch.as_tensor(lengths, device=device)
-    values = _Values(graph, inputs, params, states, lengths, reset)
+    values = _Values(graph, inputs, params, states, lengths, reset, computed)
     outputs, finals = values.run()
     return [y.to(dtype) for y in outputs], finals
 
@@ -111,10 +117,10 @@ class _Values:
     the longest: so nothing is infinite or NaN there that is not within a sequence.
     """
 
-    def __init__(self, graph, inputs, params, states, lengths, reset):
+    def __init__(self, graph, inputs, params, states, lengths, reset, dtype):
         self.graph, self.inputs, self.params, self.given = graph, inputs, params, states
         x = next(iter(inputs.values()))
-        self.steps, self.batch, self.device, self.dtype = *x.shape[:2], x.device, x.dtype
+        self.steps, self.batch, self.device, self.dtype = *x.shape[:2], x.device, dtype
         self.time = torch.arange(self.steps, device=self.device)[:, None]
         self.numbers = torch.arange(self.batch, device=self.device)
         self.lengths = torch.full_like(self.numbers, self.steps)
@@ -243,6 +249,8 @@ class _Values:
             return self.params[node.name][None]
         if node.op in ("const", "vector", "range", "eye"):
             return self._numbers(node)
+        if node.op == "real":
+            return self._at(node.operands[0], t).to(self.dtype)
         if node.op not in OPS:
             raise ValueError(f"{node.op!r} is no op of a cell's graph")
         return OPS[node.op](node, *(self._at(operand, t) for operand in node.operands))
@@ -305,6 +313,14 @@ def _together(parts):
     return [part.expand(*rows, *part.shape[1:]) for part in parts]
 
 
+def _rows(node, table, integers):
+    """Of [1, V, ...] by [B]: zeros where there is no such row."""
+    count = table.shape[1]
+    rows = table[0][integers.clamp(0, count - 1).long()]
+    inside = (integers >= 0) & (integers < count)
+    return torch.where(_spread(inside, rows.dim()), rows, 0)
+
+
 PRODUCTS = {(1, 1): "bi,bi->b", (1, 2): "bi,bij->bj", (2, 1): "bij,bj->bi", (2, 2): "bij,bjk->bik"}
 
 
@@ -326,6 +342,7 @@ OPS = {
     "stack": lambda node, *parts: torch.stack(_together(parts), 1),
     "transpose": lambda node, v: v.transpose(1, 2),
     "reverse": lambda node, v: v,  # of an invariant
+    "rows": _rows,
     "matmul": _product,
     "sum": lambda node, v: v.sum(-1),
     "mean": lambda node, v: v.mean(-1),

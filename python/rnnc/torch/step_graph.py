@@ -71,7 +71,7 @@ def parse(text, dims, reverse=False):
     return graph
 
 
-DECLARATION = r"  (input|param|state) (\S+): \[(.*?)\]( reversed)?(?: delay of (\S+))?"
+DECLARATION = r"  (input|param|state) (\S+): \[(.*?)\](?: int)?( reversed)?(?: delay of (\S+))?"
 NODE = r"  %\d+ = (\w+) ?(.*?) : \[(.*)\]"
 END = r"  (init|next|output) (\S+) = %(\d+)"
 

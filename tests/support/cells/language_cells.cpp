@@ -86,6 +86,24 @@ network Arrays[H](x: [H]) -> (y, gates) {
   y = Fused[H = H](seen[-1] / 2) + h[0] * h[-1]
 }
 )"},
+      {"Tables", R"(
+cell Tables[H, V = 5](token: int [], x: [H]) -> y {
+  state h: [H]
+  param table: [V, H]
+  param bias: [V]
+  param W, R: [H, H]
+  e = W @ table[token[t]] + (2 * table)[token[t]]
+  h[t] = tanh(e + bias[token[t]] * x[t] + R @ h[t-1] + (token[t] < 2))
+  y = concat(h[t], one_hot(token[t], V))
+}
+)"},
+      {"Steps", R"(
+cell Steps[H](x: [H]) -> h {
+  state h: [H]
+  param w: [H]
+  h[t] = where(mod(step(), 3) == 0, tanh(x[t] + w * h[t-1]), h[t-1]) + 0.125 * step() * x[t-1]
+}
+)"},
   };
   return all;
 }

@@ -18,6 +18,8 @@ std::vector<std::string> language_cells();
 ///   Rounded    halves, too
 ///   Heads      pieces made in a loop, by numbers of dims
 ///   Arrays     of values and of calls; fns that take dims
+///   Tables     rows of tables, comparisons of integers
+///   Steps      the number of the step
 Graph language_cell(const std::string& name, int64_t size);
 
 }  // namespace rnnc::test

@@ -4,36 +4,16 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "ir/graph/sweeps.h"
+#include "tests/support/cells/random_numbers.h"
 
 namespace rnnc {
 namespace {
 
 constexpr double kLimit = 8;  // greatest magnitude of any value
-constexpr double kMatrixLimit = 0.125;
-
-/// Numbers that depend on the seed alone: the standard's distributions differ between libraries.
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-  /// 0 <= result < count
-  size_t below(size_t count) { return static_cast<size_t>(engine_() % count); }
-  int64_t between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(below(static_cast<size_t>(high - low + 1)));
-  }
-  bool chance(size_t percent) { return below(100) < percent; }
-  /// A multiple of 1/64 with magnitude at most `limit`.
-  double value(double limit) {
-    const auto most = static_cast<int64_t>(limit * 64);
-    return static_cast<double>(between(-most, most)) / 64;
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
+constexpr double kMostRandomInteger = 4;
 
 /// What the generator knows about a node.
 struct Known {
@@ -144,6 +124,7 @@ class Generator {
       graph_.params.push_back({fmt::format("A{}", i), array(element), {}});
       add_leaf(Op::Param, static_cast<uint32_t>(graph_.params.size() - 1), 0);
     }
+    graph_.inputs.push_back({"n", {}, {}, /*integer=*/true});
     if (random_.chance(50)) return;
     graph_.inputs.push_back({"a", array(Type{{size()}}), {}});
     add_leaf(Op::Input, static_cast<uint32_t>(graph_.inputs.size() - 1), 0);
@@ -263,7 +244,8 @@ class Generator {
   void add_read() {
     const auto delay = static_cast<uint32_t>(random_.below(4));
     if (random_.chance(50)) {
-      add_leaf(Op::Input, static_cast<uint32_t>(random_.below(graph_.inputs.size())), delay);
+      const auto decl = static_cast<uint32_t>(random_.below(graph_.inputs.size()));
+      if (!graph_.inputs[decl].integer) add_leaf(Op::Input, decl, delay);
     } else {
       std::vector<uint32_t> states;
       for (uint32_t i = 0; i < graph_.states.size(); ++i) {
@@ -276,9 +258,11 @@ class Generator {
   // ---- Structure: values keep what is known of their operands ----
 
   void add_structure() {
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
       case 0:
         return add_slice();
+      case 10:
+        return add_of_integer();
       case 1: {
         const NodeId operand = pick_any([&](NodeId id) { return !graph_[id].type.is_scalar(); });
         index(operand, random_.between(0, length(operand) - 1));
@@ -337,6 +321,34 @@ class Generator {
 
   NodeId index(NodeId operand, int64_t position) {
     return moved({operand}, graph_.index(operand, position));
+  }
+
+  /// A row of a table, or the integer as a number.
+  void add_of_integer() {
+    const auto input = std::ranges::find(graph_.inputs, true, &InputDecl::integer);
+    if (input == graph_.inputs.end()) return;
+    // Of a mixed direction, so that nothing else takes them.
+    known_.push_back({.direction = Direction::Mixed});
+    NodeId integer = graph_.input(static_cast<uint32_t>(input - graph_.inputs.begin()));
+    if (direction_ == Direction::Reversed) integer = reversed(integer);
+    known_.back().direction = Direction::Mixed;
+    const bool as_number = random_.chance(45);
+    const NodeId table = as_number ? kNoNode : pick([&](NodeId id) {
+      const size_t rank = graph_[id].type.rank();
+      return known_[id].invariant && (rank == 1 || rank == 2);
+    });
+    Known known{.limit = kMostRandomInteger, .exact = true, .direction = direction_};
+    if (table != kNoNode) {
+      known.limit = known_[table].limit;
+      known.exact = known_[table].exact;
+    }
+    known_.push_back(known);
+    if (table == kNoNode) {
+      const NodeId real = graph_.apply(Op::Real, {integer});
+      apply(Op::Mul, {real, constant(0.25)}, 1, true);
+    } else {
+      graph_.apply(Op::Rows, {table, integer});
+    }
   }
 
   void add_slice() {
@@ -568,36 +580,10 @@ class Generator {
   uint32_t closed_ = 0;                       // states that have their values
 };
 
-std::vector<double> random_values(Random& random, const Type& type, int64_t rows) {
-  std::vector<double> values(static_cast<size_t>(rows * element_count(type.shape)));
-  for (double& value : values) value = random.value(type.rank() >= 2 ? kMatrixLimit : 1);
-  return values;
-}
-
 }  // namespace
 
 Graph random_graph(uint64_t seed, const RandomGraphOptions& options) {
   return Generator(seed, options).run();
-}
-
-InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, uint64_t seed,
-                            bool with_initial_states) {
-  Random random(seed);
-  InterpreterArgs args;
-  args.steps = steps;
-  args.batch = batch;
-  for (const InputDecl& input : graph.inputs) {
-    args.inputs.push_back(random_values(random, input.type, steps * batch));
-  }
-  for (const ParamDecl& param : graph.params) {
-    args.params.push_back(random_values(random, param.type, 1));
-  }
-  for (const StateDecl& state : graph.states) {
-    if (with_initial_states) {
-      args.initial_states.push_back(random_values(random, state.type, batch));
-    }
-  }
-  return args;
 }
 
 }  // namespace rnnc

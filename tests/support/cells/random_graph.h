@@ -36,7 +36,8 @@ struct RandomGraphOptions {
 /// holds exactly.
 Graph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
 
-/// Arguments for a graph of `random_graph`; multiples of 1/64 up to 1 (matrices: 1/8).
+/// Arguments for a graph of `random_graph`; multiples of 1/64 up to 1 (matrices: 1/8), and integers
+/// below 4 that name rows which there are.
 InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, uint64_t seed,
                             bool with_initial_states = false);
 

@@ -433,6 +433,44 @@ class Executor {
     }
   }
 
+  /// The row of a table that an integer names, if it has one.
+  std::optional<int64_t> row_of(const Access& index, int64_t count, Position at, int64_t row) {
+    const double name = load(locate(index, at, row), 0);
+    return name >= 0 && name < static_cast<double>(count)
+               ? std::optional(static_cast<int64_t>(name))
+               : std::nullopt;
+  }
+
+  void run_launch(const RowsLaunch& launch, Position at, int64_t rows) {
+    const Place table = locate(launch.table, {}, 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      const std::optional<int64_t> name = row_of(launch.index, launch.count, at, row);
+      const Place target = locate(launch.target, at, row);
+      for (int64_t i = 0; i < launch.width; ++i) {
+        store(target, i, name ? load(table, *name * launch.width + i) : 0);
+      }
+    }
+  }
+
+  void run_launch(const RowTotalLaunch& launch, Position at, int64_t rows) {
+    const Place out = locate(launch.out, {}, 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      const std::optional<int64_t> name = row_of(launch.index, launch.count, at, row);
+      if (!name) continue;
+      const Place value = locate(launch.value, at, row);
+      for (int64_t i = 0; i < launch.width; ++i) {
+        const int64_t to = *name * launch.width + i;
+        store(out, to, load(out, to) + load(value, i));
+      }
+    }
+  }
+
+  void run_launch(const RealLaunch& launch, Position at, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      store(locate(launch.target, at, row), 0, load(locate(launch.source, at, row), 0));
+    }
+  }
+
   void run_launch(const SplitLaunch& launch, Position at, int64_t rows) {
     const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
     for (int64_t row = 0; row < rows; ++row) {

@@ -4,11 +4,11 @@ if exists('b:current_syntax')
 endif
 
 syntax keyword rnnDefinition cell network fn const import
-syntax keyword rnnDeclaration state param blocks
+syntax keyword rnnDeclaration state param blocks int
 syntax keyword rnnControl for in reverse as
 syntax keyword rnnTime t
 syntax keyword rnnFunction sigmoid tanh relu exp log log1p expm1 sqrt rsqrt abs sign floor round
-syntax keyword rnnFunction stop_gradient softplus silu gelu elu erf sin cos pow mod where clamp
+syntax keyword rnnFunction one_hot step stop_gradient softplus silu gelu elu erf sin cos pow mod where clamp
 syntax keyword rnnFunction min max sum mean var dot concat transpose eye range zeros ones
 syntax match rnnOperator /[-+*\/@<>=]\|!=\|\.\./
 syntax match rnnNumber /\<\d\+\(\.\d\+\)\?\([eE][+-]\?\d\+\)\?\>/

@@ -1,0 +1,37 @@
+// Integers as numbers.
+#include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/launches.h"
+
+namespace rnnc {
+
+std::string text_of(const Plan& plan, const RealLaunch& launch) {
+  return fmt::format("{} = {}", access_text(plan, launch.target, 1),
+                     access_text(plan, launch.source, 1));
+}
+
+void parse(PlanScanner& in, RealLaunch& launch) {
+  launch.target = parse_access(in, 1);
+  in.expect("=");
+  launch.source = parse_access(in, 1);
+}
+
+void add_touches(const Plan&, const RealLaunch& launch, std::vector<Touch>& result) {
+  result.push_back({launch.source, 1, false});
+  result.push_back({launch.target, 1, true});
+}
+
+Status verify(LaunchVerifier& in, const RealLaunch& launch) {
+  if (in.where() != Where::Sequence) return fail("numbers of integers are for Sequence stages");
+  const Status status = in.check_touches({{launch.source, 1, DType::i32, false},
+                                          {launch.target, 1, compute_type(in.plan().dtype), true}},
+                                         1);
+  if (!status) return status;
+  const Buffer& to = in.plan().buffers[launch.target.buffer];
+  return to.extent == Extent::Chunk ? Status() : fail("the target {} is no chunk", to.name);
+}
+
+LaunchWork work_of(const Plan&, const RealLaunch&, int64_t) {
+  return {};
+}
+
+}  // namespace rnnc

@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/random_numbers.h"
+
+namespace rnnc {
+namespace {
+
+std::vector<double> random_values(Random& random, const Type& type, int64_t rows) {
+  std::vector<double> values(static_cast<size_t>(rows * element_count(type.shape)));
+  for (double& value : values) value = random.value(type.rank() >= 2 ? kMatrixLimit : 1);
+  return values;
+}
+
+/// Of rows that every table has which they name.
+std::vector<double> random_integers(Random& random, const Graph& graph, uint32_t input,
+                                    int64_t count) {
+  int64_t below = 4;
+  for (const NodeId table : tables_of(graph, input)) {
+    below = std::min(below, *graph[table].type.shape[0].constant());
+  }
+  std::vector<double> values(static_cast<size_t>(count));
+  for (double& value : values) value = static_cast<double>(random.between(0, below - 1));
+  return values;
+}
+
+}  // namespace
+
+InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, uint64_t seed,
+                            bool with_initial_states) {
+  Random random(seed);
+  InterpreterArgs args;
+  args.steps = steps;
+  args.batch = batch;
+  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+    args.inputs.push_back(graph.inputs[i].integer
+                              ? random_integers(random, graph, i, steps * batch)
+                              : random_values(random, graph.inputs[i].type, steps * batch));
+  }
+  for (const ParamDecl& param : graph.params) {
+    args.params.push_back(random_values(random, param.type, 1));
+  }
+  for (const StateDecl& state : graph.states) {
+    if (with_initial_states) {
+      args.initial_states.push_back(random_values(random, state.type, batch));
+    }
+  }
+  return args;
+}
+
+}  // namespace rnnc
