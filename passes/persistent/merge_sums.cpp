@@ -148,12 +148,16 @@ std::vector<Launch> merge_sums(Plan& plan, std::vector<FusedLaunch>& phases) {
 
 void remove_unread_copies(Plan& plan) {
   std::set<BufferId> read;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      for (const Touch& touch : touches(plan, launch)) {
-        if (!touch.write) read.insert(touch.access.buffer);
-      }
+  const auto add = [&](const auto& launch) {
+    for (const Touch& touch : touches(plan, launch)) {
+      if (!touch.write) read.insert(touch.access.buffer);
     }
+  };
+  for (const Stage& stage : plan.stages) std::ranges::for_each(stage.launches, add);
+  for (const StatePlan& state : plan.states) {
+    add(state.init_given);
+    add(state.init_declared);
+    add(state.write_final);
   }
   for (Stage& stage : plan.stages) {
     if (stage.domain != Domain::Once) continue;

@@ -127,9 +127,18 @@ Blocks blocks_of(const Analysis& analysis) {
 }
 
 const Type* type_of(const Analysis& analysis, const Symbol& symbol) {
-  const SourceLocation place = symbol.location;
-  const auto found = analysis.watch.types.find({place.file, place.begin, place.end});
-  return found == analysis.watch.types.end() ? nullptr : &found->second;
+  const CheckWatch::Places& types = analysis.watch.types;
+  const auto at = [&](SourceLocation place) -> const Type* {
+    const auto found = types.find({place.file, place.begin, place.end});
+    return found == types.end() ? nullptr : &found->second;
+  };
+  if (const Type* type = at(symbol.location)) return type;
+  const auto index = static_cast<uint32_t>(&symbol - analysis.index.symbols.data());
+  for (const Occurrence& occurrence : occurrences_of(analysis, index)) {
+    const Type* type = occurrence.gives ? at(occurrence.location) : nullptr;
+    if (type != nullptr) return type;
+  }
+  return nullptr;
 }
 
 std::optional<CallAt> call_at(const Analysis& analysis, uint32_t offset) {

@@ -4,12 +4,11 @@ if exists('b:current_syntax')
 endif
 
 syntax keyword rnnDefinition cell network fn const import
-syntax keyword rnnDeclaration state param blocks int
+syntax keyword rnnDeclaration state param blocks
 syntax keyword rnnControl for in reverse as
 syntax keyword rnnTime t
-syntax keyword rnnFunction sigmoid tanh relu exp log log1p expm1 sqrt rsqrt abs sign floor round
-syntax keyword rnnFunction one_hot step stop_gradient softplus silu gelu elu erf sin cos pow mod where clamp
-syntax keyword rnnFunction min max sum mean var dot concat transpose eye range zeros ones
+" Where they are called: other names may be spelled alike.
+syntax match rnnFunction /\v<(sigmoid|tanh|relu|exp|log|log1p|expm1|sqrt|rsqrt|abs|sign|floor|round|one_hot|step|stop_gradient|softplus|silu|gelu|elu|erf|sin|cos|pow|mod|where|clamp|min|max|sum|mean|var|dot|concat|transpose|eye|range|zeros|ones)>\ze *\(/
 syntax match rnnOperator /[-+*\/@<>=]\|!=\|\.\./
 syntax match rnnNumber /\<\d\+\(\.\d\+\)\?\([eE][+-]\?\d\+\)\?\>/
 syntax region rnnString start=/"/ end=/"/ oneline
