@@ -12,7 +12,7 @@ namespace {
 // Rows that are narrower than a cache line are read again for their neighbours: what a thread has of
 // so many steps stays in its own cache.
 constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
-constexpr int64_t kLeastStepsAtOnce = 8;
+constexpr int64_t kLeastStepsAtOnce = 4;
 
 }  // namespace
 
