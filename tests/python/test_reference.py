@@ -20,7 +20,7 @@ from rnnc.torch.step_graph import parse
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHIPPED = sorted([*EXAMPLES.glob("cells/*.rnn"), *EXAMPLES.glob("networks/*.rnn")])
-DIMS = {"D": 3, "F": 3, "H": 4, "I": 3, "L": 2, "N": 2, "O": 2, "P": 2, "R": 2, "S": 3, "U": 3}
+DIMS = {"D": 3, "F": 3, "G": 2, "H": 4, "I": 3, "L": 2, "N": 2, "O": 2, "P": 2, "R": 2, "S": 3, "U": 3}
 STEPS, BATCH = 6, 4
 LENGTHS = torch.tensor([6, 0, 3, 1])
 
