@@ -213,7 +213,8 @@ class Interpreter {
 
   /// Where the row that `integer` names begins among the `elements` of a table, if it has one.
   static std::optional<size_t> row_begin(double integer, size_t elements, size_t width) {
-    if (!(integer >= 0 && integer < static_cast<double>(elements / width))) return std::nullopt;
+    const size_t rows = elements / width;
+    if (!(integer >= 0 && integer < static_cast<double>(rows))) return std::nullopt;
     return static_cast<size_t>(integer) * width;
   }
 

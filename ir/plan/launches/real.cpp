@@ -22,9 +22,9 @@ void add_touches(const Plan&, const RealLaunch& launch, std::vector<Touch>& resu
 
 Status verify(LaunchVerifier& in, const RealLaunch& launch) {
   if (in.where() != Where::Sequence) return fail("numbers of integers are for Sequence stages");
-  const Status status = in.check_touches({{launch.source, 1, DType::i32, false},
-                                          {launch.target, 1, compute_type(in.plan().dtype), true}},
-                                         1);
+  Status status = in.check_touches({{launch.source, 1, DType::i32, false},
+                                    {launch.target, 1, compute_type(in.plan().dtype), true}},
+                                   1);
   if (!status) return status;
   const Buffer& to = in.plan().buffers[launch.target.buffer];
   return to.extent == Extent::Chunk ? Status() : fail("the target {} is no chunk", to.name);
