@@ -61,7 +61,7 @@ IntegerExpression operand_words(const TileSpace& space, const Product& product) 
   const IntegerExpression most =
       kLeftWords - (kLeftWords - kLeftWordsOfStream) * footprint.tile.streams;
   const IntegerExpression pieces = footprint.pieces(product);
-  const IntegerExpression words = min(4 * footprint.row_tiles * pieces, most);
+  IntegerExpression words = min(4 * footprint.row_tiles * pieces, most);
   if (!product.exchanged || space.shape().batch != 1) return words;
   const IntegerExpression is_spread =
       footprint.exact * (1 - footprint.tile.clusters) * (1 - footprint.tile.streams);
