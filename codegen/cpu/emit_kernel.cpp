@@ -17,6 +17,7 @@
 #include <map>
 #include <vector>
 
+#include "codegen/cpu/column_loop.h"
 #include "codegen/cpu/kernel_cost.h"
 #include "codegen/cpu/kernel_schedule.h"
 #include "codegen/cpu/vector_math.h"
@@ -72,8 +73,7 @@ class KernelEmitter {
   Work work_of(uint32_t pass) const;
   void emit_pass(const Work& work, uint32_t pass);
   void emit_columns(const Work& work);
-  Value* emit_column_loop(const Work& work, Value* begin, size_t unroll);
-  Value* tail_mask(Value* begin);
+  Value* emit_vectors(const Work& work, Value* begin, size_t unroll);
   void emit_main_loop(const Work& work, uint32_t pass, int64_t iterations, Accumulators& sums);
   void emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
                    Accumulators& sums);
@@ -269,55 +269,30 @@ void KernelEmitter::emit_columns(const Work& work) {
   const auto whole = static_cast<size_t>(kernel_.length / lanes_);
   Value* index = column_begin_;
   if (const size_t unroll = vectors_at_once(kernel_); unroll > 1 && whole >= unroll) {
-    index = emit_column_loop(work, index, unroll);
+    index = emit_vectors(work, index, unroll);
   }
-  if (whole >= 1) index = emit_column_loop(work, index, 1);
+  if (whole >= 1) index = emit_vectors(work, index, 1);
   llvm::LLVMContext& context = module_.getContext();
   auto* tail = llvm::BasicBlock::Create(context, "tail", function_);
   auto* after = llvm::BasicBlock::Create(context, "columns_done", function_);
   builder_.CreateCondBr(builder_.CreateICmpSLT(index, column_end_), tail, after);
   builder_.SetInsertPoint(tail);
   Accumulators none;
-  emit_vector(work, 0, {index, tail_mask(index), {}}, 0, none);
+  emit_vector(work, 0, {index, emit_tail_mask(builder_, index, column_end_, lanes_), {}}, 0, none);
   builder_.CreateBr(after);
   builder_.SetInsertPoint(after);
 }
 
 /// As many times `unroll` vectors as fit in front of the last column. Gives the first column left.
-Value* KernelEmitter::emit_column_loop(const Work& work, Value* begin, size_t unroll) {
+Value* KernelEmitter::emit_vectors(const Work& work, Value* begin, size_t unroll) {
   const auto step = static_cast<int64_t>(unroll * lanes_);
-  llvm::LLVMContext& context = module_.getContext();
-  llvm::BasicBlock* before = builder_.GetInsertBlock();
-  auto* body = llvm::BasicBlock::Create(context, "vectors", function_);
-  auto* after = llvm::BasicBlock::Create(context, "rest", function_);
-  Value* last = builder_.CreateSub(column_end_, builder_.getInt64(step));
-  builder_.CreateCondBr(builder_.CreateICmpSLE(begin, last), body, after);
-  builder_.SetInsertPoint(body);
-  llvm::PHINode* index = builder_.CreatePHI(builder_.getInt64Ty(), 2, "index");
-  index->addIncoming(begin, before);
-  Accumulators none;
-  for (size_t u = 0; u < unroll; ++u) {
-    Value* place = builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(u * lanes_)));
-    emit_vector(work, 0, {place, nullptr, {}}, u, none);
-  }
-  Value* next = builder_.CreateAdd(index, builder_.getInt64(step));
-  llvm::BasicBlock* end = builder_.GetInsertBlock();
-  index->addIncoming(next, end);
-  builder_.CreateCondBr(builder_.CreateICmpSLE(next, last), body, after);
-  builder_.SetInsertPoint(after);
-  llvm::PHINode* rest = builder_.CreatePHI(builder_.getInt64Ty(), 2, "rest");
-  rest->addIncoming(begin, before);
-  rest->addIncoming(next, end);
-  return rest;
-}
-
-/// Lanes of a vector from `begin` on that lie in front of the last column.
-Value* KernelEmitter::tail_mask(Value* begin) {
-  std::vector<llvm::Constant*> numbers(lanes_);
-  for (unsigned lane = 0; lane < lanes_; ++lane) numbers[lane] = builder_.getInt32(lane);
-  Value* rest = builder_.CreateTrunc(builder_.CreateSub(column_end_, begin), builder_.getInt32Ty());
-  return builder_.CreateICmpSLT(llvm::ConstantVector::get(numbers),
-                                builder_.CreateVectorSplat(lanes_, rest));
+  return emit_column_loop(builder_, begin, column_end_, step, [&](Value* index) {
+    Accumulators none;
+    for (size_t u = 0; u < unroll; ++u) {
+      Value* place = builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(u * lanes_)));
+      emit_vector(work, 0, {place, nullptr, {}}, u, none);
+    }
+  });
 }
 
 void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iterations,

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "codegen/cpu/column_loop.h"
 #include "codegen/cpu/kernel_cost.h"
 #include "codegen/cpu/vector_math.h"
 
@@ -136,31 +137,15 @@ void LoopEmitter::emit(const std::string& name) {
 
 /// As many times `count` vectors as fit in front of the last column. Gives the first column left.
 Value* LoopEmitter::emit_columns(Value* begin, size_t count) {
-  llvm::LLVMContext& context = module_.getContext();
-  llvm::BasicBlock* before = builder_.GetInsertBlock();
-  auto* body = llvm::BasicBlock::Create(context, "columns", function_);
-  auto* after = llvm::BasicBlock::Create(context, "rest", function_);
-  const auto width = static_cast<int64_t>(count * lanes_);
-  Value* last = builder_.CreateSub(column_end_, builder_.getInt64(width));
-  builder_.CreateCondBr(builder_.CreateICmpSLE(begin, last), body, after);
-  builder_.SetInsertPoint(body);
-  llvm::PHINode* index = builder_.CreatePHI(builder_.getInt64Ty(), 2, "column");
-  index->addIncoming(begin, before);
-  std::vector<Place> places(count);
-  for (size_t i = 0; i < count; ++i) {
-    places[i].index =
-        builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(i * lanes_)));
-  }
-  emit_steps(places);
-  Value* next = builder_.CreateAdd(index, builder_.getInt64(width));
-  llvm::BasicBlock* end = builder_.GetInsertBlock();
-  index->addIncoming(next, end);
-  builder_.CreateCondBr(builder_.CreateICmpSLE(next, last), body, after);
-  builder_.SetInsertPoint(after);
-  llvm::PHINode* rest = builder_.CreatePHI(builder_.getInt64Ty(), 2, "rest");
-  rest->addIncoming(begin, before);
-  rest->addIncoming(next, end);
-  return rest;
+  const auto step = static_cast<int64_t>(count * lanes_);
+  return emit_column_loop(builder_, begin, column_end_, step, [&](Value* index) {
+    std::vector<Place> places(count);
+    for (size_t i = 0; i < count; ++i) {
+      places[i].index =
+          builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(i * lanes_)));
+    }
+    emit_steps(places);
+  });
 }
 
 /// The columns that are less than a vector.
@@ -170,13 +155,9 @@ void LoopEmitter::emit_tail(Value* begin) {
   auto* done = llvm::BasicBlock::Create(context, "done", function_);
   builder_.CreateCondBr(builder_.CreateICmpSLT(begin, column_end_), tail, done);
   builder_.SetInsertPoint(tail);
-  std::vector<llvm::Constant*> numbers(lanes_);
-  for (unsigned lane = 0; lane < lanes_; ++lane) numbers[lane] = builder_.getInt32(lane);
-  Value* rest = builder_.CreateTrunc(builder_.CreateSub(column_end_, begin), builder_.getInt32Ty());
   std::vector<Place> places(1);
   places[0].index = begin;
-  places[0].mask = builder_.CreateICmpSLT(llvm::ConstantVector::get(numbers),
-                                          builder_.CreateVectorSplat(lanes_, rest));
+  places[0].mask = emit_tail_mask(builder_, begin, column_end_, lanes_);
   emit_steps(places);
   builder_.CreateBr(done);
   builder_.SetInsertPoint(done);

@@ -73,7 +73,8 @@ class UseFinder {
            graph_[id].op == Op::State;
   }
 
-  /// What a Transpose, a Reverse, an Earlier or a Rows moves is there in the types in which it is used.
+  /// What a Transpose, a Reverse, an Earlier or a Rows moves is there in the types in which it is
+  /// used.
   void find_source_uses(NodeId id) {
     const Op op = graph_[id].op;
     if (values_.kind[id] != ValueKind::Moved || is_known(op)) return;

@@ -24,26 +24,29 @@ class MergeSums {
   }
 
  private:
-  /// What products of one sum over one buffer have in common: results, and where they read.
-  using Common = std::tuple<uint32_t, uint32_t, BufferId, int64_t, uint32_t>;
-  static Common common_of(const Product& product) {
+  /// What products of one sum over one buffer have in common: results, and where they read. Of
+  /// several blocks each is alone.
+  using Common = std::tuple<uint32_t, uint32_t, BufferId, int64_t, uint32_t, size_t>;
+  static Common common_of(const FusedLaunch& phase, size_t index) {
+    const Product& product = phase.products[index];
     const Access& left = product.left;
-    return {product.first_argument, product.members, left.buffer, left.stride, left.delay};
+    return {product.first_argument,
+            product.members,
+            left.buffer,
+            left.stride,
+            left.delay,
+            product.blocks == 1 ? 0 : index + 1};
   }
 
   void merge(FusedLaunch& phase) {
     std::map<Common, std::vector<Product>> sums;
     std::vector<Common> order;
-    std::vector<Product> products;
-    for (const Product& product : phase.products) {
-      if (product.blocks != 1) {
-        products.push_back(product);
-        continue;
-      }
-      const auto [found, fresh] = sums.try_emplace(common_of(product));
+    for (size_t i = 0; i < phase.products.size(); ++i) {
+      const auto [found, fresh] = sums.try_emplace(common_of(phase, i));
       if (fresh) order.push_back(found->first);
-      found->second.push_back(product);
+      found->second.push_back(phase.products[i]);
     }
+    std::vector<Product> products;
     for (const Common& common : order) {
       std::vector<Product>& parts = sums.at(common);
       std::ranges::sort(parts, {}, [](const Product& product) { return product.left.column; });

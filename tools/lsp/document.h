@@ -72,7 +72,8 @@ struct Blocks {
 };
 Blocks blocks_of(const Analysis& analysis);
 
-/// The shape of one of the index's names where it is first given one (`zeros(0)` has none), or nothing.
+/// The shape of one of the index's names where it is first given one (`zeros(0)` has none), or
+/// nothing.
 const Type* type_of(const Analysis& analysis, const Symbol& symbol);
 
 /// What is said of the place: Markdown, and what it is about; nothing where there is nothing.

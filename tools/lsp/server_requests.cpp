@@ -19,47 +19,29 @@ constexpr int kTypeHint = 1;
 constexpr int kRead = 2;
 constexpr int kWrite = 3;
 
-int completion_kind(Kind kind) {
-  constexpr int kFunction = 3, kField = 5, kVariable = 6, kClass = 7, kConstant = 21,
-                kTypeParameter = 25;
-  switch (kind) {
-    case Kind::Cell:
-    case Kind::Network:
-      return kClass;
-    case Kind::Fn:
-    case Kind::Builtin:
-      return kFunction;
-    case Kind::Const:
-      return kConstant;
-    case Kind::Dim:
-      return kTypeParameter;
-    case Kind::Param:
-      return kField;
-    default:
-      return kVariable;
-  }
-}
+/// What the protocol calls a name, as a completion (CompletionItemKind) and in an outline (SymbolKind).
+struct ProtocolKinds {
+  int completion = 6, symbol = 13;  // a variable
+};
 
-int symbol_kind(Kind kind) {
-  constexpr int kClass = 5, kProperty = 7, kField = 8, kFunction = 12, kVariable = 13,
-                kConstant = 14, kTypeParameter = 26;
+ProtocolKinds protocol_kinds(Kind kind) {
   switch (kind) {
     case Kind::Cell:
     case Kind::Network:
-      return kClass;
+      return {.completion = 7, .symbol = 5};  // a class
     case Kind::Fn:
     case Kind::Builtin:
-      return kFunction;
+      return {.completion = 3, .symbol = 12};  // a function
     case Kind::Const:
-      return kConstant;
+      return {.completion = 21, .symbol = 14};  // a constant
     case Kind::Dim:
-      return kTypeParameter;
+      return {.completion = 25, .symbol = 26};  // a type parameter
     case Kind::Param:
-      return kProperty;
+      return {.completion = 5, .symbol = 7};  // a field, a property
     case Kind::State:
-      return kField;
+      return {.completion = 6, .symbol = 8};  // a variable, a field
     default:
-      return kVariable;
+      return {};
   }
 }
 
@@ -241,7 +223,7 @@ Json Server::completion(const Json& parameters) {
     const Symbol& symbol = at.analysis.index.symbols[id];
     if (!seen.insert(symbol.name).second) continue;
     Json entry = {{"label", symbol.name},
-                  {"kind", completion_kind(symbol.kind)},
+                  {"kind", protocol_kinds(symbol.kind).completion},
                   {"detail", signature(symbol, at.analysis.unit.files())}};
     if (!doc(symbol).empty()) entry["documentation"] = markdown(std::string(doc(symbol)));
     list.push_back(std::move(entry));
@@ -293,7 +275,7 @@ Json Server::symbols(const Json& parameters) {
       const bool whole = is_item(symbol.kind);
       Json described = {{"name", symbol.name},
                         {"detail", signature(symbol, analysis.unit.files())},
-                        {"kind", symbol_kind(symbol.kind)},
+                        {"kind", protocol_kinds(symbol.kind).symbol},
                         {"range", whole ? range(text, item.range.begin, item.range.end) : place},
                         {"selectionRange", place}};
       if (whole) {

@@ -96,7 +96,8 @@ inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-/// The one that a Reverse, Mask, Rows, RowTotal, Real, Split or Copy launch needs; "" for other launches. A
+/// The one that a Reverse, Mask, Rows, RowTotal, Real, Split or Copy launch needs; "" for other
+/// launches. A
 /// unit has those that its plan needs and no others.
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 
