@@ -24,6 +24,7 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/merge_totals.h"
+#include "passes/plan/narrow_products.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/scans.h"
@@ -247,6 +248,11 @@ Status pad(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
+Status narrow(Plan& plan) {
+  run_narrow_products(plan);
+  return {};
+}
+
 Status set_chunk(Plan& plan, const PlanOptions& options) {
   plan.chunk = chunk_of(plan, options);
   return {};
@@ -292,6 +298,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
+      // Products of a GPU's library round what they write.
+      {"narrow", [&] { return narrow(plan); },
+       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Epilogue)},
       // Of all launches that there will be…
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.

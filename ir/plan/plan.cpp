@@ -47,6 +47,17 @@ BufferId sum_of(const Launch& launch) {
   return total != nullptr && total->accumulate ? total->out.buffer : kNoBuffer;
 }
 
+bool makes_whole_sum(const Plan& plan, const Launch& launch) {
+  const auto* total = std::get_if<TotalLaunch>(&launch);
+  if (total == nullptr || !total->accumulate) return false;
+  const Buffer& sum = plan.buffers[total->out.buffer];
+  int64_t launches = 0;
+  for (const Stage& stage : plan.stages) {
+    launches += std::ranges::count(stage.launches, total->out.buffer, sum_of);
+  }
+  return launches == 1 && total->blocks * total->m * total->n == sum.width;
+}
+
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {
   std::vector<BufferId> buffers;
   for (const Stage& stage : plan.stages) {

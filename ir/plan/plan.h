@@ -162,7 +162,8 @@ struct ElementwiseLaunch {
 /// i * n, left's from i * k, the weight's elements from i * n * k. With several repeats, all of
 /// that for each repeat r of them with the same `left`: out's columns from r * blocks * n, the
 /// weight's elements from r * blocks * n * k. `left` and `weight` have the plan's storage type,
-/// `out` its compute type. Sums are in the compute type. Rows are as for elementwise launches.
+/// `out` its compute type, or in Sequence stages of a GPU, where nothing is added to it, its storage
+/// type. Sums are in the compute type, and rounded once. Rows are as for elementwise launches.
 ///
 /// Rows of the weight (of k elements, or of n when `transposed`) begin `weight.stride` elements
 /// apart; 0 where one begins behind the other. Only a weight of one block and repeat has a stride.
@@ -546,6 +547,10 @@ bool ends_in_zeros(const Buffer& buffer);
 
 /// What the launch adds up over all steps; kNoBuffer: nothing.
 BufferId sum_of(const Launch& launch);
+
+/// Whether the launch alone makes all of what is its sum: a backend may let it write that at the
+/// first chunk, and need not clear it.
+bool makes_whole_sum(const Plan& plan, const Launch& launch);
 
 /// Buffers that are zero when a sweep begins: those that its totals add to.
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep);

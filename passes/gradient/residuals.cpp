@@ -104,7 +104,8 @@ ResidualPrices::ResidualPrices(const Graph& graph, const std::vector<bool>& give
       given_(given),
       choice_(choice),
       saved_element_(static_cast<int64_t>(2 * costs.element_bytes * kByte)),
-      product_operation_(static_cast<double>(kByte) / costs.operations_per_byte) {}
+      product_operation_(static_cast<double>(kByte) / costs.operations_per_byte),
+      product_element_(static_cast<int64_t>(2 * costs.product_bytes * kByte)) {}
 
 bool ResidualPrices::is_free(NodeId id) const {
   const Op op = graph_[id].op;
@@ -133,7 +134,10 @@ std::optional<int64_t> ResidualPrices::anew(NodeId id) const {
       const Shape& shape = graph_[operand].type.shape;
       if (shape.size() > 1) operations = 2 * element_count(shape);
     }
-    return static_cast<int64_t>(static_cast<double>(operations) * product_operation_);
+    // Its result is written and read again, too. (LSTM 16x256 in bf16 on an H100, forward and
+    // backward: 2.27 us a step with the gates computed anew, 1.86 with them saved.)
+    return static_cast<int64_t>(static_cast<double>(operations) * product_operation_) +
+           elements(id) * product_element_;
   }
   return elements(id) * (kOperation + info(node.op).specials * kSpecial);
 }

@@ -27,6 +27,7 @@ struct ResidualCosts {
   /// Of products, that it does in the time in which a byte comes from memory: GPUs (H100, H200) 40
   /// to 300, processors 10 to 50.
   double operations_per_byte = 150;
+  double product_bytes = 4;  // of an element of a product's result
 };
 
 /// What it costs a step of one sequence to have a value in the backward half, in thousandths of the
@@ -53,6 +54,7 @@ class ResidualPrices {
   const ResidualChoice choice_;
   const int64_t saved_element_;
   const double product_operation_;
+  const int64_t product_element_;
 };
 
 /// Whether each node is saved, so that all `needed` ones can be had from what is saved, from

@@ -60,6 +60,13 @@ int64_t most_steps(const Round& round, const CudaWave& wave) {
   return most;
 }
 
+bool clears_beside(const Round& round) {
+  return !round.cleared_early.empty() || !round.cleared_ahead.empty();
+}
+
+/// What is cleared on a stream of its own: less takes no longer than the events that order it.
+constexpr int64_t kLeastBytesBeside = int64_t{4} << 20;
+
 class CudaExecutable : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> prepare(Plan plan, CudaContext& context);
@@ -73,7 +80,6 @@ class CudaExecutable : public Executable {
     std::vector<Round> rounds;
     std::vector<StepGraph> graphs;  // of the Step stages of each round; some may be empty
     bool graph_ends_wave = false;   // the last of them, but where states may end
-    std::vector<BufferId> cleared;  // when it begins
   };
 
   CudaExecutable(Plan plan, const CudaContext& context)
@@ -98,7 +104,8 @@ class CudaExecutable : public Executable {
   Status run_sweep(uint32_t index, const Call& call, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
   Status run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue);
-  Status clear_early(const Round& round, const CudaWave& wave, LaunchQueue& queue);
+  Status clear_beside(std::span<const size_t> stages, const CudaWave& wave, LaunchQueue& queue);
+  Status clear_ahead(const Call& call, LaunchQueue& queue);
   Status clear_exchanges(size_t index, const CudaWave& wave, cudaStream_t stream);
   Status run_side(const Round& round, uint32_t side, const CudaWave& wave, LaunchQueue& queue);
   Status end_wave(uint32_t index, const CudaWave& wave, bool replay, LaunchQueue& queue);
@@ -124,7 +131,8 @@ class CudaExecutable : public Executable {
     OwnStream stream;
     Fence fence;
   };
-  std::vector<Side> sides_;  // of rounds that have several, but for the call's stream
+  std::vector<Side> sides_;       // of rounds that have several, but for the call's stream
+  std::vector<bool> is_cleared_;  // by stage: what it exchanges next is, on the first side's stream
   // That are being launched: forward allocates nothing.
   std::vector<StepLaunch> together_;
   std::vector<StateLaunch> states_;
@@ -210,7 +218,6 @@ void CudaExecutable::find_sweeps() {
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
     sweeps_[i].rounds = find_rounds(plan_, kernels_->module(), i);
     sweeps_[i].graphs.resize(sweeps_[i].rounds.size());
-    sweeps_[i].cleared = cleared_buffers(plan_, i);
     for (const Round& round : sweeps_[i].rounds) {
       for (const Branch& branch : round.branches) {
         most_lanes = std::max(most_lanes, branch.lanes.size());
@@ -236,7 +243,7 @@ Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
     for (const Round& round : sweep.rounds) {
-      most = std::max<size_t>({most, round.sides, round.cleared_early.empty() ? 1U : 2U});
+      most = std::max<size_t>({most, round.sides, clears_beside(round) ? 2U : 1U});
     }
   }
   while (sides_.size() + 1 < most) {
@@ -367,6 +374,7 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
   const Result<bool> capturing = is_capturing(queue.stream);
   if (!capturing) return tl::unexpected(capturing.error());
   launcher_->bind(call);
+  if (Status status = clear_ahead(call, queue); !status) return status;
   if (run_once) {
     if (Status status = run_stages(Domain::Once, queue); !status) return status;
   }
@@ -389,7 +397,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
                                  LaunchQueue& queue) {
   const Sweep& sweep = sweeps_[index];
   if (call.piece.begins) {
-    if (Status status = launcher_->clear_totals(sweep.cleared, queue); !status) return status;
+    if (Status status = launcher_->clear_totals(index, queue); !status) return status;
   }
   const bool has_graphs = std::ranges::any_of(sweep.graphs, &StepGraph::exists);
   replay = replay && has_graphs && is_worth_replaying(call.steps);
@@ -446,7 +454,7 @@ Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, L
     });
     if (!status) return status;
   }
-  if (Status status = clear_early(round, wave, queue); !status) return status;
+  if (Status status = clear_beside(round.cleared_early, wave, queue); !status) return status;
   if (Status status = run_side(round, 0, wave, queue); !status) return status;
   for (uint32_t side = 1; side < round.sides; ++side) {
     if (!is_used(side)) continue;
@@ -456,16 +464,33 @@ Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, L
   return {};
 }
 
-/// On the stream of the second side, which the round does not have.
-Status CudaExecutable::clear_early(const Round& round, const CudaWave& wave, LaunchQueue& queue) {
+/// On the stream of the second side, which rounds that clear early or ahead do not have: what the
+/// stages exchange in a wave, if that is worth two events and not under way.
+Status CudaExecutable::clear_beside(std::span<const size_t> stages, const CudaWave& wave,
+                                    LaunchQueue& queue) {
   bool is_ordered = false;
-  for (const size_t index : round.cleared_early) {
-    if (wave.count(plan_.stages[index].lag) == 0) continue;
+  for (const size_t index : stages) {
+    const int64_t bytes = launcher_->exchange_bytes(index, wave.count(plan_.stages[index].lag));
+    if (bytes < kLeastBytesBeside || is_cleared_[index]) continue;
     const auto& [stream, fence] = sides_[0];
     Status status = is_ordered ? Status() : fence.order(queue.stream, stream.get());
     is_ordered = true;
     if (status) status = clear_exchanges(index, wave, stream.get());
     if (!status) return status;
+    is_cleared_[index] = true;
+  }
+  return {};
+}
+
+/// Of the first chunk, when a call begins.
+Status CudaExecutable::clear_ahead(const Call& call, LaunchQueue& queue) {
+  is_cleared_.assign(plan_.stages.size(), false);
+  for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
+    const Waves waves(plan_, sweep, call.steps);
+    for (const Round& round : sweeps_[sweep].rounds) {
+      const CudaWave first{*waves.begin()};
+      if (Status status = clear_beside(round.cleared_ahead, first, queue); !status) return status;
+    }
   }
   return {};
 }
@@ -486,13 +511,19 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWav
     const Stage& stage = plan_.stages[index];
     const int64_t steps = wave.count(stage.lag);
     if (steps == 0 || stage.lag % round.sides != side) continue;
-    const bool is_cleared = std::ranges::binary_search(round.cleared_early, index);
-    Status cleared = is_cleared ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
-                                : clear_exchanges(index, wave, queue.stream);
+    Status cleared = is_cleared_[index]
+                         ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
+                         : clear_exchanges(index, wave, queue.stream);
+    is_cleared_[index] = false;
     if (!cleared) return cleared;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       Status status = launcher_->sequence({index, i}, steps, wave.position(stage.lag), queue);
       if (!status) return status;
+    }
+    if (std::ranges::binary_search(round.cleared_ahead, index)) {
+      CudaWave next = wave;
+      ++next.index;
+      if (Status status = clear_beside({&index, 1}, next, queue); !status) return status;
     }
   }
   return {};

@@ -61,11 +61,23 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
       parameters_(accesses_.size() + 2),
-      instances_(most_parameter_bytes(kernels.module())) {}
+      instances_(most_parameter_bytes(kernels.module())) {
+  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+    if (makes_whole_sum(plan, launch)) whole_sums_.push_back(id);
+  });
+  const auto is_written = [&](BufferId buffer) {
+    return std::ranges::any_of(whole_sums_,
+                               [&](LaunchId id) { return sum_of(launch_of(id)) == buffer; });
+  };
+  for (uint32_t sweep = 0; sweep < plan.sweeps; ++sweep) {
+    cleared_.push_back(cleared_buffers(plan, sweep));
+    std::erase_if(cleared_.back(), is_written);
+  }
+}
 
 void Launcher::bind(const Call& call) {
   addresses_.bind(call);
-  sequences_ = {call.lengths, call.reset, call.steps, call.piece.first_step};
+  sequences_ = {call.lengths, call.reset, call.steps, call.piece.first_step, call.piece.begins};
 }
 
 // ---- By domain ----
@@ -94,7 +106,7 @@ Status Launcher::once(LaunchId id, LaunchQueue& queue) {
   if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
     return split(id, operand->once_rows, {}, queue);
   }
-  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, plan_.batch, {}, queue);
+  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, plan_.batch, {}, false, queue);
   return transpose(id, queue);
 }
 
@@ -128,6 +140,17 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
   return flush();
 }
 
+int64_t Launcher::exchange_bytes(size_t stage, int64_t steps) const {
+  int64_t bytes = 0;
+  for (const Launch& launch : plan_.stages[stage].launches) {
+    const BufferId id = exchange_of(launch);
+    if (id == kNoBuffer) continue;
+    const Buffer& exchange = plan_.buffers[id];
+    bytes += steps * plan_.batch * exchange.width * static_cast<int64_t>(size_of(exchange.dtype));
+  }
+  return bytes;
+}
+
 Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                                 cudaStream_t stream) const {
   const BufferId id = exchange_of(launch);
@@ -140,8 +163,8 @@ Status Launcher::clear_exchange(const Launch& launch, int64_t steps, LaunchPosit
                     "clearing what blocks exchange");
 }
 
-Status Launcher::clear_totals(std::span<const BufferId> buffers, LaunchQueue& queue) const {
-  for (const BufferId id : buffers) {
+Status Launcher::clear_totals(uint32_t sweep, LaunchQueue& queue) const {
+  for (const BufferId id : cleared_[sweep]) {
     const auto bytes = static_cast<size_t>(byte_size(plan_, plan_.buffers[id]));
     const Status cleared =
         check_cuda(cudaMemsetAsync(addresses_.pointer({.buffer = id}, {}), 0, bytes, queue.stream),
@@ -172,7 +195,11 @@ Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, L
   if (std::holds_alternative<RowTotalLaunch>(launch)) return add_to_rows(id, rows, first, queue);
   if (std::holds_alternative<RealLaunch>(launch)) return real(id, rows, first, queue);
   if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
-  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, rows, first, queue);
+  if (std::holds_alternative<TotalLaunch>(launch)) {
+    const bool opens =
+        sequences_.begins && position.order() == 0 && std::ranges::binary_search(whole_sums_, id);
+    return total(id, rows, first, opens, queue);
+  }
   return fill_mask(id, rows, first, queue);
 }
 

@@ -55,6 +55,8 @@ class Launcher {
   Status once(size_t stage, LaunchQueue& queue);
   /// That begin or end states, as few launches as can be.
   Status states(std::span<const StateLaunch> launches, LaunchQueue& queue);
+  /// Of what a stage's launches exchange in so many steps.
+  int64_t exchange_bytes(size_t stage, int64_t steps) const;
   /// Of a launch with an exchange, makes that ready; of other launches, nothing.
   Status clear_exchange(const Launch& launch, int64_t steps, LaunchPosition position,
                         cudaStream_t stream) const;
@@ -63,8 +65,8 @@ class Launcher {
   /// Launches of Step stages that are alike (rounds.h), at least one.
   Status step(std::span<const StepLaunch> launches, LaunchQueue& queue);
 
-  /// What totals of a sweep add to becomes zero.
-  Status clear_totals(std::span<const BufferId> buffers, LaunchQueue& queue) const;
+  /// What totals of a sweep add to becomes zero, but where the first chunk writes it.
+  Status clear_totals(uint32_t sweep, LaunchQueue& queue) const;
 
   /// Writes the parameter block, as at the start of a sweep.
   Status fill_parameter_block(LaunchQueue& queue);
@@ -95,7 +97,7 @@ class Launcher {
   Status add_to_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status real(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
   Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
+  Status total(LaunchId id, int64_t rows, LaunchPosition position, bool opens, LaunchQueue& queue);
   /// Rows that are added up, in slices whose sums are rows of `to`.
   struct RowSums {
     const char* from = nullptr;
@@ -137,8 +139,11 @@ class Launcher {
     const uint8_t* reset = nullptr;
     int64_t steps = 0;
     int64_t first_step = 0;  // CallPiece's
+    bool begins = true;      // likewise
   };
   Sequences sequences_;
+  std::vector<LaunchId> whole_sums_;            // totals whose first chunk writes
+  std::vector<std::vector<BufferId>> cleared_;  // by sweep: what other totals add to
   // Parameters of the launch that is being made: launches allocate nothing.
   std::vector<CudaAccess> accesses_;
   std::vector<void*> parameters_;     // two of the launch's own, then the accesses

@@ -52,6 +52,7 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
                            .weight_stride = weight_stride(launch),
                            .out_stride = launch.out.stride,
                            .dtype = plan_.dtype,
+                           .out_dtype = plan_.buffers[launch.out.buffer].dtype,
                            .tf32 = plan_.tf32 || launch.tf32,
                            .accumulate = launch.accumulate};
   return add(id, operands, shape, launch.once_rows, context);
@@ -130,10 +131,11 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
 ProductAlignment PlanProducts::alignment(const Operands& operands, bool aligned_caller) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
   const uint32_t caller = aligned_caller ? kUsualAlignment : element;
-  return {.left = alignment(operands.left, operands.left_apart, caller),
-          .weight = alignment(operands.weight, operands.weight_apart, caller),
-          .out = alignment(operands.out, operands.out_apart,
-                           aligned_caller ? kUsualAlignment : sizeof(float))};
+  const auto out = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
+  return {
+      .left = alignment(operands.left, operands.left_apart, caller),
+      .weight = alignment(operands.weight, operands.weight_apart, caller),
+      .out = alignment(operands.out, operands.out_apart, aligned_caller ? kUsualAlignment : out)};
 }
 
 size_t PlanProducts::workspace_bytes() const {
@@ -181,7 +183,8 @@ Status PlanProducts::warm_up(const CudaDevice& device, const DeviceAllocator& al
 }
 
 Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
-                         LaunchPosition position, void* workspace, cudaStream_t stream) const {
+                         LaunchPosition position, void* workspace, cudaStream_t stream,
+                         bool opens) const {
   const Planned& planned = products_.at(id);
   const Operands& operands = planned.operands;
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
@@ -191,7 +194,8 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
       const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
                                      .weight = addresses.pointer(weight, at),
                                      .out = addresses.pointer(out, at)};
-      Status status = planned.product.run(count * operands.row_parts, pointers, workspace, stream);
+      Status status =
+          planned.product.run(count * operands.row_parts, pointers, workspace, stream, opens);
       if (!status) return status;
       weight.column += operands.blocks * operands.weight_apart;
       out.column += operands.blocks * operands.out_apart;
@@ -207,6 +211,7 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                           : steps == last              ? last
                                                        : floor;
     if (Status status = run_at(piece * plan_.batch, position); !status) return status;
+    opens = false;
     position.step += plan_.descending ? -piece : piece;
     steps -= piece;
   }

@@ -23,9 +23,9 @@ class PlanProducts {
   /// takes other algorithms for those that are wrong there.
   Status warm_up(const CudaDevice& device, const DeviceAllocator& allocator, void* workspace,
                  cudaStream_t stream);
-  /// Runs one over `rows` rows; in Sequence stages any number up to a chunk's.
+  /// Runs one over `rows` rows; in Sequence stages any number up to a chunk's. `opens`: as Product::run.
   Status run(LaunchId launch, int64_t rows, const Addresses& addresses, LaunchPosition position,
-             void* workspace, cudaStream_t stream) const;
+             void* workspace, cudaStream_t stream, bool opens = false) const;
 
  private:
   /// What a product multiplies where, `repeats` times.

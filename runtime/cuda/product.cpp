@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 namespace rnnc::cuda {
 namespace {
@@ -161,7 +162,7 @@ Status Product::describe_matrices(Variant& variant) const {
         .and_then([&] { return init_layout(variant.out, DType::f32, n, m, n, m * n); });
   }
   return array(variant.left, shape_.dtype, k, shape_.left_stride)
-      .and_then([&] { return array(variant.out, DType::f32, n, shape_.out_stride); })
+      .and_then([&] { return array(variant.out, shape_.out_dtype, n, shape_.out_stride); })
       .and_then([&] {
         const bool turned = shape_.transposed;
         return init_layout(variant.weight, shape_.dtype, turned ? n : k, turned ? k : n,
@@ -247,9 +248,9 @@ int64_t Product::out_elements() const {
 Status Product::warm_up(const ProductPointers& scratch, void* workspace,
                         cudaStream_t stream) const {
   for (const Variant& variant : variants_) {
-    if (Status status = run(variant, scratch, shape_.accumulate, workspace, stream); !status) {
-      return status;
-    }
+    if (Status status = run(variant, scratch, false, workspace, stream); !status) return status;
+    if (!shape_.accumulate) continue;
+    if (Status status = run(variant, scratch, true, workspace, stream); !status) return status;
   }
   return {};
 }
@@ -300,43 +301,50 @@ Result<bool> Product::is_right(const Variant& variant, const ProductPointers& sc
                                void* workspace, cudaStream_t stream) const {
   constexpr double kTolerance = 0.01;  // relative; of TF32 too
   constexpr uint16_t kHalf = kTestByte * 0x101;
-  const double term = shape_.dtype == DType::bf16  ? float_from_bf16(kHalf)
-                      : shape_.dtype == DType::f16 ? float_from_f16(kHalf)
-                                                   : std::bit_cast<float>(kHalf * 0x10001U);
+  const auto number = [](DType type, uint32_t bits) -> double {
+    return type == DType::bf16  ? float_from_bf16(static_cast<uint16_t>(bits))
+           : type == DType::f16 ? float_from_f16(static_cast<uint16_t>(bits))
+                                : std::bit_cast<float>(bits);
+  };
+  const double term = number(shape_.dtype, kHalf * 0x10001U);
   const int64_t terms = is_total() ? variant.rows : shape_.k;
   const double expected = term * term * static_cast<double>(terms);
   const int64_t rows = is_total() ? 1 : variant.rows;
   const auto columns = static_cast<size_t>(is_total() ? out_elements() : shape_.blocks * shape_.n);
   const auto stride = rows == 1 ? columns : static_cast<size_t>(shape_.out_stride);
   const size_t count = stride * static_cast<size_t>(rows - 1) + columns;
-  std::vector<float> out(count);
+  const size_t element = size_of(shape_.out_dtype);
+  std::vector<std::byte> out(count * element);
   const Status done =
-      check_cuda(cudaMemsetAsync(scratch.out, 0xff, count * sizeof(float), stream), "clearing")
+      check_cuda(cudaMemsetAsync(scratch.out, 0xff, out.size(), stream), "clearing")
           .and_then([&] { return run(variant, scratch, false, workspace, stream); })
           .and_then([&] {
-            return check_cuda(cudaMemcpyAsync(out.data(), scratch.out, count * sizeof(float),
+            return check_cuda(cudaMemcpyAsync(out.data(), scratch.out, out.size(),
                                               cudaMemcpyDeviceToHost, stream),
                               "copying");
           })
           .and_then([&] { return check_cuda(cudaStreamSynchronize(stream), "multiplying"); });
   if (!done) return tl::unexpected(done.error());
   for (size_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, out.data() + i * element, element);
     // NaN is not near either.
-    const bool is_near = std::abs(out[i] - expected) <= kTolerance * expected;
+    const bool is_near =
+        std::abs(number(shape_.out_dtype, bits) - expected) <= kTolerance * expected;
     if (i % stride < columns && !is_near) return false;
   }
   return true;
 }
 
 Status Product::run(int64_t rows, const ProductPointers& pointers, void* workspace,
-                    cudaStream_t stream) const {
+                    cudaStream_t stream, bool opens) const {
   for (const Variant& variant : variants_) {
     if (variant.rows != rows || !is_aligned(pointers.left, variant.alignment.left) ||
         !is_aligned(pointers.weight, variant.alignment.weight) ||
         !is_aligned(pointers.out, variant.alignment.out)) {
       continue;
     }
-    return run(variant, pointers, shape_.accumulate, workspace, stream);
+    return run(variant, pointers, shape_.accumulate && !opens, workspace, stream);
   }
   RNNC_CHECK(false, "no product is prepared for {} rows at these addresses", rows);
 }

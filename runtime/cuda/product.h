@@ -26,7 +26,8 @@ struct ProductShape {
   int64_t left_stride = 0;  // elements between rows
   int64_t weight_stride = 0;
   int64_t out_stride = 0;
-  DType dtype = DType::f32;  // of left and weight; out is f32
+  DType dtype = DType::f32;      // of left and weight
+  DType out_dtype = DType::f32;  // or `dtype`, of a sum that is rounded once
   bool tf32 = false;
   bool accumulate = false;
 };
@@ -72,9 +73,10 @@ class Product {
                                   cudaStream_t stream);
   static constexpr uint8_t kTestByte = 0x3c;  // makes a small normal number of every type
 
-  /// `rows` is one of those prepared; `workspace` has `workspace_bytes()`.
-  Status run(int64_t rows, const ProductPointers& pointers, void* workspace,
-             cudaStream_t stream) const;
+  /// `rows` is one of those prepared; `workspace` has `workspace_bytes()`. `opens`: nothing has been
+  /// added up so far, and what lies at `out` counts for nothing.
+  Status run(int64_t rows, const ProductPointers& pointers, void* workspace, cudaStream_t stream,
+             bool opens = false) const;
 
  private:
   struct Variant {

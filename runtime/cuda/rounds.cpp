@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "ir/plan/plan_touches.h"
@@ -78,7 +79,9 @@ class RoundFinder {
     for (Round& round : rounds_) {
       join_branches(round);
       round.sides = sides_of(round);
-      if (round.sides == 1) round.cleared_early = cleared_early(round);
+      if (round.sides > 1) continue;
+      round.cleared_early = cleared_early(round);
+      round.cleared_ahead = cleared_ahead(round);
     }
     return std::move(rounds_);
   }
@@ -164,19 +167,57 @@ class RoundFinder {
     bool multiplies = false;
     for (const size_t index : round.sequences) {
       const Stage& stage = plan_.stages[index];
-      std::vector<Region> cleared;
-      for (const Launch& launch : stage.launches) {
-        multiplies = multiplies || std::holds_alternative<GemmLaunch>(launch);
-        const BufferId exchange = exchange_of(launch);
-        if (exchange == kNoBuffer) continue;
-        cleared.push_back({exchange, 0, plan_.buffers[exchange].width, true});
-      }
+      const std::vector<Region> cleared = exchanges_of(stage);
+      multiplies = multiplies || std::ranges::any_of(stage.launches, is_product);
       if (multiplies && !cleared.empty() && !depend(plan_, before, cleared)) {
         result.push_back(index);
       }
       std::ranges::move(regions_of(plan_, stage), std::back_inserter(before));
     }
     return result;
+  }
+
+  std::vector<size_t> cleared_ahead(const Round& round) const {
+    std::vector<size_t> result;
+    bool multiplies = false;  // behind the stage
+    for (const size_t index : std::views::reverse(round.sequences)) {
+      const std::vector<Region> cleared = exchanges_of(plan_.stages[index]);
+      if (multiplies && !cleared.empty() && !is_touched_elsewhere(index, cleared)) {
+        result.push_back(index);
+      }
+      multiplies = multiplies || std::ranges::any_of(plan_.stages[index].launches, is_product);
+    }
+    std::ranges::sort(result);
+    return result;
+  }
+
+  bool is_touched_elsewhere(size_t index, const std::vector<Region>& regions) const {
+    for (size_t other = 0; other < plan_.stages.size(); ++other) {
+      if (other != index && depend(plan_, regions_of(plan_, plan_.stages[other]), regions)) {
+        return true;
+      }
+    }
+    return std::ranges::any_of(plan_.states, [&](const StatePlan& state) {
+      const Stage launches = {
+          .launches = {state.init_given, state.init_declared, state.write_final}};
+      return depend(plan_, regions_of(plan_, launches), regions);
+    });
+  }
+
+  std::vector<Region> exchanges_of(const Stage& stage) const {
+    std::vector<Region> regions;
+    for (const Launch& launch : stage.launches) {
+      const BufferId exchange = exchange_of(launch);
+      if (exchange == kNoBuffer) continue;
+      regions.push_back({exchange, 0, plan_.buffers[exchange].width, true});
+    }
+    return regions;
+  }
+
+  static bool is_product(const Launch& launch) {
+    const auto* total = std::get_if<TotalLaunch>(&launch);
+    return std::holds_alternative<GemmLaunch>(launch) ||
+           (total != nullptr && total->right.buffer != kNoBuffer);
   }
 
   /// Whether their launches are, one by one, fused ones of the same kernels.

@@ -35,6 +35,9 @@ struct Round {
   /// Of one side, stages with recurrences behind products that touch nothing of what their blocks
   /// exchange: that is cleared on another stream meanwhile.
   std::vector<size_t> cleared_early;
+  /// Stages with recurrences whose exchange nothing else in the plan touches, products behind them:
+  /// it is cleared for the next chunk meanwhile, and for the first chunk when a call begins.
+  std::vector<size_t> cleared_ahead;
   std::vector<Branch> branches;
 };
 

@@ -175,10 +175,13 @@ size_t Launcher::workspace_bytes() const {
   return static_cast<size_t>(most) * sizeof(float);
 }
 
-Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
+/// `opens`: the sum is written, and not added to.
+Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, bool opens,
+                       LaunchQueue& queue) {
   const auto& launch = std::get<TotalLaunch>(launch_of(id));
   if (launch.right.buffer != kNoBuffer) {
-    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream);
+    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream,
+                         opens);
   }
   const RowSums all{.from = addresses_.pointer(launch.left, position),
                     .dtype = plan_.buffers[launch.left.buffer].dtype,
@@ -187,7 +190,7 @@ Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, Launc
                     .columns = launch.m,
                     .slices = cuda_row_slices(rows, launch.m),
                     .to = addresses_.pointer(launch.out, {}),
-                    .accumulate = launch.accumulate};
+                    .accumulate = launch.accumulate && !opens};
   if (all.slices == 1) return add_rows(kernel_of(id), all, queue);
   RowSums first = all;
   first.to = queue.library_workspace;
@@ -211,7 +214,7 @@ Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue)
                         &per_slice, &sums.columns, &sums.to,     &accumulate};
   const LaunchShape shape{dim3(static_cast<unsigned>(ceil_div(sums.columns, kCudaTotalColumns)),
                                static_cast<unsigned>(sums.slices)),
-                          dim3(kCudaTotalColumns, kCudaTotalThreads)};
+                          dim3(kCudaTotalColumns / 2, kCudaTotalThreads)};
   return start(kernel, shape, parameters, queue, "adding up rows");
 }
 

@@ -314,7 +314,8 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .initial_states = options.initial_states,
                 .given = options.given_states,
                 .residuals = options.residuals,
-                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth},
+                .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth,
+                          static_cast<double>(size_of(compute_type(dtype)))},
                 .outputs = options.outputs && options.checkpoint == 0});
   std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {

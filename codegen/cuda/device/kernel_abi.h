@@ -108,8 +108,8 @@ static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(Cuda
 /// The kernel of totals.cuh, for Total launches without products. Parameters and what it does:
 /// there.
 inline constexpr const char* kCudaTotalName = "rnnc_total";
-inline constexpr int kCudaTotalColumns = 32;  // of a block
-inline constexpr int kCudaTotalThreads = 16;  // times the columns
+inline constexpr int kCudaTotalColumns = 64;  // of a block, two of a thread
+inline constexpr int kCudaTotalThreads = 16;  // times half the columns
 /// In how many slices `rows` rows of `columns` elements are added up, which are blocks of
 /// blockIdx.y; if there are several, what they make is added up next. Of more rows no fewer.
 int64_t cuda_row_slices(int64_t rows, int64_t columns);

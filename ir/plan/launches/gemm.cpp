@@ -101,10 +101,14 @@ Status verify(LaunchVerifier& in, const GemmLaunch& launch) {
     return fail("no kernel of rnnc's own does such a product");
   }
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
+  const bool may_be_narrow = in.where() == Where::Sequence && !launch.accumulate;
+  const BufferId out = launch.out.buffer;
+  const bool is_narrow = may_be_narrow && out < in.plan().buffers.size() &&
+                         in.plan().buffers[out].dtype == in.plan().dtype;
+  const DType type = is_narrow ? in.plan().dtype : compute_type(in.plan().dtype);
   const TypedTouch left{launch.left, launch.k * launch.blocks, in.plan().dtype, false};
   if (Status status = check_weight(in, launch); !status) return status;
-  std::vector<TypedTouch> touches = {left,
-                                     {launch.out, columns, compute_type(in.plan().dtype), true}};
+  std::vector<TypedTouch> touches = {left, {launch.out, columns, type, true}};
   if (launch.accumulate) {
     touches.push_back(touches.back());
     touches.back().write = false;

@@ -82,12 +82,13 @@ void check_sums(const EmulatedUnit& unit, int type, const Make& make) {
         const DeviceNumbers<float> out(std::vector<float>(expected.size(), 5));
         const dim3 grid(static_cast<unsigned>(ceil_div(columns, kCudaTotalColumns)),
                         static_cast<unsigned>(slices));
-        EXPECT_EQ(unit.launch(kCudaTotalName,
-                              {.grid = grid, .block = dim3(kCudaTotalColumns, kCudaTotalThreads)},
-                              left.data(), type, static_cast<long long>(stride),
-                              static_cast<long long>(rows), static_cast<long long>(per_slice),
-                              static_cast<long long>(columns), out.data(), 1),
-                  cudaSuccess);
+        EXPECT_EQ(
+            unit.launch(kCudaTotalName,
+                        {.grid = grid, .block = dim3(kCudaTotalColumns / 2, kCudaTotalThreads)},
+                        left.data(), type, static_cast<long long>(stride),
+                        static_cast<long long>(rows), static_cast<long long>(per_slice),
+                        static_cast<long long>(columns), out.data(), 1),
+            cudaSuccess);
         EXPECT_EQ(out.get(), expected);
       }
     }

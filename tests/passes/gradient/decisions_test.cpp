@@ -59,8 +59,8 @@ TEST(ResidualDecisions, EveryValueOfAStepHasAReason) {
 
 TEST(ResidualDecisions, SayWhatWouldBeDoneAndWhatItIsMadeOf) {
   // Of a product of 32 operations 1 a byte: as long as 32 bytes take, as saving it does.
-  auto decisions =
-      decisions_of(ResidualChoice::Auto, {.element_bytes = 4, .operations_per_byte = 4});
+  auto decisions = decisions_of(ResidualChoice::Auto,
+                                {.element_bytes = 4, .operations_per_byte = 4, .product_bytes = 0});
   EXPECT_EQ(decisions[2].reason, ResidualReason::Cheaper);
   EXPECT_EQ(decisions[2].save_bytes, 32);
   EXPECT_EQ(decisions[2].anew_bytes, 8);
@@ -70,7 +70,13 @@ TEST(ResidualDecisions, SayWhatWouldBeDoneAndWhatItIsMadeOf) {
   EXPECT_EQ(decisions[4].reason, ResidualReason::Cheaper);
   EXPECT_FALSE(decisions[4].asked);
 
-  decisions = decisions_of(ResidualChoice::Auto, {.element_bytes = 4, .operations_per_byte = 0.5});
+  // Its result of 4 elements goes through memory, too.
+  decisions = decisions_of(ResidualChoice::Auto, {.element_bytes = 4, .operations_per_byte = 4});
+  EXPECT_EQ(decisions[2].reason, ResidualReason::Dearer);
+  EXPECT_EQ(decisions[2].anew_bytes, 40);
+
+  decisions = decisions_of(ResidualChoice::Auto,
+                           {.element_bytes = 4, .operations_per_byte = 0.5, .product_bytes = 0});
   EXPECT_EQ(decisions[2].reason, ResidualReason::Dearer);
   EXPECT_EQ(decisions[2].save_bytes, 32);
   EXPECT_EQ(decisions[2].anew_bytes, 64);
@@ -88,8 +94,8 @@ TEST(ResidualDecisions, AreNeverDearerThanTheirAlternative) {
     ASSERT_TRUE(run_pipeline(graph, {.training = true}));
     for (const ResidualChoice choice :
          {ResidualChoice::All, ResidualChoice::Least, ResidualChoice::Auto}) {
-      const Derivative derivative =
-          derivative_of(graph, choice, {.element_bytes = 4, .operations_per_byte = 0.5});
+      const Derivative derivative = derivative_of(
+          graph, choice, {.element_bytes = 4, .operations_per_byte = 0.5, .product_bytes = 0});
       const auto saved = std::ranges::count_if(derivative.decisions, &ResidualDecision::is_saved);
       EXPECT_EQ(static_cast<size_t>(saved), derivative.residuals);
       for (const ResidualDecision& one : derivative.decisions) {

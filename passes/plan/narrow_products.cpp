@@ -1,0 +1,114 @@
+// 1. Find kernels that only store what they load.
+// 2. What one of them loads of a buffer that a single product writes, all of it, and that nothing
+//    else touches, the product writes itself; the load and the store go. The product comes where
+//    the kernel was: who else reads what that stores comes after it.
+// 3. A kernel without a load goes.
+#include "passes/plan/narrow_products.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/plan/plan_touches.h"
+#include "passes/lower/unused_buffers.h"
+
+namespace rnnc {
+namespace {
+
+using Kind = Instruction::Kind;
+
+class NarrowProducts {
+ public:
+  explicit NarrowProducts(Plan& plan) : plan_(plan) {}
+
+  bool run() {
+    if (plan_.dtype == compute_type(plan_.dtype)) return false;
+    bool changed = false;
+    for (Stage& stage : plan_.stages) {
+      if (stage.domain != Domain::Sequence) continue;
+      for (size_t i = 0; i < stage.launches.size(); ++i) {
+        const std::optional<size_t> product = product_of(stage, i);
+        if (!product) continue;
+        const Access out = std::get<ElementwiseLaunch>(stage.launches[i]).accesses[1];
+        GemmLaunch gemm = std::get<GemmLaunch>(stage.launches[*product]);
+        gemm.out = out;
+        stage.launches[i] = std::move(gemm);
+        stage.launches.erase(stage.launches.begin() + static_cast<std::ptrdiff_t>(*product));
+        --i;
+        changed = true;
+      }
+    }
+    if (changed) remove_unused_temporaries(plan_);
+    return changed;
+  }
+
+ private:
+  /// Whether the kernel stores its first argument as its second, and does nothing else.
+  static bool is_copy(const Kernel& kernel) {
+    const std::vector<Instruction>& body = kernel.body;
+    return kernel.arguments.size() == 2 && body.size() == 2 && body[0].kind == Kind::Load &&
+           body[0].argument == 0 && body[1].kind == Kind::Store && body[1].argument == 1 &&
+           kernel.arguments[0].vector && kernel.arguments[1].vector;
+  }
+
+  /// The product of the stage that can write what its launch `i` stores.
+  std::optional<size_t> product_of(const Stage& stage, size_t i) const {
+    const auto* copy = std::get_if<ElementwiseLaunch>(&stage.launches[i]);
+    if (copy == nullptr || !is_copy(plan_.kernels[copy->kernel])) return {};
+    const int64_t length = plan_.kernels[copy->kernel].length;
+    const Access& from = copy->accesses[0];
+    const Access& to = copy->accesses[1];
+    const bool narrows = plan_.buffers[from.buffer].dtype == compute_type(plan_.dtype) &&
+                         plan_.buffers[to.buffer].dtype == plan_.dtype;
+    if (!narrows || uses_of(from.buffer) != 2) return {};
+    for (size_t j = 0; j < i; ++j) {
+      const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j]);
+      const bool writes_it = gemm != nullptr && gemm->out == from && !gemm->accumulate &&
+                             gemm->n * gemm->blocks * gemm->repeats == length;
+      if (writes_it && can_wait(stage, j, i)) return j;
+    }
+    return {};
+  }
+
+  /// Launches that touch a buffer, in any role.
+  int64_t uses_of(BufferId buffer) const {
+    int64_t uses = 0;
+    for (const Stage& stage : plan_.stages) {
+      uses += std::ranges::count_if(stage.launches, [&](const Launch& launch) {
+        return std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {
+          return touch.access.buffer == buffer;
+        });
+      });
+    }
+    for (const StatePlan& state : plan_.states) {
+      for (const ElementwiseLaunch* launch :
+           {&state.init_given, &state.init_declared, &state.write_final}) {
+        uses += std::ranges::count(launch->accesses, buffer, &Access::buffer);
+      }
+    }
+    return uses;
+  }
+
+  /// Whether what the product reads is still there when its result is stored.
+  bool can_wait(const Stage& stage, size_t product, size_t until) const {
+    const auto& gemm = std::get<GemmLaunch>(stage.launches[product]);
+    for (size_t i = product + 1; i < until; ++i) {
+      const bool overwrites =
+          std::ranges::any_of(touches(plan_, stage.launches[i]), [&](const Touch& touch) {
+            return touch.write && (touch.access.buffer == gemm.left.buffer ||
+                                   touch.access.buffer == gemm.weight.buffer);
+          });
+      if (overwrites) return false;
+    }
+    return true;
+  }
+
+  Plan& plan_;
+};
+
+}  // namespace
+
+bool run_narrow_products(Plan& plan) {
+  return NarrowProducts(plan).run();
+}
+
+}  // namespace rnnc
