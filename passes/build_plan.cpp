@@ -16,6 +16,7 @@
 #include "ir/graph/sweeps.h"
 #include "passes/candidates.h"
 #include "passes/graph/dependence.h"
+#include "passes/graph/histories.h"
 #include "passes/graph/pipeline.h"
 #include "passes/lower/launches.h"
 #include "passes/lower/layout.h"
@@ -76,7 +77,8 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
 
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk.
-Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const PassSet& passes) {
+Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& passes) {
+  const std::vector<int64_t> state_steps = make_histories(graph);
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());
@@ -89,8 +91,8 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options, const Pas
   plan.batch = options.batch;
   plan.chunk = 1;
   const Schedule schedule = make_schedule(graph, dependence, plan, passes);
-  const Result<Layout> layout =
-      make_layout(graph, dependence, schedule, options.param_dtype.value_or(plan.dtype), plan);
+  const Result<Layout> layout = make_layout(graph, dependence, schedule, state_steps,
+                                            options.param_dtype.value_or(plan.dtype), plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
   choose_own_products(plan);

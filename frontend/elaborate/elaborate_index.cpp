@@ -16,7 +16,7 @@ using Kind = Binding::Kind;
 namespace {
 
 /// Far more than any paper reads; each step back costs an array of the state's size.
-constexpr int64_t kLongestDelay = 4096;
+constexpr int64_t kLongestDelay = 65536;
 
 /// Whether `t` stands in the brackets themselves: `t`, `t-1`, but not `x[t]`.
 bool mentions_step(const Expr& expr) {

@@ -86,8 +86,9 @@ struct ParamDecl {
 };
 
 /// Names of implied states, which hold earlier values, end in `@` and how far they reach back:
-/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does. `t@1` is the number of
-/// the next step (`step()`), and `reverse.t@1` that of values that run in reverse.
+/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does. Many of them are one,
+/// `h@history` (passes/graph/delays.h). `t@1` is the number of the next step (`step()`), and
+/// `reverse.t@1` that of values that run in reverse.
 struct StateDecl {
   std::string name;
   Type type;              // of an array of L states [L, ...]
@@ -95,8 +96,9 @@ struct StateDecl {
   NodeId next = kNoNode;  // value at step t
   SourceLocation location;
   bool reversed = false;  // runs from the sequence's last step to its first
-  /// The state that this one is an earlier value of: what it starts as if the caller gives that
-  /// one a value and this one none.
+  /// The state that this one is an earlier value of, or several of them along a first axis of its
+  /// own: what it, or each of them, starts as if the caller gives that one a value and this one
+  /// none. (A program asks for a history where its state is given.)
   std::optional<uint32_t> delay_of = {};
 };
 

@@ -254,7 +254,7 @@ class Interpreter {
       const size_t size = width(graph_.states[s].type);
       sequences_.emplace_back(steps_ * batch_ * size);
       if (const std::vector<double>* values = given(s)) {
-        initial_.push_back(*values);
+        initial_.push_back(each_row(*values, size));
         continue;
       }
       const Value& declared = values_[graph_.states[s].init];
@@ -264,6 +264,15 @@ class Interpreter {
       }
       initial_.push_back(std::move(initial));
     }
+  }
+
+  /// The rows of the batch, each as often as makes `size` elements: values that a history begins
+  /// with.
+  std::vector<double> each_row(const std::vector<double>& rows, size_t size) const {
+    const size_t width = rows.size() / batch_;
+    std::vector<double> result(batch_ * size);
+    for (size_t i = 0; i < result.size(); ++i) result[i] = rows[i / size * width + i % width];
+    return result;
   }
 
   void evaluate_node(NodeId id, size_t t) {

@@ -287,7 +287,13 @@ Status check_directions(const Graph& graph, const std::vector<Direction>& direct
   return {};
 }
 
-/// A state's earlier value is of its type and runs as it does.
+/// Whether values of `type` are several of type `entry` along a first axis.
+bool is_history_of(const Type& type, const Type& entry) {
+  return type.rank() == entry.rank() + 1 &&
+         Shape(type.shape.begin() + 1, type.shape.end()) == entry.shape;
+}
+
+/// A state's earlier value, or several of them, are of its type and run as it does.
 Status check_delay_of(const Graph& graph, const StateDecl& state) {
   const StateDecl* of = &state;
   for (size_t hops = 0; of->delay_of; ++hops) {
@@ -298,7 +304,7 @@ Status check_delay_of(const Graph& graph, const StateDecl& state) {
     of = &graph.states[*of->delay_of];
     if (hops == graph.states.size()) return fail("state `{}` is a delay of itself", state.name);
   }
-  if (of->type != state.type) {
+  if (of->type != state.type && !is_history_of(state.type, of->type)) {
     return fail("state `{}` is {}, state `{}` that it is a delay of is {}", state.name,
                 to_string(state.type.shape), of->name, to_string(of->type.shape));
   }

@@ -33,7 +33,8 @@
 /// What of this is arithmetic (which chunk a lag is at, where the row of a step lies, what begins
 /// and ends) stands in ir/plan/waves.h, for all that run a plan.
 ///
-/// State launches run over rows b. `init_…` address Chunk buffers as at t = t0 of the state's first
+/// State launches run over rows b, once for each step that the caller's arrays of the state hold
+/// (ir/plan/state_steps.h). `init_…` address Chunk buffers as at t = t0 of the state's first
 /// chunk, delay d being slot history - d; `write_final` as at t = T: delay 1 is the last step.
 /// Final values that Last stages read are always asked for.
 ///

@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_memory.h"
 #include "ir/plan/plan_verify_parts.h"
+#include "ir/plan/state_steps.h"
 
 namespace rnnc {
 namespace {
@@ -173,8 +175,10 @@ class Verifier {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || state.write_final.accesses.empty()) continue;
       lag_ = state.lag;
-      if (Status status = check_launch(state.write_final); !status) {
-        return fail("final value of {}: {}", state.name, status.error().message);
+      for (const ElementwiseLaunch& launch : launches_of(plan_, state, state.write_final)) {
+        if (Status status = check_launch(launch); !status) {
+          return fail("final value of {}: {}", state.name, status.error().message);
+        }
       }
     }
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -385,9 +389,10 @@ class Verifier {
     if (whole.count < 1) return fail("only the pad of {} is read", buffer.name);
     const int64_t delay =
         buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
-    for (int64_t before = 1; before <= delay; ++before) {
-      if (!holds(initial_, whole, static_cast<uint32_t>(before))) {
-        return fail("{} has no value {} steps before the first", buffer.name, before);
+    int64_t& reach = reach_[{whole.access.buffer, whole.access.column, whole.count}];
+    for (; reach < delay; ++reach) {
+      if (!holds(initial_, whole, static_cast<uint32_t>(reach + 1))) {
+        return fail("{} has no value {} steps before the first", buffer.name, reach + 1);
       }
     }
     if ((where == Where::Step || where == Where::Recurrence) && delay > 0) {
@@ -426,8 +431,10 @@ class Verifier {
       lag_ = state.lag;
       for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
         if (launch == &state.init_given && launch->accesses.empty()) continue;
-        if (Status status = check_launch(*launch); !status) {
-          return fail("initial value of {}: {}", state.name, status.error().message);
+        for (const ElementwiseLaunch& one : launches_of(plan_, state, *launch)) {
+          if (Status status = check_launch(one); !status) {
+            return fail("initial value of {}: {}", state.name, status.error().message);
+          }
         }
       }
       if (!state.init_given.accesses.empty() &&
@@ -439,6 +446,7 @@ class Verifier {
       }
     }
     initial_ = written_;
+    reach_.clear();
     return {};
   }
 
@@ -473,7 +481,9 @@ class Verifier {
   const Plan& plan_;
   MemoryOwners owners_;
   Written written_;
-  Written initial_;             // before this sweep's stages
+  Written initial_;  // before this sweep's stages
+  /// Of what is read, buffer, column and count: how many steps back it is known to be in them.
+  std::map<std::tuple<BufferId, int64_t, int64_t>, int64_t> reach_;
   Written complete_;            // by sweeps before this one
   std::set<BufferId> lasting_;  // Batch buffers that loops carry on
   uint32_t sweep_ = 0;

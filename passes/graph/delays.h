@@ -15,11 +15,31 @@
 /// `x@2` takes the value of `x@1`, and so on; a state that the Graph has under such a name already
 /// is that one. Delays run in the direction of what they delay. From here on only states at t - 1
 /// cross steps. The new states come after the Graph's own.
+///
+/// What is read more than `kMostDelayStates` steps back has one state for all of its delays, a
+/// history: the earlier values in the order of their steps, without those that have a state anyway.
+///
+///     input x: [I]                      input x: [I]
+///     %0 = input x @ 900 : [I]   →      state x@history: [900, I]
+///                                       %0 = state x@history @ 1 : [900, I]
+///                                       %1 = index %0 at 0 : [I]
+///                                       %2 = const 0 : []
+///                                       %3 = input x : [I]
+///                                       %4 = slice %0 from 1 to 900 : [899, I]
+///                                       %5 = stack %3 : [1, I]
+///                                       %6 = concat %4, %5 : [900, I]
+///                                       init x@history = %2       next x@history = %6
+///
+/// `h[t-900]` is in `h@history: [899, H]`, whose last element is `h[t-2]`.
 #pragma once
 
 #include "ir/graph/graph.h"
 
 namespace rnnc {
+
+/// A state for each step costs less than a history until there are this many: a recurrence keeps
+/// them where it keeps its other states.
+inline constexpr uint32_t kMostDelayStates = 8;
 
 /// Needs a verified Graph. True if there was a delay.
 bool run_delays(Graph& graph);

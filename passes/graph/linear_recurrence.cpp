@@ -15,6 +15,7 @@
 namespace rnnc {
 namespace {
 
+constexpr uint32_t kMostProvedDelay = 8;
 constexpr int kDepthOutside = 4;  // of values outside that are spelled by their operands
 
 class StepBody {
@@ -137,6 +138,11 @@ LinearProof prove_linear(const Graph& graph, const std::vector<NodeId>& nodes) {
   if (mixing != nodes.end()) {
     return refuse(graph, *mixing,
                   fmt::format("{} mixes states of an array", info(graph[*mixing].op).name));
+  }
+  const auto far =
+      std::ranges::find_if(nodes, [&](NodeId id) { return graph[id].delay > kMostProvedDelay; });
+  if (far != nodes.end()) {
+    return refuse(graph, *far, fmt::format("it reads {} steps back", graph[*far].delay));
   }
   const StepBody body(graph, nodes);
   if (body.states().size() > kMostProvedStates) {

@@ -4,6 +4,7 @@
 //    takes their results as its first arguments; a loop first loads what it carries.
 // 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
 // 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
+//    Of several steps they are of the earliest (ir/plan/state_steps.h).
 #include "passes/lower/launches.h"
 #include "passes/graph/linear_recurrence.h"
 
@@ -402,9 +403,13 @@ class LaunchBuilder {
     const Layout::StateBuffers& buffers = layout_.states[index];
     const bool vector = !state.type.is_scalar();
     const int64_t width = element_count(state.type.shape);
+    const int64_t given_width = width * buffers.steps;
     StatePlan result;
     result.name = state.name;
-    result.delay_of = state.delay_of;
+    // A history is given where the state is that it is one of.
+    const bool is_one =
+        state.delay_of && buffers.steps == 1 && graph_.states[*state.delay_of].type == state.type;
+    if (is_one) result.delay_of = state.delay_of;
     result.sweep = schedule_.sweep_of(state.next);
 
     KernelBuilder declared(plan_, width);
@@ -417,15 +422,15 @@ class LaunchBuilder {
     result.init_declared = declared.finish();
 
     KernelBuilder given(plan_, width);
-    store_history(given, buffers, vector, given.load({buffers.initial, 0, 0, width}, vector));
+    store_history(given, buffers, vector, given.load({buffers.initial, 0, 0, given_width}, vector));
     result.init_given = given.finish();
 
     KernelBuilder final(plan_, width);
-    const bool carried = buffers.carry != kNoBuffer;
-    const Access held =
-        carried ? Access{buffers.carry, 0, 0, width} : Access{buffers.compute, 1, 0, width};
+    const bool carried = buffers.carry != kNoBuffer && buffers.steps == 1;
+    const Access held = carried ? Access{buffers.carry, 0, 0, width}
+                                : Access{buffers.compute, buffers.steps, 0, width};
     const uint32_t last = final.load(held, vector);
-    final.store({buffers.final, 0, 0, width}, vector, last);
+    final.store({buffers.final, 0, 0, given_width}, vector, last);
     result.write_final = final.finish();
     return result;
   }
@@ -437,7 +442,7 @@ class LaunchBuilder {
     }
     for (const BufferId id : {buffers.compute, buffers.storage}) {
       if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;
-      builder.store({id, 1, 0, plan_.buffers[id].width}, vector, value);
+      builder.store({id, buffers.steps, 0, plan_.buffers[id].width}, vector, value);
     }
   }
 

@@ -1,6 +1,6 @@
 // 1. The caller's buffers: inputs, params, outputs, results, initial and final states. Params of
 //    another type than the plan's have a place in that type, if products take them.
-// 2. States: a history of one step in the compute type. If products read the state or what becomes
+// 2. States: a history of one step, or of as many as are read, in the compute type. If products read the state or what becomes
 //    of it and take another type, a buffer in that type too. States of a loop have one row that is
 //    carried on, and these histories only if others read the state.
 // 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
@@ -42,12 +42,13 @@ Layout::Place part_of(Layout::Place place, int64_t offset) {
 class LayoutBuilder {
  public:
   LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                DType param_dtype, Plan& plan)
+                const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
         values_(schedule.values),
         plan_(plan),
+        state_steps_(state_steps),
         param_dtype_(param_dtype),
         narrow_(plan.dtype != compute_type(plan.dtype)),
         reads_of_state_(graph.states.size()),
@@ -172,10 +173,14 @@ class LayoutBuilder {
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       const StateDecl& state = graph_.states[i];
       const DType dtype = compute_type(plan_.dtype);
-      layout_.states[i].initial =
-          add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
-      layout_.states[i].final =
-          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, state.type);
+      Type type = state.type;
+      if (state_steps_[i] > 1) type.shape.insert(type.shape.begin(), state_steps_[i]);
+      Layout::StateBuffers& buffers = layout_.states[i];
+      buffers.steps = static_cast<uint32_t>(state_steps_[i]);
+      buffers.initial =
+          add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, type);
+      buffers.final =
+          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, type);
     }
   }
 
@@ -195,11 +200,11 @@ class LayoutBuilder {
     const bool carried = buffers.carry != kNoBuffer;
     const bool next_multiplied =
         !carried && varies && is_stored(state.next) && uses_[state.next].multiplied;
-    if (!carried || read.loaded || (read.multiplied && !narrow_)) {
-      buffers.compute = add_history(state, compute, 1);
+    if (!carried || buffers.steps > 1 || read.loaded || (read.multiplied && !narrow_)) {
+      buffers.compute = add_history(state, compute, buffers.steps);
     }
     if (narrow_ && (read.multiplied || next_multiplied)) {
-      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? 1 : 0);
+      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? buffers.steps : 0);
     }
   }
 
@@ -488,6 +493,7 @@ class LayoutBuilder {
   const Schedule& schedule_;
   const Values& values_;
   Plan& plan_;
+  const std::vector<int64_t>& state_steps_;  // per state
   DType param_dtype_;
   bool narrow_;
   std::vector<std::vector<NodeId>> reads_of_state_;    // per state
@@ -523,8 +529,8 @@ Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeI
 }
 
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   DType param_dtype, Plan& plan) {
-  return LayoutBuilder(graph, dependence, schedule, param_dtype, plan).run();
+                   const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan) {
+  return LayoutBuilder(graph, dependence, schedule, state_steps, param_dtype, plan).run();
 }
 
 }  // namespace rnnc

@@ -17,6 +17,7 @@ struct Layout {
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's
     BufferId final = kNoBuffer;    // likewise
+    uint32_t steps = 1;            // that these hold, and the histories keep
   };
   /// Weights stacked in a buffer, one after the other.
   struct Pack {
@@ -70,9 +71,10 @@ struct Layout {
   Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
 
-/// Adds every buffer to `plan`, which has its dtype and batch. `param_dtype`: of the caller's params
+/// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: how many steps of each
+/// state the caller's arrays hold (passes/graph/histories.h). `param_dtype`: of the caller's params
 /// and of their gradients.
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   DType param_dtype, Plan& plan);
+                   const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan);
 
 }  // namespace rnnc

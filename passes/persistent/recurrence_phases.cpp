@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ir/plan/plan_touches.h"
 #include "passes/lower/kernel_builder.h"
@@ -51,6 +52,9 @@ class Phases {
   Phases(Plan& plan, const Stage& stage) : plan_(plan), stage_(stage) {}
 
   Result<std::vector<FusedLaunch>> run() {
+    if (const uint32_t reach = reach_of(stage_); reach > 1) {
+      return fail("it reads its states {} steps back", reach);
+    }
     for (size_t i = 0; i < stage_.launches.size(); ++i) {
       const Launch& launch = stage_.launches[i];
       if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
@@ -72,6 +76,22 @@ class Phases {
   }
 
  private:
+  /// How far back the stage reads what it stores.
+  uint32_t reach_of(const Stage& stage) const {
+    std::set<BufferId> stored;
+    std::map<BufferId, uint32_t> reach;
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan_, launch)) {
+        if (touch.write) stored.insert(touch.access.buffer);
+        uint32_t& delay = reach[touch.access.buffer];
+        delay = std::max(delay, touch.access.delay);
+      }
+    }
+    uint32_t longest = 0;
+    for (const BufferId buffer : stored) longest = std::max(longest, reach[buffer]);
+    return longest;
+  }
+
   /// Step 2: the launch behind product `i` whose kernel loads whole results of it, if nothing else
   /// reads them.
   std::optional<size_t> only_reader(size_t i, const GemmLaunch& gemm) const {

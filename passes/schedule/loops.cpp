@@ -1,6 +1,7 @@
 // 1. A recurrence of class Linear or Elementwise is a loop if all that its kernel computes, loads
 //    of its states and stores to them are rows of one length, and rows of a state array are whole
-//    ones: then each element of each state is loaded and stored at one place of the kernel.
+//    ones: then each element of each state is loaded and stored at one place of the kernel. It has
+//    its states in registers, so it reads them at t - 1 only.
 // 2. Move into it elementwise values after it that need nothing from later stages, and recurrences
 //    that are such loops and use it.
 // 3. From last to first, take out again those whose use is neither in the loop nor in memory
@@ -74,6 +75,8 @@ class LoopCheck {
   bool node_fits(NodeId id) const {
     switch (values_.kind[id]) {
       case ValueKind::Leaf:
+        if (graph_[id].op == Op::State && graph_[id].delay > 1) return false;
+        [[fallthrough]];
       case ValueKind::View:
         return has_length(id) || is_only_read_by_kernels(id);
       case ValueKind::Spread:

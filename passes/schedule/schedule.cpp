@@ -367,11 +367,12 @@ class StageScheduler {
       best_rank = rank;
     }
     if (best.empty()) return false;
-    if (!fuse_) {
-      best.resize(1);
-      best_shape = items_[best[0]].shape;
+    if (fuse_) {
+      close_kernel(best, best_shape);
+    } else {
+      for (size_t i : best) close_kernel({i}, items_[i].shape);
     }
-    close_kernel(best, best_shape);
+    drop_items(best);
     return true;
   }
 
@@ -386,10 +387,20 @@ class StageScheduler {
       stored_[item.value] = true;
       if (!item.copy) done_[item.value] = true;
     }
-    for (size_t i = chosen.size(); i-- > 0;) {
-      items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(chosen[i]));
-    }
     groups_.push_back(std::move(group));
+  }
+
+  /// Those of ascending indices.
+  void drop_items(const std::vector<size_t>& dropped) {
+    std::vector<Item> rest;
+    for (size_t i = 0, next = 0; i < items_.size(); ++i) {
+      if (next < dropped.size() && dropped[next] == i) {
+        ++next;
+      } else {
+        rest.push_back(items_[i]);
+      }
+    }
+    items_ = std::move(rest);
   }
 
   const Graph& graph_;

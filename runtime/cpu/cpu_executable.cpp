@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/plan/state_steps.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loop_stage.h"
 #include "runtime/cpu/share_out.h"
@@ -81,10 +82,14 @@ void CpuExecutable::prepare_stages(int most_threads) {
 }
 
 void CpuExecutable::prepare_states() {
-  const auto prepare = [&](const ElementwiseLaunch& launch) {
-    return prepare_elementwise(plan_, *module_, launch.kernel, launch.accesses);
-  };
   for (const StatePlan& state : plan_.states) {
+    const auto prepare = [&](const ElementwiseLaunch& launch) {
+      Launches prepared;
+      for (const ElementwiseLaunch& one : launches_of(plan_, state, launch)) {
+        prepared.push_back(prepare_elementwise(plan_, *module_, one.kernel, one.accesses));
+      }
+      return prepared;
+    };
     states_.push_back(
         {prepare(state.init_given), prepare(state.init_declared), prepare(state.write_final)});
   }
@@ -114,8 +119,8 @@ std::vector<PreparedLaunch*> CpuExecutable::prepared_launches() const {
   };
   for (const PreparedStage& stage : stages_) std::ranges::for_each(stage.launches, add);
   for (const PreparedState& state : states_) {
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      add(*launch);
+    for (const auto* steps : {&state.init_given, &state.init_declared, &state.write_final}) {
+      std::ranges::for_each(*steps, add);
     }
   }
   return launches;
@@ -302,8 +307,9 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
     const bool given = call_.arrays.at(Role::InitialState, i) != nullptr;
-    const auto& launch = given ? states_[i].init_given : states_[i].init_declared;
-    if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
+    for (const auto& launch : given ? states_[i].init_given : states_[i].init_declared) {
+      if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
+    }
   }
 }
 
@@ -311,10 +317,11 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    const bool wanted = call_.arrays.at(Role::FinalState, i) != nullptr;
-    if (!wanted || states_[i].write_final == nullptr) continue;
-    run_parts(*states_[i].write_final, plan_.batch, wave.position(state.lag, wave.count(state.lag)),
-              everyone());
+    if (call_.arrays.at(Role::FinalState, i) == nullptr) continue;
+    const Position end = wave.position(state.lag, wave.count(state.lag));
+    for (const auto& launch : states_[i].write_final) {
+      if (launch != nullptr) run_parts(*launch, plan_.batch, end, everyone());
+    }
   }
 }
 

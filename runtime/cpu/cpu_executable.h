@@ -34,7 +34,7 @@ class CpuExecutable : public Executable {
     std::unique_ptr<ChunkStage> steps;               // of domain Step, and loops
   };
   struct PreparedState {
-    std::unique_ptr<PreparedLaunch> init_given, init_declared, write_final;
+    Launches init_given, init_declared, write_final;  // of each of its steps
   };
 
   CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module);

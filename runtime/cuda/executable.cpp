@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "ir/plan/alignment.h"
+#include "ir/plan/state_steps.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/graph.h"
 #include "runtime/cuda/launcher.h"
@@ -136,6 +137,10 @@ class CudaExecutable : public Executable {
   // That are being launched: forward allocates nothing.
   std::vector<StepLaunch> together_;
   std::vector<StateLaunch> states_;
+  struct StateLaunches {
+    std::vector<ElementwiseLaunch> given, declared, final;  // of each of its steps
+  };
+  std::vector<StateLaunches> state_launches_;  // as the plan's states
 };
 
 // ---- Preparing ----
@@ -225,7 +230,14 @@ void CudaExecutable::find_sweeps() {
     }
   }
   together_.reserve(most_lanes);
-  states_.reserve(plan_.states.size());
+  size_t most_states = 0;
+  for (const StatePlan& state : plan_.states) {
+    state_launches_.push_back({launches_of(plan_, state, state.init_given),
+                               launches_of(plan_, state, state.init_declared),
+                               launches_of(plan_, state, state.write_final)});
+    most_states += steps_of(plan_, state);
+  }
+  states_.reserve(most_states);
 }
 
 /// Streams that a round's launches are on at once.
@@ -573,8 +585,10 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
-    const ElementwiseLaunch& launch = given ? state.init_given : state.init_declared;
-    states_.push_back({&launch, wave.position(state.lag)});
+    const StateLaunches& launches = state_launches_[i];
+    for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
+      states_.push_back({&launch, wave.position(state.lag)});
+    }
   }
   return launcher_->states(states_, queue);
 }
@@ -586,7 +600,9 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Ca
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
     if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
-    states_.push_back({&state.write_final, wave.position(state.lag, wave.count(state.lag))});
+    for (const ElementwiseLaunch& launch : state_launches_[i].final) {
+      states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag))});
+    }
   }
   return launcher_->states(states_, queue);
 }

@@ -12,6 +12,7 @@
 #include "passes/graph/sequence_features.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/program/prepared_shape.h"
 
 namespace rnnc {
 namespace {
@@ -293,6 +294,10 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
     if (!options.initial_states[i] || options.given_states[i]) continue;
     return fail("training: the gradient of initial state {} is wanted, which is not given",
                 quote(signature_.states[i].name));
+  }
+  const auto given = [&options](size_t state) { return options.given_states[state]; };
+  if (Status status = check_given_histories(graph_, given); !status) {
+    return fail("training: {}", status.error().message);
   }
   return options;
 }

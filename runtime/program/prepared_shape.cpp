@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/describe.h"
 #include "runtime/program/tune.h"
 
 namespace rnnc {
@@ -44,6 +45,20 @@ Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Bac
   prepared.chosen = *std::move(chosen);
   if (prepared.chosen.note.empty()) prepared.chosen.note = tuned.note;
   return prepared;
+}
+
+Status check_given_histories(const Graph& graph, const std::function<bool(size_t)>& given) {
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const StateDecl& state = graph.states[i];
+    if (!state.delay_of || given(i) || !given(*state.delay_of)) continue;
+    const StateDecl& of = graph.states[*state.delay_of];
+    if (of.type == state.type) continue;
+    return fail(
+        "initial state {} is given without {}, its values of the {} steps before; give both, as a "
+        "call that writes final states leaves them",
+        quote(of.name), quote(state.name), state.type.shape[0].to_string());
+  }
+  return {};
 }
 
 void choose_initial_states(const Graph& graph, std::span<const void* const> given,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct PreparedShape {
 /// if the options ask for it.
 Result<PreparedShape> prepare_shape(const ShapePlanner& of_shape, Plan plan, Backend& backend,
                                     const KernelCache& cache, bool may_tune);
+
+/// A history of a state, with the values before the one that the state itself starts as, is given
+/// where that state is.
+Status check_given_histories(const Graph& graph, const std::function<bool(size_t)>& given);
 
 /// What each state starts as, into `chosen`: a delay of a state that is given starts as that state
 /// does, unless it is given too.

@@ -250,6 +250,10 @@ Status Program::Impl::forward(const ForwardArgs& args) {
   if (!found) return tl::unexpected(found.error());
   const size_t workspace_bytes = (*found)->workspace_bytes(args.steps);
   if (Status status = check_args(args, workspace_bytes); !status) return status;
+  const auto given = [&args](size_t state) {
+    return !args.initial_states.empty() && args.initial_states[state] != nullptr;
+  };
+  if (Status status = check_given_histories(planner.graph(), given); !status) return status;
   PreparedShape& prepared = shapes.find(args.batch)->second.find(features)->second;
   choose_initial_states(planner.graph(), args.initial_states, prepared.initial_states);
   params.bring(args.params, args.reuse_params);

@@ -418,6 +418,48 @@ TEST(Program, DelaysOfAGivenStateStartAsItDoes) {
   EXPECT_EQ(run({nullptr, &four, nullptr, nullptr, nullptr}), (std::vector<double>{1, 5.5}));
 }
 
+TEST(Program, HistoriesAreGivenWithTheirStates) {
+  std::string far(kDelayed);
+  far.replace(far.find("h @ 3"), 5, "h @ 13");
+  Result<Program> program = Program::compile(parse(far), {.dtype = DType::f64});
+  ASSERT_TRUE(program) << program.error().message;
+  const std::vector<ArrayInfo>& states = program->signature().states;
+  ASSERT_EQ(states.size(), 4u);
+  EXPECT_EQ(states[3].name, "h@history");
+  EXPECT_EQ(states[3].shape, (std::vector<int64_t>{12}));
+  ASSERT_TRUE(program->prepare(1, 2));
+  std::vector<char> workspace(*program->workspace_size(1, 2));
+  const std::vector<double> x = {10, 20};
+  std::vector<double> y(2);
+  const std::vector<const void*> inputs = {x.data()};
+  const std::vector<void*> outputs = {y.data()};
+  ForwardArgs args;
+  args.steps = 2;
+  args.batch = 1;
+  args.inputs = inputs;
+  args.outputs = outputs;
+  args.workspace = workspace.data();
+  args.workspace_bytes = workspace.size();
+  const double one = 1;
+  // h[t-13], h[t-12] and so on.
+  const std::vector<double> before = {2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  std::vector<const void*> initial = {&one, nullptr, nullptr, before.data()};
+  args.initial_states = initial;
+  ASSERT_TRUE(program->forward(args));
+  EXPECT_EQ(y, (std::vector<double>{3, 6}));
+  initial[3] = nullptr;
+  const Status status = program->forward(args);
+  ASSERT_FALSE(status);
+  const std::string problem =
+      "initial state `h` is given without `h@history`, its values of the 12 steps before; give "
+      "both, as a call that writes final states leaves them";
+  EXPECT_EQ(status.error().message, problem);
+  const Status training =
+      program->prepare_training(1, 2, {.given_states = {true, false, false, false}});
+  ASSERT_FALSE(training);
+  EXPECT_EQ(training.error().message, "training: " + problem);
+}
+
 TEST(Program, SaysWhatRunsInReverse) {
   CompileOptions reversed = options();
   reversed.reverse = true;

@@ -5,6 +5,7 @@
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_memory.h"
 #include "ir/plan/plan_touches.h"
+#include "ir/plan/state_steps.h"
 
 namespace rnnc {
 namespace {
@@ -109,7 +110,7 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
   }
   for (const StatePlan& state : plan.states) {
     for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      add(*launch);
+      for (const ElementwiseLaunch& one : launches_of(plan, state, *launch)) add(one);
     }
   }
   for (size_t i = 0; i < traits.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "codegen/cuda/elementwise/emit_kernel.h"
 #include "ir/base/text_writer.h"
 #include "ir/plan/kernel_facts.h"
+#include "ir/plan/state_steps.h"
 
 namespace rnnc {
 namespace {
@@ -65,7 +66,9 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
       if (elementwise != nullptr) elsewhere_[elementwise->kernel] = true;
     }
   }
+  uint32_t launches = 0;  // at once
   for (const StatePlan& state : plan.states) {
+    launches += steps_of(plan, state);
     for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
       if (launch->accesses.empty()) continue;
       const Kernel& kernel = plan.kernels[launch->kernel];
@@ -78,8 +81,8 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   if (accesses_ == 0) return;
   shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
                                                 accesses_ * sizeof(CudaAccess));
-  shape_.most_instances = std::min({static_cast<uint32_t>(plan.states.size()), kMostInstances,
-                                    std::max(1U, kMostBytes / shape_.instance_bytes)});
+  shape_.most_instances =
+      std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});
 }
 
 void CudaStateKernel::add_to(CudaModule& module) const {

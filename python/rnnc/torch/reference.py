@@ -172,7 +172,12 @@ class _Values:
         origin = name
         while origin is not None and origin not in self.given:
             origin = self.graph.states[origin].delay_of
-        return self._declared(name) if origin is None else self.given[origin]
+        if origin is None:
+            return self._declared(name)
+        value = self.given[origin]
+        shape = self.graph.states[name].shape
+        # Each value of a history starts as the state does.
+        return value if value.dim() > len(shape) else value.unsqueeze(1).expand(-1, *shape)
 
     def _declared(self, name):
         state = self.graph.states[name]

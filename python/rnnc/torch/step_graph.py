@@ -117,24 +117,71 @@ def _size(text, dims):
 
 
 def _live(graph):
-    """The nodes that outputs and states depend on, in their order."""
+    """The nodes that outputs and states depend on, each behind its operands."""
     left = [*graph.outputs.values()]
     left += [number for state in graph.states.values() for number in (state.init, state.next)]
-    found = set()
+    left = [(number, False) for number in sorted(left, reverse=True)]
+    found = {}
+    entered = set()
     while left:
-        number = left.pop()
-        if number not in found:
-            found.add(number)
-            left += graph.nodes[number].operands
-    return sorted(found)
+        number, has_operands = left.pop()
+        if has_operands:
+            found[number] = None
+        elif number not in entered:
+            entered.add(number)
+            left.append((number, True))
+            left += [(operand, False) for operand in graph.nodes[number].operands]
+    return list(found)
 
 
 def _make_delays_states(graph):
-    """Earlier values become states, as in the library: `h@2` is what h[t-2] reads, `x@1` x[t-1]."""
-    for node in [graph.nodes[number] for number in _live(graph)]:
-        if node.op in ("input", "state") and node.delay > 0:
-            node.name = _delayed(graph, node.op, node.name, node.delay)
+    """Earlier values become states, as in the library: `h@2` is what h[t-2] reads, `x@1` x[t-1].
+
+    Of what is read further back than `MOST_DELAY_STATES` all of them are one, `h@history`.
+    """
+    delayed, reach = [], {}
+    for node in [graph.nodes[number] for number in sorted(_live(graph))]:
+        if node.op in ("input", "state") and node.delay > (node.op == "state"):
+            source = (node.op, node.name)
+            delayed.append((source, node))
+            reach[source] = max(reach.get(source, 0), node.delay)
+    histories = {}
+    for source, node in delayed:
+        if reach[source] > MOST_DELAY_STATES:
+            histories.setdefault(source, []).append(node)
+        else:
+            node.name = _delayed(graph, *source, node.delay)
             node.op, node.delay = "state", 1
+    for source, nodes in histories.items():
+        _history(graph, *source, nodes, reach[source])
+
+
+MOST_DELAY_STATES = 8  # as kMostDelayStates in passes/graph/delays.h
+
+
+def _history(graph, kind, name, nodes, reach):
+    """The state with all earlier values that `nodes` read, the earliest first."""
+    shape = graph.inputs[name] if kind == "input" else graph.states[name].shape
+    entries = reach - (kind == "state")
+    own = f"{name}@history"
+    read = graph.add("state", (entries, *shape), name=own, delay=1)
+    newest = graph.add(kind, shape, name=name, delay=int(kind == "state"))
+    rest = graph.add("slice", (entries - 1, *shape), (read,), numbers=(1, entries))
+    last = graph.add("stack", (1, *shape), (newest,))
+    following = graph.add("concat", (entries, *shape), (rest, last))
+    if kind == "state":
+        of = graph.states[name]
+        first = of.init
+        if graph.nodes[first].shape:
+            first = graph.add("stack", (entries, *shape), (first,) * entries)
+        state = State((entries, *shape), of.reversed, of.delay_of or name, first, following)
+    else:
+        zero = graph.add("const", (), numbers=(0.0,))
+        state = State((entries, *shape), init=zero, next=following)
+    graph.states[own] = state
+    for node in nodes:
+        node.op, node.name, node.operands = "index", "", (read,)
+        node.numbers, node.delay = (reach - node.delay,), 0
 
 
 def _delayed(graph, kind, name, delay):
@@ -210,7 +257,8 @@ class Kinds:
 def kinds_of_params(graph):
     """As initial values want to know."""
     kinds, carried = Kinds(), set()
-    for number, node in enumerate(graph.nodes):
+    for number in _live(graph):
+        node = graph.nodes[number]
         if node.op == "state" or any(operand in carried for operand in node.operands):
             carried.add(number)
         if node.op not in ("matmul", "mul"):

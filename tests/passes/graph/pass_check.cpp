@@ -42,9 +42,9 @@ Graph any_random_graph(uint64_t seed) {
   return random_graph(seed, {.structure = seed % 2 != 0, .reversals = seed % 4 >= 2});
 }
 
-void expect_same_results(const Graph& before, const Graph& after, uint64_t seed) {
+void expect_same_results(const Graph& before, const Graph& after, uint64_t seed, int64_t steps) {
   for (const bool given : {false, true}) {
-    InterpreterArgs args = random_args(before, /*steps=*/5, /*batch=*/2, seed, given);
+    InterpreterArgs args = random_args(before, steps, /*batch=*/2, seed, given);
     const InterpreterResult expected = interpret(before, args);
     if (given) args.initial_states.resize(after.states.size());
     const InterpreterResult actual = interpret(after, args);

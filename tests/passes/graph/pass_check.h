@@ -15,6 +15,6 @@ Graph any_random_graph(uint64_t seed);
 
 /// Expects the interpreter to give both graphs the same outputs and final states on random
 /// arguments. `after` may have more states, which are not given.
-void expect_same_results(const Graph& before, const Graph& after, uint64_t seed);
+void expect_same_results(const Graph& before, const Graph& after, uint64_t seed, int64_t steps = 5);
 
 }  // namespace rnnc::test

@@ -136,10 +136,14 @@ void expect_same_bits(const InterpreterResult& actual, const InterpreterResult& 
   EXPECT_EQ(actual.final_states, expected.final_states);
 }
 
+/// And states with histories, which are given with them or not at all.
 void clear_implied_states(const Graph& graph, InterpreterArgs& args) {
   for (size_t i = 0; i < args.initial_states.size(); ++i) {
-    const bool implied = graph.states[i].name.find('@') != std::string::npos;
+    const StateDecl& state = graph.states[i];
+    const bool implied = state.name.find('@') != std::string::npos;
     if (implied) args.initial_states[i].clear();
+    const bool history = state.delay_of && graph.states[*state.delay_of].type != state.type;
+    if (history) args.initial_states[*state.delay_of].clear();
   }
 }
 

@@ -44,6 +44,54 @@ constexpr std::string_view kQrnn = R"(graph Qrnn(I = 5, H = 7) {
 }
 )";
 
+/// x, a state that products read, one that only elementwise ops do and one that starts as a param,
+/// all further back than there are states for.
+constexpr std::string_view kHistories = R"(graph Histories(I = 3, H = 5) {
+  input x: [I]
+  param W: [H, I]
+  param R: [H, H]
+  param V: [H, H]
+  param s: [H]
+  state h: [H]
+  state g: [H]
+  state k: [H]
+  %0 = param W : [H, I]
+  %1 = input x @ 9 : [I]
+  %2 = input x : [I]
+  %3 = add %1, %2 : [I]
+  %4 = matmul %0, %3 : [H]
+  %5 = param R : [H, H]
+  %6 = state h @ 10 : [H]
+  %7 = matmul %5, %6 : [H]
+  %8 = param V : [H, H]
+  %9 = state h @ 1 : [H]
+  %10 = matmul %8, %9 : [H]
+  %11 = state h @ 3 : [H]
+  %12 = state g @ 9 : [H]
+  %13 = state k @ 10 : [H]
+  %14 = add %4, %7 : [H]
+  %15 = add %14, %10 : [H]
+  %16 = sub %15, %11 : [H]
+  %17 = add %16, %13 : [H]
+  %18 = tanh %17 : [H]
+  %19 = mul %12, %12 : [H]
+  %20 = add %19, %18 : [H]
+  %21 = tanh %20 : [H]
+  %22 = param s : [H]
+  %23 = state k @ 2 : [H]
+  %24 = mul %22, %23 : [H]
+  %25 = const 0.25 : []
+  init h = %25
+  next h = %18
+  init g = %25
+  next g = %21
+  init k = %22
+  next k = %24
+  output y = %21
+  output z = %18
+}
+)";
+
 /// Both directions side by side, and on top of them a reversed and a forward layer: three sweeps.
 constexpr std::string_view kBidirectional = R"(graph Bidirectional(I = 3, H = 5) {
   input x: [I]
@@ -276,12 +324,13 @@ std::vector<std::string> sequence_graphs() {
 }
 
 std::vector<std::string> streaming_graphs() {
-  return {"LSTM", "Qrnn", "Blocks", "Arrays", "Derived", "Slices"};
+  return {"LSTM", "Qrnn", "Histories", "Blocks", "Arrays", "Derived", "Slices"};
 }
 
 Graph sequence_graph(const std::string& name, const DimBindings& dims) {
   if (name == "LSTM") return lstm(dims);
-  for (const std::string_view text : {kQrnn, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
+  for (const std::string_view text :
+       {kQrnn, kHistories, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
     Result<Graph> graph = parse_graph(text);
     RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
     if (graph->name == name) return bound(*std::move(graph), dims);

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "ir/plan/state_steps.h"
 #include "ir/plan/waves.h"
 #include "tests/support/reference/scan_tiles.h"
 
@@ -87,15 +88,20 @@ class Executor {
     for (size_t i = 0; i < plan_.states.size(); ++i) {
       const StatePlan& state = plan_.states[i];
       if (state.sweep != sweep || !wave.begins(state.lag)) continue;
-      run_launch(given(i) != nullptr ? state.init_given : state.init_declared, {}, plan_.batch);
+      const ElementwiseLaunch& launch =
+          given(i) != nullptr ? state.init_given : state.init_declared;
+      for (const ElementwiseLaunch& one : launches_of(plan_, state, launch)) {
+        run_launch(one, {}, plan_.batch);
+      }
     }
   }
 
   void end_states(uint32_t sweep, const Wave& wave) {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-      if (state.write_final.accesses.empty()) continue;
-      run_launch(state.write_final, wave.position(state.lag, wave.count(state.lag)), plan_.batch);
+      for (const ElementwiseLaunch& one : launches_of(plan_, state, state.write_final)) {
+        run_launch(one, wave.position(state.lag, wave.count(state.lag)), plan_.batch);
+      }
     }
   }
 
