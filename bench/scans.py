@@ -15,10 +15,13 @@ that fails is said so. --svg draws the first part with matplotlib.
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: its products are small
 
 import numpy as np
 

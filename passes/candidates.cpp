@@ -36,6 +36,7 @@ constexpr int64_t kWaves = 8;
 constexpr int64_t kThreadsToShare = 4;  // for each recurrence
 constexpr int64_t kShortChunk = 4;
 constexpr int64_t kTilesOfThread = 2;
+constexpr int64_t kVector = 16;  // channels
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
@@ -89,12 +90,16 @@ bool keeps_chunks(const Plan& plan) {
   return std::ranges::count(keeps, true) > 0;
 }
 
-/// On a CPU: steps of which each thread has several tiles of a scan; 0 if there is none.
+/// On a CPU: steps of which each thread has several tiles of a scan; 0 if there is none, or if its
+/// threads have enough channels, so that a loop would do and the chunk is that of one.
 int64_t steps_for_tiles(const Plan& plan, int threads) {
   int64_t steps = 0;
   for (const Stage& stage : plan.stages) {
     const ScanLaunch* scan = scan_of(stage);
-    if (scan != nullptr) steps = std::max(steps, kTilesOfThread * threads * scan->tile_steps());
+    if (scan == nullptr) continue;
+    const int64_t vectors = (plan.kernels[scan->kernel].length + kVector - 1) / kVector;
+    if (plan.batch * vectors >= threads) continue;
+    steps = std::max(steps, kTilesOfThread * threads * scan->tile_steps());
   }
   return steps;
 }

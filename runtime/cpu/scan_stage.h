@@ -18,7 +18,7 @@ namespace rnnc::cpu {
 /// where a step in between does. So it counts only where nothing on the way can come near overflow;
 /// elsewhere the tile's steps say which states are behind it.
 ///
-/// Tiles are the same for all numbers of threads, and so are the bits.
+/// Tiles of a chunk are the same for all numbers of threads, and so are the bits.
 class ScanStage : public ChunkStage {
  public:
   /// For at most `threads` threads. `plan` and the module of the functions outlive this.
