@@ -45,6 +45,8 @@ CUDA_OPTIONS = [
     {"dtype": "f32", "batch": 3, "passes": "none"},
 ]
 STRATEGIES = ("block", "cluster", "grid", "hybrid", "stacked")
+LOOP_STRATEGIES = ("loop", "scan")  # of recurrences without products: on both devices
+LINEAR = ("mingru.rnn", "minlstm.rnn", "rwkv4.rnn", "lru.rnn", "qrnn.rnn")
 SYMBOLS = {
     "llvm": r"[%@](?!llvm\.)[\w.$-]+|^[\w.$-]+(?=:)",
     "asm": r"\brnnc_\w+|\.L[\w$.]+",
@@ -72,6 +74,10 @@ def all_texts():
     for words, dims in shipped():
         for options in CPU_OPTIONS:
             yield CPU, words, dims, cpu | options
+        if words[0].name in LINEAR:
+            for strategy in LOOP_STRATEGIES:
+                yield CPU, words, dims, cpu | CPU_OPTIONS[0] | {"strategy": strategy}
+                yield CUDA, words, dims, {"steps": 100} | CUDA_OPTIONS[0] | {"strategy": strategy}
         for options in CUDA_OPTIONS:
             yield CUDA, words, dims, {"steps": 100} | options
     cases = dict.fromkeys(case for part in parts().values() for case in part)

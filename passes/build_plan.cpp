@@ -43,10 +43,10 @@ Status check_options(const PlanOptions& options) {
   if (options.chunk < 0) return fail("chunk must not be negative, got {}", options.chunk);
   const std::string_view strategy = to_string(options.strategy);
   if (options.strategy == Strategy::Any) return {};
-  if (options.machine.kind != Machine::Kind::Cuda) {
+  const bool loops = is_of_loops(options.strategy);
+  if (options.machine.kind != Machine::Kind::Cuda && !loops) {
     return fail("strategy `{}` is for a GPU", strategy);
   }
-  const bool loops = is_of_loops(options.strategy);
   if (!options.passes.has(loops ? Pass::Loop : Pass::Resident)) {
     return fail("strategy `{}` needs the pass `{}`", strategy, loops ? "loop" : "resident");
   }
@@ -224,7 +224,7 @@ Status make_scans(Plan& plan, const PlanOptions& options) {
   }
   if (options.strategy == Strategy::Loop) return {};
   Plan scanned = plan;
-  const ScanChanges changes = run_scans(scanned);
+  const ScanChanges changes = run_scans(scanned, options.machine);
   if (options.strategy == Strategy::Scan) {
     if (!changes.refusal.empty()) return refuse(options, plan, Error{changes.refusal});
     plan = std::move(scanned);
@@ -295,8 +295,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
       // Linear recurrences without products go through time in tiles, where that is faster.
-      {"scan", [&] { return make_scans(plan, options); },
-       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Loop)},
+      {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

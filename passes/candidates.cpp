@@ -35,6 +35,8 @@ constexpr int64_t kLeastRows = 16;  // for products to run at nearly full rate
 constexpr int64_t kWaves = 8;
 constexpr int64_t kThreadsToShare = 4;  // for each recurrence
 constexpr int64_t kShortChunk = 4;
+constexpr int64_t kTilesOfThread = 2;
+constexpr int64_t kVector = 16;  // channels
 
 bool is_step_recurrence(const Stage& stage) {
   return stage.domain == Domain::Step && stage.recurrence != RecurrenceClass::None;
@@ -82,9 +84,24 @@ bool keeps_chunks(const Plan& plan) {
   std::vector<bool> keeps;
   for (const Buffer& buffer : plan.buffers) keeps.push_back(is_chunk(buffer));
   for (const Stage& stage : plan.stages) {
-    if (const ScanLaunch* scan = scan_of(stage)) keeps[scan->exchange] = false;
+    const ScanLaunch* scan = scan_of(stage);
+    if (scan != nullptr && scan->exchange != kNoBuffer) keeps[scan->exchange] = false;
   }
   return std::ranges::count(keeps, true) > 0;
+}
+
+/// On a CPU: steps of which each thread has several tiles of a scan; 0 if there is none, or if its
+/// threads have enough channels, so that a loop would do and the chunk is that of one.
+int64_t steps_for_tiles(const Plan& plan, int threads) {
+  int64_t steps = 0;
+  for (const Stage& stage : plan.stages) {
+    const ScanLaunch* scan = scan_of(stage);
+    if (scan == nullptr) continue;
+    const int64_t vectors = (plan.kernels[scan->kernel].length + kVector - 1) / kVector;
+    if (plan.batch * vectors >= threads) continue;
+    steps = std::max(steps, kTilesOfThread * threads * scan->tile_steps());
+  }
+  return steps;
 }
 
 /// Whether the weights of each stage of steps stay in a core's own cache.
@@ -220,6 +237,9 @@ int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const 
                      const ChunkSlack& slack) {
   if (!keeps_chunks(plan)) return max_steps;
   if (machine.kind == Machine::Kind::Cpu) {
+    if (const int64_t tiles = steps_for_tiles(plan, machine.units); tiles > 0) {
+      return std::min(max_steps, tiles);
+    }
     return wavefront && machine.units > 1
                ? chunk_for_threads(plan, max_steps, machine.units)
                : std::min(max_steps, chunk_for_cores(plan, machine.units));

@@ -258,8 +258,7 @@ std::string check_tune(bool tune, const std::string& device) {
 void add_strategy(CLI::App& command, Strategy& strategy) {
   std::vector<std::string> names;
   std::string help =
-      "GPU: how recurrences run, or an error that says why "
-      "one cannot";
+      "How recurrences run, or an error that says why one cannot; on a CPU loop or scan";
   for (const StrategyInfo& info : all_strategies()) {
     names.emplace_back(info.name);
     help += fmt::format("{} {} ({})", names.size() == 1 ? ":" : ",", info.name, info.summary);
@@ -273,8 +272,8 @@ void add_strategy(CLI::App& command, Strategy& strategy) {
 }
 
 std::string check_strategy(Strategy strategy, const std::string& device) {
-  const bool useless = strategy != Strategy::Any && device == "cpu";
-  return useless ? "--strategy is for a GPU, not for cpu" : "";
+  const bool useless = strategy != Strategy::Any && !is_of_loops(strategy) && device == "cpu";
+  return useless ? fmt::format("--strategy {} is for a GPU, not for cpu", to_string(strategy)) : "";
 }
 
 #ifdef RNNC_WITH_CPU

@@ -34,6 +34,16 @@ using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64
 using CpuSteps = void (*)(void* const* arguments, const int64_t* strides, int64_t steps,
                           int64_t column_begin, int64_t column_end);
 
+/// Of a round of a scan, over steps of columns of one row (CpuSteps). `map` composes their maps from
+/// the states of earlier rounds, and writes to where the arguments behind the kernel's point, a row
+/// each: coefficients [m, m], offsets [m], and the greatest size that any of these had on the way
+/// (codegen/cpu/emit_round_map.h). `states` goes through the steps with the states of this round and
+/// earlier ones. Neither writes anything else, and neither looks at later rounds' states.
+struct CpuScanRound {
+  CpuSteps map = nullptr;
+  CpuSteps states = nullptr;
+};
+
 /// A tile of a matrix product: for r below the tile's number of rows and j < columns,
 /// out[r * out_stride + j] = (add_to_out ? itself : 0) + sum over i < k of
 /// left[r * left_stride + i] * panel[i * width + j], where the panel is `width` elements wide. The
@@ -96,6 +106,8 @@ class CpuModule {
   virtual const std::vector<CpuKernel>& kernels() const = 0;
   /// One per `Plan::stages`; null: the stage is no loop, or runs its kernel step by step.
   virtual const std::vector<CpuSteps>& loops() const = 0;
+  /// One per `Plan::stages`, with the rounds of those that are scans.
+  virtual const std::vector<std::vector<CpuScanRound>>& rounds() const = 0;
   virtual const CpuGemm& gemm() const = 0;
   virtual size_t scratch_bytes() const = 0;
 };

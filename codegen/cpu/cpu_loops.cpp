@@ -22,13 +22,19 @@ bool has_own_ways(const CpuLoop& loop) {
 CpuLoop loop_of(const Plan& plan, size_t stage) {
   CpuLoop loop = {.stage = stage, .moves = {}};
   const Stage& one = plan.stages[stage];
-  const auto* launch =
-      one.launches.size() == 1 ? std::get_if<LoopLaunch>(&one.launches[0]) : nullptr;
-  if (launch == nullptr) return loop;
-  loop.kernel = &plan.kernels[launch->kernel];
-  loop.accesses = &launch->accesses;
-  loop.carries = &launch->carries;
-  for (const Access& access : launch->accesses) {
+  if (one.launches.size() != 1) return loop;
+  const auto take = [&](const auto& launch) {
+    loop.kernel = &plan.kernels[launch.kernel];
+    loop.accesses = &launch.accesses;
+    loop.carries = &launch.carries;
+  };
+  if (const auto* steps = std::get_if<LoopLaunch>(&one.launches[0])) take(*steps);
+  if (const auto* scan = std::get_if<ScanLaunch>(&one.launches[0])) {
+    take(*scan);
+    loop.rounds = &scan->rounds;
+  }
+  if (loop.kernel == nullptr) return loop;
+  for (const Access& access : *loop.accesses) {
     const Extent extent = plan.buffers[access.buffer].extent;
     loop.moves.push_back(extent == Extent::Steps || extent == Extent::Chunk);
   }
@@ -75,6 +81,14 @@ std::vector<bool> plain_kernels(const Plan& plan) {
 
 std::string loop_name(size_t stage) {
   return fmt::format("loop_{}", stage);
+}
+
+std::string round_map_name(size_t stage, size_t round) {
+  return fmt::format("loop_{}_map_{}", stage, round);
+}
+
+std::string round_states_name(size_t stage, size_t round) {
+  return fmt::format("loop_{}_states_{}", stage, round);
 }
 
 }  // namespace rnnc

@@ -9,13 +9,14 @@
 
 namespace rnnc {
 
-/// A LoopLaunch, alone in its stage. Points into the plan.
+/// A LoopLaunch or ScanLaunch, alone in its stage. Points into the plan.
 struct CpuLoop {
   size_t stage = 0;
   const Kernel* kernel = nullptr;
   const std::vector<Access>* accesses = nullptr;
   const std::vector<LoopLaunch::Carry>* carries = nullptr;
-  std::vector<bool> moves;  // per argument: whether it changes with the step
+  const std::vector<ScanRound>* rounds = nullptr;  // null: no scan
+  std::vector<bool> moves;                         // per argument: whether it changes with the step
 };
 
 /// In the order of their stages. Not among them is a loop that has a value for all elements of a row
@@ -25,7 +26,10 @@ std::vector<CpuLoop> cpu_loops(const Plan& plan);
 /// Which kernels run in other launches too, or instead.
 std::vector<bool> plain_kernels(const Plan& plan);
 
-/// Symbol of the function of a stage's loop.
+/// Symbol of the function of a stage's loop, and of what its rounds need if it is a scan
+/// (CpuScanRound).
 std::string loop_name(size_t stage);
+std::string round_map_name(size_t stage, size_t round);
+std::string round_states_name(size_t stage, size_t round);
 
 }  // namespace rnnc

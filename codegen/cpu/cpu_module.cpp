@@ -41,6 +41,7 @@ class JitModule : public CpuModule {
 
   const std::vector<CpuKernel>& kernels() const override { return kernels_; }
   const std::vector<CpuSteps>& loops() const override { return loops_; }
+  const std::vector<std::vector<CpuScanRound>>& rounds() const override { return rounds_; }
   const CpuGemm& gemm() const override { return gemm_; }
   size_t scratch_bytes() const override { return scratch_bytes_; }
 
@@ -105,10 +106,25 @@ class JitModule : public CpuModule {
 
   Status find_loops(const Plan& plan) {
     loops_.resize(plan.stages.size());
+    rounds_.resize(plan.stages.size());
     for (const CpuLoop& loop : cpu_loops(plan)) {
       std::vector<CpuSteps> function;
       if (Status found = find(loop_name(loop.stage), function); !found) return found;
       loops_[loop.stage] = function[0];
+      if (Status found = find_rounds(loop); !found) return found;
+    }
+    return {};
+  }
+
+  Status find_rounds(const CpuLoop& loop) {
+    if (loop.rounds == nullptr) return {};
+    for (size_t i = 0; i < loop.rounds->size(); ++i) {
+      std::vector<CpuSteps> functions;
+      for (const std::string& name :
+           {round_map_name(loop.stage, i), round_states_name(loop.stage, i)}) {
+        if (Status found = find(name, functions); !found) return found;
+      }
+      rounds_[loop.stage].push_back({.map = functions[0], .states = functions[1]});
     }
     return {};
   }
@@ -116,6 +132,7 @@ class JitModule : public CpuModule {
   std::unique_ptr<llvm::orc::LLJIT> jit_;
   std::vector<CpuKernel> kernels_;
   std::vector<CpuSteps> loops_;
+  std::vector<std::vector<CpuScanRound>> rounds_;
   CpuGemm gemm_;
   size_t scratch_bytes_ = 0;
 };

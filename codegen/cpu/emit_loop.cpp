@@ -5,15 +5,20 @@
 //    step loads comes before what it stores, so that a result may take the place of an operand.
 //    Addresses go on by the argument's distance from one step to the next.
 // 4. Behind the steps: the states.
+//
+// The functions of a scan's rounds differ in what goes round: the states of some rounds only, the
+// composed map of one, and in that they store nothing at a step.
 #include "codegen/cpu/emit_loop.h"
 
 #include <llvm/IR/IRBuilder.h>
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "codegen/cpu/column_loop.h"
+#include "codegen/cpu/emit_round_map.h"
 #include "codegen/cpu/kernel_cost.h"
 #include "codegen/cpu/vector_math.h"
 
@@ -23,11 +28,21 @@ namespace {
 using llvm::Value;
 using Kind = Instruction::Kind;
 
+/// What a function does of a loop's steps.
+struct LoopPart {
+  std::string name;
+  std::vector<size_t> carries;       // that go round
+  bool stores = true;                // at each step
+  const ScanRound* round = nullptr;  // whose maps it composes, instead of storing the carries
+};
+
 class LoopEmitter {
  public:
-  LoopEmitter(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype)
+  LoopEmitter(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype,
+              LoopPart part)
       : module_(module),
         loop_(loop),
+        part_(std::move(part)),
         kernel_(*loop.kernel),
         builder_(module.getContext()),
         element_(dtype == DType::f64 ? builder_.getDoubleTy() : builder_.getFloatTy()),
@@ -40,7 +55,7 @@ class LoopEmitter {
     find_work();
   }
 
-  void emit(const std::string& name);
+  void emit();
 
  private:
   /// A vector of columns.
@@ -49,7 +64,8 @@ class LoopEmitter {
     Value* mask = nullptr;              // null: all lanes
     std::map<uint32_t, Value*> fixed;   // per instruction: the same at each step
     std::map<uint32_t, Value*> values;  // at the current step
-    std::vector<Value*> states;         // per carry
+    std::vector<Value*> states;         // per carry of the part
+    std::vector<Value*> map;            // of its round
   };
 
   void find_work();
@@ -65,11 +81,13 @@ class LoopEmitter {
   void end(const Place& place);
 
   bool is_vector(uint32_t argument) const { return kernel_.arguments[argument].vector; }
+  bool is_carried(uint32_t argument) const;
   std::optional<size_t> carry_loaded(uint32_t argument) const;
   std::vector<Value**> going_round(std::vector<Place>& places);
 
   llvm::Module& module_;
   const CpuLoop& loop_;
+  const LoopPart part_;
   const Kernel& kernel_;
   llvm::IRBuilder<> builder_;
   llvm::Type* element_;
@@ -77,7 +95,7 @@ class LoopEmitter {
   llvm::FixedVectorType* vector_;
   VectorMath math_;
 
-  std::vector<uint32_t> next_;    // per carry: the instruction of its next value
+  std::vector<uint32_t> next_;    // per carry of the part: the instruction of its next value
   std::vector<uint32_t> stores_;  // instructions, of each step
   llvm::Function* function_ = nullptr;
   Value* steps_ = nullptr;
@@ -87,32 +105,43 @@ class LoopEmitter {
 };
 
 void LoopEmitter::find_work() {
-  next_.resize(loop_.carries->size());
+  next_.resize(part_.carries.size());
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
     if (instruction.kind != Kind::Store) continue;
     const auto carry =
         std::ranges::find(*loop_.carries, instruction.argument, &LoopLaunch::Carry::store);
     if (carry == loop_.carries->end()) {
-      stores_.push_back(i);
-    } else {
-      next_[static_cast<size_t>(carry - loop_.carries->begin())] = instruction.operands[0];
+      if (part_.stores) stores_.push_back(i);
+      continue;
     }
+    const auto number = static_cast<size_t>(carry - loop_.carries->begin());
+    const auto place = std::ranges::find(part_.carries, number);
+    if (place == part_.carries.end()) continue;
+    next_[static_cast<size_t>(place - part_.carries.begin())] = instruction.operands[0];
   }
 }
 
-std::optional<size_t> LoopEmitter::carry_loaded(uint32_t argument) const {
-  const auto carry = std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::load);
-  if (carry == loop_.carries->end()) return std::nullopt;
-  return static_cast<size_t>(carry - loop_.carries->begin());
+/// By any part of the loop.
+bool LoopEmitter::is_carried(uint32_t argument) const {
+  return std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::load) !=
+         loop_.carries->end();
 }
 
-void LoopEmitter::emit(const std::string& name) {
+/// The place of its state among those that go round.
+std::optional<size_t> LoopEmitter::carry_loaded(uint32_t argument) const {
+  for (size_t i = 0; i < part_.carries.size(); ++i) {
+    if ((*loop_.carries)[part_.carries[i]].load == argument) return i;
+  }
+  return std::nullopt;
+}
+
+void LoopEmitter::emit() {
   llvm::Type* pointer = builder_.getPtrTy();
   llvm::Type* integer = builder_.getInt64Ty();
   auto* type = llvm::FunctionType::get(builder_.getVoidTy(),
                                        {pointer, pointer, integer, integer, integer}, false);
-  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, part_.name, module_);
   function_->setDoesNotThrow();
   steps_ = function_->getArg(2);
   Value* column = function_->getArg(3);
@@ -168,6 +197,7 @@ std::vector<Value**> LoopEmitter::going_round(std::vector<Place>& places) {
   std::vector<Value**> values;
   for (Place& place : places) {
     for (Value*& state : place.states) values.push_back(&state);
+    for (Value*& value : place.map) values.push_back(&value);
   }
   for (size_t i = 0; i < addresses_.size(); ++i) {
     if (loop_.moves[i]) values.push_back(&addresses_[i]);
@@ -208,20 +238,29 @@ void LoopEmitter::emit_steps(std::vector<Place>& places) {
 }
 
 void LoopEmitter::begin(Place& place) {
-  for (const LoopLaunch::Carry& carry : *loop_.carries) {
-    place.states.push_back(load(carry.load, place));
+  for (const size_t carry : part_.carries) {
+    place.states.push_back(load((*loop_.carries)[carry].load, place));
   }
+  if (part_.round != nullptr) place.map = RoundMap(builder_, math_, *part_.round).identity();
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
     if (instruction.kind != Kind::Load || loop_.moves[instruction.argument]) continue;
-    if (!carry_loaded(instruction.argument)) place.fixed[i] = load(instruction.argument, place);
+    if (!is_carried(instruction.argument)) place.fixed[i] = load(instruction.argument, place);
   }
 }
 
 void LoopEmitter::step(Place& place) {
   place.values = place.fixed;
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
-    if (kernel_.body[i].kind == Kind::Load) value_at(i, place);
+    const Instruction& instruction = kernel_.body[i];
+    if (instruction.kind != Kind::Load) continue;
+    if (!is_carried(instruction.argument) || carry_loaded(instruction.argument)) value_at(i, place);
+  }
+  if (part_.round != nullptr) {
+    const auto value = [&](uint32_t instruction) { return value_at(instruction, place); };
+    // In place: these values go round.
+    std::ranges::copy(RoundMap(builder_, math_, *part_.round).then(place.map, value),
+                      place.map.begin());
   }
   std::vector<Value*> next;
   for (const uint32_t instruction : next_) next.push_back(value_at(instruction, place));
@@ -284,15 +323,40 @@ void LoopEmitter::store_vector(Value* value, Value* address, const Place& place)
 }
 
 void LoopEmitter::end(const Place& place) {
-  for (size_t i = 0; i < place.states.size(); ++i) {
-    store((*loop_.carries)[i].store, place.states[i], place);
+  if (part_.round == nullptr) {
+    for (size_t i = 0; i < place.states.size(); ++i) {
+      store((*loop_.carries)[part_.carries[i]].store, place.states[i], place);
+    }
+    return;
+  }
+  for (size_t i = 0; i < place.map.size(); ++i) {
+    Value* words = builder_.CreateLoad(
+        builder_.getPtrTy(), builder_.CreateConstInBoundsGEP1_64(
+                                 builder_.getPtrTy(), function_->getArg(0), addresses_.size() + i));
+    store_vector(place.map[i], builder_.CreateInBoundsGEP(element_, words, place.index), place);
   }
 }
 
 }  // namespace
 
 void emit_loop(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype) {
-  LoopEmitter(module, host, loop, dtype).emit(loop_name(loop.stage));
+  const auto emit = [&](LoopPart part) {
+    LoopEmitter(module, host, loop, dtype, std::move(part)).emit();
+  };
+  std::vector<size_t> all(loop.carries->size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  emit({.name = loop_name(loop.stage), .carries = std::move(all)});
+  if (loop.rounds == nullptr) return;
+  std::vector<size_t> known;
+  for (size_t i = 0; i < loop.rounds->size(); ++i) {
+    const ScanRound& round = (*loop.rounds)[i];
+    emit({.name = round_map_name(loop.stage, i),
+          .carries = known,
+          .stores = false,
+          .round = &round});
+    known.insert(known.end(), round.states.begin(), round.states.end());
+    emit({.name = round_states_name(loop.stage, i), .carries = known, .stores = false});
+  }
 }
 
 }  // namespace rnnc

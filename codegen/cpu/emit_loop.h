@@ -8,7 +8,8 @@
 
 namespace rnnc {
 
-/// Adds `loop_name(loop.stage)` to `module`. Arithmetic is in `dtype`, f32 or f64.
+/// Adds `loop_name(loop.stage)` to `module`, and the functions of its rounds if it is a scan.
+/// Arithmetic is in `dtype`, f32 or f64.
 void emit_loop(llvm::Module& module, const HostTarget& host, const CpuLoop& loop, DType dtype);
 
 }  // namespace rnnc

@@ -235,7 +235,8 @@ struct LoopLaunch {
 /// it are known.
 ///
 /// Tiles hand what they compose to later ones through `exchange`, a Chunk buffer of f32 without
-/// history that nothing else touches.
+/// history that nothing else touches. It is kNoBuffer where the backend has memory of its own for
+/// this: a CPU, which goes through some tiles at a time.
 struct ScanLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;

@@ -10,6 +10,7 @@
 #include "passes/cost/cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -35,6 +36,13 @@ constexpr double kScanHopSeconds = 1.8e-6;
 constexpr int64_t kScanHopTiles = 16;
 constexpr double kScanBandwidth = 0.7;
 constexpr double kScanElementSeconds = 6e-12;
+// Of a CPU's loops and scans: elements of a vector, and what it takes to share work out.
+constexpr int64_t kCpuVector = 16;
+constexpr double kCpuHandOverSeconds = 2e-6;
+constexpr int64_t kCpuTilesOfThread = 2;  // that it goes through between two of these
+// Maps that are not known to be bounded keep subnormal numbers (S4D on a Xeon: 18 times the loop's
+// time on one thread).
+constexpr double kCpuSubnormals = 10;
 constexpr int64_t kTile = 32;  // rows and columns that one unit of a GPU takes on
 
 Cost& operator+=(Cost& sum, const Cost& cost) {
@@ -107,12 +115,16 @@ class CostModel {
     cost.machine_seconds = std::max(reached, moved);
     const double work = std::max(reached / busy, moved);
     cost.seconds = machine_.launch_seconds + shares.seconds + work;
-    if (std::holds_alternative<LoopLaunch>(launch)) {
+    if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
       const double step = is_cpu() ? kLoopStepSeconds : kGpuLoopStepSeconds;
       const double latency = step * static_cast<double>(plan_.chunk);
-      cost.seconds = machine_.launch_seconds + std::max(work, latency);
+      const double shared = is_cpu() ? std::max(cpu_loop(*loop, reached), moved) : work;
+      cost.seconds = machine_.launch_seconds + std::max(shared, latency);
     }
-    if (const auto* scan = std::get_if<ScanLaunch>(&launch)) {
+    const auto* scan = std::get_if<ScanLaunch>(&launch);
+    if (scan != nullptr && is_cpu()) {
+      cost.seconds = machine_.launch_seconds + std::max(cpu_scan(*scan, reached), moved);
+    } else if (scan != nullptr) {
       const int64_t hops = ceil_div(plan_.chunk, scan->tile_steps() * kScanHopTiles);
       const double latency = kScanHopSeconds * static_cast<double>(hops);
       cost.seconds = machine_.launch_seconds + kScanStartSeconds +
@@ -150,6 +162,36 @@ class CostModel {
   }
 
  private:
+  // ---- Loops and scans ----
+
+  /// Of arithmetic that takes `seconds` on all threads: each has rows, and columns of them.
+  double cpu_loop(const LoopLaunch& loop, double seconds) const {
+    const int64_t vectors = ceil_div(plan_.kernels[loop.kernel].length, kCpuVector);
+    return seconds / share_of_threads(plan_.batch * vectors);
+  }
+
+  /// Each has tiles of rows, and goes through them once for each round and once more; the steps of a
+  /// tile wait for each other.
+  double cpu_scan(const ScanLaunch& scan, double seconds) const {
+    const auto rounds = static_cast<double>(scan.rounds.size());
+    const int64_t tiles = ceil_div(plan_.chunk, scan.tile_steps());
+    const double share = share_of_threads(plan_.batch * tiles);
+    const double at_once = static_cast<double>(kCpuTilesOfThread) * share * machine_.units;
+    const double waves = std::ceil(static_cast<double>(plan_.batch * tiles) / at_once);
+    const double one_by_one = kLoopStepSeconds * static_cast<double>(plan_.batch * plan_.chunk) /
+                              (share * machine_.units);
+    const bool bounded = std::ranges::all_of(scan.rounds, [](const ScanRound& round) {
+      return round.bounded || round.semiring != Semiring::SumProduct;
+    });
+    const double passes = rounds * (bounded ? 1 : kCpuSubnormals) + 1;
+    return waves * (2 * rounds + 1) * kCpuHandOverSeconds +
+           passes * std::max(seconds / share, one_by_one);
+  }
+
+  double share_of_threads(int64_t parts) const {
+    return static_cast<double>(std::min<int64_t>(parts, machine_.units)) / machine_.units;
+  }
+
   double scan_arithmetic(const Stage& stage, const ScanLaunch& scan) const {
     const int64_t elements = rows(stage, scan) * plan_.kernels[scan.kernel].length;
     return kScanElementSeconds * static_cast<double>(elements * std::ssize(scan.rounds));

@@ -13,7 +13,8 @@ void remove_unused_temporaries(Plan& plan) {
     for_each_access(plan, [&visit](Access& access) { visit(access.buffer); });
     for (Stage& stage : plan.stages) {
       for (Launch& launch : stage.launches) {
-        if (auto* const scan = std::get_if<ScanLaunch>(&launch)) visit(scan->exchange);
+        auto* const scan = std::get_if<ScanLaunch>(&launch);
+        if (scan != nullptr && scan->exchange != kNoBuffer) visit(scan->exchange);
         auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
         if (recurrence == nullptr) continue;
         for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {

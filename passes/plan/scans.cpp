@@ -2,7 +2,7 @@
 //    (passes/affine/affine_forms.h), of few states at a time. What it stores none of its loads may
 //    read, but for what it carries.
 // 2. Give the kernel what the proof added to its body: a copy of it, if others run it too.
-// 3. Give the scan an exchange.
+// 3. Choose the length of its tiles, and give the scan an exchange on a GPU.
 #include "passes/plan/scans.h"
 
 #include <algorithm>
@@ -22,10 +22,19 @@ constexpr int64_t kMostWords = 24;
 constexpr int64_t kMostWordsOfFew = 32;
 constexpr int64_t kFewChannels = 4096;
 
+// On a CPU: bytes of a row's tile, which stay in a core's second level cache from one pass over them
+// to the next, and its steps, which are worth a hand-over to other threads.
+constexpr int64_t kTileBytes = int64_t{128} << 10;
+constexpr int64_t kLeastTileSteps = 16;
+constexpr int64_t kMostTileSteps = 1024;
+
 class ScanMaker {
  public:
-  ScanMaker(Plan& plan, const LoopLaunch& loop)
-      : plan_(plan), loop_(loop), kernel_(plan.kernels[loop.kernel]) {}
+  ScanMaker(Plan& plan, const LoopLaunch& loop, const Machine& machine)
+      : plan_(plan),
+        loop_(loop),
+        kernel_(plan.kernels[loop.kernel]),
+        on_cpu_(machine.kind == Machine::Kind::Cpu) {}
 
   /// Changes nothing but the plan's kernels and buffers, and these only if it is one.
   Result<ScanLaunch> run() {
@@ -42,6 +51,11 @@ class ScanMaker {
     ScanLaunch scan = {
         .accesses = loop_.accesses, .carries = loop_.carries, .rounds = forms->rounds};
     scan.kernel = kernel_with(forms->instructions);
+    if (on_cpu_) {
+      scan.warps = 1;
+      scan.steps_of_warp = steps_in_cache();
+      return scan;
+    }
     scan.steps_of_warp = steps_of_warp();
     scan.exchange = static_cast<BufferId>(plan_.buffers.size());
     plan_.buffers.push_back({.name = "exchange",
@@ -85,6 +99,10 @@ class ScanMaker {
         }
         continue;
       }
+      if (on_cpu_ && kernel_.length > 1 && kernel_.arguments[i].written &&
+          !kernel_.arguments[i].vector) {
+        return fail("it stores a value that is the same for all elements");
+      }
       for (uint32_t store = 0; store < loop_.accesses.size(); ++store) {
         if (!kernel_.arguments[i].written && kernel_.arguments[store].written &&
             loop_.accesses[i].buffer == loop_.accesses[store].buffer) {
@@ -104,13 +122,30 @@ class ScanMaker {
     return static_cast<uint32_t>(plan_.kernels.size() - 1);
   }
 
+  bool changes(uint32_t argument) const {
+    return plan_.buffers[loop_.accesses[argument].buffer].extent != Extent::Invariant &&
+           !is_carried(argument);
+  }
+
+  /// The same for all numbers of threads, so that these change no bits.
+  int64_t steps_in_cache() const {
+    int64_t bytes = 1;
+    for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
+      if (!changes(i)) continue;
+      bytes += (kernel_.arguments[i].vector ? kernel_.length : 1) *
+               static_cast<int64_t>(size_of(plan_.dtype));
+    }
+    int64_t steps = kMostTileSteps;
+    while (steps > kLeastTileSteps && steps * bytes > kTileBytes) steps /= 2;
+    return steps;
+  }
+
   /// What a thread loads for its steps waits in registers for the states before them.
   int64_t steps_of_warp() const {
     int64_t loads = 0;
     for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
-      const bool moves = plan_.buffers[loop_.accesses[i].buffer].extent != Extent::Invariant;
       const Kernel::Argument& argument = kernel_.arguments[i];
-      if (moves && argument.vector && !argument.written && !is_carried(i)) ++loads;
+      if (changes(i) && argument.vector && !argument.written) ++loads;
     }
     const bool few = plan_.batch * kernel_.length < kFewChannels;
     int64_t steps = 16;
@@ -121,17 +156,18 @@ class ScanMaker {
   Plan& plan_;
   const LoopLaunch& loop_;
   const Kernel kernel_;  // as it was
+  const bool on_cpu_;
 };
 
 }  // namespace
 
-ScanChanges run_scans(Plan& plan) {
+ScanChanges run_scans(Plan& plan, const Machine& machine) {
   ScanChanges changes;
   for (Stage& stage : plan.stages) {
     if (stage.launches.size() != 1) continue;
     const auto* const loop = std::get_if<LoopLaunch>(&stage.launches[0]);
     if (loop == nullptr) continue;
-    Result<ScanLaunch> scan = ScanMaker(plan, *loop).run();
+    Result<ScanLaunch> scan = ScanMaker(plan, *loop, machine).run();
     if (scan) {
       stage.launches[0] = *std::move(scan);
       ++changes.made;

@@ -4,12 +4,13 @@
 ///       →   scan k1(h, z, n, h) carrying a0 = a3 in tiles of 8 x 8 steps, exchange in e
 ///             sum of a0, bounded: %5; %6
 ///
-/// The kernel gets what its rounds need besides.
+/// The kernel gets what its rounds need besides. On a CPU there is no exchange.
 #pragma once
 
 #include <string>
 
 #include "ir/plan/plan.h"
+#include "passes/options/machine.h"
 
 namespace rnnc {
 
@@ -19,6 +20,6 @@ struct ScanChanges {
 };
 
 /// Of all loops that may be scans. `plan` has no offsets yet.
-ScanChanges run_scans(Plan& plan);
+ScanChanges run_scans(Plan& plan, const Machine& machine);
 
 }  // namespace rnnc

@@ -25,6 +25,9 @@ class ChunkStage {
 
   /// Threads that it can use.
   virtual int threads() const = 0;
+  /// Memory of its own, which it has before it runs.
+  virtual int64_t memory_bytes() const { return 0; }
+  virtual void use_memory(std::byte* /*memory*/) {}
   /// So many steps from `start` on, those of one chunk. A pool has at least `threads()`; without
   /// one several stages may run at a time, each on a thread of its own.
   virtual void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,

@@ -6,6 +6,7 @@
 #include "ir/plan/state_steps.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loop_stage.h"
+#include "runtime/cpu/scan_stage.h"
 #include "runtime/cpu/share_out.h"
 #include "runtime/cpu/step_stage.h"
 
@@ -65,7 +66,12 @@ void CpuExecutable::prepare_stages(int most_threads) {
     if (const CpuSteps loop = module_->loops()[i]) {
       stages_[i].launches.emplace_back();
       stages_[i].totals.emplace_back();
-      stages_[i].steps = std::make_unique<LoopStage>(plan_, stage, loop, lanes, most_threads);
+      if (std::holds_alternative<ScanLaunch>(stage.launches[0])) {
+        stages_[i].steps = std::make_unique<ScanStage>(plan_, stage, loop, module_->rounds()[i],
+                                                       lanes, most_threads);
+      } else {
+        stages_[i].steps = std::make_unique<LoopStage>(plan_, stage, loop, lanes, most_threads);
+      }
       continue;
     }
     for (const Launch& launch : stage.launches) {
@@ -133,12 +139,15 @@ Status CpuExecutable::allocate(int threads) {
     packed_bytes += launch->packed_bytes;
   }
   std::vector<TotalWork*> totals;
+  constexpr int64_t kLine = 64;
   for (const PreparedStage& stage : stages_) {
+    if (stage.steps != nullptr) {
+      packed_bytes += ceil_div(stage.steps->memory_bytes(), kLine) * kLine;
+    }
     for (const auto& total : stage.totals) {
       if (total != nullptr) totals.push_back(total.get());
     }
   }
-  constexpr int64_t kLine = 64;
   for (const TotalWork* total : totals) {
     scratch_.bytes_per_thread = std::max(scratch_.bytes_per_thread, total->scratch_bytes());
     packed_bytes += ceil_div(total->packed_bytes(), kLine) * kLine;
@@ -162,6 +171,11 @@ Status CpuExecutable::allocate(int threads) {
   for (PreparedLaunch* launch : prepared_launches()) {
     launch->packed = next;
     next += launch->packed_bytes;
+  }
+  for (const PreparedStage& stage : stages_) {
+    if (stage.steps == nullptr) continue;
+    stage.steps->use_memory(next);
+    next += ceil_div(stage.steps->memory_bytes(), kLine) * kLine;
   }
   for (TotalWork* total : totals) {
     total->packed = next;

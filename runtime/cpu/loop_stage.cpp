@@ -17,9 +17,15 @@ constexpr int64_t kLeastStepsAtOnce = 4;
 }  // namespace
 
 StepCalls::StepCalls(const Plan& plan, const Stage& stage) : plan_(plan) {
-  const auto& loop = std::get<LoopLaunch>(stage.launches[0]);
-  kernel_ = &plan.kernels[loop.kernel];
-  accesses_ = &loop.accesses;
+  const auto take = [&](const auto& launch) {
+    kernel_ = &plan.kernels[launch.kernel];
+    accesses_ = &launch.accesses;
+  };
+  if (const auto* scan = std::get_if<ScanLaunch>(&stage.launches[0])) {
+    take(*scan);
+  } else {
+    take(std::get<LoopLaunch>(stage.launches[0]));
+  }
   for (const Access& access : *accesses_) {
     strides_.push_back(elements_per_step(plan, plan.buffers[access.buffer]));
   }

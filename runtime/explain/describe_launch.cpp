@@ -313,7 +313,10 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const LoopLaunch& la
   LaunchInfo info = describe_as(stage, ElementwiseLaunch{launch.kernel, launch.accesses});
   info.kind = "loop";
   info.summary = fmt::format("loop of {}", plural(operation_count(info), "operation"));
-  info.strategy = "a loop over the steps of a chunk, one thread per sequence and channel";
+  info.strategy = machine_ == Machine::Kind::Cpu
+                      ? "a loop over the steps of a chunk, whose sequences and vectors of channels "
+                        "threads share out"
+                      : "a loop over the steps of a chunk, one thread per sequence and channel";
   info.notes.push_back(
       {"fused", fmt::format("{} steps in one launch, {} carried in registers", plan_.chunk,
                             plural(static_cast<int64_t>(launch.carries.size()), "state"))});
@@ -324,8 +327,9 @@ LaunchInfo LaunchDescriber::describe_as(const Stage& stage, const ScanLaunch& la
   LaunchInfo info = describe_as(stage, ElementwiseLaunch{launch.kernel, launch.accesses});
   info.kind = "scan";
   info.summary = fmt::format("scan of {}", plural(operation_count(info), "operation"));
-  info.strategy = fmt::format("a scan: tiles of {} steps side by side, which hand their states on",
-                              launch.tile_steps());
+  info.strategy = fmt::format(
+      "a scan: tiles of {} steps side by side{}, which hand their states on", launch.tile_steps(),
+      machine_ == Machine::Kind::Cpu ? ", shared out among threads" : "");
   std::vector<std::string> rounds;
   for (const ScanRound& round : launch.rounds) {
     const std::string_view semiring = round.semiring == Semiring::SumProduct ? "(+, *)"

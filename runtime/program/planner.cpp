@@ -56,7 +56,9 @@ Status check_options(const CompileOptions& options) {
     return fail("spare_multiprocessors is for a GPU, and 0 or more, not {} on {}",
                 options.spare_multiprocessors, options.device.to_string());
   }
-  if (options.strategy != Strategy::Any && cpu) return fail("strategy is for a GPU, not for cpu");
+  if (options.strategy != Strategy::Any && !is_of_loops(options.strategy) && cpu) {
+    return fail("strategy `{}` is for a GPU, not for cpu", to_string(options.strategy));
+  }
   if ((options.allocator.allocate == nullptr) != (options.allocator.release == nullptr)) {
     return fail("an allocator needs both allocate and release");
   }

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from cells import elman_layer, gru_layer, lstm_layer, module
+from cells import elman_layer, gru_layer, lstm_layer, module, over_time
 
 
 def network(data, cell, kind, layer, layers=2, project=False, **options):
@@ -66,7 +66,32 @@ def BidirectionalProjectedLSTM(data):
     return network(data, "ProjectedLSTM", nn.LSTM, lstm_layer, project=True, bidirectional=True)
 
 
+def BidirectionalMinGRU(data):
+    """Feng et al. 2024, one direction after the other."""
+    H, F, L = data.hidden, data.dim("F", data.sizes["I"]), data.dim("L", 2)
+    y, finals = data.input("x", F), {}
+    for layer in range(L):
+        directions = []
+        for reverse in (False, True):
+            name = f"MinGRU.{2 * layer + reverse}."
+            W = {g: data.param(f"{name}W_{g}", H, y.shape[-1]) for g in "zn"}
+            b = {g: data.param(f"{name}b_{g}", H) for g in "zn"}
+            x = y.flip(0) if reverse else y
+            z = torch.sigmoid(x @ W["z"].T + b["z"])
+            n = x @ W["n"].T + b["n"]
+            h, last = over_time(
+                lambda zn, h: (torch.lerp(h, zn[1], zn[0]),),
+                torch.stack([z, n], dim=1),
+                data.state(name + "h", H),
+            )
+            directions.append(h.flip(0) if reverse else h)
+            finals[name + "h"] = last
+        y = torch.cat(directions, dim=-1)
+    return {"y": y}, finals
+
+
 CELLS = [
     StackedElman, StackedElmanReLU, StackedGRU, StackedLSTM, StackedProjectedLSTM,
     BidirectionalElman, BidirectionalGRU, BidirectionalLSTM, BidirectionalProjectedLSTM,
+    BidirectionalMinGRU,
 ]  # fmt: skip

@@ -231,7 +231,48 @@ def PhasedLSTM(data):
     return {"h": y}, {"h": h, "c": c}
 
 
+def LRU(data):
+    """Orvieto et al. 2023, in complex numbers."""
+    H, I = data.hidden, data.inputs
+    nu, theta = vectors(data, "nu theta")
+    eigenvalues = exp(torch.complex(-exp(nu), exp(theta)))
+    B, C = (
+        torch.complex(data.param(f"{name}_re", *shape), data.param(f"{name}_im", *shape))
+        for name, shape in (("B", (H, I)), ("C", (I, H)))
+    )
+    gamma = torch.sqrt(1 - eigenvalues.abs() ** 2)
+
+    def step(x, _, h):
+        h = eigenvalues * h + gamma * (x.to(B.dtype) @ B.T)
+        return (h @ C.T).real + data.param("D", I) * x, h
+
+    first = torch.complex(data.state("u", H), data.state("v", H))
+    y, _, h = over_time(step, data.x, data.x[0], first)
+    return {"y": y}, {"u": h.real, "v": h.imag}
+
+
+def S4D(data):
+    """Gu et al. 2022: zero-order hold, B = 1."""
+    H = data.hidden
+    N = data.dim("N", 4)
+    A = torch.complex(-exp(data.param("log_A", N, H)), data.param("omega", N, H))
+    C = torch.complex(data.param("C_re", N, H), data.param("C_im", N, H))
+    log_dt, D = vectors(data, "log_dt D")
+    held = exp(exp(log_dt) * A)
+    B = (held - 1) / A
+
+    def step(x, _, h):
+        h = held * h + B * x[:, None]
+        return 2 * (C * h).sum(dim=1).real + D * x, h
+
+    x = data.input("x", H)
+    first = torch.complex(data.state("u", N * H), data.state("v", N * H)).unflatten(-1, (N, H))
+    y, _, h = over_time(step, x, x[0], first)
+    return {"y": y}, {"u": h.real.flatten(-2), "v": h.imag.flatten(-2)}
+
+
 CELLS = [
     SRU, QRNN, MinGRULog, TRNN, sLSTM, RGLRU, HGRN, RWKV4, FastGRNN, LMU, CfC, BRC, nBRC, PhasedLSTM,
+    LRU, S4D,
 ]  # fmt: skip
 LARGE = [TRNN, RGLRU]  # those with a case of hidden size 1000

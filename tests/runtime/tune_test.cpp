@@ -250,7 +250,7 @@ TEST(TuneOption, IsForAGpuAndForAllTiles) {
   EXPECT_EQ(Planner::make(dense_recurrence(), options).error().message,
             "tune is for a GPU, not for cpu");
   EXPECT_EQ(Planner::make(dense_recurrence(), {.strategy = Strategy::Grid}).error().message,
-            "strategy is for a GPU, not for cpu");
+            "strategy `grid` is for a GPU, not for cpu");
   EXPECT_EQ(Planner::make(dense_recurrence(), {.spare_multiprocessors = 4}).error().message,
             "spare_multiprocessors is for a GPU, and 0 or more, not 4 on cpu");
 }

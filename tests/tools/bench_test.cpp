@@ -1,6 +1,8 @@
 /// `rnnc bench` and `rnnc bench ladder`: what they print and refuse; times are not looked at.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "passes/options/pass_set.h"
 #include "tests/tools/tools_test.h"
@@ -78,7 +80,8 @@ TEST_F(Bench, MeasuresTraining) {
 
 TEST_F(Bench, UsageErrorsExitWith2) {
   const std::string no_tf32 = "--tf32 is for f32 on a GPU, not for f32 on cpu";
-  EXPECT_EQ(bad(2, {"bench"}), usage_error("rnnc bench", "FILE is required, or `ladder`"));
+  EXPECT_EQ(bad(2, {"bench"}),
+            usage_error("rnnc bench", "FILE is required, or `ladder` or `scan`"));
   EXPECT_EQ(bad(2, {"bench", "toy.rnn", "--tf32"}), usage_error("rnnc bench", no_tf32));
   EXPECT_EQ(bad(2, {"bench", "ladder", "--tf32"}), usage_error("rnnc bench ladder", no_tf32));
   EXPECT_EQ(bad(2, {"bench", "ladder", "--devise", "cpu"}),
@@ -186,6 +189,24 @@ TEST_F(Bench, LadderGoesFromNoPassToAll) {
     if (!same_plan) continue;
     EXPECT_EQ(rungs[i]["microseconds_per_step"], rungs[i - 1]["microseconds_per_step"]);
   }
+}
+
+TEST_F(Bench, ScanComparesStrategies) {
+  const std::string text =
+      good({"bench", "scan", "--most-steps", "40", "--runs", "2", "--json", "s.json"});
+  EXPECT_TRUE(text.starts_with("batch\thidden\tsteps\tchoice\tus\tloop us\t")) << text;
+  const Json json = Json::parse(TemporaryDirectory::read(directory_ / "s.json"));
+  EXPECT_EQ(json["device"], "cpu");
+  std::set<int64_t> steps;
+  for (const Json& shape : json["shapes"]) {
+    steps.insert(shape["steps"].get<int64_t>());
+    EXPECT_TRUE(shape["choice"] == "loop" || shape["choice"] == "scan");
+    for (const char* of : {"", "loop_", "scan_", "sum_"}) {
+      EXPECT_GT(shape[fmt::format("{}microseconds", of)], 0);
+    }
+  }
+  EXPECT_EQ(steps, (std::set<int64_t>{1, 32}));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1 + std::ssize(json["shapes"]));
 }
 
 TEST_F(Bench, WritesWhereItCan) {

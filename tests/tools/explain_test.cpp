@@ -56,6 +56,21 @@ TEST_F(Explain, TextSaysStagesWithReasonsAndLaunches) {
   }
 }
 
+TEST_F(Explain, TextSaysHowThreadsShareLoopsAndScans) {
+  directory_.write(
+      "gate.rnn", "cell Gate[H](p: [H]) -> h {\n  state h: [H]\n  h[t] = 0.5 * h[t-1] + p[t]\n}\n");
+  const auto text = [&](const char* strategy) {
+    return good({"explain", "gate.rnn", "--dim", "H=4", "--steps", "4096", "--strategy", strategy});
+  };
+  EXPECT_NE(
+      text("loop").find("\n      a loop over the steps of a chunk, whose sequences and vectors "
+                        "of channels threads share out\n"),
+      std::string::npos);
+  EXPECT_NE(text("scan").find("\n      a scan: tiles of 1024 steps side by side, shared out among "
+                              "threads, which hand their states on\n"),
+            std::string::npos);
+}
+
 TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
   const std::string text = good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch",
                                  "4", "--steps", "64", "--chunk", "16"});

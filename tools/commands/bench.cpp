@@ -185,7 +185,8 @@ Status bench_graph(const Options& options, const Graph& graph) {
 }
 
 int run_bench(const CLI::App& command, const Options& options) {
-  if (options.source.file.empty()) return report_usage(command, "FILE is required, or `ladder`");
+  if (options.source.file.empty())
+    return report_usage(command, "FILE is required, or `ladder` or `scan`");
   std::string problem = check_usage(options.bench);
   if (problem.empty()) problem = check_strategy(options.strategy, options.bench.device);
   if (problem.empty()) problem = check_cpu_target(options.cpu, options.bench.device);
@@ -240,8 +241,10 @@ void add_bench(CLI::App& app, int& exit_code) {
       "  rnnc bench ladder --device cuda --svg ladder.svg");
   const std::vector<CLI::Option*> own = command->get_options();
   add_ladder(*command, exit_code);
-  CLI::App* ladder = command->get_subcommand("ladder");
-  for (CLI::Option* option : own) ladder->excludes(option);  // it has its own
+  add_scan(*command, exit_code);
+  for (CLI::App* other : command->get_subcommands({})) {
+    for (CLI::Option* option : own) other->excludes(option);  // it has its own
+  }
   command->callback([command, options, &exit_code] {
     if (command->get_subcommands().empty()) exit_code = run_bench(*command, *options);
   });

@@ -88,7 +88,8 @@ Result<TrainingMeasurement> measure_training(Program& program, const BenchShape&
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);
 
-/// Adds `ladder` to `bench`.
+/// Adds `ladder` and `scan` to `bench`.
 void add_ladder(CLI::App& bench, int& exit_code);
+void add_scan(CLI::App& bench, int& exit_code);
 
 }  // namespace rnnc::tools

@@ -201,7 +201,9 @@ Status check_apart(const Plan& plan, const ScanLaunch& launch) {
 
 Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
   if (launch.warps < 1 || launch.steps_of_warp < 1) return fail("tiles of no steps");
-  if (launch.exchange >= plan.buffers.size()) return fail("tiles have no exchange");
+  if (launch.exchange == kNoBuffer) {
+    return launch.warps == 1 ? Status() : fail("tiles of several warps have no exchange");
+  }
   const Buffer& buffer = plan.buffers[launch.exchange];
   const bool fits = buffer.extent == Extent::Chunk && buffer.dtype == DType::f32 &&
                     buffer.history == 0 && buffer.width == scan_exchange_width(plan, launch);
@@ -225,10 +227,10 @@ int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch) {
 }
 
 std::string text_of(const Plan& plan, const ScanLaunch& launch) {
-  std::string text =
-      fmt::format("{} carrying {} in tiles of {} x {} steps, exchange in b{}",
-                  call_text(plan, launch.kernel, launch.accesses), carries_text(launch.carries),
-                  launch.warps, launch.steps_of_warp, launch.exchange);
+  std::string text = fmt::format("{} carrying {} in tiles of {} x {} steps",
+                                 call_text(plan, launch.kernel, launch.accesses),
+                                 carries_text(launch.carries), launch.warps, launch.steps_of_warp);
+  if (launch.exchange != kNoBuffer) text += fmt::format(", exchange in b{}", launch.exchange);
   for (const ScanRound& round : launch.rounds) {
     text += fmt::format("\n      {} of ", word_of(kSemiringWords, round.semiring));
     for (const uint32_t state : round.states) {
@@ -248,8 +250,11 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
   launch.warps = in.count();
   in.expect("x");
   launch.steps_of_warp = in.count();
-  in.expect("steps, exchange in");
-  launch.exchange = in.buffer();
+  in.expect("steps");
+  if (in.take(",")) {
+    in.expect("exchange in");
+    launch.exchange = in.buffer();
+  }
   Semiring semiring = Semiring::SumProduct;
   while (!in.failed() && in.take_word_of(kSemiringWords, semiring)) {
     parse_round(in, launch, semiring);
@@ -258,6 +263,7 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
 
 void add_touches(const Plan& plan, const ScanLaunch& launch, std::vector<Touch>& result) {
   add_arguments(plan, launch.kernel, launch.accesses, result);
+  if (launch.exchange == kNoBuffer) return;
   const int64_t width = plan.buffers[launch.exchange].width;
   result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
 }
@@ -269,8 +275,10 @@ Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
   if (status) status = check_exchange(in.plan(), launch);
   if (!status) return status;
   std::vector<TypedTouch> touches = in.arguments(launch.kernel, launch.accesses);
-  const int64_t width = in.plan().buffers[launch.exchange].width;
-  touches.push_back({{.buffer = launch.exchange, .stride = width}, width, DType::f32, true});
+  if (launch.exchange != kNoBuffer) {
+    const int64_t width = in.plan().buffers[launch.exchange].width;
+    touches.push_back({{.buffer = launch.exchange, .stride = width}, width, DType::f32, true});
+  }
   return in.check_touches(touches, 1);
 }
 

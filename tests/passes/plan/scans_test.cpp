@@ -138,9 +138,32 @@ TEST(ScanPlans, AreTakenWhereSequencesAreLongAndChannelsFew) {
   EXPECT_TRUE(takes_scan(64, 1, 1 << 20));
   EXPECT_FALSE(takes_scan(64, 1, 32));
   EXPECT_FALSE(takes_scan(1024, 64, 1024));
-  Result<Plan> cpu = build_plan(cell("Gate"), {.max_steps = 4096});
-  ASSERT_TRUE(cpu) << cpu.error().message;
-  EXPECT_TRUE(std::holds_alternative<LoopLaunch>(cpu->stages.back().launches[0]));
+}
+
+TEST(ScanPlans, AreTakenOnACpuWhereItsThreadsHaveTooFewChannels) {
+  const auto takes_scan = [](int threads, int64_t size, int64_t batch, int64_t steps) {
+    const Result<Plan> plan = build_plan(
+        cell("Gate", size), {.batch = batch, .max_steps = steps, .machine = cpu_machine(threads)});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    return std::holds_alternative<ScanLaunch>(plan->stages.back().launches[0]);
+  };
+  EXPECT_TRUE(takes_scan(16, 3, 1, 1 << 18));
+  EXPECT_FALSE(takes_scan(2, 3, 1, 1 << 18));  // two passes by two threads gain nothing
+  EXPECT_FALSE(takes_scan(16, 3, 1, 512));     // one tile
+  EXPECT_FALSE(takes_scan(16, 300, 1, 1 << 18));
+  EXPECT_FALSE(takes_scan(16, 3, 16, 1 << 18));
+}
+
+TEST(ScanPlans, HaveNoExchangeOnACpu) {
+  for (const char* name : {"Gate", "Rotation", "Running", "Late"}) {
+    const Result<Plan> plan = build_plan(
+        cell(name), {.max_steps = 64, .machine = cpu_machine(2), .strategy = Strategy::Scan});
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_NE(to_string(*plan).find(" in tiles of 1 x 1024 steps\n"), std::string::npos);
+    const Result<Plan> parsed = parse_plan(to_string(*plan));
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_TRUE(*parsed == *plan) << to_string(*parsed);
+  }
 }
 
 TEST(ScanPlans, ThatCannotBeSayWhy) {
@@ -162,6 +185,51 @@ TEST(ScanPlans, ThatCannotBeSayWhy) {
   PlanOptions options;
   options.passes = PassSet::all().without(Pass::Loop);
   EXPECT_EQ(error_of(scan_plan("Gate", options)), "strategy `scan` needs the pass `loop`");
+}
+
+/// What a loop is that lowering does not make today.
+TEST(ScanPlans, AreNotMadeOfOtherLoops) {
+  const auto refusal = [](const Machine& machine, const auto& change) {
+    Result<Plan> plan = build_plan(cell("Gate"), {.machine = machine, .strategy = Strategy::Loop});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    auto& loop = std::get<LoopLaunch>(plan->stages.back().launches[0]);
+    change(loop, plan->kernels[loop.kernel]);
+    return run_scans(*plan, machine).refusal;
+  };
+  const auto output = [](const LoopLaunch& loop, const Kernel& kernel) {
+    for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
+      if (kernel.arguments[i].written && i != loop.carries[0].store) return i;
+    }
+    RNNC_CHECK(false, "the loop stores only what it carries");
+  };
+  const auto is_input = [](const LoopLaunch& loop, const Kernel& kernel, uint32_t i) {
+    return !kernel.arguments[i].written && i != loop.carries[0].load;
+  };
+  const auto unchanged = [](LoopLaunch&, Kernel&) {};
+  const auto shared_output = [&](LoopLaunch& loop, Kernel& kernel) {
+    kernel.arguments[output(loop, kernel)].vector = false;
+  };
+  EXPECT_EQ(refusal(h200_machine(), unchanged), "");
+  EXPECT_EQ(refusal(cpu_machine(2), unchanged), "");
+  EXPECT_EQ(refusal(h200_machine(),
+                    [](LoopLaunch& loop, Kernel& kernel) {
+                      kernel.arguments[loop.carries[0].load].vector = false;
+                    }),
+            "h: one of its states is the same for all elements");
+  EXPECT_EQ(refusal(h200_machine(),
+                    [&](LoopLaunch& loop, Kernel& kernel) {
+                      for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
+                        if (!is_input(loop, kernel, i)) continue;
+                        loop.accesses[i] = loop.accesses[output(loop, kernel)];
+                      }
+                    }),
+            "h: it reads at a step what it stores at an earlier one");
+  EXPECT_EQ(refusal(h200_machine(),
+                    [](LoopLaunch& loop, Kernel&) { loop.carries.resize(65, loop.carries[0]); }),
+            "h: it has 65 states");
+  EXPECT_EQ(refusal(cpu_machine(2), shared_output),
+            "h: it stores a value that is the same for all elements");
+  EXPECT_EQ(refusal(h200_machine(), shared_output), "");
 }
 
 TEST(ScanPlans, AreVerified) {
@@ -194,7 +262,7 @@ TEST(ScanPlans, AreVerified) {
             place + "a1 loads what a3 stores");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.warps = 0; }), place + "tiles of no steps");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.exchange = kNoBuffer; }),
-            place + "tiles have no exchange");
+            place + "tiles of several warps have no exchange");
   EXPECT_EQ(gate([](Plan& p, ScanLaunch& l) { p.buffers[l.exchange].width = 1; }),
             place + "b" + "6 is no exchange of this scan");
 }
