@@ -50,6 +50,17 @@ Json to_json(const GraphPicture& picture) {
   return {{"nodes", std::move(nodes)}, {"edges", std::move(edges)}};
 }
 
+Json to_json(const std::optional<double>& seconds) {
+  return seconds ? Json(*seconds) : Json();
+}
+
+Json to_json(const Measured& measured) {
+  return {{"seconds", measured.seconds},
+          {"runs", measured.runs},
+          {"timed_seconds", measured.timed_seconds},
+          {"idle_seconds", measured.idle_seconds}};
+}
+
 Json to_json(const LaunchInfo& launch) {
   Json operations = Json::object();
   for (const auto& [name, count] : launch.operations) operations[name] = count;
@@ -70,7 +81,8 @@ Json to_json(const LaunchInfo& launch) {
           {"count", launch.count},
           {"runs", launch.runs},
           {"cost", to_json(launch.cost)},
-          {"bound", name_of(launch.bound)}};
+          {"bound", name_of(launch.bound)},
+          {"measured_seconds", to_json(launch.measured)}};
 }
 
 Json to_json(const StageInfo& stage) {
@@ -85,6 +97,7 @@ Json to_json(const StageInfo& stage) {
           {"sweep", stage.sweep},
           {"lag", stage.lag},
           {"cost", to_json(stage.cost)},
+          {"measured_seconds", to_json(stage.measured)},
           {"launches", std::move(launches)}};
 }
 
@@ -155,6 +168,7 @@ Json to_json(const Explanation& explanation) {
           {"param_elements", explanation.param_elements},
           {"totals", to_json(explanation.totals)},
           {"once", to_json(explanation.once)},
+          {"measured", explanation.measured ? to_json(*explanation.measured) : Json()},
           {"naive", explanation.naive ? to_json(*explanation.naive) : Json()},
           {"stages", std::move(stages)},
           {"waves", to_json(explanation.waves)},

@@ -121,6 +121,26 @@ TEST_F(ExplainPage, NamesCannotBreakIt) {
   EXPECT_EQ(text.substr(begin, text.find("</script>", begin) - begin).find('<'), text.npos);
 }
 
+TEST_F(ExplainPage, OfAProfileShowsWhatWasMeasured) {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    GTEST_SKIP() << "there is no Chromium here: the page is not looked at in a browser";
+  }
+  good({"profile", "net.rnn", "--cell", "Net", "--dim", "H=8", "--runs", "2", "--html", "p.html",
+        "--json", "p.json"});
+  const Json data = Json::parse(TemporaryDirectory::read(directory_ / "p.json"));
+  const std::string drawn = draw(browser, TemporaryDirectory::read(directory_ / "p.html"));
+  EXPECT_EQ(drawn.substr(0, drawn.find("<body")).find("data-error"), drawn.npos);
+  size_t measured = 0;
+  for (const Json& stage : data["stages"]) {
+    for (const Json& launch : stage["launches"]) measured += !launch["measured_seconds"].is_null();
+  }
+  EXPECT_GT(measured, 0U);
+  EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"number measured\""), measured);
+  EXPECT_EQ(count(part(drawn, "tiles", "section"), "measured time a step"), 1U);
+  EXPECT_EQ(count(part(drawn, "origin", "footer"), "Nothing was run"), 0U);
+}
+
 TEST_F(ExplainPage, DrawsInABrowser) {
   const std::string browser = find_browser();
   if (browser.empty()) {
