@@ -69,6 +69,12 @@ struct Measured {
   double idle_seconds = 0;   // of that one, in which none of them ran
 };
 
+/// A file of the text.
+struct SourceText {
+  std::string name;
+  std::string text;
+};
+
 struct Array {
   std::string kind;  // "input", "param", "state", "output", "result"
   std::string name;
@@ -77,7 +83,8 @@ struct Array {
 
 struct Explanation {
   std::string name;
-  std::vector<std::string> notes;  // what is not as asked for, and why
+  std::vector<std::string> notes;   // what is not as asked for, and why
+  std::vector<SourceText> sources;  // none of a graph that was made of no text
   std::vector<Array> arrays;
   int64_t param_elements = 0;
   DType dtype = DType::f32;

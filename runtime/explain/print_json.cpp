@@ -41,7 +41,10 @@ Json to_json(const GraphPicture& picture) {
     nodes.push_back({{"kind", name_of(node.kind)},
                      {"label", node.label},
                      {"detail", node.detail},
-                     {"stage", node.stage}});
+                     {"stage", node.stage},
+                     {"name", node.name},
+                     {"place", node.place},
+                     {"local", node.local}});
   }
   Json edges = Json::array();
   for (const GraphPicture::Edge& edge : picture.edges) {
@@ -149,6 +152,14 @@ Json arrays_json(const Explanation& explanation) {
   return arrays;
 }
 
+Json sources_json(const Explanation& explanation) {
+  Json sources = Json::array();
+  for (const auto& [name, text] : explanation.sources) {
+    sources.push_back({{"name", name}, {"text", text}});
+  }
+  return sources;
+}
+
 Json to_json(const Explanation& explanation) {
   Json stages = Json::array();
   for (const StageInfo& stage : explanation.stages) stages.push_back(to_json(stage));
@@ -170,6 +181,7 @@ Json to_json(const Explanation& explanation) {
           {"once", to_json(explanation.once)},
           {"measured", explanation.measured ? to_json(*explanation.measured) : Json()},
           {"naive", explanation.naive ? to_json(*explanation.naive) : Json()},
+          {"sources", sources_json(explanation)},
           {"stages", std::move(stages)},
           {"waves", to_json(explanation.waves)},
           {"memory", to_json(explanation.memory)},

@@ -141,6 +141,42 @@ TEST_F(ExplainPage, OfAProfileShowsWhatWasMeasured) {
   EXPECT_EQ(count(part(drawn, "origin", "footer"), "Nothing was run"), 0U);
 }
 
+/// Clicks in the browser: on a line of the text, then on a node of another line.
+TEST_F(ExplainPage, LinksTheTextAndItsNodes) {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    GTEST_SKIP() << "there is no Chromium here: the page is not looked at in a browser";
+  }
+  const std::vector<std::string> arguments = {"explain", "net.rnn", "--cell",
+                                              "Net",     "--dim",   "H=8"};
+  const Json nodes = json(arguments)["graphs"]["before"]["nodes"];
+  const auto expected = [&](std::string_view line) {
+    return std::ranges::count_if(nodes, [&](const Json& node) {
+      return node["place"].get<std::string>().starts_with(line);
+    });
+  };
+  EXPECT_EQ(
+      std::ranges::count_if(nodes, [](const Json& node) { return node["name"] == "Cell.0.z"; }), 1);
+  const auto after_click = [&](const std::string& element) {
+    std::string markup = page(arguments);
+    markup.insert(markup.rfind("</body>"),
+                  fmt::format("<script>document.querySelector('{}').dispatchEvent("
+                              "new MouseEvent('click'));</script>",
+                              element));
+    return draw(browser, markup);
+  };
+  // As z = ... stands in line 6; both layers have its nodes.
+  for (const char* element :
+       {"button[data-line=\"net.rnn:6\"]", ".node[data-line=\"net.rnn:6\"]"}) {
+    const std::string drawn = after_click(element);
+    EXPECT_EQ(drawn.substr(0, drawn.find("<body")).find("data-error"), drawn.npos);
+    EXPECT_EQ(count(part(drawn, "graph-before", "svg"), "chosen\""), expected("net.rnn:6:"));
+    EXPECT_EQ(count(drawn, "data-line=\"net.rnn:6\" aria-pressed=\"true\""), 1U);
+    EXPECT_EQ(count(part(drawn, "source-files", "section"), "aria-pressed=\"true\""), 1U);
+    EXPECT_NE(drawn.find("net.rnn:6 is "), drawn.npos);
+  }
+}
+
 TEST_F(ExplainPage, DrawsInABrowser) {
   const std::string browser = find_browser();
   if (browser.empty()) {

@@ -62,7 +62,7 @@ function drawFacts(data) {
       'dl', {}, facts.flatMap(([name, text]) => [html('dt', {}, name), html('dd', {}, text)]))));
 }
 
-const DRAWN = ['tiles', 'facts', 'legend', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
+const DRAWN = ['tiles', 'facts', 'legend', 'source-files', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
   'memory-plot', 'memory-table'];
 
 const PREDICTED_TEXT = 'Times are predictions of the cost model; a floor is what the machine’s ' +
@@ -81,6 +81,7 @@ function drawPlan(data) {
   drawTiles(data);
   drawFacts(data);
   drawGraphs(data);
+  drawSource(data);
   drawSchedule(data);
   drawTimeline(data);
   drawRoofline(data);
