@@ -30,7 +30,7 @@ Result<double> LaunchEvents::at(size_t event) const {
 }
 
 Status LaunchEvents::end_call(cudaStream_t stream, LaunchTimes& times) {
-  const Status ended = record(stream).and_then(
+  Status ended = record(stream).and_then(
       [&] { return check_cuda(cudaStreamSynchronize(stream), "running launches"); });
   if (!ended) return ended;
   times.begin_call(1);
