@@ -86,7 +86,7 @@ in_order ir base graph plan,plan/launches persistent
 in_order frontend syntax elaborate .
 in_order passes options solver affine graph gradient schedule lower tile cost plan memory persistent .
 in_order codegen/cuda device elementwise fused persistent nvrtc .
-in_order runtime base arrays weights backend program cpu cuda explain capi
+in_order runtime base arrays weights backend program cpu cuda explain,debug capi
 in_order tools lsp . completion commands
 seen_only 'llvm' codegen/cpu
 seen_only 'nvrtc' codegen/cuda/nvrtc

@@ -33,6 +33,8 @@ void add_emit(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_profile(CLI::App& app, int& exit_code);
+void add_debug(CLI::App& app, int& exit_code);
 void add_compile(CLI::App& app, int& exit_code);
 void add_weights(CLI::App& app, int& exit_code);
 void add_inputs(CLI::App& app, int& exit_code);

@@ -48,6 +48,8 @@ int run(const std::vector<std::string>& arguments) {
   add_explain(app, exit_code);
   add_emit(app, exit_code);
   add_bench(app, exit_code);
+  add_profile(app, exit_code);
+  add_debug(app, exit_code);
   add_compile(app, exit_code);
   add_gradcheck(app, exit_code);
   add_devices(app, exit_code);

@@ -30,6 +30,30 @@ std::vector<fs::path> files_kept(const RunFiles& files) {
   return read;
 }
 
+/// Dims follow from the arrays' shapes.
+Result<Graph> bind_to_files(const RunFiles& files, const Graph& graph, const DimBindings& given,
+                            RunData& data) {
+  if (Status status = check_result_names(files, graph); !status) {
+    return tl::unexpected(status.error());
+  }
+  std::optional<Weights> weights;
+  if (!files.weights.tensors.empty()) {
+    Result<Weights> opened = open_weights(files.weights, graph);
+    if (!opened) return tl::unexpected(opened.error());
+    weights = std::move(*opened);
+    Status status = take_shapes(*weights, graph, given, data.args);
+    if (!status) return tl::unexpected(status.error());
+  }
+  const Result<DimBindings> dims = infer_dims(graph, given, data.args);
+  if (!dims) return tl::unexpected(dims.error());
+  Result<Graph> bound = bind_all(graph, *dims);
+  if (!bound || !weights) return bound;
+  Result<std::vector<NamedArray>> params = read_params(*weights, graph, given);
+  if (!params) return tl::unexpected(params.error());
+  data.args.params = std::move(*params);
+  return bound;
+}
+
 }  // namespace
 
 std::vector<fs::path> files_read(const RunFiles& files) {
@@ -305,6 +329,18 @@ Status write_results(const RunFiles& files, const RunResult& result,
     written.push_back({files.gradients, std::move(*bytes)});
   }
   return write_outputs(written);
+}
+
+std::optional<Graph> load_run_graph(const RunFiles& files, const DimBindings& dims,
+                                    Definition& definition, RunData& data) {
+  const std::optional<Graph> graph = lower_definition(definition, dims);
+  if (!graph) return std::nullopt;
+  Result<Graph> bound = bind_to_files(files, *graph, dims, data);
+  if (!bound) {
+    report(bound.error());
+    return std::nullopt;
+  }
+  return std::move(*bound);
 }
 
 }  // namespace rnnc::tools

@@ -43,6 +43,12 @@ Status check_result_names(const RunFiles& files, const Graph& graph);
 Result<RunData> read_run_data(const RunFiles& files,
                               const std::vector<std::string>& integer_inputs);
 
+/// The definition's step Graph, bound to the dims that the files decide, and the params. The
+/// weights' data are read only if the shapes fit. Nothing if there is an error, which is then
+/// already printed.
+std::optional<Graph> load_run_graph(const RunFiles& files, const DimBindings& dims,
+                                    Definition& definition, RunData& data);
+
 /// Why the inputs' first two axes are likely not as they are taken, or "". Where lengths, states or
 /// a single step leave little doubt, and never where the two axes are alike.
 std::string doubt_leading_axes(const RunFiles& files, const RunData& data);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,9 @@ struct Layout {
   /// Where a Transpose, Reverse, Earlier, Rows or Real reads its first operand.
   Place source(const Graph& graph, const Schedule& schedule, NodeId move) const;
 };
+
+/// "add.12"; leaves by their names. What a buffer that holds a value is called.
+std::string value_name(const Graph& graph, NodeId id);
 
 /// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: how many steps of each
 /// state the caller's arrays hold (passes/graph/histories.h). `param_dtype`: of the caller's params

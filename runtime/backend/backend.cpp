@@ -15,6 +15,7 @@ Call begin_call(const Args& args) {
   call.lengths = args.lengths;
   call.reset = args.reset;
   call.workspace = aligned(args.workspace);
+  call.times = args.times;
   return call;
 }
 

@@ -61,6 +61,7 @@ struct Call {
   const int32_t* lengths = nullptr;  // as in ForwardArgs, of whole sequences
   const uint8_t* reset = nullptr;    // likewise
   CallPiece piece = {};
+  LaunchTimes* times = nullptr;  // as in ForwardArgs
 };
 
 /// The first address from `memory` on that is aligned as workspaces are; null of null.

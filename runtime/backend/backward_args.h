@@ -39,6 +39,8 @@ struct BackwardArgs {
   /// The reserve is where another Program, prepared alike for as many steps, has left it, or a copy of
   /// that: that a forward call has filled it is then not checked.
   bool foreign_reserve = false;
+  /// As in ForwardArgs, of a shape that was prepared without checkpoints.
+  LaunchTimes* times = nullptr;
 };
 
 }  // namespace rnnc

@@ -7,6 +7,8 @@
 
 namespace rnnc {
 
+class LaunchTimes;
+
 /// A cudaStream_t on a GPU; unused on the CPU. nullptr is the default stream.
 using Stream = void*;
 
@@ -43,6 +45,10 @@ struct ForwardArgs {
   /// training, with the initial states that are given here. Any address.
   void* reserve = nullptr;
   size_t reserve_bytes = 0;
+
+  /// Filled with when each launch ran, if it is not null: the call then allocates, waits for its
+  /// GPU, and takes somewhat longer. Not on a stream that is being captured.
+  LaunchTimes* times = nullptr;
 };
 
 }  // namespace rnnc

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/plan/waves.h"
+#include "runtime/backend/launch_times.h"
 #include "runtime/cpu/addresses.h"
 #include "runtime/cpu/thread_pool.h"
 
@@ -32,6 +33,12 @@ class ChunkStage {
   /// one several stages may run at a time, each on a thread of its own.
   virtual void run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
                    Position start, int64_t steps) = 0;
+  /// Of calls from now on, the launches of stage `stage`: all of them together, or at each step if
+  /// they are several. Null: none.
+  void record(LaunchTimes* times, size_t stage) {
+    times_ = times;
+    stage_ = stage;
+  }
   /// Estimated nanoseconds of a step: on one thread, and on all that it can use.
   double step_alone() const { return step_alone_; }
   double step_shared() const { return step_shared_; }
@@ -40,6 +47,8 @@ class ChunkStage {
   ChunkStage() = default;
   double step_alone_ = 0;
   double step_shared_ = 0;
+  LaunchTimes* times_ = nullptr;
+  size_t stage_ = 0;
 };
 
 }  // namespace rnnc::cpu

@@ -256,10 +256,19 @@ int CpuExecutable::useful_threads(int most_threads) const {
 Status CpuExecutable::run(const Call& call, bool run_once) {
   call_ = call;
   addresses_.find(call, resident_.data());
+  record(call.times);
   if (run_once) run_once_stages();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
   if (call.piece.ends) run_last_stages();
+  if (call.times != nullptr) call.times->end_call();
   return {};
+}
+
+void CpuExecutable::record(LaunchTimes* times) {
+  if (times != nullptr) times->begin_call(everyone().threads());
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (stages_[i].steps != nullptr) stages_[i].steps->record(times, i);
+  }
 }
 
 void CpuExecutable::run_once_stages() {
@@ -288,6 +297,7 @@ void CpuExecutable::run_last_stages() {
     if (stage.domain != Domain::Last) continue;
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
+      const LaunchTimer timer(call_.times, {.stage = i, .launch = j});
       if (const auto& total = stages_[i].totals[j]) {
         run(*total, plan_.batch, {}, everyone());
         continue;
@@ -370,6 +380,11 @@ void CpuExecutable::run_track(const Track& track, const Wave& wave, const Crew& 
     for (size_t j = 0; j < stage.launches.size(); ++j) {
       const Launch& launch = stage.launches[j];
       const int64_t rows = rows_of(stage, launch, steps);
+      const LaunchTimer timer(call_.times, {.stage = i,
+                                            .launch = j,
+                                            .first_step = start.order(),
+                                            .steps = steps,
+                                            .thread = crew.thread});
       if (const auto& total = stages_[i].totals[j]) {
         run(*total, rows, first, crew);
       } else {

@@ -50,6 +50,7 @@ class CpuExecutable : public Executable {
   int64_t rows_of(const Stage& stage, const Launch& launch, int64_t steps) const;
   double operations_of(size_t stage, size_t launch) const;
 
+  void record(LaunchTimes* times);
   void run_once_stages();
   void run_last_stages();
   void clear_totals(uint32_t sweep);

@@ -85,6 +85,9 @@ LoopStage::LoopStage(const Plan& plan, const Stage& stage, CpuSteps function, in
 
 void LoopStage::run(const Crew& crew, const Addresses& addresses, const ThreadScratch& /*scratch*/,
                     Position start, int64_t steps) {
+  const LaunchTimer timer(
+      times_,
+      {.stage = stage_, .first_step = start.order(), .steps = steps, .thread = crew.thread});
   calls_.locate(addresses, start, first_.data());
   const auto run = [&](int64_t part, int thread) {
     run_part(parts_[part], first_.data(), steps, arguments_[thread].data());

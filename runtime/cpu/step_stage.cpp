@@ -48,6 +48,10 @@ int StepStage::threads() const {
 
 void StepStage::run(const Crew& crew, const Addresses& addresses, const ThreadScratch& scratch,
                     Position start, int64_t steps) {
+  const bool is_one = launches_.size() == 1;
+  const LaunchTimer timer(
+      is_one ? times_ : nullptr,
+      {.stage = stage_, .first_step = start.order(), .steps = steps, .thread = crew.thread});
   const Run run = {addresses, scratch, start, steps};
   const auto count = static_cast<int64_t>(slices_.parts.size());
   if (crew.pool == nullptr || count == 1 || (barrier_ && crew.pool->started() < count)) {
@@ -63,11 +67,17 @@ void StepStage::run_slice(const Slices& slices, const Run& run, int64_t slice, i
     pointers[i] = run.addresses.locate(accesses_[i], run.start);
   }
   std::byte* const scratch = run.scratch.of(thread);
+  LaunchTimes* const times = launches_.size() > 1 ? times_ : nullptr;
   for (int64_t step = 0; step < run.steps; ++step) {
     for (size_t j = 0; j < launches_.size(); ++j) {
       if (slices.barriers[j] && (step > 0 || j > 0)) barrier_->wait(static_cast<int>(slice));
       Part part = slices.parts[slice][j];
       if (part.row_begin == part.row_end || part.tile_begin == part.tile_end) continue;
+      const LaunchTimer timer(times, {.stage = stage_,
+                                      .launch = j,
+                                      .first_step = run.start.order() + step,
+                                      .steps = 1,
+                                      .thread = thread});
       part.backwards = step % 2 != 0;  // there and back, since weights may not all fit the cache
       launches_[j]->run(pointers + first_access_[j], part, scratch);
     }

@@ -23,11 +23,12 @@
 #include "ir/plan/alignment.h"
 #include "ir/plan/state_steps.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/cuda/cuda_wave.h"
 #include "runtime/cuda/graph.h"
+#include "runtime/cuda/launch_events.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
-#include "runtime/cuda/rounds.h"
 
 namespace rnnc::cuda {
 namespace {
@@ -36,30 +37,6 @@ namespace {
 /// major version) they can.
 constexpr bool kOverlapLaunches = true;
 constexpr int kOverlapArchitecture = 9;
-
-/// A wave that is launched, or recorded in a graph: then as any wave, whose chunks are whole.
-struct CudaWave : Wave {
-  bool replayed = false;
-
-  /// Whether a lag may be at its last chunk.
-  bool may_end() const { return start(0) + chunk >= steps; }
-  int64_t count(uint32_t lag) const { return replayed ? chunk : Wave::count(lag); }
-  LaunchPosition position(uint32_t lag, int64_t step = 0) const {
-    return {Wave::position(lag, step), replayed};
-  }
-};
-
-/// The most that any lane has in a wave.
-int64_t most_steps(const Branch& branch, const CudaWave& wave) {
-  int64_t most = 0;
-  for (const Lane& lane : branch.lanes) most = std::max(most, wave.count(lane.lag));
-  return most;
-}
-int64_t most_steps(const Round& round, const CudaWave& wave) {
-  int64_t most = 0;
-  for (const Branch& branch : round.branches) most = std::max(most, most_steps(branch, wave));
-  return most;
-}
 
 bool clears_beside(const Round& round) {
   return !round.cleared_early.empty() || !round.cleared_ahead.empty();
@@ -101,6 +78,7 @@ class CudaExecutable : public Executable {
   bool can_replay(const Round& round) const;
   size_t most_streams() const;
 
+  Status run_launches(const Call& call, bool run_once, bool replay, LaunchQueue& queue);
   Status run_stages(Domain domain, LaunchQueue& queue);
   Status run_sweep(uint32_t index, const Call& call, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
@@ -112,6 +90,7 @@ class CudaExecutable : public Executable {
   Status end_wave(uint32_t index, const CudaWave& wave, bool replay, LaunchQueue& queue);
   bool replays(const Sweep& sweep, size_t round, const CudaWave& wave) const;
   Status run_branch(const Branch& branch, const CudaWave& wave, LaunchQueue& queue);
+  Status run_together(LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
   Status begin_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
   Status end_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
@@ -141,6 +120,7 @@ class CudaExecutable : public Executable {
     std::vector<ElementwiseLaunch> given, declared, final;  // of each of its steps
   };
   std::vector<StateLaunches> state_launches_;  // as the plan's states
+  LaunchEvents* events_ = nullptr;  // of a call whose launches are timed
 };
 
 // ---- Preparing ----
@@ -386,12 +366,26 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
   const Result<bool> capturing = is_capturing(queue.stream);
   if (!capturing) return tl::unexpected(capturing.error());
   launcher_->bind(call);
+  if (call.times == nullptr) return run_launches(call, run_once, !*capturing, queue);
+  if (*capturing) return fail("launches are not timed while a CUDA graph is being captured");
+  LaunchEvents events;
+  events_ = &events;
+  const Status status =
+      events.begin_call(queue.stream)
+          .and_then([&] { return run_launches(call, run_once, /*replay=*/false, queue); })
+          .and_then([&] { return events.end_call(queue.stream, *call.times); });
+  events_ = nullptr;
+  return status;
+}
+
+Status CudaExecutable::run_launches(const Call& call, bool run_once, bool replay,
+                                    LaunchQueue& queue) {
   if (Status status = clear_ahead(call, queue); !status) return status;
   if (run_once) {
     if (Status status = run_stages(Domain::Once, queue); !status) return status;
   }
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
-    if (Status status = run_sweep(sweep, call, !*capturing, queue); !status) return status;
+    if (Status status = run_sweep(sweep, call, replay, queue); !status) return status;
   }
   return call.piece.ends ? run_stages(Domain::Last, queue) : Status();
 }
@@ -400,7 +394,11 @@ Status CudaExecutable::run(const Call& call, bool run_once) {
 Status CudaExecutable::run_stages(Domain domain, LaunchQueue& queue) {
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     if (plan_.stages[stage].domain != domain) continue;
-    if (Status status = launcher_->once(stage, queue); !status) return status;
+    const auto run = [&] { return launcher_->once(stage, queue); };
+    const bool timed = events_ != nullptr && domain == Domain::Last;
+    const LaunchSpan span{.stage = stage, .launch = kWholeStage};
+    Status status = timed ? events_->time({span}, queue.stream, run) : run();
+    if (!status) return status;
   }
   return {};
 }
@@ -529,7 +527,11 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWav
     is_cleared_[index] = false;
     if (!cleared) return cleared;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
-      Status status = launcher_->sequence({index, i}, steps, wave.position(stage.lag), queue);
+      const LaunchPosition start = wave.position(stage.lag);
+      const auto run = [&] { return launcher_->sequence({index, i}, steps, start, queue); };
+      const LaunchSpan span{
+          .stage = index, .launch = i, .first_step = start.order(), .steps = steps};
+      Status status = events_ != nullptr ? events_->time({span}, queue.stream, run) : run();
       if (!status) return status;
     }
     if (std::ranges::binary_search(round.cleared_ahead, index)) {
@@ -571,11 +573,25 @@ Status CudaExecutable::run_branch(const Branch& branch, const CudaWave& wave, La
           if (step >= wave.count(lane.lag)) continue;
           together_.push_back({{lane.stages[i], j}, wave.position(lane.lag, step)});
         }
-        if (Status status = launcher_->step(together_, queue); !status) return status;
+        if (Status status = run_together(queue); !status) return status;
       }
     }
   }
   return {};
+}
+
+/// The launches of `together_`.
+Status CudaExecutable::run_together(LaunchQueue& queue) {
+  const auto run = [&] { return launcher_->step(together_, queue); };
+  if (events_ == nullptr) return run();
+  std::vector<LaunchSpan> spans;
+  for (const StepLaunch& step : together_) {
+    spans.push_back({.stage = step.launch.stage,
+                     .launch = step.launch.index,
+                     .first_step = step.position.order(),
+                     .steps = 1});
+  }
+  return events_->time(spans, queue.stream, run);
 }
 
 Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const Call& call,

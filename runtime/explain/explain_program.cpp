@@ -32,7 +32,9 @@ PlanOptions options_of(const ShapePlanner& planner, const PreparedPlan& prepared
   return options;
 }
 
-Result<std::string> explain_inference(Program& program, const CallShape& shape, Format format) {
+}  // namespace
+
+Result<Explanation> explain_prepared(Program& program, const CallShape& shape) {
   const auto prepared = program.prepared(shape.batch, shape.steps, shape.features);
   if (!prepared) return tl::unexpected(prepared.error());
   const Planner& planner = *program.planner();
@@ -43,10 +45,10 @@ Result<std::string> explain_inference(Program& program, const CallShape& shape, 
       explain_plan(planner.bound(), options_of(*of_shape, *prepared), shape.steps);
   if (!explanation) return tl::unexpected(explanation.error());
   explanation->notes = program.notes();
-  return print(*explanation, format);
+  return explanation;
 }
 
-Result<std::string> explain_halves(Program& program, const CallShape& shape, Format format) {
+Result<TrainingExplanation> explain_prepared_training(Program& program, const CallShape& shape) {
   const auto plans = program.training_plans(shape.batch, shape.steps, shape.features);
   if (!plans) return tl::unexpected(plans.error());
   const Planner& planner = *program.planner();
@@ -65,8 +67,10 @@ Result<std::string> explain_halves(Program& program, const CallShape& shape, For
       *training, shape.steps);
   if (!explanation) return tl::unexpected(explanation.error());
   explanation->notes = program.notes();
-  return print(*explanation, format);
+  return explanation;
 }
+
+namespace {
 
 Result<std::string> emit_graph(Program& program, const CallShape& shape, bool backward) {
   const Planner& planner = *program.planner();
@@ -118,8 +122,9 @@ Result<std::string> explain_program(Program& program, const CallShape& shape,
     }
     if (Status status = prepare(program, shape); !status) return tl::unexpected(status.error());
     const auto chosen = static_cast<Format>(found - kFormats);
-    return shape.training ? explain_halves(program, shape, chosen)
-                          : explain_inference(program, shape, chosen);
+    const auto printed = [&](const auto& explanation) { return print(explanation, chosen); };
+    return shape.training ? explain_prepared_training(program, shape).map(printed)
+                          : explain_prepared(program, shape).map(printed);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/explain/training_explanation.h"
 #include "runtime/program/program.h"
 
 namespace rnnc::explain {
@@ -16,6 +17,10 @@ struct CallShape {
   SequenceFeatures features = {};
   std::optional<TrainingOptions> training = {};  // none: inference
 };
+
+/// Of a shape that is prepared: what it runs. Without training, and with it.
+Result<Explanation> explain_prepared(Program& program, const CallShape& shape);
+Result<TrainingExplanation> explain_prepared_training(Program& program, const CallShape& shape);
 
 /// Prepares the shape, and explains what it runs: as "text", as "json" (docs/explain.md) or as an
 /// "html" page.

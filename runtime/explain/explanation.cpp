@@ -9,6 +9,7 @@
 #include "ir/plan/waves.h"
 #include "runtime/explain/describe_launch.h"
 #include "runtime/explain/launch_picture.h"
+#include "runtime/explain/text_names.h"
 
 namespace rnnc::explain {
 namespace {
@@ -148,6 +149,15 @@ void add_arrays(const Graph& graph, Explanation& explanation) {
   }
 }
 
+/// All files but the prelude, which is the last.
+void add_sources(const Graph& graph, Explanation& explanation) {
+  if (graph.sources == nullptr) return;
+  for (size_t i = 0; i + 1 < graph.sources->size(); ++i) {
+    const SourceFile& file = (*graph.sources)[i];
+    explanation.sources.push_back({file.name(), std::string(file.text())});
+  }
+}
+
 /// `make` is build_plan, or plan_graph of a half.
 template <typename Make>
 Result<Plan> plan_and_observe(Make make, const Graph& graph, const PlanOptions& options,
@@ -167,11 +177,13 @@ Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options,
                                  bool is_half) {
   const auto make = is_half ? plan_graph : build_plan;
   Graph planned = graph;
-  const Result<Plan> plan = plan_and_observe(make, graph, options, planned);
+  Result<Plan> plan = plan_and_observe(make, graph, options, planned);
   if (!plan) return tl::unexpected(plan.error());
+  name_as_text(planned, *plan);
 
   Explanation explanation;
   explanation.name = graph.name;
+  add_sources(graph, explanation);
   add_arrays(graph, explanation);
   explanation.dtype = options.dtype;
   explanation.tf32 = options.tf32;

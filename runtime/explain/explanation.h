@@ -38,6 +38,7 @@ struct LaunchInfo {
   int64_t runs = 0;  // per call
   Cost cost;         // of one run
   Bound bound = Bound::Latency;
+  std::optional<double> measured;  // seconds of a call in which it ran, if that was measured
 };
 
 struct StageInfo {
@@ -50,13 +51,28 @@ struct StageInfo {
   uint32_t sweep = 0;
   uint32_t lag = 0;
   std::vector<LaunchInfo> launches;
-  Cost cost;  // of its launches, run once each
+  Cost cost;                       // of its launches, run once each
+  std::optional<double> measured;  // as LaunchInfo's: in which any of them ran
 };
 
 /// Of one call, without what Once stages do.
 struct Totals {
   Cost cost;
   double launches = 0;
+};
+
+/// Seconds of a call that was run (profile.h).
+struct Measured {
+  double seconds = 0;  // the median of `runs` calls
+  int runs = 0;
+  double timed_seconds = 0;  // of one whose launches were timed, which takes somewhat longer
+  double idle_seconds = 0;   // of that one, in which none of them ran
+};
+
+/// A file of the text.
+struct SourceText {
+  std::string name;
+  std::string text;
 };
 
 struct Array {
@@ -67,7 +83,8 @@ struct Array {
 
 struct Explanation {
   std::string name;
-  std::vector<std::string> notes;  // what is not as asked for, and why
+  std::vector<std::string> notes;   // what is not as asked for, and why
+  std::vector<SourceText> sources;  // none of a graph that was made of no text
   std::vector<Array> arrays;
   int64_t param_elements = 0;
   DType dtype = DType::f32;
@@ -88,6 +105,7 @@ struct Explanation {
   std::optional<Totals> naive;  // of the plan that no pass has touched; none if this is it
   MemoryMap memory;
   Waves waves;
+  std::optional<Measured> measured;  // of the call without what Once stages do
 };
 
 /// Plans `graph`, which is bound and verified, and explains calls of so many steps. `is_half`: it is

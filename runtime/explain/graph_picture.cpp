@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/graph/places.h"
 #include "ir/graph/text.h"
 #include "passes/graph/dependence.h"
 
@@ -84,14 +85,21 @@ int GraphPicture::count(Kind kind) const {
 GraphPicture picture_of(const Graph& graph) {
   const Dependence dependence = analyse_dependence(graph);
   const std::vector<bool> initial = find_initial(graph);
+  const ValueNames names(graph);
   GraphPicture picture;
   std::vector<uint32_t> place(graph.nodes.size());
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     if (initial[id]) continue;
     const Node& node = graph[id];
     place[id] = static_cast<uint32_t>(picture.nodes.size());
-    picture.nodes.push_back({kind_of(node.op), node_label(graph, node), to_string(node.type.shape),
-                             stage_of(graph, dependence, id)});
+    GraphPicture::Node shown{kind_of(node.op), node_label(graph, node), to_string(node.type.shape),
+                             stage_of(graph, dependence, id)};
+    shown.place = place_of(graph, node.location);
+    if (!shown.place.empty()) shown.name = names.of(id);
+    const uint32_t equation = node.location.equation;
+    shown.local = equation > 0 && equation <= graph.equations.size() &&
+                  shown.name == graph.equations[equation - 1].name;
+    picture.nodes.push_back(std::move(shown));
     for (const NodeId operand : node.operands) {
       picture.edges.push_back({place[operand], place[id], false});
     }

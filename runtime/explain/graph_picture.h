@@ -27,6 +27,11 @@ struct GraphPicture {
     std::string detail;  // its shape, "[512]"; of a launch, how it runs
     /// Where it runs: "once", "parallel", "last", or the states of its recurrence.
     std::string stage;
+    /// Of a graph that was made of a text: what the value is called there, as "i" or
+    /// "`W_i @ x[t]` in i"; where it stands, as "lstm.rnn:15:7". Else empty.
+    std::string name = {};
+    std::string place = {};
+    bool local = false;  // the name is that of a whole line
     friend bool operator==(const Node&, const Node&) = default;
   };
   struct Edge {

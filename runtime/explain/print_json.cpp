@@ -41,13 +41,27 @@ Json to_json(const GraphPicture& picture) {
     nodes.push_back({{"kind", name_of(node.kind)},
                      {"label", node.label},
                      {"detail", node.detail},
-                     {"stage", node.stage}});
+                     {"stage", node.stage},
+                     {"name", node.name},
+                     {"place", node.place},
+                     {"local", node.local}});
   }
   Json edges = Json::array();
   for (const GraphPicture::Edge& edge : picture.edges) {
     edges.push_back({{"from", edge.from}, {"to", edge.to}, {"through_time", edge.through_time}});
   }
   return {{"nodes", std::move(nodes)}, {"edges", std::move(edges)}};
+}
+
+Json to_json(const std::optional<double>& seconds) {
+  return seconds ? Json(*seconds) : Json();
+}
+
+Json to_json(const Measured& measured) {
+  return {{"seconds", measured.seconds},
+          {"runs", measured.runs},
+          {"timed_seconds", measured.timed_seconds},
+          {"idle_seconds", measured.idle_seconds}};
 }
 
 Json to_json(const LaunchInfo& launch) {
@@ -70,7 +84,8 @@ Json to_json(const LaunchInfo& launch) {
           {"count", launch.count},
           {"runs", launch.runs},
           {"cost", to_json(launch.cost)},
-          {"bound", name_of(launch.bound)}};
+          {"bound", name_of(launch.bound)},
+          {"measured_seconds", to_json(launch.measured)}};
 }
 
 Json to_json(const StageInfo& stage) {
@@ -85,6 +100,7 @@ Json to_json(const StageInfo& stage) {
           {"sweep", stage.sweep},
           {"lag", stage.lag},
           {"cost", to_json(stage.cost)},
+          {"measured_seconds", to_json(stage.measured)},
           {"launches", std::move(launches)}};
 }
 
@@ -136,6 +152,14 @@ Json arrays_json(const Explanation& explanation) {
   return arrays;
 }
 
+Json sources_json(const Explanation& explanation) {
+  Json sources = Json::array();
+  for (const auto& [name, text] : explanation.sources) {
+    sources.push_back({{"name", name}, {"text", text}});
+  }
+  return sources;
+}
+
 Json to_json(const Explanation& explanation) {
   Json stages = Json::array();
   for (const StageInfo& stage : explanation.stages) stages.push_back(to_json(stage));
@@ -155,7 +179,9 @@ Json to_json(const Explanation& explanation) {
           {"param_elements", explanation.param_elements},
           {"totals", to_json(explanation.totals)},
           {"once", to_json(explanation.once)},
+          {"measured", explanation.measured ? to_json(*explanation.measured) : Json()},
           {"naive", explanation.naive ? to_json(*explanation.naive) : Json()},
+          {"sources", sources_json(explanation)},
           {"stages", std::move(stages)},
           {"waves", to_json(explanation.waves)},
           {"memory", to_json(explanation.memory)},

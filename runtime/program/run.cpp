@@ -6,24 +6,11 @@
 #include "runtime/base/call.h"
 #include "runtime/base/describe.h"
 #include "runtime/base/host_memory.h"
-#include "runtime/program/device_array.h"
+#include "runtime/program/device_arrays.h"
 #include "runtime/program/match_run.h"
 
 namespace rnnc {
 namespace {
-
-/// Room for one device array per entry of a signature's list.
-std::vector<DeviceArray> make_arrays(Backend& backend, size_t count) {
-  std::vector<DeviceArray> memories;
-  memories.reserve(count);
-  for (size_t i = 0; i < count; ++i) memories.emplace_back(backend);
-  return memories;
-}
-
-std::vector<int64_t> with_leading(std::vector<int64_t> leading, const std::vector<int64_t>& shape) {
-  leading.insert(leading.end(), shape.begin(), shape.end());
-  return leading;
-}
 
 /// What a training run has besides a forward one's.
 struct TrainingArrays {
@@ -34,6 +21,7 @@ struct TrainingArrays {
   BackwardArgs args;
   std::vector<const void*> output_pointers, final_pointers;  // null where zero
   std::vector<void*> param_pointers, input_pointers, initial_pointers;
+  LaunchTimes* times = nullptr;  // of the backward call
 
   TrainingArrays(Backend& backend, const Signature& signature)
       : outputs(make_arrays(backend, signature.outputs.size())),
@@ -43,48 +31,6 @@ struct TrainingArrays {
         initial_states(make_arrays(backend, signature.states.size())),
         reserve(backend) {}
 };
-
-/// Uploads those that there are; the others' pointers are null.
-Status upload_some(const std::vector<const Array*>& arrays, const std::vector<ArrayInfo>& infos,
-                   std::vector<DeviceArray>& memories, std::vector<const void*>& pointers) {
-  pointers.assign(arrays.size(), nullptr);
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    if (arrays[i] == nullptr) continue;
-    if (Status status = memories[i].upload(*arrays[i], infos[i].dtype); !status) return status;
-    pointers[i] = memories[i].get();
-  }
-  return {};
-}
-
-/// Of `wanted` ones, of so many rows; the others' pointers are null.
-Status reserve_some(const std::vector<bool>& wanted, const std::vector<ArrayInfo>& infos,
-                    int64_t rows, std::vector<DeviceArray>& memories,
-                    std::vector<void*>& pointers) {
-  pointers.assign(wanted.size(), nullptr);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i]) continue;
-    const auto bytes = static_cast<size_t>(rows * infos[i].elements()) * size_of(infos[i].dtype);
-    if (Status status = memories[i].reserve(bytes); !status) return status;
-    pointers[i] = memories[i].get();
-  }
-  return {};
-}
-
-/// Of `wanted` ones.
-Result<std::vector<NamedArray>> download_some(const std::vector<bool>& wanted,
-                                              const std::vector<ArrayInfo>& infos,
-                                              const std::vector<int64_t>& leading,
-                                              const std::vector<DeviceArray>& memories) {
-  std::vector<NamedArray> arrays;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i]) continue;
-    Result<Array> array =
-        memories[i].download(infos[i].dtype, with_leading(leading, infos[i].shape));
-    if (!array) return tl::unexpected(array.error());
-    arrays.push_back({infos[i].name, std::move(*array)});
-  }
-  return arrays;
-}
 
 }  // namespace
 
@@ -154,6 +100,8 @@ struct Runner::Impl {
   Result<double> time_per_step(int repeats);
   Result<double> time_training_per_step(int repeats);
   Result<double> time_replayed_per_step(int repeats);
+  Result<RecordedRun> record_run();
+  Result<RecordedRun> record_launches(int repeats);
 };
 
 Status Runner::Impl::check_memory(int64_t steps, int64_t batch) const {
@@ -454,7 +402,8 @@ Status Runner::Impl::train() {
               .lengths = args.lengths,
               .reset = args.reset,
               .reserve = args.reserve,
-              .reserve_bytes = args.reserve_bytes};
+              .reserve_bytes = args.reserve_bytes,
+              .times = training->times};
   return program.backward(backward);
 }
 
@@ -551,6 +500,34 @@ Result<double> Runner::Impl::time_replayed_per_step(int repeats) {
   return median_per_step(repeats, [&work] { return work.replay(); }, work.stream());
 }
 
+Result<RecordedRun> Runner::Impl::record_run() {
+  RecordedRun run;
+  args.times = &run.forward;
+  if (training) training->times = &run.backward.emplace();
+  const Status status = training ? train() : forward();
+  args.times = nullptr;
+  if (training) training->times = nullptr;
+  if (!status) return tl::unexpected(status.error());
+  return run;
+}
+
+Result<RecordedRun> Runner::Impl::record_launches(int repeats) {
+  if (Status status = check_repeats(repeats); !status) return tl::unexpected(status.error());
+  if ((shape.piece > 0 && shape.piece < shape.steps) ||
+      (training && training->options.checkpoint > 0)) {
+    return fail("launches are timed in runs of one piece, without checkpoints");
+  }
+  std::vector<RecordedRun> runs;
+  for (int i = 0; i < repeats; ++i) {
+    Result<RecordedRun> run = record_run();
+    if (!run) return run;
+    runs.push_back(*std::move(run));
+  }
+  const auto middle = runs.begin() + (repeats - 1) / 2;
+  std::ranges::nth_element(runs, middle, {}, &RecordedRun::seconds);
+  return std::move(*middle);
+}
+
 Runner::Runner(Program& program) {
   if (program.impl_ == nullptr) return;
   static_cast<void>(without_exceptions("run", program.signature().name, [&]() -> Status {
@@ -596,6 +573,9 @@ Result<double> Runner::time_training_per_step(int repeats) {
 }
 Result<double> Runner::time_replayed_per_step(int repeats) {
   return call("time", [&](Impl& impl) { return impl.time_replayed_per_step(repeats); });
+}
+Result<RecordedRun> Runner::record_launches(int repeats) {
+  return call("time", [&](Impl& impl) { return impl.record_launches(repeats); });
 }
 
 }  // namespace rnnc

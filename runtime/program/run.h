@@ -12,6 +12,7 @@
 #include "runtime/arrays/array.h"
 #include "runtime/arrays/infer_dims.h"
 #include "runtime/arrays/run_args.h"
+#include "runtime/backend/launch_times.h"
 #include "runtime/program/program.h"
 
 namespace rnnc {
@@ -36,6 +37,13 @@ struct RunGradients {
   std::vector<NamedArray> params;
   std::vector<NamedArray> inputs;
   std::vector<NamedArray> initial_states;  // of those that were given
+};
+
+/// When each launch of a run was under way.
+struct RecordedRun {
+  LaunchTimes forward;
+  std::optional<LaunchTimes> backward = {};  // of a run for gradients
+  double seconds() const { return forward.seconds() + (backward ? backward->seconds() : 0); }
 };
 
 /// Keeps device memory and loaded params between calls with the same shapes, and the program with
@@ -71,6 +79,9 @@ class Runner {
   /// graphs. Not while another call of the program is under way; other threads may go on with other
   /// programs.
   Result<double> time_replayed_per_step(int repeats);
+  /// Runs the last `run` or `gradients`, which was not in pieces and had no checkpoints, once more
+  /// `repeats` times with its launches timed. Gives the run of median length.
+  Result<RecordedRun> record_launches(int repeats);
 
  private:
   struct Impl;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include "ir/graph/text.h"
@@ -301,6 +302,33 @@ TEST(Runner, MeasuresTheLastRun) {
   ASSERT_TRUE(seconds) << seconds.error().message;
   EXPECT_GT(*seconds, 0);
   EXPECT_LT(*seconds, 1);
+}
+
+TEST(Runner, RecordsEachLaunchOfARun) {
+  Program program = compile(DType::f32);
+  Runner runner(program);
+  EXPECT_EQ(runner.record_launches(1).error().message,
+            "there was no run whose time could be measured");
+  RunArgs args = arguments(11, 2);
+  ASSERT_TRUE(runner.run(args));
+  const Result<RecordedRun> run = runner.record_launches(3);
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_FALSE(run->backward);
+  std::map<std::pair<size_t, size_t>, int64_t> steps;
+  for (const std::vector<LaunchSpan>& thread : run->forward.of_threads()) {
+    for (const LaunchSpan& span : thread) {
+      EXPECT_LE(0, span.begin);
+      EXPECT_LE(span.begin, span.end);
+      EXPECT_LE(span.end, run->seconds());
+      steps[{span.stage, span.launch}] += span.steps;
+    }
+  }
+  EXPECT_FALSE(steps.empty());
+  for (const auto& [launch, count] : steps) EXPECT_EQ(count % 11, 0) << launch.first;
+  args.piece = 3;
+  ASSERT_TRUE(runner.run(args));
+  EXPECT_EQ(runner.record_launches(1).error().message,
+            "launches are timed in runs of one piece, without checkpoints");
 }
 
 TEST(Runner, ReplaysNothingOnTheCpu) {

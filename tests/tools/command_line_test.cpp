@@ -19,6 +19,8 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"emit", "--as", "ast", "toy.rnn"},
     {"bench", "toy.rnn"},
     {"bench", "ladder", "toy.rnn"},
+    {"profile", "toy.rnn"},
+    {"debug", "toy.rnn"},
     {"compile", "toy.rnn"},
     {"gradcheck", "toy.rnn"},
     {"devices"},
@@ -311,9 +313,8 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
   EXPECT_EQ(after({"ch"}), "words check");
   EXPECT_EQ(
       after({""}),
-      "words check fmt lsp weights inputs run explain emit bench compile gradcheck devices cache "
-      "completion "
-      "help");
+      "words check fmt lsp weights inputs run explain emit bench profile debug compile gradcheck "
+      "devices cache completion help");
   EXPECT_EQ(after({"bench", ""}), "files  ladder");
   EXPECT_EQ(after({"help", ""}), after({""}));
   EXPECT_EQ(after({"help", "bench", ""}), "words ladder");

@@ -121,6 +121,62 @@ TEST_F(ExplainPage, NamesCannotBreakIt) {
   EXPECT_EQ(text.substr(begin, text.find("</script>", begin) - begin).find('<'), text.npos);
 }
 
+TEST_F(ExplainPage, OfAProfileShowsWhatWasMeasured) {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    GTEST_SKIP() << "there is no Chromium here: the page is not looked at in a browser";
+  }
+  good({"profile", "net.rnn", "--cell", "Net", "--dim", "H=8", "--runs", "2", "--html", "p.html",
+        "--json", "p.json"});
+  const Json data = Json::parse(TemporaryDirectory::read(directory_ / "p.json"));
+  const std::string drawn = draw(browser, TemporaryDirectory::read(directory_ / "p.html"));
+  EXPECT_EQ(drawn.substr(0, drawn.find("<body")).find("data-error"), drawn.npos);
+  size_t measured = 0;
+  for (const Json& stage : data["stages"]) {
+    for (const Json& launch : stage["launches"]) measured += !launch["measured_seconds"].is_null();
+  }
+  EXPECT_GT(measured, 0U);
+  EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"number measured\""), measured);
+  EXPECT_EQ(count(part(drawn, "tiles", "section"), "measured time a step"), 1U);
+  EXPECT_EQ(count(part(drawn, "origin", "footer"), "Nothing was run"), 0U);
+}
+
+/// Clicks in the browser: on a line of the text, then on a node of another line.
+TEST_F(ExplainPage, LinksTheTextAndItsNodes) {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    GTEST_SKIP() << "there is no Chromium here: the page is not looked at in a browser";
+  }
+  const std::vector<std::string> arguments = {"explain", "net.rnn", "--cell",
+                                              "Net",     "--dim",   "H=8"};
+  const Json nodes = json(arguments)["graphs"]["before"]["nodes"];
+  const auto expected = [&](std::string_view line) {
+    return std::ranges::count_if(nodes, [&](const Json& node) {
+      return node["place"].get<std::string>().starts_with(line);
+    });
+  };
+  EXPECT_EQ(
+      std::ranges::count_if(nodes, [](const Json& node) { return node["name"] == "Cell.0.z"; }), 1);
+  const auto after_click = [&](const std::string& element) {
+    std::string markup = page(arguments);
+    markup.insert(markup.rfind("</body>"),
+                  fmt::format("<script>document.querySelector('{}').dispatchEvent("
+                              "new MouseEvent('click'));</script>",
+                              element));
+    return draw(browser, markup);
+  };
+  // As z = ... stands in line 6; both layers have its nodes.
+  for (const char* element :
+       {"button[data-line=\"net.rnn:6\"]", ".node[data-line=\"net.rnn:6\"]"}) {
+    const std::string drawn = after_click(element);
+    EXPECT_EQ(drawn.substr(0, drawn.find("<body")).find("data-error"), drawn.npos);
+    EXPECT_EQ(count(part(drawn, "graph-before", "svg"), "chosen\""), expected("net.rnn:6:"));
+    EXPECT_EQ(count(drawn, "data-line=\"net.rnn:6\" aria-pressed=\"true\""), 1U);
+    EXPECT_EQ(count(part(drawn, "source-files", "section"), "aria-pressed=\"true\""), 1U);
+    EXPECT_NE(drawn.find("net.rnn:6 is "), drawn.npos);
+  }
+}
+
 TEST_F(ExplainPage, DrawsInABrowser) {
   const std::string browser = find_browser();
   if (browser.empty()) {

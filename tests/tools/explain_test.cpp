@@ -71,6 +71,33 @@ TEST_F(Explain, TextSaysHowThreadsShareLoopsAndScans) {
             std::string::npos);
 }
 
+/// Launches write what lines of the text give under the names that these have.
+TEST_F(Explain, ValuesHaveTheNamesOfTheText) {
+  directory_.write("named.rnn", R"(
+cell Named[H](x: [H]) -> h {
+  state h: [H]
+  param W: [H, H]
+  k = silu(W @ h[t-1] + x[t])
+  h[t] = 0.5 * h[t-1] + k
+}
+)");
+  const Json named = explain({"explain", "named.rnn", "--dim", "H=4", "--passes", "none"});
+  std::set<std::string> written;
+  for (const Json& launch : launches_of_steps(named)) {
+    for (const std::string name : launch["writes"]) written.insert(name.substr(0, name.find('[')));
+    EXPECT_EQ(launch["what"].get<std::string>().find("silu."), std::string::npos) << launch;
+  }
+  EXPECT_EQ(written.count("k"), 1U) << fmt::format("{}", fmt::join(written, ", "));
+  bool found = false;
+  for (const Json& node : named["graphs"]["before"]["nodes"]) {
+    found |= node["name"] == "k" && node["place"] == "named.rnn:5:7" && node["local"] == true;
+  }
+  EXPECT_TRUE(found);
+  ASSERT_EQ(named["sources"].size(), 1U);
+  EXPECT_EQ(named["sources"][0]["name"], "named.rnn");
+  EXPECT_EQ(named["sources"][0]["text"], TemporaryDirectory::read(directory_ / "named.rnn"));
+}
+
 TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
   const std::string text = good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch",
                                  "4", "--steps", "64", "--chunk", "16"});

@@ -116,8 +116,9 @@ Status bench_training(const Options& options, const Graph& graph, const CompileO
   if (!program) return tl::unexpected(program.error());
   Progress progress;
   progress.phase("measuring");
+  Runner runner(*program);
   const Result<TrainingMeasurement> measured =
-      measure_training(*program, options.shape, options.bench,
+      measure_training(*program, runner, options.shape, options.bench,
                        parse_residual_choice(options.residuals).value(), options.checkpoint);
   progress.stop();
   report_notes(*program);
@@ -177,8 +178,9 @@ Status bench_graph(const Options& options, const Graph& graph) {
   Progress progress;
   progress.phase("measuring");
   const bool replays = compile.device.kind == Device::Kind::cuda && compile.graphs;
+  Runner runner(bench->program);
   const Result<Measurement> measured =
-      measure(bench->program, options.shape, options.bench, replays);
+      measure(bench->program, runner, options.shape, options.bench, replays);
   progress.stop();
   if (!measured) return tl::unexpected(measured.error());
   return report_steps(options, graph, *bench, *measured);

@@ -70,9 +70,9 @@ struct Measurement {
   std::optional<Timing> replayed;  // a call captured as a CUDA graph
 };
 /// Runs on random arrays, the same for the same names and shapes, and takes the time of a call
-/// again and again; of its replays too if `replays`, on a GPU only.
-Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
-                            bool replays = false);
+/// again and again; of its replays too if `replays`, on a GPU only. `runner` is the program's.
+Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& shape,
+                            const BenchOptions& options, bool replays = false);
 
 /// Of training: both halves, on all gradients there are.
 struct TrainingMeasurement {
@@ -81,9 +81,9 @@ struct TrainingMeasurement {
   Prediction prediction;
   TrainingSizes sizes;
 };
-Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
-                                             const BenchOptions& options, ResidualChoice residuals,
-                                             int64_t checkpoint);
+Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
+                                             const BenchShape& shape, const BenchOptions& options,
+                                             ResidualChoice residuals, int64_t checkpoint);
 
 /// The ladder's network, bound: layers of LSTM with inputs as wide as the hidden state.
 Graph ladder_network(int64_t layers, int64_t hidden);

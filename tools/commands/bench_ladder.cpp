@@ -7,7 +7,7 @@
 #include "runtime/base/files.h"
 #include "tools/command.h"
 #include "tools/commands/bench.h"
-#include "tools/commands/bench_plot.h"
+#include "tools/commands/plots.h"
 #include "tools/progress.h"
 
 namespace rnnc::tools {
@@ -153,7 +153,8 @@ Status measure_row(const Network& network, const BenchOptions& options,
   row.passes = compile.passes;
   row.graphs = compile.graphs;
   if (row.same_plan) return {};
-  Result<Measurement> measured = measure(bench->program, network.shape, options);
+  Runner runner(bench->program);
+  Result<Measurement> measured = measure(bench->program, runner, network.shape, options);
   if (!measured) return tl::unexpected(measured.error());
   row.microseconds = measured->plain.seconds_per_step * 1e6;
   row.prediction = predict(*bench, network.shape.steps);

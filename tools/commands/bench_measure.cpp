@@ -151,11 +151,10 @@ Prediction predict(const BenchProgram& bench, int64_t steps) {
   return predict(bench.plan, bench.machine, steps);
 }
 
-Result<Measurement> measure(Program& program, const BenchShape& shape, const BenchOptions& options,
-                            bool replays) {
+Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& shape,
+                            const BenchOptions& options, bool replays) {
   const Result<RunArgs> args = random_args(program.signature(), shape);
   if (!args) return tl::unexpected(args.error());
-  Runner runner(program);
   Result<RunResult> result = runner.run(*args);
   if (!result) return tl::unexpected(result.error());
   const Result<Timing> plain = time_runs(runner, &Runner::time_per_step, options, shape);
@@ -169,9 +168,9 @@ Result<Measurement> measure(Program& program, const BenchShape& shape, const Ben
   return measured;
 }
 
-Result<TrainingMeasurement> measure_training(Program& program, const BenchShape& shape,
-                                             const BenchOptions& options, ResidualChoice residuals,
-                                             int64_t checkpoint) {
+Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
+                                             const BenchShape& shape, const BenchOptions& options,
+                                             ResidualChoice residuals, int64_t checkpoint) {
   const Signature& signature = program.signature();
   const Result<RunArgs> args = random_args(signature, shape);
   if (!args) return tl::unexpected(args.error());
@@ -180,7 +179,6 @@ Result<TrainingMeasurement> measure_training(Program& program, const BenchShape&
     output.shape.insert(output.shape.begin(), {shape.steps, shape.batch});
     loss.outputs.push_back({output.name, random_array(output, 1, kSeed)});
   }
-  Runner runner(program);
   if (const auto run = runner.gradients(*args, loss, residuals, checkpoint); !run) {
     return tl::unexpected(run.error());
   }

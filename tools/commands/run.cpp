@@ -33,43 +33,6 @@ struct Options {
   bool json = false;
 };
 
-/// Dims follow from the arrays' shapes; the weights' data are read only if these fit.
-Result<Graph> bind_to_files(const Options& options, const Graph& graph, RunData& data) {
-  const DimBindings& given = options.source.dims;
-  if (Status status = check_result_names(options.files, graph); !status) {
-    return tl::unexpected(status.error());
-  }
-  std::optional<Weights> weights;
-  if (!options.files.weights.tensors.empty()) {
-    Result<Weights> opened = open_weights(options.files.weights, graph);
-    if (!opened) return tl::unexpected(opened.error());
-    weights = std::move(*opened);
-    Status status = take_shapes(*weights, graph, given, data.args);
-    if (!status) return tl::unexpected(status.error());
-  }
-  const Result<DimBindings> dims = infer_dims(graph, given, data.args);
-  if (!dims) return tl::unexpected(dims.error());
-  Result<Graph> bound = bind_all(graph, *dims);
-  if (!bound || !weights) return bound;
-  Result<std::vector<NamedArray>> params = read_params(*weights, graph, given);
-  if (!params) return tl::unexpected(params.error());
-  data.args.params = std::move(*params);
-  return bound;
-}
-
-/// The step Graph, bound to the dims that the files decide, and the params. Nothing if there is an
-/// error, which is then already printed.
-std::optional<Graph> load_graph(const Options& options, Definition& definition, RunData& data) {
-  const std::optional<Graph> graph = lower_definition(definition, options.source.dims);
-  if (!graph) return std::nullopt;
-  Result<Graph> bound = bind_to_files(options, *graph, data);
-  if (!bound) {
-    report(bound.error());
-    return std::nullopt;
-  }
-  return std::move(*bound);
-}
-
 /// Whether the program may begin or end amid a sequence, if it is asked to.
 Status check_streaming(const Options& options, const Signature& signature) {
   const char* flag = options.piece > 0                  ? "--chunk"
@@ -300,7 +263,8 @@ int run_run(const CLI::App& command, Options& options) {
   if (const std::string doubt = doubt_leading_axes(options.files, *data); !doubt.empty()) {
     report_note(doubt);
   }
-  const std::optional<Graph> graph = load_graph(options, *definition, *data);
+  const std::optional<Graph> graph =
+      load_run_graph(options.files, options.source.dims, *definition, *data);
   if (!graph) return kError;
   if (options.files.weights.tensors.empty() && !options.seed && !graph->params.empty()) {
     return report({fmt::format("{} has {} params: give --weights FILE, or --seed N for random ones",

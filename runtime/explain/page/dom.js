@@ -79,6 +79,11 @@ const stageColour = (() => {
 
 const stageStyle = (stage) => `--stage: ${stageColour(stage)}`;
 
+/** What a node is called in the text, with its operation: "i = sigmoid". */
+function labelOf(node) {
+  return node.local ? `${node.name} = ${node.label}` : node.label;
+}
+
 /** How a stage of the plan is called in the graphs. */
 function stageKey(stage) {
   if (stage.recurrence !== 'none') return stage.title;

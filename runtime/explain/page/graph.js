@@ -33,11 +33,18 @@ function drawNode(node, place, id) {
     height: NODE_HEIGHT, rx: ['state', 'input', 'output'].includes(node.kind) ? 18 : 5,
   };
   const twoLines = node.detail !== '[]';
-  return svg('g', { class: `node ${node.kind}`, 'data-id': id, style: stageStyle(node.stage) }, [
-    svg('title', {}, `${node.label} ${node.detail}: ${node.kind}, ${stageName(node.stage)}`),
+  const line = lineOf(node.place);
+  const attributes = {
+    class: `node ${node.kind}`, 'data-id': id, 'data-name': node.name || node.label,
+    style: stageStyle(node.stage), ...(line ? { 'data-line': line } : {}),
+  };
+  const what = node.name && node.name !== node.label ? `${node.name}: ${node.label}` : node.label;
+  return svg('g', attributes, [
+    svg('title', {}, `${what} ${node.detail}: ${node.kind}, ${stageName(node.stage)}` +
+        (node.place ? `, at ${node.place}` : '')),
     svg('rect', { class: 'frame', ...frame }),
     svg('rect', { class: 'tint', ...frame }),
-    svg('text', { x: place.x, y: place.y + (twoLines ? -1 : 4) }, node.label),
+    svg('text', { x: place.x, y: place.y + (twoLines ? -1 : 4) }, labelOf(node)),
     twoLines ? svg('text', { class: 'soft', x: place.x, y: place.y + 13 }, node.detail) : null,
   ]);
 }

@@ -12,7 +12,7 @@ const LAYER_GAP = 30;   // between layers
 const NODE_HEIGHT = 36;
 
 function nodeWidth(node) {
-  return Math.max(44, 7.4 * Math.max(node.label.length, 0.86 * node.detail.length) + 18);
+  return Math.max(44, 7.4 * Math.max(labelOf(node).length, 0.86 * node.detail.length) + 18);
 }
 
 function findLayers(count, operands, users) {

@@ -15,7 +15,7 @@ function tile(label, value, more) {
 }
 
 function drawTiles(data) {
-  const { totals, naive, steps, memory } = data;
+  const { totals, naive, steps, memory, measured } = data;
   const floorShare = Math.round(100 * totals.floor_seconds / totals.seconds);
   const tiles = [
     tile('predicted time a step', timeText(totals.seconds / steps),
@@ -29,6 +29,11 @@ function drawTiles(data) {
     tile('workspace', bytesText(memory.workspace_bytes),
          `${bytesText(memory.live_bytes)} in use at a time`),
   ];
+  if (measured) {
+    tiles.unshift(tile('measured time a step', timeText(measured.seconds / steps),
+                       `median of ${plural(measured.runs, 'call')}; with launches timed ` +
+                       timeText(measured.timed_seconds / steps)));
+  }
   if (naive) {
     tiles.push(tile('a step without passes', timeText(naive.seconds / steps),
                     `${countText(naive.launches / steps)} launches, ` +
@@ -57,18 +62,26 @@ function drawFacts(data) {
       'dl', {}, facts.flatMap(([name, text]) => [html('dt', {}, name), html('dd', {}, text)]))));
 }
 
-const DRAWN = ['tiles', 'facts', 'legend', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
+const DRAWN = ['tiles', 'facts', 'legend', 'source-files', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
   'memory-plot', 'memory-table'];
+
+const PREDICTED_TEXT = 'Times are predictions of the cost model; a floor is what the machine’s ' +
+    'arithmetic and memory allow. Nothing was run.';
+const MEASURED_TEXT = 'Measured times of launches are of one call in which each was timed, and ' +
+    'count while a launch ran on any thread. Predictions are the cost model’s; a floor is what ' +
+    'the machine’s arithmetic and memory allow.';
 
 /** All sections on one plan, in place of what they show. */
 function drawPlan(data) {
   for (const id of DRAWN) byId(id).replaceChildren();
   byId('pictures').className = '';
   byId('setting').textContent = settingText(data);
+  byId('origin').textContent = data.measured ? MEASURED_TEXT : PREDICTED_TEXT;
   data.stages.forEach((stage) => stageColour(stageKey(stage)));
   drawTiles(data);
   drawFacts(data);
   drawGraphs(data);
+  drawSource(data);
   drawSchedule(data);
   drawTimeline(data);
   drawRoofline(data);

@@ -21,9 +21,20 @@ function launchNotes(launch) {
   return notes.length ? html('ul', {}, notes) : '';
 }
 
-function launchRow(launch, callSeconds) {
+/** Cells of a measured call: the time of a run, and how it compares with the prediction. */
+function measuredCells(launch) {
+  if (launch.measured_seconds === null) return [html('td', {}), html('td', {})];
+  const seconds = launch.measured_seconds / launch.runs;
+  return [
+    html('td', { class: 'number measured' }, timeText(seconds)),
+    html('td', { class: 'number' }, `${(seconds / launch.cost.seconds).toFixed(1)}×`),
+  ];
+}
+
+function launchRow(launch, call) {
   const { cost } = launch;
-  const share = callSeconds > 0 ? cost.seconds * launch.runs / callSeconds : 0;
+  const seconds = call.measured ? launch.measured_seconds : cost.seconds * launch.runs;
+  const share = call.seconds > 0 ? seconds / call.seconds : 0;
   const percent = `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
   const number = (text) => html('td', { class: 'number' }, text);
   return html('tr', { class: 'launch', 'data-id': launch.id }, [
@@ -40,13 +51,21 @@ function launchRow(launch, callSeconds) {
       html('div', { class: 'share', title: `${percent} of a call` },
            html('i', { style: `width: ${Math.min(100, 100 * share)}%` })),
     ]),
+    ...(call.measured ? measuredCells(launch) : []),
     number(timeText(cost.floor_seconds)),
     html('td', {}, html('span', { class: 'bound' }, launch.bound)),
     number(countText(launch.runs)),
   ]);
 }
 
-function stageCard(stage, callSeconds) {
+/** What shares are of: the measured call, or the predicted one. */
+function callOf(stage, data) {
+  if (stage.domain === 'once') return { measured: false, seconds: data.once.seconds };
+  if (data.measured) return { measured: true, seconds: data.measured.timed_seconds };
+  return { measured: false, seconds: data.totals.seconds };
+}
+
+function stageCard(stage, call) {
   const badges = [html('span', { class: 'badge' }, stage.domain)];
   if (stage.recurrence !== 'none') {
     badges.unshift(html('span', { class: 'badge class', title: CLASS_TEXT[stage.recurrence] },
@@ -56,10 +75,10 @@ function stageCard(stage, callSeconds) {
   if (stage.phases > 0) badge(plural(stage.phases, 'phase'));
   if (stage.lag > 0) badge(`lag ${stage.lag}`);
   if (stage.sweep > 0) badge(`sweep ${stage.sweep}`);
-  const columns = ['', 'computes', 'arithmetic', 'bytes', `time ${PER_RUN[stage.domain]}`, 'floor',
-    'bound', 'runs a call'];
+  const columns = ['', 'computes', 'arithmetic', 'bytes', `predicted ${PER_RUN[stage.domain]}`,
+    ...(call.measured ? ['measured', 'of predicted'] : []), 'floor', 'bound', 'runs a call'];
   const isNumber = (name) => !['', 'computes', 'bound'].includes(name);
-  const rows = stage.launches.map((launch) => launchRow(launch, callSeconds));
+  const rows = stage.launches.map((launch) => launchRow(launch, call));
   return html('article', { class: 'card', style: stageStyle(stageKey(stage)) }, [
     html('div', { class: 'head' }, [
       html('h3', {}, [`${stage.id}  ${stage.title}`, ...badges]),
@@ -74,6 +93,5 @@ function stageCard(stage, callSeconds) {
 }
 
 function drawSchedule(data) {
-  byId('stages').append(...data.stages.map((stage) => stageCard(
-      stage, stage.domain === 'once' ? data.once.seconds : data.totals.seconds)));
+  byId('stages').append(...data.stages.map((stage) => stageCard(stage, callOf(stage, data))));
 }

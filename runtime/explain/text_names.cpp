@@ -1,0 +1,54 @@
+#include "runtime/explain/text_names.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "ir/graph/places.h"
+#include "passes/lower/layout.h"
+
+namespace rnnc::explain {
+namespace {
+
+constexpr std::string_view kOfStep = "[t]";
+constexpr std::string_view kProducts = "products of ";  // with a left operand, summed up
+
+/// By the name that a buffer of the value has.
+std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph) {
+  std::map<std::string, std::string, std::less<>> names;
+  const ValueNames values(graph);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const uint32_t equation = graph[id].location.equation;
+    if (equation == 0 || equation > graph.equations.size()) continue;
+    std::string name = values.of(id);
+    if (name != graph.equations[equation - 1].name) continue;
+    if (name.ends_with(kOfStep)) name.resize(name.size() - kOfStep.size());
+    names.emplace(value_name(graph, id), std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+void name_as_text(const Graph& graph, Plan& plan) {
+  const auto names = names_in_text(graph);
+  for (Buffer& buffer : plan.buffers) {
+    std::string renamed;
+    for (size_t begin = 0; begin <= buffer.name.size();) {
+      const size_t end = std::min(buffer.name.find('|', begin), buffer.name.size());
+      std::string_view part = std::string_view(buffer.name).substr(begin, end - begin);
+      if (begin > 0) renamed += '|';
+      if (part.starts_with(kProducts)) {
+        renamed += kProducts;
+        part.remove_prefix(kProducts.size());
+      }
+      const auto found = names.find(part);
+      renamed += found == names.end() ? part : found->second;
+      begin = end + 1;
+    }
+    buffer.name = std::move(renamed);
+  }
+}
+
+}  // namespace rnnc::explain

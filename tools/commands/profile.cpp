@@ -1,0 +1,181 @@
+#include "runtime/explain/profile.h"
+
+#include "passes/build_plan.h"
+#include "runtime/explain/explain_program.h"
+#include "runtime/explain/print.h"
+#include "tools/command.h"
+#include "tools/commands/bench.h"
+#include "tools/progress.h"
+
+namespace rnnc::tools {
+namespace {
+
+using explain::CallShape;
+using explain::Explanation;
+using explain::TrainingExplanation;
+
+struct Options {
+  Source source;
+  BenchShape shape;
+  BenchOptions bench;
+  PassSet passes = PassSet::all();
+  Strategy strategy = Strategy::Any;
+  CpuTarget cpu;
+  bool backward = false;
+  std::string residuals = "auto";
+  std::string html;
+  std::string trace;
+};
+
+/// Calls whose launches are timed, of which the middle one is shown.
+constexpr int kTimedCalls = 9;
+
+struct Files {
+  std::string text, json, page, trace;
+};
+
+Result<Files> profile_calls(const Options& options, Program& program) {
+  Progress progress;
+  progress.phase("measuring");
+  Runner runner(program);
+  const Result<Measurement> measured = measure(program, runner, options.shape, options.bench);
+  if (!measured) return tl::unexpected(measured.error());
+  const Result<RecordedRun> run = runner.record_launches(kTimedCalls);
+  if (!run) return tl::unexpected(run.error());
+  progress.stop();
+  const auto& [batch, steps] = options.shape;
+  Result<Explanation> explanation = explain::explain_prepared(program, {batch, steps});
+  if (!explanation) return tl::unexpected(explanation.error());
+  const Timing& plain = measured->plain;
+  explain::add_measured(
+      *explanation,
+      {run->forward, plain.seconds_per_step * static_cast<double>(steps), plain.runs});
+  return Files{profile_text(*explanation), explanation_json(*explanation),
+               explanation_page(*explanation), profile_trace(*explanation, run->forward)};
+}
+
+/// Of all gradients there are, as `measure_training`.
+TrainingOptions training_options(const Options& options, const Signature& signature) {
+  TrainingOptions training;
+  training.params.assign(signature.params.size(), true);
+  for (const ArrayInfo& input : signature.inputs) {
+    training.inputs.push_back(input.dtype != DType::i32);
+  }
+  training.given_states.assign(signature.states.size(), false);
+  training.initial_states = training.given_states;
+  training.residuals = parse_residual_choice(options.residuals).value();
+  training.outputs = true;
+  return training;
+}
+
+Result<Files> profile_training(const Options& options, Program& program) {
+  Progress progress;
+  progress.phase("measuring");
+  Runner runner(program);
+  const TrainingOptions training = training_options(options, program.signature());
+  const Result<TrainingMeasurement> measured = measure_training(
+      program, runner, options.shape, options.bench, training.residuals, /*checkpoint=*/0);
+  if (!measured) return tl::unexpected(measured.error());
+  const Result<RecordedRun> run = runner.record_launches(kTimedCalls);
+  if (!run) return tl::unexpected(run.error());
+  progress.stop();
+  const auto& [batch, steps] = options.shape;
+  Result<TrainingExplanation> explanation =
+      explain::explain_prepared_training(program, {batch, steps, {}, training});
+  if (!explanation) return tl::unexpected(explanation.error());
+  const double forward = measured->forward.seconds_per_step * static_cast<double>(steps);
+  const double both = measured->both.seconds_per_step * static_cast<double>(steps);
+  explain::add_measured(explanation->forward, {run->forward, forward, measured->forward.runs});
+  explain::add_measured(explanation->backward,
+                        {*run->backward, std::max(0.0, both - forward), measured->both.runs});
+  return Files{profile_text(*explanation), explanation_json(*explanation),
+               explanation_page(*explanation),
+               profile_trace(*explanation, run->forward, *run->backward)};
+}
+
+Status write_files(const Options& options, const Files& files) {
+  if (Status status = print(files.text); !status) return status;
+  const std::pair<const std::string&, const std::string&> wanted[] = {
+      {options.bench.json, files.json}, {options.html, files.page}, {options.trace, files.trace}};
+  for (const auto& [file, text] : wanted) {
+    if (file.empty()) continue;
+    if (Status status = write_output(file, text); !status) return status;
+  }
+  return {};
+}
+
+Status profile_graph(const Options& options, const Graph& graph) {
+  CompileOptions compile = compile_options(options.bench);
+  compile.passes = options.passes;
+  compile.strategy = options.strategy;
+  compile.cpu = options.cpu;
+  Result<Program> program = Program::compile(graph, compile);
+  if (!program) return tl::unexpected(program.error());
+  const Result<Files> files =
+      options.backward ? profile_training(options, *program) : profile_calls(options, *program);
+  if (!files) return tl::unexpected(files.error());
+  report_notes(*program);
+  return write_files(options, *files);
+}
+
+/// What is wrong with the options together, or "".
+std::string check_options(const Options& options) {
+  std::string problem = check_usage(options.bench);
+  if (problem.empty()) problem = check_strategy(options.strategy, options.bench.device);
+  return problem.empty() ? check_cpu_target(options.cpu, options.bench.device) : problem;
+}
+
+int run_profile(const CLI::App& command, const Options& options) {
+  if (const std::string problem = check_options(options); !problem.empty()) {
+    return report_usage(command, problem);
+  }
+  for (const std::string& file : {options.bench.json, options.html, options.trace}) {
+    if (Status status = check_output(file); !status) return report(status.error());
+  }
+  std::optional<Definition> definition = load_definition(options.source);
+  if (!definition) return kError;
+  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
+  if (!graph) return kError;
+  const Result<Graph> bound = bind_all(*graph, options.source.dims);
+  if (!bound) return report(bound.error());
+  const Status status = profile_graph(options, *bound);
+  return status ? kOk : report(status.error());
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "profile", "Run a cell or network on random arrays and say where time goes, by launch");
+  add_source(*command, options->source);
+  add_bench_shape(*command, options->shape);
+  add_bench_options(*command, options->bench);
+  add_passes(*command, options->passes);
+  add_strategy(*command, options->strategy);
+  add_cpu_target(*command, options->cpu);
+  CLI::Option* backward = command->add_flag(
+      "--backward", options->backward,
+      "Training: forward and backward, with the gradients of all params and inputs");
+  backward->excludes("--tune");
+  add_residuals(*command, options->residuals)->needs(backward);
+  command
+      ->add_option("--html", options->html,
+                   "Write the page of `rnnc explain` to this file, with the times measured")
+      ->type_name("FILE");
+  command
+      ->add_option("--trace", options->trace,
+                   "Write what ran when to this file, for chrome://tracing and ui.perfetto.dev")
+      ->type_name("FILE");
+  command->footer(
+      "Calls are first measured as `rnnc bench` does it, then some with each launch timed, by a\n"
+      "clock on the CPU, by events on a GPU, where launches then go one by one. What is shown is\n"
+      "one of these, the middle one by its length, beside the cost model and the floor.\n\n"
+      "Examples:\n"
+      "  rnnc profile examples/cells/lstm.rnn --dim I=80 --dim H=512\n"
+      "  rnnc profile examples/cells/gru.rnn --dim I=80 --dim H=512 --backward --trace gru.json");
+  command->callback(
+      [command, options, &exit_code] { exit_code = run_profile(*command, *options); });
+}
+
+}  // namespace rnnc::tools
