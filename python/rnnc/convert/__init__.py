@@ -11,5 +11,6 @@
 from rnnc.convert.model import from_onnx
 from rnnc.convert.problems import ConvertError
 from rnnc.convert.result import Converted
+from rnnc.convert.tensors import flax_tensors, keras_tensors
 
-__all__ = ["ConvertError", "Converted", "from_onnx"]
+__all__ = ["ConvertError", "Converted", "flax_tensors", "from_onnx", "keras_tensors"]
