@@ -20,15 +20,18 @@ def free_port():
         return found.getsockname()[1]
 
 
-DOCUMENTS = ("README.md", "docs/python.md", "docs/convert.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/python.md",
+    "docs/convert.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/how_to").glob("*.md")),
+)
 OPTIONAL = ("torch", "onnx")
 
 
 def is_missing(program):
     """Whether it needs a package that is not installed."""
-    return any(
-        f"import {name}" in program and importlib.util.find_spec(name) is None for name in OPTIONAL
-    )
+    return any(f"import {name}" in program and importlib.util.find_spec(name) is None for name in OPTIONAL)
 
 
 class Documents(unittest.TestCase):
