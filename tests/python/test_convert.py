@@ -513,7 +513,48 @@ class Refusals(Case):
     def test_lengths_that_differ(self):
         second = helper.make_node("RNN", ["X", "W", "R", "B", "n"], ["Z"], name="other")
         model = self.rnn(second, inputs=[("n", ("b",), TensorProto.INT32)], outputs=("Z",))
-        self.refused(model, "has sequence_lens other than those of the recurrences before it")
+        self.refused(model, "has sequence_lens other than those of what is before it")
+
+    def test_the_last_step_where_there_are_lengths(self):
+        """ONNX takes step T - 1, which for a shorter sequence is padding."""
+        take = helper.make_node("Gather", ["Z", "at"], ["last"], axis=0, name="take")
+        for inputs in ["X", "W", "R", "B", "n"], ["X", "W", "R", "B"]:
+            nodes = [helper.make_node("RNN", inputs, ["Z"], name="one")]
+            after = helper.make_node("RNN", ["X", "W", "R", "B", "n"], ["Y"], name="two")
+            nodes += [take] if len(inputs) == 5 else [take, after]
+            constants = {**weights(self.draw, "RNN", 4, 3, 1), "at": np.array(-1)}
+            types = [("X", ("t", "b", 3)), ("n", ("b",), TensorProto.INT32)]
+            reason = (
+                "takes the last step where sequences" if len(inputs) == 5 else "has sequence_lens other than"
+            )
+            self.refused(model_of(nodes, types, ["last"], constants), reason)
+
+    def test_constants_that_would_be_huge_or_random(self):
+        def reason(kind, *constants, **attributes):
+            made = helper.make_node(
+                kind, [f"c{i}" for i in range(len(constants))], ["c"], name="odd", **attributes
+            )
+            model = self.rnn(made, helper.make_node("Add", ["Y", "c"], ["y"]), outputs=("y",))
+            named = {f"c{i}": np.asarray(c) for i, c in enumerate(constants)}
+            model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in named.items())
+            return str(self.refused(model))
+
+        many = np.array([2**40, 2**20])
+        self.assertIn("makes a constant of too many elements", reason("ConstantOfShape", many))
+        self.assertIn("makes a constant of too many elements", reason("Expand", 1.0, many))
+        self.assertIn("draws random numbers", reason("RandomNormal", shape=[1]))
+        self.assertIn("not supported, even of constants", reason("Range", 0, 2**60, 1))
+
+    def test_other_inputs(self):
+        constants = weights(self.draw, "RNN", 4, 3, 1)
+        half = helper.make_node("RNN", ["X", "W", "R", "B"], ["Y"])
+        model = model_of([half], [("X", ("t", "b", 3), TensorProto.FLOAT16)], ["Y"], constants)
+        self.refused(model, "input `X`: is neither of float32 or float64 nor of integers")
+        own = helper.make_node("Odd", ["X"], ["Y"], domain="example")
+        self.refused(
+            model_of([own], [("X", ("t", "b", 3))], ["Y"]),
+            "node `Y` (Odd): is of the domain `example`, which is not ONNX's own",
+        )
 
     def test_files_of_any_bytes(self):
         whole = self.rnn().SerializeToString()

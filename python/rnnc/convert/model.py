@@ -153,7 +153,7 @@ class _Attempt:
             self.inputs.append(Input(info.name, "lengths", ()))
             return Lengths(info.name)
         if type_.elem_type not in TYPES and type_.elem_type not in INTEGERS:
-            raise Unsupported("is neither of floats nor of integers")
+            raise Unsupported("is neither of float32 or float64 nor of integers")
         if kind == "state":
             return self._initial(info.name, dims, layout)
         order = self.order

@@ -427,8 +427,7 @@ def _slice(scope, node, x, starts=None, ends=None, axes=None, steps=None):
 def _last_step(scope, x):
     if isinstance(x, States) or x.last:
         raise Unsupported("takes a step of what has none")
-    if scope.has_lengths():
-        raise Unsupported("takes the last step where sequences have lengths of their own")
+    scope.take_last_step()
     return Value(x.text, x.axes, x.vector, last=True)
 
 

@@ -131,7 +131,7 @@ def recurrent(scope, node, x, w, r, b=None, lengths=None, h0=None, c0=None, p=No
     w, r, b, p = (_fitting(scope, name, array, shape) for name, (array, shape) in shapes.items())
     if scope.attribute(node, "hidden_size", hidden) != hidden:
         raise Unsupported(f"has hidden_size {scope.attribute(node, 'hidden_size', 0)}, and R is for {hidden}")
-    scope.use_lengths(node, lengths)
+    scope.use_lengths(lengths)
     layout = scope.attribute(node, "layout", 0)
     if layout:
         h0, c0 = (s.swapaxes(0, 1) if isinstance(s, numpy.ndarray) and s.ndim == 3 else s for s in (h0, c0))

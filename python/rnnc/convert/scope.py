@@ -11,6 +11,7 @@ from rnnc.convert.text import Body, Module
 from rnnc.convert.values import Value
 
 MOST_FOLDED = 2**26  # elements of a constant that a shape asks for
+NEVER_FOLDED = ("CenterCropPad", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Upsample")  # of any size
 PASSING = ("Identity", "Cast", "Squeeze", "Unsqueeze")  # on arrays with "T" and "B" in them
 
 
@@ -53,10 +54,12 @@ class Scope:
         found = next((a for a in node.attribute if a.name == name), None)
         return default if found is None else helper.get_attribute_value(found)
 
-    def has_lengths(self):
-        return any(lengths is not None for lengths in self.conversion.lengths)
+    def take_last_step(self):
+        if any(lengths is not None for lengths in self.conversion.lengths):
+            raise Unsupported("takes the last step where sequences have lengths of their own")
+        self.conversion.lengths.append(None)  # so that none have them later on
 
-    def use_lengths(self, node, lengths):
+    def use_lengths(self, lengths):
         """All recurrences of a network have the same."""
         if isinstance(lengths, numpy.ndarray) and (lengths == self.sizes.get("T")).all():
             lengths = None
@@ -64,7 +67,7 @@ class Scope:
             raise Unsupported("has sequence_lens that are computed")
         for other in self.conversion.lengths:
             if type(other) is not type(lengths) or not numpy.array_equal(other, lengths):
-                raise Unsupported("has sequence_lens other than those of the recurrences before it")
+                raise Unsupported("has sequence_lens other than those of what is before it")
         self.conversion.lengths.append(lengths)
 
     def start(self, state, piece):
@@ -134,6 +137,8 @@ class Scope:
         """Of constants. A size that varies counts as 1 in a constant array: it broadcasts."""
         if node.op_type.startswith(("Random", "Bernoulli", "Multinomial")):
             raise Unsupported("draws random numbers")
+        if node.op_type in NEVER_FOLDED or any(a.HasField("g") or a.graphs for a in node.attribute):
+            raise Unsupported("this operator is not supported, even of constants")
         symbolic = any(o is not None and o.dtype == object for o in operands)
         if symbolic and node.op_type in ("Cast", "Identity"):
             return [operands[0]]
