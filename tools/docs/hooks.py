@@ -25,6 +25,8 @@ PICTURE = re.compile(r"^<!-- picture (\S+\.html) -->$", re.M)
 CELL = re.compile(r"^```rnn (\S+)\n(.*?)^```$", re.M | re.S)
 MADE_BY = re.compile(r"^rnnc (explain (?:[^\n]*\\\n)*[^\n]*-o (\S+\.html))$", re.M)
 
+FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="(https?:[^"]*)"')
+
 pages = {}  # place in the repository: page
 folders = {}  # page: the folder that its links start from
 
@@ -94,3 +96,11 @@ def on_page_markdown(markdown, page, config, files):
     frame = rf'<iframe src="{up}/\1" title="\1" loading="lazy" style="width:100%;height:34rem;border:1px solid #8888"></iframe>'
     link = rf'<p><a href="{up}/\1">The whole page</a></p>'
     return PICTURE.sub(f"{frame}\n{link}", markdown)
+
+
+def on_post_page(output, page, config):
+    """Nothing is fetched from elsewhere."""
+    fetched = FETCHED.search(output)
+    if fetched:
+        raise PluginError(f"{page.file.src_uri} fetches {fetched[1]}")
+    return output
