@@ -246,6 +246,26 @@ class Models(Case):
         converted = self.agrees(model, {"x": self.draw((2, 9, 3))})
         self.assertIn("reverse GRU[H = 4]", converted.text)
 
+    def test_steps_and_sequences_in_one_axis(self):
+        """A product over all steps of all sequences, as some exporters write it."""
+        for steps, batch in ("steps", "batch"), (6, 3):
+            constants = {"W": self.draw((3, 4)), "b": self.draw((4,)), "rows": np.array([-1, 3])}
+            constants |= {"z": np.array([0, 1]), "four": np.array([4])}
+            nodes = [
+                helper.make_node("Reshape", ["x", "rows"], ["flat"]),
+                helper.make_node("Gemm", ["flat", "W", "b"], ["product"]),
+                helper.make_node("Relu", ["product"], ["positive"]),
+                helper.make_node("Shape", ["x"], ["sizes"]),
+                helper.make_node("Gather", ["sizes", "z"], ["leading"]),
+                helper.make_node("Concat", ["leading", "four"], ["shape"], axis=0),
+                helper.make_node("Reshape", ["positive", "shape"], ["again"]),
+                self.layer("GRU", "again", "l", 5, 4, 1, constants),
+            ]
+            model = model_of(nodes, [("x", (steps, batch, 3))], ["l_Y", "again"], constants)
+            self.agrees(model, {"x": self.draw((6, 3, 3))})
+        model = model_of(nodes[:3], [("x", ("steps", "batch", 3))], ["positive"], constants)
+        self.refused(model, "output `positive`: has steps and sequences in one axis")
+
     def test_final_states_of_both_directions_to_a_gemm(self):
         """Forward ends at the last step, reverse at the first; one product reads both."""
         constants = {"M": self.draw((2, 10)), "c": self.draw((2,)), "one": np.array([1])}

@@ -140,10 +140,13 @@ def gallery_page(root):
         speeds = [f"CPU {times[name]:.3g}"] if name in times else []
         on_gpu = f"{path.stem} 1x16x1024 bf16"
         speeds += [f"H200 {float(gpu[on_gpu]):.3g}"] if on_gpu in gpu else []
-        facts = f"| accuracy | {', '.join(errors) or 'not measured'} |\n| us a step | {', '.join(speeds) or 'not measured'} |"
+        facts = (
+            f"- **Accuracy**: {', '.join(errors) or 'not measured'}\n"
+            f"- **us a step**: {', '.join(speeds) or 'not measured'}"
+        )
         source = text[text.index(f"cell {name}") if f"cell {name}" in text else 0 :]
         parts.append(
-            f"## {name}\n\n{prose(lines).replace('```c', '```text')}\n\n| | |\n|---|---|\n{facts}\n\n"
+            f"## {name}\n\n{prose(lines).replace('```c', '```text')}\n\n{facts}\n\n"
             f'```text title="examples/cells/{path.name}"\n{source}```\n'
         )
     return "\n".join(parts)

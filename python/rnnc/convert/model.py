@@ -194,6 +194,9 @@ class _Attempt:
             if axis in ("T", "B"):
                 if size is not None:
                     self.conversion.sizes[axis] = size
+                if {"T", "B"} <= set(self.conversion.sizes):
+                    both = self.conversion.sizes["T"] * self.conversion.sizes["B"]
+                    self.conversion.sizes |= {"TB": both, "BT": both}
             elif not axis:
                 raise Unsupported(f"has axes of features whose size is not known: {axes_text(axes)}")
 
@@ -208,6 +211,8 @@ class _Attempt:
             raise Unsupported("nothing gives it")
         if value.text in self.conversion.integers:
             raise Unsupported("is an input of integers as it was given")
+        if any(axis in ("TB", "BT") for axis in value.axes):
+            raise Unsupported("has steps and sequences in one axis")
         text = value.text
         if not text.isidentifier() or text in names or text in dict(self.arguments):
             text = self.scope.body.fresh(name)

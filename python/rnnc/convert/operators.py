@@ -11,6 +11,7 @@ import numpy
 from rnnc.convert.problems import Unsupported
 from rnnc.convert.text import number
 from rnnc.convert.values import (
+    STEPS,
     States,
     Value,
     axes_text,
@@ -133,7 +134,7 @@ def _broadcast_axis(a, b):
 
 
 def _broadcast_constant(axis, size):
-    if axis in ("T", "B"):
+    if axis in STEPS:
         return axis  # that the constant has 1 there is looked at later
     return _broadcast_axis(axis, size)
 
@@ -232,7 +233,7 @@ def _cast(scope, node, x):
 def _whole_vector(value, what):
     """The last axis has all that there is at a step."""
     last = value.axes[-1] if value.axes else 1
-    if last in ("T", "B") or last != value.size:
+    if last in STEPS or last != value.size:
         raise Unsupported(f"{what} over axes other than the features: {axes_text(value.axes)}")
     return value
 
@@ -320,7 +321,7 @@ def _reduce(scope, node, x, axes=None):
     axes = scope.attribute(node, "axes", None) if axes is None else axes
     axes = sorted({int(axis) % rank for axis in (range(rank) if axes is None else axes)})
     left = [x.axes[i] for i in range(rank) if i not in axes]
-    if any(x.axes[i] in ("T", "B") for i in axes) or prod(features(left)) != 1:
+    if any(x.axes[i] in STEPS for i in axes) or prod(features(left)) != 1:
         raise Unsupported("reduces other than all features")
     function = node.op_type.removeprefix("Reduce").lower()
     kept = scope.attribute(node, "keepdims", 1)
@@ -367,7 +368,7 @@ def _squeeze(scope, node, x, axes=None):
         axes = [i for i, size in enumerate(x.axes) if size == 1]
     axes = [axis % len(x.axes) for axis in axes]
     wrong = [x.axes[i] for i in axes if x.axes[i] != 1 and scope.sizes.get(x.axes[i]) != 1]
-    if wrong or any(x.axes[i] in ("T", "B") for i in axes):
+    if wrong or any(x.axes[i] in STEPS for i in axes):
         raise Unsupported(f"squeezes axes of {axes_text(x.axes)} that are not of size 1")
     return x.viewed(a for i, a in enumerate(x.axes) if i not in axes)
 
@@ -390,7 +391,7 @@ def _concat(scope, node, *values):
 def _split(scope, node, x, sizes=None):
     axis = scope.attribute(node, "axis", 0) % len(x.axes)
     sizes = scope.attribute(node, "split", None) if sizes is None else _integers(sizes, "sizes")
-    if x.axes[axis] in ("T", "B"):
+    if x.axes[axis] in STEPS:
         raise Unsupported("splits steps or sequences")
     if sizes is None:
         each = -(-x.axes[axis] // len(node.output))
@@ -415,7 +416,7 @@ def _slice(scope, node, x, starts=None, ends=None, axes=None, steps=None):
         count = x.axes[axis]
         if count == "T" and start == -1 and end > 0:
             x = _last_step(scope, x).viewed((*x.axes[:axis], 1, *x.axes[axis + 1 :]))
-        elif count in ("T", "B"):
+        elif count in STEPS:
             if start != 0 or (end != count and end < 2**31 - 1 and end != scope.sizes.get(count)):
                 raise Unsupported("takes some of the steps or sequences")
         else:
@@ -450,7 +451,7 @@ def _gather(scope, node, x, index):
     count, rest = x.axes[axis], (*x.axes[:axis], *x.axes[axis + 1 :])
     if count == "T" and at[0] in (-1, (scope.sizes.get("T") or 0) - 1):
         x, at = _last_step(scope, x), None
-    elif count in ("T", "B"):
+    elif count in STEPS:
         raise Unsupported("takes one of the steps or sequences, which is not the last step")
     else:
         at = at[0] + count if at[0] < 0 else at[0]

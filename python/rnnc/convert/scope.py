@@ -8,7 +8,7 @@ from rnnc.convert import recurrent, scan  # noqa: F401  (they add their operator
 from rnnc.convert.operators import OPERATORS
 from rnnc.convert.problems import Unsupported
 from rnnc.convert.text import Body, Module
-from rnnc.convert.values import Value
+from rnnc.convert.values import STEPS, Value
 
 MOST_FOLDED = 2**26  # elements of a constant that a shape asks for
 NEVER_FOLDED = ("CenterCropPad", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Upsample")  # of any size
@@ -143,7 +143,7 @@ class Scope:
         if symbolic and node.op_type in ("Cast", "Identity"):
             return [operands[0]]
         if symbolic and node.op_type in ("ConstantOfShape", "Expand"):
-            shape = [1 if size in ("T", "B") else int(size) for size in operands[-1]]
+            shape = [1 if size in STEPS else int(size) for size in operands[-1]]
             operands = [*operands[:-1], numpy.array(shape, dtype=numpy.int64)]
             symbolic = False
         if symbolic and node.op_type not in (

@@ -1,7 +1,7 @@
 """Arrays of an ONNX graph as values of a network.
 
 Constants are NumPy arrays; in arrays of objects "T" and "B" stand for the numbers of steps and of
-sequences. All else is a `Value` or, of states before the first step and after the last, `States`.
+sequences, "TB" for both in one axis, steps outermost. All else is a `Value` or, of states before the first step and after the last, `States`.
 """
 
 from dataclasses import dataclass, replace
@@ -11,17 +11,19 @@ import numpy
 
 from rnnc.convert.problems import Unsupported
 
+STEPS = ("T", "B", "TB", "BT")  # axes of which a step of a sequence has none; two may be one
+
 
 def features(axes):
     """The sizes of those axes that one step of one sequence has."""
-    return tuple(a for a in axes if a not in ("T", "B"))
+    return tuple(a for a in axes if a not in STEPS)
 
 
 @dataclass(frozen=True)
 class Value:
     """A vector, or a scalar, at each step of each sequence.
 
-    `axes` are those of the ONNX array, from the outermost in: "T", "B", or the size of one of features,
+    `axes` are those of the ONNX array, from the outermost in: of STEPS, or the size of one of features,
     which lie in the vector as in memory. A value at the last step alone (`last`) has no "T".
     """
 
@@ -69,7 +71,7 @@ class States:
 def transposed(value, order):
     """Features stay in their order: they would have to move in the vector."""
     axes = [value.axes[i] for i in order]
-    moved = [i for i in order if value.axes[i] not in ("T", "B", 1)]
+    moved = [i for i in order if value.axes[i] not in (*STEPS, 1)]
     if moved != sorted(moved):
         raise Unsupported("exchanges axes of features")
     return value.viewed(axes)
@@ -89,16 +91,20 @@ def reshaped(value, shape, sizes):
 def _match(axes, shape, sizes):
     if not axes:
         return list(shape) if all(s in (1, -1) for s in shape) else None
-    if shape and axes[0] in ("T", "B") and shape[0] in (axes[0], -1, sizes.get(axes[0])):
+    if shape and axes[0] in STEPS and _is_size(shape[0], axes[0], sizes):
         rest = _match(axes[1:], shape[1:], sizes)
         if rest is not None:
             return [axes[0], *rest]
+    for taken, given, made in _merges(axes, shape, sizes):
+        rest = _match(axes[taken:], shape[given:], sizes)
+        if rest is not None:
+            return [*made, *rest]
     if shape and shape[0] == 1:
         rest = _match(axes, shape[1:], sizes)
         if rest is not None:
             return [1, *rest]
     for taken in range(1, len(axes) + 1):
-        if axes[taken - 1] in ("T", "B"):
+        if axes[taken - 1] in STEPS:
             break
         found = _match_features(axes, taken, shape, sizes)
         if found is not None:
@@ -106,11 +112,25 @@ def _match(axes, shape, sizes):
     return None
 
 
+def _is_size(size, axis, sizes):
+    return size in (axis, -1, sizes.get(axis))
+
+
+def _merges(axes, shape, sizes):
+    """Axes of steps and of sequences become one, or are two again: how many of each, and the axes made."""
+    both = "".join(map(str, axes[:2]))
+    if shape and axes[0] in ("T", "B") and both in STEPS and _is_size(shape[0], both, sizes):
+        yield 2, 1, [both]
+    if axes[0] in ("TB", "BT") and len(shape) > 1:
+        if all(_is_size(size, axis, sizes) for size, axis in zip(shape, axes[0])):
+            yield 1, 2, [*axes[0]]
+
+
 def _match_features(axes, taken, shape, sizes):
     size = prod(axes[:taken])
     for given in range(len(shape) + 1):
         part = list(shape[:given])
-        if any(s in ("T", "B") for s in part):
+        if any(s in STEPS for s in part):
             break
         known = prod(s for s in part if s != -1)
         if part.count(-1) == 1 and known > 0 and size % known == 0:
@@ -128,7 +148,7 @@ def sliced(body, hint, value, axis, start, stop):
     axes = (*value.axes[:axis], stop - start, *value.axes[axis + 1 :])
     if (start, stop) == (0, count):
         return value
-    if count in ("T", "B"):
+    if count in STEPS:
         raise Unsupported("takes some of the steps or sequences")
     if any(size != 1 for size in features(value.axes[:axis])):
         raise Unsupported("takes parts of an inner axis of features")
@@ -154,7 +174,7 @@ def concatenated(body, hint, values, axis):
     like = next(v for v in values if not isinstance(v, numpy.ndarray))
     axis %= len(like.axes)
     rest = _without(like.axes, axis)
-    if like.axes[axis] in ("T", "B"):
+    if like.axes[axis] in STEPS:
         raise Unsupported("joins steps or sequences")
     sizes = [v.shape[axis] if isinstance(v, numpy.ndarray) else v.axes[axis] for v in values]
     axes = (*like.axes[:axis], sum(sizes), *like.axes[axis + 1 :])
@@ -185,9 +205,9 @@ def _without(axes, axis):
 def constant_features(array, axes):
     """A constant as one vector for a value of these axes, along which it is the same at every step."""
     array = array.reshape((1,) * (len(axes) - array.ndim) + array.shape)
-    if any(size != 1 for size, axis in zip(array.shape, axes) if axis in ("T", "B")):
+    if any(size != 1 for size, axis in zip(array.shape, axes) if axis in STEPS):
         raise Unsupported("has a constant that differs from step to step or among sequences")
-    kept = tuple(1 if axis in ("T", "B") else axis for axis in axes)
+    kept = tuple(1 if axis in STEPS else axis for axis in axes)
     try:
         return numpy.broadcast_to(array, kept).reshape(-1)
     except ValueError:
