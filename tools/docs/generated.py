@@ -5,7 +5,6 @@ import html
 import json
 import re
 import subprocess
-from pathlib import Path
 
 COMMANDS_SHOWN = re.compile(r"^  ([a-z]+) {2,}\S", re.M)
 
