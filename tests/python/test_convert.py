@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import shutil
+import subprocess
 import tempfile
 import unittest
 import warnings
@@ -255,7 +258,39 @@ class Refusals(Case):
         self.assertLess(accepted, 600)
 
 
+def rnnc_command():
+    """The command: the wheel's, or the build's beside its library."""
+    built = Path(os.environ.get("RNNC_LIBRARY", "none")).resolve().parents[1] / "tools/rnnc"
+    return str(built) if built.exists() else shutil.which("rnnc")
+
+
 class Command(Case):
+    @unittest.skipUnless(rnnc_command(), "there is no command rnnc")
+    def test_what_it_prints_runs(self):
+        constants = weights(self.draw, "GRU", 4, 3, 2)
+        names = ["X", "W", "R", "B", "n", "h0"]
+        node = helper.make_node("GRU", names, ["Y", "Y_h"], hidden_size=4, direction="bidirectional")
+        inputs = [("X", ("t", "b", 3)), ("n", ("b",), TensorProto.INT32), ("h0", (2, "b", 4))]
+        model = model_of([node], inputs, ["Y", "Y_h"], constants)
+        x, n, h0 = self.draw((5, 2, 3)), np.array([5, 2], dtype=np.int32), self.draw((2, 2, 4))
+        wanted = onnx_runtime(model, {"X": x, "n": n, "h0": h0})
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(model, f"{folder}/a.onnx")
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                self.assertEqual(main([f"{folder}/a.onnx", "-o", folder]), 0)
+            arrays = {"X": x, "lengths": n, "GRU.0.h_0": h0[0], "GRU.1.h_0": h0[1]}
+            for name, array in arrays.items():
+                np.save(f"{folder}/{name}.npy", array)
+            words = [rnnc_command(), *printed.getvalue().split()[1:]]
+            subprocess.run(words, cwd=folder, check=True)
+            subprocess.run([words[0], "fmt", "--check", "model.rnn"], cwd=folder, check=True)
+            y = np.load(f"{folder}/Y.npy").reshape(5, 2, 2, 4).swapaxes(1, 2)
+            np.testing.assert_allclose(y, wanted["Y"], atol=1e-5)
+            for layer in 0, 1:
+                state = np.load(f"{folder}/GRU.{layer}.h.npy")
+                np.testing.assert_allclose(state, wanted["Y_h"][layer], atol=1e-5)
+
     def test_files(self):
         constants = weights(self.draw, "RNN", 4, 3, 1)
         del constants["W"]

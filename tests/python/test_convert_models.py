@@ -73,19 +73,22 @@ class Models(Case):
         self.refused(model, "output `positive`: has steps and sequences in one axis")
 
     def test_final_states_of_both_directions_to_a_gemm(self):
-        """Forward ends at the last step, reverse at the first; one product reads both."""
-        constants = {"M": self.draw((2, 10)), "c": self.draw((2,)), "one": np.array([1])}
-        nodes = [
-            self.layer("LSTM", "x", "l", 5, 3, 2, constants, outputs=["", "h", "c_"]),
+        """Forward ends at a sequence's last step, reverse at the first; one product reads both."""
+        constants = {"M": self.draw((2, 10)), "c": self.draw((2,)), "zero": np.array([0])}
+        after = [
             helper.make_node("Split", ["h"], ["f", "r"], axis=0, num_outputs=2),
             helper.make_node("Squeeze", ["f", "zero"], ["f0"]),
             helper.make_node("Squeeze", ["r", "zero"], ["r0"]),
             helper.make_node("Concat", ["f0", "r0"], ["both"], axis=1),
             helper.make_node("Gemm", ["both", "M", "c"], ["y"], transB=1, alpha=0.5, beta=2.0),
         ]
-        constants["zero"] = np.array([0])
-        model = model_of(nodes, [("x", ("steps", "batch", 3))], ["y", "c_"], constants, opset=18)
-        self.agrees(model, {"x": self.draw((6, 4, 3))})
+        x, lengths = ("x", ("steps", "batch", 3)), ("n", ("batch",), TensorProto.INT32)
+        for own in False, True:
+            more = ["n"] if own else []
+            layer = self.layer("LSTM", "x", "l", 5, 3, 2, constants, more, ["", "h", "c_"])
+            model = model_of([layer, *after], [x, lengths][: 1 + own], ["y", "c_"], constants, opset=18)
+            given = {"x": self.draw((6, 4, 3)), "n": np.array([6, 1, 4, 2], dtype=np.int32)}
+            self.agrees(model, given if own else {"x": given["x"]})
 
     def test_states_given_for_two_layers_at_once(self):
         """As PyTorch writes them: slices of one input for each layer, and zeros of the sequences' number."""

@@ -54,7 +54,7 @@ def command(converted):
     words += [f"--input {i.argument}={i.argument}.npy" for i in converted.inputs if i.argument]
     if converted.lengths is not None:
         words.append("--lengths lengths.npy")
-    words += [f"--init {state}={state}.npy" for state in converted.starts]
+    words += [f"--init {state}={state}_0.npy" for state in converted.starts]
     for output in converted.outputs:
         flag = "--final" if output.kind == "states" else "--output"
         words += [f"{flag} {source}={source}.npy" for source in output.sources]
