@@ -239,6 +239,30 @@ class Refusals(Case):
             "node `Y` (Odd): is of the domain `example`, which is not ONNX's own",
         )
 
+    def test_reshapes(self):
+        from rnnc.convert.problems import Unsupported
+        from rnnc.convert.values import Value, reshaped
+
+        known = {"T": 7, "B": 3, "TB": 21}
+        for axes, shape, wanted in (
+            (("T", "B", 6), (7, 3, 2, 3), ("T", "B", 2, 3)),
+            (("T", 2, "B", 3), (-1, 1, 2, 3, 3), ("T", 1, 2, "B", 3)),
+            (("T", "B", 2, 4), (7, 3, -1), ("T", "B", 8)),
+            (("T", "B", 6), (21, -1), ("TB", 6)),
+            (("TB", 6), ("T", "B", 2, -1), ("T", "B", 2, 3)),
+            (("T", 1, "B", 1, 5), ("T", "B", 5, -1), ("T", "B", 5, 1)),
+        ):
+            self.assertEqual(reshaped(Value("v", axes), shape, known).axes, wanted)
+        for axes, shape in (
+            (("T", "B", 6), (3, 7, 6)),
+            (("T", "B", 6), (7, 18)),
+            (("T",) + (1,) * 14 + (2,), (7,) + (1,) * 14 + (3,)),
+        ):
+            with self.assertRaisesRegex(Unsupported, "which mixes steps, sequences and features"):
+                reshaped(Value("v", axes), shape, known)
+        with self.assertRaisesRegex(Unsupported, "reshapes an array of more than 16 axes"):
+            reshaped(Value("v", ("T",)), (7,) + (1,) * 60, known)
+
     def test_files_of_any_bytes(self):
         whole = self.rnn().SerializeToString()
         random = np.random.default_rng(1)

@@ -5,6 +5,7 @@ sequences, "TB" for both in one axis, steps outermost. All else is a `Value` or,
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 import numpy
@@ -12,6 +13,7 @@ import numpy
 from rnnc.convert.problems import Unsupported
 
 STEPS = ("T", "B", "TB", "BT")  # axes of which a step of a sequence has none; two may be one
+MOST_AXES = 16  # of a reshape, which tries what fits
 
 
 def features(axes):
@@ -80,7 +82,9 @@ def transposed(value, order):
 def reshaped(value, shape, sizes):
     """`shape` may hold "T", "B", -1; `sizes` are the numbers of steps and sequences where the model
     fixes them."""
-    axes = _match(list(value.axes), list(shape), sizes)
+    if max(len(value.axes), len(shape)) > MOST_AXES:
+        raise Unsupported(f"reshapes an array of more than {MOST_AXES} axes")
+    axes = _match(value.axes, tuple(shape), tuple(sizes.items()))
     if axes is None:
         raise Unsupported(
             f"reshapes {axes_text(value.axes)} to {axes_text(shape)}, which mixes steps, sequences and features"
@@ -88,9 +92,11 @@ def reshaped(value, shape, sizes):
     return value.viewed(axes)
 
 
+@lru_cache(maxsize=4096)  # without which many axes of size 1 would take forever
 def _match(axes, shape, sizes):
+    """The axes that `shape` is of an array of these, or None."""
     if not axes:
-        return list(shape) if all(s in (1, -1) for s in shape) else None
+        return [1] * len(shape) if all(s in (1, -1) for s in shape) else None
     if shape and axes[0] in STEPS and _is_size(shape[0], axes[0], sizes):
         rest = _match(axes[1:], shape[1:], sizes)
         if rest is not None:
@@ -113,12 +119,12 @@ def _match(axes, shape, sizes):
 
 
 def _is_size(size, axis, sizes):
-    return size in (axis, -1, sizes.get(axis))
+    return size in (axis, -1, dict(sizes).get(axis))
 
 
 def _merges(axes, shape, sizes):
     """Axes of steps and of sequences become one, or are two again: how many of each, and the axes made."""
-    both = "".join(map(str, axes[:2]))
+    both = "".join(map(str, axes[:2]))  # "TB"
     if shape and axes[0] in ("T", "B") and both in STEPS and _is_size(shape[0], both, sizes):
         yield 2, 1, [both]
     if axes[0] in ("TB", "BT") and len(shape) > 1:
