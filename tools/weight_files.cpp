@@ -98,7 +98,8 @@ void add_weight_files(CLI::App& command, WeightFiles& files) {
   command
       .add_option("--weight-map", files.map,
                   "Says which tensors make the params, where names or layouts differ "
-                  "(docs/weight_maps.md); torch: the one for PyTorch's LSTM, GRU or RNN")
+                  "(docs/weight_maps.md); torch: the one for PyTorch's LSTM, GRU or RNN; "
+                  "keras/lstm and others by name")
       ->type_name("FILE");
   command
       .add_option("--weight-prefix", files.prefix,
@@ -117,6 +118,7 @@ Result<std::optional<WeightMap>> read_weight_map(const WeightFiles& files, const
         "of the cells and networks called LSTM, ProjectedLSTM, GRU, Elman (nn.RNN) and ElmanReLU",
         quote(graph.name));
   }
+  if (Result<WeightMap> shipped = shipped_map(files.map)) return std::move(*shipped);
   const auto read = [](const std::filesystem::path& file) -> Result<WeightMap> {
     const Result<std::string> text = read_file(file, kLongestMap);
     if (!text) return tl::unexpected(text.error());

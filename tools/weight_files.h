@@ -15,7 +15,7 @@ namespace rnnc::tools {
 
 struct WeightFiles {
   std::string tensors;  // the safetensors or .npz file; empty: none
-  std::string map;      // a file, or "torch"; empty: tensors have the params' names
+  std::string map;      // a file, "torch", or a shipped map; empty: tensors have the params' names
   std::string prefix;   // of the tensors' names
 };
 

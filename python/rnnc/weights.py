@@ -12,8 +12,9 @@ from rnnc._library import check, library
 class WeightMap:
     """Which tensors make which params (docs/weight_maps.md), for arrays of NumPy and of PyTorch.
 
-    `source` is the name of a map for a module of PyTorch that the library has ("torch/lstm",
-    "torch/stacked_gru": examples/torch), a path that ends in ".map", or a text of more than one line.
+    `source` is the name of a map for a module of PyTorch, Keras or Flax that the library has
+    ("torch/stacked_gru", "keras/lstm": examples/torch, keras, flax), a path that ends in ".map", or a
+    text of more than one line.
     """
 
     def __init__(self, source):

@@ -320,8 +320,8 @@ typedef struct rnnc_weight_map rnnc_weight_map;
 /* A map's text; `name` is its file's in errors. */
 RNNC_API rnnc_status rnnc_weight_map_parse(const char* name, const char* text,
                                            rnnc_weight_map** map);
-/* One that the library carries with it, for a module of PyTorch: "torch/lstm", "torch/stacked_gru",
- * and so on (examples/torch). */
+/* One that the library carries with it, for a module of PyTorch, Keras or Flax: "torch/lstm",
+ * "torch/stacked_gru", "keras/gru", and so on (examples/torch, keras, flax). */
 RNNC_API rnnc_status rnnc_weight_map_shipped(const char* name, rnnc_weight_map** map);
 /* As JSON (docs/c.md): of which tensors each param of the program is made, and the tensors' shapes. */
 RNNC_API rnnc_status rnnc_weight_map_resolve(const rnnc_weight_map* map,

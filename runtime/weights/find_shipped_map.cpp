@@ -36,6 +36,7 @@ std::set<std::string, std::less<>> tensors_of(const WeightMap& map, const Graph&
 
 std::optional<WeightMap> find_shipped_map(const Graph& graph) {
   for (const auto& [name, text] : shipped_maps()) {
+    if (!name.starts_with("torch/")) continue;
     Result<WeightMap> map = WeightMap::parse(text, name);
     RNNC_CHECK(map, "{}", map.error().message);
     const auto tensors = tensors_of(*map, graph);

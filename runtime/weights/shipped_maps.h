@@ -1,4 +1,4 @@
-/// The weight maps of examples/torch, which rnnc carries with it.
+/// The weight maps of examples/torch, keras and flax, which rnnc carries with it.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ const std::vector<ShippedMap>& shipped_maps();
 /// The one of a name such as "torch/lstm"; an error if there is none.
 Result<WeightMap> shipped_map(std::string_view name);
 
-/// The one that makes this graph's params, of a module with as many directions; nothing if none
-/// does.
+/// The one of torch/ that makes this graph's params, of a module with as many directions; nothing if
+/// none does.
 std::optional<WeightMap> find_shipped_map(const Graph& graph);
 
 /// The tensors that the map makes `graph`'s params of; none if it makes others.

@@ -29,7 +29,7 @@ FILES
 diff - <(laid_down runtime) <<FILES
 lib/librnnc.so.1
 lib/librnnc.so.1.0.0
-$(cd "$root/examples" && printf 'share/rnnc/%s\n' cells/*.rnn networks/*.rnn torch/*.map)
+$(cd "$root/examples" && printf 'share/rnnc/%s\n' cells/*.rnn {flax,keras}/*.map networks/*.rnn torch/*.map)
 FILES
 # All of them, and nothing else, come without naming one.
 cmake --install "$build" --prefix "$scratch/all" >/dev/null

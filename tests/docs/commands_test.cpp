@@ -12,7 +12,7 @@ namespace {
 
 TEST(Commands, DoWhatDocumentsShow) {
   const CommandSetting setting{
-      .programs = {RNNC_BINARY_DIR "/tools", RNNC_BINARY_DIR "/tests"},
+      .programs = {RNNC_BINARY_DIR "/tools", RNNC_BINARY_DIR "/tests", RNNC_BINARY_DIR "/examples"},
 #ifdef RNNC_WITH_CUDA
       .cuda = true,
 #endif

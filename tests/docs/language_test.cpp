@@ -32,11 +32,12 @@ fs::path source_folder() {
   return RNNC_SOURCE_DIR;
 }
 
-/// Blocks of a Markdown file between ``` lines, with the word behind the first.
+/// Blocks of a Markdown file between ``` lines, with the words behind the first.
 struct Block {
   std::string file;
   size_t line = 0;
   std::string kind;
+  std::string name;
   std::string text;
 };
 
@@ -48,7 +49,13 @@ std::vector<Block> blocks_of(const std::string& file) {
   for (std::string line; std::getline(text, line);) {
     ++number;
     if (line.starts_with("```")) {
-      if (!inside) blocks.push_back({file, number, line.substr(3, line.find(' ') - 3), ""});
+      if (!inside) {
+        std::istringstream words(line.substr(3));
+        Block& block = blocks.emplace_back();
+        block.file = file;
+        block.line = number;
+        words >> block.kind >> block.name;
+      }
       inside = !inside;
     } else if (inside) {
       blocks.back().text += line + "\n";
@@ -60,9 +67,10 @@ std::vector<Block> blocks_of(const std::string& file) {
 
 std::vector<Block> blocks_of_all_pages() {
   std::vector<Block> blocks;
-  for (const auto& entry : fs::directory_iterator(source_folder() / "docs")) {
+  const fs::path folder = source_folder() / "docs";
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".md") continue;
-    for (Block& block : blocks_of(entry.path().filename().string())) {
+    for (Block& block : blocks_of(entry.path().lexically_relative(folder).string())) {
       blocks.push_back(std::move(block));
     }
   }
@@ -109,10 +117,20 @@ DimBindings some_dims(const Graph& graph) {
   return *complete_bindings(graph, dims);
 }
 
-void run_example(const Block& block) {
+/// What a block imports: another of its page, or a file of the repository.
+Importer importer_of(const Block& block, const std::vector<Block>& blocks) {
+  return [&](const std::string&, const std::string& path) {
+    for (const Block& other : blocks) {
+      if (other.file == block.file && other.name == path) return ImportedFile{path, other.text};
+    }
+    return ImportedFile{path, read(source_folder() / path)};
+  };
+}
+
+void run_example(const Block& block, const std::vector<Block>& blocks) {
   SCOPED_TRACE(fmt::format("docs/{}:{}", block.file, block.line));
   EXPECT_EQ(format_source(SourceFile("example.rnn", block.text)), block.text);
-  Unit unit("example.rnn", block.text);
+  Unit unit("example.rnn", block.text, importer_of(block, blocks));
   ASSERT_TRUE(unit.check()) << unit.render();
   EXPECT_TRUE(unit.render().empty()) << unit.render();  // no warnings either
   ASSERT_FALSE(unit.definitions().empty());
@@ -137,9 +155,10 @@ void run_example(const Block& block) {
 
 TEST(Language, EveryExampleRuns) {
   size_t count = 0;
-  for (const Block& block : blocks_of_all_pages()) {
+  const std::vector<Block> blocks = blocks_of_all_pages();
+  for (const Block& block : blocks) {
     if (block.kind != "rnn") continue;
-    run_example(block);
+    run_example(block, blocks);
     ++count;
   }
   EXPECT_GT(count, 10u);

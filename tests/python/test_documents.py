@@ -1,6 +1,7 @@
-"""The programs in README.md and docs/python.md, as they stand there, from the repository's root."""
+"""The programs in README.md and documents, as they stand there, from the repository's root."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -19,9 +20,23 @@ def free_port():
         return found.getsockname()[1]
 
 
+DOCUMENTS = (
+    "README.md",
+    "docs/python.md",
+    "docs/convert.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/how_to").glob("*.md")),
+)
+OPTIONAL = ("torch", "onnx")
+
+
+def is_missing(program):
+    """Whether it needs a package that is not installed."""
+    return any(f"import {name}" in program and importlib.util.find_spec(name) is None for name in OPTIONAL)
+
+
 class Documents(unittest.TestCase):
     def test_programs_run(self):
-        texts = [(ROOT / document).read_text() for document in ("README.md", "docs/python.md")]
+        texts = [(ROOT / document).read_text() for document in DOCUMENTS]
         programs = re.findall(r"```python\n(.*?)```", "".join(texts), re.S)
         self.assertGreaterEqual(len(programs), 3)
         before = os.getcwd()
@@ -30,11 +45,8 @@ class Documents(unittest.TestCase):
         os.environ["MASTER_PORT"] = str(free_port())
         try:
             for program in programs:
-                if "torch" in program:
-                    try:
-                        import torch  # noqa: F401
-                    except ImportError:
-                        continue
+                if is_missing(program):
+                    continue
                 printed = io.StringIO()
                 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
                     file = Path(folder) / "documented.py"

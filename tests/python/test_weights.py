@@ -23,6 +23,55 @@ def random_tensors(shapes, seed=1):
     return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
+class KerasAndFlax(unittest.TestCase):
+    """Layers of Keras and cells of Flax give what cells here do (tests/goldens/make_keras_flax_models.py)."""
+
+    CELLS = {"lstm": "lstm", "gru": "gru", "gru_reset_before": "gru_reset_before", "rnn": "elman"}
+
+    def test_each(self):
+        path = Path(__file__).resolve().parents[1] / "goldens/keras_flax_models.npz"
+        arrays = rnnc.load_weights(path)
+        models = dict.fromkeys(name.split(":")[0] for name in arrays)
+        self.assertEqual(len(models), 14)
+        for model in models:
+            with self.subTest(model):
+                prefix = f"{model}:w:"
+                tensors = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+                kind = model.split("/")[1].removeprefix("nnx_").removeprefix("optimized_")
+                cell = self.CELLS[kind.removeprefix("bidirectional_")]
+                both = kind.startswith("bidirectional_")
+                dims = {"F": 3, "H": 4} if both else {"I": 3, "H": 4}
+                program = rnnc.compile(f"bidirectional_{cell}" if both else cell, dtype="f64", **dims)
+                params = rnnc.WeightMap(model).to_params(program, tensors)
+                found = program.run({"x": arrays[f"{model}:x"]}, params).outputs[program.outputs[0].name]
+                np.testing.assert_allclose(found, arrays[f"{model}:y"], atol=1e-6)
+
+    def test_tensors(self):
+        """As the packages hold them."""
+        from rnnc.convert import flax_tensors, keras_tensors
+
+        def layer(**values):
+            return type("GRU", (), {"cell": type("GRUCell", (), {"weights": [
+                _Variable(name, value) for name, value in values.items()]})()})()
+
+        one = layer(kernel=np.ones((3, 12)), bias=np.arange(24.0).reshape(2, 12))
+        np.testing.assert_array_equal(keras_tensors(one)["bias"], np.arange(24.0))
+        both = type("Bidirectional", (), {"forward_layer": one, "backward_layer": layer(kernel=np.ones(2))})()
+        self.assertEqual(list(keras_tensors(both)), ["forward/kernel", "forward/bias", "backward/kernel"])
+        with self.assertRaisesRegex(ValueError, "Dense is neither a recurrent layer nor Bidirectional"):
+            keras_tensors(type("Dense", (), {})())
+        tree = {"hi": {"kernel": np.ones((2, 2)), "bias": np.ones(2)}}
+        self.assertEqual(list(flax_tensors(tree)), ["hi/kernel", "hi/bias"])
+
+
+class _Variable:
+    def __init__(self, name, value):
+        self.name, self._value = name, value
+
+    def __array__(self, dtype=None, copy=None):
+        return self._value
+
+
 class Maps(unittest.TestCase):
     def setUp(self):
         self.program = rnnc.compile("gru", I=3, H=4)

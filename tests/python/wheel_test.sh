@@ -27,6 +27,8 @@ python "$root/tests/python/test_program.py"
 python "$root/tests/python/test_definition.py"
 python "$root/tests/python/test_weights.py"
 
+python -c "import rnnc.convert"
+
 # The command.
 [ "rnnc $(pip show rnnc | sed -n 's/^Version: //p')" = "$(rnnc --version | cut -d ' ' -f 1-2)" ]
 rnnc devices | grep '^cpu'

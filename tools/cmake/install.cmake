@@ -7,7 +7,7 @@ install(TARGETS rnnc_shared EXPORT rnncTargets
         LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS rnnc RUNTIME COMPONENT command)
-foreach(folder cells networks torch)
+foreach(folder cells networks torch keras flax)
   install(DIRECTORY examples/${folder} DESTINATION ${CMAKE_INSTALL_DATADIR}/rnnc COMPONENT runtime
           FILES_MATCHING PATTERN *.rnn PATTERN *.map)
 endforeach()
