@@ -299,9 +299,11 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
-      // Products of a GPU's library round what they write.
+      // Products of a GPU's library round what they write; behind the pads, which take what products
+      // write for the compute type.
       {"narrow", [&] { return narrow(plan); },
-       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Epilogue)},
+       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Epilogue) &&
+           passes.has(Pass::Pad)},
       // Of all launches that there will be…
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.

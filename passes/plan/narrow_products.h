@@ -10,7 +10,7 @@
 
 namespace rnnc {
 
-/// Of Sequence stages. `plan` has no offsets yet. True if it has changed.
+/// Of Sequence stages. `plan` has its pads, and no offsets yet. True if it has changed.
 bool run_narrow_products(Plan& plan);
 
 }  // namespace rnnc

@@ -24,6 +24,7 @@
 #include "ir/plan/state_steps.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/cuda_wave.h"
+#include "runtime/cuda/exchange_clearing.h"
 #include "runtime/cuda/graph.h"
 #include "runtime/cuda/launch_events.h"
 #include "runtime/cuda/launcher.h"
@@ -37,13 +38,6 @@ namespace {
 /// major version) they can.
 constexpr bool kOverlapLaunches = true;
 constexpr int kOverlapArchitecture = 9;
-
-bool clears_beside(const Round& round) {
-  return !round.cleared_early.empty() || !round.cleared_ahead.empty();
-}
-
-/// What is cleared on a stream of its own: less takes no longer than the events that order it.
-constexpr int64_t kLeastBytesBeside = int64_t{4} << 20;
 
 class CudaExecutable : public Executable {
  public:
@@ -83,9 +77,7 @@ class CudaExecutable : public Executable {
   Status run_sweep(uint32_t index, const Call& call, bool replay, LaunchQueue& queue);
   Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
   Status run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue);
-  Status clear_beside(std::span<const size_t> stages, const CudaWave& wave, LaunchQueue& queue);
   Status clear_ahead(const Call& call, LaunchQueue& queue);
-  Status clear_exchanges(size_t index, const CudaWave& wave, cudaStream_t stream);
   Status run_side(const Round& round, uint32_t side, const CudaWave& wave, LaunchQueue& queue);
   Status end_wave(uint32_t index, const CudaWave& wave, bool replay, LaunchQueue& queue);
   bool replays(const Sweep& sweep, size_t round, const CudaWave& wave) const;
@@ -111,8 +103,8 @@ class CudaExecutable : public Executable {
     OwnStream stream;
     Fence fence;
   };
-  std::vector<Side> sides_;       // of rounds that have several, but for the call's stream
-  std::vector<bool> is_cleared_;  // by stage: what it exchanges next is, on the first side's stream
+  std::vector<Side> sides_;  // of rounds that have several, but for the call's stream
+  std::optional<ExchangeClearing> clearing_;
   // That are being launched: forward allocates nothing.
   std::vector<StepLaunch> together_;
   std::vector<StateLaunch> states_;
@@ -120,7 +112,7 @@ class CudaExecutable : public Executable {
     std::vector<ElementwiseLaunch> given, declared, final;  // of each of its steps
   };
   std::vector<StateLaunches> state_launches_;  // as the plan's states
-  LaunchEvents* events_ = nullptr;  // of a call whose launches are timed
+  LaunchEvents* events_ = nullptr;             // of a call whose launches are timed
 };
 
 // ---- Preparing ----
@@ -147,6 +139,7 @@ CudaExecutable::~CudaExecutable() {
   memory_.reset();
   library_workspace_.reset();
   sides_.clear();
+  clearing_.reset();
   sweeps_.clear();
   kernels_.reset();
 }
@@ -235,7 +228,7 @@ Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
     for (const Round& round : sweep.rounds) {
-      most = std::max<size_t>({most, round.sides, clears_beside(round) ? 2U : 1U});
+      most = std::max<size_t>({most, round.sides});
     }
   }
   while (sides_.size() + 1 < most) {
@@ -245,7 +238,11 @@ Status CudaExecutable::make_sides() {
     if (!fence) return tl::unexpected(fence.error());
     sides_.push_back({std::move(*stream), std::move(*fence)});
   }
-  return {};
+  clearing_.emplace(plan_, *launcher_);
+  const bool beside = std::ranges::any_of(sweeps_, [](const Sweep& sweep) {
+    return std::ranges::any_of(sweep.rounds, &Round::clears_beside);
+  });
+  return beside ? clearing_->prepare() : Status();
 }
 
 Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
@@ -464,7 +461,9 @@ Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, L
     });
     if (!status) return status;
   }
-  if (Status status = clear_beside(round.cleared_early, wave, queue); !status) return status;
+  if (Status status = clearing_->beside(round.cleared_early, wave, queue.stream); !status) {
+    return status;
+  }
   if (Status status = run_side(round, 0, wave, queue); !status) return status;
   for (uint32_t side = 1; side < round.sides; ++side) {
     if (!is_used(side)) continue;
@@ -474,43 +473,15 @@ Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, L
   return {};
 }
 
-/// On the stream of the second side, which rounds that clear early or ahead do not have: what the
-/// stages exchange in a wave, if that is worth two events and not under way.
-Status CudaExecutable::clear_beside(std::span<const size_t> stages, const CudaWave& wave,
-                                    LaunchQueue& queue) {
-  bool is_ordered = false;
-  for (const size_t index : stages) {
-    const int64_t bytes = launcher_->exchange_bytes(index, wave.count(plan_.stages[index].lag));
-    if (bytes < kLeastBytesBeside || is_cleared_[index]) continue;
-    const auto& [stream, fence] = sides_[0];
-    Status status = is_ordered ? Status() : fence.order(queue.stream, stream.get());
-    is_ordered = true;
-    if (status) status = clear_exchanges(index, wave, stream.get());
-    if (!status) return status;
-    is_cleared_[index] = true;
-  }
-  return {};
-}
-
-/// Of the first chunk, when a call begins.
+/// What is exchanged in the first chunk, when a call begins.
 Status CudaExecutable::clear_ahead(const Call& call, LaunchQueue& queue) {
-  is_cleared_.assign(plan_.stages.size(), false);
+  clearing_->begin_call();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) {
-    const Waves waves(plan_, sweep, call.steps);
+    const CudaWave first{*Waves(plan_, sweep, call.steps).begin()};
     for (const Round& round : sweeps_[sweep].rounds) {
-      const CudaWave first{*waves.begin()};
-      if (Status status = clear_beside(round.cleared_ahead, first, queue); !status) return status;
+      const Status status = clearing_->beside(round.cleared_ahead, first, queue.stream);
+      if (!status) return status;
     }
-  }
-  return {};
-}
-
-Status CudaExecutable::clear_exchanges(size_t index, const CudaWave& wave, cudaStream_t stream) {
-  const Stage& stage = plan_.stages[index];
-  for (const Launch& launch : stage.launches) {
-    Status status =
-        launcher_->clear_exchange(launch, wave.count(stage.lag), wave.position(stage.lag), stream);
-    if (!status) return status;
   }
   return {};
 }
@@ -521,11 +492,7 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWav
     const Stage& stage = plan_.stages[index];
     const int64_t steps = wave.count(stage.lag);
     if (steps == 0 || stage.lag % round.sides != side) continue;
-    Status cleared = is_cleared_[index]
-                         ? sides_[0].fence.order(sides_[0].stream.get(), queue.stream)
-                         : clear_exchanges(index, wave, queue.stream);
-    is_cleared_[index] = false;
-    if (!cleared) return cleared;
+    if (Status status = clearing_->finish(index, wave, queue.stream); !status) return status;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       const LaunchPosition start = wave.position(stage.lag);
       const auto run = [&] { return launcher_->sequence({index, i}, steps, start, queue); };
@@ -537,7 +504,8 @@ Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWav
     if (std::ranges::binary_search(round.cleared_ahead, index)) {
       CudaWave next = wave;
       ++next.index;
-      if (Status status = clear_beside({&index, 1}, next, queue); !status) return status;
+      const Status status = clearing_->beside({&index, 1}, next, queue.stream);
+      if (!status) return status;
     }
   }
   return {};

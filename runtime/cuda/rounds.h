@@ -38,6 +38,7 @@ struct Round {
   /// Stages with recurrences whose exchange nothing else in the plan touches, products behind them:
   /// it is cleared for the next chunk meanwhile, and for the first chunk when a call begins.
   std::vector<size_t> cleared_ahead;
+  bool clears_beside() const { return !cleared_early.empty() || !cleared_ahead.empty(); }
   std::vector<Branch> branches;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/cuda/modules.h"
 #include "tests/support/cells/networks.h"
@@ -287,6 +288,40 @@ TEST(RoundsOfNetworks, ExchangesAreClearedBesideProducts) {
                   [](const Launch& launch) { return std::holds_alternative<GemmLaunch>(launch); });
   }
   EXPECT_EQ(cleared(), std::vector<size_t>{});
+}
+
+TEST(RoundsOfNetworks, ExchangesOfABackwardHalfAreClearedAhead) {
+  const PlanOptions options = {.dtype = DType::bf16,
+                               .batch = 16,
+                               .max_steps = 40,
+                               .chunk = 8,
+                               .passes = PassSet::all(),
+                               .machine = h200_machine()};
+  Graph graph = test::tower({"Gated"}, 1024);
+  ASSERT_TRUE(run_pipeline(graph, {.training = true}));
+  const Derivative derivative = differentiate(
+      graph, DifferentiateOptions::all(graph, std::vector<bool>(graph.states.size(), false)));
+  Result<Plan> plan = build_plan(derivative.backward, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const auto ahead = [&] {
+    const std::vector<Round> rounds = find_rounds(*plan, test::fused_module(*plan), 0);
+    return rounds.size() == 1 ? rounds[0].cleared_ahead : std::vector<size_t>{SIZE_MAX};
+  };
+  size_t recurrence = SIZE_MAX;
+  BufferId exchange = kNoBuffer;
+  for (size_t i = 0; i < plan->stages.size(); ++i) {
+    if (!is_resident(plan->stages[i])) continue;
+    recurrence = i;
+    exchange = std::get<RecurrenceLaunch>(plan->stages[i].launches[0]).exchange;
+  }
+  ASSERT_NE(exchange, kNoBuffer);
+  EXPECT_EQ(ahead(), std::vector<size_t>{recurrence});
+  // Not where another stage has something in the same place.
+  const auto other = std::ranges::find_if(plan->buffers, [](const Buffer& buffer) {
+    return buffer.extent == Extent::Chunk && buffer.placement == Placement::Workspace;
+  });
+  plan->buffers[exchange].offset = other->offset;
+  EXPECT_EQ(ahead(), std::vector<size_t>{});
 }
 
 TEST_F(RoundsTest, OtherLaunchesAreBranchesOfTheirOwn) {

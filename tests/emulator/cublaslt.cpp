@@ -1,5 +1,6 @@
 // cuBLASLt by plain loops, for what runtime/cuda/product.cpp asks: column-major d = a' @ b' + beta c
-// in f32, with a and b transposed or not, of one type each for inputs and results, in blocks.
+// in f32, with a and b transposed or not, of one type each for inputs and results, in blocks; results
+// of 16 bits are rounded once, and not added to.
 // Algorithms are numbers, best first; the first of them need aligned arrays.
 #include <cublasLt.h>
 
@@ -56,12 +57,21 @@ float load(const void* array, int32_t type, int64_t index, bool tf32) {
   return type == CUDA_R_16BF ? rnnc::float_from_bf16(bits) : rnnc::float_from_f16(bits);
 }
 
+void store(void* array, int32_t type, int64_t index, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(array)[index] = value;
+    return;
+  }
+  static_cast<uint16_t*>(array)[index] =
+      type == CUDA_R_16BF ? rnnc::bf16_from_float(value) : rnnc::f16_from_float(value);
+}
+
 struct Product {
   Operation operation;
   Layout a, b, d;
   const void* left;
   const void* right;
-  float* result;
+  void* result;
   float alpha, beta;
   bool unfinished;  // its last column is not written
 
@@ -89,8 +99,9 @@ struct Product {
         for (int64_t j = 0; j + (unfinished ? 1 : 0) < static_cast<int64_t>(d.columns); ++j) {
           const float sum =
               std::inner_product(row.begin(), row.end(), columns.begin() + j * depth, 0.0F);
-          float& to = result[block * d.block_offset + i + j * d.stride];
-          to = alpha * sum + (beta != 0 ? beta * to : 0);
+          const int64_t at = block * d.block_offset + i + j * d.stride;
+          const float before = beta != 0 ? load(result, d.type, at, /*tf32=*/false) : 0;
+          store(result, d.type, at, alpha * sum + (beta != 0 ? beta * before : 0));
         }
       }
     }
@@ -199,11 +210,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                            read<Layout>(d_layout),
                            left,
                            right,
-                           static_cast<float*>(d),
+                           d,
                            *static_cast<const float*>(alpha),
                            *static_cast<const float*>(beta),
                            algorithm->data[0] < wrong};
-  if (c != d || product.d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool is_narrow = product.d.type != CUDA_R_32F;
+  const bool fits = !is_narrow || (product.d.type == product.a.type && product.beta == 0);
+  if (c != d || !fits) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = rnnc::emulator::submit(stream, [product] { product.run(); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -66,7 +66,9 @@ Result<bool> time_call(const std::string& name, Strategy strategy, const Row& ro
   Result<BenchProgram> bench = compile_bench(cell(name, row.hidden), compile, row.shape);
   if (!bench) return tl::unexpected(bench.error());
   const bool replays = compile.device.kind == Device::Kind::cuda;
-  const Result<Measurement> measured = measure(bench->program, row.shape, options.bench, replays);
+  Runner runner(bench->program);
+  const Result<Measurement> measured =
+      measure(bench->program, runner, row.shape, options.bench, replays);
   if (!measured) return tl::unexpected(measured.error());
   const Timing timing = measured->replayed.value_or(measured->plain);
   seconds = timing.seconds_per_step * static_cast<double>(row.shape.steps);

@@ -21,6 +21,7 @@
 #include "passes/memory/memory.h"
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/narrow_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
@@ -167,6 +168,8 @@ constexpr PlanPass kPlanPasses[] = {
        return run_split_gemms(plan, setting.machine,
                               {.max_steps = setting.max_steps, .always = true});
      }},
+    {"narrow",
+     [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_narrow_products(plan); }},
     {"wavefront",
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_wavefront(plan, setting.machine);
