@@ -194,7 +194,9 @@ TEST_F(Bench, LadderGoesFromNoPassToAll) {
 TEST_F(Bench, ScanComparesStrategies) {
   const std::string text =
       good({"bench", "scan", "--most-steps", "40", "--runs", "2", "--json", "s.json"});
-  EXPECT_TRUE(text.starts_with("batch\thidden\tsteps\tchoice\tus\tloop us\t")) << text;
+  EXPECT_TRUE(text.starts_with(
+      "batch\thidden\tsteps\tchoice\tus\tloop us\tscan us\tsum us\tshare\tspeedup\n"))
+      << text;
   const Json json = Json::parse(TemporaryDirectory::read(directory_ / "s.json"));
   EXPECT_EQ(json["device"], "cpu");
   std::set<int64_t> steps;

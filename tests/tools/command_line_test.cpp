@@ -315,9 +315,9 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
       after({""}),
       "words check fmt lsp weights inputs run explain emit bench profile debug compile gradcheck "
       "devices cache completion help");
-  EXPECT_EQ(after({"bench", ""}), "files  ladder");
+  EXPECT_EQ(after({"bench", ""}), "files  ladder scan");
   EXPECT_EQ(after({"help", ""}), after({""}));
-  EXPECT_EQ(after({"help", "bench", ""}), "words ladder");
+  EXPECT_EQ(after({"help", "bench", ""}), "words ladder scan");
   EXPECT_EQ(after({"completion", ""}), "words bash zsh fish");
   EXPECT_EQ(after({"devices", ""}), "words");
   EXPECT_EQ(after({"run", "t"}), "files ");

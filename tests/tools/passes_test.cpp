@@ -48,7 +48,7 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
   EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
             "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
             "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
-            "resident, stack, split, pad, chunk, wavefront, carries, reuse\n");
+            "resident, stack, scan, split, pad, chunk, wavefront, carries, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: "
             "stop-gradients, dead-code, delays, dot-products, schedule, chunk, memory\n");
@@ -70,16 +70,26 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
   EXPECT_TRUE(result.errors.ends_with("after reuse:\n" + result.output + "\n")) << result.errors;
 
   const CommandResult all = rnnc(emit_with({"--print-after", "all"}));
-  EXPECT_EQ(
-      headings(all.errors),
-      (std::vector<std::string>{
-          "after stop-gradients:", "after dead-code: nothing new", "after delays: nothing new",
-          "after dot-products: nothing new", "after simplify: nothing new",
-          "after fold: nothing new", "after cse: nothing new", "after dead-code: nothing new",
-          "after hoist: nothing new", "after schedule:", "after totals: nothing new",
-          "after resident: nothing new", "after stack: nothing new", "after split: nothing new",
-          "after pad: nothing new", "after chunk:", "after wavefront: nothing new",
-          "after carries: nothing new", "after reuse:"}));
+  EXPECT_EQ(headings(all.errors), (std::vector<std::string>{"after stop-gradients:",
+                                                            "after dead-code: nothing new",
+                                                            "after delays: nothing new",
+                                                            "after dot-products: nothing new",
+                                                            "after simplify: nothing new",
+                                                            "after fold: nothing new",
+                                                            "after cse: nothing new",
+                                                            "after dead-code: nothing new",
+                                                            "after hoist: nothing new",
+                                                            "after schedule:",
+                                                            "after totals: nothing new",
+                                                            "after resident: nothing new",
+                                                            "after stack: nothing new",
+                                                            "after scan: nothing new",
+                                                            "after split: nothing new",
+                                                            "after pad: nothing new",
+                                                            "after chunk:",
+                                                            "after wavefront: nothing new",
+                                                            "after carries: nothing new",
+                                                            "after reuse:"}));
 }
 
 TEST_F(Tools, TimePassesCountsRuns) {
@@ -97,10 +107,10 @@ TEST_F(Tools, TimePassesCountsRuns) {
     names.push_back(name);
     sum += time;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"stop-gradients", "dead-code", "delays",
-                                             "dot-products", "simplify", "fold", "cse", "hoist",
-                                             "schedule", "totals", "resident", "stack", "split",
-                                             "pad", "chunk", "wavefront", "carries", "reuse"}));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "stop-gradients", "dead-code", "delays", "dot-products", "simplify", "fold",
+                       "cse", "hoist", "schedule", "totals", "resident", "stack", "scan", "split",
+                       "pad", "chunk", "wavefront", "carries", "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);
