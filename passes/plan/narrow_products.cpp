@@ -31,7 +31,7 @@ class NarrowProducts {
         const Access out = std::get<ElementwiseLaunch>(stage.launches[i]).accesses[1];
         GemmLaunch gemm = std::get<GemmLaunch>(stage.launches[*product]);
         gemm.out = out;
-        stage.launches[i] = std::move(gemm);
+        stage.launches[i] = gemm;
         stage.launches.erase(stage.launches.begin() + static_cast<std::ptrdiff_t>(*product));
         --i;
         changed = true;
