@@ -1,10 +1,15 @@
 """rnnc.torch under torch.compile and torch.export: whole graphs, the same bits as at once."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+# What Inductor keeps has sizes of reserves in it, which another build of rnnc may choose otherwise.
+inductor_cache = tempfile.TemporaryDirectory()
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = inductor_cache.name
 
 try:
     import torch
