@@ -402,4 +402,15 @@ Result<Graph> bind_all(const Graph& graph, const DimBindings& dims) {
   return bound;
 }
 
+std::optional<Graph> load_bound(const Source& source) {
+  std::optional<Definition> definition = load_definition(source);
+  if (!definition) return std::nullopt;
+  const std::optional<Graph> graph = lower_definition(*definition, source.dims);
+  if (!graph) return std::nullopt;
+  Result<Graph> bound = bind_all(*graph, source.dims);
+  if (bound) return *std::move(bound);
+  report(bound.error());
+  return std::nullopt;
+}
+
 }  // namespace rnnc::tools

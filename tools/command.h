@@ -153,5 +153,7 @@ Machine choose_machine(Machine::Kind kind);
 Result<Graph> bind_known(const Graph& graph, const DimBindings& dims);
 /// Binds all dims; an error says how to give those that are missing.
 Result<Graph> bind_all(const Graph& graph, const DimBindings& dims);
+/// A source's step Graph with all its dims; or nothing, and what is wrong has been printed.
+std::optional<Graph> load_bound(const Source& source);
 
 }  // namespace rnnc::tools

@@ -5,52 +5,20 @@
 #include <array>
 
 #include "codegen/cpu/cpu_code.h"
-#include "frontend/unit.h"
 #include "passes/build_plan.h"
-#include "passes/graph/delays.h"
 #include "passes/graph/pipeline.h"
 #include "tests/cpu/program_run.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/random_graph.h"
 
 namespace rnnc::test {
 namespace {
 
-constexpr const char* kCells = R"(
-cell Gate[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  z = sigmoid(p[t])
-  h[t] = (1 - z) * h[t-1] + z * n[t]
-}
-cell Own[H](p: [H], n: [H]) -> h {
-  param u: [H]
-  state h: [H]
-  h[t] = tanh(p[t] + u * h[t-1] + n[t])
-}
-cell Pair[H](p: [H], n: [H]) -> (a, b) {
-  state a, b: [H]
-  a[t] = 0.5 * cos(p[t]) * b[t-1] + n[t]
-  b[t] = 0.5 * a[t-1] - p[t]
-}
-cell Late[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = 0.5 * tanh(p[t]) * h[t-1] + 0.3 * h[t-2] + n[t]
-}
-)";
-
-Graph cell(const std::string& name, int64_t size) {
-  Unit unit("loops.rnn", kCells);
-  std::optional<Graph> graph = unit.lower(name, {{"H", size}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"H", size}});
-  run_delays(*graph);
-  return *std::move(graph);
-}
-
 class Loops : public testing::TestWithParam<const char*> {};
 
 TEST_P(Loops, OfOddSizes) {
   for (const int64_t size : {1, 3, 7, 17, 33, 100, 300}) {
-    const Graph graph = cell(GetParam(), size);
+    const Graph graph = loop_cell(GetParam(), size);
     for (const DType dtype : {DType::f32, DType::f64}) {
       for (const auto& [batch, steps, chunk, threads] : {std::array<int64_t, 4>{1, 1, 0, 1},
                                                          {3, 70, 0, 1},
@@ -72,7 +40,7 @@ TEST_P(Loops, OfOddSizes) {
 
 /// All steps are in a function of their own, and no kernel is called at each.
 TEST_P(Loops, AreInGeneratedCode) {
-  Graph graph = cell(GetParam(), 40);
+  Graph graph = loop_cell(GetParam(), 40);
   ASSERT_TRUE(run_pipeline(graph).has_value());
   const Result<Plan> plan = build_plan(graph, {.batch = 2, .max_steps = 50});
   ASSERT_TRUE(plan.has_value());

@@ -7,64 +7,13 @@
 #include <cmath>
 #include <limits>
 
-#include "frontend/unit.h"
-#include "passes/graph/delays.h"
 #include "tests/cpu/program_run.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/sequence_oracle.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr const char* kCells = R"(
-cell Gate[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  z = sigmoid(p[t])
-  h[t] = (1 - z) * h[t-1] + z * n[t]
-}
-cell Free[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = p[t] * h[t-1] + n[t]
-}
-cell Rotation[H](p: [H], n: [H]) -> (u, v) {
-  state u, v: [H]
-  c = 0.9 * cos(p[t])
-  s = 0.9 * sin(p[t])
-  u[t] = c * u[t-1] - s * v[t-1] + n[t]
-  v[t] = s * u[t-1] + c * v[t-1] + p[t]
-}
-cell Cascade[H](p: [H], n: [H]) -> (h, y) {
-  state v, h: [H]
-  v[t] = 0.9 * v[t-1] + n[t]
-  h[t] = sigmoid(p[t]) * h[t-1] + tanh(v[t]) * v[t-1]
-  y = h[t] * p[t]
-}
-cell Late[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = 0.5 * tanh(p[t]) * h[t-1] + 0.3 * h[t-2] + n[t]
-}
-cell Running[H](p: [H], n: [H]) -> (a, m, l) {
-  state a: [H]
-  state m: [H] = -1e30
-  state l: [H] = 1e30
-  m[t] = max(m[t-1] - 0.1, p[t])
-  a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
-  l[t] = min(l[t-1] + 0.1, n[t])
-}
-cell Bent[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = tanh(h[t-1] * p[t]) + n[t]
-}
-)";
-
-Graph cell(const std::string& name, int64_t size) {
-  Unit unit("scans.rnn", kCells);
-  std::optional<Graph> graph = unit.lower(name, {{"H", size}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"H", size}});
-  run_delays(*graph);
-  return *std::move(graph);
-}
 
 CompileOptions options_of(DType dtype, int threads, int64_t chunk = 0) {
   return {.dtype = dtype, .threads = threads, .chunk = chunk, .strategy = Strategy::Scan};
@@ -79,7 +28,7 @@ TEST_P(CpuScans, OfOddSizesAndLengths) {
                                                   {6, 3, 2700, 1300},
                                                   {300, 1, 300, 0},
                                                   {66, 2, 1030, 0}}) {
-    const Graph graph = cell(GetParam(), size);
+    const Graph graph = loop_cell(GetParam(), size);
     for (const DType dtype : {DType::f32, DType::f64}) {
       for (const bool sequences : {false, true}) {
         SCOPED_TRACE(fmt::format("H {}, B {}, T {}, chunk {} in {}{}", size, batch, steps, chunk,
@@ -106,7 +55,7 @@ TEST_P(CpuScans, OfOddSizesAndLengths) {
 }
 
 TEST_P(CpuScans, HaveTheSameBitsOnAnyNumberOfThreads) {
-  const Graph graph = cell(GetParam(), 5);
+  const Graph graph = loop_cell(GetParam(), 5);
   const InterpreterArgs args = random_args(graph, 9000, 2, 1, true);
   CpuProgram alone(graph, options_of(DType::f32, 1), 2, 9000);
   const InterpreterResult wanted = alone.run(args);
@@ -147,7 +96,7 @@ void expect_as_loop(const Graph& graph, const InterpreterArgs& args) {
 
 TEST(CpuScanNumbers, AreThoseOfTheLoop) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Graph graph = cell("Free", 5);
+  const Graph graph = loop_cell("Free", 5);
   const int64_t steps = 5200;
   const int64_t width = 5;
   InterpreterArgs plain = random_args(graph, steps, 1, 1, true);
@@ -194,9 +143,9 @@ std::string error_of(const Graph& graph, Strategy strategy) {
 }
 
 TEST(CpuScanErrors, NameWhatIsInTheWay) {
-  EXPECT_EQ(error_of(cell("Gate", 3), Strategy::Scan), "none");
-  EXPECT_EQ(error_of(cell("Bent", 3), Strategy::Loop), "none");
-  EXPECT_EQ(error_of(cell("Bent", 3), Strategy::Scan),
+  EXPECT_EQ(error_of(loop_cell("Gate", 3), Strategy::Scan), "none");
+  EXPECT_EQ(error_of(loop_cell("Bent", 3), Strategy::Loop), "none");
+  EXPECT_EQ(error_of(loop_cell("Bent", 3), Strategy::Scan),
             "`Bent` at batch 1 cannot run with strategy `scan`: h: tanh makes it nonlinear (leave "
             "the strategy out, and rnnc finds a way)");
 }

@@ -7,59 +7,14 @@
 #include <filesystem>
 #include <limits>
 
-#include "frontend/unit.h"
 #include "ir/plan/plan.h"
-#include "passes/graph/delays.h"
 #include "tests/gpu/device_arguments.h"
 #include "tests/gpu/graphs.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr const char* kCells = R"(
-cell Gate[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  z = sigmoid(p[t])
-  h[t] = (1 - z) * h[t-1] + z * n[t]
-}
-cell Free[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = p[t] * h[t-1] + n[t]
-}
-cell Rotation[H](p: [H], n: [H]) -> (u, v) {
-  state u, v: [H]
-  c = 0.9 * cos(p[t])
-  s = 0.9 * sin(p[t])
-  u[t] = c * u[t-1] - s * v[t-1] + n[t]
-  v[t] = s * u[t-1] + c * v[t-1] + p[t]
-}
-cell Cascade[H](p: [H], n: [H]) -> (h, y) {
-  state v, h: [H]
-  v[t] = 0.9 * v[t-1] + n[t]
-  h[t] = sigmoid(p[t]) * h[t-1] + tanh(v[t]) * v[t-1]
-  y = h[t] * p[t]
-}
-cell Late[H](p: [H], n: [H]) -> h {
-  state h: [H]
-  h[t] = 0.5 * tanh(p[t]) * h[t-1] + 0.3 * h[t-2] + n[t]
-}
-cell Running[H](p: [H], n: [H]) -> (a, m) {
-  state a: [H]
-  state m: [H] = -1e30
-  m[t] = max(m[t-1] - 0.1, p[t])
-  a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
-}
-)";
-
-Graph cell(const std::string& name, int64_t size) {
-  Unit unit("scans.rnn", kCells);
-  std::optional<Graph> graph = unit.lower(name, {{"H", size}});
-  RNNC_CHECK(graph.has_value(), "{}", unit.render());
-  graph->bind({{"H", size}});
-  run_delays(*graph);
-  return *std::move(graph);
-}
 
 CompileOptions options_of(DType dtype, int64_t chunk = 0) {
   return {.dtype = dtype,
@@ -80,7 +35,7 @@ TEST_P(GpuScans, OfOddSizesAndLengths) {
                                                   {2, 1, 1000, 0},
                                                   {66, 1, 7, 3}}) {
     SCOPED_TRACE(fmt::format("H {}, B {}, T {}, chunk {}", size, batch, steps, chunk));
-    const Graph graph = cell(GetParam(), size);
+    const Graph graph = loop_cell(GetParam(), size);
     for (const SequenceFeatures features :
          {SequenceFeatures{}, SequenceFeatures{.lengths = true, .resets = true}}) {
       check_run(graph, options_of(DType::f32, chunk),
@@ -90,7 +45,7 @@ TEST_P(GpuScans, OfOddSizesAndLengths) {
 }
 
 TEST_P(GpuScans, InBf16) {
-  check_run(cell(GetParam(), 6), options_of(DType::bf16), random_sequences(77, 3, {}, true, 1),
+  check_run(loop_cell(GetParam(), 6), options_of(DType::bf16), random_sequences(77, 3, {}, true, 1),
             3e-2);
 }
 
@@ -143,7 +98,7 @@ void expect_as_loop(const Graph& graph, const InterpreterArgs& args) {
 
 TEST(GpuScanNumbers, AreThoseOfTheLoop) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Graph graph = cell("Free", 5);
+  const Graph graph = loop_cell("Free", 5);
   const int64_t steps = 2600;
   const int64_t width = 5;
   const InterpreterArgs plain = arguments_for(graph, steps, 1, true);

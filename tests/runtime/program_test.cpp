@@ -386,27 +386,36 @@ TEST(Program, StatesOfDelaysAreInTheSignature) {
   EXPECT_EQ(program->signature().in_reverse, "");
 }
 
+/// A call of two steps of one sequence, x = 10, 20; of a program prepared for that.
+struct TwoSteps {
+  explicit TwoSteps(const Program& program) : workspace(*program.workspace_size(1, 2)) {
+    args.steps = 2;
+    args.batch = 1;
+    args.inputs = inputs;
+    args.outputs = outputs;
+    args.workspace = workspace.data();
+    args.workspace_bytes = workspace.size();
+  }
+  TwoSteps(const TwoSteps&) = delete;  // arguments point to members
+
+  std::vector<char> workspace;
+  std::vector<double> x = {10, 20};
+  std::vector<double> y = {0, 0};
+  std::vector<const void*> inputs = {x.data()};
+  std::vector<void*> outputs = {y.data()};
+  ForwardArgs args;
+};
+
 TEST(Program, DelaysOfAGivenStateStartAsItDoes) {
   Result<Program> program = Program::compile(parse(kDelayed), {.dtype = DType::f64});
   ASSERT_TRUE(program) << program.error().message;
   ASSERT_TRUE(program->prepare(1, 2));
-  std::vector<char> workspace(*program->workspace_size(1, 2));
-  const std::vector<double> x = {10, 20};
-  std::vector<double> y(2);
-  const std::vector<const void*> inputs = {x.data()};
-  const std::vector<void*> outputs = {y.data()};
-  ForwardArgs args;
-  args.steps = 2;
-  args.batch = 1;
-  args.inputs = inputs;
-  args.outputs = outputs;
-  args.workspace = workspace.data();
-  args.workspace_bytes = workspace.size();
+  TwoSteps call(*program);
   const auto run = [&](std::vector<const void*> initial) {
-    args.initial_states = initial;
-    const Status status = program->forward(args);
+    call.args.initial_states = initial;
+    const Status status = program->forward(call.args);
     EXPECT_TRUE(status) << status.error().message;
-    return y;
+    return call.y;
   };
   const double one = 1;
   const double four = 4;
@@ -428,27 +437,16 @@ TEST(Program, HistoriesAreGivenWithTheirStates) {
   EXPECT_EQ(states[3].name, "h@history");
   EXPECT_EQ(states[3].shape, (std::vector<int64_t>{12}));
   ASSERT_TRUE(program->prepare(1, 2));
-  std::vector<char> workspace(*program->workspace_size(1, 2));
-  const std::vector<double> x = {10, 20};
-  std::vector<double> y(2);
-  const std::vector<const void*> inputs = {x.data()};
-  const std::vector<void*> outputs = {y.data()};
-  ForwardArgs args;
-  args.steps = 2;
-  args.batch = 1;
-  args.inputs = inputs;
-  args.outputs = outputs;
-  args.workspace = workspace.data();
-  args.workspace_bytes = workspace.size();
+  TwoSteps call(*program);
   const double one = 1;
   // h[t-13], h[t-12] and so on.
   const std::vector<double> before = {2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   std::vector<const void*> initial = {&one, nullptr, nullptr, before.data()};
-  args.initial_states = initial;
-  ASSERT_TRUE(program->forward(args));
-  EXPECT_EQ(y, (std::vector<double>{3, 6}));
+  call.args.initial_states = initial;
+  ASSERT_TRUE(program->forward(call.args));
+  EXPECT_EQ(call.y, (std::vector<double>{3, 6}));
   initial[3] = nullptr;
-  const Status status = program->forward(args);
+  const Status status = program->forward(call.args);
   ASSERT_FALSE(status);
   const std::string problem =
       "initial state `h` is given without `h@history`, its values of the 12 steps before; give "

@@ -194,12 +194,8 @@ int run_bench(const CLI::App& command, const Options& options) {
   if (problem.empty()) problem = check_cpu_target(options.cpu, options.bench.device);
   if (!problem.empty()) return report_usage(command, problem);
   if (Status status = check_json(options.bench); !status) return report(status.error());
-  std::optional<Definition> definition = load_definition(options.source);
-  if (!definition) return kError;
-  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
-  if (!graph) return kError;
-  const Result<Graph> bound = bind_all(*graph, options.source.dims);
-  if (!bound) return report(bound.error());
+  std::optional<Graph> bound = load_bound(options.source);
+  if (!bound) return kError;
   const Status status = bench_graph(options, *bound);
   return status ? kOk : report(status.error());
 }

@@ -319,17 +319,10 @@ std::optional<std::vector<Network>> choose_networks(const Options& options) {
       networks.push_back(lstm_network(256, {.batch = 64, .steps = 50}));
     return networks;
   }
-  std::optional<Definition> definition = load_definition(options.source);
-  if (!definition) return std::nullopt;
-  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
-  if (!graph) return std::nullopt;
-  Result<Graph> bound = bind_all(*graph, options.source.dims);
-  if (!bound) {
-    report(bound.error());
-    return std::nullopt;
-  }
+  std::optional<Graph> bound = load_bound(options.source);
+  if (!bound) return std::nullopt;
   std::string title =
-      fmt::format("{}: B {}, T {}", graph->name, options.shape.batch, options.shape.steps);
+      fmt::format("{}: B {}, T {}", bound->name, options.shape.batch, options.shape.steps);
   networks.push_back({std::move(*bound), options.source.dims, std::move(title), options.shape});
   return networks;
 }

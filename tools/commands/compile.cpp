@@ -81,12 +81,8 @@ int run_compile(const CLI::App& command, const Options& options) {
   if (!problem.empty()) return report_usage(command, problem);
   const Result<KernelCache> cache = find_cache();
   if (!cache) return report(cache.error());
-  std::optional<Definition> definition = load_definition(options.source);
-  if (!definition) return kError;
-  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
-  if (!graph) return kError;
-  const Result<Graph> bound = bind_all(*graph, options.source.dims);
-  if (!bound) return report(bound.error());
+  std::optional<Graph> bound = load_bound(options.source);
+  if (!bound) return kError;
   const Status status = compile_all(options, *bound, *cache);
   return status ? kOk : report(status.error());
 }

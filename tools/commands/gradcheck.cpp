@@ -306,12 +306,8 @@ int run_gradcheck(const CLI::App& command, const Options& options) {
       !problem.empty()) {
     return report_usage(command, problem);
   }
-  std::optional<Definition> definition = load_definition(options.source);
-  if (!definition) return kError;
-  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
-  if (!graph) return kError;
-  Result<Graph> bound = bind_all(*graph, options.source.dims);
-  if (!bound) return report(bound.error());
+  std::optional<Graph> bound = load_bound(options.source);
+  if (!bound) return kError;
   const Result<std::vector<Check>> checks = compare(*std::move(bound), options);
   if (!checks) return report(checks.error());
   if (Status status = print(table(*checks, options)); !status) {

@@ -132,12 +132,8 @@ int run_profile(const CLI::App& command, const Options& options) {
   for (const std::string& file : {options.bench.json, options.html, options.trace}) {
     if (Status status = check_output(file); !status) return report(status.error());
   }
-  std::optional<Definition> definition = load_definition(options.source);
-  if (!definition) return kError;
-  const std::optional<Graph> graph = lower_definition(*definition, options.source.dims);
-  if (!graph) return kError;
-  const Result<Graph> bound = bind_all(*graph, options.source.dims);
-  if (!bound) return report(bound.error());
+  std::optional<Graph> bound = load_bound(options.source);
+  if (!bound) return kError;
   const Status status = profile_graph(options, *bound);
   return status ? kOk : report(status.error());
 }
