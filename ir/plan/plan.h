@@ -245,6 +245,9 @@ struct ScanLaunch {
   // A tile's steps:
   int64_t warps = 8;          // side by side
   int64_t steps_of_warp = 8;  // one after the other
+  // With an exchange:
+  int64_t items = 1;  // neighbouring channels of a thread
+  int64_t group = 1;  // of so many tiles the first hands on states, the others maps
   BufferId exchange = kNoBuffer;
   int64_t tile_steps() const { return warps * steps_of_warp; }
   friend bool operator==(const ScanLaunch&, const ScanLaunch&) = default;

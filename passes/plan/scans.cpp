@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/scan_exchange.h"
+#include "ir/plan/scan_values.h"
 #include "passes/affine/affine_forms.h"
 
 namespace rnnc {
@@ -16,11 +18,22 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// Of a thread's steps in registers, for each item: many leave room for few blocks beside each other,
-// which is right where there are few channels, and states pass through long tiles faster.
-constexpr int64_t kMostWords = 24;
-constexpr int64_t kMostWordsOfFew = 32;
+// Measured on an H100, MinGRU and others from their gates' pre-activations.
+//
+// Of what a thread keeps of its steps (ir/plan/scan_values.h), floats: many leave room for few blocks
+// beside each other, which is right where there are few channels, since states pass through long
+// tiles faster.
+constexpr int64_t kMostValues = 32;
+constexpr int64_t kMostValuesOfFew = 64;
 constexpr int64_t kFewChannels = 4096;
+// Pairs of channels load twice as much at once, and take the registers of two.
+constexpr int64_t kMostValuesOfPairs = 2;
+// So many tiles side by side are on their way at once. Of their channels' each, those of a group wait
+// for the first at the same time, but compose the maps between.
+constexpr int64_t kTilesAtOnce = 256;
+constexpr int64_t kMostGroup = 16;
+// A warp's maps of more states would not all find room in shared memory.
+constexpr size_t kMostStatesOfManyWarps = 2;
 
 // On a CPU: bytes of a row's tile, which stay in a core's second level cache from one pass over them
 // to the next, and its steps, which are worth a hand-over to other threads.
@@ -56,7 +69,7 @@ class ScanMaker {
       scan.steps_of_warp = steps_in_cache();
       return scan;
     }
-    scan.steps_of_warp = steps_of_warp();
+    choose_tile(scan);
     scan.exchange = static_cast<BufferId>(plan_.buffers.size());
     plan_.buffers.push_back({.name = "exchange",
                              .dtype = DType::f32,
@@ -140,17 +153,38 @@ class ScanMaker {
     return steps;
   }
 
-  /// What a thread loads for its steps waits in registers for the states before them.
-  int64_t steps_of_warp() const {
-    int64_t loads = 0;
-    for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
-      const Kernel::Argument& argument = kernel_.arguments[i];
-      if (changes(i) && argument.vector && !argument.written) ++loads;
+  void choose_tile(ScanLaunch& scan) const {
+    const int64_t channels = plan_.batch * kernel_.length;
+    const bool few = channels < kFewChannels;
+    size_t states = 1;
+    for (const ScanRound& round : scan.rounds) states = std::max(states, round.states.size());
+    const std::vector<bool> kept = scan_values(plan_, scan);
+    const int64_t values = std::max<int64_t>(std::ranges::count(kept, true), 1);
+    const bool pairs = states == 1 && values <= kMostValuesOfPairs && channels >= 64 && can_pair();
+    scan.items = pairs ? 2 : 1;
+    scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : 8;
+    scan.steps_of_warp = 16;
+    const int64_t most = few ? kMostValuesOfFew : kMostValues;
+    while (scan.steps_of_warp > 4 && scan.steps_of_warp * scan.items * values > most) {
+      scan.steps_of_warp /= 2;
     }
-    const bool few = plan_.batch * kernel_.length < kFewChannels;
-    int64_t steps = 16;
-    while (steps > 4 && steps * loads > (few ? kMostWordsOfFew : kMostWords)) steps /= 2;
-    return steps;
+    const int64_t of_channels = ceil_div(channels, 32 * scan.items);
+    scan.group = std::clamp<int64_t>(kTilesAtOnce / of_channels, 1, kMostGroup);
+  }
+
+  /// Quotients and roots branch, so that a thread's wait for each other: more threads do better.
+  bool can_pair() const {
+    const auto branches = [](const Instruction& one) {
+      return one.kind == Kind::Scalar && (one.op == Op::Div || one.op == Op::Sqrt);
+    };
+    if (kernel_.length % 2 != 0 || std::ranges::any_of(kernel_.body, branches)) return false;
+    for (size_t i = 0; i < loop_.accesses.size(); ++i) {
+      const Access& access = loop_.accesses[i];
+      if (kernel_.arguments[i].vector && (access.column % 2 != 0 || access.stride % 2 != 0)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   Plan& plan_;

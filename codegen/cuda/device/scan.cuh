@@ -117,11 +117,11 @@ struct rnnc_map {
     }
     return result;
   }
-  static __device__ __forceinline__ bool fit(const float* states) {
+  static __device__ __forceinline__ bool fit(const float* states, float times = 1.0f) {
     bool result = true;
 #pragma unroll
     for (int i = 0; i < States; ++i) {
-      result = result && Algebra::fits(states[i], Algebra::kMostState);
+      result = result && Algebra::fits(states[i], times * Algebra::kMostState);
     }
     return result;
   }
@@ -192,10 +192,16 @@ struct rnnc_scan_words {
 
 struct rnnc_scan_tile {
   int index;
-  int count;       // of tiles of these channels
-  int first_step;  // of the thread's
-  int steps;       // of the chunk
-  bool inside;     // whether the thread's channels are any, or stand in for some
+  int count;      // of tiles of these channels
+  int own_steps;  // of a thread, but in the last tile
+  int left;       // steps of the chunk, from the thread's first on
+  bool inside;    // whether the thread's channels are any, or stand in for some
+
+  __device__ __forceinline__ bool is_whole() const { return left >= own_steps; }
+  __device__ __forceinline__ bool has(int step) const { return step < left; }
+  __device__ __forceinline__ bool has_last() const { return left > 0 && left <= own_steps; }
+  // The step, or the last of the chunk.
+  __device__ __forceinline__ int near(int step) const { return min(step, left - 1); }
 };
 
 // The next tile that nobody has begun.
@@ -206,9 +212,9 @@ static __device__ __forceinline__ unsigned rnnc_take_ticket(unsigned* begun) {
   return ticket;
 }
 
-// One of a scan's rounds in its tile. Scan is the generated struct (emit_scan.cpp): `inputs` are
-// what the thread's steps load, `before` the states before them of earlier rounds, which have been
-// found, and of this one, which will be.
+// One of a scan's rounds in its tile. Scan is the generated struct (emit_scan.cpp): `values` are
+// what the thread keeps of its steps, `before` the states before them of earlier rounds, which have
+// been found, and of this one, which will be.
 template <typename Scan, int Round>
 struct rnnc_scan_round {
   typedef typename Scan::template round<Round> round;
@@ -218,54 +224,50 @@ struct rnnc_scan_round {
   static constexpr int kWords = map::kWords;
   static constexpr int kItems = Scan::kItems;
   static constexpr int kWarps = Scan::kWarps;
-  static constexpr int kGroup = kStates == 1 ? 16 : kStates == 2 ? 4 : 2;
+  static constexpr int kGroup = Scan::kGroup;
+
+  // Of the maps between the base and a tile, so many parts are composed side by side.
+  static constexpr int kShares = kGroup - 1 < kWarps / kItems ? kGroup - 1 : kWarps / kItems;
+  static_assert(kItems <= kWarps, "each item's states are found by a warp of its own");
 
   struct shared_words {
     float warps[kWarps][kItems * kWords][32];   // maps of warps
-    float before[kGroup][kItems * kWords][32];  // maps of tiles before this one
+    float before[kWarps][kItems * kWords][32];  // maps of tiles before this one, each of a few
     float states[kItems * kStates][32];         // before the tile; step by step, before the warp
     int one_by_one;
   };
 
   const Scan& scan;
-  const typename Scan::inputs* inputs;
+  const typename Scan::values* values;
   const rnnc_scan_tile& tile;
   const rnnc_scan_words words;
   float (*before)[Scan::kStates];  // by item
   shared_words& shared;
 
+  // The first warps find the states before the tile, each of an item.
   __device__ __forceinline__ void run() {
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     if (threadIdx.x == 0) shared.one_by_one = 0;
-    compose(warp, lane);
+    if (tile.is_whole()) {
+      compose<true>(warp, lane);
+    } else {
+      compose<false>(warp, lane);
+    }
     const int base = tile.index == 0 ? 0 : (tile.index - 1) / kGroup * kGroup;
     __syncthreads();
-    map whole[kItems];
-    if (warp == 0) hand_on(lane, whole);
-    // The maps between the base and this tile, each by one warp.
-    for (int other = base + 1 + warp; other < tile.index; other += kWarps) {
-#pragma unroll
-      for (int x = 0; x < kItems; ++x) {
-        float values[kWords];
-        channel(x).template get<kWords>(other, 0, values);
-#pragma unroll
-        for (int i = 0; i < kWords; ++i)
-          shared.before[other - base - 1][x * kWords + i][lane] = values[i];
-      }
-    }
+    map whole;
+    if (warp < kItems) whole = hand_on(warp, lane);
+    fetch(warp, lane, base);
     __syncthreads();
-    bool serial[kItems];
-    if (warp == 0) {
-#pragma unroll
-      for (int x = 0; x < kItems; ++x) serial[x] = begin(x, lane, base, whole[x]);
-    }
+    bool serial = false;
+    if (warp < kItems) serial = begin(warp, lane, base, whole);
     __syncthreads();
     if (shared.one_by_one == 0) {
       take_states(warp, lane);
     } else {
       go_one_by_one(warp, lane);
-      if (warp == 0) publish_ends(lane, serial);
+      if (serial) publish_ends(warp, lane);
     }
     __syncthreads();  // before the next round takes the memory
   }
@@ -276,6 +278,7 @@ struct rnnc_scan_round {
   }
 
   // The thread's steps, which leaves the map in `shared.warps`.
+  template <bool Whole>
   __device__ __forceinline__ void compose(int warp, int lane) {
 #pragma unroll
     for (int x = 0; x < kItems; ++x) {
@@ -288,8 +291,8 @@ struct rnnc_scan_round {
       for (int s = 0; s < Scan::kSteps; ++s) {
         map one;
         float next[Scan::kStates];
-        round::step(scan, inputs[s], x, states, next, &one.a[0][0], one.b);
-        if (tile.first_step + s < tile.steps) {
+        round::step(scan, values[s], x, states, next, &one.a[0][0], one.b);
+        if (Whole || tile.has(s)) {
           all = all.then(one);
           fits = fits && all.fits();
 #pragma unroll
@@ -297,10 +300,32 @@ struct rnnc_scan_round {
         }
       }
       if (!fits) all = map::none();
-      float values[kWords];
-      all.to_words(values);
+      float words[kWords];
+      all.to_words(words);
 #pragma unroll
-      for (int i = 0; i < kWords; ++i) shared.warps[warp][x * kWords + i][lane] = values[i];
+      for (int i = 0; i < kWords; ++i) shared.warps[warp][x * kWords + i][lane] = words[i];
+    }
+  }
+
+  // The maps between the base and this tile, into `shared`: each warp composes some of an item.
+  __device__ __forceinline__ void fetch(int warp, int lane, int base) {
+    const int maps = tile.index == 0 ? 0 : tile.index - base - 1;
+    for (int job = warp; job < kShares * kItems; job += kWarps) {
+      const int x = job % kItems;
+      const int share = job / kItems;
+      map all = map::identity();
+      bool fits = true;
+      for (int other = share * maps / kShares; other < (share + 1) * maps / kShares; ++other) {
+        float words[kWords];
+        channel(x).template get<kWords>(base + 1 + other, 0, words);
+        all = all.then(map::from_words(words));
+        fits = fits && all.fits();
+      }
+      if (!fits) all = map::none();
+      float words[kWords];
+      all.to_words(words);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) shared.before[share][x * kWords + i][lane] = words[i];
     }
   }
 
@@ -312,55 +337,94 @@ struct rnnc_scan_round {
   }
 
   // The map of the whole tile, for later ones that do not begin from the states behind it.
-  __device__ __forceinline__ void hand_on(int lane, map* whole) {
+  __device__ __forceinline__ map hand_on(int x, int lane) const {
+    map all = map::identity();
+    bool fits = true;
 #pragma unroll
-    for (int x = 0; x < kItems; ++x) {
-      map all = map::identity();
-      bool fits = true;
-      for (int warp = 0; warp < kWarps; ++warp) {
-        all = all.then(warp_map(warp, x, lane));
-        fits = fits && all.fits();
-      }
-      whole[x] = fits ? all : map::none();
-      if (!tile.inside || tile.index + 1 >= tile.count || tile.index % kGroup == 0) continue;
-      float values[kWords];
-      whole[x].to_words(values);
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) channel(x).put(tile.index, i, values[i]);
+    for (int warp = 0; warp < kWarps; ++warp) {
+      all = all.then(warp_map(warp, x, lane));
+      fits = fits && all.fits();
     }
+    if (!fits) all = map::none();
+    if (tile.inside && tile.index + 1 < tile.count && tile.index % kGroup != 0) {
+      float words[kWords];
+      all.to_words(words);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) channel(x).put(tile.index, i, words[i]);
+    }
+    return all;
   }
 
   // Through a tile, if it is sure that nothing overflows on the way.
-  static __device__ __forceinline__ bool pass(const map& through, float* states) {
-    const bool sure = map::fit(states) && through.fits();
+  static __device__ __forceinline__ bool pass(const map& through, float* states,
+                                              float times = 1.0f) {
+    const bool sure = map::fit(states, times) && through.fits();
     through.apply(states);
-    return sure && map::fit(states);
+    return sure && map::fit(states, times);
   }
 
-  // Finds the states before the tile. Whether it must go step by step.
+  // Finds the states before the tile. Whether it must go step by step. The states behind the base
+  // come last, and are handed on as soon as they are there: everybody waits for them.
   __device__ __forceinline__ bool begin(int x, int lane, int base, const map& whole) {
+    map others = map::identity();
+    bool fits = true;
+    for (int share = 0; share < kShares; ++share) {
+      float words[kWords];
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) words[i] = shared.before[share][x * kWords + i][lane];
+      others = others.then(map::from_words(words));
+      fits = fits && others.fits();
+    }
+    if (!fits) others = map::none();
     float states[kStates];
     if (tile.index == 0) {
 #pragma unroll
-      for (int i = 0; i < kStates; ++i) states[i] = before[x][round::state(i)];
+      for (int i = 0; i < kStates; ++i) states[i] = first_state(x, round::state(i));
     } else {
       channel(x).template get<kStates>(base, kWords, states);
+      go_through(x, base, others, states);
+    }
+    float behind[kStates];
+#pragma unroll
+    for (int i = 0; i < kStates; ++i) behind[i] = states[i];
+    const bool serial = !pass(whole, behind);
+    if (!serial && tile.index % kGroup == 0) put_states(x, behind);
+    if (serial) shared.one_by_one = 1;
+#pragma unroll
+    for (int i = 0; i < kStates; ++i) shared.states[x * kStates + i][lane] = states[i];
+    return serial;
+  }
+
+  // From behind the base to before the tile: one by one where the maps together do not count. Of
+  // these a tile hands on the states behind it if it could not pass. It may have rounded otherwise:
+  // what it passed, this one must, or it would wait for ever.
+  __device__ __forceinline__ void go_through(int x, int base, const map& others,
+                                             float* states) const {
+    float through[kStates];
+#pragma unroll
+    for (int i = 0; i < kStates; ++i) through[i] = states[i];
+    if (pass(others, through)) {
+#pragma unroll
+      for (int i = 0; i < kStates; ++i) states[i] = through[i];
+      return;
     }
     for (int other = base + 1; other < tile.index; ++other) {
-      float values[kWords];
-#pragma unroll
-      for (int i = 0; i < kWords; ++i)
-        values[i] = shared.before[other - base - 1][x * kWords + i][lane];
-      if (!pass(map::from_words(values), states)) {
+      float words[kWords];
+      channel(x).template get<kWords>(other, 0, words);
+      if (!pass(map::from_words(words), states, 2.0f)) {
         channel(x).template get<kStates>(other, kWords, states);
       }
     }
+  }
+
+  // `before` at an index that registers can't have.
+  __device__ __forceinline__ float first_state(int item, int state) const {
+    float result = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kStates; ++i) shared.states[x * kStates + i][lane] = states[i];
-    const bool serial = !pass(whole, states);
-    if (serial) shared.one_by_one = 1;
-    if (!serial && tile.index % kGroup == 0) put_states(x, states);
-    return serial;
+    for (int x = 0; x < kItems; ++x) {
+      if (x == item) result = before[x][state];
+    }
+    return result;
   }
 
   __device__ __forceinline__ void put_states(int x, const float* states) const {
@@ -398,8 +462,8 @@ struct rnnc_scan_round {
 #pragma unroll
           for (int s = 0; s < Scan::kSteps; ++s) {
             float next[Scan::kStates];
-            Scan::template round<Round + 1>::advance(scan, inputs[s], x, states, next);
-            if (tile.first_step + s < tile.steps) {
+            Scan::template round<Round + 1>::advance(scan, values[s], x, states, next);
+            if (tile.has(s)) {
 #pragma unroll
               for (int i = 0; i < Scan::kStates; ++i) states[i] = next[i];
             }
@@ -414,14 +478,11 @@ struct rnnc_scan_round {
     }
   }
 
-  __device__ __forceinline__ void publish_ends(int lane, const bool* serial) const {
+  __device__ __forceinline__ void publish_ends(int x, int lane) const {
+    float states[kStates];
 #pragma unroll
-    for (int x = 0; x < kItems; ++x) {
-      float states[kStates];
-#pragma unroll
-      for (int i = 0; i < kStates; ++i) states[i] = shared.states[x * kStates + i][lane];
-      if (serial[x]) put_states(x, states);
-    }
+    for (int i = 0; i < kStates; ++i) states[i] = shared.states[x * kStates + i][lane];
+    put_states(x, states);
   }
 };
 
@@ -440,35 +501,55 @@ static __device__ constexpr unsigned rnnc_scan_bytes() {
 // All rounds from one on.
 template <typename Scan, int Round>
 static __device__ __forceinline__ void rnnc_scan_rounds(
-    const Scan& scan, const typename Scan::inputs* inputs, const rnnc_scan_tile& tile,
+    const Scan& scan, const typename Scan::values* values, const rnnc_scan_tile& tile,
     rnnc_scan_words words, float (*before)[Scan::kStates], float* memory) {
   if constexpr (Round < Scan::kRounds) {
     typedef rnnc_scan_round<Scan, Round> round;
     auto& shared = *reinterpret_cast<typename round::shared_words*>(memory);
-    round{scan, inputs, tile, words, before, shared}.run();
+    round{scan, values, tile, words, before, shared}.run();
     words.first += static_cast<rnnc_word>(round::kWords + round::kStates) * words.channels;
-    rnnc_scan_rounds<Scan, Round + 1>(scan, inputs, tile, words, before, memory);
+    rnnc_scan_rounds<Scan, Round + 1>(scan, values, tile, words, before, memory);
   }
 }
 
-// The whole of a block. `words`: of the thread's channels.
-template <typename Scan>
-static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_scan_tile& tile,
-                                                 const rnnc_scan_words& words) {
+// What the thread keeps of its steps. All are loaded before any is waited for.
+template <bool Whole, typename Scan>
+static __device__ __forceinline__ void rnnc_scan_load(const Scan& scan, const rnnc_scan_tile& tile,
+                                                      typename Scan::values* values) {
   typename Scan::inputs inputs[Scan::kSteps];
 #pragma unroll
+  for (int s = 0; s < Scan::kSteps; ++s) inputs[s] = scan.load(Whole ? s : tile.near(s));
+#pragma unroll
+  for (int s = 0; s < Scan::kSteps; ++s) values[s] = scan.keep(inputs[s]);
+}
+
+template <bool Whole, typename Scan>
+static __device__ __forceinline__ void rnnc_scan_run(const Scan& scan, const rnnc_scan_tile& tile,
+                                                     const typename Scan::values* values,
+                                                     float (*states)[Scan::kStates]) {
+#pragma unroll
   for (int s = 0; s < Scan::kSteps; ++s) {
-    inputs[s] = scan.load(min(tile.first_step + s, tile.steps - 1));
+    if (Whole || tile.has(s)) scan.run(values[s], s, states, tile.inside);
+  }
+}
+
+// The whole of a block. `words`: of the thread's channels; `memory`: shared, of rnnc_scan_bytes.
+template <typename Scan>
+static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_scan_tile& tile,
+                                                 const rnnc_scan_words& words, float* memory) {
+  typename Scan::values values[Scan::kSteps];
+  if (tile.is_whole()) {
+    rnnc_scan_load<true>(scan, tile, values);
+  } else {
+    rnnc_scan_load<false>(scan, tile, values);
   }
   float states[Scan::kItems][Scan::kStates] = {};
   if (tile.index == 0) scan.load_states(states);
-  __shared__ float memory[rnnc_scan_bytes<Scan, 0>() / sizeof(float)];
-  rnnc_scan_rounds<Scan, 0>(scan, inputs, tile, words, states, memory);
-#pragma unroll
-  for (int s = 0; s < Scan::kSteps; ++s) {
-    const int step = tile.first_step + s;
-    if (step < tile.steps) scan.run(inputs[s], step, states, tile.inside);
+  rnnc_scan_rounds<Scan, 0>(scan, values, tile, words, states, memory);
+  if (tile.is_whole()) {
+    rnnc_scan_run<true>(scan, tile, values, states);
+  } else {
+    rnnc_scan_run<false>(scan, tile, values, states);
   }
-  const bool is_last = tile.first_step < tile.steps && tile.first_step + Scan::kSteps >= tile.steps;
-  if (is_last && tile.inside) scan.store_states(states);
+  if (tile.has_last() && tile.inside) scan.store_states(states);
 }

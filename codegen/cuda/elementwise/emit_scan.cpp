@@ -1,6 +1,6 @@
 // The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading a
-// step's inputs and the states, for each round the map of a step, and the whole step. Of the kernel's
-// body each function has what its results need.
+// step's inputs and the states, what a thread keeps of a step, for each round the map of a step, and
+// the whole step. Of the kernel's body each function has what its results need and is not kept.
 #include "codegen/cuda/elementwise/emit_scan.h"
 
 #include <algorithm>
@@ -28,6 +28,7 @@ class ScanEmitter : TextWriter {
     line("struct {}_scan {{", name_);
     arrays();
     loads();
+    keep();
     states();
     line("  template <int Round, int = 0>");
     line("  struct round;");
@@ -47,6 +48,7 @@ class ScanEmitter : TextWriter {
     return !argument(index).written && !carried_[index] && traits_.invariant[index];
   }
   bool is_output(uint32_t index) const { return argument(index).written && !carried_[index]; }
+  bool is_carried(uint32_t index) const { return carried_[index]; }
   int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
 
   template <typename Visit>
@@ -62,29 +64,52 @@ class ScanEmitter : TextWriter {
     line("  static constexpr int kRounds = {};", traits_.rounds.size());
     line("  static constexpr int kWarps = {};", traits_.warps);
     line("  static constexpr int kSteps = {};", traits_.steps_of_warp);
+    line("  static constexpr int kGroup = {};", traits_.group);
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument(i).dtype), items(i),
            items(i) == 1 ? "true" : "Aligned", i);
+      if (carried_[i]) continue;
       line("  {}* a{};", cuda_array_type(argument(i)), i);
       if (is_queued(i) || is_output(i)) line("  rnnc_word d{};", i);
       if (is_fixed(i)) line("  t{} i{};", i, i);
     }
-    line("  bool first;  // of its row");
+    line("  const rnnc_word* frame;");
+    for_arguments(&ScanEmitter::is_carried,
+                  [&](uint32_t i) { line("  const rnnc_access& p{};", i); });
+    line("  unsigned row;");
+    line("  unsigned e;  // of the thread's first element in the row");
     line("  struct inputs {{");
     for_arguments(&ScanEmitter::is_queued, [&](uint32_t i) { line("    t{} x{};", i, i); });
     line("  }};");
-    line("  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}, unsigned row, unsigned e)",
+    line("  // The arrays from the thread's first step on.");
+    line("  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}, unsigned row, unsigned e,",
          name_, cuda_access_parameters(kernel_.arguments.size(), "&"));
-    line("      : first(e == 0) {{");
+    line("                                     int first_step)");
+    line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
+      if (carried_[i]) continue;
       line("    a{} = rnnc_row<{}>(rows.frame, p{}, row){};", i, cuda_array_type(argument(i)), i,
            argument(i).vector ? " + e" : "");
       if (is_queued(i) || is_output(i)) {
         line("    d{} = {}rows.count * p{}.stride;", i, traits_.descending ? "-1ll * " : "", i);
+        line("    a{} += first_step * d{};", i, i);
       }
       if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
     }
     line("  }}");
+  }
+
+  std::string carried_accesses() const {
+    std::string text;
+    for_arguments(&ScanEmitter::is_carried,
+                  [&](uint32_t i) { text += fmt::format("p{0}(p{0}), ", i); });
+    return text;
+  }
+
+  /// Only the first and the last tile touch it.
+  std::string carried_place(uint32_t i) const {
+    return fmt::format("rnnc_row<{}>(frame, p{}, row){}", cuda_array_type(argument(i)), i,
+                       argument(i).vector ? " + e" : "");
   }
 
   void loads() {
@@ -96,11 +121,48 @@ class ScanEmitter : TextWriter {
     line("  }}");
   }
 
+  void keep() {
+    std::vector<uint32_t> kept;
+    line("  struct values {{");
+    for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+      if (!traits_.kept[id]) continue;
+      kept.push_back(id);
+      const Instruction& instruction = kernel_.body[id];
+      if (instruction.kind == Kind::Load) {
+        line("    t{} x{};", instruction.argument, id);
+      } else {
+        line("    float x{}[{}];", id, instruction.vector ? traits_.items : 1);
+      }
+    }
+    line("  }};");
+    line("  __device__ __forceinline__ values keep(const inputs& in) const {{");
+    line("    const {}_scan& scan = *this;", name_);
+    line("    values kept;");
+    line("#pragma unroll");
+    line("    for (int x = 0; x < kItems; ++x) {{");
+    values(kept, "      ", false);
+    for (const uint32_t id : kept) {
+      const Instruction& instruction = kernel_.body[id];
+      if (instruction.kind == Kind::Load) {
+        line("      kept.x{} = in.x{};", id, instruction.argument);
+      } else {
+        line("      kept.x{}[{}] = v{};", id, kept_item(id), id);
+      }
+    }
+    line("    }}");
+    line("    return kept;");
+    line("  }}");
+  }
+
+  std::string_view kept_item(uint32_t id) const {
+    return kernel_.body[id].vector && traits_.items > 1 ? "x" : "0";
+  }
+
   void states() {
     line("  __device__ __forceinline__ void load_states(float (*h)[kStates]) const {{");
     for (size_t i = 0; i < traits_.carries.size(); ++i) {
       const uint32_t load = traits_.carries[i].load;
-      line("    const t{0} n{0} = t{0}::load(a{0});", load);
+      line("    const t{0} n{0} = t{0}::load({1});", load, carried_place(load));
       line("#pragma unroll");
       line("    for (int x = 0; x < kItems; ++x) h[x][{}] = n{}.get({});", i, load, item(load));
     }
@@ -111,7 +173,7 @@ class ScanEmitter : TextWriter {
       line("    t{0} o{0} = {{}};", store);
       line("#pragma unroll");
       line("    for (int x = 0; x < kItems; ++x) o{}.set(x, h[x][{}]);", store, i);
-      line("    o{0}.store(a{0});", store);
+      line("    o{0}.store({1});", store, carried_place(store));
     }
     line("  }}");
   }
@@ -140,7 +202,7 @@ class ScanEmitter : TextWriter {
     line("  template <int Unused>");
     line("  struct round<{}, Unused> {{", number);
     const std::string parameters = fmt::format(
-        "const {}_scan& scan, const inputs& in, int x, const float* h, float* next", name_);
+        "const {}_scan& scan, const values& in, int x, const float* h, float* next", name_);
     line("    static __device__ __forceinline__ void advance({}) {{", parameters);
     values(wanted, "      ");
     next_states(advanced);
@@ -188,21 +250,31 @@ class ScanEmitter : TextWriter {
     }
   }
 
-  /// What these need of the body, in its order.
-  void values(const std::vector<uint32_t>& wanted, std::string_view indent) {
+  /// What these need of the body, in its order; of what is kept no more than its name.
+  void values(const std::vector<uint32_t>& wanted, std::string_view indent, bool from_kept = true) {
+    const auto is_there = [&](uint32_t id) { return from_kept && traits_.kept[id]; };
     std::vector<bool> needed(kernel_.body.size(), false);
     for (const uint32_t id : wanted) needed[id] = true;
     for (size_t id = needed.size(); id-- > 0;) {
-      if (!needed[id]) continue;
+      if (!needed[id] || is_there(static_cast<uint32_t>(id))) continue;
       for (const uint32_t operand : kernel_.body[id].operands) needed[operand] = true;
     }
     for (uint32_t id = 0; id < needed.size(); ++id) {
       const Instruction& instruction = kernel_.body[id];
       if (!needed[id] || instruction.kind == Kind::Constant) continue;
       line("{}const float v{} = {};", indent, id,
-           instruction.kind == Kind::Load ? loaded(instruction.argument)
-                                          : cuda_scalar_text(kernel_, id));
+           is_there(id)                     ? kept_value(id)
+           : instruction.kind == Kind::Load ? loaded(instruction.argument)
+                                            : cuda_scalar_text(kernel_, id));
     }
+  }
+
+  std::string kept_value(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.kind == Kind::Load) {
+      return fmt::format("in.x{}.get({})", id, item(instruction.argument));
+    }
+    return fmt::format("in.x{}[{}]", id, kept_item(id));
   }
 
   std::string loaded(uint32_t i) const {
@@ -216,7 +288,7 @@ class ScanEmitter : TextWriter {
   /// With its outputs, from the states before it to those behind it.
   void whole_step() {
     line(
-        "  __device__ __forceinline__ void run(const inputs& in, int t, float (*states)[kStates],");
+        "  __device__ __forceinline__ void run(const values& in, int t, float (*states)[kStates],");
     line("                                      bool inside) const {{");
     line("    const {}_scan& scan = *this;", name_);
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) { line("    t{0} o{0} = {{}};", i); });
@@ -240,7 +312,7 @@ class ScanEmitter : TextWriter {
     for (size_t i = 0; i < traits_.carries.size(); ++i) line("      h[{0}] = next{0};", i);
     line("    }}");
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
-      line("    if (inside{}) o{}.store(a{} + t * d{});", argument(i).vector ? "" : " && first", i,
+      line("    if (inside{}) o{}.store(a{} + t * d{});", argument(i).vector ? "" : " && e == 0", i,
            i, i);
     });
     line("  }}");
@@ -267,15 +339,16 @@ class ScanEmitter : TextWriter {
     line("  const int index = ticket / groups;");
     line("  const int first_step = index * {} + static_cast<int>(threadIdx.x) / 32 * {};", steps,
          traits_.steps_of_warp);
-    line("  const rnnc_scan_tile tile = {{index, (steps + {}) / {}, first_step, steps,", steps - 1,
-         steps);
+    line("  const rnnc_scan_tile tile = {{index, (steps + {}) / {}, {}, steps - first_step,",
+         steps - 1, steps, traits_.steps_of_warp);
     line("                               own < packets}};");
     line("  const rnnc_scan_words place = {{words + 1 + packet * {}u,", traits_.items);
     line("                                 static_cast<rnnc_word>(channels) * {}, channels}};",
          words_of_tile());
+    line("  __shared__ float memory[rnnc_scan_bytes<{}_scan<true>, 0>() / sizeof(float)];", name_);
     std::string arguments = "rows";
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
-    const std::string run = "rnnc_scan({}_scan<{}>({}, row, e), tile, place);";
+    const std::string run = "rnnc_scan({}_scan<{}>({}, row, e, first_step), tile, place, memory);";
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {

@@ -15,8 +15,10 @@ struct ScanTraits {
   std::vector<ScanRound> rounds;
   int64_t warps = 1;
   int64_t steps_of_warp = 1;
-  std::vector<bool> invariant;  // by argument: the same at every step
   int items = 1;                // neighbouring elements per thread
+  int group = 1;                // of tiles, of which the first hands on states
+  std::vector<bool> invariant;  // by argument: the same at every step
+  std::vector<bool> kept;       // by instruction (ir/plan/scan_values.h)
   bool aligned = true;          // items of every array are surely aligned to their size together
   bool descending = false;      // each step lies in front of the one before it
   friend bool operator==(const ScanTraits&, const ScanTraits&) = default;

@@ -5,29 +5,21 @@
 
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_scan.h"
+#include "ir/plan/scan_values.h"
 
 namespace rnnc {
 namespace {
 
-/// Whether threads take pairs of elements: with one state at a time, which leaves registers for it.
-bool takes_pairs(const Kernel& kernel, const ScanLaunch& launch) {
-  if (kernel.length % 2 != 0) return false;
-  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
-    if (!kernel.arguments[i].vector) continue;
-    if (launch.accesses[i].column % 2 != 0 || launch.accesses[i].stride % 2 != 0) return false;
-  }
-  return std::ranges::all_of(launch.rounds,
-                             [](const ScanRound& round) { return round.states.size() == 1; });
-}
-
-ScanTraits traits_of(const Plan& plan, const Kernel& kernel, const ScanLaunch& launch) {
+ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
   ScanTraits traits = {.carries = launch.carries,
                        .rounds = launch.rounds,
                        .warps = launch.warps,
                        .steps_of_warp = launch.steps_of_warp,
+                       .items = static_cast<int>(launch.items),
+                       .group = static_cast<int>(launch.group),
                        .invariant = {},
+                       .kept = scan_values(plan, launch),
                        .descending = plan.descending};
-  traits.items = takes_pairs(kernel, launch) ? 2 : 1;
   for (const Access& access : launch.accesses) {
     const Buffer& buffer = plan.buffers[access.buffer];
     traits.invariant.push_back(buffer.extent == Extent::Invariant);
@@ -47,7 +39,7 @@ void add_scan_kernels(const Plan& plan, CudaModule& module) {
   std::vector<Known> known;
   for_each_launch_of<ScanLaunch>(plan, [&](LaunchId id, const ScanLaunch& launch) {
     const Kernel& kernel = plan.kernels[launch.kernel];
-    const ScanTraits traits = traits_of(plan, kernel, launch);
+    const ScanTraits traits = traits_of(plan, launch);
     auto found = std::ranges::find_if(known, [&](const Known& one) {
       return one.kernel == launch.kernel && one.traits == traits;
     });

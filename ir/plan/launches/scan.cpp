@@ -204,6 +204,12 @@ Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
   if (launch.exchange == kNoBuffer) {
     return launch.warps == 1 ? Status() : fail("tiles of several warps have no exchange");
   }
+  const int64_t length = plan.kernels[launch.kernel].length;
+  if (launch.group < 1 || launch.items < 1 || launch.items > launch.warps ||
+      length % launch.items != 0) {
+    return fail("{} channels of {} for each thread, in groups of {}", launch.items, length,
+                launch.group);
+  }
   const Buffer& buffer = plan.buffers[launch.exchange];
   const bool fits = buffer.extent == Extent::Chunk && buffer.dtype == DType::f32 &&
                     buffer.history == 0 && buffer.width == scan_exchange_width(plan, launch);
@@ -230,7 +236,10 @@ std::string text_of(const Plan& plan, const ScanLaunch& launch) {
   std::string text = fmt::format("{} carrying {} in tiles of {} x {} steps",
                                  call_text(plan, launch.kernel, launch.accesses),
                                  carries_text(launch.carries), launch.warps, launch.steps_of_warp);
-  if (launch.exchange != kNoBuffer) text += fmt::format(", exchange in b{}", launch.exchange);
+  if (launch.exchange != kNoBuffer) {
+    text += fmt::format(" x {} channels in groups of {}, exchange in b{}", launch.items,
+                        launch.group, launch.exchange);
+  }
   for (const ScanRound& round : launch.rounds) {
     text += fmt::format("\n      {} of ", word_of(kSemiringWords, round.semiring));
     for (const uint32_t state : round.states) {
@@ -251,8 +260,11 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
   in.expect("x");
   launch.steps_of_warp = in.count();
   in.expect("steps");
-  if (in.take(",")) {
-    in.expect("exchange in");
+  if (in.take("x")) {
+    launch.items = in.count();
+    in.expect("channels in groups of");
+    launch.group = in.count();
+    in.expect(", exchange in");
     launch.exchange = in.buffer();
   }
   Semiring semiring = Semiring::SumProduct;

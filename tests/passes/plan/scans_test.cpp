@@ -119,7 +119,7 @@ TEST(ScanPlans, SayTheirRounds) {
   ASSERT_TRUE(plan) << plan.error().message;
   const std::string text = to_string(*plan);
   EXPECT_NE(text.find(" carrying "), std::string::npos);
-  for (const char* part : {"in tiles of 8 x 16 steps, exchange in b", "      max of a",
+  for (const char* part : {"in tiles of 16 x 16 steps x 1 channels in groups of 16, exchange in b", "      max of a",
                            "      sum of a", ", bounded: %", "      min of a"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
@@ -261,6 +261,10 @@ TEST(ScanPlans, AreVerified) {
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.accesses[1] = l.accesses[3]; }),
             place + "a1 loads what a3 stores");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.warps = 0; }), place + "tiles of no steps");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.group = 0; }),
+            place + "1 channels of 3 for each thread, in groups of 0");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.items = 2; }),
+            place + "2 channels of 3 for each thread, in groups of 16");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.exchange = kNoBuffer; }),
             place + "tiles of several warps have no exchange");
   EXPECT_EQ(gate([](Plan& p, ScanLaunch& l) { p.buffers[l.exchange].width = 1; }),
