@@ -64,7 +64,8 @@ def _backward(
     compiled = source.for_tensors(source.real(inputs, params), params)
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     outputs = [y.contiguous() for y in outputs]
-    return calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+    found = calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+    return [g for g in found if g is not None]
 
 
 for _device in ("CPU", "CUDA"):
