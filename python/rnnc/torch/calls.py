@@ -92,17 +92,18 @@ def _cast(inputs, params):
 
 
 class Arguments:
-    """The tensors of a call, which fit a program."""
+    """The tensors of a call, which fit a program. `given`: of each state whether it is; b"": none is."""
 
     __slots__ = (
-        "compiled", "steps", "batch", "inputs", "params", "addresses", "states", "lengths", "reset"
+        "compiled", "rows", "inputs", "params", "addresses", "states", "given", "lengths", "reset"
     )
 
-    def __init__(self, compiled, rows, inputs, params, addresses, states, lengths=None, reset=None):
-        self.compiled = compiled
-        self.steps, self.batch = rows
+    def __init__(
+        self, compiled, rows, inputs, params, addresses, states, given, lengths=None, reset=None
+    ):
+        self.compiled, self.rows = compiled, rows
         self.inputs, self.params, self.addresses = inputs, params, addresses
-        self.states, self.lengths, self.reset = states, lengths, reset
+        self.states, self.given, self.lengths, self.reset = states, given, lengths, reset
 
 
 def usual(compiled, inputs, params, states):
@@ -119,7 +120,7 @@ def usual(compiled, inputs, params, states):
         if x.shape != size or not x.is_contiguous():
             return None
     if states is None:
-        return Arguments(compiled, fit.rows, inputs, params, addresses, compiled.no_states)
+        return Arguments(compiled, fit.rows, inputs, params, addresses, compiled.no_states, b"")
     if type(states) is dict or len(states) != len(fit.states):
         return None
     dtype = compiled.state_dtype
@@ -128,7 +129,7 @@ def usual(compiled, inputs, params, states):
             return None
         if s.shape != size or not s.is_contiguous():
             return None
-    return Arguments(compiled, fit.rows, inputs, params, addresses, states)
+    return Arguments(compiled, fit.rows, inputs, params, addresses, states, compiled.all_given)
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
@@ -163,7 +164,10 @@ class _Check:
         if self.problems:
             raise ValueError("; ".join(self.problems))
         addresses = compiled.know(params)
-        return Arguments(compiled, rows, inputs, params, addresses, states, lengths, reset)
+        given = bytes([s is not None for s in states])
+        if 1 not in given:
+            states, given = compiled.no_states, b""
+        return Arguments(compiled, rows, inputs, params, addresses, states, given, lengths, reset)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -248,13 +252,13 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
             return by_reference(source, inputs, params, states, lengths, reset, reason)
         compiled = source.last = source.for_tensors(source.real(inputs, params), params)
         arguments = checked(compiled, inputs, params, states, lengths, reset)
-        if arguments.steps == 0 or arguments.batch == 0:
+        if 0 in arguments.rows:
             return by_reference(source, inputs, params, states, lengths, reset)
     inputs, params, states = arguments.inputs, arguments.params, arguments.states
     count = len(source.outputs)
     if torch.is_grad_enabled():
         wanted = [*map(requires_grad, inputs), *map(requires_grad, params)]
-        if states is compiled.no_states:
+        if not arguments.given:
             given = ()
             wanted += compiled.no_flags
         else:
@@ -307,8 +311,7 @@ class _Gradients(torch.autograd.Function):
     def forward(ctx, arguments, wanted, *tensors):
         a = arguments
         *results, reserve = forward(a, wanted)
-        given = None if a.states is a.compiled.no_states else [s is not None for s in a.states]
-        ctx.call = a.compiled, (a.steps, a.batch), given, (a.lengths, a.reset), wanted
+        ctx.call = a.compiled, a.rows, a.given, (a.lengths, a.reset), wanted
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(reserve, *results[: len(a.compiled.source.outputs)], *tensors)
         return tuple(results)
@@ -323,7 +326,7 @@ class _Gradients(torch.autograd.Function):
         last = first + len(source.params)
         outputs, tensors = saved[:count], saved[count:]
         inputs, params, states = tensors[:first], tensors[first:last], compiled.no_states
-        if given is not None:
+        if given:
             of_given = iter(tensors[last:])
             states = [next(of_given) if is_given else None for is_given in given]
         if torch.is_grad_enabled():
@@ -333,9 +336,9 @@ class _Gradients(torch.autograd.Function):
             results = [next(found) if flag else None for flag in wanted]
         else:
             addresses = compiled.addresses_of(params) or compiled.know(params)
-            a = Arguments(compiled, rows, inputs, params, addresses, states, *numbers)
+            a = Arguments(compiled, rows, inputs, params, addresses, states, given, *numbers)
             results = backward(a, wanted, outputs, reserve, gradients)
-        if given is None:
+        if not given:
             return (None, None, *results[:last])
         of_states = [r for r, is_given in zip(results[last:], given) if is_given]
         return (None, None, *results[:last], *of_states)

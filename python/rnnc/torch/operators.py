@@ -51,9 +51,7 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     flags = _flags(wanted)
     if flags is None:
         return calls.forward(arguments, None)
-    size = _reserve_bytes(
-        compiled, given, lengths, reset, flags, arguments.steps, arguments.batch
-    )
+    size = _reserve_bytes(compiled, given, lengths, reset, flags, *arguments.rows)
     return calls.forward(arguments, flags, size)
 
 

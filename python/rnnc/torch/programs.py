@@ -260,6 +260,7 @@ class Compiled:
         self.state_shapes = [info.shape for info in source.states]
         self.no_states = [None] * len(source.states)
         self.no_flags = [False] * len(source.states)
+        self.all_given = bytes([True] * len(source.states))
         self.fits = {}  # by the shape of the first input; None: it has none
         # Params that have fitted last, and where they and the cell's were.
         self.known = (), [], []
@@ -346,16 +347,16 @@ class Compiled:
     def calls(self, arguments, wanted):
         """What makes the calls of such arguments, checked ones."""
         a = arguments
-        given = b"" if a.states is self.no_states else bytes([s is not None for s in a.states])
-        key = a.steps, a.batch, a.lengths is not None, a.reset is not None, given, wanted
+        key = a.rows, a.lengths is not None, a.reset is not None, a.given, wanted
         ready = self.ready.get(key)
         if ready is None:
             if len(self.ready) > FITS:
                 self.ready.clear()
-            given = given or bytes(len(a.states))
-            shape = Shape(a.batch, a.lengths is not None, a.reset is not None, given, wanted)
-            prepared = self.prepare(shape, a.steps)
-            ready = self.ready[key] = PreparedCalls(self, prepared, shape, a.steps)
+            steps, batch = a.rows
+            given = a.given or bytes(len(a.states))
+            shape = Shape(batch, a.lengths is not None, a.reset is not None, given, wanted)
+            prepared = self.prepare(shape, steps)
+            ready = self.ready[key] = PreparedCalls(self, prepared, shape, steps)
         else:
             self.clock += 1
             ready.prepared.used = self.clock
