@@ -234,8 +234,8 @@ class Cells(unittest.TestCase):
 
     def test_small_gradients_are_tensors_of_their_own(self):
         """In one allocation, with the bits that each has alone."""
-        cell, _ = lstm_pair(3, 2)
-        cell.R_f.requires_grad_(False)
+        cell, _ = lstm_pair(8, 2)
+        cell.b_f.requires_grad_(False)
         x = torch.randn(4, 2, 2, dtype=torch.float64)
         alone = copy.deepcopy(cell)
         with mock.patch("rnnc.torch.prepared_calls.SMALL_GRADIENT", 0):
@@ -246,7 +246,7 @@ class Cells(unittest.TestCase):
         self.assertEqual(memory, [True, False])
         cell.W_f.grad.zero_()
         for (name, ours), theirs in zip(cell.named_parameters(), alone.parameters()):
-            if name == "R_f":
+            if name == "b_f":
                 self.assertIsNone(ours.grad)
             elif name != "W_f":
                 self.assertTrue(torch.equal(ours.grad, theirs.grad), name)

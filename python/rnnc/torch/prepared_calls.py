@@ -1,4 +1,4 @@
-"""The library's calls with tensors: results and gradients made, structs whose arguments stay in place."""
+"""The library's calls with tensors: results, gradients, structs whose arguments stay in place."""
 
 import functools
 import math
@@ -12,6 +12,7 @@ from rnnc import _library
 data_ptr = torch.Tensor.data_ptr
 SMALL_GRADIENT = 1 << 16  # bytes, at most
 LEAST_GROUP = 4  # tensors that take less time as parts of one
+ALIGNMENT = 64  # of parts, as of what PyTorch allocates
 
 
 class PreparedCalls:
@@ -155,7 +156,8 @@ class _ParamGradients:
         alike = {}
         for i, (shape, size) in enumerate(zip(shapes, sizes)):
             if wanted[i]:
-                key = shape[1:] if shape and size <= SMALL_GRADIENT else None
+                is_part = shape and size <= SMALL_GRADIENT and size % ALIGNMENT == 0
+                key = shape[1:] if is_part else None
                 alike.setdefault(key, []).append(i)
         groups = []
         for key, members in alike.items():
@@ -211,7 +213,7 @@ def _addresses(tensors):
 
 
 class _Arguments:
-    """A struct of the library's whose lists of addresses lie behind one another, the last the params'."""
+    """A struct of the library's whose lists of addresses lie behind one another, the params' last."""
 
     def __init__(self, kind, lists, shape, steps):
         self.struct = kind(steps=steps, batch=shape.batch)
