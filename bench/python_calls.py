@@ -1,12 +1,12 @@
 """Whole calls of modules on a GPU, beside `rnnc bench`, nn.LSTM and FlashRNN, in one run.
 
-    PYTHONPATH=python python3 bench/python_calls.py --rnnc PATH [--json FILE]
+    PYTHONPATH=python python3 bench/python_calls.py --rnnc PATH [--only streaming] [--json FILE]
 
 Forward calls of 512 steps, one after another: medians over rounds, in which all take turns, of CUDA events
 around some calls. Weights are packed in each call, or before if `frozen`, as `rnnc bench` has it. FlashRNN
 (the package `flashrnn`, if it can be imported) is measured with the input's product in front, which the
 others do too, and without it. Then a step at a time on one sequence, by the clock of the host, the GPU
-done with each; and sequences of half the length on average beside padded ones. TF32 is off.
+done with each ("returned": until the call has returned); and sequences of half the length on average beside padded ones. TF32 is off.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def whole_calls(rnnc_path, dtype, batch, hidden, steps=512):
 
 
 def streaming(hidden=256, steps=2000):
-    """Median microseconds from a call to its end."""
+    """Median microseconds from a call to its end, and until it has returned."""
     x = torch.randn(1, 1, hidden, device="cuda")
     cell = rnnc.torch.Cell(LSTM, I=hidden, H=hidden, device="cuda")
     peer = torch.nn.LSTM(hidden, hidden, device="cuda")
@@ -113,13 +113,15 @@ def streaming(hidden=256, steps=2000):
         "nn.LSTM": lambda states: peer(x, states),
     }
     for name, call in calls.items():
-        states, times = None, []
+        states, times, returned = None, [], []
         for _ in range(steps):
             start = time.perf_counter()
             _, states = call(states)
+            returned.append((time.perf_counter() - start) * 1e6)
             torch.cuda.synchronize()
             times.append((time.perf_counter() - start) * 1e6)
         result[name] = statistics.median(times)
+        result[f"{name}, returned"] = statistics.median(returned)
     return result
 
 
@@ -152,21 +154,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rnnc", default="build/default/tools/rnnc")
     add_output_argument(parser, "python_calls.json")
+    parser.add_argument("--only", choices=["calls", "streaming", "lengths"])
     options = parser.parse_args()
+    wanted = [options.only] if options.only else ["calls", "streaming", "lengths"]
     torch.backends.cudnn.allow_tf32 = False
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "calls": []}
     with torch.no_grad():
         for dtype in DTYPES:
-            for batch, hidden in SHAPES:
+            for batch, hidden in SHAPES if "calls" in wanted else ():
                 times = whole_calls(options.rnnc, dtype, batch, hidden)
                 show(f"LSTM {batch}x{hidden} {dtype}, 512 steps", times, "rnnc bench")
                 print(f"  {times['nn.LSTM'] / times['Cell']:.2f} times as fast as nn.LSTM")
                 result["calls"].append({"dtype": dtype, "batch": batch, "hidden": hidden,
                                         "microseconds": times})
-        result["streaming"] = streaming()
-        show("LSTM 1x256 f32, a step at a time", result["streaming"], "nn.LSTM")
-        result["lengths"] = with_lengths()
-        show("LSTM 32x512 f32, 512 steps", result["lengths"], "Cell")
+        if "streaming" in wanted:
+            result["streaming"] = streaming()
+            show("LSTM 1x256 f32, a step at a time", result["streaming"], "nn.LSTM")
+        if "lengths" in wanted:
+            result["lengths"] = with_lengths()
+            show("LSTM 32x512 f32, 512 steps", result["lengths"], "Cell")
     write_result(options.json, result)
 
 

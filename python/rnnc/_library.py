@@ -145,6 +145,7 @@ class BackwardArgs(Struct):
 # Name: result (None: nothing; int: a status, which `call` checks) and arguments.
 FUNCTIONS = {
     "rnnc_version": (c_uint32, []),
+    "rnnc_build": (c_char_p, []),
     "rnnc_status_name": (c_char_p, [c_int]),
     "rnnc_last_error": (c_char_p, []),
     "rnnc_text_data": (c_void_p, [c_void_p]),
@@ -240,6 +241,11 @@ def version():
     """(major, minor, patch) of the library."""
     number = library.rnnc_version()
     return number >> 16, number >> 8 & 255, number & 255
+
+
+def build():
+    """Names what was built: as rnnc_build."""
+    return library.rnnc_build().decode()
 
 
 def devices():

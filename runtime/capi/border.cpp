@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "runtime/backend/device.h"
+#include "runtime/backend/generator.h"
 
 namespace rnnc::capi {
 namespace {
@@ -65,6 +66,11 @@ using rnnc::capi::give;
 
 uint32_t rnnc_version(void) {
   return RNNC_VERSION_MAJOR << 16 | RNNC_VERSION_MINOR << 8 | RNNC_VERSION_PATCH;
+}
+
+const char* rnnc_build(void) {
+  static const std::string name(rnnc::planner_hash());
+  return name.c_str();
 }
 
 const char* rnnc_status_name(rnnc_status status) {

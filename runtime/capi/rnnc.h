@@ -62,6 +62,9 @@ typedef enum rnnc_status {
 
 /* Major << 16 | minor << 8 | patch of the library. */
 RNNC_API uint32_t rnnc_version(void);
+/* Names what was built. Libraries with the same name plan the same calls on the same device alike,
+ * so that sizes of workspaces and reserves are the same, too. The text is the library's. */
+RNNC_API const char* rnnc_build(void);
 /* "RNNC_OK"; "unknown" of a number that is no status. */
 RNNC_API const char* rnnc_status_name(rnnc_status status);
 /* Of the last call that failed on this thread, until the next that does; "" if none has. Never NULL.

@@ -109,6 +109,11 @@ inline std::string version() {
          std::to_string(number & 255);
 }
 
+/// As rnnc_build.
+inline std::string build() {
+  return rnnc_build();
+}
+
 /// As rnnc_devices gives them.
 inline std::vector<std::string> devices() {
   return detail::lines_of(rnnc_devices);

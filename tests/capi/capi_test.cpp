@@ -30,6 +30,8 @@ Owned<rnnc_program> elman(rnnc_dtype dtype = RNNC_F64) {
 TEST(CApi, TheLibrary) {
   EXPECT_EQ(rnnc_version(),
             RNNC_VERSION_MAJOR << 16 | RNNC_VERSION_MINOR << 8 | RNNC_VERSION_PATCH);
+  EXPECT_GE(std::strlen(rnnc_build()), 16u);  // a hash
+  EXPECT_EQ(rnnc_build(), rnnc_build());
   EXPECT_STREQ(rnnc_status_name(RNNC_OK), "RNNC_OK");
   EXPECT_STREQ(rnnc_status_name(RNNC_INTERNAL), "RNNC_INTERNAL");
   EXPECT_STREQ(rnnc_status_name(static_cast<rnnc_status>(99)), "unknown");

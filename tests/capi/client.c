@@ -217,6 +217,7 @@ static void use_later(rnnc_program* program) {
   CHECK(rnnc_weight_map_resolve(map, program, &words));
   expect_text(words, "\"tensor\": \"scale\"");
   rnnc_weight_map_free(map);
+  EXPECT(strlen(rnnc_build()) > 0);
   CHECK(rnnc_library_folder("."));
   CHECK(rnnc_shipped(&words));
   expect_text(words, "stacked_lstm\n");

@@ -39,6 +39,7 @@ rnnc::Error error_of(const Work& work) {
 
 TEST(Cpp, TheLibrary) {
   EXPECT_EQ(rnnc::version(), "0.1.0");
+  EXPECT_EQ(rnnc::build(), rnnc_build());
   rnnc::add_library_folder(".");
   ASSERT_FALSE(rnnc::devices().empty());
   EXPECT_EQ(rnnc::devices()[0].substr(0, 11), "cpu\tusable\t");

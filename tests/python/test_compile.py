@@ -1,13 +1,15 @@
 """rnnc.torch under torch.compile and torch.export: whole graphs, the same bits as at once."""
 
+import copy
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
-# What Inductor keeps has sizes of reserves in it, which another build of rnnc may choose otherwise.
+# Of their own, so that what a test finds there is what it has left.
 inductor_cache = tempfile.TemporaryDirectory()
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = inductor_cache.name
 
@@ -115,6 +117,30 @@ class Compile(unittest.TestCase):
         before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
         compiled(torch.randn(31, 17, 3, requires_grad=True))
         self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], before)
+
+    def test_another_build(self):
+        """What Inductor keeps on disk, with sizes of reserves in it, is for the build that it is of."""
+        module = rnnc.torch.Cell(CELLS / "elman.rnn", I=3, H=5)
+        counts = torch._dynamo.utils.counters["aot_autograd"]
+        x = torch.randn(4, 2, 3)
+
+        def is_found(module):
+            torch.compiler.reset()
+            hits, misses = counts["autograd_cache_hit"], counts["autograd_cache_miss"]
+            torch.compile(module, fullgraph=True)(x)[0].sum().backward()
+            found = counts["autograd_cache_hit"] - hits, counts["autograd_cache_miss"] - misses
+            self.assertIn(found, ((1, 0), (0, 1)))
+            return found == (1, 0)
+
+        self.assertFalse(is_found(module))
+        self.assertTrue(is_found(copy.deepcopy(module)))
+        own = module.source.text
+        with mock.patch("rnnc._library.build", lambda: "of other sources"):
+            other = copy.deepcopy(module)
+        self.assertNotEqual(other.source.text, own)
+        self.assertFalse(is_found(other))
+        # A file of another build's is read as this one's.
+        self.assertEqual(copy.deepcopy(other).source.text, own)
 
     def test_export(self):
         """Any number of steps; in another process, which has no module."""

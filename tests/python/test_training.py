@@ -269,6 +269,9 @@ class Training(unittest.TestCase):
         ):
             with self.assertRaisesRegex(ValueError, words):
                 cell(x)
+        cell(torch.zeros(4, 2, 3))  # what has fitted is checked in another way
+        with self.assertRaisesRegex(ValueError, "input x is no dense tensor"):
+            cell(torch.zeros(4, 2, 3).to_sparse())
         with tempfile.TemporaryDirectory() as folder:
             distributed.init_process_group(
                 "gloo", init_method=f"file://{folder}/one", rank=0, world_size=1

@@ -92,47 +92,44 @@ def _cast(inputs, params):
 
 
 class Arguments:
-    """The tensors of a call, which fit a program."""
+    """The tensors of a call, which fit a program. `given`: of each state whether it is; b"": none is."""
 
     __slots__ = (
-        "compiled", "steps", "batch", "inputs", "params", "addresses", "states", "lengths", "reset"
+        "compiled", "rows", "inputs", "params", "addresses", "states", "given", "lengths", "reset"
     )
 
-    def __init__(self, compiled, rows, inputs, params, addresses, states, lengths=None, reset=None):
-        self.compiled = compiled
-        self.steps, self.batch = rows
+    def __init__(
+        self, compiled, rows, inputs, params, addresses, states, given, lengths=None, reset=None
+    ):
+        self.compiled, self.rows = compiled, rows
         self.inputs, self.params, self.addresses = inputs, params, addresses
-        self.states, self.lengths, self.reset = states, lengths, reset
+        self.states, self.given, self.lengths, self.reset = states, given, lengths, reset
 
 
 def usual(compiled, inputs, params, states):
     """Arguments if nothing has to be done to them; else None."""
-    shapes, types, device = compiled.input_shapes, compiled.input_types, compiled.device
-    if type(inputs[0]) is not torch.Tensor:
+    x, device = inputs[0], compiled.device
+    if type(x) is not torch.Tensor:
         return None
-    rows = inputs[0].shape[:2]
-    addresses = compiled.addresses_of(params)
-    if len(rows) < 2 or len(inputs) != len(shapes) or addresses is None:
+    fit, addresses = compiled.fit(x.shape), compiled.addresses_of(params)
+    if fit is None or addresses is None or len(inputs) != len(fit.inputs):
         return None
-    for x, shape, dtype in zip(inputs, shapes, types):
+    for x, size, dtype in zip(inputs, fit.inputs, compiled.input_types):
         if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
             return None
-        size = x.shape
-        if size[2:] != shape or size[:2] != rows or not x.is_contiguous():
+        if x.shape != size or not x.is_contiguous():
             return None
-    if 0 in rows:
-        return None
     if states is None:
-        return Arguments(compiled, rows, inputs, params, addresses, compiled.no_states)
-    if type(states) is dict or len(states) != len(compiled.state_shapes):
+        return Arguments(compiled, fit.rows, inputs, params, addresses, compiled.no_states, b"")
+    if type(states) is dict or len(states) != len(fit.states):
         return None
-    leading, dtype = (*compiled.layers, rows[1]), compiled.state_dtype
-    for s, shape in zip(states, compiled.state_shapes):
+    dtype = compiled.state_dtype
+    for s, size in zip(states, fit.states):
         if type(s) is not torch.Tensor or s.dtype is not dtype or s.device != device:
             return None
-        if s.shape != leading + shape or not s.is_contiguous():
+        if s.shape != size or not s.is_contiguous():
             return None
-    return Arguments(compiled, rows, inputs, params, addresses, states)
+    return Arguments(compiled, fit.rows, inputs, params, addresses, states, compiled.all_given)
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
@@ -167,7 +164,10 @@ class _Check:
         if self.problems:
             raise ValueError("; ".join(self.problems))
         addresses = compiled.know(params)
-        return Arguments(compiled, rows, inputs, params, addresses, states, lengths, reset)
+        given = bytes([s is not None for s in states])
+        if 1 not in given:
+            states, given = compiled.no_states, b""
+        return Arguments(compiled, rows, inputs, params, addresses, states, given, lengths, reset)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -252,21 +252,25 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
             return by_reference(source, inputs, params, states, lengths, reset, reason)
         compiled = source.last = source.for_tensors(source.real(inputs, params), params)
         arguments = checked(compiled, inputs, params, states, lengths, reset)
-        if arguments.steps == 0 or arguments.batch == 0:
+        if 0 in arguments.rows:
             return by_reference(source, inputs, params, states, lengths, reset)
     inputs, params, states = arguments.inputs, arguments.params, arguments.states
     count = len(source.outputs)
     if torch.is_grad_enabled():
-        of_states = [s is not None and s.requires_grad for s in states]
-        wanted = bytes([*map(requires_grad, inputs), *map(requires_grad, params), *of_states])
-        if 1 in wanted:
+        wanted = [*map(requires_grad, inputs), *map(requires_grad, params)]
+        if not arguments.given:
+            given = ()
+            wanted += compiled.no_flags
+        else:
+            given = [s for s in states if s is not None]
+            wanted += [s is not None and s.requires_grad for s in states]
+        if True in wanted:
             if frozen and any(map(requires_grad, params)):
                 raise RuntimeError(
                     "the weights are frozen: call within torch.no_grad(), or train after "
                     "`with rnnc.torch.frozen(…)` has ended"
                 )
-            given = [s for s in states if s is not None]
-            results = apply(arguments, wanted, *inputs, *params, *given)
+            results = apply(arguments, bytes(wanted), *inputs, *params, *given)
             return results[:count], results[count:]
     results = forward(arguments, None, None, frozen)
     return results[:count], results[count:]
@@ -293,7 +297,7 @@ def forward(arguments, wanted, reserve_bytes=None, frozen=False):
 
 
 def backward(arguments, wanted, outputs, reserve, gradients):
-    """The wanted gradients, of inputs, params and states."""
+    """Gradients of inputs, params and states; None of those that are not wanted."""
     a, compiled = arguments, arguments.compiled
     with compiled.lock:
         calls = compiled.calls(a, wanted)
@@ -307,8 +311,7 @@ class _Gradients(torch.autograd.Function):
     def forward(ctx, arguments, wanted, *tensors):
         a = arguments
         *results, reserve = forward(a, wanted)
-        ctx.call = a.compiled, (a.steps, a.batch), [s is not None for s in a.states]
-        ctx.numbers, ctx.wanted = (a.lengths, a.reset), wanted
+        ctx.call = a.compiled, a.rows, a.given, (a.lengths, a.reset), wanted
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(reserve, *results[: len(a.compiled.source.outputs)], *tensors)
         return tuple(results)
@@ -317,23 +320,26 @@ class _Gradients(torch.autograd.Function):
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
-        compiled, rows, given = ctx.call
-        source, wanted = compiled.source, ctx.wanted
+        compiled, rows, given, numbers, wanted = ctx.call
+        source = compiled.source
         count, first = len(source.outputs), len(source.inputs)
         last = first + len(source.params)
         outputs, tensors = saved[:count], saved[count:]
-        inputs, params, states = tensors[:first], tensors[first:last], iter(tensors[last:])
-        states = [next(states) if is_given else None for is_given in given]
+        inputs, params, states = tensors[:first], tensors[first:last], compiled.no_states
+        if given:
+            of_given = iter(tensors[last:])
+            states = [next(of_given) if is_given else None for is_given in given]
         if torch.is_grad_enabled():
             every = [*inputs, *params, *states]
             by = [t for t, flag in zip(every, wanted) if flag]
-            found = _differentiable(source, inputs, params, states, ctx.numbers, by, gradients)
+            found = iter(_differentiable(source, inputs, params, states, numbers, by, gradients))
+            results = [next(found) if flag else None for flag in wanted]
         else:
             addresses = compiled.addresses_of(params) or compiled.know(params)
-            a = Arguments(compiled, rows, inputs, params, addresses, states, *ctx.numbers)
-            found = backward(a, wanted, outputs, reserve, gradients)
-        found = iter(found)
-        results = [next(found) if flag else None for flag in wanted]
+            a = Arguments(compiled, rows, inputs, params, addresses, states, given, *numbers)
+            results = backward(a, wanted, outputs, reserve, gradients)
+        if not given:
+            return (None, None, *results[:last])
         of_states = [r for r, is_given in zip(results[last:], given) if is_given]
         return (None, None, *results[:last], *of_states)
 

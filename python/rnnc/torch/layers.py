@@ -161,7 +161,8 @@ class Layers:
         params = self._params(first, last)
         outputs, finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
         # Within autocast nn's states have the type of its outputs.
-        return outputs, [s if s.dtype == outputs[0].dtype else s.to(outputs[0].dtype) for s in finals]
+        dtype = outputs[0].dtype
+        return outputs, [s if s.dtype is dtype else s.to(dtype) for s in finals]
 
     def prepare(self, batch, steps, **kind):
         """As Cell.prepare; `lengths`: for packed sequences."""

@@ -51,9 +51,7 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     flags = _flags(wanted)
     if flags is None:
         return calls.forward(arguments, None)
-    size = _reserve_bytes(
-        compiled, given, lengths, reset, flags, arguments.steps, arguments.batch
-    )
+    size = _reserve_bytes(compiled, given, lengths, reset, flags, *arguments.rows)
     return calls.forward(arguments, flags, size)
 
 
@@ -64,7 +62,8 @@ def _backward(
     compiled = source.for_tensors(source.real(inputs, params), params)
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     outputs = [y.contiguous() for y in outputs]
-    return calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+    found = calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+    return [g for g in found if g is not None]
 
 
 for _device in ("CPU", "CUDA"):

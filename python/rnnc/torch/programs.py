@@ -7,9 +7,7 @@ import os
 import threading
 import weakref
 from collections import namedtuple
-from ctypes import POINTER, addressof, byref, c_uint64, c_void_p, cast
 from operator import is_
-from struct import Struct
 from typing import NamedTuple, Optional
 
 import torch
@@ -18,6 +16,7 @@ import rnnc
 from rnnc import _library
 from rnnc.program import ROLES, Program
 from rnnc.torch import memory, step_graph
+from rnnc.torch.prepared_calls import PreparedCalls, data_ptr
 
 TYPES = {
     "f32": torch.float32,
@@ -29,7 +28,8 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 RESIDUALS = ("auto", "least", "all")
 DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
-data_ptr, is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+FITS = 1000  # shapes of tensors and kinds of calls that are known at once
+is_contiguous = torch.Tensor.is_contiguous
 version_of = torch.Tensor._version.__get__
 KEPT_WORKSPACE = 1 << 20  # bytes, at most
 
@@ -49,15 +49,17 @@ os.register_at_fork(after_in_child=_forked)
 class Source:
     """What a module computes on any device and in any type, and its programs there.
 
-    `text` is all of it in one string, so that a traced graph can hold it: canonical JSON. `inputs`,
-    `params`, `states` and `outputs` are lists of `Array`. `stacked`: each param tensor holds so many
+    `text` is all of it in one string, so that a traced graph can hold it: canonical JSON. It names the
+    build of rnnc, so that what PyTorch keeps on disk of graphs, with the sizes of reserves, serves no
+    other; a text of another build means the same. `inputs`, `params`, `states` and `outputs` are lists
+    of `Array`. `stacked`: each param tensor holds so many
     params of the cell, one behind the other. `layers`: each state tensor has those of so many layers as
     its first axis; 0: it is one state.
     """
 
     def __init__(self, text):
-        self.text = text
-        fields = json.loads(text)
+        fields = json.loads(text) | {"build": _library.build()}
+        self.text = json.dumps(fields, sort_keys=True)
         self.graph, self.dims = fields["graph"], fields["dims"]
         self.reverse, self.tf32 = fields["reverse"], fields["tf32"]
         self.residuals, self.cache = fields["residuals"], fields["cache"]
@@ -180,6 +182,14 @@ class Shape(NamedTuple):
     wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
 
 
+class Fit(NamedTuple):
+    """The shapes that tensors have whose first input has a certain one."""
+
+    rows: tuple  # steps, batch
+    inputs: list
+    states: list
+
+
 class _Prepared:
     """A Shape that a program has prepared, for up to so many steps."""
 
@@ -249,6 +259,9 @@ class Compiled:
         self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
         self.state_shapes = [info.shape for info in source.states]
         self.no_states = [None] * len(source.states)
+        self.no_flags = [False] * len(source.states)
+        self.all_given = bytes([True] * len(source.states))
+        self.fits = {}  # by the shape of the first input; None: it has none
         # Params that have fitted last, and where they and the cell's were.
         self.known = (), [], []
         self.lock = threading.RLock()
@@ -334,15 +347,16 @@ class Compiled:
     def calls(self, arguments, wanted):
         """What makes the calls of such arguments, checked ones."""
         a = arguments
-        given = b"" if a.states is self.no_states else bytes([s is not None for s in a.states])
-        key = a.steps, a.batch, a.lengths is not None, a.reset is not None, given, wanted
+        key = a.rows, a.lengths is not None, a.reset is not None, a.given, wanted
         ready = self.ready.get(key)
         if ready is None:
-            if len(self.ready) > 1000:
+            if len(self.ready) > FITS:
                 self.ready.clear()
-            given = given or bytes(len(a.states))
-            shape = Shape(a.batch, a.lengths is not None, a.reset is not None, given, wanted)
-            ready = self.ready[key] = _Calls(self, self.prepare(shape, a.steps), shape, a.steps)
+            steps, batch = a.rows
+            given = a.given or bytes(len(a.states))
+            shape = Shape(batch, a.lengths is not None, a.reset is not None, given, wanted)
+            prepared = self.prepare(shape, steps)
+            ready = self.ready[key] = PreparedCalls(self, prepared, shape, steps)
         else:
             self.clock += 1
             ready.prepared.used = self.clock
@@ -350,6 +364,26 @@ class Compiled:
 
     def reserve_bound(self, shape):
         return self.program.reserve_bound(**self.fields(shape, 1))
+
+    def fit(self, size):
+        """What else fits to a first input of this shape; None if that does not."""
+        try:
+            return self.fits[size]
+        except KeyError:
+            pass
+        if len(self.fits) > FITS:
+            self.fits.clear()
+        first = self.input_shapes[0] if self.input_shapes else ()
+        rows, fit = size[:2], None
+        if len(rows) == 2 and 0 not in rows and size[2:] == first:
+            leading = (*self.layers, rows[1])
+            fit = Fit(
+                rows,
+                [torch.Size(rows + shape) for shape in self.input_shapes],
+                [torch.Size(leading + shape) for shape in self.state_shapes],
+            )
+        self.fits[size] = fit
+        return fit
 
     # ---- Memory ----
 
@@ -422,163 +456,4 @@ class Compiled:
         return before is not None and before[0] is addresses is self.known[2] and before[1] == now[1]
 
 
-class _Calls:
-    """The calls of one Shape and number of steps: their arguments stay in place, addresses change."""
-
-    def __init__(self, compiled, prepared, shape, steps):
-        self.compiled, self.prepared, self.shape, self.steps = compiled, prepared, shape, steps
-        self.program = prepared.program
-        self.sizes = self.program.sizes(_library.Shape(**compiled.fields(shape, steps)))
-        rows, batch = (steps, shape.batch), (shape.batch,)
-        shapes = [rows + info.shape for info in compiled.source.outputs]
-        self.outputs = len(shapes)
-        self.state_shapes = [compiled.layers + batch + shape for shape in compiled.state_shapes]
-        self.reserve = self._maker((self.sizes.reserve,), torch.uint8)
-        self.results = [self._maker(size, compiled.dtype) for size in shapes]
-        self.results += [self._maker(size, compiled.state_dtype) for size in self.state_shapes]
-        program = compiled.program
-        inputs, params = len(program.inputs), len(program.params)
-        outputs, states = len(program.outputs), len(program.states)
-        # What each call sets anew comes first.
-        lists = ("inputs", "outputs", "final_states", "params", "initial_states")
-        counts = [inputs, outputs, states, params, states]
-        self.params_at = inputs + outputs + states
-        self.states_at, self.is_given = self.params_at + params, any(shape.given)
-        self.params_set = None
-        self.forward_args = _Arguments(_library.ForwardArgs, lists, counts, shape, steps)
-        self.backward_args = None
-        if shape.wanted is not None:
-            gradients = ("output", "final_state", "param", "input", "initial_state")
-            lists = ("inputs", "params", "outputs", *(f"{name}_gradients" for name in gradients))
-            counts = [inputs, params, outputs, outputs, states, params, inputs, states]
-            self.backward_args = _Arguments(_library.BackwardArgs, lists, counts, shape, steps)
-            self.backward_args.struct.foreign_reserve = 1
-            self.gradients = self._gradient_makers()
-
-    def _maker(self, size, dtype):
-        """Of empty tensors. To make one like another takes less time than to say of which kind it is."""
-        device = self.compiled.device
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            # That other one would be in the CUDA graph's memory.
-            return functools.partial(torch.empty, size, dtype=dtype, device=device)
-        return functools.partial(torch.empty_like, _one(dtype, device).expand(size))
-
-    def _gradient_makers(self):
-        """Of inputs, params and states; None of those that are not wanted."""
-        compiled, rows = self.compiled, (self.steps, self.shape.batch)
-        kinds = [(rows + s, t) for s, t in zip(compiled.input_shapes, compiled.input_types)]
-        kinds += [(info.shape, compiled.param_dtype) for info in compiled.source.params]
-        kinds += [(size, compiled.state_dtype) for size in self.state_shapes]
-        return [
-            self._maker(*kind) if flag else None for kind, flag in zip(kinds, self.shape.wanted)
-        ]
-
-    def forward(self, arguments, reserve=None, frozen=False):
-        """Outputs, then final states."""
-        a, compiled, batch = arguments, self.compiled, self.shape.batch
-        own = self.forward_args
-        if compiled.stream is not None:
-            own.struct.stream = compiled.enter(self.prepared)
-        results = [make() for make in self.results]
-        if compiled.source.layers <= 1:
-            own.set([*map(data_ptr, a.inputs), *map(data_ptr, results)])
-        else:
-            finals = compiled.state_addresses(results[self.outputs :], batch)
-            given = map(data_ptr, [*a.inputs, *results[: self.outputs]])
-            own.set([*given, *finals])
-        if a.addresses is not self.params_set:
-            own.set(a.addresses, self.params_at)
-            self.params_set = a.addresses
-        if self.is_given:
-            own.set(compiled.state_addresses(a.states, batch), self.states_at)
-        struct = own.struct
-        if reserve is not None:
-            struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
-        if frozen:
-            struct.reuse_params = compiled.is_packed(a)
-        elif compiled.packed is not None:
-            struct.reuse_params, compiled.packed = 0, None
-        self._call(_library.library.rnnc_forward, own, a, self.sizes.forward_workspace)
-        return results
-
-    def backward(self, arguments, outputs, reserve, gradients):
-        """Those gradients that are wanted, of inputs, params and states."""
-        a, compiled, shape = arguments, self.compiled, self.shape
-        own = self.backward_args
-        if compiled.stream is not None:
-            own.struct.stream = compiled.enter(self.prepared)
-        gradients = [None if g is None else g.contiguous() for g in gradients]
-        count = len(outputs)
-        found = [None if make is None else make() for make in self.gradients]
-        first, last = len(a.inputs), len(a.inputs) + len(a.params)
-        param_gradients = [
-            0 if g is None else g.data_ptr() + offset
-            for g, offsets in zip(found[first:last], compiled.param_offsets)
-            for offset in offsets
-        ]
-        own.set(
-            [t.data_ptr() for t in a.inputs]
-            + a.addresses
-            + [t.data_ptr() for t in outputs]
-            + [0 if g is None else g.data_ptr() for g in gradients[:count]]
-            + compiled.state_addresses(gradients[count:], shape.batch)
-            + param_gradients
-            + [0 if g is None else g.data_ptr() for g in found[:first]]
-            + compiled.state_addresses(found[last:], shape.batch)
-        )
-        struct = own.struct
-        struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
-        size = self.sizes.backward_workspace
-        if any(g is None for g in gradients[:count]):
-            size += self.sizes.zeros
-        compiled.packed = None
-        self._call(_library.library.rnnc_backward, own, a, size)
-        return [g for g in found if g is not None]
-
-    def _call(self, function, own, arguments, workspace_bytes):
-        compiled, struct = self.compiled, own.struct
-        workspace = compiled.scratch(workspace_bytes)
-        is_kept = workspace is compiled.workspace
-        if not is_kept or own.workspace != compiled.workspaces:
-            struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
-            own.workspace = compiled.workspaces if is_kept else 0
-        if arguments.lengths is not None:
-            struct.lengths = arguments.lengths.data_ptr()
-        if arguments.reset is not None:
-            struct.reset = arguments.reset.data_ptr()
-        _library.check(function(self.program.handle, own.address))
-
-
-@functools.cache
-def _one(dtype, device):
-    """A number there."""
-    return torch.empty((), dtype=dtype, device=device)
-
-
 _captured = []  # what CUDA graphs may be replayed of, which outlive modules
-
-
-class _Arguments:
-    """A struct of the library's whose lists of addresses lie behind one another."""
-
-    def __init__(self, kind, lists, counts, shape, steps):
-        self.struct = kind(steps=steps, batch=shape.batch)
-        self.buffer = (c_uint64 * max(sum(counts), 1))()
-        place = addressof(self.buffer)
-        for name, count in zip(lists, counts):
-            setattr(self.struct, name, cast(place, POINTER(c_void_p)))
-            place += 8 * count
-        self.address = byref(self.struct)
-        self.workspace = 0  # which of those that the program has kept the struct has
-
-    def set(self, addresses, at=0):
-        PACKINGS[len(addresses)].pack_into(self.buffer, 8 * at, *addresses)
-
-
-class _Packings(dict):
-    def __missing__(self, count):
-        self[count] = Struct(f"{count}Q")
-        return self[count]
-
-
-PACKINGS = _Packings()

@@ -158,7 +158,7 @@ def _cells(model):
 def _equations(text):
     """Without what may differ."""
     fields = json.loads(text)
-    for name in ("cache", "spare_multiprocessors"):
+    for name in ("build", "cache", "spare_multiprocessors"):
         fields.pop(name, None)
     return json.dumps(fields, sort_keys=True)
 
