@@ -251,7 +251,9 @@ TEST_F(SequenceTool, HistoriesAreReadFromFilesOfSingleSteps) {
   good(command({"--carry-in", "s.npz", "--output", "y=y.npy"}, "second.npy"));
   std::vector<NamedArray> single;
   std::vector<std::string> names;
-  for (const NamedArray& state : read_npz(directory_ / "s.npz").value()) {
+  const Result<std::vector<NamedArray>> carried = read_npz(directory_ / "s.npz");
+  ASSERT_TRUE(carried);
+  for (const NamedArray& state : *carried) {
     const size_t at = state.name.find("@history");
     names.push_back(state.name);
     if (at == std::string::npos) {
