@@ -332,7 +332,7 @@ def LipschitzRNN(data):
 def LTC(data):
     """Hasani et al. 2021: the fused solver."""
     H, L = data.hidden, data.dim("L", 6)
-    A, tau = data.param("A", H), data.param("tau", H, around=2)
+    A, tau = data.param("A", H), torch.exp(data.param("log_tau", H))
     x = torch.cat([data.x, data.input("dt", around=1)[:, :, None]], dim=2)
 
     def step(x, h):

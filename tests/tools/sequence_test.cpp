@@ -233,8 +233,9 @@ TEST_F(SequenceTool, CarriedFilesThatDoNotFitAreExplainedAtOnce) {
 }
 
 /// A state, an input, a local and an input of an inner cell, all read far back.
+constexpr const char* kEcho = "cell Echo[H](x: [H]) -> y { y = 0.5 * x[t-9] + x[t] }";
 constexpr const char* kFar = R"(
-cell Echo[H](x: [H]) -> y { y = 0.5 * x[t-9] + x[t] }
+import "echo.rnn"
 cell Far[H](x: [H]) -> y {
   state h: [H]
   u = 2 * x[t] + h[t-12]
@@ -244,6 +245,7 @@ cell Far[H](x: [H]) -> y {
 )";
 
 TEST_F(SequenceTool, HistoriesAreReadFromFilesOfSingleSteps) {
+  directory_.write("echo.rnn", kEcho);
   directory_.write("carrying.rnn", kFar);
   cut("x.npy", 0, 7, "first.npy");
   cut("x.npy", 7, kSteps, "second.npy");
@@ -273,7 +275,7 @@ TEST_F(SequenceTool, HistoriesAreReadFromFilesOfSingleSteps) {
                         Array::from_doubles(step, {kBatch, kSize}, state.array.dtype)});
     }
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"h", "u@1", "Echo.0.x@1", "x@history", "h@history",
+  EXPECT_EQ(names, (std::vector<std::string>{"h", "u@1", "Echo.0.x@1", "h@history", "x@history",
                                              "u@history", "Echo.0.x@history"}));
   EXPECT_EQ(single.size(), 1 + 1 + 1 + 11 + 11 + 9 + 8);
   write_npz("single.npz", single);
@@ -287,6 +289,7 @@ TEST_F(SequenceTool, HistoriesAreReadFromFilesOfSingleSteps) {
 }
 
 TEST_F(SequenceTool, AGivenStateStandsForItsHistory) {
+  directory_.write("echo.rnn", kEcho);
   directory_.write("carrying.rnn", kFar);
   std::vector<double> h(kBatch * kSize);
   for (size_t i = 0; i < h.size(); ++i) h[i] = 0.25 * static_cast<double>(i) - 0.5;
