@@ -95,7 +95,7 @@ def DilatedRNN(data):
     H, F, L = data.hidden, data.dim("F", data.sizes["I"]), data.dim("L", 4)
     y, finals = data.input("x", F), {}
     for layer in range(L):
-        name, dilation = f"Dilated.{layer}.", 2**layer
+        name, dilation = f"DilatedElman.{layer}.", 2**layer
         W, R = data.param(name + "W", H, y.shape[-1]), data.param(name + "R", H, H)
         b = data.param(name + "b", H)
         names = [f"{name}h@{k}" for k in range(dilation, 1, -1)] + [name + "h"]
