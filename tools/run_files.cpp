@@ -4,6 +4,7 @@
 
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
+#include "runtime/arrays/histories.h"
 #include "runtime/arrays/match_arrays.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/arrays/npz.h"
@@ -279,10 +280,15 @@ Result<std::vector<NamedArray>> take_carried(const RunFiles& files, const Signat
   Result<std::vector<NamedArray>> headers = carried.headers();
   if (!headers) return headers;
   const ArrayMatch match =
-      match_arrays("state", signature.name, expected, *headers, true, Compared::shapes);
+      match_arrays("state", signature.name, expected,
+                   join_histories(signature.states, *std::move(headers)), true, Compared::shapes);
   std::vector<std::string> problems = match.name_problems;
   problems.insert(problems.end(), match.shape_problems.begin(), match.shape_problems.end());
-  if (problems.empty()) return carried.read();
+  if (problems.empty()) {
+    return carried.read().map([&](std::vector<NamedArray> states) {
+      return join_histories(signature.states, std::move(states));
+    });
+  }
   return fail("{} does not go on with a run of {}:{}{}", quote(files.carry_in),
               quote(signature.name), problems.size() == 1 ? " " : "\n  ", join_problems(problems));
 }

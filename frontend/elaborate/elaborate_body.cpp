@@ -82,6 +82,7 @@ std::vector<Value> Elaborator::body(const ast::Definition& definition) {
   }
   statements(definition.body, /*in_loop=*/false);
   finish_states();
+  for (const auto& [part, kept] : frame_->kept) finish_kept(part, kept);
   std::vector<Value> values;
   std::set<std::string_view> seen;
   for (const ast::Identifier& name : definition.outputs) {

@@ -18,8 +18,9 @@ constexpr size_t kMaxRank = 3;
 constexpr size_t kFreeTerms = 4;
 constexpr const char* kOtherValues = "give its dims other values, or write it otherwise";
 constexpr double kLargestDim = 2147483647;
+constexpr int64_t kLargestExponent = 30;  // that a power of 2 takes
 constexpr const char* kMadeOf =
-    "dims are made of dims and whole numbers with `+`, `-`, `*` and `/`";
+    "dims are made of dims and whole numbers with `+`, `-`, `*`, `/` and `pow`";
 
 /// Nothing for what dims do not have, and for a quotient by zero or a sum.
 std::optional<Dim> combined(BinaryOp op, const Dim& left, const Dim& right) {
@@ -51,6 +52,8 @@ std::optional<Dim> Elaborator::dim(const Expr& expr, std::string_view noun) {
     if (const auto operand = dim(*expr.children[0], noun)) result = Dim(0) - *operand;
   } else if (expr.kind == Expr::Kind::Binary) {
     result = dim_of_binary(expr, noun);
+  } else if (expr.kind == Expr::Kind::Call && expr.text == "pow" && expr.children.size() == 2) {
+    result = dim_of_power(expr, noun);
   } else {
     error(expr.location, fmt::format("{} is not {}", quote(expr), noun), kMadeOf);
   }
@@ -155,6 +158,29 @@ std::optional<Dim> Elaborator::dim_of_binary(const Expr& expr, std::string_view 
           "divide by a dim or a number, or declare a dim for the quotient");
   }
   return std::nullopt;
+}
+
+/// `pow(2, l)`, of an exponent that is known.
+std::optional<Dim> Elaborator::dim_of_power(const Expr& expr, std::string_view noun) {
+  if (!accepts_layer_syntax(expr, "a function")) return std::nullopt;
+  const auto base = dim(*expr.children[0], noun);
+  const auto exponent = integer(*expr.children[1], "an exponent");
+  if (!base || !exponent) return std::nullopt;
+  if (*exponent < 0) {
+    error(expr.location, fmt::format("{} is a whole number, not {}", noun, quote(expr)),
+          "an exponent is 0 or more");
+    return std::nullopt;
+  }
+  Dim result = 1;
+  for (int64_t i = 0; i < *exponent; ++i) {
+    result = result * *base;
+    const double size = std::fabs(static_cast<double>(result.constant().value_or(0)));
+    if (i <= kLargestExponent && size <= kLargestDim) continue;
+    error(expr.location, fmt::format("{} is too large for {}", quote(expr), noun),
+          "2147483647 is the largest");
+    return std::nullopt;
+  }
+  return result;
 }
 
 std::optional<Dim> Elaborator::possible_dim(const Expr& expr) {

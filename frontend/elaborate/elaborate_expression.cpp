@@ -147,12 +147,14 @@ Value Elaborator::not_initial(const Expr& expr, Binding::Kind kind) {
                "a param can stand for it: `state h: [H] = h0`");
 }
 
-Value Elaborator::unknown_name(const Expr& expr) {
+Value Elaborator::unknown_name(const Expr& expr, const Expr* read) {
   failed_ = true;
   const auto is_given = [&](const Frame::Given& given) { return given.name == expr.text; };
   if (std::ranges::any_of(frame_->given(), is_given)) {
     if (frame_->in_initial_value) return not_initial(expr, Binding::Kind::Local);
-    read_too_early(expr, expr.text);
+    if (!read) return read_too_early(expr, expr.text);
+    const std::string text = quote(*read);
+    return read_too_early(*read, text.substr(1, text.size() - 2));
   } else if (const Builtin* builtin = find_builtin(expr.text)) {
     error(expr.location, fmt::format("`{}` is a function and must be called", expr.text),
           fmt::format("write `{}`", builtin->usage));
@@ -208,7 +210,7 @@ std::optional<Hint> Elaborator::habitual_name(const Expr& expr) {
   return Hint(fmt::format("write `{}`", meant), {{expr.location, meant}});
 }
 
-// `text` is "c" or "c[t]".
+// `text` is "c", "c[t]" or, of a local, "c[t-1]".
 Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
   failed_ = true;
   const std::string name = text.substr(0, text.find('['));
@@ -222,19 +224,24 @@ Value Elaborator::read_too_early(const Expr& expr, const std::string& text) {
   if (!nearest) return {};  // a state that no line gives: reported at its declaration
   const std::vector<Diagnostic::Note> note = {{nearest->target, "given here"}};
   const std::string line = context_.line_of(nearest->target);
+  const bool local = !frame_->find(name);
+  const Hint carried = local ? Hint(fmt::format("what a step reads before giving it is a state: "
+                                                "`state {0}: […]`, `{0}[t] = …`",
+                                                name))
+                             : last_value(expr, name);
   if (contains(nearest->statement, expr.location)) {
     return error(expr.location, fmt::format("`{}` is read in the line that first gives it", text),
                  text == name
-                     ? "give it a first value above; what is carried from step to step is a state"
-                     : last_value(expr, name));
+                     ? Hint("give it a first value above; what is carried from step to step is a "
+                            "state")
+                     : carried);
   }
   if (nearest->statement.end <= expr.location.begin) {
     return error(expr.location, fmt::format("`{}` has no value here: {} did not run", text, line),
                  "the range of its loop is empty", note);
   }
-  return error(
-      expr.location, fmt::format("`{}` is read before {} gives it", text, line),
-      text == name ? fmt::format("{} belongs above this one", line) : last_value(expr, name), note);
+  return error(expr.location, fmt::format("`{}` is read before {} gives it", text, line),
+               text == name ? Hint(fmt::format("{} belongs above this one", line)) : carried, note);
 }
 
 Hint Elaborator::last_value(const Expr& read, const std::string& name) {

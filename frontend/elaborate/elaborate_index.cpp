@@ -117,10 +117,11 @@ Value Elaborator::at_time(const Expr& expr) {
   Binding* binding = frame_->find(root.text);
   if (!binding) {
     if (context_.constant(root.text)) return without_time(expr, "a const", {});
-    return unknown_name(root);
+    return unknown_name(root, is_time_step(*expr.children[1]) ? nullptr : &expr);
   }
   binding->used = true;
-  if (binding->kind != Kind::Input && binding->kind != Kind::State) {
+  const bool local = binding->kind == Kind::Local && !is_time_step(*expr.children[1]);
+  if (binding->kind != Kind::Input && binding->kind != Kind::State && !local) {
     const char* what = describe(binding->kind);
     if (!in_array && binding->length > 0) return whole_array(root, *binding);
     return without_time(expr, what, in_array ? expression(base) : binding->value);
@@ -133,17 +134,15 @@ Value Elaborator::at_time(const Expr& expr) {
         fmt::format("write `{}[{}][{}]`", root.text, without_backquotes(quote(*expr.children[1])),
                     without_backquotes(quote(*base.children[1]))));
   }
+  if (local) return local_at(expr, *binding);
   const auto steps = delay(*expr.children[1]);
   return steps ? input_or_state_at(expr, *binding, *steps) : Value();
 }
 
 Value Elaborator::without_time(const Expr& expr, std::string_view what, Value value) {
   const std::string text = without_backquotes(quote(*expr.children[0]));
-  const bool past = !is_time_step(*expr.children[1]) && what == describe(Kind::Local);
   error(expr.location, fmt::format("`{}` is {}, which has no `[t]`", text, what),
-        past ? fmt::format("what the next step reads is a state: `state {0}: […]`, `{0}[t] = …`",
-                           text)
-             : fmt::format("write `{}`", text));
+        fmt::format("write `{}`", text));
   return value;
 }
 
@@ -161,28 +160,32 @@ std::optional<int64_t> Elaborator::delay(const Expr& index) {
   return std::nullopt;
 }
 
-Value Elaborator::input_or_state_at(const Expr& expr, Binding& binding, int64_t delay) {
+/// Whether what has `value` at this step is read `delay` steps back; false after an error.
+bool Elaborator::may_look_back(const Expr& expr, const std::string& name, Value value,
+                               int64_t delay) {
   if (delay < 0) {
-    return error(
-        expr.location, "a step cannot read the future",
-        "it reads `[t]`, `[t-1]` and so on; a network's `reverse` layers start at the end");
+    error(expr.location, "a step cannot read the future",
+          "it reads `[t]`, `[t-1]` and so on; a network's `reverse` layers start at the end");
+  } else if (delay > kLongestDelay) {
+    error(expr.location,
+          fmt::format("{} reads {} steps back, more than {}", quote(expr), delay, kLongestDelay),
+          fmt::format("every step back is kept in memory: read at most {}, or carry a mean of them",
+                      kLongestDelay));
+  } else if (delay > 0 && is_integer(value)) {
+    error(expr.location,
+          fmt::format("`{}` is an integer, which is read at its own step alone", name),
+          fmt::format("what the next step reads is a state: `state e: [E]`, `e[t] = table[{}]`",
+                      frame_->find(name)->kind == Kind::Input ? name + "[t]" : name));
+  } else {
+    return true;
   }
-  if (delay > kLongestDelay) {
-    return error(
-        expr.location,
-        fmt::format("{} reads {} steps back, more than {}", quote(expr), delay, kLongestDelay),
-        fmt::format("every step back is kept in memory: read at most {}, or carry a mean of them",
-                    kLongestDelay));
-  }
+  return false;
+}
+
+Value Elaborator::input_or_state_at(const Expr& expr, Binding& binding, int64_t delay) {
   const Expr& base = *expr.children[0];
   const std::string& name = binding.length > 0 ? base.children[0]->text : base.text;
-  if (delay > 0 && is_integer(binding.value)) {
-    return error(expr.location,
-                 fmt::format("`{}` is an integer, which is read at its own step alone", name),
-                 fmt::format("what the next step reads is a state: `state e: [E]`, "
-                             "`e[t] = table[{}[t]]`",
-                             name));
-  }
+  if (!may_look_back(expr, name, binding.value, delay)) return {};
   std::optional<int64_t> position = 0;
   if (binding.length > 0) position = element(*base.children[1], name, binding);
   if (!position) return {};
@@ -205,32 +208,98 @@ Value Elaborator::new_value(const Expr& expr, Binding& state, int64_t position) 
   return {};
 }
 
-/// An input or state `delay` steps ago. In a layer, where an input may be any value, states of the
-/// layer's own keep what it was.
+/// An input or state `delay` steps ago. In a layer, an input may be any value.
 Value Elaborator::earlier(const std::string& name, Binding& binding, int64_t delay,
                           SourceLocation location) {
   const bool state = binding.kind == Kind::State;
   if (delay == (state ? 1 : 0)) return binding.value;
-  if (const auto known = binding.past.find(delay); known != binding.past.end()) {
-    return known->second;
+  if (!state && !frame_->prefix.empty()) {
+    return kept({name, Frame::kNoArray}, type_of(binding.value), delay, location);
   }
-  if (state || frame_->prefix.empty()) {
+  const auto [past, fresh] = binding.past.try_emplace(delay);
+  if (fresh) {
     const auto steps = static_cast<uint32_t>(delay);
-    const NodeId node = state ? graph_.state(binding.decl, steps, location)
-                              : graph_.input(binding.decl, steps, location);
-    return binding.past[delay] = Value::of_node(node);
+    past->second = Value::of_node(state ? graph_.state(binding.decl, steps, location)
+                                        : graph_.input(binding.decl, steps, location));
   }
-  for (int64_t steps = 1; steps <= delay; ++steps) {
-    if (binding.past.contains(steps)) continue;
-    if (!spend(location)) return {};
-    const NodeId last = node_of(earlier(name, binding, steps - 1, location), location);
-    const NodeId init = node_of(Value::of_number(0), location);
-    graph_.states.push_back({fmt::format("{}{}@{}", frame_->prefix, name, steps), graph_[last].type,
-                             init, last, location, frame_->reversed});
-    const auto decl = static_cast<uint32_t>(graph_.states.size() - 1);
-    binding.past[steps] = Value::of_node(graph_.state(decl, 1, location));
+  return past->second;
+}
+
+/// `u[t-2]`, `a[l][t-1]`: what a local was last given at an earlier step.
+Value Elaborator::local_at(const Expr& expr, Binding& local) {
+  const Expr& base = *expr.children[0];
+  const bool element = local.length > 0;
+  const std::string& name = element ? base.children[0]->text : base.text;
+  const Value value = element ? given_element(base, local) : local.value;
+  const auto steps = delay(*expr.children[1]);
+  if (!steps || value.is_poison()) return {};
+  if (*steps == 0) return without_time(expr, describe(local.kind), value);
+  if (!may_look_back(expr, name, value, *steps) || is_empty(value, base.location)) return {};
+  const Type type = type_of(value);
+  if (type.rank() > 1) {
+    return error(expr.location,
+                 fmt::format("{} is {}, and only vectors and scalars are read at earlier steps",
+                             quote(base), describe(type)),
+                 "a matrix that changes over time is an array of states: `state S[H]: [H]`");
   }
-  return binding.past[delay];
+  const auto position = element ? this->element(*base.children[1], name, local) : Frame::kNoArray;
+  return position ? kept({name, *position}, type, *steps, expr.location) : Value();
+}
+
+/// What a part of the body, which is of `type` now, was `delay` steps ago; zero before the first.
+Value Elaborator::kept(const Frame::Part& part, const Type& type, int64_t delay,
+                       SourceLocation location) {
+  if (!spend(location)) return {};
+  const auto [found, fresh] = frame_->kept.try_emplace(part);
+  Frame::Kept& kept = found->second;
+  if (fresh) {
+    const auto& [name, position] = part;
+    const std::string element = position == Frame::kNoArray ? "" : fmt::format(".{}", position);
+    kept.decl = static_cast<uint32_t>(graph_.states.size());
+    kept.read = location;
+    graph_.states.push_back({.name = fmt::format("{}{}{}@1", frame_->prefix, name, element),
+                             .type = type,
+                             .init = node_of(Value::of_number(0), location),
+                             .location = location,
+                             .reversed = frame_->reversed});
+  }
+  const auto [past, unknown] = kept.past.try_emplace(delay);
+  if (unknown) {
+    past->second = Value::of_node(graph_.state(kept.decl, static_cast<uint32_t>(delay), location));
+  }
+  return past->second;
+}
+
+/// The part's value at the step's end is what later steps read.
+void Elaborator::finish_kept(const Frame::Part& part, const Frame::Kept& kept) {
+  const auto& [name, position] = part;
+  const Binding& binding = *frame_->find(name);
+  StateDecl& state = graph_.states[kept.decl];
+  state.next = kept.past.begin()->second.node;  // where an error or a guess is in the way
+  const bool whole = position == Frame::kNoArray;
+  if (context_.exhausted()) return;
+  if (!whole && binding.length == 0) {
+    error(kept.read,
+          fmt::format("`{}` is an array here, but at the step's end it is one value", name),
+          "give the one value a name of its own", {{binding.location, "given here"}});
+    return;
+  }
+  const Value value = whole ? binding.value : binding.elements.at(position);
+  if (value.is_poison() || !is_dense(value, binding.location)) return;
+  const Type type = type_of(value);
+  if (type.is_scalar() && !state.type.is_scalar()) {
+    const NodeId scalar = node_of(value, binding.location);
+    state.next = graph_.broadcast(scalar, state.type.shape, binding.location);
+  } else if (const Fit how = fit(state.type, type); how == Fit::Good) {
+    state.next = node_of(value, binding.location);
+  } else if (how == Fit::Bad) {
+    error(kept.read,
+          fmt::format("`{}` is {} here, but {} at the step's end", name, describe(state.type),
+                      describe(type)) +
+              values_in({state.type, type}),
+          "an earlier step is read below the line that gives the value last",
+          {{binding.location, "given here"}});
+  }
 }
 
 // --- Arrays of params and states.

@@ -113,6 +113,7 @@ class Elaborator {
   std::optional<Dim> dim_of_number(const ast::Expr& expr, std::string_view noun);
   std::optional<Dim> dim_of_name(const ast::Expr& expr, std::string_view noun);
   std::optional<Dim> dim_of_binary(const ast::Expr& expr, std::string_view noun);
+  std::optional<Dim> dim_of_power(const ast::Expr& expr, std::string_view noun);
   /// Nothing, without a word, if the expression is no dim.
   std::optional<Dim> possible_dim(const ast::Expr& expr);
   std::optional<Shape> shape(const std::vector<ast::ExprPtr>& dims);
@@ -131,7 +132,8 @@ class Elaborator {
   Value bound_name(const ast::Expr& expr, Binding& binding);
   void which_step(const ast::Expr& expr, const Binding& binding);
   Value not_initial(const ast::Expr& expr, Binding::Kind kind);
-  Value unknown_name(const ast::Expr& expr);
+  /// `read` is the name with an earlier step, or nothing.
+  Value unknown_name(const ast::Expr& expr, const ast::Expr* read = nullptr);
   std::optional<Hint> habitual_name(const ast::Expr& expr);
   static Hint last_value(const ast::Expr& read, const std::string& name);
   Value read_too_early(const ast::Expr& expr, const std::string& text);
@@ -162,7 +164,11 @@ class Elaborator {
   std::optional<int64_t> delay(const ast::Expr& index);
   Value input_or_state_at(const ast::Expr& expr, Binding& binding, int64_t delay);
   Value new_value(const ast::Expr& expr, Binding& state, int64_t position);
+  bool may_look_back(const ast::Expr& expr, const std::string& name, Value value, int64_t delay);
   Value earlier(const std::string& name, Binding& binding, int64_t delay, SourceLocation location);
+  Value local_at(const ast::Expr& expr, Binding& local);
+  Value kept(const Frame::Part& part, const Type& type, int64_t delay, SourceLocation location);
+  void finish_kept(const Frame::Part& part, const Frame::Kept& kept);
   Value whole_array(const ast::Expr& expr, Binding& array);
   Value of_array(const ast::Expr& expr, Binding& array);
   Value given_element(const ast::Expr& expr, Binding& array);

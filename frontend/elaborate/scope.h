@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontend/syntax/ast.h"
@@ -61,7 +62,7 @@ struct Binding {
   int64_t length = 0;                   // Param, State, Local: of an array; 0 for a single one
   std::map<int64_t, Value> elements;    // Local: of an array
   std::vector<Next> next;               // State: one, or one for each of an array
-  std::map<int64_t, Value> past;        // Input, State: further back, by delay
+  std::map<int64_t, Value> past;        // State, the graph's own Input: further back, by delay
   bool used = false;
 };
 
@@ -80,6 +81,15 @@ struct Frame {
     SourceLocation target;
     SourceLocation statement;
   };
+  /// What a local or a layer's input was at earlier steps: a state takes what it is at a step's end.
+  struct Kept {
+    uint32_t decl = 0;              // of the state
+    SourceLocation read;            // where it was first read so
+    std::map<int64_t, Value> past;  // by delay
+  };
+  /// A name, and which element of an array it is.
+  using Part = std::pair<std::string, int64_t>;
+  static constexpr int64_t kNoArray = -1;
 
   Kind kind = Kind::Constant;
   const ast::Definition* definition = nullptr;  // Cell, Network
@@ -89,6 +99,7 @@ struct Frame {
   bool in_step = false;                         // called, directly or not, from a cell
   bool in_initial_value = false;                // of a state: params and constants alone
   std::map<std::string, Binding, std::less<>> names;
+  std::map<Part, Kept> kept;
   std::map<std::string, int, std::less<>> layer_counts;
   std::map<std::string, SourceLocation, std::less<>> layer_names;  // given with `as`, and where
 

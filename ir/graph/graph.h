@@ -86,9 +86,9 @@ struct ParamDecl {
 };
 
 /// Names of implied states, which hold earlier values, end in `@` and how far they reach back:
-/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does. Many of them are one,
-/// `h@history` (passes/graph/delays.h). `t@1` is the number of the next step (`step()`), and
-/// `reverse.t@1` that of values that run in reverse.
+/// `h@2` is what `h[t-2]` reads at the next step, `x@1` what `x[t-1]` does, `u@1` that of a local.
+/// Many of them are one, `h@history` (passes/graph/delays.h). `t@1` is the number of the next step
+/// (`step()`), and `reverse.t@1` that of values that run in reverse.
 struct StateDecl {
   std::string name;
   Type type;              // of an array of L states [L, ...]

@@ -12,6 +12,8 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,11 @@ std::optional<Source> delayed_source(const Node& node) {
   const bool of_state = node.op == Op::State;
   if (node.delay < (of_state ? 2u : 1u)) return std::nullopt;
   return Source(of_state, node.decl);
+}
+
+/// "h" for "h"; "u" for "u@1", with which the Graph keeps a local or a layer's input.
+std::string_view delayed_name(std::string_view name) {
+  return name.substr(0, name.find('@'));
 }
 
 /// How far back each is read.
@@ -185,7 +192,7 @@ class Histories {
     state.next = graph_.apply(Op::Concat, {rest, last}, history.location);
     if (of_state) {
       const StateDecl& of = graph_.states[number];
-      state.name = of.name;
+      state.name = delayed_name(of.name);
       state.init = repeat(of.init, of.type, entries);
       state.reversed = of.reversed;
       state.delay_of = of.delay_of.value_or(number);

@@ -13,8 +13,9 @@
 ///                                       init h@2 = (that of h)    next h@2 = %4
 ///
 /// `x@2` takes the value of `x@1`, and so on; a state that the Graph has under such a name already
-/// is that one. Delays run in the direction of what they delay. From here on only states at t - 1
-/// cross steps. The new states come after the Graph's own.
+/// is that one. Where the Graph keeps a local or a layer's input, its state `u@1` is delayed as any
+/// other, by `u@2` and so on. Delays run in the direction of what they delay. From here on only
+/// states at t - 1 cross steps. The new states come after the Graph's own.
 ///
 /// What is read more than `kMostDelayStates` steps back has one state for all of its delays, a
 /// history: the earlier values in the order of their steps, without those that have a state anyway.
@@ -30,7 +31,8 @@
 ///                                       %6 = concat %4, %5 : [900, I]
 ///                                       init x@history = %2       next x@history = %6
 ///
-/// `h[t-900]` is in `h@history: [899, H]`, whose last element is `h[t-2]`.
+/// `h[t-900]` is in `h@history: [899, H]`, whose last element is `h[t-2]`; `u@history` lies behind
+/// `u@1` in the same way.
 #pragma once
 
 #include "ir/graph/graph.h"

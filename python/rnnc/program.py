@@ -151,6 +151,12 @@ class Program:
         return _HostRun(self, inputs, params, initial_states or {}, lengths, reset).run()
 
 
+def behind(name, given):
+    """Of a history the given state that it lies behind: `h` of `h@history`, `u@1` of `u@history`."""
+    own = name.removesuffix("@history")
+    return None if own == name else given.get(own, given.get(f"{own}@1"))
+
+
 class _HostRun:
     """The arrays of one run, as the library takes them."""
 
@@ -165,7 +171,8 @@ class _HostRun:
         self._steps, self._batch = steps, batch
         self._inputs = self._take("input", program.inputs, inputs, (steps, batch))
         self._params = self._take("param", program.params, params, ())
-        self._initial = self._take("initial state", program.states, initial_states, (batch,), False)
+        initial = self._with_histories(initial_states)
+        self._initial = self._take("initial state", program.states, initial, (batch,), False)
         self._lengths = self._numbers("lengths", lengths, numpy.int32, (batch,))
         self._reset = self._numbers("reset", reset, numpy.uint8, (steps, batch))
         if self._problems:
@@ -181,6 +188,16 @@ class _HostRun:
     def _type(self, info):
         numpy = self._numpy
         return {"f32": numpy.float32, "f64": numpy.float64, "i32": numpy.int32}[info.dtype]
+
+    def _with_histories(self, given):
+        """A history that is not given has the state that is, at all earlier steps."""
+        filled = dict(given)
+        for info in self._program.states:
+            state = behind(info.name, given)
+            if state is not None and info.name not in given:
+                state = self._numpy.expand_dims(state, 1)
+                filled[info.name] = self._numpy.repeat(state, info.shape[0], axis=1)
+        return filled
 
     def _take(self, kind, infos, given, leading, needed=True):
         names = [info.name for info in infos]

@@ -39,13 +39,14 @@ void check(const Graph& graph, const HalfCheck& check, int threads = 2) {
 TEST(CpuGradients, RandomGraphs) {
   for (uint64_t seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    check(random_graph(seed), {.steps = static_cast<int64_t>(1 + seed % 9),
-                               .chunk = static_cast<int64_t>(1 + seed % 4),
-                               .seed = seed,
-                               .dtype = seed % 2 == 0 ? DType::f32 : DType::f64,
-                               .lengths = seed % 5 == 1,
-                               .resets = seed % 5 >= 3,
-                               .given_states = seed % 3 == 0});
+    check(random_graph(seed, {.far = seed % 4 == 3}),
+          {.steps = static_cast<int64_t>(1 + seed % 9),
+           .chunk = static_cast<int64_t>(1 + seed % 4),
+           .seed = seed,
+           .dtype = seed % 2 == 0 ? DType::f32 : DType::f64,
+           .lengths = seed % 5 == 1,
+           .resets = seed % 5 >= 3,
+           .given_states = seed % 3 == 0});
   }
 }
 

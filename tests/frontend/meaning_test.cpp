@@ -18,6 +18,24 @@ cell Sum(x: []) -> s {
 cell Last(x: []) -> y { y = x[t-1] }
 cell SumTwice(x: []) -> y { y = Sum(Sum(x[t])) }
 cell LastButOne(x: []) -> y { y = Last(Last(2 * x[t])) / 2 }
+cell Local(x: []) -> y {
+  u = x[t] + 1
+  y = u[t-1]
+  u = 10 * u
+}
+cell Growing(x: []) -> y {
+  u = x[t]
+  u = u + u[t-1] + u[t-2]
+  y = u
+}
+cell OfInner(x: []) -> y {
+  s = Sum(x[t])
+  y = s[t-2] + s
+}
+cell Elements(x: []) -> y {
+  for l in 0..2 { a[l] = (l + 1) * x[t] }
+  y = a[0][t-1] - a[1][t-1]
+}
 network Both(x: []) -> (a, b) {
   a = Sum(x)
   b = reverse Sum(x)
@@ -61,6 +79,15 @@ TEST(Meaning, LayersLookBackInTheirOwnDirection) {
   EXPECT_EQ(run("y", "y = reverse Last(x)"), (std::vector<Sequence>{{2, 4, 0}}));
   EXPECT_EQ(run("y", "y = LastButOne(x)"), (std::vector<Sequence>{{0, 0, 1}}));
   EXPECT_EQ(run("y", "y = reverse LastButOne(x)"), (std::vector<Sequence>{{4, 0, 0}}));
+}
+
+TEST(Meaning, LocalsAreReadAtEarlierStepsAsTheyWereLastGiven) {
+  EXPECT_EQ(run("y", "y = Local(x)"), (std::vector<Sequence>{{0, 20, 30}}));
+  EXPECT_EQ(run("y", "y = reverse Local(x)"), (std::vector<Sequence>{{30, 50, 0}}));
+  EXPECT_EQ(run("y", "y = Growing(x)"), (std::vector<Sequence>{{1, 3, 8}}));
+  EXPECT_EQ(run("y", "y = OfInner(x)"), (std::vector<Sequence>{{1, 3, 8}}));
+  EXPECT_EQ(run("y", "y = reverse OfInner(x)"), (std::vector<Sequence>{{11, 6, 4}}));
+  EXPECT_EQ(run("y", "y = Elements(x)"), (std::vector<Sequence>{{0, -1, -2}}));
 }
 
 }  // namespace

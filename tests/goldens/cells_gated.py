@@ -329,6 +329,53 @@ def LipschitzRNN(data):
     return one_state(data, step)
 
 
+def LTC(data):
+    """Hasani et al. 2021: the fused solver."""
+    H, L = data.hidden, data.dim("L", 6)
+    A, tau = data.param("A", H), torch.exp(data.param("log_tau", H))
+    x = torch.cat([data.x, data.input("dt", around=1)[:, :, None]], dim=2)
+
+    def step(x, h):
+        x, dt = x[:, :-1], x[:, -1:] / L
+        for _ in range(L):
+            f = sigmoid(affine(data, "f", x, h))
+            h = (h + dt * f * A) / (1 + dt * (1 / tau + f))
+        return (h,)
+
+    y, last = over_time(step, x, data.state("h", H))
+    return {"h": y}, {"h": last}
+
+
+class Binarize(torch.autograd.Function):
+    """1 from 0.5 on, else 0, and the gradient goes straight through."""
+
+    @staticmethod
+    def forward(_, v):
+        return (v >= 0.5).to(v.dtype)
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient
+
+
+def SkipGRU(data):
+    """Campos et al. 2018, of a GRU. With this b_p no p comes near 0.5, where rounding would decide."""
+    H = data.hidden
+    h, p = data.state("h", H), data.state("p", declared=1)
+    b_p = data.param("b_p", around=-0.3)
+    hidden, updates = [], []
+    for x in data.x:
+        u = Binarize.apply(p)
+        r, z = (sigmoid(affine(data, gate, x, h)) for gate in "rz")
+        n = tanh(linear(data, "n", x) + r * (matrix(data, "R_n", h) + data.param("c_n", H)))
+        h = torch.lerp(h, torch.lerp(n, h, z), u[:, None])
+        d = sigmoid(matrix(data, "W_p", h, 1)[:, 0] + b_p)
+        p = torch.lerp(p + torch.minimum(d, 1 - p), d, u)
+        hidden.append(h)
+        updates.append(u)
+    return {"h": torch.stack(hidden), "u": torch.stack(updates)}, {"h": h, "p": p}
+
+
 def ClockworkRNN(data):
     """Koutník et al. 2014: R is block upper triangular, and a module rests between its steps."""
     H = data.hidden
@@ -348,6 +395,6 @@ def ClockworkRNN(data):
 CELLS = [
     Jordan, CIFG, NIG, NFG, NOG, NIAF, NOAF, MGU, UGRNN, LiGRU, MUT1, MUT2, MUT3, SCRN, JANET, ATR,
     RAN, CFN, NASCell, MultiplicativeLSTM, RHN, LEM, coRNN, UnICORNN, AntisymmetricRNN,
-    LipschitzRNN, ClockworkRNN,
+    LipschitzRNN, ClockworkRNN, LTC, SkipGRU,
 ]  # fmt: skip
 LARGE = [JANET, ATR]  # those with a case of hidden size 1000

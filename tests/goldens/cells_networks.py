@@ -90,8 +90,25 @@ def BidirectionalMinGRU(data):
     return {"y": y}, finals
 
 
+def DilatedRNN(data):
+    """Chang et al. 2017, with tanh units: layer l reads itself 2^l steps back."""
+    H, F, L = data.hidden, data.dim("F", data.sizes["I"]), data.dim("L", 4)
+    y, finals = data.input("x", F), {}
+    for layer in range(L):
+        name, dilation = f"DilatedElman.{layer}.", 2**layer
+        W, R = data.param(name + "W", H, y.shape[-1]), data.param(name + "R", H, H)
+        b = data.param(name + "b", H)
+        names = [f"{name}h@{k}" for k in range(dilation, 1, -1)] + [name + "h"]
+        h = [data.state(earlier, H) for earlier in names]
+        for x in y:
+            h.append(torch.tanh(x @ W.T + h[-dilation] @ R.T + b))
+        finals |= dict(zip(names, h[-dilation:]))
+        y = torch.stack(h[dilation:])
+    return {"y": y}, finals
+
+
 CELLS = [
     StackedElman, StackedElmanReLU, StackedGRU, StackedLSTM, StackedProjectedLSTM,
     BidirectionalElman, BidirectionalGRU, BidirectionalLSTM, BidirectionalProjectedLSTM,
-    BidirectionalMinGRU,
+    BidirectionalMinGRU, DilatedRNN,
 ]  # fmt: skip

@@ -74,7 +74,8 @@ Graph random_cell(uint64_t seed, Dice& dice) {
   Graph graph = random_graph(seed, {.operations = 30,
                                     .largest_size = dice.one_of<int64_t>({8, 24, 70}),
                                     .structure = true,
-                                    .reversals = dice.one_in(4)});
+                                    .reversals = dice.one_in(4),
+                                    .far = dice.one_in(4)});
   run_delays(graph);
   return graph;
 }

@@ -11,82 +11,12 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
 #include <vector>
+
+#include "tests/programs/program_parts.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr double kMostBound = 8;
-
-/// Shapes of values. Every definition has dims I and H; H is even.
-enum class Shape : uint8_t { Scalar, I, H, TwoH, HalfH };
-constexpr std::array kVectors = {Shape::I, Shape::H, Shape::TwoH, Shape::HalfH};
-
-std::string text_of(Shape shape) {
-  static constexpr std::array kTexts = {"", "I", "H", "2 * H", "H / 2"};
-  return kTexts[static_cast<size_t>(shape)];
-}
-
-struct Expression {
-  std::string text;
-  double bound = 1;
-};
-
-struct Variable {
-  std::string text;  // `x[t]`, `h[t-1]`, `a`
-  Shape shape = Shape::Scalar;
-  double bound = 1;
-};
-
-/// What a call needs to know of a definition written before.
-struct Callable {
-  std::string name;
-  std::vector<Shape> inputs, outputs;
-};
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-  size_t below(size_t count) { return engine_() % count; }
-  bool chance(size_t one_in) { return below(one_in) == 0; }
-  template <typename List>
-  const auto& pick(const List& list) {
-    return list[below(std::size(list))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-/// What all definitions of a program share.
-struct Program {
-  explicit Program(uint64_t seed) : random(seed) {}
-  Random random;
-  int64_t input = 1;   // I
-  int64_t hidden = 2;  // H
-  std::vector<std::string> consts;
-  std::vector<std::pair<std::string, size_t>> fns;  // name, number of arguments
-  std::vector<Callable> cells;
-  bool reversed = false;
-
-  double size_of(Shape shape) const {
-    const auto h = static_cast<double>(hidden);
-    switch (shape) {
-      case Shape::Scalar:
-        return 1;
-      case Shape::I:  // of a callee it may be any vector's
-        return std::max(static_cast<double>(input), 2 * h);
-      case Shape::H:
-        return h;
-      case Shape::TwoH:
-        return 2 * h;
-      case Shape::HalfH:
-        return h / 2;
-    }
-    return 1;
-  }
-};
 
 /// Writes one cell or network.
 class BodyWriter {
@@ -109,9 +39,9 @@ class BodyWriter {
   void statement();
   void loop();
   void layer();
+  void look_back(Variable variable, size_t one_in);
   void give_states();
   void choose_outputs();
-  std::string declarations() const;
 
   Expression expression(Shape shape, int depth);
   Expression leaf(Shape shape);
@@ -432,8 +362,8 @@ void BodyWriter::declare_inputs() {
     }
     // A layer's input may be any value, up to the largest there is.
     variables_.push_back({name + "[t]", shape, kMostBound});
-    if (random_.chance(3)) variables_.push_back({name + "[t-1]", shape, kMostBound});
-    if (random_.chance(8)) variables_.push_back({name + "[t-3]", shape, kMostBound});
+    look_back({name, shape, kMostBound}, 3);
+    look_back({name, shape, kMostBound}, 8);
   }
 }
 
@@ -451,7 +381,7 @@ void BodyWriter::declare_states() {
     for (size_t l = 0; l < std::max<size_t>(state.length, 1); ++l) {
       const std::string one = state.length > 0 ? fmt::format("{}[{}]", state.name, l) : state.name;
       variables_.push_back({one + "[t-1]", state.shape, 1});
-      if (random_.chance(4)) variables_.push_back({one + "[t-2]", state.shape, 1});
+      look_back({one, state.shape, 1}, 4);
     }
     states_.push_back(state);
   }
@@ -462,9 +392,20 @@ void BodyWriter::statement() {
   if (!program_.cells.empty() && random_.chance(network_ ? 1 : 4)) return layer();
   const Shape shape = any_shape();
   const Expression value = expression(shape, 3);
-  const std::string name = fresh("v");
+  const std::string name = fresh("v") + (random_.chance(8) ? "[1]" : "");
   line(fmt::format("{} = {}", name, value.text));
   variables_.push_back({name, shape, value.bound});
+  look_back(variables_.back(), 4);
+}
+
+/// What a cell has at earlier steps, if it draws that: mostly near, sometimes far.
+void BodyWriter::look_back(Variable variable, size_t one_in) {
+  if (network_ || !random_.chance(one_in)) return;
+  const size_t reach = random_.chance(4) ? kFarthest : random_.chance(4) ? 20 : 3;
+  const size_t delay = 1 + random_.below(reach);
+  program_.farthest = std::max(program_.farthest, static_cast<int64_t>(delay));
+  variable.text += fmt::format("[t-{}]", delay);
+  variables_.push_back(std::move(variable));
 }
 
 /// Each turn changes a value of its own by what the loop around it declares.
@@ -477,6 +418,7 @@ void BodyWriter::loop() {
   indent_ = "    ";
   index_ = "l";
   variables_.push_back({name, shape, kMostBound});
+  look_back(variables_.back(), 3);
   line(fmt::format("{} = tanh({} + {} * l)", name, expression(shape, 2).text, number()));
   index_.clear();
   indent_ = "  ";
@@ -504,7 +446,10 @@ void BodyWriter::layer() {
   program_.reversed = program_.reversed || reverse;
   line(fmt::format("{} = {}{}[H = H]({}){}", names, reverse ? "reverse " : "", callee.name,
                    arguments, random_.chance(5) ? " as " + fresh("layer") : ""));
-  variables_.insert(variables_.end(), results.begin(), results.end());
+  for (const Variable& result : results) {
+    variables_.push_back(result);
+    look_back(result, 4);
+  }
 }
 
 void BodyWriter::give_states() {
@@ -587,6 +532,7 @@ WrittenProgram write_program(uint64_t seed) {
     program.cells.push_back(writer.callable());
   }
   result.reversed = program.reversed;
+  result.farthest = program.farthest;
   return result;
 }
 

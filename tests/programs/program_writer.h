@@ -1,5 +1,6 @@
-/// Random well-typed .rnn programs: cells with states, arrays, blocks, delays, slices, derived
-/// weights, cells within cells, and networks with loops and reversed layers.
+/// Random well-typed .rnn programs: cells with states, arrays, blocks, delays (of locals too, and up
+/// to 300 steps), slices, derived weights, cells within cells, and networks with loops and reversed
+/// layers.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ struct WrittenProgram {
   std::string main;       // the definition to run
   DimBindings dims;       // of all definitions
   bool reversed = false;  // some layer runs in reverse
+  int64_t farthest = 0;   // steps back that something is read
 };
 
 /// The same seed gives the same program on every machine. For comparing arithmetic that rounds

@@ -232,6 +232,80 @@ TEST_F(SequenceTool, CarriedFilesThatDoNotFitAreExplainedAtOnce) {
             "cannot read `none.npz`: No such file or directory\n");
 }
 
+/// A state, an input, a local and an input of an inner cell, all read far back.
+constexpr const char* kEcho = "cell Echo[H](x: [H]) -> y { y = 0.5 * x[t-9] + x[t] }";
+constexpr const char* kFar = R"(
+import "echo.rnn"
+cell Far[H](x: [H]) -> y {
+  state h: [H]
+  u = 2 * x[t] + h[t-12]
+  h[t] = tanh(x[t] + x[t-11] - u[t-10])
+  y = h[t] + Echo(u)
+}
+)";
+
+TEST_F(SequenceTool, HistoriesAreReadFromFilesOfSingleSteps) {
+  directory_.write("echo.rnn", kEcho);
+  directory_.write("carrying.rnn", kFar);
+  cut("x.npy", 0, 7, "first.npy");
+  cut("x.npy", 7, kSteps, "second.npy");
+  good(command({"--carry-out", "s.npz"}, "first.npy"));
+  good(command({"--carry-in", "s.npz", "--output", "y=y.npy"}, "second.npy"));
+  std::vector<NamedArray> single;
+  std::vector<std::string> names;
+  const Result<std::vector<NamedArray>> carried = read_npz(directory_ / "s.npz");
+  ASSERT_TRUE(carried);
+  for (const NamedArray& state : *carried) {
+    const size_t at = state.name.find("@history");
+    names.push_back(state.name);
+    if (at == std::string::npos) {
+      single.push_back(state);
+      continue;
+    }
+    const int64_t entries = state.array.shape[1];
+    const std::vector<double> values = state.array.to_doubles();
+    for (int64_t entry = 0; entry < entries; ++entry) {
+      std::vector<double> step;
+      for (int64_t i = 0; i < kBatch * kSize; ++i) {
+        const int64_t row = i / kSize * entries + entry;
+        step.push_back(values[static_cast<size_t>(row * kSize + i % kSize)]);
+      }
+      const int64_t delay = entries - entry + (state.name == "x@history" ? 0 : 1);
+      single.push_back({fmt::format("{}@{}", state.name.substr(0, at), delay),
+                        Array::from_doubles(step, {kBatch, kSize}, state.array.dtype)});
+    }
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"h", "u@1", "Echo.0.x@1", "h@history", "x@history",
+                                             "u@history", "Echo.0.x@history"}));
+  EXPECT_EQ(single.size(), 1 + 1 + 1 + 11 + 11 + 9 + 8);
+  write_npz("single.npz", single);
+  good(command({"--carry-in", "single.npz", "--output", "y=same.npy"}, "second.npy"));
+  EXPECT_TRUE(read_array("same.npy").data == read_array("y.npy").data);
+
+  std::erase_if(single, [](const NamedArray& state) { return state.name == "h@7"; });
+  write_npz("single.npz", single);
+  EXPECT_NE(fails({"--carry-in", "single.npz"}).find("state `h@history` [3, 11, 2] is missing"),
+            std::string::npos);
+}
+
+TEST_F(SequenceTool, AGivenStateStandsForItsHistory) {
+  directory_.write("echo.rnn", kEcho);
+  directory_.write("carrying.rnn", kFar);
+  std::vector<double> h(kBatch * kSize);
+  for (size_t i = 0; i < h.size(); ++i) h[i] = 0.25 * static_cast<double>(i) - 0.5;
+  write_array("h.npy", {kBatch, kSize}, h);
+  good(command({"--init", "h=h.npy", "--output", "y=y.npy"}));
+  std::vector<double> history;
+  for (size_t row = 0; row < kBatch; ++row) {
+    for (size_t entry = 0; entry < 11; ++entry) {
+      history.insert(history.end(), {h[row * kSize], h[row * kSize + 1]});
+    }
+  }
+  write_array("before.npy", {kBatch, 11, kSize}, history);
+  good(command({"--init", "h=h.npy", "--init", "h@history=before.npy", "--output", "y=same.npy"}));
+  EXPECT_TRUE(read_array("same.npy").data == read_array("y.npy").data);
+}
+
 TEST_F(SequenceTool, CarriedAndGivenStatesExcludeEachOther) {
   EXPECT_EQ(bad(2, command({"--carry-in", "s.npz", "--init", "c=c.npy"})),
             usage_error("rnnc run", "--carry-in gives every state, `c` too: it excludes --init"));

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "runtime/arrays/histories.h"
 #include "runtime/arrays/random_arrays.h"
 #include "runtime/base/describe.h"
 #include "tools/command.h"
@@ -129,6 +130,10 @@ Status complete_args(const Options& options, const Signature& signature, RunData
     Result<std::vector<NamedArray>> weights = random_weights(signature.params, *options.seed);
     if (!weights) return tl::unexpected(weights.error());
     args.params = std::move(*weights);
+  }
+  // Gradients are of what is given, and nothing comes before a sequence that does not stream.
+  if (options.files.gradients.empty() && signature.streams) {
+    args.initial_states = fill_histories(signature.states, std::move(args.initial_states));
   }
   if (!data.carried) return {};
   Result<std::vector<NamedArray>> states =

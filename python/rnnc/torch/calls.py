@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch.autograd import forward_ad
 
+from rnnc.program import behind
 from rnnc.torch.programs import DEVICES, Shape
 
 
@@ -196,6 +197,7 @@ class _Check:
             given = {info.name: state for info, state in zip(infos, given)}
         names = [info.name for info in infos]
         self.problems += [f"there is no state {name!r}" for name in given if name not in names]
+        given = self._with_histories(given)
         return [
             None
             if given.get(info.name) is None
@@ -208,6 +210,19 @@ class _Check:
             )
             for info in infos
         ]
+
+    def _with_histories(self, given):
+        """A history that is not given has the state that is, at all earlier steps."""
+        filled, axis = dict(given), len(self.compiled.layers) + 1
+        for info in self.compiled.source.states:
+            state = behind(info.name, given)
+            is_given = given.get(info.name) is not None
+            if is_given or not isinstance(state, torch.Tensor) or state.dim() < axis:
+                continue
+            sizes = list(state.shape)
+            sizes.insert(axis, info.shape[0])
+            filled[info.name] = state.unsqueeze(axis).expand(sizes)
+        return filled
 
     def _numbers(self, what, given, shape, dtype):
         if given is None:

@@ -163,7 +163,7 @@ def _history(graph, kind, name, nodes, reach):
     """The state with all earlier values that `nodes` read, the earliest first."""
     shape = graph.inputs[name] if kind == "input" else graph.states[name].shape
     entries = reach - (kind == "state")
-    own = f"{name}@history"
+    own = f"{_bare(name)}@history"
     read = graph.add("state", (entries, *shape), name=own, delay=1)
     newest = graph.add(kind, shape, name=name, delay=int(kind == "state"))
     rest = graph.add("slice", (entries - 1, *shape), (read,), numbers=(1, entries))
@@ -188,7 +188,7 @@ def _delayed(graph, kind, name, delay):
     """The state that is read at t-1 for an input or a state at t-delay."""
     if kind == "state" and delay == 1:
         return name
-    own = f"{name}@{delay}"
+    own = f"{_bare(name)}@{delay}"
     if own in graph.states:
         return own
     if delay == 1:
@@ -203,6 +203,11 @@ def _delayed(graph, kind, name, delay):
             state.delay_of = state.delay_of or name
     graph.states[own] = state
     return own
+
+
+def _bare(name):
+    """`u` of `u@1`, the state with what an input of a layer or a local was one step ago."""
+    return name.split("@")[0]
 
 
 def _reverse(graph):

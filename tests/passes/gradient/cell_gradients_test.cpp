@@ -81,6 +81,7 @@ class GradientsOfCells : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(GradientsOfCells, AreFiniteDifferences) {
+  if (GetParam() == "SkipGRU") GTEST_SKIP() << "its gradient goes straight through a step";
   check_size(1, 1000);
   check_size(3, 1000);
   check_size(7, 10);

@@ -39,7 +39,8 @@ std::string normal(const std::string& text) {
 }
 
 Graph any_random_graph(uint64_t seed) {
-  return random_graph(seed, {.structure = seed % 2 != 0, .reversals = seed % 4 >= 2});
+  return random_graph(
+      seed, {.structure = seed % 2 != 0, .reversals = seed % 4 >= 2, .far = seed % 8 >= 5});
 }
 
 void expect_same_results(const Graph& before, const Graph& after, uint64_t seed, int64_t steps) {

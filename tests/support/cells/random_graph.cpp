@@ -242,7 +242,9 @@ class Generator {
   }
 
   void add_read() {
-    const auto delay = static_cast<uint32_t>(random_.below(4));
+    const bool far = options_.far && random_.chance(30);
+    const auto delay = static_cast<uint32_t>(far ? static_cast<size_t>(random_.between(4, 300))
+                                                 : random_.below(4));
     if (random_.chance(50)) {
       const auto decl = static_cast<uint32_t>(random_.below(graph_.inputs.size()));
       if (!graph_.inputs[decl].integer) add_leaf(Op::Input, decl, delay);

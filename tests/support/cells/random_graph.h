@@ -17,6 +17,7 @@ struct RandomGraphOptions {
   int64_t largest_size = 8;  // of a vector
   bool structure = false;    // with slices, concatenations, arrays, block-diagonal products, …
   bool reversals = false;    // with values and states that run in reverse, in several sweeps
+  bool far = false;          // with delays of up to 300 steps
 };
 
 /// A verified graph without symbolic dims, with 1 to 3 inputs, 1 to 3 states, params of rank 0 to 2
@@ -27,7 +28,8 @@ struct RandomGraphOptions {
 ///
 /// `structure` adds arrays of inputs, params and states, block-diagonal params, and every
 /// structural op but Reverse. `reversals` adds 1 or 2 further layers with states of their own, in
-/// reverse and forward by turns, of what came before. Without these options a seed gives what it
+/// reverse and forward by turns, of what came before. `far` reads some inputs and states 4 to 300
+/// steps back. Without these options a seed gives what it
 /// gives without them, whatever they come to add.
 ///
 /// Made for comparing arithmetic of different precision, with arguments from `random_args`:

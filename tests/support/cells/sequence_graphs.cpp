@@ -92,6 +92,60 @@ constexpr std::string_view kHistories = R"(graph Histories(I = 3, H = 5) {
 }
 )";
 
+/// Locals and a layer's input at earlier steps, near and far, within the recurrence, below and above
+/// it.
+constexpr std::string_view kLocals = R"(graph Locals(I = 3, H = 5) {
+  input x: [I]
+  param W: [H, I]
+  param R: [H, H]
+  param Inner.0.V: [H, H]
+  state h: [H]
+  state u@1: [H]
+  state Inner.0.x@1: [H]
+  state Inner.0.u@1: [H]
+  state w@1: [H]
+  %0 = input x : [I]
+  %1 = state h @ 1 : [H]
+  %2 = param W : [H, I]
+  %3 = param R : [H, H]
+  %4 = const 0 : []
+  %5 = matmul %2, %0 : [H]
+  %6 = state u@1 @ 2 : [H]
+  %7 = add %5, %6 : [H]
+  %8 = state u@1 @ 12 : [H]
+  %9 = sub %7, %8 : [H]
+  %10 = tanh %9 : [H]
+  %11 = param Inner.0.V : [H, H]
+  %12 = matmul %11, %10 : [H]
+  %13 = state Inner.0.x@1 @ 9 : [H]
+  %14 = index %13 at 0 : []
+  %15 = state Inner.0.u@1 @ 1 : [H]
+  %16 = mul %14, %15 : [H]
+  %17 = add %12, %16 : [H]
+  %18 = state u@1 @ 1 : [H]
+  %19 = matmul %3, %1 : [H]
+  %20 = add %18, %19 : [H]
+  %21 = add %20, %17 : [H]
+  %22 = tanh %21 : [H]
+  %23 = sub %22, %17 : [H]
+  %24 = state w@1 @ 10 : [H]
+  %25 = add %23, %24 : [H]
+  %26 = mean %25 : []
+  init h = %4
+  next h = %22
+  init u@1 = %4
+  next u@1 = %10
+  init Inner.0.x@1 = %4
+  next Inner.0.x@1 = %10
+  init Inner.0.u@1 = %4
+  next Inner.0.u@1 = %12
+  init w@1 = %4
+  next w@1 = %23
+  output y = %25
+  output z = %26
+}
+)";
+
 /// Both directions side by side, and on top of them a reversed and a forward layer: three sweeps.
 constexpr std::string_view kBidirectional = R"(graph Bidirectional(I = 3, H = 5) {
   input x: [I]
@@ -324,13 +378,13 @@ std::vector<std::string> sequence_graphs() {
 }
 
 std::vector<std::string> streaming_graphs() {
-  return {"LSTM", "Qrnn", "Histories", "Blocks", "Arrays", "Derived", "Slices"};
+  return {"LSTM", "Qrnn", "Histories", "Locals", "Blocks", "Arrays", "Derived", "Slices"};
 }
 
 Graph sequence_graph(const std::string& name, const DimBindings& dims) {
   if (name == "LSTM") return lstm(dims);
   for (const std::string_view text :
-       {kQrnn, kHistories, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
+       {kQrnn, kHistories, kLocals, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
     Result<Graph> graph = parse_graph(text);
     RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
     if (graph->name == name) return bound(*std::move(graph), dims);
