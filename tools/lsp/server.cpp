@@ -193,8 +193,8 @@ void Server::idle() {
 }
 
 void Server::publish(const std::string& uri, Open& open) {
-  const Analysis& analysis = open.document.checked(client_.interrupted);
-  if (!analysis.checked) return;
+  const Analysis& analysis = open.document.diagnosed(client_.interrupted);
+  if (!analysis.diagnosed) return;
   open.dirty = false;
   client_.send({{"jsonrpc", "2.0"},
                 {"method", "textDocument/publishDiagnostics"},
