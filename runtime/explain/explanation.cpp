@@ -106,7 +106,12 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
   size_t number = 1;
   for (const Launch& launch : stage.launches) {
     LaunchInfo entry = describer.describe(stage, launch);
-    entry.lines = lines.of(describer.outer_touches(stage, launch), entry.weights);
+    std::vector<Touch> touches = describer.outer_touches(stage, launch);
+    std::erase_if(touches, [&](const Touch& touch) {
+      return !touch.write && (describer.delay(stage, touch.access) > 0 ||
+                              plan.buffers[touch.access.buffer].role == Role::InitialState);
+    });
+    entry.lines = lines.of(touches, entry.weights);
     entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
     entry.cost = cost_of(plan, stage, launch, explanation.machine);
     add(info.cost, entry.cost);

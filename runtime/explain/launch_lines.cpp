@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "ir/graph/places.h"
 #include "passes/lower/layout.h"
@@ -85,13 +86,35 @@ void LaunchLines::add_products(std::string_view left, const std::vector<std::str
   }
 }
 
+std::vector<std::string> LaunchLines::lines_of(const std::vector<NodeId>& values) const {
+  std::set<std::tuple<uint32_t, size_t, std::string>> lines;
+  for (const NodeId id : values) {
+    const std::string place = place_of(graph_, graph_[id].location);
+    if (place.empty()) continue;
+    const size_t column = place.rfind(':');
+    const size_t line = place.rfind(':', column - 1) + 1;
+    lines.emplace(graph_[id].location.file, std::stoul(place.substr(line, column - line)),
+                  place.substr(0, column));
+  }
+  std::vector<std::string> result;
+  for (const auto& [file, number, line] : lines) result.push_back(line);
+  return result;
+}
+
 std::vector<std::string> LaunchLines::of(const std::vector<Touch>& touches,
                                          const std::vector<std::string>& weights) const {
-  std::set<NodeId> seen;
+  std::set<BufferId> written;
+  for (const Touch& touch : touches) {
+    if (touch.write) written.insert(touch.access.buffer);
+  }
+  std::set<NodeId> read;
   std::vector<NodeId> open;
   for (const Touch& touch : touches) {
-    std::vector<NodeId> values = values_in(touch.access.buffer);
-    for_each_part(names_[touch.access.buffer], [&](std::string_view part) {
+    const BufferId buffer = touch.access.buffer;
+    // What is added to, or carried on, is made here.
+    if (!touch.write && written.contains(buffer)) continue;
+    std::vector<NodeId> values = values_in(buffer);
+    for_each_part(names_[buffer], [&](std::string_view part) {
       if (!part.starts_with(kProducts)) return;
       add_products(part.substr(kProducts.size()),
                    touch.write ? weights : std::vector<std::string>(), values);
@@ -99,31 +122,19 @@ std::vector<std::string> LaunchLines::of(const std::vector<Touch>& touches,
     if (touch.write) {
       open.insert(open.end(), values.begin(), values.end());
     } else {
-      seen.insert(values.begin(), values.end());
+      read.insert(values.begin(), values.end());
     }
   }
-  std::vector<NodeId> made;
-  // What is written is made here, also where it is read as it was before.
-  for (const NodeId id : open) seen.erase(id);
+  std::set<NodeId> made;
   while (!open.empty()) {
     const NodeId id = open.back();
     open.pop_back();
-    if (is_leaf(graph_[id].op) || !seen.insert(id).second) continue;
-    made.push_back(id);
-    open.insert(open.end(), graph_[id].operands.begin(), graph_[id].operands.end());
+    if (is_leaf(graph_[id].op) || !made.insert(id).second || read.contains(id)) continue;
+    for (const NodeId operand : graph_[id].operands) {
+      if (!read.contains(operand)) open.push_back(operand);
+    }
   }
-  std::set<std::pair<uint32_t, std::pair<size_t, std::string>>> lines;
-  for (const NodeId id : made) {
-    const std::string place = place_of(graph_, graph_[id].location);
-    if (place.empty()) continue;
-    const size_t column = place.rfind(':');
-    const size_t line = place.rfind(':', column - 1) + 1;
-    lines.insert({graph_[id].location.file,
-                  {std::stoul(place.substr(line, column - line)), place.substr(0, column)}});
-  }
-  std::vector<std::string> result;
-  for (const auto& [file, line] : lines) result.push_back(line.second);
-  return result;
+  return lines_of({made.begin(), made.end()});
 }
 
 }  // namespace rnnc::explain

@@ -19,7 +19,8 @@ class LaunchLines {
   LaunchLines(const Graph& graph, const Plan& plan);
 
   /// "lstm.rnn:15", in the order of the text: those of all values on the way from what a launch
-  /// reads to what it writes. `weights` are the names of its products' weights, "W" or "R[2]".
+  /// reads of this step to what it writes. `weights` are the names of its products' weights, "W" or
+  /// "R[2]".
   std::vector<std::string> of(const std::vector<Touch>& touches,
                               const std::vector<std::string>& weights) const;
 
@@ -31,6 +32,9 @@ class LaunchLines {
                     std::vector<NodeId>& values) const;
 
   const Graph& graph_;
+  /// Each line once.
+  std::vector<std::string> lines_of(const std::vector<NodeId>& values) const;
+
   std::vector<std::string> names_;  // of the plan's buffers
   std::multimap<std::string, NodeId, std::less<>> values_;
 };

@@ -17,7 +17,7 @@ namespace rnnc::explain {
 namespace {
 
 constexpr uint32_t kFewestNodes = 3;  // of a turn that is worth it
-constexpr int kMostTries = 4;         // of lengths of a turn that begins at a node
+constexpr int kMostTries = 16;        // of lengths of a turn that begins at a node
 
 /// Whether the label says what is done, and no name.
 bool is_work(GraphPicture::Kind kind) {
@@ -54,22 +54,30 @@ class RepeatFinder {
   }
 
  private:
+  /// The one that covers most: of nested loops the outer one.
   std::optional<GraphPicture::Repeat> repeat_at(uint32_t begin, uint32_t end) const {
     if (place_[begin] == 0) return std::nullopt;
+    std::optional<GraphPicture::Repeat> best;
     int tries = 0;
     for (uint32_t next = begin + 1; next < end && tries < kMostTries; ++next) {
       if (place_[next] != place_[begin]) continue;
       ++tries;
-      const uint32_t length = next - begin;
-      const uint32_t turns = length < kFewestNodes ? 1 : turns_at(begin, length, end);
-      if (turns < 2) continue;
-      // From the first turn on that the next one is like.
-      for (uint32_t turn = 0; turn + 1 < turns; ++turn) {
-        uint32_t count = 1;
-        const uint32_t first = begin + turn * length;
-        while (turn + count < turns && is_alike(first, length, count)) ++count;
-        if (count > 1) return GraphPicture::Repeat{first, length, count};
-      }
+      const auto found = repeat_of(begin, next - begin, end);
+      const auto covered = [](const GraphPicture::Repeat& one) { return one.length * one.count; };
+      if (found && (!best || covered(*found) > covered(*best))) best = found;
+    }
+    return best;
+  }
+
+  /// Of turns of `length` nodes, from the first one on that the next one is like.
+  std::optional<GraphPicture::Repeat> repeat_of(uint32_t begin, uint32_t length,
+                                                uint32_t end) const {
+    const uint32_t turns = length < kFewestNodes ? 1 : turns_at(begin, length, end);
+    for (uint32_t turn = 0; turn + 1 < turns; ++turn) {
+      const uint32_t first = begin + turn * length;
+      uint32_t count = 1;
+      while (turn + count < turns && is_alike(first, length, count)) ++count;
+      if (count > 1) return GraphPicture::Repeat{first, length, count};
     }
     return std::nullopt;
   }

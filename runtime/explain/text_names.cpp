@@ -15,9 +15,17 @@ constexpr std::string_view kOfStep = "[t]";
 constexpr std::string_view kProducts = "products of ";  // with a left operand, summed up
 
 constexpr std::string_view kSaved = "saved ";
+constexpr std::string_view kOutput = "@output";
 
 bool is_leaf(Op op) {
   return op == Op::Input || op == Op::Param || op == Op::State || op == Op::Final;
+}
+
+/// "h[t-1]" of a half that reads the other's output "h@output".
+std::string earlier_name(const Graph& graph, NodeId of) {
+  std::string name = value_name(graph, of);
+  if (name.ends_with(kOutput)) name.resize(name.size() - kOutput.size());
+  return name + "[t-1]";
 }
 
 /// By the name that a buffer of the value has.
@@ -26,12 +34,19 @@ std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph
   const ValueNames values(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const uint32_t equation = graph[id].location.equation;
+    if (graph[id].op == Op::Earlier) {
+      names.emplace(value_name(graph, id), earlier_name(graph, graph[id].operands[0]));
+      continue;
+    }
     if (is_leaf(graph[id].op) || equation == 0 || equation > graph.equations.size()) continue;
     std::string name = graph.equations[equation - 1].name;
     const bool whole = values.of(id) == name;
     if (name.ends_with(kOfStep)) name.resize(name.size() - kOfStep.size());
     if (!whole) name += fmt::format(".{}", id);
     names.emplace(value_name(graph, id), std::move(name));
+  }
+  for (const ResultDecl& result : graph.results) {
+    names.emplace(value_name(graph, result.value), result.name + "@gradient");
   }
   return names;
 }

@@ -174,6 +174,32 @@ TEST(LspEdits, WhatIsCleanIsPassedOver) {
   EXPECT_EQ(questions(one + two), questions(one + two));
 }
 
+/// Near the end of what a file may say, unrolled, it matters what was passed over.
+TEST(LspEdits, TheBudgetIsThatOfAFreshCheck) {
+  const auto text = [](int first, int second) {
+    std::string all = "fn twice(v) = 2 * v\n";
+    for (const auto& [name, turns] : {std::pair("A", first), {"B", second}}) {
+      all += fmt::format(
+          "cell {}[H](x: [H]) -> y {{\n  y = x[t]\n  for l in 0..{} {{ y = twice(y) }}\n}}\n", name,
+          turns);
+    }
+    return all;
+  };
+  Session session;
+  const std::string path = "/folder/a.rnn";
+  EXPECT_EQ(session.open(text(10, 10)), fresh(path, text(10, 10)));
+  int wrong = 0;
+  for (int turns = 1000; turns < 10000; turns += 450) {
+    for (const std::string& now : {text(turns, turns), text(turns, turns + 100)}) {
+      const Json found = session.change({{{"text", now}}});
+      ASSERT_EQ(found, fresh(path, now)) << turns;
+      wrong += found.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(wrong, 4);
+  EXPECT_LT(wrong, 36);
+}
+
 TEST(LspShipped, EveryNameOfEveryFileHasAHover) {
   std::vector<std::string> problems;
   for (const char* folder : {"cells", "networks"}) {

@@ -240,7 +240,7 @@ TEST_F(ExplainPageInUse, ALineLightsItsNodesAndLaunches) {
     const std::string drawn = after_click(element);
     EXPECT_EQ(count(part(drawn, "graph-before", "svg"), "chosen\""), nodes.size()) << element;
     EXPECT_EQ(count(drawn, "data-line=\"net.rnn:6\" aria-pressed=\"true\""), 1U);
-    EXPECT_EQ(count(part(drawn, "source-files", "section"), "aria-pressed=\"true\""), 1U);
+    EXPECT_EQ(count(part(drawn, "source-files", "p"), "aria-pressed=\"true\""), 1U);
     EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"launch chosen\""), launches);
     EXPECT_NE(drawn.find("net.rnn:6 is "), drawn.npos);
     EXPECT_NE(drawn.find("; in launch "), drawn.npos);
@@ -256,7 +256,7 @@ TEST_F(ExplainPageInUse, ALaunchLightsItsLines) {
   for (const std::string& element : {fmt::format("button.launch-id[data-id=\"{}\"]", id),
                                      fmt::format("#graph-after .node[data-launch=\"{}\"]", id)}) {
     const std::string drawn = after_click(element);
-    EXPECT_EQ(count(part(drawn, "source-files", "section"), "aria-pressed=\"true\""),
+    EXPECT_EQ(count(part(drawn, "source-files", "p"), "aria-pressed=\"true\""),
               launch["lines"].size());
     EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"launch chosen\""), 1U);
     EXPECT_EQ(count(part(drawn, "graph-after", "svg"), "chosen\""), 1U);

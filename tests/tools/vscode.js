@@ -145,7 +145,7 @@ async function main() {
   assert.strictEqual((await ask('FoldingRangeProvider', 'provideFoldingRanges')).length, 1);
   const hints = await ask('InlayHintsProvider', 'provideInlayHints',
                           new vscode.Range(at(0, 0), at(5, 0)));
-  assert.deepStrictEqual(hints.map(({ label }) => label), [': [H]']);
+  assert.deepStrictEqual(hints.map(({ label }) => label), [': [H]', ': [H]']);
   const { data } = await ask('DocumentSemanticTokensProvider', 'provideDocumentSemanticTokens');
   assert.ok(data.length > 0 && data.length % 5 === 0);
 

@@ -179,8 +179,7 @@ Result<Explanation> explain_inference(const Options& options, const Graph& graph
 
 /// Compares it with what `--against` names, and says it all.
 template <typename Explained>
-Result<std::string> print(Options& options, Result<Explained> explanation) {
-  if (!explanation) return tl::unexpected(explanation.error());
+Result<std::string> print(Options& options, Explained& explanation) {
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
   if (!options.against.empty()) {
     const auto read = [](const std::filesystem::path& file) {
@@ -192,12 +191,12 @@ Result<std::string> print(Options& options, Result<Explained> explanation) {
     const Result<std::string> other = read_input(options.against, read, as_it_is);
     if (!other) return tl::unexpected(other.error());
     const Status compared =
-        explain::compare_with(*explanation, name_of_input(options.against), *other);
+        explain::compare_with(explanation, name_of_input(options.against), *other);
     if (!compared) return tl::unexpected(compared.error());
   }
-  return explain::print(*explanation, options.html   ? Format::Page
-                                      : options.json ? Format::Json
-                                                     : Format::Text);
+  return explain::print(explanation, options.html   ? Format::Page
+                                     : options.json ? Format::Json
+                                                    : Format::Text);
 }
 
 /// Of what a program runs, which it does.
@@ -210,7 +209,7 @@ Result<std::string> explain_measured(Options& options, const Graph& bound) {
   const auto text = [&](auto measured) -> Result<std::string> {
     if (!measured) return tl::unexpected(measured.error());
     report_notes(*program);
-    return print(options, Result(std::move(measured->explanation)));
+    return print(options, measured->explanation);
   };
   if (!options.backward) return text(measure_calls(*program, shape, {}));
   return text(measure_training_calls(*program, shape, {},
@@ -225,8 +224,12 @@ Result<std::string> explain_graph(Options& options, const Graph& graph) {
   if (!bound) return tl::unexpected(bound.error());
   if (options.measure) return explain_measured(options, *bound);
   const PlanOptions plan = plan_options(options);
-  if (options.backward) return print(options, explain_both_halves(options, *bound, plan));
-  return print(options, explain_inference(options, *bound, plan));
+  const auto text = [&](auto explanation) -> Result<std::string> {
+    if (!explanation) return tl::unexpected(explanation.error());
+    return print(options, *explanation);
+  };
+  return options.backward ? text(explain_both_halves(options, *bound, plan))
+                          : text(explain_inference(options, *bound, plan));
 }
 
 int run_explain(const CLI::App& command, Options& options) {

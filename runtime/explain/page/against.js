@@ -31,18 +31,18 @@ function drawAgainst({ against }) {
   byId('against-text').textContent =
       `${against.name}, of rnnc ${against.version}, and now. ` +
       (against.settings.length ? '' : 'The same was asked for. ') +
-      `${plural(against.alike, 'launch').replace(/hs$/, 'hes')} as before.`;
+      `Launches as before: ${against.alike}.`;
   const cell = (text) => html('td', {}, text || '–');
   const tables = byId('against-tables');
   if (against.settings.length) {
-    tables.append(againstTable(['asked for', 'then', 'now'], against.settings.map((setting) => (
-      html('tr', { class: 'setting' }, [cell(setting.what), cell(setting.then), cell(setting.now)])))));
+    tables.append(againstTable(['asked for', 'then', 'now'], against.settings.map(
+        ({ what, then, now }) => html('tr', { class: 'setting' }, [what, then, now].map(cell)))));
   }
-  tables.append(againstTable(['of a step', 'then', 'now', 'of then'], against.figures.map((figure) => {
-    const text = UNIT_TEXT[figure.unit];
-    const ratio = figure.then > 0 ? (figure.now / figure.then).toFixed(2) : '';
-    return html('tr', { class: 'figure' }, [
-      cell(figure.what), cell(text(figure.then)), cell(text(figure.now)), cell(ratio)]);
+  const columns = ['of a step', 'then', 'now', 'of then'];
+  tables.append(againstTable(columns, against.figures.map(({ what, unit, then, now }) => {
+    const text = UNIT_TEXT[unit];
+    const ratio = then > 0 ? (now / then).toFixed(2) : '';
+    return html('tr', { class: 'figure' }, [what, text(then), text(now), ratio].map(cell));
   })));
   if (against.launches.length) {
     tables.append(againstTable(['launch', 'then', 'now'], against.launches.map((launch) => (

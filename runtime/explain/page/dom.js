@@ -79,7 +79,7 @@ const stageColour = (() => {
 
 const stageStyle = (stage) => `--stage: ${stageColour(stage)}`;
 
-/** What a node is called in the text, with its operation and how often it is there: "i = sigmoid ×4". */
+/** What a node is called in the text, what it does and how often: "i = sigmoid ×4". */
 function labelOf(node) {
   const label = node.local ? `${node.name} = ${node.label}` : node.label;
   return node.copies > 1 ? `${label} ×${node.copies}` : label;

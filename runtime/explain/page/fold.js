@@ -1,7 +1,7 @@
 // Turns of a loop as one.
 
-/** The graph with each repeat's first copy alone; its nodes say how many they stand for. An edge from
-    one copy to the next goes from the copy to itself, and counts as `across`. */
+/** The graph with each repeat's first copy alone; its nodes say how many they stand for. An edge
+    from one copy to the next goes from the copy to itself, and counts as `across`. */
 function foldGraph(graph) {
   const foldOnce = (id, { first, length, count }) => {
     const inside = id >= first && id < first + length * count;
@@ -27,7 +27,8 @@ function foldGraph(graph) {
   const edges = new Map();
   for (const edge of graph.edges) {
     const [from, to] = [places[edge.from], places[edge.to]];
-    const across = from.turns.some((turn, at) => turn >= 0 && to.turns[at] >= 0 && turn !== to.turns[at]);
+    const across = from.turns.some((turn, at) => (
+      turn >= 0 && to.turns[at] >= 0 && turn !== to.turns[at]));
     const folded = { ...edge, from: number.get(from.id), to: number.get(to.id), across };
     edges.set([folded.from, folded.to, edge.through_time, across].join(), folded);
   }

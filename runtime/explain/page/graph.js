@@ -162,7 +162,7 @@ function drawGraph(graph, name, title) {
 // Text that is smaller than this part of its size scrolls instead.
 const LEAST_ZOOM = 0.75;
 
-/** A graph in a frame that scrolls, with buttons for its size, and for turns of loops one by one. */
+/** A graph in a frame that scrolls, with buttons for its size and for turns one by one. */
 function frameGraph({ name, title, whole, folded, drawn }) {
   let { picture, width, opening } = drawn;
   const canvas = html('div', { class: 'canvas', tabindex: 0, role: 'group', 'aria-label': title },
@@ -200,7 +200,8 @@ function frameGraph({ name, title, whole, folded, drawn }) {
     html('figcaption', {}, [
       html('h3', {}, title), text,
       whole.repeats.length ? turns : null,
-      button('−', 'Make smaller:', () => resize(zoom / 1.25)), button('Fit', 'Fit:', () => resize(fit())),
+      button('−', 'Make smaller:', () => resize(zoom / 1.25)),
+      button('Fit', 'Fit:', () => resize(fit())),
       button('+', 'Make larger:', () => resize(zoom * 1.25)),
     ]),
     canvas,

@@ -1,5 +1,5 @@
-// The text beside its graph, and what lights what: a line its nodes and launches, a node its line, a
-// launch its lines and their nodes.
+// The text beside its graph, and what lights what: a line its nodes and launches, a node its line,
+// a launch its lines and their nodes.
 
 /** "file:line" of a place "file:line:column"; "" where there is none. */
 function lineOf(place) {
