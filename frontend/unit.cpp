@@ -122,7 +122,7 @@ bool Unit::check_again(CheckMemory& memory, const std::vector<Token>& tokens,
   Context context(modules_, files_, diagnostics_, &watch);
   memory.begin();
   context.remember(memory, item_ids(modules_, files_, tokens, memory));
-  check_items(context);
+  if (context.errors() == 0) check_items(context);
   // Near the end of the budget it matters which item pays for what several share.
   if (!watch.stopped && context.spent() > Context::kMostExpressions / 2) {
     diagnostics_ = of_parser;

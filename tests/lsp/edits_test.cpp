@@ -148,8 +148,6 @@ TEST(LspEdits, ItemsThatNameEachOtherAreCheckedAnew) {
 }
 
 TEST(LspEdits, WhatIsCleanIsPassedOver) {
-  const std::string one = "cell One[H](x: [H]) -> y {\n  y = 2 * x[t]\n}\n";
-  const std::string two = "cell Two[H](x: [H]) -> y {\n  y = One(x)\n}\n";
   CheckMemory memory;
   const auto questions = [&](const std::string& text) {
     Unit unit("a.rnn", text);
@@ -171,7 +169,6 @@ TEST(LspEdits, WhatIsCleanIsPassedOver) {
   const int first = questions(many);
   EXPECT_GT(first, 5);
   EXPECT_LT(questions("cell New[H](x: [H]) -> y {\n  y = x[t]\n}\n" + many), 2);
-  EXPECT_EQ(questions(one + two), questions(one + two));
 }
 
 /// Near the end of what a file may say, unrolled, it matters what was passed over.

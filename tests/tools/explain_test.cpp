@@ -133,7 +133,7 @@ cell Lines[H](x: [H]) -> h {
 
 TEST_F(Explain, TurnsOfLoopsThatAreAlikeRepeat) {
   directory_.write("turns.rnn", R"(
-cell Turns[I, H, L = 3](x: [I]) -> h {
+cell Turns[I, H, L = 3](x: [I]) -> (h, y) {
   state h[L]: [H]
   param V: [H, I]
   param W[L]: [H, H]
