@@ -9,6 +9,7 @@
 
 #include "frontend/elaborate/context.h"
 #include "frontend/elaborate/elaborator.h"
+#include "frontend/item_keys.h"
 #include "frontend/syntax/ast.h"
 #include "frontend/syntax/utf8.h"
 #include "frontend/unused_imports.h"
@@ -109,6 +110,28 @@ bool Unit::check(std::string_view name, const DimBindings& dims, CheckWatch* wat
       if (!its.empty()) context.give_dims(*own, std::move(its));
     }
   }
+  return check_items(context);
+}
+
+bool Unit::check_again(CheckMemory& memory, const std::vector<Token>& tokens,
+                       const std::function<bool()>& stop) {
+  if (!is_parsed()) return true;
+  const Diagnostics of_parser = diagnostics_;
+  CheckWatch watch;
+  watch.stop = stop;
+  Context context(modules_, files_, diagnostics_, &watch);
+  memory.begin();
+  context.remember(memory, item_ids(modules_, files_, tokens, memory));
+  if (context.errors() == 0) check_items(context);
+  // Near the end of the budget it matters which item pays for what several share.
+  if (!watch.stopped && context.spent() > Context::kMostExpressions / 2) {
+    diagnostics_ = of_parser;
+    check({}, {}, &watch);
+  }
+  return !watch.stopped;
+}
+
+bool Unit::check_items(Context& context) {
   for (size_t file = 0; file + 1 < modules_.size(); ++file) {  // the prelude's comes last
     for (const ast::Item& item : modules_[file].items) {
       if (context.exhausted()) return false;

@@ -5,11 +5,13 @@
 ///     if (!graph) fputs(unit.render().c_str(), stderr);
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "frontend/elaborate/check_memory.h"
 #include "frontend/elaborate/check_watch.h"
 #include "frontend/modules.h"
 #include "frontend/syntax/diagnostics.h"
@@ -20,6 +22,8 @@ namespace rnnc {
 namespace ast {
 struct Definition;
 }
+class Context;
+struct Token;
 
 /// One .rnn file and what it imports. Not thread-safe; separate units are independent. One that was
 /// moved from defines nothing.
@@ -37,6 +41,13 @@ class Unit {
   /// a name for each of the file's own that has them. Returns true if there is no error.
   /// What `watch` wants to know comes while the check goes on; one that it stopped says false.
   bool check(std::string_view name = {}, const DimBindings& dims = {}, CheckWatch* watch = nullptr);
+
+  /// The same without a name and dims, where other checks of nearly the same text have been: finds
+  /// what a check finds, but passes over definitions and fns that `memory` knows to be clean.
+  /// `tokens` are those of the first file. False if `stop`, which is asked now and then, ended it
+  /// before its time.
+  bool check_again(CheckMemory& memory, const std::vector<Token>& tokens,
+                   const std::function<bool()>& stop = {});
 
   /// The step Graph of a cell or network, or nothing with the reason in `diagnostics()`. Symbols
   /// in `dims` (and, failing that, their defaults) decide loop bounds and array lengths; shapes in
@@ -67,6 +78,8 @@ class Unit {
   /// The file's own; null if there is none.
   const ast::Definition* find_definition(std::string_view name) const;
   bool is_parsed() const { return parsed_ && !modules_.empty(); }
+  /// Each item by itself, then what is not used.
+  bool check_items(Context& context);
 
   std::vector<SourceFile> files_;
   Diagnostics diagnostics_;

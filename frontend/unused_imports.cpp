@@ -79,7 +79,8 @@ bool defines(const std::vector<ast::Module>& modules, uint32_t file, const Names
 void warn_unused_imports(const std::vector<ast::Module>& modules,
                          const std::vector<SourceFile>& files, Diagnostics& diagnostics) {
   const std::vector<ast::Item>& items = modules.front().items;
-  if (std::ranges::none_of(items, [](const ast::Item& item) { return ast::name_of(item); })) return;
+  const auto is_import = [](const ast::Item& item) { return !ast::name_of(item); };
+  if (std::ranges::all_of(items, is_import) || std::ranges::none_of(items, is_import)) return;
   Names names;
   for (const ast::Item& item : items) collect(item, names);
   for (const ast::Item& item : items) {

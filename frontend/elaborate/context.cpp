@@ -10,8 +10,6 @@
 namespace rnnc {
 namespace {
 
-// Stacks of many layers stay far below; a loop to a million does not.
-constexpr int kMostExpressions = 1 << 16;
 constexpr int kDeepestRecursion = 600;
 constexpr size_t kLongestQuote = 48;
 constexpr int kStepsBetweenQuestions = 64;  // of whether a check shall stop
@@ -118,7 +116,21 @@ std::vector<std::string> Context::names_of_functions() const {
   return names;
 }
 
+bool Context::pass_over(const void* item) {
+  const auto id = ids_.find(item);
+  const auto cost = id == ids_.end() ? std::nullopt : memory_->cost_of_clean(id->second);
+  if (cost) budget_ -= *cost;
+  return cost.has_value();
+}
+
+void Context::ItemCheck::finish() const {
+  const auto id = context_.ids_.find(item_);
+  if (id == context_.ids_.end() || context_.exhausted_ || context_.reports_ != reports_) return;
+  context_.memory_->add_clean(id->second, context_.spent() - spent_ - context_.spent_within_);
+}
+
 void Context::report(Diagnostic diagnostic) {
+  ++reports_;
   if (diagnostic.severity == Severity::Error) ++errors_;
   diagnostics_.report(std::move(diagnostic));
   if (diagnostics_.is_full()) exhausted_ = true;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/elaborate/check_memory.h"
 #include "frontend/elaborate/check_watch.h"
 #include "frontend/syntax/ast.h"
 #include "frontend/syntax/diagnostics.h"
@@ -23,6 +24,9 @@ namespace rnnc {
 /// unless it sees another definition of that name; the prelude sees its own fns alone.
 class Context {
  public:
+  /// The budget. Stacks of many layers stay far below; a loop to a million does not.
+  static constexpr int kMostExpressions = 1 << 16;
+
   /// Takes a module for each file, the prelude's last. Reports names that are defined twice and
   /// names of built-in functions defined anew.
   Context(const std::vector<ast::Module>& modules, const std::vector<SourceFile>& files,
@@ -83,6 +87,18 @@ class Context {
   enum class Progress : uint8_t { None, Running, Good, Bad };
   /// How far the symbolic check of a cell, network, fn or const is.
   Progress& progress(const void* item) { return progress_[item]; }
+  /// Lets checks pass over what `memory` knows to be clean, and tell it of more. It outlives this.
+  void remember(CheckMemory& memory, std::map<const void*, CheckMemory::Id> ids) {
+    memory_ = &memory;
+    ids_ = std::move(ids);
+  }
+  /// Whether an item's check is known to find nothing; then its cost is paid.
+  bool pass_over(const void* item);
+  /// While it lives, what is reported and paid counts as the item's, but for the checks of others
+  /// that go on within it. Tells the memory of an item that was `finish`ed with nothing reported.
+  class ItemCheck;
+  /// What was paid of the budget.
+  int spent() const { return kMostExpressions - budget_; }
   /// Names of the items that are being checked, each called by the one before it.
   std::vector<const ast::Identifier*>& running() { return running_; }
   /// ": A → B → A" if the running `name` is called again by another; "" if it calls itself.
@@ -116,14 +132,40 @@ class Context {
   std::vector<std::vector<bool>> visible_;  // by seeing file, then by file
   uint32_t file_ = 0;
   size_t errors_ = 0;
+  size_t reports_ = 0;  // warnings too
   int depth_ = 0;
   int budget_;
   bool exhausted_ = false;
   std::map<const ast::Definition*, DimBindings> dims_;
+  CheckMemory* memory_ = nullptr;
+  std::map<const void*, CheckMemory::Id> ids_;
+  int spent_within_ = 0;  // by checks that went on within the running one
   std::map<const void*, Progress> progress_;
   std::vector<const ast::Identifier*> running_;
   std::map<const ast::Constant*, double> constant_values_;
   std::map<const ast::Definition*, std::set<std::string>> fixed_dims_;
+};
+
+class Context::ItemCheck {
+ public:
+  ItemCheck(Context& context, const void* item)
+      : context_(context),
+        item_(item),
+        reports_(context.reports_),
+        spent_(context.spent()),
+        spent_outside_(std::exchange(context.spent_within_, 0)) {}
+  ~ItemCheck() { context_.spent_within_ = spent_outside_ + context_.spent() - spent_; }
+  ItemCheck(const ItemCheck&) = delete;
+  ItemCheck& operator=(const ItemCheck&) = delete;
+
+  void finish() const;
+
+ private:
+  Context& context_;
+  const void* item_;
+  size_t reports_;
+  int spent_;
+  int spent_outside_;
 };
 
 }  // namespace rnnc

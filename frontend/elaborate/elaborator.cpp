@@ -15,16 +15,20 @@ constexpr ptrdiff_t kMostTrailNotes = 3;
 
 using Progress = Context::Progress;
 
-/// Runs `elaborate` unless the item was checked before, and remembers how it went.
+/// Runs `elaborate` unless the item was checked before, now or in an earlier check, and remembers how
+/// it went.
 template <typename Item, typename Elaborate>
 bool check_once(Context& context, const Item& item, Elaborate&& elaborate) {
   const Context::View view(context, item.name.location.file);
   Progress& progress = context.progress(&item);
+  if (progress == Progress::None && context.pass_over(&item)) progress = Progress::Good;
   if (progress == Progress::None) {
     progress = Progress::Running;
     context.running().push_back(&item.name);
+    const Context::ItemCheck check(context, &item);
     progress = elaborate() ? Progress::Good : Progress::Bad;
     context.running().pop_back();
+    if (progress == Progress::Good) check.finish();
   }
   return progress == Progress::Good;
 }

@@ -207,8 +207,11 @@ constexpr std::string_view kModules =
 }  // namespace
 
 const Operator* find_operator(std::string_view text) {
-  const auto* found = std::ranges::find_if(
-      kOperators, [text](const Operator& habit) { return text.starts_with(habit.written); });
+  // Asked at each sign of a text: most differ in their first byte.
+  const auto* found = std::ranges::find_if(kOperators, [text](const Operator& habit) {
+    return !text.empty() && text.front() == habit.written.front() &&
+           text.starts_with(habit.written);
+  });
   return found == kOperators.end() ? nullptr : found;
 }
 

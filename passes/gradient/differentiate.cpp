@@ -5,6 +5,7 @@
 //    What a step contributes to an invariant goes there as a total over steps and batch.
 // 3. The sum over a state's reads is the next value of its adjoint. Its last value is the gradient
 //    of the initial state: of the given one, or of what the declared one is made of.
+// 4. What was made is named after the lines of the text that it belongs to.
 //
 // The walk runs twice: once to learn which values of the forward half it asks for, and, when it is
 // decided which of these are saved (passes/gradient/residuals.h), once more with copies of what
@@ -127,6 +128,7 @@ class Walk {
     begin();
     for (NodeId id = static_cast<NodeId>(forward_.nodes.size()); id-- > 0;) visit(id);
     end();
+    name_adjoints();
   }
 
   const std::vector<bool>& needed() const { return needed_; }
@@ -216,6 +218,7 @@ class Walk {
     const Node& node = forward_[id];
     if (has_zero_gradient(node.op)) zero_gradients_.push_back(id);
     const NodeId adjoint = facts_.varies[id] ? step_adjoint(id) : after_adjoint(id);
+    adjoints_.emplace_back(adjoint, id);
     switch (node.op) {
       case Op::Param:
         of_params_[node.decl].push_back(adjoint);
@@ -410,6 +413,43 @@ class Walk {
     }
   }
 
+  /// The adjoint of what a line gives has the name of that with "@adjoint", as those of states do;
+  /// what is made on the way to the next adjoint is a part of that line.
+  void name_adjoints() {
+    const auto count = static_cast<uint32_t>(forward_.equations.size());
+    backward_.sources = forward_.sources;
+    backward_.equations = forward_.equations;
+    for (const EquationDecl& equation : forward_.equations) {
+      backward_.equations.push_back({adjoint_name(equation.name), equation.location});
+    }
+    for (const auto& [name, place] : forward_.equations) {
+      // An empty place, so that no part counts as the whole.
+      backward_.equations.push_back({adjoint_name(name), {place.file, place.begin, place.begin}});
+    }
+    std::vector<bool> is_named(backward_.nodes.size(), false);
+    for (const NodeId copy : copies_) {
+      if (copy != kNoNode) is_named[copy] = true;
+    }
+    for (const auto& [adjoint, of] : adjoints_) {
+      if (adjoint == kNoNode || is_named[adjoint]) continue;
+      is_named[adjoint] = true;
+      SourceLocation& location = backward_.nodes[adjoint].location;
+      location = forward_[of].location;
+      if (location.equation > 0) location.equation += count;
+    }
+    for (NodeId id = 0; id < backward_.nodes.size(); ++id) {
+      uint32_t& equation = backward_.nodes[id].location.equation;
+      if (!is_named[id] && equation > 0) equation += 2 * count;
+    }
+  }
+
+  /// "i@adjoint", of a state "h@adjoint[t]".
+  static std::string adjoint_name(const std::string& name) {
+    constexpr std::string_view kOfStep = "[t]";
+    const size_t end = name.size() - (name.ends_with(kOfStep) ? kOfStep.size() : 0);
+    return name.substr(0, end) + "@adjoint" + name.substr(end);
+  }
+
   NodeId sum_or_zero(const std::vector<NodeId>& values, const Type& type, SourceLocation location) {
     if (!values.empty()) return add_all(backward_, values, type, location);
     const NodeId zero = backward_.constant(0, location);
@@ -421,7 +461,8 @@ class Walk {
   const Facts& facts_;
   const std::vector<bool>* saved_;
   Graph backward_;
-  std::vector<NodeId> copies_;  // per value of the forward half
+  std::vector<NodeId> copies_;                       // per value of the forward half
+  std::vector<std::pair<NodeId, NodeId>> adjoints_;  // and what they are adjoints of
   std::vector<AdjointSum> sums_;
   std::vector<bool> needed_;
   std::vector<NodeId> residuals_;

@@ -173,7 +173,11 @@ std::string LaunchDescriber::value(const Stage& stage, const Access& access, int
   if (buffer.extent == Extent::Invariant) return join_names(weights_in(access, count));
   if (buffer.extent == Extent::Batch) return buffer.name;
   const int64_t steps = delay(stage, access);
-  return steps == 0 ? buffer.name + "[t]" : fmt::format("{}[t-{}]", buffer.name, steps);
+  if (steps > 0) return fmt::format("{}[t-{}]", buffer.name, steps);
+  // What is earlier by its name: "saved c[t-1]".
+  return buffer.name.ends_with(']') && buffer.name.find("[t-") != std::string::npos
+             ? buffer.name
+             : buffer.name + "[t]";
 }
 
 std::string LaunchDescriber::array(BufferId id) const {

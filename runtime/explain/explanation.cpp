@@ -8,8 +8,8 @@
 #include "ir/base/arithmetic.h"
 #include "ir/plan/waves.h"
 #include "runtime/explain/describe_launch.h"
+#include "runtime/explain/launch_lines.h"
 #include "runtime/explain/launch_picture.h"
-#include "runtime/explain/text_names.h"
 
 namespace rnnc::explain {
 namespace {
@@ -84,13 +84,16 @@ void stack(LaunchInfo& sum, const LaunchInfo& launch, size_t number) {
   sum.id = fmt::format("{}-{}", sum.id.substr(0, sum.id.find('-')), number);
   sum.weights.insert(sum.weights.end(), launch.weights.begin(), launch.weights.end());
   sum.reads.insert(sum.reads.end(), launch.reads.begin(), launch.reads.end());
+  for (const std::string& line : launch.lines) {
+    if (std::ranges::find(sum.lines, line) == sum.lines.end()) sum.lines.push_back(line);
+  }
   sum.what = fmt::format("{} stacked", join_names(sum.weights));
   sum.strategy = sum.summary = fmt::format("{} copies", sum.count);
   add(sum.cost, launch.cost);
 }
 
 StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescriber& describer,
-                         const Explanation& explanation) {
+                         const LaunchLines& lines, const Explanation& explanation) {
   StageInfo info;
   info.id = std::to_string(explanation.stages.size() + 1);
   info.title = title_of(stage);
@@ -103,6 +106,12 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
   size_t number = 1;
   for (const Launch& launch : stage.launches) {
     LaunchInfo entry = describer.describe(stage, launch);
+    std::vector<Touch> touches = describer.outer_touches(stage, launch);
+    std::erase_if(touches, [&](const Touch& touch) {
+      return !touch.write && (describer.delay(stage, touch.access) > 0 ||
+                              plan.buffers[touch.access.buffer].role == Role::InitialState);
+    });
+    entry.lines = lines.of(touches, entry.weights);
     entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
     entry.cost = cost_of(plan, stage, launch, explanation.machine);
     add(info.cost, entry.cost);
@@ -174,12 +183,14 @@ Result<Plan> plan_and_observe(Make make, const Graph& graph, const PlanOptions& 
 }  // namespace
 
 Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options, int64_t steps,
-                                 bool is_half) {
-  const auto make = is_half ? plan_graph : build_plan;
+                                 const SavedNames* saved) {
+  const auto make = saved != nullptr ? plan_graph : build_plan;
   Graph planned = graph;
   Result<Plan> plan = plan_and_observe(make, graph, options, planned);
   if (!plan) return tl::unexpected(plan.error());
-  name_as_text(planned, *plan);
+  const LaunchLines lines(planned, *plan);
+  const SavedNames names = saved != nullptr ? *saved : SavedNames();
+  name_as_text(planned, names, *plan);
 
   Explanation explanation;
   explanation.name = graph.name;
@@ -196,12 +207,14 @@ Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options,
   explanation.elementwise_rate = product_flops(options.machine, compute_type(options.dtype), false);
   explanation.before = picture_of(graph);
   explanation.simplified = picture_of(planned);
+  name_as_text(names, explanation.before);
+  name_as_text(names, explanation.simplified);
 
   const LaunchDescriber describer(*plan, options.machine.kind);
   explanation.after = picture_of(*plan, describer);
   std::vector<Cost> costs;
   for (const Stage& stage : plan->stages) {
-    explanation.stages.push_back(describe_stage(*plan, stage, describer, explanation));
+    explanation.stages.push_back(describe_stage(*plan, stage, describer, lines, explanation));
     costs.push_back(explanation.stages.back().cost);
     if (stage.domain == Domain::Once) add(explanation.once, costs.back());
   }

@@ -10,8 +10,10 @@
 #include "passes/build_plan.h"
 #include "passes/cost/cost.h"
 #include "passes/options/machine.h"
+#include "runtime/explain/comparison.h"
 #include "runtime/explain/graph_picture.h"
 #include "runtime/explain/memory_map.h"
+#include "runtime/explain/text_names.h"
 #include "runtime/explain/waves.h"
 
 namespace rnnc::explain {
@@ -34,9 +36,10 @@ struct LaunchInfo {
   std::vector<std::string> weights;        // of its products: params and values made of them
   std::vector<std::pair<std::string, int>> operations;  // of its kernel, with how many of each
   std::vector<Note> notes;
-  int count = 1;     // copies that stack one array are taken together
-  int64_t runs = 0;  // per call
-  Cost cost;         // of one run
+  std::vector<std::string> lines;  // of the text that it computes: "lstm.rnn:15"
+  int count = 1;                   // copies that stack one array are taken together
+  int64_t runs = 0;                // per call
+  Cost cost;                       // of one run
   Bound bound = Bound::Latency;
   std::optional<double> measured;  // seconds of a call in which it ran, if that was measured
 };
@@ -106,13 +109,14 @@ struct Explanation {
   MemoryMap memory;
   Waves waves;
   std::optional<Measured> measured;  // of the call without what Once stages do
+  std::optional<Comparison> against;
 };
 
-/// Plans `graph`, which is bound and verified, and explains calls of so many steps. `is_half`: it is
-/// one of a derivative, which has been through the passes over graphs. An error is one of
-/// `build_plan`.
+/// Plans `graph`, which is bound and verified, and explains calls of so many steps. `saved`: it is a
+/// half of a derivative, which has been through the passes over graphs and has these values in
+/// common with the other half. An error is one of `build_plan`.
 Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options, int64_t steps,
-                                 bool is_half = false);
+                                 const SavedNames* saved = nullptr);
 
 std::string_view name_of(Bound bound);
 

@@ -5,6 +5,7 @@
 #include "ir/graph/places.h"
 #include "ir/graph/text.h"
 #include "passes/graph/dependence.h"
+#include "runtime/explain/repeats.h"
 
 namespace rnnc::explain {
 namespace {
@@ -88,8 +89,7 @@ GraphPicture picture_of(const Graph& graph) {
   const ValueNames names(graph);
   GraphPicture picture;
   std::vector<uint32_t> place(graph.nodes.size());
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    if (initial[id]) continue;
+  const auto add = [&](NodeId id) {
     const Node& node = graph[id];
     place[id] = static_cast<uint32_t>(picture.nodes.size());
     GraphPicture::Node shown{kind_of(node.op), node_label(graph, node), to_string(node.type.shape),
@@ -102,6 +102,12 @@ GraphPicture picture_of(const Graph& graph) {
     picture.nodes.push_back(std::move(shown));
     for (const NodeId operand : node.operands) {
       picture.edges.push_back({place[operand], place[id], false});
+    }
+  };
+  // Numbers stand where they are first used, but serve all turns of a loop: they come first.
+  for (const bool constants : {true, false}) {
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      if (!initial[id] && (kind_of(graph[id].op) == Kind::Constant) == constants) add(id);
     }
   }
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -117,6 +123,7 @@ GraphPicture picture_of(const Graph& graph) {
   };
   for (const OutputDecl& output : graph.outputs) add_output(output.name, output.value);
   for (const ResultDecl& result : graph.results) add_output(result.name, result.value);
+  find_repeats(picture);
   return picture;
 }
 

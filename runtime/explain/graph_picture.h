@@ -31,7 +31,8 @@ struct GraphPicture {
     /// "`W_i @ x[t]` in i"; where it stands, as "lstm.rnn:15:7". Else empty.
     std::string name = {};
     std::string place = {};
-    bool local = false;  // the name is that of a whole line
+    bool local = false;       // the name is that of a whole line
+    std::string launch = {};  // of a launch: its id, "3.1" (LaunchInfo)
     friend bool operator==(const Node&, const Node&) = default;
   };
   struct Edge {
@@ -40,8 +41,18 @@ struct GraphPicture {
     bool through_time = false;  // from a state's new value to where the next step reads it
     friend bool operator==(const Edge&, const Edge&) = default;
   };
+  /// What a loop, or calls one after the other, have written out: `count` copies of `length` nodes
+  /// from `first` on, which differ in the values they read alone. Repeats within one are those of
+  /// its first copy, and come after it.
+  struct Repeat {
+    uint32_t first = 0;
+    uint32_t length = 0;
+    uint32_t count = 0;
+    friend bool operator==(const Repeat&, const Repeat&) = default;
+  };
   std::vector<Node> nodes;  // before those that use them, outputs last
   std::vector<Edge> edges;
+  std::vector<Repeat> repeats;
 
   friend bool operator==(const GraphPicture&, const GraphPicture&) = default;
 

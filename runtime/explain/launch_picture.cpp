@@ -55,11 +55,15 @@ class LaunchPicture {
       : plan_(plan), describer_(describer) {}
 
   GraphPicture run() {
-    for (const Stage& stage : plan_.stages) {
-      for (const Launch& launch : stage.launches) {
+    for (size_t at = 0; at < plan_.stages.size(); ++at) {
+      const Stage& stage = plan_.stages[at];
+      for (size_t number = 0; number < stage.launches.size(); ++number) {
+        const Launch& launch = stage.launches[number];
         const bool moves = std::holds_alternative<CopyLaunch>(launch) ||
                            std::holds_alternative<SplitLaunch>(launch);
-        if (stage.domain != Domain::Once || !moves) add_launch(stage, launch);
+        if (stage.domain == Domain::Once && moves) continue;
+        const uint32_t node = add_launch(stage, launch);
+        picture_.nodes[node].launch = fmt::format("{}.{}", at + 1, number + 1);
       }
     }
     for (const auto& [buffer, leaf] : pending_) {
@@ -87,7 +91,7 @@ class LaunchPicture {
     }
   }
 
-  void add_launch(const Stage& stage, const Launch& launch) {
+  uint32_t add_launch(const Stage& stage, const Launch& launch) {
     const LaunchInfo info = describer_.describe(stage, launch);
     const std::string key = key_of(stage);
     const uint32_t node = add_node(kind_of(launch), join_names(info.writes), info.summary, key);
@@ -98,6 +102,7 @@ class LaunchPicture {
     for (const Touch& touch : all) {
       if (touch.write) add_write(key, touch, node);
     }
+    return node;
   }
 
   void add_read(const Stage& stage, const Touch& touch, const std::string& shape, uint32_t node) {

@@ -11,6 +11,9 @@ namespace rnnc::explain {
 std::string explanation_text(const Explanation& explanation);
 std::string explanation_text(const TrainingExplanation& explanation);
 
+/// What differs, likewise.
+std::string comparison_text(const Comparison& comparison);
+
 /// One object; docs/explain.md lists its keys.
 std::string explanation_json(const Explanation& explanation);
 std::string explanation_json(const TrainingExplanation& explanation);

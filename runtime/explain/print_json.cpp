@@ -44,13 +44,19 @@ Json to_json(const GraphPicture& picture) {
                      {"stage", node.stage},
                      {"name", node.name},
                      {"place", node.place},
-                     {"local", node.local}});
+                     {"local", node.local},
+                     {"launch", node.launch}});
   }
   Json edges = Json::array();
   for (const GraphPicture::Edge& edge : picture.edges) {
     edges.push_back({{"from", edge.from}, {"to", edge.to}, {"through_time", edge.through_time}});
   }
-  return {{"nodes", std::move(nodes)}, {"edges", std::move(edges)}};
+  Json repeats = Json::array();
+  for (const auto& [first, length, count] : picture.repeats) {
+    repeats.push_back({{"first", first}, {"length", length}, {"count", count}});
+  }
+  return {
+      {"nodes", std::move(nodes)}, {"edges", std::move(edges)}, {"repeats", std::move(repeats)}};
 }
 
 Json to_json(const std::optional<double>& seconds) {
@@ -81,6 +87,7 @@ Json to_json(const LaunchInfo& launch) {
           {"writes", launch.writes},
           {"operations", std::move(operations)},
           {"notes", std::move(notes)},
+          {"lines", launch.lines},
           {"count", launch.count},
           {"runs", launch.runs},
           {"cost", to_json(launch.cost)},
@@ -143,6 +150,32 @@ Json to_json(const Waves& waves) {
           {"bars", std::move(bars)}};
 }
 
+Json to_json(const std::optional<Comparison::Side>& side) {
+  if (!side) return {};
+  return {{"id", side->id},
+          {"strategy", side->strategy},
+          {"seconds", side->seconds},
+          {"measured_seconds", to_json(side->measured)}};
+}
+
+Json to_json(const Comparison& comparison) {
+  Json settings = Json::array();
+  for (const auto& [what, then, now] : comparison.settings) {
+    settings.push_back({{"what", what}, {"then", then}, {"now", now}});
+  }
+  Json figures = Json::array();
+  for (const auto& [what, unit, then, now] : comparison.figures) {
+    figures.push_back({{"what", what}, {"unit", name_of(unit)}, {"then", then}, {"now", now}});
+  }
+  Json launches = Json::array();
+  for (const auto& [what, then, now] : comparison.launches) {
+    launches.push_back({{"what", what}, {"then", to_json(then)}, {"now", to_json(now)}});
+  }
+  return {{"name", comparison.name},         {"version", comparison.version},
+          {"settings", std::move(settings)}, {"figures", std::move(figures)},
+          {"launches", std::move(launches)}, {"alike", comparison.alike}};
+}
+
 Json arrays_json(const Explanation& explanation) {
   Json arrays = Json::array();
   for (const Array& array : explanation.arrays) {
@@ -167,6 +200,7 @@ Json to_json(const Explanation& explanation) {
   machine["product_rate"] = explanation.product_rate;
   machine["elementwise_rate"] = explanation.elementwise_rate;
   return {{"name", explanation.name},
+          {"version", RNNC_VERSION},
           {"dtype", to_string(explanation.dtype)},
           {"tf32", explanation.tf32},
           {"batch", explanation.batch},
@@ -181,6 +215,7 @@ Json to_json(const Explanation& explanation) {
           {"once", to_json(explanation.once)},
           {"measured", explanation.measured ? to_json(*explanation.measured) : Json()},
           {"naive", explanation.naive ? to_json(*explanation.naive) : Json()},
+          {"against", explanation.against ? to_json(*explanation.against) : Json()},
           {"sources", sources_json(explanation)},
           {"stages", std::move(stages)},
           {"waves", to_json(explanation.waves)},

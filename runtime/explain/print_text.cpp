@@ -38,6 +38,7 @@ class TextPrinter : TextWriter {
     for (const StageInfo& stage : it_.stages) print_stage(stage);
     print_waves();
     print_memory();
+    if (it_.against) part("\n{}", comparison_text(*it_.against));
     return take_text();
   }
 
@@ -78,10 +79,12 @@ class TextPrinter : TextWriter {
   void print_totals() {
     const Totals& totals = it_.totals;
     const auto steps = static_cast<double>(it_.steps);
-    line("\n{:20}{:>14}{:>14}", "Predicted", "a step", fmt::format("{} steps", it_.steps));
+    line("\n{:20}{:>14}{:>14}", it_.measured ? "Predicted, measured" : "Predicted", "a step",
+         fmt::format("{} steps", it_.steps));
     const auto row = [&](std::string_view title, double value, auto spelling) {
       line("  {:18}{:>14}{:>14}", title, spelling(value / steps), spelling(value));
     };
+    if (it_.measured) row("measured time", it_.measured->seconds, time_text);
     row("time", totals.cost.seconds, time_text);
     row("floor", totals.cost.floor_seconds, time_text);
     row("FLOP", totals.cost.flops, count_text);
@@ -113,6 +116,18 @@ class TextPrinter : TextWriter {
     line("\nStage {}: {}{} ({})", stage.id, stage.title, facts, spelling(stage.domain));
     line("  {}", stage.reason);
     for (const LaunchInfo& launch : stage.launches) print_launch(stage, launch);
+    const bool apart = std::ranges::any_of(
+        stage.launches, [](const LaunchInfo& launch) { return launch.measured.has_value(); });
+    if (stage.measured && !apart) {
+      print_measured(*stage.measured, stage.cost, stage.launches.front().runs);
+    }
+  }
+
+  /// Of a launch, or of a stage whose launches were timed together.
+  void print_measured(double seconds, const Cost& cost, int64_t runs) {
+    const double predicted = cost.seconds * static_cast<double>(runs);
+    line("      measured {} a call, {:.1f} times the predicted {}", time_text(seconds),
+         seconds / predicted, time_text(predicted));
   }
 
   void print_launch(const StageInfo& stage, const LaunchInfo& launch) {
@@ -120,6 +135,7 @@ class TextPrinter : TextWriter {
     line("      {}", launch.strategy);
     line("      {} {}; {} bound", cost_text(launch.cost), per_domain(stage.domain),
          name_of(launch.bound));
+    if (launch.measured) print_measured(*launch.measured, launch.cost, launch.runs);
     if (!launch.operations.empty()) {
       std::vector<std::string> operations;
       for (const auto& [name, count] : launch.operations) {

@@ -14,25 +14,48 @@ namespace {
 constexpr std::string_view kOfStep = "[t]";
 constexpr std::string_view kProducts = "products of ";  // with a left operand, summed up
 
+constexpr std::string_view kSaved = "saved ";
+constexpr std::string_view kOutput = "@output";
+
+bool is_leaf(Op op) {
+  return op == Op::Input || op == Op::Param || op == Op::State || op == Op::Final;
+}
+
+/// "h[t-1]" of a half that reads the other's output "h@output".
+std::string earlier_name(const Graph& graph, NodeId of) {
+  std::string name = value_name(graph, of);
+  if (name.ends_with(kOutput)) name.resize(name.size() - kOutput.size());
+  return name + "[t-1]";
+}
+
 /// By the name that a buffer of the value has.
 std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph) {
   std::map<std::string, std::string, std::less<>> names;
   const ValueNames values(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const uint32_t equation = graph[id].location.equation;
-    if (equation == 0 || equation > graph.equations.size()) continue;
-    std::string name = values.of(id);
-    if (name != graph.equations[equation - 1].name) continue;
+    if (graph[id].op == Op::Earlier) {
+      names.emplace(value_name(graph, id), earlier_name(graph, graph[id].operands[0]));
+      continue;
+    }
+    if (is_leaf(graph[id].op) || equation == 0 || equation > graph.equations.size()) continue;
+    std::string name = graph.equations[equation - 1].name;
+    const bool whole = values.of(id) == name;
     if (name.ends_with(kOfStep)) name.resize(name.size() - kOfStep.size());
+    if (!whole) name += fmt::format(".{}", id);
     names.emplace(value_name(graph, id), std::move(name));
+  }
+  for (const ResultDecl& result : graph.results) {
+    names.emplace(value_name(graph, result.value), result.name + "@gradient");
   }
   return names;
 }
 
 }  // namespace
 
-void name_as_text(const Graph& graph, Plan& plan) {
-  const auto names = names_in_text(graph);
+void name_as_text(const Graph& graph, const SavedNames& saved, Plan& plan) {
+  auto names = names_in_text(graph);
+  for (const auto& [array, name] : saved) names.emplace(array, fmt::format("{}{}", kSaved, name));
   for (Buffer& buffer : plan.buffers) {
     std::string renamed;
     for (size_t begin = 0; begin <= buffer.name.size();) {
@@ -48,6 +71,15 @@ void name_as_text(const Graph& graph, Plan& plan) {
       begin = end + 1;
     }
     buffer.name = std::move(renamed);
+  }
+}
+
+void name_as_text(const SavedNames& saved, GraphPicture& picture) {
+  for (GraphPicture::Node& node : picture.nodes) {
+    std::string_view array = node.label;
+    if (array.ends_with(kOfStep)) array.remove_suffix(kOfStep.size());
+    const auto found = saved.find(array);
+    if (found != saved.end()) node.label = fmt::format("{}{}", kSaved, found->second);
   }
 }
 

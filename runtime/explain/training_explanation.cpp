@@ -157,10 +157,14 @@ Result<TrainingExplanation> explain_training(const TrainingGraphs& graphs,
     explanation.values.push_back(writer.describe(decision));
     explanation.bytes_per_step += explanation.values.back().bytes;
   }
-  Result<Explanation> half = explain_plan(graphs.forward, forward, steps, /*is_half=*/true);
+  SavedNames saved;
+  for (const ResidualInfo& value : explanation.values) {
+    if (!value.array.empty()) saved.emplace(value.array, value.name);
+  }
+  Result<Explanation> half = explain_plan(graphs.forward, forward, steps, &saved);
   if (!half) return tl::unexpected(half.error());
   explanation.forward = *std::move(half);
-  half = explain_plan(graphs.backward, options.backward, steps, /*is_half=*/true);
+  half = explain_plan(graphs.backward, options.backward, steps, &saved);
   if (!half) return tl::unexpected(half.error());
   explanation.backward = *std::move(half);
   return explanation;

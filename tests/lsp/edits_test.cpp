@@ -68,6 +68,135 @@ TEST(LspEdits, DiagnosticsAreThoseOfAFreshCheck) {
   }
 }
 
+/// Items that use each other, and words that make them use others, or hide some.
+constexpr std::string_view kItems = R"(import "more.rnn"
+const slope = 0.1
+fn bent(v) = leaky_relu(v, slope)
+cell Inner[H](x: [H]) -> h {
+  state h: [H]
+  param R: [H, H]
+  h[t] = bent(R @ h[t-1] + x[t])
+}
+cell Outer[I, H = 4](x: [I]) -> y {
+  param W: [H, I]
+  y = Inner[H = H](W @ x[t])
+}
+network Both[I](x: [I]) -> y {
+  y = x
+  for l in 0..2 { y = Outer[H = 3](y) }
+  y = Imported(y)
+}
+)";
+const char* const kWords[] = {"slope",
+                              "bent",
+                              "Inner",
+                              "Outer",
+                              "Both",
+                              "leaky_relu",
+                              "tanh",
+                              "H",
+                              "I",
+                              "v",
+                              "x",
+                              "y",
+                              "0.5",
+                              "l",
+                              "2",
+                              "cell",
+                              "fn",
+                              "Imported",
+                              "const",
+                              "const leaky_relu = 2\n",
+                              "fn tanhh(v) = v\n",
+                              "fn leaky_relu(a, b) = a\n",
+                              ""};
+
+/// One session, so that what is known to be clean counts for long.
+TEST(LspEdits, ItemsThatNameEachOtherAreCheckedAnew) {
+  TemporaryDirectory folder;
+  folder.write("more.rnn", "cell Imported[H](x: [H]) -> y {\n  y = 2 * x[t]\n}\n");
+  const std::string path = (folder / "all.rnn").string();
+  std::mt19937 random(11);
+  const auto below = [&](size_t bound) { return static_cast<size_t>(random() % bound); };
+  Session session;
+  session.uri = lsp::uri_of(path);
+  EXPECT_EQ(session.open(std::string(kItems)), fresh(path, std::string(kItems)));
+  int wrong = 0;
+  constexpr int kEdits = 600;
+  for (int edit = 0; edit < kEdits; ++edit) {
+    std::string text(kItems);
+    // One or two words are others.
+    for (size_t change = below(2) + 1; change-- > 0;) {
+      Diagnostics ignored;
+      const SourceFile file("all.rnn", text);
+      const std::vector<Token> tokens = lex(file, 0, ignored);
+      const Token& token = tokens[below(tokens.size())];
+      text.replace(token.location.begin, token.location.end - token.location.begin,
+                   kWords[below(std::size(kWords))]);
+    }
+    const Json found = session.change({{{"text", text}}});
+    ASSERT_EQ(found, fresh(path, text)) << text;
+    wrong += found.empty() ? 0 : 1;
+    if (edit % 3 == 0) {
+      folder.write("more.rnn",
+                   fmt::format("cell Imported[H](x: [H]) -> y {{\n  y = {} * x[t]\n}}\n",
+                               edit % 2 == 0 ? "slope" : "2"));
+    }
+  }
+  EXPECT_GT(wrong, kEdits / 2);
+  EXPECT_LT(wrong, kEdits);
+}
+
+TEST(LspEdits, WhatIsCleanIsPassedOver) {
+  CheckMemory memory;
+  const auto questions = [&](const std::string& text) {
+    Unit unit("a.rnn", text);
+    Diagnostics ignored;
+    const SourceFile file("a.rnn", text);
+    int asked = 0;
+    EXPECT_TRUE(unit.check_again(memory, lex(file, 0, ignored), [&] {
+      ++asked;
+      return false;
+    }));
+    EXPECT_TRUE(unit.diagnostics().all().empty());
+    return asked;
+  };
+  std::string many;
+  for (int i = 0; i < 100; ++i) {
+    many +=
+        fmt::format("cell C{}[H](x: [H]) -> y {{\n  y = 2 * x[t] + {} + x[t] * x[t]\n}}\n", i, i);
+  }
+  const int first = questions(many);
+  EXPECT_GT(first, 5);
+  EXPECT_LT(questions("cell New[H](x: [H]) -> y {\n  y = x[t]\n}\n" + many), 2);
+}
+
+/// Near the end of what a file may say, unrolled, it matters what was passed over.
+TEST(LspEdits, TheBudgetIsThatOfAFreshCheck) {
+  const auto text = [](int first, int second) {
+    std::string all = "fn twice(v) = 2 * v\n";
+    for (const auto& [name, turns] : {std::pair("A", first), {"B", second}}) {
+      all += fmt::format(
+          "cell {}[H](x: [H]) -> y {{\n  y = x[t]\n  for l in 0..{} {{ y = twice(y) }}\n}}\n", name,
+          turns);
+    }
+    return all;
+  };
+  Session session;
+  const std::string path = "/folder/a.rnn";
+  EXPECT_EQ(session.open(text(10, 10)), fresh(path, text(10, 10)));
+  int wrong = 0;
+  for (int turns = 1000; turns < 10000; turns += 450) {
+    for (const std::string& now : {text(turns, turns), text(turns, turns + 100)}) {
+      const Json found = session.change({{{"text", now}}});
+      ASSERT_EQ(found, fresh(path, now)) << turns;
+      wrong += found.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(wrong, 4);
+  EXPECT_LT(wrong, 36);
+}
+
 TEST(LspShipped, EveryNameOfEveryFileHasAHover) {
   std::vector<std::string> problems;
   for (const char* folder : {"cells", "networks"}) {

@@ -197,6 +197,22 @@ TEST(Lsp, WrongMessagesAreErrorsAndNothingElse) {
   EXPECT_EQ(server.exit_code(), 0);
 }
 
+TEST(Lsp, TheTextThatChangedIsPublishedFirst) {
+  Session session;
+  for (const char* uri : {"file:///a.rnn", "file:///b.rnn", "file:///c.rnn"}) {
+    session.uri = uri;
+    session.open(kCell);
+  }
+  session.uri = "file:///b.rnn";
+  session.notify("textDocument/didChange",
+                 {{"textDocument", {{"uri", session.uri}}}, {"contentChanges", {{{"text", ""}}}}});
+  session.server().idle();
+  std::vector<std::string> published;
+  for (const Json& message : session.sent()) published.push_back(message["params"]["uri"]);
+  EXPECT_EQ(published,
+            std::vector<std::string>({"file:///b.rnn", "file:///a.rnn", "file:///c.rnn"}));
+}
+
 TEST(Lsp, ACheckGivesWayToTheNextKey) {
   bool more = false;
   std::vector<Json> sent;

@@ -194,6 +194,21 @@ TEST(Editors, TheExtensionNamesFilesThatAreThere) {
   EXPECT_EQ(grammar["language"], language["id"]);
   EXPECT_EQ(read_json(grammar["path"])["scopeName"], grammar["scopeName"]);
   EXPECT_EQ(read_json(language["configuration"])["comments"]["lineComment"], "//");
+  EXPECT_TRUE(fs::exists(kEditors / "vscode" / read_json("package.json")["main"]));
+}
+
+class VsCode : public Tools {};
+
+TEST_F(VsCode, TheExtensionAsksTheLanguageServer) {
+  const std::string env = "/usr/bin/env";
+  if (run_program(directory_.path(), {env, "node", "--version"}).exit_code != 0) {
+    GTEST_SKIP() << "there is no node";
+  }
+  const CommandResult result = run_program(
+      directory_.path(), {env, "timeout", "60", "node", RNNC_SOURCE_DIR "/tests/tools/vscode.js",
+                          (kEditors / "vscode").string(), RNNC_BINARY_DIR "/tools/rnnc"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, "all is well\n");
 }
 
 TEST(Editors, VimHasTheWordsOfTheLanguage) {

@@ -98,6 +98,79 @@ cell Named[H](x: [H]) -> h {
   EXPECT_EQ(named["sources"][0]["text"], TemporaryDirectory::read(directory_ / "named.rnn"));
 }
 
+/// A launch's lines are those of the values on the way from what it reads to what it writes.
+TEST_F(Explain, LaunchesHaveTheLinesThatTheyCompute) {
+  directory_.write("lines.rnn", R"(
+cell Lines[H](x: [H]) -> h {
+  state h: [H]
+  param W, R: [H, H]
+  a = exp(x[t])
+  z = sigmoid(W @ a)
+  h[t] = z * tanh(R @ h[t-1]) +
+         (1 - z) * x[t]
+}
+)");
+  const std::vector<std::string> words = {"explain", "lines.rnn", "--dim", "H=4"};
+  std::map<std::string, std::set<std::string>> lines;  // by what is written
+  std::set<std::string> all;
+  std::vector<std::string> none = words;
+  none.insert(none.end(), {"--passes", "none"});
+  for (const Json& launch : launches_of_steps(explain(none))) {
+    for (const std::string line : launch["lines"]) {
+      for (const std::string name : launch["writes"]) lines[name].insert(line);
+    }
+  }
+  EXPECT_EQ(lines["a"], std::set<std::string>({"lines.rnn:5"}));
+  EXPECT_EQ(lines["products of a"], std::set<std::string>({"lines.rnn:6"}));
+  EXPECT_EQ(lines["z[t]"], std::set<std::string>({"lines.rnn:6"}));
+  EXPECT_EQ(lines["products of h"], std::set<std::string>({"lines.rnn:7"}));
+  for (const Json& launch : launches_of_steps(explain(words))) {
+    for (const std::string line : launch["lines"]) all.insert(line);
+  }
+  EXPECT_EQ(all,
+            std::set<std::string>({"lines.rnn:5", "lines.rnn:6", "lines.rnn:7", "lines.rnn:8"}));
+}
+
+TEST_F(Explain, TurnsOfLoopsThatAreAlikeRepeat) {
+  directory_.write("turns.rnn", R"(
+cell Turns[I, H, L = 3](x: [I]) -> (h, y) {
+  state h[L]: [H]
+  param V: [H, I]
+  param W[L]: [H, H]
+  y = V @ x[t]
+  for l in 0..L {
+    for k in 0..2 { y = tanh(W[l] @ y) + y * sigmoid(y) }
+    h[l][t] = y + h[l][t-1]
+    y = 2 * h[l][t]
+  }
+}
+network Stack[F, H](x: [F]) -> y {
+  y = x
+  for l in 0..4 { y = Cell[H = H](y) }
+}
+cell Cell[I, H](x: [I]) -> h {
+  state h: [H]
+  param W: [H, I]
+  param R: [H, H]
+  h[t] = tanh(W @ x[t] + R @ h[t-1])
+}
+)");
+  const auto repeats = [&](const char* cell, std::vector<std::string> dims) {
+    dims.insert(dims.begin(), {"explain", "turns.rnn", "--cell", cell});
+    std::vector<uint32_t> counts;
+    const Json data = explain(dims);
+    for (const Json& repeat : data["graphs"]["before"]["repeats"]) {
+      counts.push_back(repeat["count"]);
+    }
+    return counts;
+  };
+  EXPECT_EQ(repeats("Turns", {"--dim", "I=3", "--dim", "H=4"}), std::vector<uint32_t>({3, 2}));
+  // The first layer is of another shape.
+  EXPECT_EQ(repeats("Stack", {"--dim", "F=3", "--dim", "H=4"}), std::vector<uint32_t>({3}));
+  EXPECT_EQ(repeats("Stack", {"--dim", "F=4", "--dim", "H=4"}), std::vector<uint32_t>({4}));
+  EXPECT_EQ(repeats("Cell", {"--dim", "I=4", "--dim", "H=4"}), std::vector<uint32_t>());
+}
+
 TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
   const std::string text = good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch",
                                  "4", "--steps", "64", "--chunk", "16"});

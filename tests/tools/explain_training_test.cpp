@@ -1,5 +1,7 @@
 // `rnnc explain --backward`, and the notes on gradients that are zero everywhere.
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/reference/golden.h"
 #include "tests/tools/tools_test.h"
@@ -70,6 +72,37 @@ TEST_F(ExplainTraining, TextSaysWhatIsSavedAndWhy) {
        }) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
   }
+}
+
+/// The backward half says whose adjoint it makes, and what it reads again, as the text calls it.
+TEST_F(ExplainTraining, TheBackwardHalfSpeaksOfTheText) {
+  const Json data = json("cells/lstm.rnn", {"--dim", "I=3", "--dim", "H=4", "--passes", "none"});
+  std::set<std::string> written, read;
+  std::map<std::string, std::set<std::string>> lines;  // by what is written
+  for (const Json& stage : data["backward"]["stages"]) {
+    for (const Json& launch : stage["launches"]) {
+      for (const std::string name : launch["reads"]) read.insert(name);
+      for (const std::string name : launch["writes"]) {
+        written.insert(name);
+        for (const std::string line : launch["lines"]) lines[name].insert(line);
+      }
+    }
+  }
+  const auto has = [](const std::set<std::string>& names, const char* name) {
+    EXPECT_TRUE(names.contains(name)) << fmt::format("{}", fmt::join(names, ", "));
+  };
+  for (const char* name : {"i@adjoint", "c@adjoint", "W_i@gradient"}) has(written, name);
+  for (const char* name : {"saved c[t-1]", "saved i[t]", "h[t-1]"}) has(read, name);
+  for (const std::string& name : written) EXPECT_EQ(name.find("mul."), name.npos) << name;
+  // Each gradient of a weight belongs to its product's line, each gate's to its own.
+  EXPECT_EQ(lines["i@adjoint"].size(), 1U);
+  EXPECT_EQ(lines["W_i@gradient"].size(), 1U);
+  EXPECT_EQ(lines["W_i"], lines["W_i@gradient"]);
+  bool found = false;
+  for (const Json& node : data["backward"]["graphs"]["before"]["nodes"]) {
+    found |= node["name"] == "c@adjoint[t]" || node["name"] == "i@adjoint";
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST_F(ExplainTraining, EachChoiceHasItsReasons) {

@@ -2,9 +2,12 @@
 
 #include "passes/build_plan.h"
 #include "runtime/backend/backend.h"
+#include "runtime/base/files.h"
 #include "runtime/explain/print.h"
 #include "tools/command.h"
+#include "tools/commands/measure.h"
 #include "tools/pass_log.h"
+#include "tools/standard_streams.h"
 
 namespace rnnc::tools {
 namespace {
@@ -33,11 +36,22 @@ struct Options {
   bool html = false;
   bool backward = false;
   std::string residuals = "auto";
+  bool measure = false;
+  std::string against;
   std::string output;
 };
 
+/// The largest explanation that is read; one of 10,000 operations has 8 MiB.
+constexpr int64_t kLargestExplanation = int64_t{256} << 20;
+
 /// What is wrong with the options together, or "".
 std::string check_usage(const Options& options) {
+  if (options.measure && (options.lengths || options.resets)) {
+    return "--measure runs calls without lengths and resets";
+  }
+  if (is_dash(options.source.file) && is_dash(options.against)) {
+    return check_dashes({options.source.file, options.against}, {});
+  }
   if (options.threads > 0 && options.device != "cpu") {
     return fmt::format("--threads is for the CPU, not for {}", options.device);
   }
@@ -66,6 +80,7 @@ CompileOptions compile_options(const Options& options) {
   return {.dtype = dtype_of(options.dtype),
           .device = device_of(options),
           .allow_tf32 = options.tf32,
+          .threads = options.threads,
           .cache_directory = cache_directory(),
           .chunk = options.chunk,
           .passes = options.passes,
@@ -162,13 +177,43 @@ Result<Explanation> explain_inference(const Options& options, const Graph& graph
   return explanation;
 }
 
+/// Compares it with what `--against` names, and says it all.
 template <typename Explained>
-Result<std::string> print(Options& options, const Result<Explained>& explanation) {
-  if (!explanation) return tl::unexpected(explanation.error());
+Result<std::string> print(Options& options, Explained& explanation) {
   if (Status status = options.log.finish(); !status) return tl::unexpected(status.error());
-  return explain::print(*explanation, options.html   ? Format::Page
-                                      : options.json ? Format::Json
-                                                     : Format::Text);
+  if (!options.against.empty()) {
+    const auto read = [](const std::filesystem::path& file) {
+      return read_file(file, kLargestExplanation);
+    };
+    const auto as_it_is = [](std::string bytes, std::string_view) -> Result<std::string> {
+      return bytes;
+    };
+    const Result<std::string> other = read_input(options.against, read, as_it_is);
+    if (!other) return tl::unexpected(other.error());
+    const Status compared =
+        explain::compare_with(explanation, name_of_input(options.against), *other);
+    if (!compared) return tl::unexpected(compared.error());
+  }
+  return explain::print(explanation, options.html   ? Format::Page
+                                     : options.json ? Format::Json
+                                                    : Format::Text);
+}
+
+/// Of what a program runs, which it does.
+Result<std::string> explain_measured(Options& options, const Graph& bound) {
+  CompileOptions compile = compile_options(options);
+  compile.cpu = options.cpu;
+  Result<Program> program = Program::compile(bound, compile);
+  if (!program) return tl::unexpected(program.error());
+  const BenchShape shape{options.batch, options.steps};
+  const auto text = [&](auto measured) -> Result<std::string> {
+    if (!measured) return tl::unexpected(measured.error());
+    report_notes(*program);
+    return print(options, measured->explanation);
+  };
+  if (!options.backward) return text(measure_calls(*program, shape, {}));
+  return text(measure_training_calls(*program, shape, {},
+                                     parse_residual_choice(options.residuals).value()));
 }
 
 Result<std::string> explain_graph(Options& options, const Graph& graph) {
@@ -177,9 +222,14 @@ Result<std::string> explain_graph(Options& options, const Graph& graph) {
   }
   const Result<Graph> bound = bind_all(graph, options.source.dims);
   if (!bound) return tl::unexpected(bound.error());
+  if (options.measure) return explain_measured(options, *bound);
   const PlanOptions plan = plan_options(options);
-  if (options.backward) return print(options, explain_both_halves(options, *bound, plan));
-  return print(options, explain_inference(options, *bound, plan));
+  const auto text = [&](auto explanation) -> Result<std::string> {
+    if (!explanation) return tl::unexpected(explanation.error());
+    return print(options, *explanation);
+  };
+  return options.backward ? text(explain_both_halves(options, *bound, plan))
+                          : text(explain_inference(options, *bound, plan));
 }
 
 int run_explain(const CLI::App& command, Options& options) {
@@ -231,13 +281,20 @@ void add_explain(CLI::App& app, int& exit_code) {
       "--backward", options->backward,
       "Training: both halves of the derivative, and what is saved from one for the other and why");
   add_residuals(*command, options->residuals)->needs(backward);
+  command->add_flag("--measure", options->measure,
+                    "Run it, on random arrays, and show what it takes beside what is predicted");
+  command
+      ->add_option("--against", options->against,
+                   "Say what differs from this file, which --json wrote")
+      ->type_name("FILE");
   add_output(*command, options->output);
   command->footer(
       "Times are predictions of the cost model, floors what the machine's arithmetic and memory\n"
-      "allow. Nothing is run, and no GPU is needed.\n\n"
+      "allow. Without --measure nothing is run, and no GPU is needed.\n\n"
       "Examples:\n"
       "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16\n"
       "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16 --backward\n"
+      "  rnnc explain examples/cells/lstm.rnn --dim I=80 --dim H=512 --batch 16 --measure\n"
       "  rnnc explain examples/networks/stacked_lstm.rnn --dim F=512 --dim H=512 --dim L=4 \\\n"
       "       --batch 64 --device cuda --html -o stacked_lstm.html");
   command->callback(

@@ -1,18 +1,12 @@
 #include "runtime/explain/profile.h"
 
 #include "passes/build_plan.h"
-#include "runtime/explain/explain_program.h"
 #include "runtime/explain/print.h"
 #include "tools/command.h"
-#include "tools/commands/bench.h"
-#include "tools/progress.h"
+#include "tools/commands/measure.h"
 
 namespace rnnc::tools {
 namespace {
-
-using explain::CallShape;
-using explain::Explanation;
-using explain::TrainingExplanation;
 
 struct Options {
   Source source;
@@ -27,70 +21,26 @@ struct Options {
   std::string trace;
 };
 
-/// Calls whose launches are timed, of which the middle one is shown.
-constexpr int kTimedCalls = 9;
-
 struct Files {
   std::string text, json, page, trace;
 };
 
 Result<Files> profile_calls(const Options& options, Program& program) {
-  Progress progress;
-  progress.phase("measuring");
-  Runner runner(program);
-  const Result<Measurement> measured = measure(program, runner, options.shape, options.bench);
+  const auto measured = measure_calls(program, options.shape, options.bench);
   if (!measured) return tl::unexpected(measured.error());
-  const Result<RecordedRun> run = runner.record_launches(kTimedCalls);
-  if (!run) return tl::unexpected(run.error());
-  progress.stop();
-  const auto& [batch, steps] = options.shape;
-  Result<Explanation> explanation = explain::explain_prepared(program, {batch, steps});
-  if (!explanation) return tl::unexpected(explanation.error());
-  const Timing& plain = measured->plain;
-  explain::add_measured(
-      *explanation,
-      {run->forward, plain.seconds_per_step * static_cast<double>(steps), plain.runs});
-  return Files{profile_text(*explanation), explanation_json(*explanation),
-               explanation_page(*explanation), profile_trace(*explanation, run->forward)};
-}
-
-/// Of all gradients there are, as `measure_training`.
-TrainingOptions training_options(const Options& options, const Signature& signature) {
-  TrainingOptions training;
-  training.params.assign(signature.params.size(), true);
-  for (const ArrayInfo& input : signature.inputs) {
-    training.inputs.push_back(input.dtype != DType::i32);
-  }
-  training.given_states.assign(signature.states.size(), false);
-  training.initial_states = training.given_states;
-  training.residuals = parse_residual_choice(options.residuals).value();
-  training.outputs = true;
-  return training;
+  const auto& [explanation, run] = *measured;
+  return Files{profile_text(explanation), explanation_json(explanation),
+               explanation_page(explanation), profile_trace(explanation, run.forward)};
 }
 
 Result<Files> profile_training(const Options& options, Program& program) {
-  Progress progress;
-  progress.phase("measuring");
-  Runner runner(program);
-  const TrainingOptions training = training_options(options, program.signature());
-  const Result<TrainingMeasurement> measured = measure_training(
-      program, runner, options.shape, options.bench, training.residuals, /*checkpoint=*/0);
+  const auto measured = measure_training_calls(program, options.shape, options.bench,
+                                               parse_residual_choice(options.residuals).value());
   if (!measured) return tl::unexpected(measured.error());
-  const Result<RecordedRun> run = runner.record_launches(kTimedCalls);
-  if (!run) return tl::unexpected(run.error());
-  progress.stop();
-  const auto& [batch, steps] = options.shape;
-  Result<TrainingExplanation> explanation =
-      explain::explain_prepared_training(program, {batch, steps, {}, training});
-  if (!explanation) return tl::unexpected(explanation.error());
-  const double forward = measured->forward.seconds_per_step * static_cast<double>(steps);
-  const double both = measured->both.seconds_per_step * static_cast<double>(steps);
-  explain::add_measured(explanation->forward, {run->forward, forward, measured->forward.runs});
-  explain::add_measured(explanation->backward,
-                        {*run->backward, std::max(0.0, both - forward), measured->both.runs});
-  return Files{profile_text(*explanation), explanation_json(*explanation),
-               explanation_page(*explanation),
-               profile_trace(*explanation, run->forward, *run->backward)};
+  const auto& [explanation, run] = *measured;
+  return Files{profile_text(explanation), explanation_json(explanation),
+               explanation_page(explanation),
+               profile_trace(explanation, run.forward, *run.backward)};
 }
 
 Status write_files(const Options& options, const Files& files) {

@@ -74,14 +74,21 @@ const Analysis& Document::parsed() {
   return *analysis_;
 }
 
-const Analysis& Document::checked(const std::function<bool()>& stop) {
+const Analysis& Document::diagnosed(const std::function<bool()>& stop) {
   // A check that was stopped has told a part of what it finds, so the next begins anew.
-  if (!analysis_ || analysis_->watch.stopped) parse();
+  if (!analysis_ || analysis_->stopped) parse();
+  if (!analysis_->diagnosed) {
+    analysis_->diagnosed = analysis_->unit.check_again(memory_, analysis_->tokens, stop);
+    analysis_->stopped = !analysis_->diagnosed;
+  }
+  return *analysis_;
+}
+
+const Analysis& Document::checked() {
+  if (!analysis_ || (!analysis_->checked && (analysis_->stopped || analysis_->diagnosed))) parse();
   if (!analysis_->checked) {
-    analysis_->watch.stop = stop;
     analysis_->unit.check({}, {}, &analysis_->watch);
-    analysis_->watch.stop = {};
-    analysis_->checked = !analysis_->watch.stopped;
+    analysis_->diagnosed = analysis_->checked = true;
   }
   return *analysis_;
 }

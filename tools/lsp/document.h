@@ -28,7 +28,9 @@ struct Analysis {
   SymbolIndex index;
   std::vector<Token> tokens;  // of the document itself
   CheckWatch watch;
-  bool checked = false;
+  bool diagnosed = false;  // what is wrong is known
+  bool checked = false;    // and all shapes
+  bool stopped = false;    // before all that is wrong was found
 };
 
 class Document {
@@ -47,8 +49,11 @@ class Document {
 
   /// Parsed if it was not since the last change.
   const Analysis& parsed();
-  /// Checked as well, unless `stop` says otherwise before the end: then `checked` is false.
-  const Analysis& checked(const std::function<bool()>& stop = {});
+  /// With all that is wrong as well, unless `stop` says otherwise before the end: then `diagnosed`
+  /// is false. Passes over what was found to be clean before.
+  const Analysis& diagnosed(const std::function<bool()>& stop = {});
+  /// Checked as a whole.
+  const Analysis& checked();
 
  private:
   void parse();
@@ -57,6 +62,7 @@ class Document {
   Text text_;
   Shadow shadow_;
   std::unique_ptr<Analysis> analysis_;  // tokens and symbols point into its unit
+  CheckMemory memory_;
 };
 
 /// The item, or null, that begins last before the byte.

@@ -149,7 +149,7 @@ void Server::open(const Json& parameters) {
   };
   Open fresh{Document(path_of(uri), item.at("text"), shadow), item.value("version", int64_t{0})};
   open_.insert_or_assign(uri, std::move(fresh));
-  changed();
+  changed(uri);
 }
 
 void Server::change(const Json& parameters) {
@@ -164,7 +164,7 @@ void Server::change(const Json& parameters) {
     open.document.replace(position_in(range.at("start")), position_in(range.at("end")), text);
   }
   open.version = parameters.at("textDocument").value("version", open.version + 1);
-  changed();
+  changed(parameters.at("textDocument").at("uri"));
 }
 
 void Server::close(const Json& parameters) {
@@ -174,11 +174,12 @@ void Server::close(const Json& parameters) {
   client_.send({{"jsonrpc", "2.0"},
                 {"method", "textDocument/publishDiagnostics"},
                 {"params", {{"uri", uri}, {"diagnostics", Json::array()}}}});
-  changed();
+  changed(uri);
 }
 
 /// Any text may be imported by any other.
-void Server::changed() {
+void Server::changed(const std::string& which) {
+  changed_ = which;
   for (auto& [uri, open] : open_) {
     open.document.forget();
     open.dirty = true;
@@ -186,6 +187,11 @@ void Server::changed() {
 }
 
 void Server::idle() {
+  // The text that is looked at comes first.
+  if (const auto at = open_.find(changed_); at != open_.end() && at->second.dirty) {
+    if (client_.interrupted()) return;
+    publish(at->first, at->second);
+  }
   for (auto& [uri, open] : open_) {
     if (client_.interrupted()) return;
     if (open.dirty) publish(uri, open);
@@ -193,8 +199,8 @@ void Server::idle() {
 }
 
 void Server::publish(const std::string& uri, Open& open) {
-  const Analysis& analysis = open.document.checked(client_.interrupted);
-  if (!analysis.checked) return;
+  const Analysis& analysis = open.document.diagnosed(client_.interrupted);
+  if (!analysis.diagnosed) return;
   open.dirty = false;
   client_.send({{"jsonrpc", "2.0"},
                 {"method", "textDocument/publishDiagnostics"},

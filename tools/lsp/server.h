@@ -57,7 +57,7 @@ class Server {
   void open(const Json& parameters);
   void change(const Json& parameters);
   void close(const Json& parameters);
-  void changed();
+  void changed(const std::string& which);
   void publish(const std::string& uri, Open& open);
 
   // server_requests.cpp, named as the methods are.
@@ -89,6 +89,7 @@ class Server {
 
   Client client_;
   std::map<std::string, Open> open_;  // by URI
+  std::string changed_;               // the one that changed last
   bool initialized_ = false;
   bool shut_down_ = false;
   std::optional<int> exit_code_;

@@ -368,7 +368,7 @@ Json Server::code_actions(const Json& parameters) {
   const Json& asked = parameters.at("range");
   const uint32_t begin = text.offset(position_in(asked.at("start")));
   const uint32_t end = text.offset(position_in(asked.at("end")));
-  const Analysis& analysis = open.document.checked();
+  const Analysis& analysis = open.document.diagnosed();
   Json list = Json::array();
   for (const Diagnostic& each : analysis.unit.diagnostics().sorted()) {
     const SourceLocation place = each.location;

@@ -79,9 +79,10 @@ const stageColour = (() => {
 
 const stageStyle = (stage) => `--stage: ${stageColour(stage)}`;
 
-/** What a node is called in the text, with its operation: "i = sigmoid". */
+/** What a node is called in the text, what it does and how often: "i = sigmoid ×4". */
 function labelOf(node) {
-  return node.local ? `${node.name} = ${node.label}` : node.label;
+  const label = node.local ? `${node.name} = ${node.label}` : node.label;
+  return node.copies > 1 ? `${label} ×${node.copies}` : label;
 }
 
 /** How a stage of the plan is called in the graphs. */

@@ -1,5 +1,8 @@
 // The step graphs.
 
+/** Edges that go up again: through time, or to the next turn of a loop. */
+const isBackward = (edge) => edge.through_time || Boolean(edge.across);
+
 const ADJECTIVES = ['elementwise', 'structure'];  // among the kinds of nodes
 
 function edgePath(route) {
@@ -27,6 +30,11 @@ function throughTimePath(from, to) {
   return `M${x0},${from.y}C${outside},${from.y} ${outside},${to.y} ${x1},${to.y}`;
 }
 
+/** "3 more like it" of a node that stands for others. */
+function copiesText(node) {
+  return node.copies > 1 ? `, ${node.copies} times: ${shortened(node.names.join(', '), 200)}` : '';
+}
+
 function drawNode(node, place, id) {
   const frame = {
     x: place.x - place.width / 2, y: place.y - NODE_HEIGHT / 2, width: place.width,
@@ -34,14 +42,18 @@ function drawNode(node, place, id) {
   };
   const twoLines = node.detail !== '[]';
   const line = lineOf(node.place);
-  const attributes = {
-    class: `node ${node.kind}`, 'data-id': id, 'data-name': node.name || node.label,
-    style: stageStyle(node.stage), ...(line ? { 'data-line': line } : {}),
-  };
   const what = node.name && node.name !== node.label ? `${node.name}: ${node.label}` : node.label;
-  return svg('g', attributes, [
-    svg('title', {}, `${what} ${node.detail}: ${node.kind}, ${stageName(node.stage)}` +
-        (node.place ? `, at ${node.place}` : '')),
+  const words = `${what} ${node.detail}: ${node.kind}, ${stageName(node.stage)}` +
+      (node.place ? `, at ${node.place}` : '') + copiesText(node);
+  const links = { ...(line ? { 'data-line': line } : {}),
+    ...(node.launch ? { 'data-launch': node.launch } : {}) };
+  const isLinked = Object.keys(links).length > 0;
+  return svg('g', {
+    class: `node ${node.kind}`, 'data-id': id, 'data-name': node.name || node.label,
+    style: stageStyle(node.stage), tabindex: -1, role: isLinked ? 'button' : 'img',
+    'aria-label': words, ...(isLinked ? { 'aria-pressed': 'false' } : {}), ...links,
+  }, [
+    svg('title', {}, words),
     svg('rect', { class: 'frame', ...frame }),
     svg('rect', { class: 'tint', ...frame }),
     svg('text', { x: place.x, y: place.y + (twoLines ? -1 : 4) }, labelOf(node)),
@@ -56,8 +68,8 @@ function drawArrow(id) {
   }, svg('path', { d: 'M0,1L7,4L0,7z', fill: 'var(--soft)' })));
 }
 
-/** Lights a node with its operands and users while the pointer is on it. */
-function lightUp(picture, graph) {
+/** Lights a node with its operands and users while the pointer or the keyboard is on it. */
+function lightUp(picture) {
   const edges = [...picture.querySelectorAll('.edge')];
   const nodes = [...picture.querySelectorAll('.node')];
   const light = (id) => {
@@ -70,8 +82,53 @@ function lightUp(picture, graph) {
     nodes.forEach((node, at) => node.classList.toggle('on', near.has(at)));
     picture.classList.add('lit');
   };
-  nodes.forEach((node, id) => node.addEventListener('pointerenter', () => light(id)));
-  picture.addEventListener('pointerleave', () => picture.classList.remove('lit'));
+  const dim = () => picture.classList.remove('lit');
+  nodes.forEach((node, id) => {
+    node.addEventListener('pointerenter', () => light(id));
+    node.addEventListener('focus', () => light(id));
+    node.addEventListener('blur', dim);
+  });
+  picture.addEventListener('pointerleave', dim);
+}
+
+/** The node that an arrow key leads to: an operand above, a user below, neighbours on its layer. */
+function nodeBeside(key, id, graph, places) {
+  const edges = graph.edges.filter((edge) => !isBackward(edge));
+  if (key === 'ArrowUp') return edges.find((edge) => edge.to === id)?.from;
+  if (key === 'ArrowDown') return edges.find((edge) => edge.from === id)?.to;
+  const row = places.nodes.filter((place) => place.layer === places.nodes[id].layer)
+      .sort((a, b) => a.x - b.x);
+  const at = row.findIndex((place) => place.id === id);
+  if (key === 'ArrowLeft') return row[at - 1]?.id;
+  return key === 'ArrowRight' ? row[at + 1]?.id : undefined;
+}
+
+/** One stop for the tabulator; arrows go along the edges, Enter and the space bar click. */
+function useKeys(picture, graph, places) {
+  const nodes = [...picture.querySelectorAll('.node')];
+  if (nodes.length === 0) return;
+  const first = openingNode(graph);
+  nodes[first].setAttribute('tabindex', 0);
+  picture.addEventListener('keydown', (event) => {
+    const node = event.target.closest('.node');
+    if (!node) return;
+    const next = nodeBeside(event.key, Number(node.dataset.id), graph, places);
+    if (event.key === 'Enter' || event.key === ' ') {
+      node.dispatchEvent(new MouseEvent('click', { bubbles: true }));
+    } else if (next !== undefined) {
+      node.setAttribute('tabindex', -1);
+      nodes[next].setAttribute('tabindex', 0);
+      nodes[next].focus();
+    } else if (!event.key.startsWith('Arrow')) {
+      return;
+    }
+    event.preventDefault();
+  });
+}
+
+/** Where one begins to read: the first input. */
+function openingNode(graph) {
+  return Math.max(0, graph.nodes.findIndex((node) => node.kind === 'input'));
 }
 
 function drawGraph(graph, name, title) {
@@ -79,10 +136,10 @@ function drawGraph(graph, name, title) {
   const arrow = `arrow-${name}`;
   const paths = [
     ...places.routes.map(({ edge, route }) => ({ edge, path: edgePath(route) })),
-    ...graph.edges.filter((edge) => edge.through_time).map((edge) => (
+    ...graph.edges.filter(isBackward).map((edge) => (
       { edge, path: throughTimePath(places.nodes[edge.from], places.nodes[edge.to]) })),
   ].map(({ edge, path }) => svg('path', {
-    class: edge.through_time ? 'edge through-time' : 'edge', d: path,
+    class: edge.through_time ? 'edge through-time' : edge.across ? 'edge across' : 'edge', d: path,
     'data-from': edge.from, 'data-to': edge.to, 'marker-end': `url(#${arrow})`,
     style: stageStyle(graph.nodes[edge.to].stage),
   }));
@@ -96,12 +153,18 @@ function drawGraph(graph, name, title) {
     svg('g', {}, graph.nodes.map((node, id) => drawNode(node, places.nodes[id], id))),
   ]);
   picture.id = `graph-${name}`;
-  lightUp(picture, graph);
-  return { picture, words, width: places.width };
+  picture.setAttribute('role', 'group');
+  lightUp(picture);
+  useKeys(picture, graph, places);
+  return { picture, words, width: places.width, opening: places.nodes[openingNode(graph)] };
 }
 
-/** The drawing in a frame that scrolls, with buttons for its size. */
-function frameGraph({ picture, words, width }, title) {
+// Text that is smaller than this part of its size scrolls instead.
+const LEAST_ZOOM = 0.75;
+
+/** A graph in a frame that scrolls, with buttons for its size and for turns one by one. */
+function frameGraph({ name, title, whole, folded, drawn }) {
+  let { picture, width, opening } = drawn;
   const canvas = html('div', { class: 'canvas', tabindex: 0, role: 'group', 'aria-label': title },
                       picture);
   let zoom = 1;
@@ -110,22 +173,40 @@ function frameGraph({ picture, words, width }, title) {
     picture.setAttribute('width', width * zoom);
     picture.removeAttribute('height');
   };
-  const button = (label, name, factor) => {
-    const element = html('button', { type: 'button', 'aria-label': `${name} ${title}` }, label);
-    element.addEventListener('click', () => resize(factor()));
+  const button = (label, words, act) => {
+    const element = html('button', { type: 'button', 'aria-label': `${words} ${title}` }, label);
+    element.addEventListener('click', act);
     return element;
   };
   const fit = () => Math.min(1, Math.max(0.2, (canvas.clientWidth - 24) / width));
+  const open = () => {
+    resize(Math.max(LEAST_ZOOM, fit()));
+    if (!opening) return;
+    canvas.scrollLeft = opening.x * zoom - canvas.clientWidth / 2;
+    canvas.scrollTop = opening.y * zoom - canvas.clientHeight / 2;
+  };
+  const text = html('span', {}, drawn.words);
+  const turns = html('button', { type: 'button', 'aria-pressed': 'false' }, 'Each turn of loops');
+  turns.addEventListener('click', () => {
+    const each = turns.getAttribute('aria-pressed') === 'false';
+    turns.setAttribute('aria-pressed', `${each}`);
+    const other = drawGraph(each ? whole : folded, name, title);
+    canvas.replaceChildren(other.picture);
+    ({ picture, width, opening } = other);
+    text.textContent = other.words;
+    open();
+  });
   const figure = html('figure', { class: 'picture' }, [
     html('figcaption', {}, [
-      html('h3', {}, title), html('span', {}, words),
-      button('−', 'Make smaller:', () => zoom / 1.25), button('Fit', 'Fit:', fit),
-      button('+', 'Make larger:', () => zoom * 1.25),
+      html('h3', {}, title), text,
+      whole.repeats.length ? turns : null,
+      button('−', 'Make smaller:', () => resize(zoom / 1.25)),
+      button('Fit', 'Fit:', () => resize(fit())),
+      button('+', 'Make larger:', () => resize(zoom * 1.25)),
     ]),
     canvas,
   ]);
-  // Small text is no use: what would be under 0.6 of its size scrolls instead.
-  requestAnimationFrame(() => resize(Math.max(0.6, fit())));
+  requestAnimationFrame(open);
   return figure;
 }
 
@@ -137,11 +218,14 @@ function drawGraphs(data) {
     ['before', 'Before the passes: the step graph', before],
     ...(same ? [] : [['simplified', 'The step graph simplified', simplified]]),
     ['after', 'After the passes: the launches', after],
-  ].map(([name, title, graph]) => ({ title, drawn: drawGraph(graph, name, title) }));
+  ].map(([name, title, whole]) => {
+    const folded = foldGraph(whole);
+    return { name, title, whole, folded, drawn: drawGraph(folded, name, title) };
+  });
   const pictures = byId('pictures');
   const width = chosen.reduce((sum, { drawn }) => sum + drawn.width, 0);
   if (width < 1500 && chosen.length === 2) pictures.className = 'beside';
-  pictures.append(...chosen.map(({ title, drawn }) => frameGraph(drawn, title)));
+  pictures.append(...chosen.map(frameGraph));
   const stages = new Set([before, simplified, after].flatMap((graph) => (
     graph.nodes.map((node) => node.stage))));
   byId('legend').append(...[...stages].map((stage) => html('span', {}, [

@@ -42,7 +42,7 @@ function makeItems(graph, layer) {
     from.below.push(to);
     to.above.push(from);
   };
-  const routes = graph.edges.filter((edge) => !edge.through_time).map((edge) => {
+  const routes = graph.edges.filter((edge) => !isBackward(edge)).map((edge) => {
     const route = [items[edge.from]];
     for (let at = layer[edge.from] + 1; at < layer[edge.to]; ++at) {
       const key = `${edge.from}:${at}`;
@@ -120,7 +120,7 @@ function layOut(graph) {
   const operands = graph.nodes.map(() => []);
   const users = graph.nodes.map(() => []);
   for (const edge of graph.edges) {
-    if (edge.through_time) continue;
+    if (isBackward(edge)) continue;
     operands[edge.to].push(edge.from);
     users[edge.from].push(edge.to);
   }
@@ -131,7 +131,7 @@ function layOut(graph) {
   const all = layers.flat();
   const left = Math.min(...all.map((item) => item.x - item.width / 2));
   const right = Math.max(...all.map((item) => item.x + item.width / 2));
-  const margin = 96;  // for edges through time
+  const margin = 96;  // for edges that go up again
   for (const item of all) {
     item.x += margin - left;
     item.y = item.layer * (NODE_HEIGHT + LAYER_GAP) + NODE_HEIGHT / 2 + 6;

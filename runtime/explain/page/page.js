@@ -62,8 +62,8 @@ function drawFacts(data) {
       'dl', {}, facts.flatMap(([name, text]) => [html('dt', {}, name), html('dd', {}, text)]))));
 }
 
-const DRAWN = ['tiles', 'facts', 'legend', 'source-files', 'pictures', 'stages', 'timeline-plot', 'roofline-plot',
-  'memory-plot', 'memory-table'];
+const DRAWN = ['tiles', 'facts', 'legend', 'source-files', 'pictures', 'stages', 'timeline-plot',
+  'roofline-plot', 'memory-plot', 'memory-table', 'against-tables'];
 
 const PREDICTED_TEXT = 'Times are predictions of the cost model; a floor is what the machine’s ' +
     'arithmetic and memory allow. Nothing was run.';
@@ -82,6 +82,7 @@ function drawPlan(data) {
   drawFacts(data);
   drawGraphs(data);
   drawSource(data);
+  drawAgainst(data);
   drawSchedule(data);
   drawTimeline(data);
   drawRoofline(data);

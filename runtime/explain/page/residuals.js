@@ -19,7 +19,7 @@ function residualRow(value) {
 }
 
 function residualTable(values) {
-  const columns = ['value', 'shape', '', 'bytes', 'why', 'place', 'array'];
+  const columns = ['value', 'shape', 'how', 'bytes', 'why', 'place', 'array'];
   const order = Object.keys(HOW_TEXT);
   const sorted = [...values].sort((a, b) => order.indexOf(a.how) - order.indexOf(b.how));
   return html('div', { class: 'scroll' }, html('table', {}, [

@@ -21,6 +21,14 @@ function launchNotes(launch) {
   return notes.length ? html('ul', {}, notes) : '';
 }
 
+/** Buttons that show its lines in the text. */
+function launchLines(launch) {
+  if (launch.lines.length === 0) return '';
+  return html('div', { class: 'lines' }, launch.lines.map((line) => html('button', {
+    type: 'button', class: 'launch-line mono', 'data-line': line,
+  }, line)));
+}
+
 /** Cells of a measured call: the time of a run, and how it compares with the prediction. */
 function measuredCells(launch) {
   if (launch.measured_seconds === null) return [html('td', {}), html('td', {})];
@@ -38,10 +46,14 @@ function launchRow(launch, call) {
   const percent = `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
   const number = (text) => html('td', { class: 'number' }, text);
   return html('tr', { class: 'launch', 'data-id': launch.id }, [
-    html('td', { class: 'mono' }, launch.id),
+    html('td', {}, html('button', {
+      type: 'button', class: 'launch-id mono', 'data-id': launch.id, 'aria-pressed': 'false',
+      'aria-label': `Launch ${launch.id}: light its lines`,
+    }, launch.id)),
     html('td', {}, [
       html('div', { class: 'what' }, launch.what),
       html('div', { class: 'strategy' }, launch.strategy),
+      launchLines(launch),
       launchNotes(launch),
     ]),
     number(flopText(cost.flops)),
@@ -75,16 +87,18 @@ function stageCard(stage, call) {
   if (stage.phases > 0) badge(plural(stage.phases, 'phase'));
   if (stage.lag > 0) badge(`lag ${stage.lag}`);
   if (stage.sweep > 0) badge(`sweep ${stage.sweep}`);
-  const columns = ['', 'computes', 'arithmetic', 'bytes', `predicted ${PER_RUN[stage.domain]}`,
+  const columns = ['launch', 'computes', 'arithmetic', 'bytes', `predicted ${PER_RUN[stage.domain]}`,
     ...(call.measured ? ['measured', 'of predicted'] : []), 'floor', 'bound', 'runs a call'];
-  const isNumber = (name) => !['', 'computes', 'bound'].includes(name);
+  const isNumber = (name) => !['launch', 'computes', 'bound'].includes(name);
   const rows = stage.launches.map((launch) => launchRow(launch, call));
   return html('article', { class: 'card', style: stageStyle(stageKey(stage)) }, [
     html('div', { class: 'head' }, [
       html('h3', {}, [`${stage.id}  ${stage.title}`, ...badges]),
       html('p', {}, stage.reason),
     ]),
-    html('div', { class: 'scroll' }, html('table', {}, [
+    html('div', {
+      class: 'scroll', tabindex: 0, role: 'group', 'aria-label': `Launches of stage ${stage.id}`,
+    }, html('table', {}, [
       html('thead', {}, html('tr', {}, columns.map((name) => (
         html('th', { scope: 'col', class: isNumber(name) ? 'number' : '' }, name))))),
       html('tbody', {}, rows),

@@ -1,5 +1,5 @@
-// The text that the step graph is made of, beside it: a click on a line lights its nodes, a click on a
-// node its line.
+// The text beside its graph, and what lights what: a line its nodes and launches, a node its line,
+// a launch its lines and their nodes.
 
 /** "file:line" of a place "file:line:column"; "" where there is none. */
 function lineOf(place) {
@@ -7,54 +7,134 @@ function lineOf(place) {
   return found ? found[1] : '';
 }
 
-/** Nodes of all drawings by the line that they come from. */
-function nodesByLine() {
+/** The launches of each line. */
+function launchesByLine(data) {
   const lines = new Map();
-  for (const node of document.querySelectorAll('#pictures .node')) {
-    const line = node.dataset.line;
-    if (line) lines.set(line, [...(lines.get(line) ?? []), node]);
+  for (const launch of data.stages.flatMap((stage) => stage.launches)) {
+    for (const line of launch.lines) lines.set(line, [...(lines.get(line) ?? []), launch]);
   }
   return lines;
 }
 
-function sourceLine(number, text, key, nodes) {
+/** Lines that have a node in the step graph. */
+function linesOfNodes(data) {
+  return new Set(data.graphs.before.nodes.map((node) => lineOf(node.place)));
+}
+
+/** Whether a launch that stands for "3.1-4" or "3.1" has this id. */
+function hasId(launch, id) {
+  if (launch.id === id) return true;
+  const [, stage, first, last] = /^(\d+)\.(\d+)-(\d+)$/.exec(launch.id) ?? [];
+  const [wantedStage, number] = id.split('.');
+  return stage === wantedStage && Number(first) <= Number(number) && Number(number) <= Number(last);
+}
+
+function sourceLine(number, text, key, isLinked) {
   const parts = [html('span', { class: 'line-number' }, `${number}`), html('code', {}, text || ' ')];
-  if (!nodes) return html('div', { class: 'line' }, parts);
+  if (!isLinked) return html('div', { class: 'line' }, parts);
   return html('button', {
     type: 'button', class: 'line', 'data-line': key, 'aria-pressed': 'false',
   }, parts);
 }
 
+/** Moves what scrolls alone, not the page. */
+function scrollWithin(box, element) {
+  const [outer, inner] = [box.getBoundingClientRect(), element.getBoundingClientRect()];
+  box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  if (inner.top < outer.top || inner.bottom > outer.bottom) {
+    box.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+  }
+}
+
+/** What is chosen lies in `lines` and `launches`; `words` say it. */
+function lightChosen(lines, launches, words) {
+  const chosen = { lines: new Set(lines), launches };
+  const isChosen = (node) => chosen.lines.has(node.dataset.line) ||
+      (node.dataset.launch && launches.some((launch) => hasId(launch, node.dataset.launch)));
+  for (const node of document.querySelectorAll('#pictures .node')) {
+    node.classList.toggle('chosen', Boolean(isChosen(node)));
+    if (node.getAttribute('role') === 'button') {
+      node.setAttribute('aria-pressed', `${Boolean(isChosen(node))}`);
+    }
+  }
+  for (const line of document.querySelectorAll('#source-files button.line')) {
+    line.setAttribute('aria-pressed', `${chosen.lines.has(line.dataset.line)}`);
+  }
+  for (const row of document.querySelectorAll('#stages tr.launch')) {
+    const on = launches.some((launch) => launch.id === row.dataset.id);
+    row.classList.toggle('chosen', on);
+    row.querySelector('button.launch-id')?.setAttribute('aria-pressed', `${on}`);
+  }
+  byId('chosen-text').textContent = words;
+  for (const box of document.querySelectorAll('#pictures .canvas')) {
+    const node = box.querySelector('.node.chosen');
+    if (node) scrollWithin(box, node);
+  }
+  for (const box of document.querySelectorAll('#source-files .source-text')) {
+    const line = box.querySelector('[aria-pressed="true"]');
+    if (line) scrollWithin(box, line);
+  }
+}
+
+/** `chooseLine(key)` and `chooseLaunch(id)`: what is chosen already is let go. */
+function makeChoice(data) {
+  const byLine = launchesByLine(data);
+  const launches = data.stages.flatMap((stage) => stage.launches);
+  let now = '';
+  const choose = (key, lines, chosen, words) => {
+    const again = now === key;
+    now = again ? '' : key;
+    if (again) lightChosen([], [], '');
+    else lightChosen(lines, chosen, words);
+  };
+  return {
+    line: (key) => {
+      const nodes = data.graphs.before.nodes.filter((node) => lineOf(node.place) === key);
+      const names = [...new Set(nodes.map((node) => node.name || node.label))];
+      const chosen = byLine.get(key) ?? [];
+      const ids = chosen.map((launch) => launch.id).join(', ');
+      choose(key, [key], chosen, `${key} is ${names.join(', ')}` +
+          (ids ? `; in launch ${ids}` : '; no launch computes it'));
+    },
+    launch: (id) => {
+      const chosen = launches.filter((launch) => hasId(launch, id));
+      const lines = chosen.flatMap((launch) => launch.lines);
+      choose(`launch ${chosen[0]?.id}`, lines, chosen, `launch ${chosen[0]?.id} computes ` +
+          (lines.length ? lines.join(', ') : 'nothing that stands in the text'));
+    },
+  };
+}
+
 function drawSource(data) {
   const files = data.sources;
-  const byLine = nodesByLine();
+  const ofNodes = linesOfNodes(data);
+  const byLine = launchesByLine(data);
   byId('source').hidden = files.length === 0;
-  const status = html('p', { class: 'chosen-text', role: 'status' });
-  const figures = files.map((file) => html('figure', { class: 'picture' }, [
+  byId('source-files').append(...files.map((file) => html('figure', { class: 'picture' }, [
     html('figcaption', {}, html('h3', {}, file.name)),
     html('div', { class: 'source-text', tabindex: 0, role: 'group', 'aria-label': file.name },
          file.text.replace(/\n$/, '').split('\n').map((text, at) => {
            const key = `${file.name}:${at + 1}`;
-           return sourceLine(at + 1, text, key, byLine.get(key));
+           return sourceLine(at + 1, text, key, ofNodes.has(key) || byLine.has(key));
          })),
-  ]));
-  byId('source-files').append(...figures, status);
-
-  const lines = [...byId('source-files').querySelectorAll('button.line')];
-  const choose = (key, isNode) => {
-    const again = lines.some((line) => (
-      line.dataset.line === key && line.getAttribute('aria-pressed') === 'true'));
-    const chosen = again && !isNode ? '' : key;
-    document.querySelectorAll('#pictures .node').forEach((node) => (
-      node.classList.toggle('chosen', chosen !== '' && node.dataset.line === chosen)));
-    for (const line of lines) line.setAttribute('aria-pressed', `${line.dataset.line === chosen}`);
-    const nodes = chosen === '' ? [] : byLine.get(chosen);
-    const names = [...new Set(nodes.map((node) => node.dataset.name))];
-    status.textContent = chosen === '' ? '' : `${chosen} is ${names.join(', ')}`;
-    const target = isNode ? lines.find((line) => line.dataset.line === chosen) : nodes[0];
-    if (target) target.scrollIntoView({ block: 'nearest', inline: 'center' });
+  ])));
+  byId('chosen-text').textContent = '';
+  const choice = makeChoice(data);
+  byId('source-files').onclick = ({ target }) => {
+    const line = target.closest('button.line');
+    if (line) choice.line(line.dataset.line);
   };
-  lines.forEach((line) => line.addEventListener('click', () => choose(line.dataset.line, false)));
-  byLine.forEach((nodes, key) => nodes.forEach((node) => (
-    node.addEventListener('click', () => choose(key, true)))));
+  byId('pictures').onclick = ({ target }) => {
+    const node = target.closest('.node');
+    if (node?.dataset.line) choice.line(node.dataset.line);
+    else if (node?.dataset.launch) choice.launch(node.dataset.launch);
+  };
+  byId('stages').onclick = ({ target }) => {
+    const id = target.closest('button.launch-id');
+    const line = target.closest('button.launch-line');
+    if (id) choice.launch(id.dataset.id);
+    if (!line) return;
+    choice.line(line.dataset.line);
+    byId('source').scrollIntoView({ block: 'nearest' });
+  };
 }
