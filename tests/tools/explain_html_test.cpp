@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "tests/tools/browser.h"
 #include "tests/tools/explain_support.h"
 
 namespace rnnc::test {
@@ -20,14 +21,6 @@ std::string_view part(std::string_view page, std::string_view id, std::string_vi
   const size_t begin = page.find(fmt::format("id=\"{}\"", id));
   if (begin == page.npos) return "";
   return page.substr(begin, page.find(fmt::format("</{}>", element), begin) - begin);
-}
-
-/// The name of an installed Chromium, or "".
-std::string find_browser() {
-  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
-    if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) return name;
-  }
-  return "";
 }
 
 class ExplainPage : public Tools {
