@@ -1,4 +1,4 @@
-/// A real browser, as a person uses it: pages are opened, keys pressed, and looked at what is there.
+/// A real browser, as a person uses it: a page is opened, keys are pressed, what is there is seen.
 #pragma once
 
 #include <sys/types.h>

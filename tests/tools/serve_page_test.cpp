@@ -28,6 +28,7 @@ class ServePage : public Tools {
     }
     server_.emplace(directory_.path(), std::vector<std::string>{"."});
     browser_.emplace(name, directory_.path());
+    browser_->resize(1280, 800);
     browser_->open(server_->address());
     ASSERT_TRUE(browser_->becomes(kIsExplained)) << status();
   }
@@ -197,6 +198,17 @@ TEST_F(ServePage, DrawsTheExplanationApartFromItself) {
   EXPECT_EQ(browser_->evaluate("window.said"), "drawn yes apart");
 }
 
+TEST_F(ServePage, ShowsTheSamePlaceOfTheNextExplanation) {
+  browser_->evaluate(
+      "{ const frame = document.getElementById('explanation');"
+      "frame.srcdoc = frame.srcdoc.replace('</body>', "
+      "'<script>scrollTo({ top: 300, behavior: \"instant\" })<\\/script></body>'); }");
+  ASSERT_TRUE(becomes("explanation.top === 300"));
+  choose("batch", "8");
+  EXPECT_TRUE(becomes(fmt::format("{} && {}.includes('\"batch\": 8')", kIsExplained, kPage)));
+  EXPECT_EQ(browser_->evaluate(fmt::format("{}.includes('top: 300')", kPage)), true);
+}
+
 TEST_F(ServePage, FitsANarrowScreen) {
   for (const int width : {420, 1280}) {
     browser_->resize(width, 800);
@@ -226,9 +238,13 @@ TEST_F(ServePage, HasANameForEverythingThatIsUsed) {
       return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
     };
     const probe = document.body.appendChild(document.createElement('i'));
-    const colour = (name) => { probe.style.color = `var(--${name})`; return light(getComputedStyle(probe).color); };
-    const worst = Math.min(...['ink', 'soft', 'accent', 'wrong', 'doubt', 'word', 'function', 'number', 'string']
-        .flatMap((name) => ['card', 'page', 'faint'].map((back) => {
+    const colour = (name) => {
+      probe.style.color = `var(--${name})`;
+      return light(getComputedStyle(probe).color);
+    };
+    const inks = ['ink', 'soft', 'accent', 'wrong', 'doubt', 'word', 'function',
+                  'number', 'string'];
+    const worst = Math.min(...inks.flatMap((name) => ['card', 'page', 'faint'].map((back) => {
       const [one, other] = [colour(name), colour(back)].sort((a, b) => b - a);
       return (one + 0.05) / (other + 0.05);
     })));

@@ -34,7 +34,7 @@ struct Outcome {
 /// A copy of this process that runs a function and is gone, with all that it may have started: when
 /// the function returns, at a limit, when this object goes, or when this process ends in whatever
 /// way. It has no open files but the null device for its input and pipes for its outputs, can write
-/// no files, and sees no GPU. This process must have one thread when it begins.
+/// no files, and sees no GPU. Other threads of this process are not in it.
 class Child : public std::enable_shared_from_this<Child> {
   struct Private {};
 

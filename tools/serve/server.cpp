@@ -235,7 +235,7 @@ void Session::watch(const std::shared_ptr<Child>& child) {
 
 void Session::send(Reply reply) {
   is_idle_ = false;
-  response_ = {reply.status, 11, std::move(reply.body)};
+  response_ = http::response<http::string_body>(reply.status, 11, std::move(reply.body));
   response_.set(http::field::content_type, reply.type);
   response_.set(http::field::cache_control, "no-store");
   response_.set("Content-Security-Policy", kPolicy);

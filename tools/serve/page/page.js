@@ -132,6 +132,7 @@ async function open(name) {
 function setName(name) {
   fileName = name;
   byId('name').textContent = name;
+  byId('open').value = name;
 }
 
 function listFiles({ files, examples }) {
