@@ -81,6 +81,13 @@ TEST_F(ServePage, ShowsHowAShippedCellRuns) {
   EXPECT_EQ(
       browser_->evaluate("editor.text + '\\n' === document.getElementById('shown').textContent"),
       true);
+  // What was changed can be opened again.
+  const char* kOpen = "document.getElementById('open').value";
+  EXPECT_EQ(browser_->evaluate(kOpen), "cells/lstm.rnn");
+  browser_->evaluate("editor.replace(0, 4, '')");
+  EXPECT_EQ(browser_->evaluate(kOpen), "");
+  choose("open", "cells/lstm.rnn");
+  EXPECT_TRUE(becomes("editor.text.startsWith('/// ')"));
   // Networks import cells, and layers are few.
   choose("open", "networks/stacked_lstm.rnn");
   EXPECT_TRUE(becomes(fmt::format("{} && {}.includes('StackedLSTM')", kIsExplained, kPage)));

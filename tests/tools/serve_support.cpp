@@ -26,10 +26,12 @@ namespace {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  const int null = ::open("/dev/null", O_RDWR);
+  const int null = ::open("/dev/null", O_RDONLY);
+  const int errors =
+      ::open((directory / "serve.errors").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::dup2(null, 0);
   ::dup2(output, 1);
-  ::dup2(null, 2);
+  ::dup2(errors, 2);
   if (::chdir(directory.c_str()) == 0) ::execv(pointers[0], pointers.data());
   ::_exit(127);
 }

@@ -28,7 +28,8 @@ class Connection {
 
 class RunningServer {
  public:
-  /// In the folder, with more words for the command line.
+  /// In the folder, with more words for the command line. What it says on standard error is in its
+  /// file `serve.errors`.
   explicit RunningServer(const std::filesystem::path& directory,
                          std::vector<std::string> words = {});
   ~RunningServer();

@@ -82,9 +82,9 @@ TEST_F(Serve, SaysWhatIsWrongWithItsCommandLine) {
   const RunningServer server(directory_.path());
   const std::string port = std::to_string(server.port());
   EXPECT_EQ(bad(1, {"serve", "--port", port}),
-            "rnnc: error: cannot serve on port " + port +
-                ": Address already in use\n"
-                "  hint: without --port, one that is free is taken\n");
+            fmt::format("rnnc: error: cannot serve on port {}: Address already in use\n"
+                        "  hint: without --port, one that is free is taken\n",
+                        port));
 }
 
 TEST_F(Serve, HasAnotherSecretEachTime) {
@@ -263,6 +263,7 @@ TEST_F(Serve, RefusesOtherHostsAndPages) {
 
 TEST_F(Serve, RefusesWhatIsNoQuestion) {
   const RunningServer server(directory_.path());
+  expect(server.send("nonsense\r\n\r\n"), 400, "this is not HTTP/1.1\n");
   expect(server.send(server.request("GET", "list", "")), 405, "this takes another method\n");
   expect(server.send(server.request("POST", "", "{}")), 405, "this takes another method\n");
   expect(server.send(server.request("DELETE", "", "")), 405, "this takes another method\n");
@@ -371,6 +372,8 @@ TEST_F(Serve, EndsCleanly) {
     ASSERT_TRUE(soon([&] { return !server.children().empty(); }));
     const std::vector<int> children = server.children();
     EXPECT_EQ(server.stop(signal), 0);
+    EXPECT_EQ(TemporaryDirectory::read(directory_ / "serve.errors"),
+              "rnnc: note: open this address in a browser; Ctrl-C ends it\n");
     for (const int child : children) EXPECT_NE(::kill(child, 0), 0);
   }
   // Killed, it takes them with it.

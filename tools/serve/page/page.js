@@ -124,6 +124,7 @@ async function open(name) {
     dims.clear();
     byId('dims').replaceChildren();
     editor.load(text);
+    byId('open').value = name;
   } catch (error) {
     explanation.fail(error.message);
   }
@@ -132,7 +133,6 @@ async function open(name) {
 function setName(name) {
   fileName = name;
   byId('name').textContent = name;
-  byId('open').value = name;
 }
 
 function listFiles({ files, examples }) {
@@ -194,6 +194,7 @@ async function start() {
   editor.functions = new Set(offered.functions);
   listFiles(offered);
   editor.area.addEventListener('input', () => {
+    byId('open').value = '';  // so that the file can be opened again
     sessionStorage.setItem('text', JSON.stringify({ name: fileName, text: editor.text }));
     refreshSoon();
   });
