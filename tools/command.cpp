@@ -340,7 +340,7 @@ Machine choose_machine(Machine::Kind kind) {
 }
 
 std::optional<Definition> load_definition(const Source& source) {
-  Result<Unit> unit = load_unit(source.file);
+  Result<Unit> unit = source.read ? source.read(source.file) : load_unit(source.file);
   if (!unit) {
     report(unit.error());
     return std::nullopt;

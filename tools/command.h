@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +30,11 @@ enum ExitCode : int { kOk = 0, kError = 1, kUsage = 2 };
 void add_check(CLI::App& app, int& exit_code);
 void add_fmt(CLI::App& app, int& exit_code);
 void add_lsp(CLI::App& app, int& exit_code);
+void add_serve(CLI::App& app, int& exit_code);
 void add_emit(CLI::App& app, int& exit_code);
-void add_explain(CLI::App& app, int& exit_code);
+/// `read` gives FILE, if it is not read as by other commands.
+void add_explain(CLI::App& app, int& exit_code,
+                 std::function<Result<Unit>(const std::string& file)> read = {});
 void add_run(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
@@ -79,6 +83,7 @@ struct Source {
   std::string file;
   std::string cell;  // empty: the only one in the file
   DimBindings dims;
+  std::function<Result<Unit>(const std::string& file)> read = {};  // else `load_unit`
 };
 /// The parsed file, which may be standard input.
 Result<Unit> load_unit(const std::string& file);

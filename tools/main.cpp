@@ -46,6 +46,7 @@ int run(const std::vector<std::string>& arguments) {
   add_inputs(app, exit_code);
   add_run(app, exit_code);
   add_explain(app, exit_code);
+  add_serve(app, exit_code);
   add_emit(app, exit_code);
   add_bench(app, exit_code);
   add_profile(app, exit_code);

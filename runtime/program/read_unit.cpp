@@ -34,9 +34,11 @@ class FileImporter {
     if (const auto known = names_.find(place); known != names_.end()) {
       return ImportedFile{known->second, ""};
     }
-    std::optional<std::string> shadow = shadow_ ? shadow_(file) : std::nullopt;
-    Result<std::string> text = shadow ? Result<std::string>(std::move(*shadow))
-                                      : read_file(file, kLargestSource, Readable::regular_file);
+    Result<std::optional<std::string>> shadow = std::nullopt;
+    if (shadow_) shadow = shadow_(file);
+    if (!shadow) return tl::unexpected(shadow.error());
+    Result<std::string> text = *shadow ? Result<std::string>(std::move(**shadow))
+                                       : read_file(file, kLargestSource, Readable::regular_file);
     if (!text) return tl::unexpected(text.error());
     names_.emplace(place, file.string());
     return ImportedFile{file.string(), std::move(*text)};

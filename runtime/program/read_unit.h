@@ -17,8 +17,9 @@ namespace rnnc {
 /// regular files alone whose names, and those of what links lead to, end in `.rnn`.
 Result<Unit> read_unit(const std::filesystem::path& path);
 
-/// The text that counts for a file in place of the one on disk, such as that of an editor.
-using Shadow = std::function<std::optional<std::string>(const std::filesystem::path& file)>;
+/// The text that counts for a file in place of the one on disk, such as that of an editor; nothing:
+/// the one on disk counts. An error where the file may not be imported.
+using Shadow = std::function<Result<std::optional<std::string>>(const std::filesystem::path& file)>;
 
 /// The same of a text from elsewhere; its imports are looked for beside the file `name` would be.
 Unit parse_unit(const std::string& name, std::string text, const Shadow& shadow = {});

@@ -45,6 +45,7 @@ void LineWriter::find_commands(const Words& command) {
   const Words inner = complete(line).words;
   line.emplace_back("--");
   for (const std::string& word : inner) {
+    if (word == "serve") continue;  // goes on until it is told to end
     line[command.size()] = word;
     // What has options of its own is a command.
     if (!complete(line).words.empty()) find_commands({line.begin(), line.end() - 1});

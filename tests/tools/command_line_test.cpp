@@ -16,6 +16,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"inputs", "toy.rnn"},
     {"run", "toy.rnn"},
     {"explain", "toy.rnn"},
+    {"serve", "toy.rnn"},  // which is no folder
     {"emit", "--as", "ast", "toy.rnn"},
     {"bench", "toy.rnn"},
     {"bench", "ladder", "toy.rnn"},
@@ -311,10 +312,10 @@ TEST_F(CommandLine, EveryWordCanBeCompleted) {
     return candidates(good(words));
   };
   EXPECT_EQ(after({"ch"}), "words check");
-  EXPECT_EQ(
-      after({""}),
-      "words check fmt lsp weights inputs run explain emit bench profile debug compile gradcheck "
-      "devices cache completion help");
+  EXPECT_EQ(after({""}),
+            "words check fmt lsp weights inputs run explain serve emit bench profile debug compile "
+            "gradcheck "
+            "devices cache completion help");
   EXPECT_EQ(after({"bench", ""}), "files  ladder scan");
   EXPECT_EQ(after({"help", ""}), after({""}));
   EXPECT_EQ(after({"help", "bench", ""}), "words ladder scan");

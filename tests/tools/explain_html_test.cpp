@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "tests/tools/browser.h"
 #include "tests/tools/explain_support.h"
 
 namespace rnnc::test {
@@ -62,14 +63,6 @@ size_t edges_drawn(const Json& graph) {
     edges.insert({from.node, to.node, edge["through_time"], across});
   }
   return edges.size();
-}
-
-/// The name of an installed Chromium, or "".
-std::string find_browser() {
-  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
-    if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) return name;
-  }
-  return "";
 }
 
 class ExplainPage : public Tools {

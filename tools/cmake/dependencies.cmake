@@ -12,6 +12,10 @@ target_include_directories(rnnc_expected SYSTEM INTERFACE ${RNNC_EXPECTED_INCLUD
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Threads REQUIRED)
+# Beast and Asio (tools/serve), of headers alone.
+find_path(RNNC_BOOST_INCLUDE boost/beast/http.hpp REQUIRED)
+add_library(rnnc_boost INTERFACE)
+target_include_directories(rnnc_boost SYSTEM INTERFACE ${RNNC_BOOST_INCLUDE})
 find_path(RNNC_XXHASH_INCLUDE xxhash.h REQUIRED)
 add_library(rnnc_xxhash INTERFACE)
 target_include_directories(rnnc_xxhash SYSTEM INTERFACE ${RNNC_XXHASH_INCLUDE})

@@ -249,8 +249,10 @@ int run_explain(const CLI::App& command, Options& options) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, int& exit_code) {
+void add_explain(CLI::App& app, int& exit_code,
+                 std::function<Result<Unit>(const std::string& file)> read) {
   auto options = std::make_shared<Options>();
+  options->source.read = std::move(read);
   CLI::App* command = app.add_subcommand(
       "explain", "Say how a cell will run: stages, launches, what each costs, memory");
   add_source(*command, options->source);

@@ -153,7 +153,7 @@ void add_values(const Context& context, const CLI::Option& option, const std::st
   } else if (type == "NAME=FILE") {
     answer.files = true;
     answer.before_files = before + text.substr(0, equals + 1);
-  } else if (type == "FILE" || option.get_name() == "FILE") {
+  } else if (type == "FILE" || option.get_name() == "FILE" || option.get_name() == "FOLDER") {
     answer.files = true;
     answer.before_files = before;
   }

@@ -142,11 +142,7 @@ void Server::notification(const std::string& method, const Json& parameters) {
 void Server::open(const Json& parameters) {
   const Json& item = parameters.at("textDocument");
   const std::string uri = item.at("uri");
-  const Shadow shadow = [this](const std::filesystem::path& file) -> std::optional<std::string> {
-    const auto found = open_.find(uri_of(file.string()));
-    if (found == open_.end()) return std::nullopt;
-    return found->second.document.text().string();
-  };
+  const Shadow shadow = [this](const std::filesystem::path& file) { return text_of(file); };
   Open fresh{Document(path_of(uri), item.at("text"), shadow), item.value("version", int64_t{0})};
   open_.insert_or_assign(uri, std::move(fresh));
   changed(uri);
@@ -208,6 +204,13 @@ void Server::publish(const std::string& uri, Open& open) {
                  {{"uri", uri},
                   {"version", open.version},
                   {"diagnostics", diagnostics(analysis, open.document.text())}}}});
+}
+
+Result<std::optional<std::string>> Server::text_of(const std::filesystem::path& file) const {
+  const auto found = open_.find(uri_of(file.string()));
+  if (found != open_.end()) return found->second.document.text().string();
+  if (client_.elsewhere) return client_.elsewhere(file);
+  return std::nullopt;
 }
 
 Server::Open& Server::document(const Json& parameters) {

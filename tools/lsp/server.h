@@ -24,6 +24,8 @@ class Server {
     std::function<void(const Json& message)> send;
     /// Whether the client has sent more: then a check that goes on gives way.
     std::function<bool()> interrupted = [] { return false; };
+    /// The texts of files that are not open, if they are not those on disk.
+    Shadow elsewhere = {};
   };
   explicit Server(Client client) : client_(std::move(client)) {}
 
@@ -59,6 +61,8 @@ class Server {
   void close(const Json& parameters);
   void changed(const std::string& which);
   void publish(const std::string& uri, Open& open);
+  /// What counts in place of the file on disk.
+  Result<std::optional<std::string>> text_of(const std::filesystem::path& file) const;
 
   // server_requests.cpp, named as the methods are.
   Json hover(const Json& parameters);

@@ -193,12 +193,9 @@ Json Server::rename(const Json& parameters) {
     for (const auto& [begin, end] : places) changed.replace(begin, end - begin, name);
     renamed[uri] = std::move(changed);
   }
-  const Shadow shadow = [&](const std::filesystem::path& file) -> std::optional<std::string> {
-    const std::string uri = uri_of(file.string());
-    if (const auto found = renamed.find(uri); found != renamed.end()) return found->second;
-    const auto found = open_.find(uri);
-    if (found == open_.end()) return std::nullopt;
-    return found->second.document.text().string();
+  const Shadow shadow = [&](const std::filesystem::path& file) {
+    const auto found = renamed.find(uri_of(file.string()));
+    return found == renamed.end() ? text_of(file) : found->second;
   };
   for (const auto& [uri, text] : renamed) {
     Open& open = open_.at(uri);
