@@ -33,6 +33,7 @@ TEST_P(GpuScans, OfOddSizesAndLengths) {
                                                   {33, 1, 300, 0},
                                                   {6, 5, 300, 130},
                                                   {2, 1, 1000, 0},
+                                                  {32, 2, 530, 0},
                                                   {66, 1, 7, 3}}) {
     SCOPED_TRACE(fmt::format("H {}, B {}, T {}, chunk {}", size, batch, steps, chunk));
     const Graph graph = loop_cell(GetParam(), size);
@@ -96,8 +97,9 @@ void expect_as_loop(const Graph& graph, const InterpreterArgs& args) {
   EXPECT_EQ(run(graph, Strategy::Scan, args, nullptr), bits);  // from run to run
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 TEST(GpuScanNumbers, AreThoseOfTheLoop) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Graph graph = loop_cell("Free", 5);
   const int64_t steps = 2600;
   const int64_t width = 5;
@@ -126,6 +128,24 @@ TEST(GpuScanNumbers, AreThoseOfTheLoop) {
   InterpreterArgs begun = plain;
   begun.initial_states[0] = {0, kInfinity, std::nan(""), 1e30, 1};
   expect_as_loop(graph, begun);
+}
+
+/// Threads with two channels each, and more tiles than a group has: maps that do not count in the
+/// first group and behind it, in one channel of a thread and in both.
+TEST(GpuScanNumbers, AreThoseOfTheLoopAcrossGroups) {
+  const int64_t steps = 4800;
+  const int64_t width = 66;
+  const Graph graph = loop_cell("Free", width);
+  InterpreterArgs args = arguments_for(graph, steps, 1, true);
+  auto& p = args.inputs[0];
+  auto& n = args.inputs[1];
+  for (int64_t t = 600; t < 800; ++t) p[static_cast<size_t>(t * width + 2)] = t < 700 ? 4 : 0.25;
+  for (int64_t t = 4200; t < 4300; ++t) p[static_cast<size_t>(t * width + 7)] = 8;
+  p[static_cast<size_t>(1321 * width + 10)] = kInfinity;
+  p[static_cast<size_t>(1321 * width + 11)] = kInfinity;
+  n[static_cast<size_t>(4400 * width + 13)] = -kInfinity;
+  n[static_cast<size_t>(4500 * width + 64)] = std::nan("");
+  expect_as_loop(graph, args);
 }
 
 }  // namespace

@@ -39,17 +39,17 @@ std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>&
   return text;
 }
 
-std::string cuda_are_rows_aligned(const Kernel& kernel, int packet) {
+std::string cuda_are_rows_aligned(const Kernel& kernel, int packet, const std::vector<bool>& but) {
   std::string text;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Kernel::Argument& argument = kernel.arguments[i];
-    if (!argument.vector || packet == 1) continue;
+    if (!argument.vector || packet == 1 || (!but.empty() && but[i])) continue;
     text += fmt::format(
         "{}reinterpret_cast<rnnc_word>(rnnc_row<const {}>(rows.frame, p{}, 0)) % {} == 0",
         text.empty() ? "" : " && ", cuda_element_type(argument.dtype), i,
         size_of(argument.dtype) * static_cast<size_t>(packet));
   }
-  return text;
+  return text.empty() ? "true" : text;
 }
 
 std::string cuda_float_literal(double value) {

@@ -24,8 +24,9 @@ std::string cuda_misalignment(const Kernel& kernel, const std::vector<uint32_t>&
                               int packet);
 
 /// Whether rows 0 of a kernel's vectors, at its parameters' addresses, are aligned to packets of so
-/// many elements, as an expression; "" where there is no vector or a packet is one element.
-std::string cuda_are_rows_aligned(const Kernel& kernel, int packet);
+/// many elements, as an expression. Of the arguments in `but` nothing is asked.
+std::string cuda_are_rows_aligned(const Kernel& kernel, int packet,
+                                  const std::vector<bool>& but = {});
 
 /// The float nearest to the value, exact.
 std::string cuda_float_literal(double value);

@@ -67,7 +67,10 @@ class ScanEmitter : TextWriter {
     line("  static constexpr int kGroup = {};", traits_.group);
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument(i).dtype), items(i),
-           items(i) == 1 ? "true" : "Aligned", i);
+           items(i) == 1 ? "true"
+           : carried_[i] ? "false"
+                         : "Aligned",
+           i);
       if (carried_[i]) continue;
       line("  {}* a{};", cuda_array_type(argument(i)), i);
       if (is_queued(i) || is_output(i)) line("  rnnc_word d{};", i);
@@ -352,7 +355,7 @@ class ScanEmitter : TextWriter {
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {
-      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items));
+      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items, carried_));
       line("    {}", fmt::format(fmt::runtime(run), name_, true, arguments));
       line("  }} else {{");
       line("    {}", fmt::format(fmt::runtime(run), name_, false, arguments));

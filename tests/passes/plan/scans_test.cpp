@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "frontend/unit.h"
 #include "ir/plan/plan_parse.h"
+#include "ir/plan/scan_values.h"
 #include "passes/build_plan.h"
 #include "passes/graph/delays.h"
 #include "tests/support/cells/random_graph.h"
@@ -119,10 +123,48 @@ TEST(ScanPlans, SayTheirRounds) {
   ASSERT_TRUE(plan) << plan.error().message;
   const std::string text = to_string(*plan);
   EXPECT_NE(text.find(" carrying "), std::string::npos);
-  for (const char* part : {"in tiles of 16 x 16 steps x 1 channels in groups of 16, exchange in b", "      max of a",
-                           "      sum of a", ", bounded: %", "      min of a"}) {
+  for (const char* part : {"in tiles of 16 x 16 steps x 1 channels in groups of 16, exchange in b",
+                           "      max of a", "      sum of a", ", bounded: %", "      min of a"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+/// What a thread keeps of a step: how many values, and whether they are the inputs themselves.
+std::pair<int64_t, bool> kept_of(const char* name) {
+  Result<Plan> plan = scan_plan(name);
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  const auto& launch = std::get<ScanLaunch>(plan->stages.back().launches[0]);
+  const std::vector<bool> kept = scan_values(*plan, launch);
+  bool inputs = true;
+  for (size_t id = 0; id < kept.size(); ++id) {
+    const Instruction& instruction = plan->kernels[launch.kernel].body[id];
+    if (kept[id] && instruction.kind != Instruction::Kind::Load) inputs = false;
+  }
+  return {std::ranges::count(kept, true), inputs};
+}
+
+TEST(ScanPlans, KeepWhatNoStateIsPartOf) {
+  EXPECT_EQ(kept_of("Gate"), std::pair(int64_t{2}, false));  // 1 - z, z * n
+  // Not cos(p), sin(p), -sin(p) and n: the inputs are two.
+  EXPECT_EQ(kept_of("Rotation"), std::pair(int64_t{2}, true));
+}
+
+TEST(ScanPlans, HaveTilesByTheirChannels) {
+  const auto tiles = [](const char* name, int64_t size, int64_t batch) {
+    const Result<Plan> plan = build_plan(
+        cell(name, size),
+        {.batch = batch, .max_steps = 4096, .machine = h200_machine(), .strategy = Strategy::Scan});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    const auto& scan = std::get<ScanLaunch>(plan->stages.back().launches[0]);
+    return std::array{scan.warps, scan.steps_of_warp, scan.items, scan.group};
+  };
+  using Tile = std::array<int64_t, 4>;
+  EXPECT_EQ(tiles("Gate", 64, 1), (Tile{16, 16, 2, 16}));
+  EXPECT_EQ(tiles("Gate", 33, 1), (Tile{16, 16, 1, 16}));
+  EXPECT_EQ(tiles("Gate", 1536, 8), (Tile{8, 8, 2, 1}));
+  EXPECT_EQ(tiles("Gate", 512, 8), (Tile{8, 8, 2, 4}));
+  EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 16, 1, 1}));
+  EXPECT_EQ(tiles("Late", 2, 1), (Tile{8, 16, 1, 16}));
 }
 
 TEST(ScanPlans, AreTakenWhereSequencesAreLongAndChannelsFew) {
