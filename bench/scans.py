@@ -7,7 +7,8 @@
 2. MinGRU and MinLSTM with their products, input 64, hidden 128, batch 1, T 8 to 1024, as CUDA_RNN's
    table has them: rnnc (on a GPU and two threads of the CPU), NumPy's loop, and
    `jax.lax.associative_scan` under jit.
-3. On a GPU also h = a h + b at 8x16384x1536 through jax, fla's chunk_hgrn and accelerated-scan.
+3. On a GPU also MinGRU from pre-activations at 8x16384x1536, beside a sum of as many bytes and jax,
+   and h = a h + b through fla's chunk_hgrn and accelerated-scan.
 
 Medians of calls whose arrays are on the device already. A peer that is not installed is left out, one
 that fails is said so. --svg draws the first part with matplotlib.
@@ -149,13 +150,25 @@ def large_accelerated(seconds):
     return torch_seconds(lambda: scan(gates, tokens), seconds)
 
 
-def large_rnnc(rnnc, seconds, folder):
+LARGE_CELLS = """
+cell Gate[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  z = sigmoid(p[t])
+  h[t] = (1 - z) * h[t-1] + z * n[t]
+}
+cell Sum[H](p: [H], n: [H]) -> h {
+  h = p[t] + n[t]
+}
+"""
+
+
+def large_rnnc(rnnc, seconds, folder, cell, dtype):
     batch, steps, channels = LARGE
-    file = Path(folder) / "gate.rnn"
-    file.write_text("cell Gate[H](p: [H], n: [H]) -> h {\n  state h: [H]\n  z = sigmoid(p[t])\n"
-                    "  h[t] = (1 - z) * h[t-1] + z * n[t]\n}\n")
-    return rnnc_seconds(rnnc, [file], {"H": channels},
-                        {"batch": batch, "steps": steps, "device": "cuda", "seconds": seconds})
+    file = Path(folder) / "large.rnn"
+    file.write_text(LARGE_CELLS)
+    return rnnc_seconds(rnnc, [file, "--cell", cell], {"H": channels},
+                        {"batch": batch, "steps": steps, "device": "cuda", "dtype": dtype,
+                         "seconds": seconds})
 
 
 def attempt(name, measure):
@@ -194,10 +207,12 @@ def large_table(rnnc, seconds):
     elements = np.prod(LARGE, dtype=np.int64)
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, way in {"rnnc": lambda: large_rnnc(rnnc, seconds, folder),
-                          "JAX": lambda: large_jax(seconds),
-                          "fla": lambda: large_fla(seconds),
-                          "accelerated-scan": lambda: large_accelerated(seconds)}.items():
+        ours = {f"rnnc {cell} {dtype}": lambda cell=cell, dtype=dtype: large_rnnc(
+                    rnnc, seconds, folder, cell, dtype)
+                for dtype in ("f32", "bf16") for cell in ("Gate", "Sum")}
+        peers = {"JAX f32": lambda: large_jax(seconds), "fla f32": lambda: large_fla(seconds),
+                 "accelerated-scan f32": lambda: large_accelerated(seconds)}
+        for name, way in (ours | peers).items():
             micros = attempt(name, way)
             if micros is not None:
                 rows[name] = micros * 1e6 / elements
