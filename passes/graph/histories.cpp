@@ -75,8 +75,14 @@ class Histories {
 
   void read_steps(uint32_t s, NodeId newest, int64_t steps) {
     StateDecl& state = graph_.states[s];
-    for (Node& node : graph_.nodes) {
-      if (node.op != Op::Index || !is_read_of(node.operands[0], s)) continue;
+    // All are found first: one that was a step back looks like a read of the whole afterwards.
+    std::vector<NodeId> elements;
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_[id];
+      if (node.op == Op::Index && is_read_of(node.operands[0], s)) elements.push_back(id);
+    }
+    for (const NodeId id : elements) {
+      Node& node = graph_.nodes[id];
       const int64_t position = *node.begin.constant();
       node = {.op = Op::State,
               .type = node.type,

@@ -131,6 +131,8 @@ constexpr std::string_view kLocals = R"(graph Locals(I = 3, H = 5) {
   %24 = state w@1 @ 10 : [H]
   %25 = add %23, %24 : [H]
   %26 = mean %25 : []
+  %27 = index %6 at 4 : []
+  %28 = mul %26, %27 : []
   init h = %4
   next h = %22
   init u@1 = %4
@@ -142,7 +144,7 @@ constexpr std::string_view kLocals = R"(graph Locals(I = 3, H = 5) {
   init w@1 = %4
   next w@1 = %23
   output y = %25
-  output z = %26
+  output z = %28
 }
 )";
 
