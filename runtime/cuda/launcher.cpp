@@ -63,7 +63,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
       parameters_(accesses_.size() + 2),
       instances_(most_parameter_bytes(kernels.module())) {
-  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+  for_each_launch(plan, [&](LaunchId id, const Launch& launch) {
     if (makes_whole_sum(plan, launch)) whole_sums_.push_back(id);
   });
   const auto is_written = [&](BufferId buffer) {
