@@ -24,15 +24,14 @@ CpuLoop loop_of(const Plan& plan, size_t stage) {
   const Stage& one = plan.stages[stage];
   if (one.launches.size() != 1) return loop;
   const auto take = [&](const auto& launch) {
-    loop.kernel = &plan.kernels[launch.kernel];
-    loop.accesses = &launch.accesses;
-    loop.carries = &launch.carries;
+    if constexpr (requires { launch.carries; }) {
+      loop.kernel = &plan.kernels[launch.kernel];
+      loop.accesses = &launch.accesses;
+      loop.carries = &launch.carries;
+    }
+    if constexpr (requires { launch.rounds; }) loop.rounds = &launch.rounds;
   };
-  if (const auto* steps = std::get_if<LoopLaunch>(&one.launches[0])) take(*steps);
-  if (const auto* scan = std::get_if<ScanLaunch>(&one.launches[0])) {
-    take(*scan);
-    loop.rounds = &scan->rounds;
-  }
+  std::visit(take, one.launches[0]);
   if (loop.kernel == nullptr) return loop;
   for (const Access& access : *loop.accesses) {
     const Extent extent = plan.buffers[access.buffer].extent;

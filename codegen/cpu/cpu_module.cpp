@@ -10,6 +10,7 @@
 #include "codegen/cpu/host_target.h"
 #include "codegen/cpu/kernel_names.h"
 #include "codegen/cpu/kernel_schedule.h"
+#include "ir/plan/launches/launches.h"
 
 namespace rnnc {
 namespace {
@@ -144,12 +145,9 @@ std::string kernel_name(size_t index) {
 }
 
 bool has_products(const Plan& plan) {
-  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
-    return std::ranges::any_of(stage.launches, [](const Launch& launch) {
-      const auto* total = std::get_if<TotalLaunch>(&launch);
-      return std::holds_alternative<GemmLaunch>(launch) ||
-             std::holds_alternative<FusedLaunch>(launch) ||
-             (total != nullptr && total->right.buffer != kNoBuffer);
+  return std::ranges::any_of(plan.stages, [&](const Stage& stage) {
+    return std::ranges::any_of(stage.launches, [&](const Launch& launch) {
+      return work_of(plan, launch, 1).products > 0;
     });
   });
 }

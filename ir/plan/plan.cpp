@@ -16,15 +16,6 @@ int64_t stream_width(const RecurrenceTile& tile) {
   return all_blocks(tile) * tile.warps * kThreadsOfWarp * tile.streamed_words;
 }
 
-BufferId exchange_of(const Launch& launch) {
-  return std::visit(
-      [](const auto& one) {
-        if constexpr (requires { one.exchange; }) return one.exchange;
-        return kNoBuffer;
-      },
-      launch);
-}
-
 WeightRows weight_rows(const GemmLaunch& launch) {
   const int64_t columns = launch.n * launch.blocks * launch.repeats;
   if (launch.weight.stride == 0) return {columns, launch.k, launch.k};
@@ -39,23 +30,6 @@ int64_t weight_stride(const GemmLaunch& launch) {
 
 bool ends_in_zeros(const Buffer& buffer) {
   return buffer.pad > 0 && buffer.placement == Placement::Resident;
-}
-
-BufferId sum_of(const Launch& launch) {
-  if (const auto* rows = std::get_if<RowTotalLaunch>(&launch)) return rows->out.buffer;
-  const auto* total = std::get_if<TotalLaunch>(&launch);
-  return total != nullptr && total->accumulate ? total->out.buffer : kNoBuffer;
-}
-
-bool makes_whole_sum(const Plan& plan, const Launch& launch) {
-  const auto* total = std::get_if<TotalLaunch>(&launch);
-  if (total == nullptr || !total->accumulate) return false;
-  const Buffer& sum = plan.buffers[total->out.buffer];
-  int64_t launches = 0;
-  for (const Stage& stage : plan.stages) {
-    launches += std::ranges::count(stage.launches, total->out.buffer, sum_of);
-  }
-  return launches == 1 && total->blocks * total->m * total->n == sum.width;
 }
 
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {

@@ -15,6 +15,7 @@ struct Touch {
   Access access;
   int64_t count = 0;
   bool write = false;
+  int64_t k = 1;  // of a product's weight: elements of one of its rows
 };
 
 /// Reads first; of a recurrence, phase by phase. A product that accumulates reads what it writes,

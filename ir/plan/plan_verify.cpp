@@ -241,11 +241,7 @@ class Verifier {
     if (stage.domain == Domain::Once) return Where::Once;
     if (stage.domain == Domain::Last) return Where::Last;
     if (stage.domain == Domain::Step) return Where::Step;
-    if (stage.launches.size() != 1) return Where::Sequence;
-    if (std::holds_alternative<LoopLaunch>(stage.launches[0])) return Where::Loop;
-    if (std::holds_alternative<ScanLaunch>(stage.launches[0])) return Where::Loop;
-    const bool resident = std::holds_alternative<RecurrenceLaunch>(stage.launches[0]);
-    return resident ? Where::Recurrence : Where::Sequence;
+    return stage.launches.size() == 1 ? place_of(stage.launches[0]) : Where::Sequence;
   }
 
   /// What chunks hold is no value any more.

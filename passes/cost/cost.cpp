@@ -97,12 +97,10 @@ class CostModel {
     Cost cost;
     add_bytes(stage, launch, cost);
     const double traffic = cost.floor_seconds;
-    const auto [products, elementwise, width] = work_of(plan_, launch, rows(stage, launch));
+    const auto [products, elementwise, width, own_tf32] =
+        work_of(plan_, launch, rows(stage, launch));
     cost.flops = products + elementwise;
-    const auto* gemm = std::get_if<GemmLaunch>(&launch);
-    const auto* total = std::get_if<TotalLaunch>(&launch);
-    const bool tf32 =
-        plan_.tf32 || (gemm != nullptr && gemm->tf32) || (total != nullptr && total->in_parts);
+    const bool tf32 = plan_.tf32 || own_tf32;
     const double rate = product_flops(machine_, plan_.dtype, tf32);
     const double exact = product_flops(machine_, compute_type(plan_.dtype), false);
     const double busy = occupancy(rows(stage, launch), width);
@@ -114,27 +112,9 @@ class CostModel {
     const double moved = traffic / shares.bandwidth;
     cost.machine_seconds = std::max(reached, moved);
     const double work = std::max(reached / busy, moved);
-    cost.seconds = machine_.launch_seconds + shares.seconds + work;
-    if (const auto* loop = std::get_if<LoopLaunch>(&launch)) {
-      const double step = is_cpu() ? kLoopStepSeconds : kGpuLoopStepSeconds;
-      const double latency = step * static_cast<double>(plan_.chunk);
-      const double shared = is_cpu() ? std::max(cpu_loop(*loop, reached), moved) : work;
-      cost.seconds = machine_.launch_seconds + std::max(shared, latency);
-    }
-    const auto* scan = std::get_if<ScanLaunch>(&launch);
-    if (scan != nullptr && is_cpu()) {
-      cost.seconds = machine_.launch_seconds + std::max(cpu_scan(*scan, reached), moved);
-    } else if (scan != nullptr) {
-      const int64_t hops = ceil_div(plan_.chunk, scan->tile_steps() * kScanHopTiles);
-      const double latency = kScanHopSeconds * static_cast<double>(hops);
-      cost.seconds = machine_.launch_seconds + kScanStartSeconds +
-                     std::max({work / kScanBandwidth, latency, scan_arithmetic(stage, *scan)});
-    }
-    if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
-      const RecurrenceTime time = predicted_time(plan_, *recurrence, machine_);
-      const double steps = time.start + time.step * static_cast<double>(plan_.chunk);
-      cost.seconds = machine_.launch_seconds + std::max(cost.floor_seconds, steps);
-    }
+    const Times times{reached, moved, work, cost.floor_seconds};
+    cost.seconds = machine_.launch_seconds + shares.seconds +
+                   std::visit([&](const auto& one) { return seconds_of(one, times); }, launch);
     // Steps of a chunk are a graph.
     if (stage.domain == Domain::Sequence) cost.submit_seconds = machine_.submit_seconds;
     return cost;
@@ -162,7 +142,49 @@ class CostModel {
   }
 
  private:
-  // ---- Loops and scans ----
+  // ---- Kinds of launches ----
+
+  /// Of a launch, as if it were of no special kind.
+  struct Times {
+    double arithmetic = 0;  // on the whole machine
+    double traffic = 0;
+    double work = 0;  // both, on what the launch keeps busy of it
+    double floor = 0;
+  };
+
+  /// Besides what every launch takes.
+  template <typename L>
+  double seconds_of(const L&, const Times& times) const {
+    return times.work;
+  }
+
+  double seconds_of(const LoopLaunch& loop, const Times& times) const {
+    const double step = is_cpu() ? kLoopStepSeconds : kGpuLoopStepSeconds;
+    const double latency = step * static_cast<double>(plan_.chunk);
+    const double shared =
+        is_cpu() ? std::max(cpu_loop(loop, times.arithmetic), times.traffic) : times.work;
+    return std::max(shared, latency);
+  }
+
+  double seconds_of(const ScanLaunch& scan, const Times& times) const {
+    if (is_cpu()) return std::max(cpu_scan(scan, times.arithmetic), times.traffic);
+    const int64_t hops = ceil_div(plan_.chunk, scan.tile_steps() * kScanHopTiles);
+    const double latency = kScanHopSeconds * static_cast<double>(hops);
+    return kScanStartSeconds +
+           std::max({times.work / kScanBandwidth, latency, scan_arithmetic(scan)});
+  }
+
+  double seconds_of(const RecurrenceLaunch& recurrence, const Times& times) const {
+    const RecurrenceTime time = predicted_time(plan_, recurrence, machine_);
+    return std::max(times.floor, time.start + time.step * static_cast<double>(plan_.chunk));
+  }
+
+  template <typename L>
+  const StepShares& step_shares(const L&) const {
+    return machine_.step_kernel;
+  }
+  const StepShares& step_shares(const GemmLaunch&) const { return machine_.step_product; }
+  const StepShares& step_shares(const FusedLaunch&) const { return machine_.step_fused; }
 
   /// Of arithmetic that takes `seconds` on all threads: each has rows, and columns of them.
   double cpu_loop(const LoopLaunch& loop, double seconds) const {
@@ -192,8 +214,8 @@ class CostModel {
     return static_cast<double>(std::min<int64_t>(parts, machine_.units)) / machine_.units;
   }
 
-  double scan_arithmetic(const Stage& stage, const ScanLaunch& scan) const {
-    const int64_t elements = rows(stage, scan) * plan_.kernels[scan.kernel].length;
+  double scan_arithmetic(const ScanLaunch& scan) const {
+    const int64_t elements = plan_.batch * plan_.chunk * plan_.kernels[scan.kernel].length;
     return kScanElementSeconds * static_cast<double>(elements * std::ssize(scan.rounds));
   }
 
@@ -204,7 +226,7 @@ class CostModel {
   int64_t rows(const Stage& stage, const Launch& launch) const {
     if (stage.domain == Domain::Step) return plan_.batch;
     if (stage.domain == Domain::Sequence) return plan_.batch * plan_.chunk;
-    return once_rows(launch);
+    return once_rows(plan_, launch);
   }
 
   void add_bytes(const Stage& stage, const Launch& launch, Cost& cost) const {
@@ -245,9 +267,7 @@ class CostModel {
 
   StepShares shares_of(const Stage& stage, const Launch& launch) const {
     if (stage.domain != Domain::Step) return {};
-    if (std::holds_alternative<GemmLaunch>(launch)) return machine_.step_product;
-    if (std::holds_alternative<FusedLaunch>(launch)) return machine_.step_fused;
-    return machine_.step_kernel;
+    return std::visit([&](const auto& one) { return step_shares(one); }, launch);
   }
 
   /// The share of the machine's units that a launch keeps busy. Threads of a CPU take rows; those

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/plan/launches/launches.h"
 #include "ir/plan/state_steps.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loop_stage.h"
@@ -66,9 +67,9 @@ void CpuExecutable::prepare_stages(int most_threads) {
     if (const CpuSteps loop = module_->loops()[i]) {
       stages_[i].launches.emplace_back();
       stages_[i].totals.emplace_back();
-      if (std::holds_alternative<ScanLaunch>(stage.launches[0])) {
-        stages_[i].steps = std::make_unique<ScanStage>(plan_, stage, loop, module_->rounds()[i],
-                                                       lanes, most_threads);
+      if (const auto& rounds = module_->rounds()[i]; !rounds.empty()) {
+        stages_[i].steps =
+            std::make_unique<ScanStage>(plan_, stage, loop, rounds, lanes, most_threads);
       } else {
         stages_[i].steps = std::make_unique<LoopStage>(plan_, stage, loop, lanes, most_threads);
       }
@@ -187,12 +188,7 @@ Status CpuExecutable::allocate(int threads) {
 int64_t CpuExecutable::rows_of(const Stage& stage, const Launch& launch, int64_t steps) const {
   if (stage.domain == Domain::Step) return plan_.batch;
   if (stage.domain == Domain::Sequence) return plan_.batch * steps;
-  if (const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch)) {
-    return elementwise->once_rows;
-  }
-  if (std::holds_alternative<TotalLaunch>(launch)) return plan_.batch;
-  const auto* gemm = std::get_if<GemmLaunch>(&launch);
-  return gemm != nullptr ? gemm->once_rows : 0;
+  return once_rows(plan_, launch);
 }
 
 /// Of a row.
@@ -299,7 +295,7 @@ void CpuExecutable::run_last_stages() {
       const Launch& launch = stage.launches[j];
       const LaunchTimer timer(call_.times, {.stage = i, .launch = j});
       if (const auto& total = stages_[i].totals[j]) {
-        run(*total, plan_.batch, {}, everyone());
+        run(*total, rows_of(stage, launch, 0), {}, everyone());
         continue;
       }
       const PreparedLaunch* prepared = stages_[i].launches[j].get();
@@ -418,25 +414,8 @@ void* const* CpuExecutable::locate(const std::vector<Access>& accesses, Position
 
 void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
                                Position position, const Crew& crew) {
-  if (prepared != nullptr) {
-    run_parts(*prepared, rows, position, crew);
-  } else if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
-    run(*copy);
-  } else if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
-    run(*reverse, rows, position, crew);
-  } else if (const auto* earlier = std::get_if<EarlierLaunch>(&launch)) {
-    run(*earlier, rows, position, crew);
-  } else if (const auto* table = std::get_if<RowsLaunch>(&launch)) {
-    run(*table, rows, position, crew);
-  } else if (const auto* total = std::get_if<RowTotalLaunch>(&launch)) {
-    run(*total, rows, position, crew);
-  } else if (const auto* real = std::get_if<RealLaunch>(&launch)) {
-    run(*real, rows, position);
-  } else if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
-    run(*mask, rows, position);
-  } else {
-    RNNC_CHECK(!std::holds_alternative<SplitLaunch>(launch), "operands are split on GPUs only");
-  }
+  if (prepared != nullptr) return run_parts(*prepared, rows, position, crew);
+  std::visit([&](const auto& one) { run(one, rows, position, crew); }, launch);
 }
 
 /// Products in units of a tile of some rows, others by rows alone: a few units per thread, so that
@@ -489,7 +468,8 @@ void CpuExecutable::pack(const PreparedLaunch& launch) {
             [&](int64_t tile, int) { launch.pack(addresses, tile); });
 }
 
-void CpuExecutable::run(const CopyLaunch& launch) {
+void CpuExecutable::run(const CopyLaunch& launch, int64_t /*rows*/, Position /*position*/,
+                        const Crew& /*crew*/) {
   const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
   const std::byte* source = addresses_.locate(launch.source, {});
   std::byte* target = addresses_.locate(launch.target, {});
@@ -555,7 +535,8 @@ void CpuExecutable::run(const EarlierLaunch& launch, int64_t rows, Position posi
   });
 }
 
-void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position) {
+void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position,
+                        const Crew& /*crew*/) {
   std::byte* target = addresses_.locate(launch.target, position);
   const int64_t first = call_.piece.first_step + step_at(plan_, call_.steps, position);
   for (int64_t row = 0; row < rows; ++row) {

@@ -57,7 +57,8 @@ void CpuExecutable::run(const RowTotalLaunch& launch, int64_t rows, Position pos
   });
 }
 
-void CpuExecutable::run(const RealLaunch& launch, int64_t rows, Position position) {
+void CpuExecutable::run(const RealLaunch& launch, int64_t rows, Position position,
+                        const Crew& /*crew*/) {
   const auto* source = reinterpret_cast<const int32_t*>(addresses_.locate(launch.source, position));
   std::byte* target = addresses_.locate(launch.target, position);
   for (int64_t row = 0; row < rows; ++row) {

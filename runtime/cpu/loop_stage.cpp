@@ -18,14 +18,12 @@ constexpr int64_t kLeastStepsAtOnce = 4;
 
 StepCalls::StepCalls(const Plan& plan, const Stage& stage) : plan_(plan) {
   const auto take = [&](const auto& launch) {
-    kernel_ = &plan.kernels[launch.kernel];
-    accesses_ = &launch.accesses;
+    if constexpr (requires { launch.carries; }) {
+      kernel_ = &plan.kernels[launch.kernel];
+      accesses_ = &launch.accesses;
+    }
   };
-  if (const auto* scan = std::get_if<ScanLaunch>(&stage.launches[0])) {
-    take(*scan);
-  } else {
-    take(std::get<LoopLaunch>(stage.launches[0]));
-  }
+  std::visit(take, stage.launches[0]);
   for (const Access& access : *accesses_) {
     strides_.push_back(elements_per_step(plan, plan.buffers[access.buffer]));
   }

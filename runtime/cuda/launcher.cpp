@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/launches/launches.h"
 #include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
@@ -62,7 +63,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
       parameters_(accesses_.size() + 2),
       instances_(most_parameter_bytes(kernels.module())) {
-  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+  for_each_launch(plan, [&](LaunchId id, const Launch& launch) {
     if (makes_whole_sum(plan, launch)) whole_sums_.push_back(id);
   });
   const auto is_written = [&](BufferId buffer) {
@@ -86,28 +87,17 @@ Status Launcher::once(size_t stage, LaunchQueue& queue) {
   const std::vector<Launch>& launches = plan_.stages[stage].launches;
   for (size_t first = 0; first < launches.size();) {
     const size_t copies = copies_from({stage, first});
-    const Status status =
-        copies > 0 ? copy({stage, first}, copies, queue) : once(LaunchId{stage, first}, queue);
+    const LaunchId id{stage, first};
+    const Run at{.id = id, .rows = once_rows(plan_, launches[first])};
+    const Status status = copies > 0 ? copy(id, copies, queue) : run(at, queue);
     if (!status) return status;
     first += std::max<size_t>(copies, 1);
   }
   return {};
 }
 
-Status Launcher::once(LaunchId id, LaunchQueue& queue) {
-  const Launch& launch = launch_of(id);
-  if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
-    return elementwise(id, kernel->once_rows, {}, queue);
-  }
-  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    return products_.run(id, gemm->once_rows, addresses_, {}, queue.library_workspace,
-                         queue.stream);
-  }
-  if (const auto* operand = std::get_if<SplitLaunch>(&launch)) {
-    return split(id, operand->once_rows, {}, queue);
-  }
-  if (std::holds_alternative<TotalLaunch>(launch)) return total(id, plan_.batch, {}, false, queue);
-  return transpose(id, queue);
+Status Launcher::run(const Run& at, LaunchQueue& queue) {
+  return std::visit([&](const auto& one) { return run(one, at, queue); }, launch_of(at.id));
 }
 
 Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queue) {
@@ -130,7 +120,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
     Writer writer(instances_.data() + count * shape.instance_bytes);
-    writer.append(at(own.rows, position));
+    writer.append(rows_at(own.rows, position));
     writer.append(launch->kernel);
     writer.append(uint32_t{0});
     for (const Access& access : launch->accesses) writer.append(addresses_.at(access, position));
@@ -175,48 +165,24 @@ Status Launcher::clear_totals(uint32_t sweep, LaunchQueue& queue) const {
 }
 
 Status Launcher::sequence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
-  const Launch& launch = launch_of(id);
-  if (std::holds_alternative<LoopLaunch>(launch)) return loop(id, steps, position, queue);
-  if (std::holds_alternative<ScanLaunch>(launch)) return scan(id, steps, position, queue);
-  if (std::holds_alternative<RecurrenceLaunch>(launch)) {
-    return recurrence(id, steps, position, queue);
-  }
-  const int64_t rows = steps * plan_.batch;
-  const LaunchPosition first = first_of(position, steps);
-  if (std::holds_alternative<ElementwiseLaunch>(launch)) {
-    return elementwise(id, rows, first, queue);
-  }
-  if (std::holds_alternative<GemmLaunch>(launch)) {
-    return products_.run(id, rows, addresses_, first, queue.library_workspace, queue.stream);
-  }
-  if (std::holds_alternative<ReverseLaunch>(launch)) return reverse(id, rows, first, queue);
-  if (std::holds_alternative<EarlierLaunch>(launch)) return earlier(id, rows, first, queue);
-  if (std::holds_alternative<RowsLaunch>(launch)) return take_rows(id, rows, first, queue);
-  if (std::holds_alternative<RowTotalLaunch>(launch)) return add_to_rows(id, rows, first, queue);
-  if (std::holds_alternative<RealLaunch>(launch)) return real(id, rows, first, queue);
-  if (std::holds_alternative<SplitLaunch>(launch)) return split(id, rows, first, queue);
-  if (std::holds_alternative<TotalLaunch>(launch)) {
-    const bool opens =
-        sequences_.begins && position.order() == 0 && std::ranges::binary_search(whole_sums_, id);
-    return total(id, rows, first, opens, queue);
-  }
-  return fill_mask(id, rows, first, queue);
+  return run({.id = id,
+              .steps = steps,
+              .rows = steps * plan_.batch,
+              .position = position,
+              .first = first_of(position, steps)},
+             queue);
 }
 
 Status Launcher::step(std::span<const StepLaunch> launches, LaunchQueue& queue) {
   const auto& [id, position] = launches[0];
   if (module().fused(id) != nullptr) return fused(launches, queue);
-  if (std::holds_alternative<ElementwiseLaunch>(launch_of(id))) {
-    return elementwise(id, plan_.batch, position, queue);
-  }
-  queue.after_kernel = false;
-  return products_.run(id, plan_.batch, addresses_, position, queue.library_workspace,
-                       queue.stream);
+  return run({.id = id, .steps = 1, .rows = plan_.batch, .position = position, .first = position},
+             queue);
 }
 
 // ---- Generated kernels ----
 
-CudaRows Launcher::at(CudaRows rows, LaunchPosition position) const {
+CudaRows Launcher::rows_at(CudaRows rows, LaunchPosition position) const {
   rows.frame = parameter_block_;
   rows.step = static_cast<int32_t>(position.order());
   rows.predicated = position.replayed ? 1 : 0;
@@ -231,66 +197,68 @@ void Launcher::set_accesses(const std::vector<Access>& accesses, LaunchPosition 
   }
 }
 
-Status Launcher::elementwise(LaunchId id, int64_t rows, LaunchPosition position,
-                             LaunchQueue& queue) {
-  const auto& kernel = shape_of<CudaKernelShape>(id);
-  CudaGrid grid = cuda_grid(kernel, rows);
-  grid.rows = at(grid.rows, position);
+Status Launcher::run(const ElementwiseLaunch& /*launch*/, const Run& at, LaunchQueue& queue) {
+  const auto& kernel = shape_of<CudaKernelShape>(at.id);
+  CudaGrid grid = cuda_grid(kernel, at.rows);
+  grid.rows = rows_at(grid.rows, at.first);
   parameters_[1] = &grid.rows;
-  set_accesses(module().of(id).accesses, position);
+  set_accesses(module().of(at.id).accesses, at.first);
   const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.threads))};
-  return start(kernel_of(id), shape, &parameters_[1], queue, "launching");
+  return start(kernel_of(at.id), shape, &parameters_[1], queue, "launching");
 }
 
-Status Launcher::loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
-  const CudaKernelShape& kernel = shape_of<CudaLoopShape>(id).shape;
+Status Launcher::run(const GemmLaunch& /*launch*/, const Run& at, LaunchQueue& queue) {
+  queue.after_kernel = false;
+  return products_.run(at.id, at.rows, addresses_, at.first, queue.library_workspace, queue.stream);
+}
+
+Status Launcher::run(const LoopLaunch& /*launch*/, const Run& at, LaunchQueue& queue) {
+  const CudaKernelShape& kernel = shape_of<CudaLoopShape>(at.id).shape;
   CudaGrid grid = cuda_grid(kernel, plan_.batch);
-  grid.rows = at(grid.rows, position);
-  auto count = static_cast<int32_t>(steps);
+  grid.rows = rows_at(grid.rows, at.position);
+  auto count = static_cast<int32_t>(at.steps);
   parameters_[0] = &grid.rows;
   parameters_[1] = &count;
-  set_accesses(module().of(id).accesses, position);
+  set_accesses(module().of(at.id).accesses, at.position);
   const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.threads))};
-  return start(kernel_of(id), shape, parameters_.data(), queue, "launching");
+  return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
 }
 
-Status Launcher::scan(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue) {
-  const auto& kernel = shape_of<CudaScanShape>(id);
-  CudaRows rows = at({.count = static_cast<uint32_t>(plan_.batch)}, position);
-  auto count = static_cast<int32_t>(steps);
+Status Launcher::run(const ScanLaunch& /*launch*/, const Run& at, LaunchQueue& queue) {
+  const auto& kernel = shape_of<CudaScanShape>(at.id);
+  CudaRows rows = rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position);
+  auto count = static_cast<int32_t>(at.steps);
   parameters_[0] = &rows;
   parameters_[1] = &count;
-  const std::vector<Access>& accesses = module().of(id).accesses;
-  set_accesses(accesses, position);
+  const std::vector<Access>& accesses = module().of(at.id).accesses;
+  set_accesses(accesses, at.position);
   // What tiles exchange lies in the order in which steps run.
-  accesses_[accesses.size() - 1] = addresses_.at(accesses.back(), first_of(position, steps));
-  const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, steps, plan_.batch));
+  accesses_[accesses.size() - 1] = addresses_.at(accesses.back(), at.first);
+  const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, at.steps, plan_.batch));
   const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
-  return start(kernel_of(id), shape, parameters_.data(), queue, "launching");
+  return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
 }
 
-Status Launcher::recurrence(LaunchId id, int64_t steps, LaunchPosition position,
-                            LaunchQueue& queue) {
+Status Launcher::run(const RecurrenceLaunch& launch, const Run& at, LaunchQueue& queue) {
   Writer writer(instances_.data());
-  writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
-  writer.append(static_cast<int32_t>(steps));
+  writer.append(rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position));
+  writer.append(static_cast<int32_t>(at.steps));
   writer.append(int32_t{0});
-  const BufferId exchange = std::get<RecurrenceLaunch>(launch_of(id)).exchange;
-  for (const Access& access : module().of(id).accesses) {
+  for (const Access& access : module().of(at.id).accesses) {
     // What blocks exchange lies in the order in which steps run.
-    const bool is_exchange = access.buffer == exchange;
-    writer.append(addresses_.at(access, is_exchange ? first_of(position, steps) : position));
+    const bool is_exchange = access.buffer == launch.exchange;
+    writer.append(addresses_.at(access, is_exchange ? at.first : at.position));
   }
   void* parameters[] = {instances_.data()};
-  return start(kernel_of(id), launch_shape(shape_of<CudaRecurrenceShape>(id)), parameters, queue,
-               "running a recurrence");
+  return start(kernel_of(at.id), launch_shape(shape_of<CudaRecurrenceShape>(at.id)), parameters,
+               queue, "running a recurrence");
 }
 
 Status Launcher::fused(std::span<const StepLaunch> launches, LaunchQueue& queue) {
   const LaunchId first = launches[0].launch;
   Writer writer(instances_.data());
   for (const auto& [id, position] : launches) {
-    writer.append(at({.count = static_cast<uint32_t>(plan_.batch)}, position));
+    writer.append(rows_at({.count = static_cast<uint32_t>(plan_.batch)}, position));
     for (const Access& access : module().of(id).accesses) {
       writer.append(addresses_.at(access, position));
     }

@@ -81,23 +81,39 @@ class Launcher {
   Result<std::string> warm_up_recurrences(LaunchQueue& queue);
 
  private:
-  Status elementwise(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status loop(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
-  Status scan(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
-  Status recurrence(LaunchId id, int64_t steps, LaunchPosition position, LaunchQueue& queue);
+  /// A launch and where it runs.
+  struct Run {
+    LaunchId id;
+    int64_t steps = 0;  // of a sweep
+    int64_t rows = 0;
+    LaunchPosition position = {};  // of the first step
+    LaunchPosition first = {};     // of row 0
+  };
+  Status run(const Run& at, LaunchQueue& queue);
+  /// Of kinds that are not run one by one:
+  template <typename L>
+  static Status run(const L&, const Run& /*at*/, LaunchQueue& /*queue*/) {
+    RNNC_CHECK(false, "a launch in a stage where its kind is not");
+  }
+  Status run(const ElementwiseLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const GemmLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const LoopLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const ScanLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const RecurrenceLaunch& launch, const Run& at, LaunchQueue& queue);
   Status fused(std::span<const StepLaunch> launches, LaunchQueue& queue);
-  Status once(LaunchId id, LaunchQueue& queue);
   /// How many launches from one on are copies that go together; 0 if it is none.
   size_t copies_from(LaunchId id) const;
   Status copy(LaunchId first, size_t count, LaunchQueue& queue);
-  Status transpose(LaunchId id, LaunchQueue& queue);
-  Status reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status earlier(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) const;
-  Status take_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status add_to_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status real(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
-  Status total(LaunchId id, int64_t rows, LaunchPosition position, bool opens, LaunchQueue& queue);
+  /// One that transposes.
+  Status run(const CopyLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const ReverseLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const EarlierLaunch& launch, const Run& at, LaunchQueue& queue) const;
+  Status run(const RowsLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const RowTotalLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const RealLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const MaskLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const SplitLaunch& launch, const Run& at, LaunchQueue& queue);
+  Status run(const TotalLaunch& launch, const Run& at, LaunchQueue& queue);
   /// Rows that are added up, in slices whose sums are rows of `to`.
   struct RowSums {
     const char* from = nullptr;
@@ -110,7 +126,6 @@ class Launcher {
     bool accumulate = false;
   };
   static Status add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue);
-  Status split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue);
 
   const Launch& launch_of(LaunchId id) const { return plan_.stages[id.stage].launches[id.index]; }
   const CudaModule& module() const { return kernels_.module(); }
@@ -126,7 +141,7 @@ class Launcher {
     return {first_row_at(plan_, position, steps), position.replayed};
   }
   /// Where and when a launch runs, for the parameters of generated kernels.
-  CudaRows at(CudaRows rows, LaunchPosition position) const;
+  CudaRows rows_at(CudaRows rows, LaunchPosition position) const;
 
   const Plan& plan_;
   const LoadedKernels& kernels_;
@@ -142,7 +157,7 @@ class Launcher {
     bool begins = true;      // likewise
   };
   Sequences sequences_;
-  std::vector<LaunchId> whole_sums_;            // totals whose first chunk writes
+  std::vector<LaunchId> whole_sums_;            // totals whose first chunk writes, and does not add
   std::vector<std::vector<BufferId>> cleared_;  // by sweep: what other totals add to
   // Parameters of the launch that is being made: launches allocate nothing.
   std::vector<CudaAccess> accesses_;

@@ -50,8 +50,7 @@ Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {
   return start(kernel_of(first), shape, parameters, queue, "packing weights");
 }
 
-Status Launcher::transpose(LaunchId id, LaunchQueue& queue) {
-  const auto& launch = std::get<CopyLaunch>(launch_of(id));
+Status Launcher::run(const CopyLaunch& launch, const Run& at, LaunchQueue& queue) {
   const char* source = addresses_.pointer(launch.source, {});
   char* target = addresses_.pointer(launch.target, {});
   int64_t rows = launch.rows;
@@ -60,16 +59,16 @@ Status Launcher::transpose(LaunchId id, LaunchQueue& queue) {
   const auto tiles = [](int64_t size) { return ceil_div(size, kCudaTransposeTile); };
   const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
                           dim3(kCudaTransposeTile, kCudaTransposeThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "transposing weights");
+  return start(kernel_of(at.id), shape, parameters, queue, "transposing weights");
 }
 
-Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<ReverseLaunch>(launch_of(id));
+Status Launcher::run(const ReverseLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
   constexpr int64_t kMostBlocks = 4096;
   // The whole sequence, whose end is read first.
   const char* source = addresses_.start(launch.source);
-  char* target = addresses_.pointer(launch.target, position);
-  int64_t first = step_at(plan_, sequences_.steps, position);
+  char* target = addresses_.pointer(launch.target, at.first);
+  int64_t first = step_at(plan_, sequences_.steps, at.first);
   auto batch = static_cast<unsigned>(plan_.batch);
   int64_t width = launch.width;
   int64_t source_stride = launch.source.stride;
@@ -77,18 +76,17 @@ Status Launcher::reverse(LaunchId id, int64_t rows, LaunchPosition position, Lau
   void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &first, &batch,
                         &rows,   &width,  &source_stride,      &target_stride};
   const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "reversing a sequence");
+  return start(kernel_of(at.id), shape, parameters, queue, "reversing a sequence");
 }
 
-Status Launcher::earlier(LaunchId id, int64_t rows, LaunchPosition position,
-                         LaunchQueue& queue) const {
-  const auto& launch = std::get<EarlierLaunch>(launch_of(id));
+Status Launcher::run(const EarlierLaunch& launch, const Run& at, LaunchQueue& queue) const {
+  int64_t rows = at.rows;
   const size_t element = size_of(plan_.buffers[launch.target.buffer].dtype);
   const size_t width = static_cast<size_t>(launch.width) * element;
   const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
   const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
-  char* target = addresses_.pointer(launch.target, position);
-  int64_t first = (step_at(plan_, sequences_.steps, position) - 1) * plan_.batch;
+  char* target = addresses_.pointer(launch.target, at.first);
+  int64_t first = (step_at(plan_, sequences_.steps, at.first) - 1) * plan_.batch;
   cudaError_t done = cudaSuccess;
   if (first < 0) {
     const auto zeros = static_cast<size_t>(plan_.batch);
@@ -106,12 +104,12 @@ Status Launcher::earlier(LaunchId id, int64_t rows, LaunchPosition position,
   return check_cuda(done, "reading a sequence a step late");
 }
 
-Status Launcher::take_rows(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<RowsLaunch>(launch_of(id));
+Status Launcher::run(const RowsLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
   constexpr int64_t kMostBlocks = 4096;
   const char* table = addresses_.start(launch.table);
-  const char* index = addresses_.pointer(launch.index, position);
-  char* target = addresses_.pointer(launch.target, position);
+  const char* index = addresses_.pointer(launch.index, at.first);
+  char* target = addresses_.pointer(launch.target, at.first);
   int64_t count = launch.count;
   int64_t width = launch.width;
   int64_t index_stride = launch.index.stride;
@@ -120,15 +118,14 @@ Status Launcher::take_rows(LaunchId id, int64_t rows, LaunchPosition position, L
                         &count, &width, &index_stride, &target_stride};
   const int64_t blocks = std::min(ceil_div(rows, kCudaRowsThreads / 32), kMostBlocks);
   const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kCudaRowsThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "taking rows of a table");
+  return start(kernel_of(at.id), shape, parameters, queue, "taking rows of a table");
 }
 
-Status Launcher::add_to_rows(LaunchId id, int64_t rows, LaunchPosition position,
-                             LaunchQueue& queue) {
-  const auto& launch = std::get<RowTotalLaunch>(launch_of(id));
+Status Launcher::run(const RowTotalLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
   constexpr int64_t kMostBlocks = 1024;  // each goes over all rows' integers
-  const char* index = addresses_.pointer(launch.index, position);
-  const char* value = addresses_.pointer(launch.value, position);
+  const char* index = addresses_.pointer(launch.index, at.first);
+  const char* value = addresses_.pointer(launch.value, at.first);
   char* out = addresses_.pointer(launch.out, {});
   int64_t count = launch.count;
   int64_t width = launch.width;
@@ -138,31 +135,31 @@ Status Launcher::add_to_rows(LaunchId id, int64_t rows, LaunchPosition position,
   const LaunchShape shape{dim3(static_cast<unsigned>(std::min(count, kMostBlocks)),
                                static_cast<unsigned>(ceil_div(width, kCudaRowsThreads))),
                           dim3(kCudaRowsThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "adding to rows of a table");
+  return start(kernel_of(at.id), shape, parameters, queue, "adding to rows of a table");
 }
 
-Status Launcher::real(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<RealLaunch>(launch_of(id));
-  const char* source = addresses_.pointer(launch.source, position);
-  char* target = addresses_.pointer(launch.target, position);
+Status Launcher::run(const RealLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
+  const char* source = addresses_.pointer(launch.source, at.first);
+  char* target = addresses_.pointer(launch.target, at.first);
   int64_t source_stride = launch.source.stride;
   int64_t target_stride = launch.target.stride;
   void* parameters[] = {&source, &target, &rows, &source_stride, &target_stride};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "making numbers of integers");
+  return start(kernel_of(at.id), shape, parameters, queue, "making numbers of integers");
 }
 
-Status Launcher::fill_mask(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<MaskLaunch>(launch_of(id));
-  char* target = addresses_.pointer(launch.target, position);
+Status Launcher::run(const MaskLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
+  char* target = addresses_.pointer(launch.target, at.first);
   auto kind = static_cast<int>(launch.kind);
-  int64_t first = sequences_.first_step + step_at(plan_, sequences_.steps, position);
+  int64_t first = sequences_.first_step + step_at(plan_, sequences_.steps, at.first);
   int64_t steps = sequences_.first_step + sequences_.steps;
   auto batch = static_cast<unsigned>(plan_.batch);
   void* parameters[] = {&target, &kind, &sequences_.lengths, &sequences_.reset, &steps, &first,
                         &batch,  &rows};
   const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernel_of(id), shape, parameters, queue, "filling a mask");
+  return start(kernel_of(at.id), shape, parameters, queue, "filling a mask");
 }
 
 size_t Launcher::workspace_bytes() const {
@@ -175,23 +172,22 @@ size_t Launcher::workspace_bytes() const {
   return static_cast<size_t>(most) * sizeof(float);
 }
 
-/// `opens`: the sum is written, and not added to.
-Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, bool opens,
-                       LaunchQueue& queue) {
-  const auto& launch = std::get<TotalLaunch>(launch_of(id));
+Status Launcher::run(const TotalLaunch& launch, const Run& at, LaunchQueue& queue) {
+  const bool opens = sequences_.begins && at.position.order() == 0 &&
+                     std::ranges::binary_search(whole_sums_, at.id);
   if (launch.right.buffer != kNoBuffer) {
-    return products_.run(id, rows, addresses_, position, queue.library_workspace, queue.stream,
-                         opens);
+    return products_.run(at.id, at.rows, addresses_, at.first, queue.library_workspace,
+                         queue.stream, opens);
   }
-  const RowSums all{.from = addresses_.pointer(launch.left, position),
+  const RowSums all{.from = addresses_.pointer(launch.left, at.first),
                     .dtype = plan_.buffers[launch.left.buffer].dtype,
                     .stride = launch.left.stride,
-                    .rows = rows,
+                    .rows = at.rows,
                     .columns = launch.m,
-                    .slices = cuda_row_slices(rows, launch.m),
+                    .slices = cuda_row_slices(at.rows, launch.m),
                     .to = addresses_.pointer(launch.out, {}),
                     .accumulate = launch.accumulate && !opens};
-  if (all.slices == 1) return add_rows(kernel_of(id), all, queue);
+  if (all.slices == 1) return add_rows(kernel_of(at.id), all, queue);
   RowSums first = all;
   first.to = queue.library_workspace;
   first.accumulate = false;
@@ -201,8 +197,8 @@ Status Launcher::total(LaunchId id, int64_t rows, LaunchPosition position, bool 
   second.stride = launch.m;
   second.rows = all.slices;
   second.slices = 1;
-  return add_rows(kernel_of(id), first, queue).and_then([&] {
-    return add_rows(kernel_of(id), second, queue);
+  return add_rows(kernel_of(at.id), first, queue).and_then([&] {
+    return add_rows(kernel_of(at.id), second, queue);
   });
 }
 
@@ -218,12 +214,12 @@ Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue)
   return start(kernel, shape, parameters, queue, "adding up rows");
 }
 
-Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, LaunchQueue& queue) {
-  const auto& launch = std::get<SplitLaunch>(launch_of(id));
+Status Launcher::run(const SplitLaunch& launch, const Run& at, LaunchQueue& queue) {
+  int64_t rows = at.rows;
   constexpr int64_t kMostBlocks = 65535;
   constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
-  const char* source = addresses_.pointer(launch.source, position);
-  char* target = addresses_.pointer(launch.target, position);
+  const char* source = addresses_.pointer(launch.source, at.first);
+  char* target = addresses_.pointer(launch.target, at.first);
   int weight = launch.weight ? 1 : 0;
   float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
   int64_t length = launch.length;
@@ -236,7 +232,7 @@ Status Launcher::split(LaunchId id, int64_t rows, LaunchPosition position, Launc
   const LaunchShape shape{
       dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
       dim3(kCudaSplitThreads, kCudaSplitRows)};
-  return start(kernel_of(id), shape, parameters, queue, "splitting an operand");
+  return start(kernel_of(at.id), shape, parameters, queue, "splitting an operand");
 }
 
 }  // namespace rnnc::cuda

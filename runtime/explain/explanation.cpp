@@ -75,7 +75,7 @@ std::string title_of(const Stage& stage) {
 
 /// Whether both copy into the same array, with other weights.
 bool is_stacked(const LaunchInfo& before, const LaunchInfo& launch) {
-  return before.kind == "copy" && launch.kind == "copy" && before.writes == launch.writes;
+  return before.copies && launch.copies && before.writes == launch.writes;
 }
 
 /// Adds launch `number` of the stage to those before it.

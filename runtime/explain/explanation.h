@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/plan/plan.h"
+#include "ir/plan/launches/launch_words.h"
 #include "passes/build_plan.h"
 #include "passes/cost/cost.h"
 #include "passes/options/machine.h"
@@ -21,27 +21,15 @@ namespace rnnc::explain {
 /// What most of a launch's predicted time is spent on.
 enum class Bound : uint8_t { Arithmetic, Memory, Latency };
 
-struct LaunchInfo {
-  /// What a pass has done for this launch: "merged", "fused" or "hoisted", and in words.
-  struct Note {
-    std::string kind;
-    std::string text;
-  };
-  std::string id;        // "3.1": the first launch of stage 3; "3.1-4" the first four
-  std::string kind;      // as docs/explain.md lists them: "product", "fused", "loop", …
-  std::string summary;   // "4 products + 17 operations"
-  std::string strategy;  // how it runs, in words
-  std::string what;      // what it computes, in words
-  std::vector<std::string> reads, writes;  // buffers, by name
-  std::vector<std::string> weights;        // of its products: params and values made of them
-  std::vector<std::pair<std::string, int>> operations;  // of its kernel, with how many of each
-  std::vector<Note> notes;
-  std::vector<std::string> lines;  // of the text that it computes: "lstm.rnn:15"
-  int count = 1;                   // copies that stack one array are taken together
-  int64_t runs = 0;                // per call
-  Cost cost;                       // of one run
+struct LaunchInfo : LaunchWords {
+  std::string id = {};  // "3.1": the first launch of stage 3; "3.1-4" the first four
+  std::vector<std::string> reads = {};  // as `writes`: buffers, by name
+  std::vector<std::string> lines = {};  // of the text that it computes: "lstm.rnn:15"
+  int count = 1;                        // copies that stack one array are taken together
+  int64_t runs = 0;                     // per call
+  Cost cost = {};                       // of one run
   Bound bound = Bound::Latency;
-  std::optional<double> measured;  // seconds of a call in which it ran, if that was measured
+  std::optional<double> measured = {};  // seconds of a call in which it ran, if that was measured
 };
 
 struct StageInfo {

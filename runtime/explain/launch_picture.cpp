@@ -14,15 +14,16 @@ namespace {
 
 using Kind = GraphPicture::Kind;
 
-Kind kind_of(const Launch& launch) {
-  if (std::holds_alternative<GemmLaunch>(launch) || std::holds_alternative<FusedLaunch>(launch) ||
-      std::holds_alternative<RecurrenceLaunch>(launch)) {
-    return Kind::Product;
+Kind kind_of(const LaunchInfo& info) {
+  switch (info.looks) {
+    case LaunchWords::Looks::Product:
+      return Kind::Product;
+    case LaunchWords::Looks::Elementwise:
+      return Kind::Elementwise;
+    case LaunchWords::Looks::Structure:
+      break;
   }
-  const bool kernel = std::holds_alternative<ElementwiseLaunch>(launch) ||
-                      std::holds_alternative<LoopLaunch>(launch) ||
-                      std::holds_alternative<ScanLaunch>(launch);
-  return kernel ? Kind::Elementwise : Kind::Structure;
+  return Kind::Structure;
 }
 
 std::string key_of(const Stage& stage) {
@@ -32,21 +33,9 @@ std::string key_of(const Stage& stage) {
 }
 
 /// "[2048, 512]" for the weights of a product, else "[512]".
-std::string shape_of(const Launch& launch, const Touch& touch) {
-  int64_t k = 1;
-  const auto look_at = [&](const FusedLaunch& fused) {
-    for (const FusedLaunch::Product& product : fused.products) {
-      if (product.weight.buffer == touch.access.buffer) k = product.k;
-    }
-  };
-  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    if (gemm->weight.buffer == touch.access.buffer) k = gemm->k;
-  } else if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
-    look_at(*fused);
-  } else if (const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch)) {
-    std::ranges::for_each(recurrence->phases, look_at);
-  }
-  return k == 1 ? fmt::format("[{}]", touch.count) : fmt::format("[{}, {}]", touch.count / k, k);
+std::string shape_of(const Touch& touch) {
+  return touch.k == 1 ? fmt::format("[{}]", touch.count)
+                      : fmt::format("[{}, {}]", touch.count / touch.k, touch.k);
 }
 
 class LaunchPicture {
@@ -59,10 +48,9 @@ class LaunchPicture {
       const Stage& stage = plan_.stages[at];
       for (size_t number = 0; number < stage.launches.size(); ++number) {
         const Launch& launch = stage.launches[number];
-        const bool moves = std::holds_alternative<CopyLaunch>(launch) ||
-                           std::holds_alternative<SplitLaunch>(launch);
-        if (stage.domain == Domain::Once && moves) continue;
-        const uint32_t node = add_launch(stage, launch);
+        const LaunchInfo info = describer_.describe(stage, launch);
+        if (stage.domain == Domain::Once && info.arranges) continue;
+        const uint32_t node = add_launch(stage, launch, info);
         picture_.nodes[node].launch = fmt::format("{}.{}", at + 1, number + 1);
       }
     }
@@ -91,13 +79,12 @@ class LaunchPicture {
     }
   }
 
-  uint32_t add_launch(const Stage& stage, const Launch& launch) {
-    const LaunchInfo info = describer_.describe(stage, launch);
+  uint32_t add_launch(const Stage& stage, const Launch& launch, const LaunchInfo& info) {
     const std::string key = key_of(stage);
-    const uint32_t node = add_node(kind_of(launch), join_names(info.writes), info.summary, key);
+    const uint32_t node = add_node(kind_of(info), join_names(info.writes), info.summary, key);
     const std::vector<Touch> all = describer_.outer_touches(stage, launch);
     for (const Touch& touch : all) {
-      if (!touch.write) add_read(stage, touch, shape_of(launch, touch), node);
+      if (!touch.write) add_read(stage, touch, shape_of(touch), node);
     }
     for (const Touch& touch : all) {
       if (touch.write) add_write(key, touch, node);

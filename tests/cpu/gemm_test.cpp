@@ -18,7 +18,9 @@ namespace {
 std::unique_ptr<CpuModule> gemm_module(DType dtype, const CpuTarget& target) {
   Plan plan;
   plan.dtype = dtype;
-  plan.stages.emplace_back().launches.emplace_back(GemmLaunch{});
+  GemmLaunch product;
+  product.n = product.k = 1;
+  plan.stages.emplace_back().launches.emplace_back(product);
   auto object = compile_object(plan, target);
   RNNC_CHECK(object.has_value(), "{}", object.error().message);
   auto tiles = compile_gemm_object(dtype, target);

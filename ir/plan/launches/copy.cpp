@@ -73,4 +73,26 @@ LaunchWork work_of(const Plan&, const CopyLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const CopyLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "copy";
+  words.copies = words.arranges = true;
+  words.strategy = launch.transposed ? "transposing copy" : "copy";
+  words.weights = in.weights_in(launch.source, launch.rows * launch.columns);
+  words.what = "a copy of " + join_names(words.weights);
+  words.writes = {in.array(launch.target.buffer)};
+  return words;
+}
+
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const CopyLaunch& launch) {
+  const int64_t begin = launch.target.column;
+  std::string name = join_names(in.weights_in(launch.source, launch.rows * launch.columns));
+  if (launch.transposed) name += "^T";
+  const int64_t row = launch.by_rows() ? launch.target.stride : launch.columns;
+  return {{.buffer = launch.target.buffer,
+           .begin = begin,
+           .end = begin + launch.rows * row,
+           .names = {std::move(name)}}};
+}
+
 }  // namespace rnnc

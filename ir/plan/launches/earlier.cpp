@@ -41,4 +41,12 @@ LaunchWork work_of(const Plan&, const EarlierLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const EarlierLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "earlier";
+  words.strategy = "copy, each step from the one before it";
+  words.what = in.value(launch.source, launch.width) + " a step earlier";
+  return words;
+}
+
 }  // namespace rnnc

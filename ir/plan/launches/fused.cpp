@@ -71,7 +71,7 @@ void add_touches(const Plan& plan, const FusedLaunch& launch, std::vector<Touch>
   const int64_t length = plan.kernels[launch.kernel].length;
   for (const FusedLaunch::Product& product : launch.products) {
     result.push_back({product.left, product.k * product.blocks, false});
-    result.push_back({product.weight, product.members * length * product.k, false});
+    result.push_back({product.weight, product.members * length * product.k, false, product.k});
   }
   add_arguments(plan, launch.kernel, launch.accesses, result);
 }
@@ -127,6 +127,42 @@ LaunchWork work_of(const Plan& plan, const FusedLaunch& launch, int64_t rows) {
     work.width += width;
   }
   return work;
+}
+
+LaunchWords describe(const LaunchNames& in, const FusedLaunch& launch) {
+  LaunchWords words;
+  words.kind = "fused";
+  words.looks = LaunchWords::Looks::Product;
+  const Kernel& kernel = in.plan().kernels[launch.kernel];
+  std::vector<std::string> terms;
+  std::vector<std::string> sizes;
+  int64_t products = 0;
+  for (const FusedLaunch::Product& product : launch.products) {
+    const std::vector<std::string> weights =
+        in.weights_in(product.weight, product.members * kernel.length * product.k);
+    for (const std::string& name : weights) add_once(words.weights, name);
+    terms.push_back(fmt::format("{} @ {}", join_names(weights),
+                                in.value(product.left, product.k * product.blocks)));
+    sizes.push_back(
+        fmt::format("{} x {}{}", product.members * kernel.length, product.k,
+                    product.blocks > 1 ? fmt::format(", {} blocks", product.blocks) : ""));
+    products += product.members;
+  }
+  words.strategy =
+      fmt::format("fused step product, {} x {}", in.rows(1), fmt::join(sizes, " and "));
+  add_kernel(kernel, words);
+  words.what =
+      fmt::format("{} from {}", join_names(in.arguments(launch.kernel, launch.accesses, true)),
+                  fmt::join(terms, " and "));
+  words.summary = fmt::format("{} + {}", plural(products, "product"),
+                              plural(operation_count(words), "operation"));
+  if (products > 1) {
+    words.notes.push_back({"merged", fmt::format("{} in one, of {}", plural(products, "product"),
+                                                 join_names(words.weights))});
+  }
+  words.notes.push_back(
+      {"fused", "the elementwise work follows each product where it is: no result in memory"});
+  return words;
 }
 
 }  // namespace rnnc

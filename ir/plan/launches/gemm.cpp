@@ -83,7 +83,7 @@ void add_touches(const Plan&, const GemmLaunch& launch, std::vector<Touch>& resu
   result.push_back({launch.left, launch.k * launch.blocks, false});
   Access weight = launch.weight;
   weight.stride = 0;
-  result.push_back({weight, weight_rows(launch).span(), false});
+  result.push_back({weight, weight_rows(launch).span(), false, launch.k});
   if (launch.accumulate) result.push_back({launch.out, columns, false});
   result.push_back({launch.out, columns, true});
 }
@@ -119,7 +119,38 @@ Status verify(LaunchVerifier& in, const GemmLaunch& launch) {
 LaunchWork work_of(const Plan&, const GemmLaunch& launch, int64_t rows) {
   const int64_t width = launch.n * launch.blocks * launch.repeats;
   return {.products = 2 * static_cast<double>(rows) * static_cast<double>(width * launch.k),
-          .width = width};
+          .width = width,
+          .tf32 = launch.tf32};
+}
+
+LaunchWords describe(const LaunchNames& in, const GemmLaunch& launch) {
+  LaunchWords words;
+  words.kind = "product";
+  words.looks = LaunchWords::Looks::Product;
+  words.weights = in.weights_in(launch.weight, weight_rows(launch).span());
+  words.strategy =
+      fmt::format("{}, {} x {} x {}{}{}{}",
+                  in.stage().domain == Domain::Step ? "GEMM in each step"
+                  : launch.tf32                     ? "library GEMM of parts in TF32"
+                  : in.on_cpu()                     ? "packed GEMM"
+                                                    : "library GEMM",
+                  in.rows(launch.once_rows), launch.n, launch.k,
+                  launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "",
+                  launch.repeats > 1 ? fmt::format(", {} of them", launch.repeats) : "",
+                  launch.accumulate ? ", added to what is there" : "");
+  words.summary = plural(std::ssize(words.weights), "product");
+  words.what = fmt::format("{} @ {}", join_names(words.weights),
+                           in.value(launch.left, launch.k * launch.blocks));
+  if (words.weights.size() > 1) {
+    words.notes.push_back({"merged", fmt::format("{} in one, of {} stacked", words.summary,
+                                                 join_names(words.weights))});
+  }
+  if (launch.accumulate) words.notes.push_back({"merged", "adds to a sum in its place"});
+  if (launch.tf32) {
+    words.notes.push_back(
+        {"split", "of f32 in three parts on tensor cores, within 2^-21 of each product"});
+  }
+  return words;
 }
 
 }  // namespace rnnc

@@ -1,5 +1,7 @@
 #include "ir/plan/launches/launches.h"
 
+#include <algorithm>
+
 namespace rnnc {
 namespace {
 
@@ -68,13 +70,47 @@ LaunchWork work_of(const Plan& plan, const Launch& launch, int64_t rows) {
   return std::visit([&](const auto& one) { return work_of(plan, one, rows); }, launch);
 }
 
-int64_t once_rows(const Launch& launch) {
+LaunchWords describe(const LaunchNames& in, const Launch& launch) {
+  return std::visit([&](const auto& one) { return describe(in, one); }, launch);
+}
+
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const Launch& launch) {
+  return std::visit([&](const auto& one) { return weight_parts(in, one); }, launch);
+}
+
+Where place_of(const Launch& launch) {
+  return std::visit([]<typename L>(const L&) { return kPlace<L>; }, launch);
+}
+
+bool goes_through_steps(const Launch& launch) {
+  return place_of(launch) != Where::Sequence;
+}
+
+int64_t once_rows(const Plan& plan, const Launch& launch) {
+  return std::visit([&](const auto& one) { return once_rows(plan, one); }, launch);
+}
+
+BufferId exchange_of(const Launch& launch) {
   return std::visit(
       [](const auto& one) {
-        if constexpr (requires { one.once_rows; }) return one.once_rows;
-        return int64_t{1};
+        if constexpr (requires { one.exchange; }) return one.exchange;
+        return kNoBuffer;
       },
       launch);
+}
+
+BufferId sum_of(const Launch& launch) {
+  return std::visit([](const auto& one) { return sum_of(one); }, launch);
+}
+
+bool makes_whole_sum(const Plan& plan, const Launch& launch) {
+  const BufferId sum = sum_of(launch);
+  if (sum == kNoBuffer) return false;
+  int64_t launches = 0;
+  for (const Stage& stage : plan.stages) {
+    launches += std::ranges::count(stage.launches, sum, [](const Launch& l) { return sum_of(l); });
+  }
+  return launches == 1 && std::visit([&](const auto& one) { return fills_sum(plan, one); }, launch);
 }
 
 }  // namespace rnnc

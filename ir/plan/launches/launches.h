@@ -1,6 +1,7 @@
 /// What a kind of launch is, but for running it: one file each beside this one, which says how the
-/// kind is written and read as text, what it reads and writes, when it is well-formed, and what
-/// arithmetic it is. `launches.cpp` goes from a `Launch` to its kind, for all of these.
+/// kind is written and read as text, what it reads and writes, when it is well-formed, what
+/// arithmetic it is, and what people are told of it. `launches.cpp` goes from a `Launch` to its kind,
+/// for all of these.
 ///
 /// A new kind is a struct in the variant `Launch` (ir/plan/plan.h), a file, and its functions
 /// below.
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "ir/plan/launches/launch_verifier.h"
+#include "ir/plan/launches/launch_words.h"
 #include "ir/plan/plan_scanner.h"
 #include "ir/plan/plan_touches.h"
 
@@ -22,6 +24,7 @@ struct LaunchWork {
   double products = 0;     // operations of products: two for each weight and row
   double elementwise = 0;  // other operations
   int64_t width = 0;       // of the products' results; 0: no product
+  bool tf32 = false;       // products round their operands to TF32, whatever the plan's do
 };
 
 // ---- Whatever the kind ----
@@ -32,12 +35,19 @@ std::string launch_text(const Plan& plan, const Launch& launch);
 std::optional<Launch> parse_launch(PlanScanner& in);
 Status verify(LaunchVerifier& in, const Launch& launch);
 LaunchWork work_of(const Plan& plan, const Launch& launch, int64_t rows);
-/// Rows that it runs over in a Once stage.
-int64_t once_rows(const Launch& launch);
+LaunchWords describe(const LaunchNames& in, const Launch& launch);
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const Launch& launch);
+/// Where it stands if it is alone in a Sequence stage.
+Where place_of(const Launch& launch);
+/// Whether it goes through the steps of a chunk itself, in order, and not over all their rows.
+bool goes_through_steps(const Launch& launch);
+/// Rows that it runs over in a Once or a Last stage.
+int64_t once_rows(const Plan& plan, const Launch& launch);
 
 // ---- Each kind ----
 //
-// `text_of` and `parse` are of what stands behind the words that open the launch:
+// `describe` leaves out what it reads and writes where touches name that. `text_of` and `parse` are
+// of what stands behind the words that open the launch:
 //
 //     k0(b3, b7[t-1], b8[0:1]), 4 rows
 //     gemm b20 += b0 @ b21^T, n 16, k 3, 4 blocks, 2 repeats, in TF32, 4 rows
@@ -70,12 +80,41 @@ int64_t once_rows(const Launch& launch);
 template <typename L>
 inline constexpr std::string_view kOpening = "";
 
+// What only some kinds have to say; of others:
+
+template <typename L>
+inline constexpr Where kPlace = Where::Sequence;
+
+template <typename L>
+int64_t once_rows(const Plan&, const L& launch) {
+  if constexpr (requires { launch.once_rows; }) return launch.once_rows;
+  return 1;
+}
+
+/// What it adds up over all steps, and whether that is all of the buffer.
+template <typename L>
+BufferId sum_of(const L&) {
+  return kNoBuffer;
+}
+template <typename L>
+bool fills_sum(const Plan&, const L&) {
+  return false;
+}
+
+/// What a Once stage makes of weights.
+template <typename L>
+std::vector<WeightPart> weight_parts(const LaunchNames&, const L&) {
+  return {};
+}
+
 // elementwise.cpp
 std::string text_of(const Plan& plan, const ElementwiseLaunch& launch);
 void parse(PlanScanner& in, ElementwiseLaunch& launch);
 void add_touches(const Plan& plan, const ElementwiseLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const ElementwiseLaunch& launch);
 LaunchWork work_of(const Plan& plan, const ElementwiseLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const ElementwiseLaunch& launch);
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const ElementwiseLaunch& launch);
 
 // gemm.cpp
 template <>
@@ -85,6 +124,7 @@ void parse(PlanScanner& in, GemmLaunch& launch);
 void add_touches(const Plan& plan, const GemmLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const GemmLaunch& launch);
 LaunchWork work_of(const Plan& plan, const GemmLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const GemmLaunch& launch);
 
 // fused.cpp
 template <>
@@ -94,33 +134,43 @@ void parse(PlanScanner& in, FusedLaunch& launch);
 void add_touches(const Plan& plan, const FusedLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const FusedLaunch& launch);
 LaunchWork work_of(const Plan& plan, const FusedLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const FusedLaunch& launch);
 
 // loop.cpp
 template <>
 inline constexpr std::string_view kOpening<LoopLaunch> = "loop";
+template <>
+inline constexpr Where kPlace<LoopLaunch> = Where::Loop;
 std::string text_of(const Plan& plan, const LoopLaunch& launch);
 void parse(PlanScanner& in, LoopLaunch& launch);
 void add_touches(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const LoopLaunch& launch);
 LaunchWork work_of(const Plan& plan, const LoopLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const LoopLaunch& launch);
 
 // scan.cpp
 template <>
 inline constexpr std::string_view kOpening<ScanLaunch> = "scan";
+template <>
+inline constexpr Where kPlace<ScanLaunch> = Where::Loop;
 std::string text_of(const Plan& plan, const ScanLaunch& launch);
 void parse(PlanScanner& in, ScanLaunch& launch);
 void add_touches(const Plan& plan, const ScanLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const ScanLaunch& launch);
 LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch);
 
 // recurrence.cpp
 template <>
 inline constexpr std::string_view kOpening<RecurrenceLaunch> = "resident on";
+template <>
+inline constexpr Where kPlace<RecurrenceLaunch> = Where::Recurrence;
 std::string text_of(const Plan& plan, const RecurrenceLaunch& launch);
 void parse(PlanScanner& in, RecurrenceLaunch& launch);
 void add_touches(const Plan& plan, const RecurrenceLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const RecurrenceLaunch& launch);
 LaunchWork work_of(const Plan& plan, const RecurrenceLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const RecurrenceLaunch& launch);
 
 // copy.cpp
 template <>
@@ -130,6 +180,8 @@ void parse(PlanScanner& in, CopyLaunch& launch);
 void add_touches(const Plan& plan, const CopyLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const CopyLaunch& launch);
 LaunchWork work_of(const Plan& plan, const CopyLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const CopyLaunch& launch);
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const CopyLaunch& launch);
 
 // reverse.cpp
 template <>
@@ -139,6 +191,7 @@ void parse(PlanScanner& in, ReverseLaunch& launch);
 void add_touches(const Plan& plan, const ReverseLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const ReverseLaunch& launch);
 LaunchWork work_of(const Plan& plan, const ReverseLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const ReverseLaunch& launch);
 
 // earlier.cpp
 template <>
@@ -148,6 +201,7 @@ void parse(PlanScanner& in, EarlierLaunch& launch);
 void add_touches(const Plan& plan, const EarlierLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const EarlierLaunch& launch);
 LaunchWork work_of(const Plan& plan, const EarlierLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const EarlierLaunch& launch);
 
 // mask.cpp
 template <>
@@ -157,6 +211,7 @@ void parse(PlanScanner& in, MaskLaunch& launch);
 void add_touches(const Plan& plan, const MaskLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const MaskLaunch& launch);
 LaunchWork work_of(const Plan& plan, const MaskLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const MaskLaunch& launch);
 
 // rows.cpp
 template <>
@@ -166,6 +221,7 @@ void parse(PlanScanner& in, RowsLaunch& launch);
 void add_touches(const Plan& plan, const RowsLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const RowsLaunch& launch);
 LaunchWork work_of(const Plan& plan, const RowsLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const RowsLaunch& launch);
 
 template <>
 inline constexpr std::string_view kOpening<RowTotalLaunch> = "add rows";
@@ -174,6 +230,8 @@ void parse(PlanScanner& in, RowTotalLaunch& launch);
 void add_touches(const Plan& plan, const RowTotalLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const RowTotalLaunch& launch);
 LaunchWork work_of(const Plan& plan, const RowTotalLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const RowTotalLaunch& launch);
+BufferId sum_of(const RowTotalLaunch& launch);
 
 // real.cpp
 template <>
@@ -183,6 +241,7 @@ void parse(PlanScanner& in, RealLaunch& launch);
 void add_touches(const Plan& plan, const RealLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const RealLaunch& launch);
 LaunchWork work_of(const Plan& plan, const RealLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const RealLaunch& launch);
 
 // split.cpp
 template <>
@@ -192,6 +251,8 @@ void parse(PlanScanner& in, SplitLaunch& launch);
 void add_touches(const Plan& plan, const SplitLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const SplitLaunch& launch);
 LaunchWork work_of(const Plan& plan, const SplitLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const SplitLaunch& launch);
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const SplitLaunch& launch);
 
 // total.cpp
 template <>
@@ -201,5 +262,9 @@ void parse(PlanScanner& in, TotalLaunch& launch);
 void add_touches(const Plan& plan, const TotalLaunch& launch, std::vector<Touch>& touches);
 Status verify(LaunchVerifier& in, const TotalLaunch& launch);
 LaunchWork work_of(const Plan& plan, const TotalLaunch& launch, int64_t rows);
+LaunchWords describe(const LaunchNames& in, const TotalLaunch& launch);
+int64_t once_rows(const Plan& plan, const TotalLaunch& launch);
+BufferId sum_of(const TotalLaunch& launch);
+bool fills_sum(const Plan& plan, const TotalLaunch& launch);
 
 }  // namespace rnnc

@@ -80,4 +80,18 @@ LaunchWork work_of(const Plan& plan, const LoopLaunch& launch, int64_t rows) {
   return {.elementwise = static_cast<double>(rows) * flops_of(plan.kernels[launch.kernel])};
 }
 
+LaunchWords describe(const LaunchNames& in, const LoopLaunch& launch) {
+  LaunchWords words = describe(in, ElementwiseLaunch{launch.kernel, launch.accesses});
+  words.kind = "loop";
+  words.summary = fmt::format("loop of {}", plural(operation_count(words), "operation"));
+  words.strategy = in.on_cpu()
+                       ? "a loop over the steps of a chunk, whose sequences and vectors of "
+                         "channels threads share out"
+                       : "a loop over the steps of a chunk, one thread per sequence and channel";
+  words.notes.push_back(
+      {"fused", fmt::format("{} steps in one launch, {} carried in registers", in.plan().chunk,
+                            plural(std::ssize(launch.carries), "state"))});
+  return words;
+}
+
 }  // namespace rnnc

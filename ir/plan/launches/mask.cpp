@@ -32,4 +32,13 @@ LaunchWork work_of(const Plan&, const MaskLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames&, const MaskLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "mask";
+  words.strategy = "mask";
+  words.what = launch.kind == MaskLaunch::Kind::Valid ? "1 for steps that a sequence has, else 0"
+                                                      : "1 where a sequence begins anew, else 0";
+  return words;
+}
+
 }  // namespace rnnc

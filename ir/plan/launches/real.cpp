@@ -34,4 +34,12 @@ LaunchWork work_of(const Plan&, const RealLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const RealLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "real";
+  words.strategy = "conversion";
+  words.what = in.value(launch.source, 1) + " as a number";
+  return words;
+}
+
 }  // namespace rnnc

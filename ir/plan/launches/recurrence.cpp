@@ -1,4 +1,6 @@
 // Resident recurrences.
+#include <algorithm>
+
 #include "ir/plan/launches/launches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/tile_text.h"
@@ -25,6 +27,26 @@ void parse_details(PlanScanner& in, RecurrenceLaunch& launch) {
       in.expected("something that a resident recurrence has");
     }
   }
+}
+
+/// "16 units", or where phases differ "16 and 8 units".
+std::string join_units(const std::vector<int64_t>& units) {
+  const bool same = std::ranges::count(units, units[0]) == std::ssize(units);
+  return same ? plural(units[0], "unit") : fmt::format("{} units", fmt::join(units, " and "));
+}
+
+/// How it runs, in words.
+std::string strategy_of(const RecurrenceLaunch& launch) {
+  const RecurrenceTile& tile = launch.tile;
+  const int64_t sides = std::ssize(tile.sides);
+  // Blocks wait for those of their cluster, for no others, or for others of the launch.
+  const std::string_view kind = tile.clusters                  ? "clusters, "
+                                : launch.exchange == kNoBuffer ? "blocks alone, "
+                                                               : "grid of ";
+  return fmt::format("resident: {}{}{} x {} of {} warps, {} at once, {} per block", kind,
+                     sides == 1 ? "" : plural(sides, "side") + " x ", plural(tile.groups, "group"),
+                     plural(tile.blocks, "block"), tile.warps, plural(tile.rows, "row"),
+                     join_units(tile.units));
 }
 
 }  // namespace
@@ -112,6 +134,47 @@ LaunchWork work_of(const Plan& plan, const RecurrenceLaunch& launch, int64_t row
     work.width += one.width;
   }
   return work;
+}
+
+LaunchWords describe(const LaunchNames& in, const RecurrenceLaunch& launch) {
+  LaunchWords words;
+  words.kind = "recurrence";
+  words.looks = LaunchWords::Looks::Product;
+  std::vector<std::string> phases;
+  int products = 0;
+  for (const FusedLaunch& phase : launch.phases) {
+    LaunchWords one = phase.products.empty()
+                          ? describe(in, ElementwiseLaunch{phase.kernel, phase.accesses})
+                          : describe(in, phase);
+    for (const std::string& name : one.weights) add_once(words.weights, name);
+    for (const auto& [name, times] : one.operations) add_operation(name, times, words);
+    for (const FusedLaunch::Product& product : phase.products) {
+      products += static_cast<int>(product.members);
+    }
+    phases.push_back(std::move(one.what));
+  }
+  words.summary =
+      fmt::format("{} + {}, {}", plural(products, "product"),
+                  plural(operation_count(words), "operation"), plural(std::ssize(phases), "phase"));
+  words.strategy = strategy_of(launch);
+  words.what = fmt::format("{}", fmt::join(phases, ", then "));
+  const RecurrenceTile& tile = launch.tile;
+  if (tile.sides.size() > 1) {
+    words.notes.push_back(
+        {"stacked",
+         fmt::format("{} recurrences side by side, each on {} of its own: they go through "
+                     "the steps like stations of a pipeline",
+                     tile.sides.size(), plural(tile.groups * tile.blocks, "block"))});
+  }
+  std::string fused = fmt::format("{} steps in one launch, weights on the chip", in.plan().chunk);
+  if (tile.streamed_words > 0) {
+    constexpr int64_t kBytesOfWord = 4;
+    fused += fmt::format(" but for {:.1f} MiB, which are loaded from the cache at each step",
+                         static_cast<double>(stream_width(tile) * kBytesOfWord) / (1 << 20));
+  }
+  if (tile.split) fused += "; f32 products in three parts on tensor cores";
+  words.notes.push_back({"fused", std::move(fused)});
+  return words;
 }
 
 }  // namespace rnnc

@@ -43,4 +43,12 @@ LaunchWork work_of(const Plan&, const ReverseLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const ReverseLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "reverse";
+  words.strategy = "copy, each sequence from its last step to its first";
+  words.what = in.value(launch.source, launch.width) + " backwards";
+  return words;
+}
+
 }  // namespace rnnc

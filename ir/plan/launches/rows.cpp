@@ -79,6 +79,16 @@ LaunchWork work_of(const Plan&, const RowsLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const RowsLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "rows";
+  words.strategy = "copy, each row from where its integer says";
+  words.weights = in.weights_in(launch.table, launch.count * launch.width);
+  words.what =
+      fmt::format("rows of {} named by {}", join_names(words.weights), in.value(launch.index, 1));
+  return words;
+}
+
 std::string text_of(const Plan& plan, const RowTotalLaunch& launch) {
   return fmt::format("{} += {} at {}", table_text(plan, launch.out, launch.count, launch.width),
                      access_text(plan, launch.value, launch.width),
@@ -115,6 +125,19 @@ Status verify(LaunchVerifier& in, const RowTotalLaunch& launch) {
 
 LaunchWork work_of(const Plan&, const RowTotalLaunch& launch, int64_t rows) {
   return {.elementwise = static_cast<double>(rows) * static_cast<double>(launch.width)};
+}
+
+LaunchWords describe(const LaunchNames& in, const RowTotalLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "add rows";
+  words.strategy = "sum in the order of the steps, for each row of the table";
+  words.what = fmt::format("{} added to rows named by {}", in.value(launch.value, launch.width),
+                           in.value(launch.index, 1));
+  return words;
+}
+
+BufferId sum_of(const RowTotalLaunch& launch) {
+  return launch.out.buffer;
 }
 
 }  // namespace rnnc

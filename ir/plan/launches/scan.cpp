@@ -307,4 +307,25 @@ LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows) {
                          (flops_of(kernel) + composing * static_cast<double>(kernel.length))};
 }
 
+LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
+  LaunchWords words = describe(in, ElementwiseLaunch{launch.kernel, launch.accesses});
+  words.kind = "scan";
+  words.summary = fmt::format("scan of {}", plural(operation_count(words), "operation"));
+  words.strategy =
+      fmt::format("a scan: tiles of {} steps side by side{}, which hand their states on",
+                  launch.tile_steps(), in.on_cpu() ? ", shared out among threads" : "");
+  std::vector<std::string> rounds;
+  for (const ScanRound& round : launch.rounds) {
+    const std::string_view semiring = round.semiring == Semiring::SumProduct ? "(+, *)"
+                                      : round.semiring == Semiring::MaxPlus  ? "(max, +)"
+                                                                             : "(min, +)";
+    rounds.push_back(fmt::format("{} over {}{}", plural(std::ssize(round.states), "state"),
+                                 semiring, round.bounded ? ", coefficients at most 1" : ""));
+  }
+  words.notes.push_back(
+      {"fused", fmt::format("{} steps in one launch, {}: {}", in.plan().chunk,
+                            plural(std::ssize(rounds), "round"), fmt::join(rounds, "; "))});
+  return words;
+}
+
 }  // namespace rnnc

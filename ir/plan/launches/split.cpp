@@ -51,4 +51,27 @@ LaunchWork work_of(const Plan&, const SplitLaunch&, int64_t) {
   return {};
 }
 
+LaunchWords describe(const LaunchNames& in, const SplitLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "split";
+  words.arranges = true;
+  words.strategy = "kernel that parts f32 for tensor cores";
+  words.writes = {in.plan().buffers[launch.target.buffer].name};
+  if (launch.weight) {
+    words.weights = in.weights_in(launch.source, launch.once_rows * launch.source.stride);
+    words.what = "parts of " + join_names(words.weights);
+  } else {
+    words.what = "parts of " + in.value(launch.source, launch.length);
+  }
+  return words;
+}
+
+/// A weight is named as it was, whatever its parts are.
+std::vector<WeightPart> weight_parts(const LaunchNames& in, const SplitLaunch& launch) {
+  return {{.buffer = launch.target.buffer,
+           .begin = 0,
+           .end = in.plan().buffers[launch.target.buffer].width,
+           .names = in.weights_in(launch.source, launch.once_rows * launch.source.stride)}};
+}
+
 }  // namespace rnnc

@@ -143,7 +143,37 @@ LaunchWork work_of(const Plan&, const TotalLaunch& launch, int64_t rows) {
   const auto terms =
       static_cast<double>(rows * row_parts(launch)) * static_cast<double>(out_count(launch));
   if (!has_right(launch)) return {.elementwise = terms};
-  return {.products = 2 * terms, .width = launch.n};
+  return {.products = 2 * terms, .width = launch.n, .tf32 = launch.in_parts};
+}
+
+LaunchWords describe(const LaunchNames& in, const TotalLaunch& launch) {
+  LaunchWords words;
+  words.kind = words.summary = "total";
+  const std::string left = in.value(launch.left, left_count(launch));
+  const std::string rows = in.rows(once_rows(in.plan(), launch));
+  if (!has_right(launch)) {
+    words.strategy = fmt::format("sum over {}", rows);
+    words.what = "sum of " + left;
+    return words;
+  }
+  words.strategy = fmt::format("GEMM over {}, {} x {}{}{}", rows, launch.m, launch.n,
+                               launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "",
+                               launch.in_parts ? ", f32 in parts on tensor cores" : "");
+  words.what = fmt::format("sum of {} times {}", left, in.value(launch.right, right_count(launch)));
+  return words;
+}
+
+/// Those of the batch.
+int64_t once_rows(const Plan& plan, const TotalLaunch&) {
+  return plan.batch;
+}
+
+BufferId sum_of(const TotalLaunch& launch) {
+  return launch.accumulate ? launch.out.buffer : kNoBuffer;
+}
+
+bool fills_sum(const Plan& plan, const TotalLaunch& launch) {
+  return out_count(launch) == plan.buffers[launch.out.buffer].width;
 }
 
 }  // namespace rnnc

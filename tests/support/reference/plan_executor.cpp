@@ -9,27 +9,19 @@
 #include <random>
 #include <utility>
 
+#include "ir/plan/launches/launches.h"
 #include "ir/plan/state_steps.h"
 #include "ir/plan/waves.h"
+#include "tests/support/reference/plan_arrays.h"
 #include "tests/support/reference/scan_tiles.h"
 
 namespace rnnc {
 namespace {
 
-constexpr std::byte kPoison{0xff};  // NaN in every type
-
 class Executor {
  public:
   Executor(const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences)
-      : plan_(plan),
-        args_(args),
-        sequences_(sequences),
-        workspace_(static_cast<size_t>(workspace_bytes(plan, args.steps)), kPoison),
-        resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
-    RNNC_CHECK(args.batch == plan.batch);
-    clear_pads();
-    for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
-  }
+      : plan_(plan), args_(args), sequences_(sequences), arrays_(plan, args) {}
 
   InterpreterResult run() {
     for (const Stage& stage : plan_.stages) {
@@ -39,31 +31,10 @@ class Executor {
     for (const Stage& stage : plan_.stages) {
       if (stage.domain == Domain::Last) run_launches(stage, {}, 0);
     }
-    return results();
+    return arrays_.results();
   }
 
  private:
-  void clear_pads() {
-    for (const Buffer& buffer : plan_.buffers) {
-      if (!ends_in_zeros(buffer)) continue;
-      const auto element = static_cast<int64_t>(size_of(buffer.dtype));
-      std::byte* const begin = resident_.data() + buffer.offset;
-      const int64_t row = buffer.width * element;
-      for (int64_t end = row; end <= byte_size(plan_, buffer); end += row) {
-        std::fill(begin + end - buffer.pad * element, begin + end, std::byte{0});
-      }
-    }
-  }
-
-  /// The caller's initial value of a state, or of what it is an earlier value of, or null.
-  const std::vector<double>* given(size_t state) const {
-    if (state < args_.initial_states.size() && !args_.initial_states[state].empty()) {
-      return &args_.initial_states[state];
-    }
-    const std::optional<uint32_t>& delay_of = plan_.states[state].delay_of;
-    return delay_of ? given(*delay_of) : nullptr;
-  }
-
   void run_sweep(uint32_t sweep) {
     clear_totals(sweep);
     const Waves waves(plan_, sweep, args_.steps);
@@ -80,7 +51,7 @@ class Executor {
   void clear_totals(uint32_t sweep) {
     for (const BufferId id : cleared_buffers(plan_, sweep)) {
       const Buffer& buffer = plan_.buffers[id];
-      std::fill_n(memory(buffer), byte_size(plan_, buffer), std::byte{0});
+      std::fill_n(arrays_.memory(buffer), byte_size(plan_, buffer), std::byte{0});
     }
   }
 
@@ -89,7 +60,7 @@ class Executor {
       const StatePlan& state = plan_.states[i];
       if (state.sweep != sweep || !wave.begins(state.lag)) continue;
       const ElementwiseLaunch& launch =
-          given(i) != nullptr ? state.init_given : state.init_declared;
+          arrays_.given(i) != nullptr ? state.init_given : state.init_declared;
       for (const ElementwiseLaunch& one : launches_of(plan_, state, launch)) {
         run_launch(one, {}, plan_.batch);
       }
@@ -119,7 +90,7 @@ class Executor {
   void move_histories(uint32_t sweep) {
     for (const Buffer& buffer : plan_.buffers) {
       if (!keeps_history(buffer, sweep)) continue;
-      std::byte* begin = memory(buffer);
+      std::byte* begin = arrays_.memory(buffer);
       const auto slot = static_cast<int64_t>(size_of(buffer.dtype)) * buffer.width * plan_.batch;
       const HistoryMove move = history_move(plan_);
       std::memmove(begin + move.to * slot, begin + move.from * slot,
@@ -130,32 +101,22 @@ class Executor {
   /// Rows of `steps` steps from a position on.
   void run_launches(const Stage& stage, Position at, int64_t steps) {
     for (const Launch& launch : stage.launches) {
-      const bool one_by_one = std::holds_alternative<LoopLaunch>(launch) ||
-                              std::holds_alternative<ScanLaunch>(launch) ||
-                              std::holds_alternative<RecurrenceLaunch>(launch);
-      const Position first = one_by_one ? at : first_row_at(plan_, at, steps);
+      const Position first = goes_through_steps(launch) ? at : first_row_at(plan_, at, steps);
       std::visit(
           [&](const auto& l) {
             if (is_of_sweeps(stage.domain)) {
               run_launch(l, first, steps * plan_.batch);
             } else {
-              run_launch(l, {}, once_rows(l));
+              run_launch(l, {}, once_rows(plan_, l));
             }
           },
           launch);
     }
   }
 
-  template <typename L>
-  int64_t once_rows(const L& launch) const {
-    if constexpr (requires { launch.once_rows; }) {
-      return launch.once_rows;
-    } else {
-      return std::is_same_v<L, TotalLaunch> ? plan_.batch : 1;
-    }
-  }
-
   // ---- Launches; row 0 is (t, 0) ----
+
+  using Place = PlanArrays::Place;
 
   /// A row of each argument that is a product.
   using ProductRows = std::map<uint32_t, std::vector<double>>;
@@ -515,6 +476,14 @@ class Executor {
     }
   }
 
+  Place locate(const Access& access, Position at, int64_t row) {
+    return arrays_.locate(access, at, row);
+  }
+
+  double round_compute(double value) const {
+    return compute_type(plan_.dtype) == DType::f64 ? value : static_cast<float>(value);
+  }
+
   int64_t step_at(Position at) const { return rnnc::step_at(plan_, args_.steps, at); }
 
   /// Of a step of the sequence.
@@ -544,91 +513,10 @@ class Executor {
            sequences_.resets[static_cast<size_t>(t * plan_.batch + b)] != 0;
   }
 
-  // ---- Memory ----
-
-  struct Place {
-    DType dtype;
-    std::byte* data;
-  };
-
-  std::byte* memory(const Buffer& buffer) {
-    switch (buffer.placement) {
-      case Placement::Workspace:
-        return workspace_.data() + workspace_offset(plan_, buffer, args_.steps);
-      case Placement::Resident:
-        return resident_.data() + buffer.offset;
-      case Placement::Caller:
-        break;
-    }
-    return caller_[static_cast<size_t>(&buffer - plan_.buffers.data())].data();
-  }
-
-  Place locate(const Access& access, Position at, int64_t row) {
-    const Buffer& buffer = plan_.buffers[access.buffer];
-    const int64_t element = first_element(plan_, access, at, args_.steps) + row * access.stride;
-    return {buffer.dtype, memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
-  }
-
-  static double load(const Place& place, int64_t index) {
-    double value = 0;
-    const auto size = static_cast<int64_t>(size_of(place.dtype));
-    convert(place.data + index * size, place.dtype, &value, DType::f64, 1);
-    return value;
-  }
-
-  static void store(const Place& place, int64_t index, double value) {
-    const auto size = static_cast<int64_t>(size_of(place.dtype));
-    convert(&value, DType::f64, place.data + index * size, place.dtype, 1);
-  }
-
-  double round_compute(double value) const {
-    return compute_type(plan_.dtype) == DType::f64 ? value : static_cast<float>(value);
-  }
-
-  // ---- The caller's arrays ----
-
-  std::vector<std::byte> caller_array(const Buffer& buffer) const {
-    if (buffer.placement != Placement::Caller) return {};
-    const std::vector<double>* values = nullptr;
-    if (buffer.role == Role::Input) values = &args_.inputs[buffer.slot];
-    if (buffer.role == Role::Param) values = &args_.params[buffer.slot];
-    if (buffer.role == Role::InitialState) values = given(buffer.slot);
-    const int64_t rows = buffer.extent == Extent::Invariant ? 1
-                         : buffer.extent == Extent::Batch   ? plan_.batch
-                                                            : plan_.batch * args_.steps;
-    const auto count = static_cast<size_t>(rows * buffer.width);
-    std::vector<std::byte> array(count * size_of(buffer.dtype), kPoison);
-    if (values == nullptr || values->empty()) return array;
-    RNNC_CHECK(values->size() == count, "{}: {} elements, not {}", buffer.name, values->size(),
-               count);
-    convert(values->data(), DType::f64, array.data(), buffer.dtype, count);
-    return array;
-  }
-
-  InterpreterResult results() const {
-    InterpreterResult result;
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& buffer = plan_.buffers[i];
-      const bool wanted = buffer.role == Role::Output || buffer.role == Role::FinalState ||
-                          buffer.role == Role::Result;
-      if (!wanted) continue;
-      const std::vector<std::byte>& array = caller_[i];
-      std::vector<double> values(array.size() / size_of(buffer.dtype));
-      convert(array.data(), buffer.dtype, values.data(), DType::f64, values.size());
-      auto& list = buffer.role == Role::Output       ? result.outputs
-                   : buffer.role == Role::FinalState ? result.final_states
-                                                     : result.results;
-      if (list.size() <= buffer.slot) list.resize(buffer.slot + 1);
-      list[buffer.slot] = std::move(values);
-    }
-    return result;
-  }
-
   const Plan& plan_;
   const InterpreterArgs& args_;
   const SequenceArgs& sequences_;
-  std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
-  std::vector<std::byte> workspace_, resident_;
+  PlanArrays arrays_;
   std::minstd_rand random_;  // where a scan's tiles end
 };
 
