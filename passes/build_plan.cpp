@@ -272,8 +272,12 @@ Status add_lags(Plan& plan, const PlanOptions& options) {
 
 }  // namespace
 
-Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
-  if (Status status = check_options(options); !status) return tl::unexpected(status.error());
+Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
+  if (Status status = check_options(asked); !status) return tl::unexpected(status.error());
+  PlanOptions options = asked;
+  const bool several = options.max_steps > 1;
+  // One step has no other that recurrences could be beside.
+  if (!several) options.passes = options.passes.without(Pass::Wavefront);
   const PassSet& passes = options.passes;
   const bool resident = passes.has(Pass::Resident);
   const bool reuse = passes.has(Pass::Reuse);
@@ -308,8 +312,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.
       {"wavefront", [&] { return add_lags(plan, options); }, passes.has(Pass::Wavefront)},
-      // What lags have not made others' values of earlier steps.
-      {"carries", [&] { return keep_carries(plan); }, resident && reuse},
+      // What lags have not made others' values of earlier steps. One step alone reads states where
+      // the caller has them (ir/plan/direct_states.h), and leaves them elsewhere.
+      {"carries", [&] { return keep_carries(plan); }, several && resident && reuse},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

@@ -153,13 +153,16 @@ Status CpuExecutable::allocate(int threads) {
     packed_bytes += ceil_div(total->packed_bytes(), kLine) * kLine;
   }
   scratch_.bytes_per_thread = ceil_div(scratch_.bytes_per_thread, 256) * 256;
-  auto resident = AlignedMemory::allocate(plan_.resident_bytes);
+  const int64_t zeros = addresses_.places().zero_bytes();
+  auto resident = AlignedMemory::allocate(plan_.resident_bytes + zeros);
   auto packed = AlignedMemory::allocate(packed_bytes);
   auto scratch = AlignedMemory::allocate(scratch_.bytes_per_thread * threads);
   for (const auto* memory : {&resident, &packed, &scratch}) {
     if (!*memory) return tl::unexpected(memory->error());
   }
   resident_ = std::move(*resident);
+  addresses_.places().use_zeros(resident_.data() + plan_.resident_bytes);
+  std::fill_n(resident_.data() + plan_.resident_bytes, zeros, std::byte{0});
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
     std::memset(resident_.data() + buffer.offset, 0, byte_size(plan_, buffer));
@@ -330,6 +333,7 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    if (addresses_.places().reads_directly(i)) continue;
     const bool given = call_.arrays.at(Role::InitialState, i) != nullptr;
     for (const auto& launch : given ? states_[i].init_given : states_[i].init_declared) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
@@ -341,7 +345,8 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call_.arrays.at(Role::FinalState, i) == nullptr) continue;
+    const bool wanted = call_.arrays.at(Role::FinalState, i) != nullptr;
+    if (!wanted || addresses_.places().writes_directly(i)) continue;
     const Position end = wave.position(state.lag, wave.count(state.lag));
     for (const auto& launch : states_[i].write_final) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, end, everyone());

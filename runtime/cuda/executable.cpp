@@ -1,5 +1,5 @@
 // Preparing:
-// 1. Allocate the resident memory and the parameter block: what lacks most often is memory.
+// 1. Allocate the resident memory, the parameter block and zeros: what lacks most often is memory.
 // 2. Compile and load the kernels. If one of a recurrence is refused, all else is left out.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
 //    so that launches load nothing.
@@ -90,8 +90,10 @@ class CudaExecutable : public Executable {
   const Plan plan_;
   const CudaDevice device_;
   const DeviceAllocator allocator_;
-  DeviceMemory memory_;  // resident buffers, then the parameter block
+  DeviceMemory memory_;  // resident buffers, then the parameter block and zeros
   int64_t* parameter_block_ = nullptr;
+  char* zeros_ = nullptr;  // that states begin at (runtime/backend/places.h)
+  size_t zero_bytes_ = 0;
   std::optional<LoadedKernels> kernels_;
   std::string refusal_;
   std::optional<PlanProducts> products_;
@@ -159,11 +161,14 @@ Status CudaExecutable::check_sizes() const {
 
 Status CudaExecutable::allocate() {
   const size_t resident = aligned_size(static_cast<size_t>(plan_.resident_bytes));
-  const size_t block = parameter_words(plan_) * sizeof(int64_t);
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, resident + block);
+  const size_t block = aligned_size(parameter_words(plan_) * sizeof(int64_t));
+  zero_bytes_ = static_cast<size_t>(Places(plan_, kBufferAlignment).zero_bytes());
+  Result<DeviceMemory> memory =
+      DeviceMemory::allocate(device_, allocator_, resident + block + zero_bytes_);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
   parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + resident);
+  zeros_ = memory_.data() + resident + block;
   return {};
 }
 
@@ -180,6 +185,7 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
   if (!products) return tl::unexpected(products.error());
   products_.emplace(std::move(*products));
   launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
+  launcher_->places().use_zeros(reinterpret_cast<std::byte*>(zeros_));
   find_sweeps();
   stream_workspace_bytes_ =
       aligned_size(std::max(products_->workspace_bytes(), launcher_->workspace_bytes()));
@@ -261,7 +267,7 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
   return {};
 }
 
-/// They stay zero: nothing writes them, and nothing shares their memory.
+/// And what states begin at. They stay zero: nothing writes them, and nothing shares their memory.
 Status CudaExecutable::clear_pads(cudaStream_t stream) {
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
@@ -270,7 +276,8 @@ Status CudaExecutable::clear_pads(cudaStream_t stream) {
         cudaMemsetAsync(memory_.data() + buffer.offset, 0, bytes, stream), "clearing pads");
     if (!cleared) return cleared;
   }
-  return {};
+  if (zero_bytes_ == 0) return {};
+  return check_cuda(cudaMemsetAsync(zeros_, 0, zero_bytes_, stream), "clearing initial states");
 }
 
 Status CudaExecutable::warm_up(cudaStream_t stream) {
@@ -568,6 +575,7 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    if (launcher_->places().reads_directly(i)) continue;
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
     const StateLaunches& launches = state_launches_[i];
     for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
@@ -583,7 +591,8 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Ca
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
+    const bool wanted = call.arrays.at(Role::FinalState, i) != nullptr;
+    if (!wanted || launcher_->places().writes_directly(i)) continue;
     for (const ElementwiseLaunch& launch : state_launches_[i].final) {
       states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag))});
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/alignment.h"
 #include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
@@ -368,8 +369,12 @@ Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
 // ---- Between the waves ----
 
 size_t parameter_words(const Plan& plan) {
-  const auto moves = [](const Buffer& buffer) { return buffer.placement != Placement::Resident; };
-  return kCudaFirstSlot + static_cast<size_t>(std::ranges::count_if(plan.buffers, moves));
+  const Places places(plan, kBufferAlignment);
+  size_t words = kCudaFirstSlot;
+  for (size_t place = 0; place < places.count(); ++place) {
+    if (places.buffer_of(place).placement != Placement::Resident) ++words;
+  }
+  return words;
 }
 
 Status Launcher::fill_parameter_block(LaunchQueue& queue) {

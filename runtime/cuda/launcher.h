@@ -48,6 +48,9 @@ class Launcher {
   /// The call that the launches that follow belong to.
   void bind(const Call& call);
 
+  /// Where the call's buffers lie.
+  Places& places() { return addresses_.places(); }
+
   /// Of library workspace, besides what products need.
   size_t workspace_bytes() const;
 
