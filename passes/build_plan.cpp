@@ -26,6 +26,7 @@
 #include "passes/persistent/stack.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
+#include "passes/plan/one_step.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/scans.h"
@@ -265,6 +266,11 @@ Status keep_carries(Plan& plan) {
   return {};
 }
 
+Status part_states(Plan& plan) {
+  run_one_step(plan);
+  return {};
+}
+
 Status add_lags(Plan& plan, const PlanOptions& options) {
   run_wavefront(plan, options.machine);
   return {};
@@ -312,9 +318,10 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.
       {"wavefront", [&] { return add_lags(plan, options); }, passes.has(Pass::Wavefront)},
-      // What lags have not made others' values of earlier steps. One step alone reads states where
-      // the caller has them (ir/plan/direct_states.h), and leaves them elsewhere.
+      // What lags have not made others' values of earlier steps.
       {"carries", [&] { return keep_carries(plan); }, several && resident && reuse},
+      // Where nothing is carried on, states need no copies.
+      {"one-step", [&] { return part_states(plan); }, !several},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };
