@@ -42,8 +42,9 @@ class DirectStateFinder {
 
   DirectState of(const StatePlan& state) const {
     DirectState direct;
-    if (const auto copy = as_copy(plan_, state.init_given)) {
-      if (is_before_a_step(copy->to)) direct.initial = copy->to.buffer;
+    const auto given = as_copy(plan_, state.init_given);
+    if (given && is_before_a_step(given->to)) {
+      direct.initial = given->to.buffer;
       direct.starts_at_zero = stores_zeros(plan_.kernels[state.init_declared.kernel]);
     }
     if (const auto copy = as_copy(plan_, state.write_final)) {

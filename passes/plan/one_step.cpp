@@ -25,7 +25,7 @@ void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop, std::set<Buf
 
 }  // namespace
 
-void run_one_step(Plan& plan) {
+bool run_one_step(Plan& plan) {
   std::set<BufferId> parted;
   for (Stage& stage : plan.stages) {
     for (Launch& launch : stage.launches) {
@@ -39,6 +39,7 @@ void run_one_step(Plan& plan) {
       }
     }
   }
+  return !parted.empty();
 }
 
 }  // namespace rnnc

@@ -11,6 +11,8 @@ namespace rnnc {
 ///
 ///     b3 h: f32 workspace temporary, batch x 8     →  … chunk x 8, history 1
 ///     loop k0(b3, b0, b3) carrying a0 = a2         →  loop k0(b3[t-1], b0, b3) carrying a0 = a2
-void run_one_step(Plan& plan);
+///
+/// True if there are any.
+bool run_one_step(Plan& plan);
 
 }  // namespace rnnc

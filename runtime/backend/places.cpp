@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ir/plan/alignment.h"
+
 namespace rnnc {
 namespace {
 
 int64_t bytes_of(const Buffer& buffer, int64_t elements) {
   return elements * static_cast<int64_t>(size_of(buffer.dtype));
+}
+
+int64_t bytes_of_step(const Plan& plan, const Buffer& buffer) {
+  return bytes_of(buffer, plan.batch * buffer.width);
 }
 
 }  // namespace
@@ -42,22 +48,27 @@ Places::Row Places::row(const Access& access, Position position, int64_t steps) 
   return {halves + 1, step * elements_per_step(plan_, buffer) + access.column};
 }
 
+/// Of the state that has most.
+int64_t Places::zero_bytes() const {
+  int64_t most = 0;
+  for (const State& state : states_) {
+    if (!state.direct.starts_at_zero) continue;
+    most = std::max(most, bytes_of_step(plan_, plan_.buffers[state.direct.initial]));
+  }
+  return most;
+}
+
+size_t Places::resident_bytes() const {
+  return static_cast<size_t>(aligned_size(plan_.resident_bytes) + zero_bytes());
+}
+
 void Places::use_resident(std::byte* resident) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
     if (buffer.placement == Placement::Resident) addresses_[id] = resident + buffer.offset;
   }
-}
-
-int64_t Places::zero_bytes() const {
-  int64_t most = 0;
-  for (const State& state : states_) {
-    const BufferId id = state.direct.starts_at_zero ? state.direct.initial : kNoBuffer;
-    if (id == kNoBuffer) continue;
-    const Buffer& buffer = plan_.buffers[id];
-    most = std::max(most, bytes_of(buffer, plan_.batch * buffer.width));
-  }
-  return most;
+  const auto zeros = static_cast<size_t>(aligned_size(plan_.resident_bytes));
+  zeros_ = {resident + zeros, resident_bytes() - zeros};
 }
 
 void Places::bind(const Call& call) {
@@ -87,17 +98,17 @@ void Places::place_halves(BufferId id) {
 void Places::bind_state(uint32_t index, const Call& call) {
   State& state = states_[index];
   const auto& [initial, starts_at_zero, final] = state.direct;
-  std::byte* given = call.arrays.at(Role::InitialState, index);
-  if (given == nullptr && starts_at_zero) given = zeros_;
-  std::byte* const wanted = call.arrays.at(Role::FinalState, index);
   const bool one = call.steps == 1;
-  state.reads = one && initial != kNoBuffer && is_usable(given);
-  if (state.reads) addresses_[halves_[initial]] = given;
-  state.writes = one && final != kNoBuffer && is_usable(wanted);
-  if (!state.writes) return;
+  std::byte* given = call.arrays.at(Role::InitialState, index);
+  if (given == nullptr && starts_at_zero) given = zeros_.data();
+  state.copies_initial = !one || initial == kNoBuffer || !is_usable(given);
+  if (!state.copies_initial) addresses_[halves_[initial]] = given;
+  std::byte* const wanted = call.arrays.at(Role::FinalState, index);
+  state.copies_final = wanted != nullptr;
+  if (!one || final == kNoBuffer || !is_usable(wanted)) return;
   const Buffer& buffer = plan_.buffers[final];
-  state.writes = !is_read(wanted, bytes_of(buffer, plan_.batch * buffer.width), call);
-  if (!state.writes) return;
+  if (is_read(wanted, bytes_of_step(plan_, buffer), call)) return;
+  state.copies_final = false;
   addresses_[halves_[final] == 0 ? final : halves_[final] + 1] = wanted;
 }
 
@@ -110,7 +121,7 @@ bool Places::is_read(const std::byte* begin, int64_t bytes, const Call& call) co
   return std::ranges::any_of(read_, [&](BufferId id) {
     const Buffer& buffer = plan_.buffers[id];
     const std::byte* const other = call.arrays.at(buffer.role, buffer.slot);
-    const int64_t other_bytes = bytes_of(buffer, plan_.batch * buffer.width);
+    const int64_t other_bytes = bytes_of_step(plan_, buffer);
     return other != nullptr && other < begin + bytes && begin < other + other_bytes;
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "ir/plan/direct_states.h"
@@ -31,27 +32,28 @@ class Places {
   /// Row 0 of an access.
   Row row(const Access& access, Position position, int64_t steps) const;
 
-  /// The addresses of buffers in resident memory.
+  /// Of memory that is the program's own: the resident buffers', and behind them zeros.
+  size_t resident_bytes() const;
+  /// Such memory, whose zeros are to be written before the first call.
   void use_resident(std::byte* resident);
-  /// Zeros that states without a given value may start at, and how many bytes of them are needed.
-  void use_zeros(std::byte* zeros) { zeros_ = zeros; }
-  int64_t zero_bytes() const;
+  /// What states without a given value may begin at.
+  std::span<std::byte> zeros() const { return zeros_; }
   /// All others, for the call.
   void bind(const Call& call);
 
-  /// Whether the call's step reads the initial value where it is, so that `init_given` or
-  /// `init_declared` is left out.
-  bool reads_directly(size_t state) const { return states_[state].reads; }
-  /// Whether it writes the caller's final value where that belongs; likewise `write_final`.
-  bool writes_directly(size_t state) const { return states_[state].writes; }
+  /// Whether `init_given` or `init_declared` must run: the step does not read the value where it is.
+  bool copies_initial(size_t state) const { return states_[state].copies_initial; }
+  /// Whether `write_final` must run: the value is asked for, and not written where it belongs.
+  bool copies_final(size_t state) const { return states_[state].copies_final; }
 
  private:
   struct State {
     DirectState direct;
-    bool reads = false;
-    bool writes = false;
+    bool copies_initial = true;
+    bool copies_final = true;
   };
 
+  int64_t zero_bytes() const;
   void add_halves(BufferId id);
   void place_halves(BufferId id);
   void bind_state(uint32_t index, const Call& call);
@@ -64,7 +66,7 @@ class Places {
   std::vector<std::byte*> addresses_;  // per place
   std::vector<size_t> halves_;         // per buffer: the first of its two places more, or 0
   std::vector<State> states_;
-  std::byte* zeros_ = nullptr;
+  std::span<std::byte> zeros_;
   std::vector<BufferId> read_;  // the caller's arrays of sequences and states that a call reads
 };
 

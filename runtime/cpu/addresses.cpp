@@ -2,9 +2,8 @@
 
 namespace rnnc::cpu {
 
-void Addresses::find(const Call& call, std::byte* resident) {
+void Addresses::find(const Call& call) {
   steps_ = call.steps;
-  places_.use_resident(resident);
   places_.bind(call);
 }
 

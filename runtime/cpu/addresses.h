@@ -16,8 +16,10 @@ class Addresses {
   /// `plan` outlives this.
   explicit Addresses(const Plan& plan) : plan_(plan), places_(plan, kAlignment) {}
 
-  void find(const Call& call, std::byte* resident);
-  Places& places() { return places_; }
+  /// The program's own memory, of `Places::resident_bytes`.
+  void use_resident(std::byte* resident) { places_.use_resident(resident); }
+  void find(const Call& call);
+  const Places& places() const { return places_; }
   std::byte* of(BufferId buffer) const { return places_.address(buffer); }
   int64_t steps() const { return steps_; }
   /// Row 0 of an access; null if it has no buffer.

@@ -22,12 +22,12 @@ struct LaunchPosition : Position {
 
 class Addresses {
  public:
-  /// `plan` outlives this; `resident` is the base of its resident memory.
+  /// `plan` outlives this; `resident` is the base of its resident memory (Places::resident_bytes).
   Addresses(const Plan& plan, char* resident);
 
   /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
   void bind(const Call& call);
-  Places& places() { return places_; }
+  const Places& places() const { return places_; }
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;

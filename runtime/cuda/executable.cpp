@@ -1,5 +1,5 @@
 // Preparing:
-// 1. Allocate the resident memory, the parameter block and zeros: what lacks most often is memory.
+// 1. Allocate the resident memory and the parameter block: what lacks most often is memory.
 // 2. Compile and load the kernels. If one of a recurrence is refused, all else is left out.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
 //    so that launches load nothing.
@@ -85,15 +85,13 @@ class CudaExecutable : public Executable {
   Status run_together(LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
   Status begin_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
-  Status end_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
+  Status end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue);
 
   const Plan plan_;
   const CudaDevice device_;
   const DeviceAllocator allocator_;
-  DeviceMemory memory_;  // resident buffers, then the parameter block and zeros
+  DeviceMemory memory_;  // resident buffers, then the parameter block
   int64_t* parameter_block_ = nullptr;
-  char* zeros_ = nullptr;  // that states begin at (runtime/backend/places.h)
-  size_t zero_bytes_ = 0;
   std::optional<LoadedKernels> kernels_;
   std::string refusal_;
   std::optional<PlanProducts> products_;
@@ -160,15 +158,12 @@ Status CudaExecutable::check_sizes() const {
 }
 
 Status CudaExecutable::allocate() {
-  const size_t resident = aligned_size(static_cast<size_t>(plan_.resident_bytes));
-  const size_t block = aligned_size(parameter_words(plan_) * sizeof(int64_t));
-  zero_bytes_ = static_cast<size_t>(Places(plan_, kBufferAlignment).zero_bytes());
-  Result<DeviceMemory> memory =
-      DeviceMemory::allocate(device_, allocator_, resident + block + zero_bytes_);
+  const size_t resident = aligned_size(Places(plan_, kBufferAlignment).resident_bytes());
+  const size_t block = parameter_words(plan_) * sizeof(int64_t);
+  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, resident + block);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
   parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + resident);
-  zeros_ = memory_.data() + resident + block;
   return {};
 }
 
@@ -185,7 +180,6 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
   if (!products) return tl::unexpected(products.error());
   products_.emplace(std::move(*products));
   launcher_.emplace(plan_, *kernels_, *products_, memory_.data(), parameter_block_);
-  launcher_->places().use_zeros(reinterpret_cast<std::byte*>(zeros_));
   find_sweeps();
   stream_workspace_bytes_ =
       aligned_size(std::max(products_->workspace_bytes(), launcher_->workspace_bytes()));
@@ -233,9 +227,7 @@ size_t CudaExecutable::most_streams() const {
 Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
-    for (const Round& round : sweep.rounds) {
-      most = std::max<size_t>({most, round.sides});
-    }
+    for (const Round& round : sweep.rounds) most = std::max<size_t>({most, round.sides});
   }
   while (sides_.size() + 1 < most) {
     Result<OwnStream> stream = OwnStream::create();
@@ -267,7 +259,7 @@ Status CudaExecutable::warm_up_and_capture(const CudaContext& context) {
   return {};
 }
 
-/// And what states begin at. They stay zero: nothing writes them, and nothing shares their memory.
+/// They stay zero: nothing writes them, and nothing shares their memory.
 Status CudaExecutable::clear_pads(cudaStream_t stream) {
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
@@ -276,8 +268,7 @@ Status CudaExecutable::clear_pads(cudaStream_t stream) {
         cudaMemsetAsync(memory_.data() + buffer.offset, 0, bytes, stream), "clearing pads");
     if (!cleared) return cleared;
   }
-  if (zero_bytes_ == 0) return {};
-  return check_cuda(cudaMemsetAsync(zeros_, 0, zero_bytes_, stream), "clearing initial states");
+  return {};
 }
 
 Status CudaExecutable::warm_up(cudaStream_t stream) {
@@ -423,7 +414,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
     const CudaWave wave{at};
     const Status status = begin_states(index, wave, call, queue)
                               .and_then([&] { return run_wave(sweep, wave, replay, queue); })
-                              .and_then([&] { return end_states(index, wave, call, queue); })
+                              .and_then([&] { return end_states(index, wave, queue); })
                               .and_then([&]() -> Status {
                                 if (waves.is_last(wave)) return {};
                                 return end_wave(index, wave, replay, queue);
@@ -575,7 +566,7 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
-    if (launcher_->places().reads_directly(i)) continue;
+    if (!launcher_->places().copies_initial(i)) continue;
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
     const StateLaunches& launches = state_launches_[i];
     for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
@@ -585,14 +576,12 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
   return launcher_->states(states_, queue);
 }
 
-Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Call& call,
-                                  LaunchQueue& queue) {
+Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue) {
   states_.clear();
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    const bool wanted = call.arrays.at(Role::FinalState, i) != nullptr;
-    if (!wanted || launcher_->places().writes_directly(i)) continue;
+    if (!launcher_->places().copies_final(i)) continue;
     for (const ElementwiseLaunch& launch : state_launches_[i].final) {
       states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag))});
     }

@@ -305,6 +305,11 @@ Status Launcher::fused(std::span<const StepLaunch> launches, LaunchQueue& queue)
 }
 
 Status Launcher::warm_up(LaunchQueue& queue) {
+  if (const std::span<std::byte> zeros = addresses_.places().zeros(); !zeros.empty()) {
+    const Status cleared = check_cuda(cudaMemsetAsync(zeros.data(), 0, zeros.size(), queue.stream),
+                                      "clearing initial states");
+    if (!cleared) return cleared;
+  }
   CudaRows no_rows;
   int32_t no_steps = 0;
   for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
