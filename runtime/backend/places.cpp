@@ -12,6 +12,9 @@ int64_t bytes_of(const Buffer& buffer, int64_t elements) {
   return elements * static_cast<int64_t>(size_of(buffer.dtype));
 }
 
+/// Writing more zeros takes longer than what a launch takes to begin.
+constexpr int64_t kMostZeroBytes = int64_t{1} << 20;
+
 int64_t bytes_of_step(const Plan& plan, const Buffer& buffer) {
   return bytes_of(buffer, plan.batch * buffer.width);
 }
@@ -25,7 +28,10 @@ Places::Places(const Plan& plan, size_t alignment)
     const Role role = plan.buffers[id].role;
     if (role == Role::Input || role == Role::InitialState) read_.push_back(id);
   }
-  for (const DirectState& direct : find_direct_states(plan)) {
+  for (DirectState& direct : find_direct_states(plan)) {
+    if (direct.starts_at_zero) {
+      direct.starts_at_zero = bytes_of_step(plan, plan.buffers[direct.initial]) <= kMostZeroBytes;
+    }
     states_.push_back({.direct = direct});
     for (const BufferId id : {direct.initial, direct.final}) add_halves(id);
   }
