@@ -14,7 +14,7 @@ constexpr int64_t kBatch = 2;
 
 class EmulatedOneStep : public testing::Test {
  protected:
-  enum class Finals : uint8_t { Apart, InPlace, Unwanted };
+  enum class Finals : uint8_t { Apart, InPlace, Unwanted, Misaligned };
 
   /// Of a call whose params are those of the call before.
   static int64_t launches(const Graph& graph, DType dtype, bool given, Finals finals,
@@ -24,7 +24,7 @@ class EmulatedOneStep : public testing::Test {
                           .value();
     EXPECT_TRUE(program.prepare(kBatch, max_steps));
     InterpreterArgs args = rounded(arguments_for(graph, 1, kBatch, given), dtype);
-    const DeviceArguments arguments(program, args);
+    const DeviceArguments arguments(program, args, finals == Finals::Misaligned);
     ForwardArgs call = arguments.on(nullptr);
     EXPECT_TRUE(program.forward(call));
     EXPECT_TRUE(program.backend().synchronize(nullptr));
@@ -50,6 +50,7 @@ TEST_F(EmulatedOneStep, OfARecurrenceIsOneKernel) {
   EXPECT_EQ(launches(lstm, DType::f32, true, Finals::Unwanted), 1);
   EXPECT_EQ(launches(lstm, DType::f32, false, Finals::Apart), 1);
   EXPECT_EQ(launches(lstm, DType::f32, true, Finals::InPlace), 2) << "what is read is not written";
+  EXPECT_EQ(launches(lstm, DType::f32, true, Finals::Misaligned), 3) << "all are copied";
   EXPECT_EQ(launches(lstm, DType::bf16, true, Finals::Apart), 2) << "h is rounded for the product";
 }
 
