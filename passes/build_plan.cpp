@@ -26,6 +26,7 @@
 #include "passes/persistent/stack.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
+#include "passes/plan/one_step.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/scans.h"
@@ -265,6 +266,11 @@ Status keep_carries(Plan& plan) {
   return {};
 }
 
+Status part_states(Plan& plan) {
+  run_one_step(plan);
+  return {};
+}
+
 Status add_lags(Plan& plan, const PlanOptions& options) {
   run_wavefront(plan, options.machine);
   return {};
@@ -272,8 +278,12 @@ Status add_lags(Plan& plan, const PlanOptions& options) {
 
 }  // namespace
 
-Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
-  if (Status status = check_options(options); !status) return tl::unexpected(status.error());
+Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
+  if (Status status = check_options(asked); !status) return tl::unexpected(status.error());
+  PlanOptions options = asked;
+  const bool several = options.max_steps > 1;
+  // One step has no other that recurrences could be beside.
+  if (!several) options.passes = options.passes.without(Pass::Wavefront);
   const PassSet& passes = options.passes;
   const bool resident = passes.has(Pass::Resident);
   const bool reuse = passes.has(Pass::Reuse);
@@ -309,7 +319,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& options) {
       // …and before the lags, which are counted in chunks and make histories as long.
       {"wavefront", [&] { return add_lags(plan, options); }, passes.has(Pass::Wavefront)},
       // What lags have not made others' values of earlier steps.
-      {"carries", [&] { return keep_carries(plan); }, resident && reuse},
+      {"carries", [&] { return keep_carries(plan); }, several && resident && reuse},
+      // Where nothing is carried on, states need no copies.
+      {"one-step", [&] { return part_states(plan); }, !several},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

@@ -37,6 +37,9 @@ CpuLoop loop_of(const Plan& plan, size_t stage) {
     const Extent extent = plan.buffers[access.buffer].extent;
     loop.moves.push_back(extent == Extent::Steps || extent == Extent::Chunk);
   }
+  for (const LoopLaunch::Carry& carry : *loop.carries) {
+    loop.moves[carry.load] = loop.moves[carry.store] = false;
+  }
   return loop;
 }
 

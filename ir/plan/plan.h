@@ -213,13 +213,13 @@ struct FusedLaunch {
 
 /// Runs an elementwise kernel for each step of the chunk in order: a whole recurrence of class
 /// Linear or Elementwise (Sequence stages, alone in theirs). The kernel has no reductions, and each
-/// element goes its own way through time: state `carries` are loaded before the first step and
-/// stored after the last, as Batch buffers, and stay in registers in between. Loads of carries come
-/// first in the kernel's body.
+/// element goes its own way through time: state `carries` are loaded before the first step, stored
+/// after the last, and stay in registers in between. They are Batch buffers or, where C is 1, those
+/// of one earlier step, which is loaded. Loads of carries come first in the kernel's body.
 struct LoopLaunch {
   struct Carry {
     uint32_t load = 0;   // argument
-    uint32_t store = 0;  // argument with the same access, the value at the next step
+    uint32_t store = 0;  // argument with the same place, the value at the next step
     friend bool operator==(const Carry&, const Carry&) = default;
   };
   uint32_t kernel = 0;

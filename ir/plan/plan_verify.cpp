@@ -391,7 +391,9 @@ class Verifier {
         return fail("{} has no value {} steps before the first", buffer.name, reach + 1);
       }
     }
-    if ((where == Where::Step || where == Where::Recurrence) && delay > 0) {
+    const bool one_by_one = where == Where::Step || where == Where::Recurrence ||
+                            (where == Where::Loop && plan_.chunk == 1);
+    if (one_by_one && delay > 0) {
       late_reads_.push_back(whole);  // an earlier step's value: written by the end of the stage
       return {};
     }

@@ -2,30 +2,16 @@
 
 namespace rnnc::cpu {
 
-void Addresses::find(const Call& call, std::byte* resident) {
+void Addresses::find(const Call& call) {
   steps_ = call.steps;
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    buffers_[i] = memory_of(plan_.buffers[i], call, resident);
-  }
-}
-
-std::byte* Addresses::memory_of(const Buffer& buffer, const Call& call, std::byte* resident) const {
-  switch (buffer.placement) {
-    case Placement::Workspace:
-      return call.workspace + workspace_offset(plan_, buffer, call.steps);
-    case Placement::Resident:
-      return resident + buffer.offset;
-    case Placement::Caller:
-      break;
-  }
-  return call.arrays.at(buffer.role, buffer.slot);
+  places_.bind(call);
 }
 
 std::byte* Addresses::locate(const Access& access, Position position) const {
   if (access.buffer == kNoBuffer) return nullptr;
-  return buffers_[access.buffer] +
-         first_element(plan_, access, position, steps_) *
-             static_cast<int64_t>(size_of(plan_.buffers[access.buffer].dtype));
+  const Places::Row row = places_.row(access, position, steps_);
+  return places_.address(row.place) +
+         row.element * static_cast<int64_t>(size_of(plan_.buffers[access.buffer].dtype));
 }
 
 int64_t Addresses::bytes_per_step(const Access& access) const {

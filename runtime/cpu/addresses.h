@@ -2,22 +2,25 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "ir/plan/plan.h"
 #include "ir/plan/waves.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/forward_args.h"
+#include "runtime/backend/places.h"
 
 namespace rnnc::cpu {
 
 class Addresses {
  public:
   /// `plan` outlives this.
-  explicit Addresses(const Plan& plan) : plan_(plan), buffers_(plan.buffers.size()) {}
+  explicit Addresses(const Plan& plan) : plan_(plan), places_(plan, kAlignment) {}
 
-  void find(const Call& call, std::byte* resident);
-  std::byte* of(BufferId buffer) const { return buffers_[buffer]; }
+  /// The program's own memory, of `Places::resident_bytes`.
+  void use_resident(std::byte* resident) { places_.use_resident(resident); }
+  void find(const Call& call);
+  const Places& places() const { return places_; }
+  std::byte* of(BufferId buffer) const { return places_.address(buffer); }
   int64_t steps() const { return steps_; }
   /// Row 0 of an access; null if it has no buffer.
   std::byte* locate(const Access& access, Position position) const;
@@ -25,11 +28,12 @@ class Addresses {
   int64_t bytes_per_step(const Access& access) const;
 
  private:
-  std::byte* memory_of(const Buffer& buffer, const Call& call, std::byte* resident) const;
+  /// Generated code wants elements aligned, which a call's are.
+  static constexpr size_t kAlignment = 1;
 
   const Plan& plan_;
-  int64_t steps_ = 0;                // of the call
-  std::vector<std::byte*> buffers_;  // as Plan::buffers
+  int64_t steps_ = 0;  // of the call
+  Places places_;
 };
 
 }  // namespace rnnc::cpu

@@ -154,13 +154,15 @@ Status CpuExecutable::allocate(int threads) {
     packed_bytes += ceil_div(total->packed_bytes(), kLine) * kLine;
   }
   scratch_.bytes_per_thread = ceil_div(scratch_.bytes_per_thread, 256) * 256;
-  auto resident = AlignedMemory::allocate(plan_.resident_bytes);
+  auto resident = AlignedMemory::allocate(addresses_.places().resident_bytes());
   auto packed = AlignedMemory::allocate(packed_bytes);
   auto scratch = AlignedMemory::allocate(scratch_.bytes_per_thread * threads);
   for (const auto* memory : {&resident, &packed, &scratch}) {
     if (!*memory) return tl::unexpected(memory->error());
   }
   resident_ = std::move(*resident);
+  addresses_.use_resident(resident_.data());
+  std::ranges::fill(addresses_.places().zeros(), std::byte{0});
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
     std::memset(resident_.data() + buffer.offset, 0, byte_size(plan_, buffer));
@@ -251,7 +253,7 @@ int CpuExecutable::useful_threads(int most_threads) const {
 
 Status CpuExecutable::run(const Call& call, bool run_once) {
   call_ = call;
-  addresses_.find(call, resident_.data());
+  addresses_.find(call);
   record(call.times);
   if (run_once) run_once_stages();
   for (uint32_t sweep = 0; sweep < plan_.sweeps; ++sweep) run_sweep(sweep);
@@ -326,6 +328,7 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    if (!addresses_.places().copies_initial(i)) continue;
     const bool given = call_.arrays.at(Role::InitialState, i) != nullptr;
     for (const auto& launch : given ? states_[i].init_given : states_[i].init_declared) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
@@ -337,7 +340,7 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
   for (uint32_t i = 0; i < states_.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call_.arrays.at(Role::FinalState, i) == nullptr) continue;
+    if (!addresses_.places().copies_final(i)) continue;
     const Position end = wave.position(state.lag, wave.count(state.lag));
     for (const auto& launch : states_[i].write_final) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, end, everyone());

@@ -1,16 +1,15 @@
 #include "runtime/cuda/addresses.h"
 
+#include "ir/plan/alignment.h"
+
 namespace rnnc::cuda {
 Addresses::Addresses(const Plan& plan, char* resident)
-    : plan_(plan), bases_(plan.buffers.size()), slots_(plan.buffers.size(), -1) {
-  for (BufferId id = 0; id < plan.buffers.size(); ++id) {
-    const Buffer& buffer = plan.buffers[id];
-    if (buffer.placement == Placement::Resident) {
-      bases_[id] = resident + buffer.offset;
-    } else {
-      slots_[id] = static_cast<int32_t>(movable_.size());
-      movable_.push_back(id);
-    }
+    : plan_(plan), places_(plan, kBufferAlignment), slots_(places_.count(), -1) {
+  places_.use_resident(reinterpret_cast<std::byte*>(resident));
+  for (size_t place = 0; place < places_.count(); ++place) {
+    if (places_.buffer_of(place).placement == Placement::Resident) continue;
+    slots_[place] = static_cast<int32_t>(movable_.size());
+    movable_.push_back(place);
   }
   block_.resize(kCudaFirstSlot + movable_.size());
 }
@@ -18,15 +17,11 @@ Addresses::Addresses(const Plan& plan, char* resident)
 void Addresses::bind(const Call& call) {
   steps_ = call.steps;
   block_[1] = call.steps;
+  places_.bind(call);
   for (size_t slot = 0; slot < movable_.size(); ++slot) {
-    const BufferId id = movable_[slot];
-    const Buffer& buffer = plan_.buffers[id];
-    std::byte* const memory = buffer.placement == Placement::Caller
-                                  ? call.arrays.at(buffer.role, buffer.slot)
-                                  : call.workspace + workspace_offset(plan_, buffer, call.steps);
-    bases_[id] = reinterpret_cast<char*>(memory);
-    block_[kCudaFirstSlot + slot] =
-        reinterpret_cast<int64_t>(memory) + first_step(buffer, call.steps);
+    const size_t place = movable_[slot];
+    block_[kCudaFirstSlot + slot] = reinterpret_cast<int64_t>(places_.address(place)) +
+                                    first_step(places_.buffer_of(place), call.steps);
   }
 }
 
@@ -38,16 +33,16 @@ int64_t Addresses::first_step(const Buffer& buffer, int64_t steps) const {
          static_cast<int64_t>(size_of(buffer.dtype));
 }
 
-/// Bytes from the start of the buffer to row 0.
-int64_t Addresses::offset(const Access& access, Position position, int64_t steps) const {
-  return first_element(plan_, access, position, steps) *
-         static_cast<int64_t>(size_of(buffer_of(access).dtype));
+/// Bytes from the start of its place.
+int64_t Addresses::bytes_from(const Access& access, const Places::Row& row) const {
+  return row.element * static_cast<int64_t>(size_of(buffer_of(access).dtype));
 }
 
 char* Addresses::pointer(const Access& access, LaunchPosition position) const {
   RNNC_CHECK(!position.replayed || is_resident(access), "a graph has no address of '{}'",
              buffer_of(access).name);
-  return bases_[access.buffer] + offset(access, position, steps_);
+  const Places::Row row = places_.row(access, position, steps_);
+  return reinterpret_cast<char*>(places_.address(row.place)) + bytes_from(access, row);
 }
 
 CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
@@ -62,8 +57,9 @@ CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
     result.per_step =
         elements_per_step(plan_, buffer) * static_cast<int64_t>(size_of(buffer.dtype));
   }
-  result.address = offset(access, position, steps_) - first_step(buffer, steps_);
-  result.slot = slots_[access.buffer];
+  const Places::Row row = places_.row(access, position, steps_);
+  result.address = bytes_from(access, row) - first_step(buffer, steps_);
+  result.slot = slots_[row.place];
   return result;
 }
 

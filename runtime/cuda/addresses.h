@@ -9,6 +9,7 @@
 #include "ir/plan/waves.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/forward_args.h"
+#include "runtime/backend/places.h"
 
 namespace rnnc::cuda {
 
@@ -21,17 +22,18 @@ struct LaunchPosition : Position {
 
 class Addresses {
  public:
-  /// `plan` outlives this; `resident` is the base of its resident memory.
+  /// `plan` outlives this; `resident` is the base of its resident memory (Places::resident_bytes).
   Addresses(const Plan& plan, char* resident);
 
   /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
   void bind(const Call& call);
+  const Places& places() const { return places_; }
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;
   /// Row (0, 0) of a sequence.
   char* start(const Access& access) const {
-    return bases_[access.buffer] +
+    return reinterpret_cast<char*>(places_.address(access.buffer)) +
            access.column * static_cast<int64_t>(size_of(buffer_of(access).dtype));
   }
   /// Row 0 of an access, or no array if it has no buffer; in a graph, nothing that `bind` sets is
@@ -45,14 +47,14 @@ class Addresses {
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
   bool is_resident(const Access& access) const { return slots_[access.buffer] < 0; }
   int64_t first_step(const Buffer& buffer, int64_t steps) const;
-  int64_t offset(const Access& access, Position position, int64_t steps) const;
+  int64_t bytes_from(const Access& access, const Places::Row& row) const;
 
   const Plan& plan_;
-  int64_t steps_ = 1;              // of the call
-  std::vector<char*> bases_;       // per buffer
-  std::vector<int32_t> slots_;     // per buffer; -1 for resident ones
-  std::vector<BufferId> movable_;  // per slot
-  std::vector<int64_t> block_;     // the parameter block
+  int64_t steps_ = 1;  // of the call
+  Places places_;
+  std::vector<int32_t> slots_;   // per place; -1 for resident ones
+  std::vector<size_t> movable_;  // per slot: its place
+  std::vector<int64_t> block_;   // the parameter block
 };
 
 }  // namespace rnnc::cuda

@@ -85,7 +85,7 @@ class CudaExecutable : public Executable {
   Status run_together(LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
   Status begin_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
-  Status end_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
+  Status end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue);
 
   const Plan plan_;
   const CudaDevice device_;
@@ -158,7 +158,7 @@ Status CudaExecutable::check_sizes() const {
 }
 
 Status CudaExecutable::allocate() {
-  const size_t resident = aligned_size(static_cast<size_t>(plan_.resident_bytes));
+  const size_t resident = aligned_size(Places(plan_, kBufferAlignment).resident_bytes());
   const size_t block = parameter_words(plan_) * sizeof(int64_t);
   Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, resident + block);
   if (!memory) return tl::unexpected(memory.error());
@@ -227,9 +227,7 @@ size_t CudaExecutable::most_streams() const {
 Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
-    for (const Round& round : sweep.rounds) {
-      most = std::max<size_t>({most, round.sides});
-    }
+    for (const Round& round : sweep.rounds) most = std::max<size_t>({most, round.sides});
   }
   while (sides_.size() + 1 < most) {
     Result<OwnStream> stream = OwnStream::create();
@@ -416,7 +414,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
     const CudaWave wave{at};
     const Status status = begin_states(index, wave, call, queue)
                               .and_then([&] { return run_wave(sweep, wave, replay, queue); })
-                              .and_then([&] { return end_states(index, wave, call, queue); })
+                              .and_then([&] { return end_states(index, wave, queue); })
                               .and_then([&]() -> Status {
                                 if (waves.is_last(wave)) return {};
                                 return end_wave(index, wave, replay, queue);
@@ -568,6 +566,7 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
+    if (!launcher_->places().copies_initial(i)) continue;
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
     const StateLaunches& launches = state_launches_[i];
     for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
@@ -577,13 +576,12 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
   return launcher_->states(states_, queue);
 }
 
-Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Call& call,
-                                  LaunchQueue& queue) {
+Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue) {
   states_.clear();
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-    if (call.arrays.at(Role::FinalState, i) == nullptr) continue;
+    if (!launcher_->places().copies_final(i)) continue;
     for (const ElementwiseLaunch& launch : state_launches_[i].final) {
       states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag))});
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/alignment.h"
 #include "ir/plan/launches/launches.h"
 #include "runtime/cuda/start_kernel.h"
 
@@ -272,6 +273,11 @@ Status Launcher::fused(std::span<const StepLaunch> launches, LaunchQueue& queue)
 }
 
 Status Launcher::warm_up(LaunchQueue& queue) {
+  if (const std::span<std::byte> zeros = addresses_.places().zeros(); !zeros.empty()) {
+    const Status cleared = check_cuda(cudaMemsetAsync(zeros.data(), 0, zeros.size(), queue.stream),
+                                      "clearing initial states");
+    if (!cleared) return cleared;
+  }
   CudaRows no_rows;
   int32_t no_steps = 0;
   for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
@@ -336,8 +342,12 @@ Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
 // ---- Between the waves ----
 
 size_t parameter_words(const Plan& plan) {
-  const auto moves = [](const Buffer& buffer) { return buffer.placement != Placement::Resident; };
-  return kCudaFirstSlot + static_cast<size_t>(std::ranges::count_if(plan.buffers, moves));
+  const Places places(plan, kBufferAlignment);
+  size_t words = kCudaFirstSlot;
+  for (size_t place = 0; place < places.count(); ++place) {
+    if (places.buffer_of(place).placement != Placement::Resident) ++words;
+  }
+  return words;
 }
 
 Status Launcher::fill_parameter_block(LaunchQueue& queue) {

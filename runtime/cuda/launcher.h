@@ -48,6 +48,9 @@ class Launcher {
   /// The call that the launches that follow belong to.
   void bind(const Call& call);
 
+  /// Where the call's buffers lie.
+  const Places& places() const { return addresses_.places(); }
+
   /// Of library workspace, besides what products need.
   size_t workspace_bytes() const;
 
@@ -74,7 +77,7 @@ class Launcher {
   /// `before_ends`: in a graph, and does nothing where a sequence's last chunk has come to lag 0.
   Status end_wave(uint32_t sweep, bool advance, bool before_ends, LaunchQueue& queue);
 
-  /// Launches each generated kernel over no rows: the first launch of one that needs more stack
+  /// Clears what states begin at, and launches each generated kernel over no rows: the first launch of one that needs more stack
   /// than any before it allocates and waits. Those of recurrences come apart.
   Status warm_up(LaunchQueue& queue);
   /// Why the device does not take all blocks of one at once, for people; empty: it does.

@@ -12,7 +12,8 @@
 namespace rnnc {
 
 /// What calls of one batch size with the same features need. The plan depends on these and the
-/// chunk alone, so that a longer sequence needs another one only if its chunk differs.
+/// chunk alone, but for one of a single step, so that a longer sequence needs another one only if
+/// its chunk differs.
 struct PreparedShape {
   int64_t max_steps = 0;
   int64_t chunk = 0;  // of the plan that was asked for

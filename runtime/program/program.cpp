@@ -186,7 +186,8 @@ Status Program::Impl::prepare(const PlanShape& shape) {
   if (!plan) return tl::unexpected(plan.error());
   auto& variants = shapes[batch];
   const auto known = variants.find(features);
-  if (known != variants.end() && known->second.chunk == plan->chunk) {
+  const bool same = known != variants.end() && known->second.chunk == plan->chunk;
+  if (same && known->second.max_steps > 1) {
     known->second.max_steps = max_steps;
     return {};
   }

@@ -28,6 +28,9 @@ std::vector<std::string> take_faults();
 /// From then on the device fails, and says this first.
 void add_fault(const std::string& what);
 
+/// How many kernels have run since the last call; cuBLASLt's are none.
+int64_t take_launches();
+
 /// Whether units can be compiled here; else why not.
 std::string missing_compiler();
 

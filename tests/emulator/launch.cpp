@@ -13,8 +13,10 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "tests/emulator/block.h"
+#include "tests/emulator/emulator.h"
 #include "tests/emulator/random.h"
 
 namespace rnnc::emulator {
@@ -46,6 +48,11 @@ struct LateStore {
     barrier->end_phase();
   }
 };
+
+int64_t& launches() {
+  static int64_t the_launches = 0;
+  return the_launches;
+}
 
 size_t count(const Index& index) {
   return size_t{index.x} * index.y * index.z;
@@ -502,7 +509,12 @@ std::optional<std::string> Launch::begin_early() {
   return runner_->begin_early();
 }
 std::optional<std::string> Launch::run() {
+  ++launches();
   return runner_->run();
+}
+
+int64_t take_launches() {
+  return std::exchange(launches(), 0);
 }
 
 }  // namespace rnnc::emulator

@@ -7,6 +7,7 @@
 
 #include "ir/graph/text.h"
 #include "ir/graph/verify.h"
+#include "ir/plan/direct_states.h"
 #include "ir/plan/plan_parse.h"
 #include "passes/graph/common_subexpressions.h"
 #include "passes/graph/constant_folding.h"
@@ -22,6 +23,7 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/narrow_products.h"
+#include "passes/plan/one_step.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
@@ -178,6 +180,7 @@ constexpr PlanPass kPlanPasses[] = {
      [](Plan& plan, const PlanSetting& setting) { return run_stack(plan, setting.machine); }},
     {"resident",
      [](Plan& plan, const PlanSetting& setting) { return run_resident(plan, setting.machine); }},
+    {"one-step", [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_one_step(plan); }},
     {"memory", [](Plan& plan, const PlanSetting&) { return memory(plan, /*reuse=*/true); }},
     {"memory-apart", [](Plan& plan, const PlanSetting&) { return memory(plan, /*reuse=*/false); }}};
 
@@ -250,12 +253,31 @@ void expect_same_execution(Plan before, Plan after, bool has_memory) {
   }
 }
 
-/// `PASS… [cpu] [T=STEPS]`: sections that are not as before; or `verify`: what is wrong with it.
+/// Which buffers calls of one step may find in the caller's arrays.
+std::string direct_text(const Plan& plan) {
+  const std::vector<DirectState> states = find_direct_states(plan);
+  std::string text;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto& [initial, starts_at_zero, final] = states[i];
+    std::vector<std::string> parts;
+    if (initial != kNoBuffer) parts.push_back(fmt::format("reads b{}", initial));
+    if (starts_at_zero) parts.emplace_back("from zero");
+    if (final != kNoBuffer) parts.push_back(fmt::format("writes b{}", final));
+    if (parts.empty()) parts.emplace_back("is copied");
+    text +=
+        fmt::format("{}{}: {}", i == 0 ? "" : "\n", plan.states[i].name, fmt::join(parts, ", "));
+  }
+  return text;
+}
+
+/// `PASS… [cpu] [T=STEPS]`: sections that are not as before; `verify`: what is wrong with it; or
+/// `direct-states`.
 void check_plan_passes(const FileCase& one, const std::vector<std::string>& words) {
   const Result<Plan> parsed = parse_plan(one.framed(one.text()));
   ASSERT_TRUE(parsed) << one.file << ", " << one.title << ": " << parsed.error().message;
   PlanSetting setting;
   std::vector<const PlanPass*> passes;
+  bool direct = false;
   for (const std::string& word : words) {
     const auto found = std::ranges::find(kPlanPasses, word, &PlanPass::name);
     if (found != std::end(kPlanPasses)) {
@@ -264,10 +286,13 @@ void check_plan_passes(const FileCase& one, const std::vector<std::string>& word
       setting.machine = cpu_machine(2);
     } else if (word.starts_with("T=")) {
       setting.max_steps = std::stoll(word.substr(2));
+    } else if (word == "direct-states") {
+      direct = true;
     } else {
       RNNC_CHECK(word == "verify", "there is no pass {}", word);
     }
   }
+  if (direct) return expect_output(one, direct_text(*parsed));
   Plan plan = *parsed;
   bool changed = false;
   for (const PlanPass* pass : passes) {
