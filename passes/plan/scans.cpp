@@ -20,23 +20,23 @@ using Kind = Instruction::Kind;
 
 // Measured on an H100, MinGRU and others from their gates' pre-activations.
 //
-// Of what a thread keeps of its steps (ir/plan/scan_values.h), floats: many leave room for few blocks
-// beside each other, which is right where there are few channels, since states pass through long
-// tiles faster.
+// Of what a thread keeps of its steps (ir/plan/scan_values.h), floats: many leave room for few
+// blocks beside each other, which is right where there are few channels, since states pass through
+// long tiles faster.
 constexpr int64_t kMostValues = 32;
 constexpr int64_t kMostValuesOfFew = 64;
 constexpr int64_t kFewChannels = 4096;
 // Pairs of channels load twice as much at once, and take the registers of two.
 constexpr int64_t kMostValuesOfPairs = 2;
-// So many tiles side by side are on their way at once. Of their channels' each, those of a group wait
-// for the first at the same time, but compose the maps between.
+// So many tiles side by side are on their way at once. Of their channels' each, those of a group
+// wait for the first at the same time, but compose the maps between.
 constexpr int64_t kTilesAtOnce = 256;
 constexpr int64_t kMostGroup = 16;
 // A warp's maps of more states would not all find room in shared memory.
 constexpr size_t kMostStatesOfManyWarps = 2;
 
-// On a CPU: bytes of a row's tile, which stay in a core's second level cache from one pass over them
-// to the next, and its steps, which are worth a hand-over to other threads.
+// On a CPU: bytes of a row's tile, which stay in a core's second level cache from one pass over
+// them to the next, and its steps, which are worth a hand-over to other threads.
 constexpr int64_t kTileBytes = int64_t{128} << 10;
 constexpr int64_t kLeastTileSteps = 16;
 constexpr int64_t kMostTileSteps = 1024;

@@ -1,6 +1,6 @@
-// The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading a
-// step's inputs and the states, what a thread keeps of a step, for each round the map of a step, and
-// the whole step. Of the kernel's body each function has what its results need and is not kept.
+// The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading
+// a step's inputs and the states, what a thread keeps of a step, for each round the map of a step,
+// and the whole step. Of the kernel's body each function has what its results need and is not kept.
 #include "codegen/cuda/elementwise/emit_scan.h"
 
 #include <algorithm>
