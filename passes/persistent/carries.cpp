@@ -1,11 +1,12 @@
 #include "passes/persistent/carries.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "ir/persistent/recurrence_sources.h"
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
-#include "ir/plan/plan_touches.h"
 
 namespace rnnc {
 namespace {
@@ -85,30 +86,22 @@ class CarryFinder {
   std::set<BufferId> carried_;
 };
 
-/// Those that launches other than `recurrence` touch; states' own launches do not count.
-std::set<BufferId> touched_by_others(const Plan& plan, const RecurrenceLaunch& recurrence) {
-  std::set<BufferId> touched;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      if (std::get_if<RecurrenceLaunch>(&launch) == &recurrence) continue;
-      for (const Touch& touch : touches(plan, launch)) touched.insert(touch.access.buffer);
-    }
-  }
-  return touched;
+/// Whether no other launch uses it; states' own launches do not count.
+bool is_only_of(const BufferUses& uses, BufferId buffer, LaunchPlace recurrence) {
+  return std::ranges::all_of(
+      uses.of(buffer), [&](const BufferUse& use) { return !use.place || use.place == recurrence; });
 }
 
 }  // namespace
 
 void run_carries(Plan& plan) {
+  const BufferUses uses(plan);
   std::set<BufferId> carried;
-  for (const Stage& stage : plan.stages) {
-    for (const Launch& launch : stage.launches) {
-      const auto* recurrence = std::get_if<RecurrenceLaunch>(&launch);
-      if (recurrence == nullptr) continue;
-      const std::set<BufferId> others = touched_by_others(plan, *recurrence);
-      for (const BufferId id : CarryFinder(plan, *recurrence).run()) {
-        if (!others.contains(id)) carried.insert(id);
-      }
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (!is_resident(plan.stages[i])) continue;
+    const auto& recurrence = std::get<RecurrenceLaunch>(plan.stages[i].launches[0]);
+    for (const BufferId id : CarryFinder(plan, recurrence).run()) {
+      if (is_only_of(uses, id, {i, 0})) carried.insert(id);
     }
   }
   for (const BufferId id : carried) {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "ir/plan/plan_touches.h"
+#include "ir/plan/buffer_uses.h"
 
 namespace rnnc {
 namespace {
@@ -150,24 +149,13 @@ std::vector<Launch> merge_sums(Plan& plan, std::vector<FusedLaunch>& phases) {
 }
 
 void remove_unread_copies(Plan& plan) {
-  std::set<BufferId> read;
-  const auto add = [&](const auto& launch) {
-    for (const Touch& touch : touches(plan, launch)) {
-      if (!touch.write) read.insert(touch.access.buffer);
-    }
-  };
-  for (const Stage& stage : plan.stages) std::ranges::for_each(stage.launches, add);
-  for (const StatePlan& state : plan.states) {
-    add(state.init_given);
-    add(state.init_declared);
-    add(state.write_final);
-  }
+  const BufferUses uses(plan);
   for (Stage& stage : plan.stages) {
     if (stage.domain != Domain::Once) continue;
     std::erase_if(stage.launches, [&](const Launch& launch) {
       const auto* copy = std::get_if<CopyLaunch>(&launch);
       return copy != nullptr && plan.buffers[copy->target.buffer].role == Role::Temporary &&
-             !read.contains(copy->target.buffer);
+             !uses.is_read(copy->target.buffer);
     });
   }
 }

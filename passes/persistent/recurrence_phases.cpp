@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_touches.h"
 #include "passes/lower/kernel_builder.h"
 
@@ -49,7 +50,8 @@ FusedLaunch storing_phase(Plan& plan, const GemmLaunch& gemm) {
 
 class Phases {
  public:
-  Phases(Plan& plan, const Stage& stage) : plan_(plan), stage_(stage) {}
+  Phases(Plan& plan, size_t stage)
+      : plan_(plan), index_(stage), stage_(plan.stages[stage]), uses_(plan) {}
 
   Result<std::vector<FusedLaunch>> run() {
     if (const uint32_t reach = reach_of(stage_); reach > 1) {
@@ -99,20 +101,16 @@ class Phases {
     if (gemm.accumulate || out.extent != Extent::Batch || out.role != Role::Temporary) {
       return std::nullopt;
     }
-    std::optional<size_t> reader;
-    for (size_t j = 0; j < stage_.launches.size(); ++j) {
-      const std::vector<Touch> all = touches(plan_, stage_.launches[j]);
-      const bool touched = j != i && std::ranges::any_of(all, [&](const Touch& touch) {
-                             return touch.access.buffer == gemm.out.buffer;
-                           });
-      if (!touched) continue;
-      if (reader || j < i) return std::nullopt;
-      reader = j;
+    std::optional<LaunchPlace> reader;
+    for (const BufferUse& use : uses_.of(gemm.out.buffer)) {
+      if (use.place == LaunchPlace{index_, i}) continue;
+      if (!use.place || (reader && reader != use.place)) return std::nullopt;
+      reader = use.place;
     }
-    if (!reader) return std::nullopt;
-    const auto* launch = std::get_if<ElementwiseLaunch>(&stage_.launches[*reader]);
+    if (!reader || reader->stage != index_ || reader->launch < i) return std::nullopt;
+    const auto* launch = std::get_if<ElementwiseLaunch>(&stage_.launches[reader->launch]);
     if (launch == nullptr || !loads_whole_results(*launch, gemm)) return std::nullopt;
-    return reader;
+    return reader->launch;
   }
 
   bool loads_whole_results(const ElementwiseLaunch& launch, const GemmLaunch& gemm) const {
@@ -175,14 +173,16 @@ class Phases {
   }
 
   Plan& plan_;
-  const Stage& stage_;
+  const size_t index_;
+  const Stage& stage_;  // of that index
+  const BufferUses uses_;
   std::map<size_t, std::vector<const GemmLaunch*>> absorbed_;  // by the launch that reads
   std::vector<FusedLaunch> phases_;
 };
 
 }  // namespace
 
-Result<std::vector<FusedLaunch>> recurrence_phases(Plan& plan, const Stage& stage) {
+Result<std::vector<FusedLaunch>> recurrence_phases(Plan& plan, size_t stage) {
   return Phases(plan, stage).run();
 }
 

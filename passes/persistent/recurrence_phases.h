@@ -11,6 +11,6 @@
 namespace rnnc {
 
 /// Adds kernels to the plan. The error says which launch cannot be a phase.
-Result<std::vector<FusedLaunch>> recurrence_phases(Plan& plan, const Stage& stage);
+Result<std::vector<FusedLaunch>> recurrence_phases(Plan& plan, size_t stage);
 
 }  // namespace rnnc

@@ -121,12 +121,13 @@ class Resident {
         machine_(machine),
         tiles_(tiles),
         choice_(choice),
+        index_(stage),
         stage_(plan.stages[stage]) {}
 
   Status run() {
     RecurrenceLaunch recurrence;
     const double launches = seconds_of_launches();
-    Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, stage_);
+    Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, index_);
     if (!phases) return tl::unexpected(phases.error());
     recurrence.phases = *std::move(phases);
     if (Status status = verify_arrays(plan_, recurrence); !status) return status;
@@ -213,7 +214,8 @@ class Resident {
   const Machine& machine_;
   Tiles& tiles_;
   const ResidentChoice& choice_;
-  Stage& stage_;
+  const size_t index_;
+  Stage& stage_;  // of that index
 };
 
 bool is_candidate(const Stage& stage) {

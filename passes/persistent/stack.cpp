@@ -18,6 +18,7 @@
 
 #include "ir/base/arithmetic.h"
 #include "ir/base/launch_limits.h"
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
@@ -275,7 +276,9 @@ class Joint {
   bool sort_between(const Buffers& lower, const Buffers& upper) {
     if (upper_ == lower_ + 1) return true;
     Buffers stay, behind;  // of what is not ahead; of that, of what is behind
-    for (const Launch& launch : plan_.stages[lower_ + 1].launches) {
+    const std::vector<Launch>& launches = plan_.stages[lower_ + 1].launches;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const Launch& launch = launches[i];
       const Buffers own = buffers_of(plan_, launch);
       if (are_independent(own, lower) && are_independent(own, stay)) {
         ahead_.push_back(launch);
@@ -292,6 +295,7 @@ class Joint {
           !add_product(*gemm)) {
         return false;
       }
+      absorbed_.push_back({lower_ + 1, i});
     }
     return true;
   }
@@ -314,35 +318,29 @@ class Joint {
   /// Whether nothing but its products writes results, and nothing but the upper recurrence's
   /// kernels reads them.
   bool is_exclusive() const {
+    if (products_.empty()) return true;
+    const BufferUses uses(plan_);
+    std::vector<LaunchPlace> both = absorbed_;
+    both.push_back({upper_, 0});
     return std::ranges::all_of(products_, [&](const std::vector<GemmLaunch>& parts) {
       const BufferId id = parts[0].out.buffer;
       const Buffer& out = plan_.buffers[id];
-      // Who accumulates reads and writes.
-      return out.role == Role::Temporary && out.extent == Extent::Chunk &&
-             touches_of(id) == 2 * std::ssize(parts) - 1 + loads_of(id);
+      return out.role == Role::Temporary && out.extent == Extent::Chunk && uses.are_of(id, both) &&
+             !is_multiplied(id);
     });
   }
 
-  /// Of all launches.
-  int64_t touches_of(BufferId buffer) const {
-    int64_t count = 0;
-    for (const Stage& stage : plan_.stages) {
-      for (const Launch& launch : stage.launches) {
-        for (const Touch& touch : touches(plan_, launch)) {
-          count += touch.access.buffer == buffer ? 1 : 0;
-        }
-      }
-    }
-    return count;
-  }
-
-  int64_t loads_of(BufferId buffer) const {
-    int64_t count = 0;
-    for (const FusedLaunch& phase :
-         std::get<RecurrenceLaunch>(plan_.stages[upper_].launches[0]).phases) {
-      count += std::ranges::count(phase.accesses, buffer, &Access::buffer);
-    }
-    return count;
+  /// By a product of the upper recurrence, or by one of those between.
+  bool is_multiplied(BufferId buffer) const {
+    const auto is_left = [buffer](const auto& product) { return product.left.buffer == buffer; };
+    const auto multiplies = [&](const FusedLaunch& phase) {
+      return std::ranges::any_of(phase.products, is_left);
+    };
+    return std::ranges::any_of(products_,
+                               [&](const std::vector<GemmLaunch>& parts) {
+                                 return std::ranges::any_of(parts, is_left);
+                               }) ||
+           std::ranges::any_of(recurrence_of(plan_.stages[upper_]).phases, multiplies);
   }
 
   /// A phase's products have theirs by rows of k.
@@ -392,8 +390,10 @@ class Joint {
 
   Plan& plan_;
   size_t lower_, upper_;
-  std::vector<Launch> ahead_, behind_;             // of what is between them
+  // Of what is between them:
+  std::vector<Launch> ahead_, behind_;
   std::vector<std::vector<GemmLaunch>> products_;  // those that are added up together
+  std::vector<LaunchPlace> absorbed_;              // where those are
 };
 
 // ---- Stacks ----

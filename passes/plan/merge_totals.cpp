@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
-#include "ir/plan/plan_touches.h"
 #include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
 
@@ -27,15 +27,11 @@ namespace {
 
 constexpr int64_t kAlignedBytes = 16;
 
-/// A launch of the plan: its stage, and its number there.
-using LaunchPlace = std::pair<size_t, size_t>;
-
 class MergeTotals {
  public:
-  MergeTotals(Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
+  MergeTotals(Plan& plan, const Machine& machine) : plan_(plan), machine_(machine), uses_(plan) {}
 
   bool run() {
-    find_writers();
     bool changed = false;
     for (size_t i = 0; i < plan_.stages.size(); ++i) {
       if (plan_.stages[i].domain != Domain::Sequence) continue;
@@ -71,27 +67,6 @@ class MergeTotals {
 
   // ---- Step 1 ----
 
-  /// Of each buffer the one launch that writes it.
-  void find_writers() {
-    std::set<BufferId> several;
-    for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      const std::vector<Launch>& launches = plan_.stages[i].launches;
-      for (size_t j = 0; j < launches.size(); ++j) {
-        for (const Touch& touch : touches(plan_, launches[j])) {
-          if (!touch.write) continue;
-          const auto [found, fresh] = writer_.try_emplace(touch.access.buffer, i, j);
-          if (!fresh && found->second != LaunchPlace(i, j)) several.insert(touch.access.buffer);
-        }
-      }
-    }
-    for (const StatePlan& state : plan_.states) {
-      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        for (const Touch& touch : touches(plan_, *launch)) several.insert(touch.access.buffer);
-      }
-    }
-    for (const BufferId id : several) writer_.erase(id);
-  }
-
   bool can_move(const TotalLaunch& total) const {
     const Buffer& left = buffer_of(total.left.buffer);
     const Buffer& out = buffer_of(total.out.buffer);
@@ -100,7 +75,7 @@ class MergeTotals {
     return aligned && total.blocks == 1 && left.role == Role::Temporary &&
            left.extent == Extent::Chunk && left.history == 0 && left.pad == 0 &&
            left.width == total.m && out.role == Role::Temporary && out.width == total.m * total.n &&
-           writer_.contains(total.left.buffer) && writer_.contains(total.out.buffer);
+           uses_.only_writer(total.left.buffer) && uses_.only_writer(total.out.buffer);
   }
 
   /// By what they must have in common.
@@ -111,7 +86,7 @@ class MergeTotals {
       const auto* total = std::get_if<TotalLaunch>(&launches[i]);
       if (total == nullptr || !can_move(*total)) continue;
       const BufferId id = total->left.buffer;
-      Lefts& lefts = found[{writer_.at(id), buffer_of(id).dtype, buffer_of(id).placement}];
+      Lefts& lefts = found[{*uses_.only_writer(id), buffer_of(id).dtype, buffer_of(id).placement}];
       if (std::ranges::count(lefts.buffers, id) == 0) lefts.buffers.push_back(id);
       const Right right = right_of(*total);
       if (!lefts.totals.contains(right)) lefts.rights.push_back(right);
@@ -340,7 +315,7 @@ class MergeTotals {
 
   Plan& plan_;
   const Machine& machine_;
-  std::map<BufferId, LaunchPlace> writer_;
+  const BufferUses uses_;  // as they were: totals that have become one keep their writer
   std::map<BufferId, Buffer> wholes_;  // what the first ones become
   std::vector<Launch> once_;           // at the end of Once stages
 };

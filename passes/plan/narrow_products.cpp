@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_touches.h"
 #include "passes/lower/unused_buffers.h"
 
@@ -18,15 +19,16 @@ using Kind = Instruction::Kind;
 
 class NarrowProducts {
  public:
-  explicit NarrowProducts(Plan& plan) : plan_(plan) {}
+  explicit NarrowProducts(Plan& plan) : plan_(plan), uses_(plan) {}
 
   bool run() {
     if (plan_.dtype == compute_type(plan_.dtype)) return false;
     bool changed = false;
-    for (Stage& stage : plan_.stages) {
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      Stage& stage = plan_.stages[s];
       if (stage.domain != Domain::Sequence) continue;
       for (size_t i = 0; i < stage.launches.size(); ++i) {
-        const std::optional<size_t> product = product_of(stage, i);
+        const std::optional<size_t> product = product_of(s, i);
         if (!product) continue;
         const Access out = std::get<ElementwiseLaunch>(stage.launches[i]).accesses[1];
         GemmLaunch gemm = std::get<GemmLaunch>(stage.launches[*product]);
@@ -34,6 +36,7 @@ class NarrowProducts {
         stage.launches[i] = gemm;
         stage.launches.erase(stage.launches.begin() + static_cast<std::ptrdiff_t>(*product));
         --i;
+        uses_ = BufferUses(plan_);
         changed = true;
       }
     }
@@ -51,7 +54,8 @@ class NarrowProducts {
   }
 
   /// The product of the stage that can write what its launch `i` stores.
-  std::optional<size_t> product_of(const Stage& stage, size_t i) const {
+  std::optional<size_t> product_of(size_t stage_index, size_t i) const {
+    const Stage& stage = plan_.stages[stage_index];
     const auto* copy = std::get_if<ElementwiseLaunch>(&stage.launches[i]);
     if (copy == nullptr || !is_copy(plan_.kernels[copy->kernel])) return {};
     const int64_t length = plan_.kernels[copy->kernel].length;
@@ -59,33 +63,15 @@ class NarrowProducts {
     const Access& to = copy->accesses[1];
     const bool narrows = plan_.buffers[from.buffer].dtype == compute_type(plan_.dtype) &&
                          plan_.buffers[to.buffer].dtype == plan_.dtype;
-    if (!narrows || uses_of(from.buffer) != 2) return {};
+    if (!narrows) return {};
     for (size_t j = 0; j < i; ++j) {
       const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j]);
       const bool writes_it = gemm != nullptr && gemm->out == from && !gemm->accumulate &&
                              gemm->n * gemm->blocks * gemm->repeats == length;
-      if (writes_it && can_wait(stage, j, i)) return j;
+      const LaunchPlace both[] = {{stage_index, j}, {stage_index, i}};
+      if (writes_it && uses_.are_of(from.buffer, both) && can_wait(stage, j, i)) return j;
     }
     return {};
-  }
-
-  /// Launches that touch a buffer, in any role.
-  int64_t uses_of(BufferId buffer) const {
-    int64_t uses = 0;
-    for (const Stage& stage : plan_.stages) {
-      uses += std::ranges::count_if(stage.launches, [&](const Launch& launch) {
-        return std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {
-          return touch.access.buffer == buffer;
-        });
-      });
-    }
-    for (const StatePlan& state : plan_.states) {
-      for (const ElementwiseLaunch* launch :
-           {&state.init_given, &state.init_declared, &state.write_final}) {
-        uses += std::ranges::count(launch->accesses, buffer, &Access::buffer);
-      }
-    }
-    return uses;
   }
 
   /// Whether what the product reads is still there when its result is stored.
@@ -103,6 +89,7 @@ class NarrowProducts {
   }
 
   Plan& plan_;
+  BufferUses uses_;
 };
 
 }  // namespace

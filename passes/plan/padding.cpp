@@ -16,8 +16,8 @@
 #include <tuple>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
-#include "ir/plan/plan_touches.h"
 #include "passes/cost/cost.h"
 #include "passes/lower/kernel_builder.h"
 #include "passes/lower/once_stages.h"
@@ -38,7 +38,8 @@ class Padding {
         options_(options),
         unit_(unit_of(plan.dtype)),
         result_unit_(unit_of(compute_type(plan.dtype))),
-        usual_(plan) {
+        usual_(plan),
+        uses_(plan) {
     usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
   }
 
@@ -285,29 +286,7 @@ class Padding {
       const Operands old = operands_of(*product);
       return old.out.column == 0 && old.n == width && !is_aligned(old.weight, old.row(), unit_);
     });
-    return all && count_writes(id) == products.size();
-  }
-
-  size_t count_writes(BufferId id) const {
-    size_t count = 0;
-    for_each_touch([&](const Touch& touch) {
-      if (touch.write && touch.access.buffer == id) ++count;
-    });
-    return count;
-  }
-
-  template <typename Visit>
-  void for_each_touch(const Visit& visit) const {
-    for (const Stage& stage : plan_.stages) {
-      for (const Launch& launch : stage.launches) {
-        std::ranges::for_each(touches(plan_, launch), visit);
-      }
-    }
-    for (const StatePlan& state : plan_.states) {
-      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        std::ranges::for_each(touches(plan_, *launch), visit);
-      }
-    }
+    return all && std::ranges::count_if(uses_.of(id), &BufferUse::write) == std::ssize(products);
   }
 
   // ---- Step 3 ----
@@ -361,7 +340,7 @@ class Padding {
     const Buffer& buffer = plan_.buffers[id];
     if (buffer.role != Role::Temporary || buffer.width % matrix.length != 0) return std::nullopt;
     const int64_t rows = buffer.width / matrix.length;
-    std::ptrdiff_t uses = 0;
+    std::ptrdiff_t known = 0;  // uses
     for (const Product& product : products_) {
       const Access weight = operands_of(product).weight;
       if (weight.buffer != id) continue;
@@ -370,15 +349,14 @@ class Padding {
                         weight.column % matrix.length == 0;
       const bool whole = other.rows == rows && other.new_rows == matrix.new_rows;
       if (!fits || (!whole && other.new_rows != other.rows)) return std::nullopt;
-      ++uses;
+      ++known;
     }
     for (const Stage& stage : plan_.stages) {
       for (const Launch& launch : stage.launches) {
-        if (is_copy_of_rows(launch, id, matrix)) ++uses;
+        if (is_copy_of_rows(launch, id, matrix)) ++known;
       }
     }
-    for_each_touch([&](const Touch& touch) { uses -= touch.access.buffer == id ? 1 : 0; });
-    if (uses != 0) return std::nullopt;
+    if (std::ssize(uses_.of(id)) != known) return std::nullopt;
     matrix.new_rows = std::max(rows, matrix.new_rows);
     matrix.rows = rows;
     return matrix;
@@ -459,6 +437,7 @@ class Padding {
   int64_t unit_;         // elements of the storage type that rows are multiples of
   int64_t result_unit_;  // and of the compute type
   Plan usual_;           // as it was, with a chunk of a usual length
+  BufferUses uses_;      // as they were
   std::vector<Product> products_;
   std::set<BufferId> widened_;
   std::map<std::tuple<size_t, BufferId, uint32_t, int64_t, int64_t>, Access> copies_;
