@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 
 namespace rnnc {
 namespace {

@@ -21,7 +21,7 @@
 ///       h:
 ///         given: …
 ///
-/// What launches look like: ir/plan/launches/launches.h. Of a row `b2[t-1, 64:128, stride 8]`, what
+/// What launches look like: ir/plan/launches/define_launch_kind.h. Of a row `b2[t-1, 64:128, stride 8]`, what
 /// is left out is as usual: this step, the whole row without its pad, and rows as far apart as the
 /// buffer's are (in Invariant buffers: none but one). Where names could be misunderstood they stand
 /// in quotes. Left out may also be `memory`, each section without entries, and where buffers lie

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/plan_words.h"
 
 namespace rnnc {

@@ -32,11 +32,6 @@ inline constexpr Word<Extent> kExtentWords[] = {{Extent::Invariant, "invariant"}
                                                 {Extent::Steps, "steps"},
                                                 {Extent::Chunk, "chunk"}};
 
-inline constexpr Word<MaskLaunch::Kind> kMaskWords[] = {
-    {MaskLaunch::Kind::Valid, "valid"},
-    {MaskLaunch::Kind::Reset, "reset"},
-    {MaskLaunch::Kind::ResetReverse, "reset reversed"}};
-
 inline constexpr Word<Semiring> kSemiringWords[] = {
     {Semiring::SumProduct, "sum"}, {Semiring::MaxPlus, "max"}, {Semiring::MinPlus, "min"}};
 

@@ -11,16 +11,15 @@ void remove_unused_temporaries(Plan& plan) {
   std::vector<bool> used(plan.buffers.size(), false);
   const auto for_all = [&plan](const auto& visit) {
     for_each_access(plan, [&visit](Access& access) { visit(access.buffer); });
+    const auto visit_id = [&visit](BufferId& id) {
+      if (id != kNoBuffer) visit(id);
+    };
+    const auto visit_own = [&visit_id](auto& launch) {
+      if constexpr (requires { launch.exchange; }) visit_id(launch.exchange);
+      if constexpr (requires { launch.stream; }) visit_id(launch.stream);
+    };
     for (Stage& stage : plan.stages) {
-      for (Launch& launch : stage.launches) {
-        auto* const scan = std::get_if<ScanLaunch>(&launch);
-        if (scan != nullptr && scan->exchange != kNoBuffer) visit(scan->exchange);
-        auto* const recurrence = std::get_if<RecurrenceLaunch>(&launch);
-        if (recurrence == nullptr) continue;
-        for (BufferId* id : {&recurrence->exchange, &recurrence->stream}) {
-          if (*id != kNoBuffer) visit(*id);
-        }
-      }
+      for (Launch& launch : stage.launches) std::visit(visit_own, launch);
     }
   };
   for_all([&used](BufferId id) { used[id] = true; });

@@ -7,23 +7,13 @@
 #include "ir/plan/state_steps.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loop_stage.h"
+#include "runtime/cpu/plain_launches.h"
 #include "runtime/cpu/scan_stage.h"
 #include "runtime/cpu/share_out.h"
 #include "runtime/cpu/step_stage.h"
 
 namespace rnnc::cpu {
 namespace {
-
-template <typename T>
-void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t columns) {
-  const T* from = reinterpret_cast<const T*>(source);
-  T* to = reinterpret_cast<T*>(target);
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t column = 0; column < columns; ++column) {
-      to[column * rows + row] = from[row * columns + column];
-    }
-  }
-}
 
 bool is_loop(const Stage& stage) {
   return stage.launches.size() == 1 && std::holds_alternative<LoopLaunch>(stage.launches[0]);
@@ -418,7 +408,7 @@ void* const* CpuExecutable::locate(const std::vector<Access>& accesses, Position
 void CpuExecutable::run_launch(const Launch& launch, const PreparedLaunch* prepared, int64_t rows,
                                Position position, const Crew& crew) {
   if (prepared != nullptr) return run_parts(*prepared, rows, position, crew);
-  std::visit([&](const auto& one) { run(one, rows, position, crew); }, launch);
+  run_plain({plan_, addresses_, call_}, launch, rows, position, crew);
 }
 
 /// Products in units of a tile of some rows, others by rows alone: a few units per thread, so that
@@ -469,106 +459,6 @@ void CpuExecutable::pack(const PreparedLaunch& launch) {
   void* const* addresses = locate(launch.weights, {}, 0);
   share_out(everyone(), launch.tiles, launch.operations_per_row,
             [&](int64_t tile, int) { launch.pack(addresses, tile); });
-}
-
-void CpuExecutable::run(const CopyLaunch& launch, int64_t /*rows*/, Position /*position*/,
-                        const Crew& /*crew*/) {
-  const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
-  const std::byte* source = addresses_.locate(launch.source, {});
-  std::byte* target = addresses_.locate(launch.target, {});
-  if (launch.by_rows()) {
-    for (int64_t row = 0; row < launch.rows; ++row) {
-      std::memcpy(target + row * launch.target.stride * static_cast<int64_t>(element),
-                  source + row * launch.source.stride * static_cast<int64_t>(element),
-                  launch.columns * element);
-    }
-  } else if (!launch.transposed) {
-    std::memcpy(target, source, launch.rows * launch.columns * element);
-  } else if (element == sizeof(double)) {
-    transpose<double>(source, target, launch.rows, launch.columns);
-  } else {
-    transpose<float>(source, target, launch.rows, launch.columns);
-  }
-}
-
-void CpuExecutable::run(const ReverseLaunch& launch, int64_t rows, Position position,
-                        const Crew& crew) {
-  const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
-  const size_t bytes = launch.width * element;
-  const std::byte* source =
-      addresses_.of(launch.source.buffer) + launch.source.column * static_cast<int64_t>(element);
-  std::byte* target = addresses_.locate(launch.target, position);
-  const int64_t first = step_at(plan_, call_.steps, position);
-  const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());
-  share_out(crew, units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
-    for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
-         ++row) {
-      const int64_t sequence = row % plan_.batch;
-      const int64_t step = length_of(sequence) - 1 - (first + row / plan_.batch);
-      std::byte* to = target + row * launch.target.stride * element;
-      if (step < 0) {
-        std::memset(to, 0, bytes);
-      } else {
-        const int64_t from = step * plan_.batch + sequence;
-        std::memcpy(to, source + from * launch.source.stride * element, bytes);
-      }
-    }
-  });
-}
-
-void CpuExecutable::run(const EarlierLaunch& launch, int64_t rows, Position position,
-                        const Crew& crew) {
-  const size_t element = size_of(plan_.buffers[launch.source.buffer].dtype);
-  const size_t bytes = launch.width * element;
-  const std::byte* source =
-      addresses_.of(launch.source.buffer) + launch.source.column * static_cast<int64_t>(element);
-  std::byte* target = addresses_.locate(launch.target, position);
-  const int64_t first = (step_at(plan_, call_.steps, position) - 1) * plan_.batch;
-  const int64_t units = std::min<int64_t>(rows, 4 * crew.threads());
-  share_out(crew, units, static_cast<double>(rows * launch.width), [&](int64_t unit, int) {
-    for (int64_t row = part_begin(rows, units, unit); row < part_begin(rows, units, unit + 1);
-         ++row) {
-      std::byte* to = target + row * launch.target.stride * element;
-      if (first + row < 0) {
-        std::memset(to, 0, bytes);
-      } else {
-        std::memcpy(to, source + (first + row) * launch.source.stride * element, bytes);
-      }
-    }
-  });
-}
-
-void CpuExecutable::run(const MaskLaunch& launch, int64_t rows, Position position,
-                        const Crew& /*crew*/) {
-  std::byte* target = addresses_.locate(launch.target, position);
-  const int64_t first = call_.piece.first_step + step_at(plan_, call_.steps, position);
-  for (int64_t row = 0; row < rows; ++row) {
-    const bool value = mask_value(launch.kind, first + row / plan_.batch, row % plan_.batch);
-    if (plan_.dtype == DType::f64) {
-      reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
-    } else {
-      reinterpret_cast<float*>(target)[row * launch.target.stride] = value ? 1 : 0;
-    }
-  }
-}
-
-int64_t CpuExecutable::length_of(int64_t sequence) const {
-  const int64_t most = call_.piece.first_step + call_.steps;
-  return call_.lengths == nullptr ? most : std::clamp<int64_t>(call_.lengths[sequence], 0, most);
-}
-
-bool CpuExecutable::mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const {
-  const int64_t length = length_of(sequence);
-  switch (kind) {
-    case MaskLaunch::Kind::Valid:
-      return t < length;
-    case MaskLaunch::Kind::Reset:
-      return call_.reset != nullptr && call_.reset[t * plan_.batch + sequence] != 0;
-    case MaskLaunch::Kind::ResetReverse:
-      break;
-  }
-  return call_.reset != nullptr && 0 < t && t < length &&
-         call_.reset[(length - t) * plan_.batch + sequence] != 0;
 }
 
 }  // namespace rnnc::cpu

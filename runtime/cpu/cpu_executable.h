@@ -65,21 +65,8 @@ class CpuExecutable : public Executable {
                   Position position, const Crew& crew);
   void run_parts(const PreparedLaunch& launch, int64_t rows, Position position, const Crew& crew);
   void pack(const PreparedLaunch& launch);
-  // `rows` rows from (position.t, 0) on. Of kinds that nothing is prepared for:
-  template <typename L>
-  void run(const L&, int64_t /*rows*/, Position /*position*/, const Crew& /*crew*/) {
-    RNNC_CHECK(false, "a launch that CPUs do not run");
-  }
+  /// `rows` rows from (position.t, 0) on.
   void run(const TotalWork& total, int64_t rows, Position position, const Crew& crew);
-  void run(const CopyLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const ReverseLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const EarlierLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const RowsLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const RowTotalLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const RealLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  void run(const MaskLaunch& launch, int64_t rows, Position position, const Crew& crew);
-  int64_t length_of(int64_t sequence) const;
-  bool mask_value(MaskLaunch::Kind kind, int64_t t, int64_t sequence) const;
   Crew everyone() const { return {.pool = pool_}; }
   /// The addresses of accesses, in the thread's `pointers_`.
   void* const* locate(const std::vector<Access>& accesses, Position position, int thread);

@@ -79,7 +79,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
 
 void Launcher::bind(const Call& call) {
   addresses_.bind(call);
-  sequences_ = {call.lengths, call.reset, call.steps, call.piece.first_step, call.piece.begins};
+  call_ = {call.lengths, call.reset, call.steps, call.piece.first_step, call.piece.begins};
 }
 
 // ---- By domain ----
@@ -99,6 +99,18 @@ Status Launcher::once(size_t stage, LaunchQueue& queue) {
 
 Status Launcher::run(const Run& at, LaunchQueue& queue) {
   return std::visit([&](const auto& one) { return run(one, at, queue); }, launch_of(at.id));
+}
+
+Status Launcher::plain(const Run& at, LaunchQueue& queue) const {
+  const bool has_kernel = module().of(at.id).kernel != kNoCudaKernel;
+  return run_sequence({.plan = plan_,
+                       .addresses = addresses_,
+                       .call = call_,
+                       .queue = queue,
+                       .kernel = has_kernel ? kernel_of(at.id) : nullptr,
+                       .rows = at.rows,
+                       .first = at.first},
+                      launch_of(at.id));
 }
 
 Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queue) {

@@ -11,18 +11,10 @@
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
+#include "runtime/cuda/sequence_launches.h"
+#include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
-
-/// A stream on which launches follow one another.
-struct LaunchQueue {
-  cudaStream_t stream = nullptr;
-  char* library_workspace = nullptr;  // for these launches alone
-  /// Kernels of rnnc's may begin while one before them ends (kernel_abi.h says when that may be).
-  /// For Step stages in graphs.
-  bool overlap = false;
-  bool after_kernel = false;  // the last launch was a kernel of rnnc's
-};
 
 /// One of the launches of Step stages that go together, at one step.
 struct StepLaunch {
@@ -93,11 +85,12 @@ class Launcher {
     LaunchPosition first = {};     // of row 0
   };
   Status run(const Run& at, LaunchQueue& queue);
-  /// Of kinds that are not run one by one:
+  /// Of kinds without generated code (sequence_launches.h):
   template <typename L>
-  static Status run(const L&, const Run& /*at*/, LaunchQueue& /*queue*/) {
-    RNNC_CHECK(false, "a launch in a stage where its kind is not");
+  Status run(const L&, const Run& at, LaunchQueue& queue) {
+    return plain(at, queue);
   }
+  Status plain(const Run& at, LaunchQueue& queue) const;
   Status run(const ElementwiseLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const GemmLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const LoopLaunch& launch, const Run& at, LaunchQueue& queue);
@@ -107,15 +100,6 @@ class Launcher {
   /// How many launches from one on are copies that go together; 0 if it is none.
   size_t copies_from(LaunchId id) const;
   Status copy(LaunchId first, size_t count, LaunchQueue& queue);
-  /// One that transposes.
-  Status run(const CopyLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const ReverseLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const EarlierLaunch& launch, const Run& at, LaunchQueue& queue) const;
-  Status run(const RowsLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const RowTotalLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const RealLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const MaskLaunch& launch, const Run& at, LaunchQueue& queue);
-  Status run(const SplitLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const TotalLaunch& launch, const Run& at, LaunchQueue& queue);
   /// Rows that are added up, in slices whose sums are rows of `to`.
   struct RowSums {
@@ -151,15 +135,7 @@ class Launcher {
   const PlanProducts& products_;
   Addresses addresses_;
   int64_t* const parameter_block_;
-  /// Of the call that is running.
-  struct Sequences {
-    const int32_t* lengths = nullptr;
-    const uint8_t* reset = nullptr;
-    int64_t steps = 0;
-    int64_t first_step = 0;  // CallPiece's
-    bool begins = true;      // likewise
-  };
-  Sequences sequences_;
+  SequenceCall call_;
   std::vector<LaunchId> whole_sums_;            // totals whose first chunk writes, and does not add
   std::vector<std::vector<BufferId>> cleared_;  // by sweep: what other totals add to
   // Parameters of the launch that is being made: launches allocate nothing.

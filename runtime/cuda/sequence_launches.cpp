@@ -1,4 +1,6 @@
 // The launches whose kernels are in sequence.cuh and totals.cuh.
+#include "runtime/cuda/sequence_launches.h"
+
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"
@@ -6,6 +8,166 @@
 #include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
+namespace {
+
+class SequenceLaunch {
+ public:
+  explicit SequenceLaunch(const SequenceRun& at) : at_(at) {}
+
+  /// Of kinds that are not run one by one:
+  template <typename L>
+  Status run(const L&) {
+    RNNC_CHECK(false, "a launch in a stage where its kind is not");
+  }
+
+  /// One that transposes.
+  Status run(const CopyLaunch& launch) {
+    const char* source = at_.addresses.pointer(launch.source, {});
+    char* target = at_.addresses.pointer(launch.target, {});
+    int64_t rows = launch.rows;
+    int64_t columns = launch.columns;
+    void* parameters[] = {&source, &target, &rows, &columns};
+    const auto tiles = [](int64_t size) { return ceil_div(size, kCudaTransposeTile); };
+    const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
+                            dim3(kCudaTransposeTile, kCudaTransposeThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "transposing weights");
+  }
+
+  Status run(const ReverseLaunch& launch) {
+    int64_t rows = at_.rows;
+    constexpr int64_t kMostBlocks = 4096;
+    // The whole sequence, whose end is read first.
+    const char* source = at_.addresses.start(launch.source);
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    int64_t first = step_at(at_.plan, at_.call.steps, at_.first);
+    auto batch = static_cast<unsigned>(at_.plan.batch);
+    int64_t width = launch.width;
+    int64_t source_stride = launch.source.stride;
+    int64_t target_stride = launch.target.stride;
+    void* parameters[] = {&source, &target, &at_.call.lengths, &at_.call.steps, &first, &batch,
+                          &rows,   &width,  &source_stride,    &target_stride};
+    const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "reversing a sequence");
+  }
+
+  Status run(const EarlierLaunch& launch) {
+    int64_t rows = at_.rows;
+    const size_t element = size_of(at_.plan.buffers[launch.target.buffer].dtype);
+    const size_t width = static_cast<size_t>(launch.width) * element;
+    const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
+    const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    int64_t first = (step_at(at_.plan, at_.call.steps, at_.first) - 1) * at_.plan.batch;
+    cudaError_t done = cudaSuccess;
+    if (first < 0) {
+      const auto zeros = static_cast<size_t>(at_.plan.batch);
+      done = cudaMemset2DAsync(target, target_pitch, 0, width, zeros, at_.queue.stream);
+      target += zeros * target_pitch;
+      rows -= at_.plan.batch;
+      first = 0;
+    }
+    if (done == cudaSuccess && rows > 0) {
+      const char* source =
+          at_.addresses.start(launch.source) + static_cast<size_t>(first) * source_pitch;
+      done =
+          cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
+                            static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, at_.queue.stream);
+    }
+    return check_cuda(done, "reading a sequence a step late");
+  }
+
+  Status run(const RowsLaunch& launch) {
+    int64_t rows = at_.rows;
+    constexpr int64_t kMostBlocks = 4096;
+    const char* table = at_.addresses.start(launch.table);
+    const char* index = at_.addresses.pointer(launch.index, at_.first);
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    int64_t count = launch.count;
+    int64_t width = launch.width;
+    int64_t index_stride = launch.index.stride;
+    int64_t target_stride = launch.target.stride;
+    void* parameters[] = {&table, &index, &target,       &rows,
+                          &count, &width, &index_stride, &target_stride};
+    const int64_t blocks = std::min(ceil_div(rows, kCudaRowsThreads / 32), kMostBlocks);
+    const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kCudaRowsThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "taking rows of a table");
+  }
+
+  Status run(const RowTotalLaunch& launch) {
+    int64_t rows = at_.rows;
+    constexpr int64_t kMostBlocks = 1024;  // each goes over all rows' integers
+    const char* index = at_.addresses.pointer(launch.index, at_.first);
+    const char* value = at_.addresses.pointer(launch.value, at_.first);
+    char* out = at_.addresses.pointer(launch.out, {});
+    int64_t count = launch.count;
+    int64_t width = launch.width;
+    int64_t index_stride = launch.index.stride;
+    int64_t value_stride = launch.value.stride;
+    void* parameters[] = {&index, &value, &out,          &rows,
+                          &count, &width, &index_stride, &value_stride};
+    const LaunchShape shape{dim3(static_cast<unsigned>(std::min(count, kMostBlocks)),
+                                 static_cast<unsigned>(ceil_div(width, kCudaRowsThreads))),
+                            dim3(kCudaRowsThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "adding to rows of a table");
+  }
+
+  Status run(const RealLaunch& launch) {
+    int64_t rows = at_.rows;
+    const char* source = at_.addresses.pointer(launch.source, at_.first);
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    int64_t source_stride = launch.source.stride;
+    int64_t target_stride = launch.target.stride;
+    void* parameters[] = {&source, &target, &rows, &source_stride, &target_stride};
+    const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "making numbers of integers");
+  }
+
+  Status run(const MaskLaunch& launch) {
+    int64_t rows = at_.rows;
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    auto kind = static_cast<int>(launch.kind);  // the kernel counts them in the same order
+    int64_t first = at_.call.first_step + step_at(at_.plan, at_.call.steps, at_.first);
+    int64_t steps = at_.call.first_step + at_.call.steps;
+    auto batch = static_cast<unsigned>(at_.plan.batch);
+    void* parameters[] = {&target, &kind, &at_.call.lengths, &at_.call.reset, &steps, &first,
+                          &batch,  &rows};
+    const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
+    return start(at_.kernel, shape, parameters, at_.queue, "filling a mask");
+  }
+
+  Status run(const SplitLaunch& launch) {
+    int64_t rows = at_.rows;
+    constexpr int64_t kMostBlocks = 65535;
+    constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
+    const char* source = at_.addresses.pointer(launch.source, at_.first);
+    char* target = at_.addresses.pointer(launch.target, at_.first);
+    int weight = launch.weight ? 1 : 0;
+    float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
+    int64_t length = launch.length;
+    int64_t part = launch.part;
+    int64_t source_stride = launch.source.stride;
+    int64_t target_stride = launch.target.stride;
+    void* parameters[] = {&source, &target, &weight,        &most,         &rows,
+                          &length, &part,   &source_stride, &target_stride};
+    const int64_t down = std::min(ceil_div(rows, kCudaSplitRows), kMostBlocks);
+    const LaunchShape shape{
+        dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
+        dim3(kCudaSplitThreads, kCudaSplitRows)};
+    return start(at_.kernel, shape, parameters, at_.queue, "splitting an operand");
+  }
+
+ private:
+  SequenceRun at_;
+};
+
+}  // namespace
+
+Status run_sequence(const SequenceRun& at, const Launch& launch) {
+  SequenceLaunch one(at);
+  return std::visit([&](const auto& kind) { return one.run(kind); }, launch);
+}
+
+// ---- Several at once, and sums of rows ----
 
 size_t Launcher::copies_from(LaunchId id) const {
   const std::vector<Launch>& launches = plan_.stages[id.stage].launches;
@@ -50,118 +212,6 @@ Status Launcher::copy(LaunchId first, size_t count, LaunchQueue& queue) {
   return start(kernel_of(first), shape, parameters, queue, "packing weights");
 }
 
-Status Launcher::run(const CopyLaunch& launch, const Run& at, LaunchQueue& queue) {
-  const char* source = addresses_.pointer(launch.source, {});
-  char* target = addresses_.pointer(launch.target, {});
-  int64_t rows = launch.rows;
-  int64_t columns = launch.columns;
-  void* parameters[] = {&source, &target, &rows, &columns};
-  const auto tiles = [](int64_t size) { return ceil_div(size, kCudaTransposeTile); };
-  const LaunchShape shape{dim3(static_cast<unsigned>(tiles(rows) * tiles(columns))),
-                          dim3(kCudaTransposeTile, kCudaTransposeThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "transposing weights");
-}
-
-Status Launcher::run(const ReverseLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  constexpr int64_t kMostBlocks = 4096;
-  // The whole sequence, whose end is read first.
-  const char* source = addresses_.start(launch.source);
-  char* target = addresses_.pointer(launch.target, at.first);
-  int64_t first = step_at(plan_, sequences_.steps, at.first);
-  auto batch = static_cast<unsigned>(plan_.batch);
-  int64_t width = launch.width;
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &sequences_.lengths, &sequences_.steps, &first, &batch,
-                        &rows,   &width,  &source_stride,      &target_stride};
-  const LaunchShape shape{dim3(blocks_for(rows * width, kMostBlocks)), dim3(kThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "reversing a sequence");
-}
-
-Status Launcher::run(const EarlierLaunch& launch, const Run& at, LaunchQueue& queue) const {
-  int64_t rows = at.rows;
-  const size_t element = size_of(plan_.buffers[launch.target.buffer].dtype);
-  const size_t width = static_cast<size_t>(launch.width) * element;
-  const size_t source_pitch = static_cast<size_t>(launch.source.stride) * element;
-  const size_t target_pitch = static_cast<size_t>(launch.target.stride) * element;
-  char* target = addresses_.pointer(launch.target, at.first);
-  int64_t first = (step_at(plan_, sequences_.steps, at.first) - 1) * plan_.batch;
-  cudaError_t done = cudaSuccess;
-  if (first < 0) {
-    const auto zeros = static_cast<size_t>(plan_.batch);
-    done = cudaMemset2DAsync(target, target_pitch, 0, width, zeros, queue.stream);
-    target += zeros * target_pitch;
-    rows -= plan_.batch;
-    first = 0;
-  }
-  if (done == cudaSuccess && rows > 0) {
-    const char* source =
-        addresses_.start(launch.source) + static_cast<size_t>(first) * source_pitch;
-    done = cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
-                             static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, queue.stream);
-  }
-  return check_cuda(done, "reading a sequence a step late");
-}
-
-Status Launcher::run(const RowsLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  constexpr int64_t kMostBlocks = 4096;
-  const char* table = addresses_.start(launch.table);
-  const char* index = addresses_.pointer(launch.index, at.first);
-  char* target = addresses_.pointer(launch.target, at.first);
-  int64_t count = launch.count;
-  int64_t width = launch.width;
-  int64_t index_stride = launch.index.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&table, &index, &target,       &rows,
-                        &count, &width, &index_stride, &target_stride};
-  const int64_t blocks = std::min(ceil_div(rows, kCudaRowsThreads / 32), kMostBlocks);
-  const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kCudaRowsThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "taking rows of a table");
-}
-
-Status Launcher::run(const RowTotalLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  constexpr int64_t kMostBlocks = 1024;  // each goes over all rows' integers
-  const char* index = addresses_.pointer(launch.index, at.first);
-  const char* value = addresses_.pointer(launch.value, at.first);
-  char* out = addresses_.pointer(launch.out, {});
-  int64_t count = launch.count;
-  int64_t width = launch.width;
-  int64_t index_stride = launch.index.stride;
-  int64_t value_stride = launch.value.stride;
-  void* parameters[] = {&index, &value, &out, &rows, &count, &width, &index_stride, &value_stride};
-  const LaunchShape shape{dim3(static_cast<unsigned>(std::min(count, kMostBlocks)),
-                               static_cast<unsigned>(ceil_div(width, kCudaRowsThreads))),
-                          dim3(kCudaRowsThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "adding to rows of a table");
-}
-
-Status Launcher::run(const RealLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  const char* source = addresses_.pointer(launch.source, at.first);
-  char* target = addresses_.pointer(launch.target, at.first);
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &rows, &source_stride, &target_stride};
-  const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "making numbers of integers");
-}
-
-Status Launcher::run(const MaskLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  char* target = addresses_.pointer(launch.target, at.first);
-  auto kind = static_cast<int>(launch.kind);
-  int64_t first = sequences_.first_step + step_at(plan_, sequences_.steps, at.first);
-  int64_t steps = sequences_.first_step + sequences_.steps;
-  auto batch = static_cast<unsigned>(plan_.batch);
-  void* parameters[] = {&target, &kind, &sequences_.lengths, &sequences_.reset, &steps, &first,
-                        &batch,  &rows};
-  const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};
-  return start(kernel_of(at.id), shape, parameters, queue, "filling a mask");
-}
-
 size_t Launcher::workspace_bytes() const {
   int64_t most = 0;
   for_each_launch_of<TotalLaunch>(plan_, [&](LaunchId id, const TotalLaunch& launch) {
@@ -173,8 +223,8 @@ size_t Launcher::workspace_bytes() const {
 }
 
 Status Launcher::run(const TotalLaunch& launch, const Run& at, LaunchQueue& queue) {
-  const bool opens = sequences_.begins && at.position.order() == 0 &&
-                     std::ranges::binary_search(whole_sums_, at.id);
+  const bool opens =
+      call_.begins && at.position.order() == 0 && std::ranges::binary_search(whole_sums_, at.id);
   if (launch.right.buffer != kNoBuffer) {
     return products_.run(at.id, at.rows, addresses_, at.first, queue.library_workspace,
                          queue.stream, opens);
@@ -212,27 +262,6 @@ Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue)
                                static_cast<unsigned>(sums.slices)),
                           dim3(kCudaTotalColumns / 2, kCudaTotalThreads)};
   return start(kernel, shape, parameters, queue, "adding up rows");
-}
-
-Status Launcher::run(const SplitLaunch& launch, const Run& at, LaunchQueue& queue) {
-  int64_t rows = at.rows;
-  constexpr int64_t kMostBlocks = 65535;
-  constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
-  const char* source = addresses_.pointer(launch.source, at.first);
-  char* target = addresses_.pointer(launch.target, at.first);
-  int weight = launch.weight ? 1 : 0;
-  float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
-  int64_t length = launch.length;
-  int64_t part = launch.part;
-  int64_t source_stride = launch.source.stride;
-  int64_t target_stride = launch.target.stride;
-  void* parameters[] = {&source, &target, &weight,        &most,         &rows,
-                        &length, &part,   &source_stride, &target_stride};
-  const int64_t down = std::min(ceil_div(rows, kCudaSplitRows), kMostBlocks);
-  const LaunchShape shape{
-      dim3(static_cast<unsigned>(ceil_div(part, kElements)), static_cast<unsigned>(down)),
-      dim3(kCudaSplitThreads, kCudaSplitRows)};
-  return start(kernel_of(at.id), shape, parameters, queue, "splitting an operand");
 }
 
 }  // namespace rnnc::cuda

@@ -1,13 +1,23 @@
-/// Starts kernels of a plan's unit.
+/// Streams of launches, and starting kernels of a plan's unit on them.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "runtime/cuda/launcher.h"
+#include "ir/base/status.h"
 
 namespace rnnc::cuda {
 
 inline constexpr unsigned kThreads = 256;  // of kernels that go over elements one by one
+
+/// A stream on which launches follow one another.
+struct LaunchQueue {
+  cudaStream_t stream = nullptr;
+  char* library_workspace = nullptr;  // for these launches alone
+  /// Kernels of rnnc's may begin while one before them ends (kernel_abi.h says when that may be).
+  /// For Step stages in graphs.
+  bool overlap = false;
+  bool after_kernel = false;  // the last launch was a kernel of rnnc's
+};
 
 struct LaunchShape {
   dim3 grid;

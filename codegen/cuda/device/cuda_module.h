@@ -23,7 +23,7 @@ struct LaunchId {
 };
 
 /// Of the prelude and of what stands behind it as it is: their launches are written by hand
-/// (runtime/cuda/launcher.cpp).
+/// (runtime/cuda/sequence_launches.cpp, launcher.cpp).
 struct CudaOwnShape {};
 
 struct CudaKernel {

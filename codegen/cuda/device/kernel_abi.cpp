@@ -22,38 +22,24 @@ std::string cuda_end_chunk_name(const Plan& plan) {
   return plan.descending ? "rnnc_end_descending_chunk" : "rnnc_end_chunk";
 }
 
-std::string cuda_reverse_name(DType dtype) {
-  return fmt::format("rnnc_reverse_{}", size_of(dtype));
-}
-
-std::string cuda_transpose_name(DType dtype) {
-  return fmt::format("rnnc_transpose_{}", size_of(dtype));
-}
-
-std::string cuda_rows_name(DType dtype) {
-  return fmt::format("rnnc_rows_{}", size_of(dtype));
-}
-
-std::string cuda_row_total_name(DType dtype) {
-  return fmt::format("rnnc_add_rows_{}", to_string(dtype));
-}
-
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   const auto dtype = [&](const Access& access) { return plan.buffers[access.buffer].dtype; };
+  // Kernels that only move elements are for those of 2 and of 4 bytes.
+  const auto of_size = [&](std::string_view name, const Access& access) {
+    return fmt::format("rnnc_{}_{}", name, size_of(dtype(access)));
+  };
   if (const auto* reverse = std::get_if<ReverseLaunch>(&launch)) {
-    return cuda_reverse_name(dtype(reverse->source));
+    return of_size("reverse", reverse->source);
   }
   if (const auto* copy = std::get_if<CopyLaunch>(&launch)) {
-    return copy->transposed ? cuda_transpose_name(dtype(copy->source)) : kCudaCopyName;
+    return copy->transposed ? of_size("transpose", copy->source) : kCudaCopyName;
   }
-  if (const auto* rows = std::get_if<RowsLaunch>(&launch)) {
-    return cuda_rows_name(dtype(rows->table));
-  }
+  if (const auto* rows = std::get_if<RowsLaunch>(&launch)) return of_size("rows", rows->table);
   if (const auto* total = std::get_if<RowTotalLaunch>(&launch)) {
-    return cuda_row_total_name(dtype(total->value));
+    return fmt::format("rnnc_add_rows_{}", to_string(dtype(total->value)));
   }
-  if (std::holds_alternative<RealLaunch>(launch)) return kCudaRealName;
-  if (std::holds_alternative<MaskLaunch>(launch)) return kCudaMaskName;
+  if (std::holds_alternative<RealLaunch>(launch)) return "rnnc_real";
+  if (std::holds_alternative<MaskLaunch>(launch)) return "rnnc_mask";
   return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
 }
 

@@ -68,13 +68,8 @@ struct CudaHistories {
   CudaHistory history[kCudaHistoriesPerLaunch] = {};
 };
 
-/// Kernels of sequence.cuh. The mask's kind is MaskLaunch::Kind in order. Grids and parameters:
-/// runtime/cuda/launcher.cpp.
-inline constexpr const char* kCudaMaskName = "rnnc_mask";
+/// Kernels of sequence.cuh. Grids and parameters: runtime/cuda/sequence_launches.cpp.
 inline constexpr const char* kCudaSplitName = "rnnc_split";
-inline constexpr const char* kCudaRealName = "rnnc_real";
-std::string cuda_rows_name(DType dtype);  // of elements of its size, which is 2 or 4 bytes
-std::string cuda_row_total_name(DType dtype);
 inline constexpr int kCudaRowsThreads = 256;
 inline constexpr const char* kCudaCopyName = "rnnc_copy_arrays";
 /// Its parameter; gridDim.y is the number of copies.
@@ -90,15 +85,12 @@ struct CudaCopy {
 struct CudaCopies {
   CudaCopy copy[kCudaCopiesPerLaunch] = {};
 };
-std::string cuda_reverse_name(DType dtype);  // of elements of its size, which is 2 or 4 bytes
-std::string cuda_transpose_name(DType dtype);
 inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
-/// The one that a Reverse, Mask, Rows, RowTotal, Real, Split or Copy launch needs; "" for other
-/// launches. A
-/// unit has those that its plan needs and no others.
+/// The one that a launch needs; "" for launches of other kinds. A unit has those that its plan needs
+/// and no others.
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 
 /// Those of a kernel with most arrays, of any kind.

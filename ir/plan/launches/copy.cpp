@@ -1,8 +1,12 @@
 // Copies of what does not change.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<CopyLaunch> = "copy";
+
 namespace {
 
 /// Of each access, in each of `rows_of` rows.
@@ -94,5 +98,7 @@ std::vector<WeightPart> weight_parts(const LaunchNames& in, const CopyLaunch& la
            .end = begin + launch.rows * row,
            .names = {std::move(name)}}};
 }
+
+template struct LaunchKind<CopyLaunch>;
 
 }  // namespace rnnc

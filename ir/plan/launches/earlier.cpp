@@ -1,8 +1,11 @@
 // Sequences a step late.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<EarlierLaunch> = "earlier";
 
 std::string text_of(const Plan& plan, const EarlierLaunch& launch) {
   return fmt::format("{} = {}", access_text(plan, launch.target, launch.width),
@@ -48,5 +51,7 @@ LaunchWords describe(const LaunchNames& in, const EarlierLaunch& launch) {
   words.what = in.value(launch.source, launch.width) + " a step earlier";
   return words;
 }
+
+template struct LaunchKind<EarlierLaunch>;
 
 }  // namespace rnnc

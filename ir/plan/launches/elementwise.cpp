@@ -1,8 +1,9 @@
 // Kernels over rows.
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/define_launch_kind.h"
 #include "ir/plan/launches/kernel_calls.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 
 namespace rnnc {
 namespace {
@@ -72,5 +73,7 @@ std::vector<WeightPart> weight_parts(const LaunchNames& in, const ElementwiseLau
            .end = target.column + span(target),
            .names = {join_names(in.weights_in(source, span(source)))}}};
 }
+
+template struct LaunchKind<ElementwiseLaunch>;
 
 }  // namespace rnnc

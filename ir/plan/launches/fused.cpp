@@ -1,10 +1,15 @@
 // Products with elementwise work on their results.
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/define_launch_kind.h"
 #include "ir/plan/launches/kernel_calls.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<FusedLaunch> = kFusedOpening;
+
 namespace {
 
 // product := aN ['..' N] '+=' access '@' access '^T, k' N [',' N 'blocks']
@@ -164,5 +169,7 @@ LaunchWords describe(const LaunchNames& in, const FusedLaunch& launch) {
       {"fused", "the elementwise work follows each product where it is: no result in memory"});
   return words;
 }
+
+template struct LaunchKind<FusedLaunch>;
 
 }  // namespace rnnc

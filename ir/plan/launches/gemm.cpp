@@ -3,9 +3,13 @@
 
 #include "ir/base/launch_limits.h"
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<GemmLaunch> = "gemm";
+
 namespace {
 
 /// Of rows that are apart, what is between them need not be there.
@@ -152,5 +156,7 @@ LaunchWords describe(const LaunchNames& in, const GemmLaunch& launch) {
   }
   return words;
 }
+
+template struct LaunchKind<GemmLaunch>;
 
 }  // namespace rnnc

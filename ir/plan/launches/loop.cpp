@@ -3,11 +3,17 @@
 
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/define_launch_kind.h"
 #include "ir/plan/launches/kernel_calls.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/launches/loop_carries.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<LoopLaunch> = "loop";
+template <>
+inline constexpr Where kPlace<LoopLaunch> = Where::Loop;
 
 std::string carries_text(const std::vector<LoopLaunch::Carry>& carries) {
   std::string text;
@@ -93,5 +99,7 @@ LaunchWords describe(const LaunchNames& in, const LoopLaunch& launch) {
                             plural(std::ssize(launch.carries), "state"))});
   return words;
 }
+
+template struct LaunchKind<LoopLaunch>;
 
 }  // namespace rnnc

@@ -1,8 +1,20 @@
 // What lengths and resets say.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<MaskLaunch> = "mask";
+
+namespace {
+
+constexpr Word<MaskLaunch::Kind> kMaskWords[] = {
+    {MaskLaunch::Kind::Valid, "valid"},
+    {MaskLaunch::Kind::Reset, "reset"},
+    {MaskLaunch::Kind::ResetReverse, "reset reversed"}};
+
+}  // namespace
 
 std::string text_of(const Plan& plan, const MaskLaunch& launch) {
   return fmt::format("{} = {}", access_text(plan, launch.target, 1),
@@ -40,5 +52,7 @@ LaunchWords describe(const LaunchNames&, const MaskLaunch& launch) {
                                                       : "1 where a sequence begins anew, else 0";
   return words;
 }
+
+template struct LaunchKind<MaskLaunch>;
 
 }  // namespace rnnc

@@ -1,8 +1,11 @@
 // Integers as numbers.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<RealLaunch> = "real";
 
 std::string text_of(const Plan& plan, const RealLaunch& launch) {
   return fmt::format("{} = {}", access_text(plan, launch.target, 1),
@@ -41,5 +44,7 @@ LaunchWords describe(const LaunchNames& in, const RealLaunch& launch) {
   words.what = in.value(launch.source, 1) + " as a number";
   return words;
 }
+
+template struct LaunchKind<RealLaunch>;
 
 }  // namespace rnnc

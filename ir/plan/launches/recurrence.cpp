@@ -1,11 +1,18 @@
 // Resident recurrences.
 #include <algorithm>
 
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
+#include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/tile_text.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<RecurrenceLaunch> = "resident on";
+template <>
+inline constexpr Where kPlace<RecurrenceLaunch> = Where::Recurrence;
+
 namespace {
 
 // details := (',' detail)*
@@ -71,7 +78,7 @@ std::string text_of(const Plan& plan, const RecurrenceLaunch& launch) {
     if (i == launch.phases.size()) break;
     text += "\n      ";
     if (i < tile.units.size()) text += fmt::format("units of {}: ", tile.units[i]);
-    text += fmt::format("{} {}", kOpening<FusedLaunch>, text_of(plan, launch.phases[i], 6));
+    text += fmt::format("{} {}", kFusedOpening, text_of(plan, launch.phases[i], 6));
   }
   return text;
 }
@@ -93,8 +100,8 @@ void parse(PlanScanner& in, RecurrenceLaunch& launch) {
       if (tile.units.size() != launch.phases.size()) in.complain("an earlier phase has no units");
       tile.units.push_back(in.count());
       in.expect(":");
-      in.expect(kOpening<FusedLaunch>);
-    } else if (!in.take(kOpening<FusedLaunch>)) {
+      in.expect(kFusedOpening);
+    } else if (!in.take(kFusedOpening)) {
       break;
     }
     parse(in, launch.phases.emplace_back());
@@ -176,5 +183,7 @@ LaunchWords describe(const LaunchNames& in, const RecurrenceLaunch& launch) {
   words.notes.push_back({"fused", std::move(fused)});
   return words;
 }
+
+template struct LaunchKind<RecurrenceLaunch>;
 
 }  // namespace rnnc

@@ -1,8 +1,11 @@
 // Sequences backwards.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<ReverseLaunch> = "reverse";
 
 std::string text_of(const Plan& plan, const ReverseLaunch& launch) {
   return fmt::format("{} = {}", access_text(plan, launch.target, launch.width),
@@ -50,5 +53,7 @@ LaunchWords describe(const LaunchNames& in, const ReverseLaunch& launch) {
   words.what = in.value(launch.source, launch.width) + " backwards";
   return words;
 }
+
+template struct LaunchKind<ReverseLaunch>;
 
 }  // namespace rnnc

@@ -1,8 +1,14 @@
 // Rows of tables, and what adds up to them.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<RowsLaunch> = "rows";
+template <>
+inline constexpr std::string_view kOpening<RowTotalLaunch> = "add rows";
+
 namespace {
 
 /// "b4[0:36] of 12": as many rows.
@@ -139,5 +145,8 @@ LaunchWords describe(const LaunchNames& in, const RowTotalLaunch& launch) {
 BufferId sum_of(const RowTotalLaunch& launch) {
   return launch.out.buffer;
 }
+
+template struct LaunchKind<RowsLaunch>;
+template struct LaunchKind<RowTotalLaunch>;
 
 }  // namespace rnnc

@@ -10,13 +10,20 @@
 
 #include "ir/base/arithmetic.h"
 #include "ir/plan/launches/access_text.h"
+#include "ir/plan/launches/define_launch_kind.h"
 #include "ir/plan/launches/kernel_calls.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/kernel_launches.h"
 #include "ir/plan/launches/loop_carries.h"
 #include "ir/plan/plan_words.h"
 #include "ir/plan/scan_exchange.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<ScanLaunch> = "scan";
+template <>
+inline constexpr Where kPlace<ScanLaunch> = Where::Loop;
+
 namespace {
 
 using Kind = Instruction::Kind;
@@ -327,5 +334,7 @@ LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
                             plural(std::ssize(rounds), "round"), fmt::join(rounds, "; "))});
   return words;
 }
+
+template struct LaunchKind<ScanLaunch>;
 
 }  // namespace rnnc

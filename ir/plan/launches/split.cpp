@@ -1,8 +1,12 @@
 // Operands of products in parts.
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<SplitLaunch> = "split";
+
 namespace {
 
 constexpr Word<bool> kSplitWords[] = {{true, "a weight"}, {false, "a left operand"}};
@@ -73,5 +77,7 @@ std::vector<WeightPart> weight_parts(const LaunchNames& in, const SplitLaunch& l
            .end = in.plan().buffers[launch.target.buffer].width,
            .names = in.weights_in(launch.source, launch.once_rows * launch.source.stride)}};
 }
+
+template struct LaunchKind<SplitLaunch>;
 
 }  // namespace rnnc

@@ -2,9 +2,13 @@
 #include <algorithm>
 
 #include "ir/plan/launches/access_text.h"
-#include "ir/plan/launches/launches.h"
+#include "ir/plan/launches/define_launch_kind.h"
 
 namespace rnnc {
+
+template <>
+inline constexpr std::string_view kOpening<TotalLaunch> = "total";
+
 namespace {
 
 bool has_right(const TotalLaunch& launch) {
@@ -175,5 +179,7 @@ BufferId sum_of(const TotalLaunch& launch) {
 bool fills_sum(const Plan& plan, const TotalLaunch& launch) {
   return out_count(launch) == plan.buffers[launch.out.buffer].width;
 }
+
+template struct LaunchKind<TotalLaunch>;
 
 }  // namespace rnnc
