@@ -57,7 +57,7 @@ class LifetimeFinder {
   struct Uses {
     std::set<uint32_t> sections;
     Span span;
-    uint32_t lane = 0;
+    uint32_t lag = 0;
     bool kept = false;  // from wave to wave
   };
 
@@ -107,7 +107,7 @@ class LifetimeFinder {
     Uses& uses = uses_[touch.access.buffer];
     const bool first = uses.sections.empty();
     uses.sections.insert(section_of(stage));
-    uses.lane = stage.lag;
+    uses.lag = stage.lag;
     // What is read before it is written was left by the wave before.
     uses.kept = uses.kept || buffer.history > 0 || buffer.extent == Extent::Steps ||
                 (first && !touch.write);
@@ -132,7 +132,7 @@ class LifetimeFinder {
     } else {
       lifetime.begin = uses.span.begin;
       lifetime.end = uses.span.end;
-      lifetime.lane = uses.lane;
+      lifetime.lag = uses.lag;
     }
     lifetime_of_[id] = lifetimes_.size();
     lifetimes_.push_back(std::move(lifetime));
@@ -205,10 +205,10 @@ class LifetimeFinder {
     return lifetime != nullptr && lifetime->begin == now && lifetime->buffers.front() == id;
   }
 
-  /// Null: it has none, or one of every lane.
+  /// Null: it has none, or one of every lag.
   const Lifetime* lifetime_in_lane(BufferId id) const {
     const std::optional<size_t>& found = lifetime_of_[id];
-    if (!found || lifetimes_[*found].lane == Lifetime::kEveryLane) return nullptr;
+    if (!found || lifetimes_[*found].lag == Lifetime::kEveryLag) return nullptr;
     return &lifetimes_[*found];
   }
 
@@ -289,23 +289,23 @@ int64_t aligned_size(const Plan& plan, const Buffer& buffer) {
 
 bool overlap(const Lifetime& a, const Lifetime& b) {
   if (a.begin <= b.end && b.begin <= a.end) return true;
-  return a.section == b.section && a.lane != b.lane;
+  return a.section == b.section && a.lag != b.lag;
 }
 
 int64_t live_bytes(const std::vector<Lifetime>& lifetimes) {
-  std::vector<const Lifetime*> of_every_lane;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<const Lifetime*>> lanes;  // by section, lane
+  std::vector<const Lifetime*> of_every_lag;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<const Lifetime*>> lags;  // by section, lag
   for (const Lifetime& l : lifetimes) {
-    const bool every = l.lane == Lifetime::kEveryLane;
-    (every ? of_every_lane : lanes[{l.section, l.lane}]).push_back(&l);
+    const bool every = l.lag == Lifetime::kEveryLag;
+    (every ? of_every_lag : lags[{l.section, l.lag}]).push_back(&l);
   }
-  std::map<uint32_t, int64_t> worst;  // by section: all lanes together
-  for (const auto& [lane, of_lane] : lanes) worst[lane.first] += Usage(of_lane).most();
+  std::map<uint32_t, int64_t> worst;  // by section: all lags together
+  for (const auto& [lag, of_lag] : lags) worst[lag.first] += Usage(of_lag).most();
   // What is in use changes for the worse only where a lifetime begins.
-  const Usage every_lane(of_every_lane);
+  const Usage every_lag(of_every_lag);
   int64_t most = 0;
   for (const Lifetime& l : lifetimes) {
-    most = std::max(most, every_lane.at(l.begin) + worst[l.section]);
+    most = std::max(most, every_lag.at(l.begin) + worst[l.section]);
   }
   return most;
 }

@@ -20,10 +20,10 @@ struct CudaWave : Wave {
   }
 };
 
-/// The most that any lane has in a wave.
+/// The most that any chain has in a wave.
 inline int64_t most_steps(const Branch& branch, const CudaWave& wave) {
   int64_t most = 0;
-  for (const Lane& lane : branch.lanes) most = std::max(most, wave.count(lane.lag));
+  for (const Chain& chain : branch.chains) most = std::max(most, wave.count(chain.lag));
   return most;
 }
 inline int64_t most_steps(const Round& round, const CudaWave& wave) {

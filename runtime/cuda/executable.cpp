@@ -78,7 +78,8 @@ class CudaExecutable : public Executable {
   Status run_wave(const Sweep& sweep, const CudaWave& wave, bool replay, LaunchQueue& queue);
   Status run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue);
   Status clear_ahead(const Call& call, LaunchQueue& queue);
-  Status run_side(const Round& round, uint32_t side, const CudaWave& wave, LaunchQueue& queue);
+  Status run_on_stream(const Round& round, uint32_t number, const CudaWave& wave,
+                       LaunchQueue& queue);
   Status end_wave(uint32_t index, const CudaWave& wave, bool replay, LaunchQueue& queue);
   bool replays(const Sweep& sweep, size_t round, const CudaWave& wave) const;
   Status run_branch(const Branch& branch, const CudaWave& wave, LaunchQueue& queue);
@@ -99,11 +100,11 @@ class CudaExecutable : public Executable {
   size_t stream_workspace_bytes_ = 0;
   std::optional<Launcher> launcher_;
   std::vector<Sweep> sweeps_;
-  struct Side {
+  struct SideStream {
     OwnStream stream;
     Fence fence;
   };
-  std::vector<Side> sides_;  // of rounds that have several, but for the call's stream
+  std::vector<SideStream> side_streams_;  // of rounds that have several, but for the call's stream
   std::optional<ExchangeClearing> clearing_;
   // That are being launched: forward allocates nothing.
   std::vector<StepLaunch> together_;
@@ -138,7 +139,7 @@ CudaExecutable::~CudaExecutable() {
   // Freeing memory waits for the device, so that nothing that still runs loses its code.
   memory_.reset();
   library_workspace_.reset();
-  sides_.clear();
+  side_streams_.clear();
   clearing_.reset();
   sweeps_.clear();
   kernels_.reset();
@@ -192,17 +193,17 @@ Status CudaExecutable::prepare_products(CudaContext& context) {
 
 void CudaExecutable::find_sweeps() {
   sweeps_.resize(plan_.sweeps);
-  size_t most_lanes = 0;
+  size_t most_chains = 0;
   for (uint32_t i = 0; i < plan_.sweeps; ++i) {
     sweeps_[i].rounds = find_rounds(plan_, kernels_->module(), i);
     sweeps_[i].graphs.resize(sweeps_[i].rounds.size());
     for (const Round& round : sweeps_[i].rounds) {
       for (const Branch& branch : round.branches) {
-        most_lanes = std::max(most_lanes, branch.lanes.size());
+        most_chains = std::max(most_chains, branch.chains.size());
       }
     }
   }
-  together_.reserve(most_lanes);
+  together_.reserve(most_chains);
   size_t most_states = 0;
   for (const StatePlan& state : plan_.states) {
     state_launches_.push_back({launches_of(plan_, state, state.init_given),
@@ -218,7 +219,7 @@ size_t CudaExecutable::most_streams() const {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
     for (const Round& round : sweep.rounds) {
-      most = std::max<size_t>({most, round.branches.size(), round.sides});
+      most = std::max<size_t>({most, round.branches.size(), round.streams});
     }
   }
   return std::min(most, kMostStreams);
@@ -227,14 +228,14 @@ size_t CudaExecutable::most_streams() const {
 Status CudaExecutable::make_sides() {
   size_t most = 1;
   for (const Sweep& sweep : sweeps_) {
-    for (const Round& round : sweep.rounds) most = std::max<size_t>({most, round.sides});
+    for (const Round& round : sweep.rounds) most = std::max<size_t>({most, round.streams});
   }
-  while (sides_.size() + 1 < most) {
+  while (side_streams_.size() + 1 < most) {
     Result<OwnStream> stream = OwnStream::create();
     if (!stream) return tl::unexpected(stream.error());
     Result<Fence> fence = Fence::create();
     if (!fence) return tl::unexpected(fence.error());
-    sides_.push_back({std::move(*stream), std::move(*fence)});
+    side_streams_.push_back({std::move(*stream), std::move(*fence)});
   }
   clearing_.emplace(plan_, *launcher_);
   const bool beside = std::ranges::any_of(sweeps_, [](const Sweep& sweep) {
@@ -326,7 +327,7 @@ bool CudaExecutable::can_replay(const Round& round) const {
   };
   return std::ranges::all_of(round.branches, [&](const Branch& branch) {
     return std::ranges::all_of(
-        branch.lanes, [&](const Lane& lane) { return std::ranges::all_of(lane.stages, fits); });
+        branch.chains, [&](const Chain& chain) { return std::ranges::all_of(chain.stages, fits); });
   });
 }
 
@@ -442,30 +443,30 @@ Status CudaExecutable::run_wave(const Sweep& sweep, const CudaWave& wave, bool r
 
 /// Those of the last lag first: what it waits for is long done.
 Status CudaExecutable::run_sequences(const Round& round, const CudaWave& wave, LaunchQueue& queue) {
-  const auto is_used = [&](uint32_t side) {
+  const auto is_used = [&](uint32_t number) {
     return std::ranges::any_of(round.sequences, [&](size_t index) {
       const uint32_t lag = plan_.stages[index].lag;
-      return lag % round.sides == side && wave.count(lag) > 0;
+      return lag % round.streams == number && wave.count(lag) > 0;
     });
   };
-  for (uint32_t side = round.sides - 1; side > 0; --side) {
-    if (!is_used(side)) continue;
-    const auto& [stream, fence] = sides_[side - 1];
+  for (uint32_t number = round.streams - 1; number > 0; --number) {
+    if (!is_used(number)) continue;
+    const auto& [stream, fence] = side_streams_[number - 1];
     LaunchQueue own{
         .stream = stream.get(),
-        .library_workspace = library_workspace_.data() + side * stream_workspace_bytes_};
+        .library_workspace = library_workspace_.data() + number * stream_workspace_bytes_};
     const Status status = fence.order(queue.stream, own.stream).and_then([&] {
-      return run_side(round, side, wave, own);
+      return run_on_stream(round, number, wave, own);
     });
     if (!status) return status;
   }
   if (Status status = clearing_->beside(round.cleared_early, wave, queue.stream); !status) {
     return status;
   }
-  if (Status status = run_side(round, 0, wave, queue); !status) return status;
-  for (uint32_t side = 1; side < round.sides; ++side) {
-    if (!is_used(side)) continue;
-    const auto& [stream, fence] = sides_[side - 1];
+  if (Status status = run_on_stream(round, 0, wave, queue); !status) return status;
+  for (uint32_t number = 1; number < round.streams; ++number) {
+    if (!is_used(number)) continue;
+    const auto& [stream, fence] = side_streams_[number - 1];
     if (Status status = fence.order(stream.get(), queue.stream); !status) return status;
   }
   return {};
@@ -484,12 +485,12 @@ Status CudaExecutable::clear_ahead(const Call& call, LaunchQueue& queue) {
   return {};
 }
 
-Status CudaExecutable::run_side(const Round& round, uint32_t side, const CudaWave& wave,
-                                LaunchQueue& queue) {
+Status CudaExecutable::run_on_stream(const Round& round, uint32_t number, const CudaWave& wave,
+                                     LaunchQueue& queue) {
   for (const size_t index : round.sequences) {
     const Stage& stage = plan_.stages[index];
     const int64_t steps = wave.count(stage.lag);
-    if (steps == 0 || stage.lag % round.sides != side) continue;
+    if (steps == 0 || stage.lag % round.streams != number) continue;
     if (Status status = clearing_->finish(index, wave, queue.stream); !status) return status;
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       const LaunchPosition start = wave.position(stage.lag);
@@ -527,17 +528,17 @@ bool CudaExecutable::is_worth_replaying(int64_t steps) const {
   return 2 * steps >= plan_.chunk;
 }
 
-/// Step by step, each launch for all lanes that have such a step.
+/// Step by step, each launch for all chains that have such a step.
 Status CudaExecutable::run_branch(const Branch& branch, const CudaWave& wave, LaunchQueue& queue) {
-  const std::vector<size_t>& stages = branch.lanes[0].stages;
+  const std::vector<size_t>& stages = branch.chains[0].stages;
   const int64_t steps = most_steps(branch, wave);
   for (size_t i = 0; i < stages.size(); ++i) {
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t j = 0; j < plan_.stages[stages[i]].launches.size(); ++j) {
         together_.clear();
-        for (const Lane& lane : branch.lanes) {
-          if (step >= wave.count(lane.lag)) continue;
-          together_.push_back({{lane.stages[i], j}, wave.position(lane.lag, step)});
+        for (const Chain& chain : branch.chains) {
+          if (step >= wave.count(chain.lag)) continue;
+          together_.push_back({{chain.stages[i], j}, wave.position(chain.lag, step)});
         }
         if (Status status = run_together(queue); !status) return status;
       }

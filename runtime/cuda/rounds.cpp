@@ -2,8 +2,8 @@
 //    or memory that they share.
 // 2. Give each stage the first round in which it can run: that of the last stage before it that it
 //    depends on, or the one after where a Sequence stage depends on a Step stage.
-// 3. Join the Step stages of a round and a lag that depend on one another to lanes.
-// 4. Join lanes of a round whose launches are alike to branches, count its streams, and find what
+// 3. Join the Step stages of a round and a lag that depend on one another to chains.
+// 4. Join chains of a round whose launches are alike to branches, count its streams, and find what
 //    can be cleared early.
 #include "runtime/cuda/rounds.h"
 
@@ -78,8 +78,8 @@ class RoundFinder {
     }
     for (Round& round : rounds_) {
       join_branches(round);
-      round.sides = sides_of(round);
-      if (round.sides > 1) continue;
+      round.streams = streams_of(round);
+      if (round.streams > 1) continue;
       round.cleared_early = cleared_early(round);
       round.cleared_ahead = cleared_ahead(round);
     }
@@ -117,12 +117,12 @@ class RoundFinder {
     placed_.push_back(std::move(placed));
   }
 
-  /// Step 3: the lanes of what the stage depends on become one, whose last stage it is. As long as
-  /// rounds are being filled, each branch is one lane.
+  /// Step 3: the chains of what the stage depends on become one, whose last stage it is. As long as
+  /// rounds are being filled, each branch is one chain.
   void join_lane(Round& round, size_t stage, const std::vector<size_t>& before) {
-    Lane joined{.lag = plan_.stages[stage].lag, .stages = {}};
+    Chain joined{.lag = plan_.stages[stage].lag, .stages = {}};
     std::erase_if(round.branches, [&](const Branch& branch) {
-      const std::vector<size_t>& stages = branch.lanes[0].stages;
+      const std::vector<size_t>& stages = branch.chains[0].stages;
       if (std::ranges::find_first_of(stages, before) == stages.end()) return false;
       joined.stages.insert(joined.stages.end(), stages.begin(), stages.end());
       return true;
@@ -136,20 +136,20 @@ class RoundFinder {
   void join_branches(Round& round) const {
     std::vector<Branch> joined;
     for (Branch& branch : round.branches) {
-      Lane& lane = branch.lanes[0];
+      Chain& chain = branch.chains[0];
       const auto fits = std::ranges::find_if(joined, [&](const Branch& other) {
-        return alike(other.lanes[0], lane) && other.lanes.size() < most_lanes(lane);
+        return alike(other.chains[0], chain) && other.chains.size() < most_chains(chain);
       });
       if (fits == joined.end()) {
         joined.push_back(std::move(branch));
       } else {
-        fits->lanes.push_back(std::move(lane));
+        fits->chains.push_back(std::move(chain));
       }
     }
     round.branches = std::move(joined);
   }
 
-  uint32_t sides_of(const Round& round) const {
+  uint32_t streams_of(const Round& round) const {
     uint32_t last_lag = 0;
     std::set<uint32_t> resident;
     for (const size_t index : round.sequences) {
@@ -221,7 +221,7 @@ class RoundFinder {
   }
 
   /// Whether their launches are, one by one, fused ones of the same kernels.
-  bool alike(const Lane& a, const Lane& b) const {
+  bool alike(const Chain& a, const Chain& b) const {
     return std::ranges::equal(a.stages, b.stages, [this](size_t left, size_t right) {
       const size_t count = plan_.stages[left].launches.size();
       if (count != plan_.stages[right].launches.size()) return false;
@@ -233,10 +233,10 @@ class RoundFinder {
     });
   }
 
-  /// Of a lane whose launches are all fused ones.
-  size_t most_lanes(const Lane& lane) const {
+  /// Of a chain whose launches are all fused ones.
+  size_t most_chains(const Chain& chain) const {
     size_t most = std::numeric_limits<size_t>::max();
-    for (const size_t stage : lane.stages) {
+    for (const size_t stage : chain.stages) {
       for (size_t i = 0; i < plan_.stages[stage].launches.size(); ++i) {
         most = std::min<size_t>(most, module_.fused({stage, i})->most_instances);
       }

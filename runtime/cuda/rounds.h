@@ -2,11 +2,11 @@
 ///
 /// A wave is run in rounds. Sequence stages of a round come first. Where resident recurrences have
 /// several lags, each on a share of the GPU, those of each lag are on a stream of their own; else
-/// all are one after the other, as each fills the GPU by itself. Its Step stages follow as lanes,
+/// all are one after the other, as each fills the GPU by itself. Its Step stages follow as chains,
 /// which do not depend on one another: those of other lags, and within a lag those that touch
 /// nothing that the other writes. Two layers, lag 0 and 1, one round:
 ///
-///     products of x    products of h0    │  h0[t]  │  h0[t + 1]  …     one branch of two lanes:
+///     products of x    products of h0    │  h0[t]  │  h0[t + 1]  …     one branch of two chains:
 ///                                        │  h1[t]  │  h1[t + 1]  …     each launch is one for both
 ///
 #pragma once
@@ -18,21 +18,21 @@
 namespace rnnc::cuda {
 
 /// Step stages of one lag, each over all steps of its chunk, one after the other.
-struct Lane {
+struct Chain {
   uint32_t lag = 0;
   std::vector<size_t> stages;  // of the plan
 };
 
-/// Lanes that go step by step together. If there are several, all of their launches are alike one
+/// Chains that go step by step together. If there are several, all of their launches are alike one
 /// by one, and go as one.
 struct Branch {
-  std::vector<Lane> lanes;
+  std::vector<Chain> chains;
 };
 
 struct Round {
   std::vector<size_t> sequences;  // stages of the plan, in order
-  uint32_t sides = 1;             // lag i's are on stream i modulo as many
-  /// Of one side, stages with recurrences behind products that touch nothing of what their blocks
+  uint32_t streams = 1;           // lag i's are on stream i modulo as many
+  /// Of one stream, stages with recurrences behind products that touch nothing of what their blocks
   /// exchange: that is cleared on another stream meanwhile.
   std::vector<size_t> cleared_early;
   /// Stages with recurrences whose exchange nothing else in the plan touches, products behind them:

@@ -18,17 +18,17 @@ using namespace cuda;
 
 namespace {
 
-/// Lanes of one lag step by step in turn, which is one stage of all their launches; those of
+/// Chains of one lag step by step in turn, which is one stage of all their launches; those of
 /// several stages, and those of other lags, which the executor runs in any order, as they are.
 std::vector<Stage> in_turn(const Plan& plan, const Round& round) {
   std::vector<Stage> stages;
   for (const Branch& branch : round.branches) {
-    for (const Lane& lane : branch.lanes) {
-      if (lane.stages.size() > 1) {
-        for (const size_t stage : lane.stages) stages.push_back(plan.stages[stage]);
+    for (const Chain& chain : branch.chains) {
+      if (chain.stages.size() > 1) {
+        for (const size_t stage : chain.stages) stages.push_back(plan.stages[stage]);
         continue;
       }
-      const Stage& added = plan.stages[lane.stages[0]];
+      const Stage& added = plan.stages[chain.stages[0]];
       const auto beside = std::ranges::find(stages, added.lag, &Stage::lag);
       if (beside == stages.end()) {
         stages.push_back(added);

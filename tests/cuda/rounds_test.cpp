@@ -20,7 +20,7 @@ constexpr int64_t kWidth = 32;
 constexpr int64_t kBatch = 4;
 constexpr int64_t kChunk = 8;
 
-/// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the lanes 1 and 3; lanes of several
+/// "0 2 | 1+3" for Sequence stages 0 and 2 and one branch of the chains 1 and 3; chains of several
 /// stages "(1 3)".
 std::string rounds_text(const Plan& plan) {
   std::string text;
@@ -28,13 +28,13 @@ std::string rounds_text(const Plan& plan) {
     text += text.empty() ? "" : "; ";
     text += fmt::format("{} |", fmt::join(round.sequences, " "));
     for (const Branch& branch : round.branches) {
-      std::string lanes;
-      for (const Lane& lane : branch.lanes) {
-        const bool several = lane.stages.size() > 1;
-        lanes += fmt::format("{}{}{}{}", lanes.empty() ? "" : "+", several ? "(" : "",
-                             fmt::join(lane.stages, " "), several ? ")" : "");
+      std::string chains;
+      for (const Chain& chain : branch.chains) {
+        const bool several = chain.stages.size() > 1;
+        chains += fmt::format("{}{}{}{}", chains.empty() ? "" : "+", several ? "(" : "",
+                              fmt::join(chain.stages, " "), several ? ")" : "");
       }
-      text += " " + lanes;
+      text += " " + chains;
     }
   }
   return text;
@@ -183,7 +183,7 @@ TEST_F(RoundsTest, ColumnsOfOneBufferAreTwoPlaces) {
   EXPECT_EQ(rounds(), "0 2 | (1 3)");
 }
 
-// Step stages that depend on one another are one lane, each over its whole chunk.
+// Step stages that depend on one another are one chain, each over its whole chunk.
 TEST_F(RoundsTest, DependentStepStagesAreOneLane) {
   const Layer first = add_layer(x_, {});
   add_layer(first.h, {});
@@ -224,10 +224,10 @@ TEST(RoundsOfNetworks, LayersAreInstancesOfOneLaunch) {
     const std::vector<Round> rounds = find_rounds(*plan, module, 0);
     ASSERT_EQ(rounds.size(), 1u) << rounds_text(*plan);
     ASSERT_EQ(rounds[0].branches.size(), 1u) << rounds_text(*plan);
-    ASSERT_EQ(rounds[0].branches[0].lanes.size(), 3u) << rounds_text(*plan);
-    for (const Lane& lane : rounds[0].branches[0].lanes) {
-      ASSERT_EQ(lane.stages.size(), 1u);
-      EXPECT_EQ(plan->stages[lane.stages[0]].launches.size(), 1u);
+    ASSERT_EQ(rounds[0].branches[0].chains.size(), 3u) << rounds_text(*plan);
+    for (const Chain& chain : rounds[0].branches[0].chains) {
+      ASSERT_EQ(chain.stages.size(), 1u);
+      EXPECT_EQ(plan->stages[chain.stages[0]].launches.size(), 1u);
     }
   }
 }
@@ -241,7 +241,7 @@ TEST(RoundsOfNetworks, ResidentLayersAreOnStreamsOfTheirOwn) {
     const Result<Plan> plan = build_plan(graph, options);
     RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
     const std::vector<Round> rounds = find_rounds(*plan, test::fused_module(*plan), 0);
-    return rounds.size() == 1 ? rounds[0].sides : 0;
+    return rounds.size() == 1 ? rounds[0].streams : 0;
   };
   EXPECT_EQ(sides(), 3u);
   options.passes = apart.without(Pass::Wavefront);

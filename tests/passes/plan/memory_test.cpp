@@ -26,7 +26,7 @@ std::vector<Lifetime> random_lifetimes(std::mt19937_64& engine, size_t count) {
     lifetime.bytes = 256 * static_cast<int64_t>(1 + engine() % 16);
     lifetime.begin = static_cast<uint32_t>(engine() % 20);
     lifetime.end = lifetime.begin + static_cast<uint32_t>(engine() % 6);
-    lifetime.lane = engine() % 8 == 0 ? 1 : 0;
+    lifetime.lag = engine() % 8 == 0 ? 1 : 0;
   }
   return lifetimes;
 }
@@ -92,11 +92,11 @@ TEST(Packing, OfFewIsTheSmallestThereIs) {
 }
 
 TEST(Packing, LanesAreAtTheirWorstTogether) {
-  // Lane 0: 2 then 3; lane 1: 4; all the time: 1.
+  // Lag 0: 2 then 3; lag 1: 4; all the time: 1.
   const std::vector<Lifetime> lifetimes = {
-      {.buffers = {}, .bytes = 512, .begin = 0, .end = 0, .lane = 0},
-      {.buffers = {}, .bytes = 768, .begin = 1, .end = 1, .lane = 0},
-      {.buffers = {}, .bytes = 1024, .begin = 2, .end = 2, .lane = 1},
+      {.buffers = {}, .bytes = 512, .begin = 0, .end = 0, .lag = 0},
+      {.buffers = {}, .bytes = 768, .begin = 1, .end = 1, .lag = 0},
+      {.buffers = {}, .bytes = 1024, .begin = 2, .end = 2, .lag = 1},
       {.buffers = {}, .bytes = 256, .begin = 0, .end = 2}};
   EXPECT_EQ(live_bytes(lifetimes), 768 + 1024 + 256);
   EXPECT_EQ(pack(lifetimes).bytes, 768 + 1024 + 256);
