@@ -5,10 +5,10 @@
 #include "passes/graph/constant_folding.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
+#include "passes/graph/distribute_products.h"
 #include "passes/graph/dot_products.h"
 #include "passes/graph/identities.h"
 #include "passes/graph/sequence_features.h"
-#include "passes/graph/split_products.h"
 #include "passes/graph/stop_gradients.h"
 #include "passes/graph/structure.h"
 
@@ -65,9 +65,9 @@ Status run_simplifications(Graph& graph, const PipelineOptions& options) {
   const Step simplifications[] = {
       {"simplify", run_simplify, passes.has(Pass::Simplify)},  // makes equal pieces and products…
       {"fold", run_constant_folding, passes.has(Pass::Fold)},  // and this equal constants…
-      {"cse", run_common_subexpressions, passes.has(Pass::Cse)},  // …which this then joins
-      {"dead-code", run_dead_code, passes.has(Pass::DeadCode)},   // what the others left unused
-      {"hoist", run_split_products, passes.has(Pass::Hoist)},     // of joined vectors
+      {"cse", run_common_subexpressions, passes.has(Pass::Cse)},    // …which this then joins
+      {"dead-code", run_dead_code, passes.has(Pass::DeadCode)},     // what the others left unused
+      {"hoist", run_distribute_products, passes.has(Pass::Hoist)},  // of joined vectors
   };
 
   Result<bool> changed = true;

@@ -13,11 +13,11 @@
 #include "passes/graph/constant_folding.h"
 #include "passes/graph/dead_code.h"
 #include "passes/graph/delays.h"
+#include "passes/graph/distribute_products.h"
 #include "passes/graph/dot_products.h"
 #include "passes/graph/identities.h"
 #include "passes/graph/pipeline.h"
 #include "passes/graph/sequence_features.h"
-#include "passes/graph/split_products.h"
 #include "passes/graph/structure.h"
 #include "passes/memory/memory.h"
 #include "passes/persistent/resident.h"
@@ -61,7 +61,7 @@ constexpr GraphPass kGraphPasses[] = {
     {"dot-products", run_dot_products},
     {"identities", run_identities},
     {"structure", run_structure},
-    {"split-products", run_split_products},
+    {"distribute-products", run_distribute_products},
     {"delays", run_delays, true, false},
     {"lengths", run_lengths, false},
     {"resets", run_resets, false},

@@ -1,5 +1,5 @@
-/// Splits products of a recurrence with vectors of which only a part is its own, so that the rest
-/// need not wait for it.
+/// Distributes products of a recurrence over the parts of their vector of which only some are its own,
+/// so that the others need not wait for it.
 ///
 ///     %3 = concat %x, %h : [I + H]                %3 = transpose %W : [I + H, N]
 ///     %4 = matmul %W, %3 : [N]             →      %4 = slice %3 from 0 to I : [I, N]
@@ -21,7 +21,7 @@
 namespace rnnc {
 
 /// Needs a verified Graph without symbolic dims and delays. Leaves unused nodes to `dead_code`.
-/// True if a product was split.
-bool run_split_products(Graph& graph);
+/// True if a product was taken apart.
+bool run_distribute_products(Graph& graph);
 
 }  // namespace rnnc

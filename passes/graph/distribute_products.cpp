@@ -4,7 +4,7 @@
 //    weights and add up.
 // 3. Where its vector is one of two, by one number per row, and one of these is not in the
 //    recurrence, multiply each and choose then.
-#include "passes/graph/split_products.h"
+#include "passes/graph/distribute_products.h"
 
 #include "passes/graph/dependence.h"
 #include "passes/graph/rebuild.h"
@@ -12,9 +12,9 @@
 namespace rnnc {
 namespace {
 
-class SplitProducts {
+class DistributeProducts {
  public:
-  explicit SplitProducts(Graph& graph)
+  explicit DistributeProducts(Graph& graph)
       : graph_(graph), old_(graph), dependence_(analyse_dependence(graph)) {}
 
   bool run() {
@@ -29,7 +29,7 @@ class SplitProducts {
       const std::vector<Run> runs = find_runs(id, vector);
       if (runs.size() < 2) return append_node(graph_, std::move(node));
       changed = true;
-      return split(node, runs, vector, renumbered);
+      return distribute(node, runs, vector, renumbered);
     });
     return changed;
   }
@@ -91,8 +91,8 @@ class SplitProducts {
     return runs;
   }
 
-  NodeId split(const Node& node, const std::vector<Run>& runs, size_t vector,
-               const std::vector<NodeId>& renumbered) {
+  NodeId distribute(const Node& node, const std::vector<Run>& runs, size_t vector,
+                    const std::vector<NodeId>& renumbered) {
     NodeId weight = node.operands[1 - vector];
     if (vector == 1) weight = graph_.apply(Op::Transpose, {weight}, node.location);
     NodeId sum = kNoNode;
@@ -121,8 +121,8 @@ class SplitProducts {
 
 }  // namespace
 
-bool run_split_products(Graph& graph) {
-  return SplitProducts(graph).run();
+bool run_distribute_products(Graph& graph) {
+  return DistributeProducts(graph).run();
 }
 
 }  // namespace rnnc
