@@ -13,9 +13,9 @@ namespace rnnc {
 ///
 ///   // r0, of LSTM:
 ///   //   phase 0, rows of 1024 elements
-///   //     weights0_0: R_i|R_f|R_g|R_o, by h[t-1]
-///   //     value24 is c[t-1]
-///   //     c[t] = value27
+///   //     weights0_0: R_z|R_n, by h[t-1]
+///   //     value7 = sigmoid(products of x[t] + R_z h[t-1] + b_z)
+///   //     h[t] = (value7 * last h) + ...
 ///
 /// A kernel of several like launches is described as the first of them.
 std::string describe_recurrence(const Plan& plan, std::string_view kernel,

@@ -30,6 +30,7 @@ RecurrenceSideText RecurrenceEmitter::emit() {
   slice_traits();
   for (size_t p = 0; p < phases_.size(); ++p) phase_traits(p);
   position();
+  line("  // What stays on the chip for all steps: weights, what does not change, states.");
   for (size_t p = 0; p < phases_.size(); ++p) operands(p);
   for (size_t p = 0; p < phases_.size(); ++p) invariants(p);
   carries();
@@ -44,6 +45,7 @@ RecurrenceSideText RecurrenceEmitter::emit() {
          left(p, 0, "0", "0"), p);
   }
   if (tile_.clusters) begin_cluster();
+  line("  // ---- All steps. ----");
   line("  int buffer = 0;");
   line("#pragma unroll 1");
   line("  for (int t = 0; t < steps; ++t) {{");
@@ -87,6 +89,7 @@ void RecurrenceEmitter::phase_traits(size_t p) {
 }
 
 void RecurrenceEmitter::position() {
+  line("  // Which elements are the block's, and the thread's.");
   const RecurrenceExchange& exchange = layout_.exchange();
   if (exchange.step_bytes > 0) {
     line("  char* const exchange = reinterpret_cast<char*>({});",
@@ -122,7 +125,7 @@ std::string RecurrenceEmitter::column(const Phase& phase) const {
 void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   const Phase& phase = phases_[p];
   line("#pragma unroll");
-  line("      for (int j = 0; j < {}; ++j) {{", layout_.items(phase));
+  line("      for (int my_row = 0; my_row < {}; ++my_row) {{", layout_.items(phase));
   find_row(p);
   if (inside_alone) line("        if (!inside) continue;");
 }
@@ -133,10 +136,12 @@ void RecurrenceEmitter::find_row(size_t p) {
   const int64_t lanes = phase.units / phase.span;
   const int64_t at_once = layout_.rows_at_once(phase);
   if (tile_.own_sums) {
-    line("        const unsigned pass_row = threadIdx.x % {0}u * {1}u + j % {1} + j / {1} * 8u;",
-         phase.span == 1 ? 2 : 4, layout_.own_rows());
+    line(
+        "        const unsigned pass_row = threadIdx.x % {0}u * {1}u + my_row % {1} + my_row / {1} "
+        "* 8u;",
+        phase.span == 1 ? 2 : 4, layout_.own_rows());
   } else {
-    line("        const unsigned pass_row = threadIdx.x / {}u + j * {}u;", lanes, at_once);
+    line("        const unsigned pass_row = threadIdx.x / {}u + my_row * {}u;", lanes, at_once);
   }
   line("        const unsigned row = first_row + pass * {}u + pass_row;", tile_.rows);
   const bool extra_threads = !tile_.own_sums && threads() % lanes != 0;
@@ -149,8 +154,8 @@ void RecurrenceEmitter::find_row(size_t p) {
 /// A loop over the thread's elements of a row.
 void RecurrenceEmitter::open_elements(const Phase& phase) {
   line("#pragma unroll");
-  line("        for (int s = 0; s < {}; ++s) {{", phase.span);
-  line("          const int n = j * {} + s;", phase.span);
+  line("        for (int my_element = 0; my_element < {}; ++my_element) {{", phase.span);
+  line("          const int my_value = my_row * {} + my_element;", phase.span);
 }
 
 void RecurrenceEmitter::invariants(size_t p) {
@@ -159,10 +164,10 @@ void RecurrenceEmitter::invariants(size_t p) {
     if (phase.sources[i] != Source::Invariant || !layout_.keeps_invariants(phase)) continue;
     line("  float fixed{}_{}[{}] = {{}};", p, i, phase.span);
     line("#pragma unroll");
-    line("  for (int s = 0; s < {}; ++s) {{", phase.span);
+    line("  for (int my_element = 0; my_element < {}; ++my_element) {{", phase.span);
     line("    const unsigned row = 0;");
-    line("    if (s < own{}) fixed{}_{}[s] = rnnc_load({}{});", p, p, i, place(p, i, "0"),
-         phase.kernel->arguments[i].vector ? " + s" : "");
+    line("    if (my_element < own{}) fixed{}_{}[my_element] = rnnc_load({}{});", p, p, i,
+         place(p, i, "0"), phase.kernel->arguments[i].vector ? " + my_element" : "");
     line("  }}");
   }
 }
@@ -201,9 +206,9 @@ void RecurrenceEmitter::carries() {
       line("  for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
       open_rows(p, true);
       open_elements(phases_[p]);
-      line("          if (s < own{}) last{}[pass][n] = rnnc_load({}{});", p, index,
+      line("          if (my_element < own{}) last{}[pass][my_value] = rnnc_load({}{});", p, index,
            place(p, carry.initial_argument, "0"),
-           phases_[p].kernel->arguments[carry.initial_argument].vector ? " + s" : "");
+           phases_[p].kernel->arguments[carry.initial_argument].vector ? " + my_element" : "");
       line("        }}");
       line("      }}");
       line("  }}");
@@ -215,6 +220,7 @@ void RecurrenceEmitter::carries() {
 void RecurrenceEmitter::phase(size_t p) {
   const Phase& phase = phases_[p];
   const bool begins = is_begun_ahead(p) && !is_begun_a_step_ahead(p);
+  line("    // ---- Phase {}. ----", p);
   if (phase.blocks() < tile_.blocks) line("    if (block < {}u)", phase.blocks());
   if (begins) {
     line("    {{");
@@ -225,6 +231,7 @@ void RecurrenceEmitter::phase(size_t p) {
   line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
   const std::vector<int> waits = waits_of(phase);
   variables(p);
+  if (!phase.products.empty()) line("      // Its products.");
   products(p);
   if (!loads_last()) loads_of_next_pass(p);
   await_inputs(p);
@@ -257,6 +264,8 @@ void RecurrenceEmitter::phase(size_t p) {
 /// Elementwise work that needs reductions up to a level, and none of later ones.
 void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int level) {
   const Phase& phase = phases_[p];
+  line("      // Its elementwise work{}.",
+       level == 0 ? "" : fmt::format(", with {} in a row of its reductions", level));
   open_rows(p, true);
   packets(p, statements_of(phase, waits, level));
   if (level == 0) sums(p);
@@ -378,10 +387,10 @@ std::vector<uint32_t> RecurrenceEmitter::statements_of(const Phase& phase,
 void RecurrenceEmitter::statement(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Instruction& instruction = phase.kernel->body[id];
-  if (instruction.kind == Kind::Load) line("          value{}[n] = {};", id, loaded(p, id));
+  if (instruction.kind == Kind::Load) line("          value{}[my_value] = {};", id, loaded(p, id));
   if (instruction.kind == Kind::Scalar) {
-    line("          value{}[n] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
-           return value(phase, instruction.operands.at(i), "n");
+    line("          value{}[my_value] = {};", id, cuda_scalar_text(instruction.op, [&](size_t i) {
+           return value(phase, instruction.operands.at(i), "my_value");
          }));
   }
 }
@@ -394,7 +403,7 @@ std::string RecurrenceEmitter::value(const Phase& phase, uint32_t id, std::strin
 
 /// The text of a value, for the thread's element `s` of its row `j`.
 std::string RecurrenceEmitter::value(const Phase& phase, uint32_t id, int64_t s) {
-  return value(phase, id, fmt::format("j * {} + {}", phase.span, s));
+  return value(phase, id, fmt::format("my_row * {} + {}", phase.span, s));
 }
 
 void RecurrenceEmitter::stores(size_t p) {
@@ -417,9 +426,10 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
   if (found != layout_.carries().end()) {
     const size_t index = carry_index(access);
     open_elements(phase);
-    if (found->second.before) line("          before{}[pass][n] = last{}[pass][n];", index, index);
-    line("          last{}[pass][n] = rnnc_rounded<{}>({});", index, type,
-         value(phase, instruction.operands[0], "n"));
+    if (found->second.before)
+      line("          before{}[pass][my_value] = last{}[pass][my_value];", index, index);
+    line("          last{}[pass][my_value] = rnnc_rounded<{}>({});", index, type,
+         value(phase, instruction.operands[0], "my_value"));
     line("        }}");
   }
   const int64_t width = span(phase, argument);

@@ -102,18 +102,18 @@ void RecurrenceEmitter::gather(size_t p, int level) {
     const bool vector = phase.kernel->arguments[argument].vector;
     const int64_t behind = access.column - layout_.gathered()[index].column;
     line("        if (word >= {} && word < {}) {{", first, first + words(phase, id));
-    line("        const int j = (word - {}) / {};", first, of_row);
-    line("        const unsigned s = (word - {}) % {};", first, of_row);
+    line("        const int my_row = (word - {}) / {};", first, of_row);
+    line("        const unsigned my_element = (word - {}) % {};", first, of_row);
     find_row(p);
-    line("        if (!inside || s >= own{} || t < {}) return 0u;", p, access.delay);
-    line(
-        "        return rnnc_gathered({});",
-        place_of_gathered(
-            index,
-            access.delay == 0 ? exchange_now()
-                              : fmt::format("exchange + {}", step_of_exchange(fmt::format(
-                                                                 "(t - {})", access.delay))),
-            vector ? fmt::format("(element{} + s + {}u)", p, behind) : fmt::format("{}u", behind)));
+    line("        if (!inside || my_element >= own{} || t < {}) return 0u;", p, access.delay);
+    line("        return rnnc_gathered({});",
+         place_of_gathered(index,
+                           access.delay == 0
+                               ? exchange_now()
+                               : fmt::format("exchange + {}", step_of_exchange(fmt::format(
+                                                                  "(t - {})", access.delay))),
+                           vector ? fmt::format("(element{} + my_element + {}u)", p, behind)
+                                  : fmt::format("{}u", behind)));
     line("        }}");
   }
   line("        return 0u;");
@@ -127,11 +127,11 @@ std::string RecurrenceEmitter::gathered(size_t p, uint32_t id) const {
   const uint32_t delay = phase.launch->accesses[argument].delay;
   const bool vector = phase.kernel->arguments[argument].vector;
   std::string word =
-      fmt::format("__uint_as_float(gathered{}[{} + j * {}{}])", phase.levels[id],
-                  first_word(phase, id), span(phase, argument), vector ? " + s" : "");
+      fmt::format("__uint_as_float(gathered{}[{} + my_row * {}{}])", phase.levels[id],
+                  first_word(phase, id), span(phase, argument), vector ? " + my_element" : "");
   if (delay == 0) return word;
-  return fmt::format("t >= {} ? {} : s < own{} ? rnnc_load({}{}) : 0.0f", delay, word, p,
-                     place(p, argument, "t"), vector ? " + s" : "");
+  return fmt::format("t >= {} ? {} : my_element < own{} ? rnnc_load({}{}) : 0.0f", delay, word, p,
+                     place(p, argument, "t"), vector ? " + my_element" : "");
 }
 
 }  // namespace rnnc

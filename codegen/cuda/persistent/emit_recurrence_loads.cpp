@@ -113,7 +113,7 @@ void RecurrenceEmitter::load(size_t p, std::string_view step) {
     const uint32_t argument = phase.kernel->body[id].argument;
     const int64_t count = span(phase, argument) / at_once(phase, argument);
     for (int64_t i = 0; i < count; ++i) {
-      line("        {}loaded{}_{}[j * {} + {}] = packet{}_{}::load({} + {});",
+      line("        {}loaded{}_{}[my_row * {} + {}] = packet{}_{}::load({} + {});",
            i == 0 ? "" : fmt::format("if (own{} > {}) ", p, i), p, id, count, i, p, id,
            place(p, argument, step), i);
     }
@@ -129,7 +129,10 @@ void RecurrenceEmitter::loads_of_next_pass(size_t p) {
     const int64_t count = packets(phase, phase.kernel->body[id].argument);
     line("      packet{}_{} arrived{}[{}];", p, id, id, count);
     line("#pragma unroll");
-    line("      for (int j = 0; j < {}; ++j) arrived{}[j] = loaded{}_{}[j];", count, id, p, id);
+    line(
+        "      for (int my_row = 0; my_row < {}; ++my_row) arrived{}[my_row] = "
+        "loaded{}_{}[my_row];",
+        count, id, p, id);
   }
   line("      const int next = pass + 1 < {} ? t : t + 1;", layout_.passes());
   line("      if (next < steps) {{");
@@ -196,19 +199,21 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
   const uint32_t argument = phase.kernel->body[id].argument;
   switch (phase.sources[argument]) {
     case Source::Product:
-      return fmt::format("sum{}[s]", id);
+      return fmt::format("sum{}[my_element]", id);
     case Source::Invariant:
-      if (layout_.keeps_invariants(phase)) return fmt::format("fixed{}_{}[s]", p, argument);
-      if (is_packet(phase, id)) return fmt::format("packed{}.get(s)", id);
-      return fmt::format("s < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
-                         phase.kernel->arguments[argument].vector ? " + s" : "");
+      if (layout_.keeps_invariants(phase))
+        return fmt::format("fixed{}_{}[my_element]", p, argument);
+      if (is_packet(phase, id)) return fmt::format("packed{}.get(my_element)", id);
+      return fmt::format("my_element < own{} ? rnnc_load({}{}) : 0.0f", p, place(p, argument, "0"),
+                         phase.kernel->arguments[argument].vector ? " + my_element" : "");
     case Source::Memory: {
-      if (layout_.input(phase, argument) != nullptr) return fmt::format("packed{}.get(s)", id);
+      if (layout_.input(phase, argument) != nullptr)
+        return fmt::format("packed{}.get(my_element)", id);
       const std::string packets =
           loads_last() ? fmt::format("loaded{}_{}", p, id) : fmt::format("arrived{}", id);
-      if (span(phase, argument) == 1) return fmt::format("{}[j].get(0)", packets);
-      return at_once(phase, argument) == 1 ? fmt::format("{}[n].get(0)", packets)
-                                           : fmt::format("{}[j].get(s)", packets);
+      if (span(phase, argument) == 1) return fmt::format("{}[my_row].get(0)", packets);
+      return at_once(phase, argument) == 1 ? fmt::format("{}[my_value].get(0)", packets)
+                                           : fmt::format("{}[my_row].get(my_element)", packets);
     }
     case Source::Gather:
       return gathered(p, id);
@@ -216,7 +221,8 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
     case Source::Before:
       break;
   }
-  return fmt::format("{}{}[pass][n]", phase.sources[argument] == Source::Last ? "last" : "before",
+  return fmt::format("{}{}[pass][my_value]",
+                     phase.sources[argument] == Source::Last ? "last" : "before",
                      carry_index(phase.launch->accesses[argument]));
 }
 

@@ -266,14 +266,15 @@ void RecurrenceEmitter::own_sums(const Phase& phase, uint32_t id, uint32_t resul
     const RecurrenceProduct& product = phase.products[i];
     if (product.sums != i || !product.has(result)) continue;
     const std::string totals =
-        fmt::format("totals{}[{}][j / {}]", i, result - product.first, layout_.own_rows());
+        fmt::format("totals{}[{}][my_row / {}]", i, result - product.first, layout_.own_rows());
     if (phase.span == 1) {
       line("        sum{}[0] += threadIdx.x % 4u < 2u ? {}.total(0) : {}.total(2);", id, totals,
            totals);
       continue;
     }
     for (int64_t s = 0; s < phase.span; ++s) {
-      line("        sum{}[{}] += {}.total(j % {} + {});", id, s, totals, layout_.own_rows(), 2 * s);
+      line("        sum{}[{}] += {}.total(my_row % {} + {});", id, s, totals, layout_.own_rows(),
+           2 * s);
     }
   }
 }

@@ -222,7 +222,7 @@ std::string_view RecurrenceEmitter::kind(const Phase& phase, size_t partial) {
 void RecurrenceEmitter::reduced(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Op op = phase.kernel->body[id].op;
-  line("          value{}[n] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
+  line("          value{}[my_value] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
        op == Op::Var ? 'y' : 'x',
        op == Op::Var || op == Op::Mean
            ? fmt::format(" / {}", cuda_float_literal(static_cast<double>(phase.kernel->length)))

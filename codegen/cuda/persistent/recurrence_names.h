@@ -20,14 +20,16 @@ inline constexpr std::string_view kRecurrenceNames =
 //   unitP, unit_endP the block's elements of a row; elementP: the thread's first, the block's
 //                    number columnP; ownP: how many neighbours of it the thread has
 //   t, pass          the step; rows are taken as many at a time as a pass has
-//   j, s, n          the thread's rows of a pass, elements of a row, and both in one number
+//   my_row, my_element, my_value
+//                    the thread's rows of a pass, elements of a row, and both in one number
 //   row              of the batch; inside: whether the thread has anything to do with it
 //   weightsP_I       a product's weights, for the life of the block
 //   leftP_I          what they are multiplied with: at memoryP_I before the first step, then at
 //                    exchangedP_I, where blocks hand it to each other; wordsP_I: its first words,
 //                    which are asked for early
 //   sumI             a result of products; totalsI: of warps that keep their sums to themselves
-//   valueI           what instruction I computes or takes
+//   valueI           what instruction I computes or takes; what that is of the cell stands before
+//                    each kernel
 //   lastI, beforeI   what was stored last of a state, and the time before that
 //   fixedP_I         a value that is the same at every step
 //   loadedP_I        on its way for the next pass or step; arrivedI: for this one
