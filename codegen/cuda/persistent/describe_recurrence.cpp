@@ -98,7 +98,7 @@ class Describer : TextWriter {
   std::string loaded(const RecurrencePhase& phase, uint32_t argument) const {
     const RecurrenceSource source = phase.sources[argument];
     if (source == RecurrenceSource::Product) return product(phase, phase.results[argument]);
-    const std::string array = value(phase.launch->accesses[argument]);
+    std::string array = value(phase.launch->accesses[argument]);
     if (has_steps(phase.launch->accesses[argument])) return array;
     return source == RecurrenceSource::Last     ? "last " + array
            : source == RecurrenceSource::Before ? "last but one " + array
