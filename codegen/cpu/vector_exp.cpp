@@ -8,10 +8,10 @@
 //
 //     exp(2 y) = (C + y) / (C - y),    C = y coth(y) = 1 + y^2 / 3 - y^4 / 45 + ...
 //
-// and C takes a third of the terms for the same accuracy, being even. What is left is half
-// multiplications and half additions, which Zen 4 has a unit each for; and a division, which keeps
-// it from two multiplications at a time only and so is faster there than an estimated reciprocal
-// with a Newton step.
+// and C, being even, takes half of the terms or fewer for the same accuracy. What is left are about
+// as many additions as multiplications, of which Zen 4 does one each a cycle (of 512 bits). A
+// division takes it the time of two multiplications: less than an estimated reciprocal with a
+// Newton step.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
