@@ -21,7 +21,8 @@ namespace rnnc {
 ///
 /// Of an argument that is a product's result, column j lies j * `strides[arguments + i]` elements
 /// from column 0 for j that are `column_begin` plus a multiple of `CpuGemm::lanes`; the columns in
-/// between follow one another. There whole vectors are read.
+/// between follow one another. What `column_end` leaves of such a vector lies
+/// `strides[2 * arguments + i]` elements before that.
 using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64_t row_begin,
                            int64_t row_end, int64_t column_begin, int64_t column_end,
                            void* scratch);

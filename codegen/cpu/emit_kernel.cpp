@@ -79,7 +79,7 @@ class KernelEmitter {
                    Accumulators& sums);
   Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
-  Value* product_offset(Value* index, Value* stride);
+  Value* product_offset(uint32_t argument, const Place& place);
   void store(Value* value, Value* address, const Place& place);
   void prefetch(uint32_t argument, const Place& place);
   Value* scratch_address(uint32_t instruction, Value* index);
@@ -104,6 +104,7 @@ class KernelEmitter {
   Value* column_end_ = nullptr;
   std::vector<Value*> arguments_, strides_;  // of the call
   std::vector<Value*> column_strides_;       // likewise; null but for results of products
+  std::vector<Value*> tail_offsets_;         // likewise
   bool follows_products_ = false;
   std::vector<Value*> row_addresses_;      // per argument, of the current row
   std::map<uint32_t, Value*> row_values_;  // per instruction with one value per row
@@ -137,6 +138,7 @@ void KernelEmitter::emit(const std::string& name) {
         pointer, builder_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), i)));
     strides_.push_back(known_strides_[i] ? builder_.getInt64(*known_strides_[i]) : stride(i));
     column_strides_.push_back(kernel_.arguments[i].product ? stride(count + i) : nullptr);
+    tail_offsets_.push_back(kernel_.arguments[i].product ? stride(2 * count + i) : nullptr);
     follows_products_ = follows_products_ || kernel_.arguments[i].product;
   }
   auto* done = llvm::BasicBlock::Create(context, "done", function_);
@@ -404,13 +406,13 @@ Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
 Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
   const llvm::Align align(element_->getScalarSizeInBits() / 8);
   Value* row = row_addresses_[argument];
-  if (Value* stride = column_strides_[argument]) {
-    // Scratch of whole vectors: no mask.
-    Value* offset = product_offset(place.index, stride);
-    return builder_.CreateAlignedLoad(vector_, builder_.CreateGEP(element_, row, offset), align);
+  Value* offset = place.index;
+  if (kernel_.arguments[argument].product) {
+    offset = product_offset(argument, place);
+  } else {
+    prefetch(argument, place);
   }
-  Value* address = builder_.CreateInBoundsGEP(element_, row, place.index);
-  prefetch(argument, place);
+  Value* address = builder_.CreateInBoundsGEP(element_, row, offset);
   if (place.mask == nullptr) return builder_.CreateAlignedLoad(vector_, address, align);
   return builder_.CreateMaskedLoad(vector_, address, align, place.mask,
                                    llvm::Constant::getNullValue(vector_));
@@ -418,12 +420,21 @@ Value* KernelEmitter::load_argument(uint32_t argument, const Place& place) {
 
 /// Of a column of products' results, whose vectors begin at the first column and may be longer than
 /// the kernel's.
-Value* KernelEmitter::product_offset(Value* index, Value* stride) {
-  if (product_lanes_ == lanes_) return builder_.CreateMul(index, stride);
-  Value* lane = builder_.CreateAnd(builder_.CreateSub(index, column_begin_),
+Value* KernelEmitter::product_offset(uint32_t argument, const Place& place) {
+  Value* stride = column_strides_[argument];
+  Value* tail_offset = tail_offsets_[argument];
+  if (product_lanes_ == lanes_) {
+    Value* offset = builder_.CreateMul(place.index, stride);
+    return place.mask == nullptr ? offset : builder_.CreateSub(offset, tail_offset);
+  }
+  Value* lane = builder_.CreateAnd(builder_.CreateSub(place.index, column_begin_),
                                    builder_.getInt64(product_lanes_ - 1));
-  Value* vector = builder_.CreateSub(index, lane);
-  return builder_.CreateAdd(builder_.CreateMul(vector, stride), lane);
+  Value* vector = builder_.CreateSub(place.index, lane);
+  Value* end = builder_.CreateAdd(vector, builder_.getInt64(product_lanes_));
+  Value* is_tail = builder_.CreateICmpSGT(end, column_end_);
+  Value* offset = builder_.CreateAdd(builder_.CreateMul(vector, stride), lane);
+  Value* nearer = builder_.CreateSelect(is_tail, tail_offset, builder_.getInt64(0));
+  return builder_.CreateSub(offset, nearer);
 }
 
 void KernelEmitter::store(Value* value, Value* address, const Place& place) {

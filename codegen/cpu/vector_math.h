@@ -38,11 +38,13 @@ class VectorMath {
     llvm::Value* biased;   // in its low bits n + the exponents' bias
     llvm::Value* r;
   };
-  ExpParts split_exp(llvm::Value* x, double factor);
+  /// `far`: where n is large r must still be exact.
+  ExpParts split_exp(llvm::Value* x, double factor, bool far);
   unsigned vector_bits() const { return type_->getPrimitiveSizeInBits().getFixedValue(); }
   llvm::Constant* rounding_constant() const;
   double exp_coefficient(int k) const;
-  llvm::Value* exp_series(llvm::Value* r, int first, double factor);
+  llvm::Value* exp_series(llvm::Value* r, int first);
+  llvm::Value* coth_series(llvm::Value* r, double factor);
   llvm::Value* power_of_two(llvm::Value* biased);
   llvm::Value* scale(llvm::Value* x, const ExpParts& parts);
   llvm::Value* scale_by_instruction(llvm::Value* x, llvm::Value* n);

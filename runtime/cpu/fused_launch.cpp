@@ -8,7 +8,10 @@
 //
 // so that the results of a tile lie in scratch, small enough for the first level cache, with all
 // that a unit needs close together. The kernel reads argument m of unit vector q at q * members +
-// m.
+// m. Where the columns end within a vector of units, the members of those that are left follow one
+// another, so that H = 200 is 12.5 vectors of work, not 13:
+//
+//     … | i192…i199 f192…f199 o192…o199 c192…c199
 //
 // Products that add to the same arguments form a group. Where products add to some of another's
 // arguments only, all of these are groups of one: nothing may be added to the others, not even zero
@@ -114,6 +117,20 @@ class FusedWork : public PreparedLaunch {
                 const Block& block) const;
   void apply_kernel(const Block& block, int64_t begin, int64_t end, void* const* addresses) const;
 
+  size_t arguments() const { return strides_.size() / 3; }
+  /// Units of the vector that ends a segment, if they do not fill it.
+  int64_t tail_units() const { return columns / segments_ % gemm_.lanes; }
+  /// Vectors of units in a tile with a place for each lane.
+  int64_t whole_vectors(const Tile& tile) const {
+    const bool ends_early = tail_units() > 0 && tile.first + tile.vectors == segment_vectors_;
+    return ends_early ? tile.vectors - 1 : tile.vectors;
+  }
+  /// A tile's vectors of a group, in panels.
+  Panels panels_of(const Group& group, const Tile& tile) const {
+    const int64_t whole = whole_vectors(tile);
+    const int64_t rest = whole < tile.vectors ? group.members * tail_units() : 0;
+    return {whole * group.members + ceil_div(rest, gemm_.lanes)};
+  }
   /// Columns of a group's results in a whole tile.
   int64_t tile_width(const Group& group) const {
     return unit_vectors_ * group.members * gemm_.lanes;
@@ -238,33 +255,40 @@ void FusedWork::add_product(const FusedLaunch::Product& source, size_t operand) 
 }
 
 void FusedWork::find_strides(const FusedLaunch& launch) {
-  const size_t arguments = launch.accesses.size();
+  const size_t count = launch.accesses.size();
   for (const Access& access : launch.accesses) strides_.push_back(access.stride);
-  strides_.resize(2 * arguments);
+  strides_.resize(3 * count);
   for (const Group& group : groups_) {
     for (uint32_t m = 0; m < group.members; ++m) {
       strides_[group.first + m] = tile_width(group);
-      strides_[arguments + group.first + m] = group.members;
+      strides_[count + group.first + m] = group.members;
+      strides_[2 * count + group.first + m] = m * (gemm_.lanes - tail_units());
     }
   }
-  scratch_bytes =
-      std::max(kRowsAtOnce * result_bytes_, kResultBytes) +
-      static_cast<int64_t>(strides_.size() * sizeof(int64_t) + arguments * sizeof(void*));
+  scratch_bytes = std::max(kRowsAtOnce * result_bytes_, kResultBytes) +
+                  static_cast<int64_t>(strides_.size() * sizeof(int64_t) + count * sizeof(void*));
 }
 
 void FusedWork::pack_tile(const Product& product, const std::byte* weight, const Tile& tile) const {
   const Group& group = groups_[product.group];
   const int64_t segment_columns = columns / segments_;
-  const Panels panels = {tile.vectors * group.members};
+  const int64_t whole = whole_vectors(tile);
+  const Panels panels = panels_of(group, tile);
   std::array<const std::byte*, kMostPanelColumns> rows = {};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.vectors_of(panel) * gemm_.lanes;
     for (int64_t j = 0; j < width; ++j) {
       const int64_t vector = panels.begin(panel) + j / gemm_.lanes;
-      const int64_t unit = (tile.first + vector / group.members) * gemm_.lanes + j % gemm_.lanes;
-      const int64_t member = product.first_member + vector % group.members;
-      const int64_t row = member * columns + tile.segment * segment_columns + unit;
-      rows[j] = unit < segment_columns ? weight + row * product.k * element_ : nullptr;
+      int64_t unit = vector / group.members * gemm_.lanes + j % gemm_.lanes;
+      int64_t member = vector % group.members;
+      if (const int64_t behind = vector - whole * group.members; behind >= 0) {
+        const int64_t place = behind * gemm_.lanes + j % gemm_.lanes;
+        unit = whole * gemm_.lanes + place % tail_units();
+        member = place / tail_units();
+      }
+      const int64_t row = (product.first_member + member) * columns +
+                          tile.segment * segment_columns + tile.first * gemm_.lanes + unit;
+      rows[j] = member < group.members ? weight + row * product.k * element_ : nullptr;
     }
     pack_rows(gemm_, dtype_, {rows.data(), static_cast<size_t>(width)},
               {.vectors = panels.vectors_of(panel),
@@ -295,7 +319,7 @@ void FusedWork::run_segment(int64_t segment, int64_t tile_begin, int64_t tile_en
       block.row_begin = row;
       block.row_end = std::min(row + block.rows, part.row_end);
       for (const Product& product : products_) {
-        const void* operand = addresses[strides_.size() / 2 + product.operand];
+        const void* operand = addresses[arguments() + product.operand];
         const auto* left = static_cast<const std::byte*>(operand) +
                            segment / product.segments_per_block * product.k * element_;
         for (int64_t j = 0; j < count; ++j) {
@@ -313,7 +337,7 @@ void FusedWork::multiply(const Product& product, const std::byte* left, const Ti
                          int64_t place, const Block& block) const {
   const Group& group = groups_[product.group];
   const int64_t width = tile_width(group);
-  const Panels panels = {tile.vectors * group.members};
+  const Panels panels = panels_of(group, tile);
   const std::byte* const packed_panels = packed_tile(product, tile);
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t first = panels.begin(panel);
@@ -336,11 +360,10 @@ void FusedWork::multiply(const Product& product, const std::byte* left, const Ti
 /// Columns [begin, end), of which the first is the first in scratch.
 void FusedWork::apply_kernel(const Block& block, int64_t begin, int64_t end,
                              void* const* addresses) const {
-  const size_t arguments = strides_.size() / 2;
   auto* const strides = reinterpret_cast<int64_t*>(block.scratch + pointers_offset(block));
   auto* const pointers = reinterpret_cast<void**>(strides + strides_.size());
   std::ranges::copy(strides_, strides);
-  std::copy_n(addresses, arguments, pointers);
+  std::copy_n(addresses, arguments(), pointers);
   for (const Group& group : groups_) {
     for (uint32_t m = 0; m < group.members; ++m) {
       const size_t argument = group.first + m;
