@@ -29,6 +29,7 @@
 #include "passes/plan/one_step.h"
 #include "passes/plan/own_products.h"
 #include "passes/plan/padding.h"
+#include "passes/plan/reroll.h"
 #include "passes/plan/scans.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
@@ -266,6 +267,11 @@ Status keep_carries(Plan& plan) {
   return {};
 }
 
+Status reroll(Plan& plan, const PlanOptions& options) {
+  run_reroll(plan, options.machine);
+  return {};
+}
+
 Status part_states(Plan& plan) {
   run_one_step(plan);
   return {};
@@ -322,6 +328,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"carries", [&] { return keep_carries(plan); }, several && resident && reuse},
       // Where nothing is carried on, states need no copies.
       {"one-step", [&] { return part_states(plan); }, !several},
+      // Behind all that looks at kernels, or takes them apart.
+      {"reroll", [&] { return reroll(plan, options); }, passes.has(Pass::Reroll)},
       // Last: all buffers have their sizes.
       {reuse ? "reuse" : "memory", [&] { return assign_memory(plan, reuse); }},
   };

@@ -20,6 +20,7 @@
 #include "codegen/cpu/column_loop.h"
 #include "codegen/cpu/kernel_cost.h"
 #include "codegen/cpu/kernel_schedule.h"
+#include "codegen/cpu/rolled_body.h"
 #include "codegen/cpu/vector_math.h"
 
 namespace rnnc {
@@ -77,6 +78,7 @@ class KernelEmitter {
   void emit_main_loop(const Work& work, uint32_t pass, int64_t iterations, Accumulators& sums);
   void emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
                    Accumulators& sums);
+  void emit_rolled(Value* begin, Value* mask, size_t vectors);
   Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
   Value* product_offset(uint32_t argument, const Place& place);
@@ -165,6 +167,7 @@ void KernelEmitter::emit_row(Value* row) {
   }
   reduced_.assign(schedule_.reductions.size(), nullptr);
   for (uint32_t pass = 0; pass < schedule_.passes; ++pass) {
+    if (!kernel_.loops.empty()) return emit_columns({});
     emit_row_values(pass);
     const Work work = work_of(pass);
     if (work.empty()) continue;
@@ -279,8 +282,13 @@ void KernelEmitter::emit_columns(const Work& work) {
   auto* after = llvm::BasicBlock::Create(context, "columns_done", function_);
   builder_.CreateCondBr(builder_.CreateICmpSLT(index, column_end_), tail, after);
   builder_.SetInsertPoint(tail);
-  Accumulators none;
-  emit_vector(work, 0, {index, emit_tail_mask(builder_, index, column_end_, lanes_), {}}, 0, none);
+  Value* mask = emit_tail_mask(builder_, index, column_end_, lanes_);
+  if (kernel_.loops.empty()) {
+    Accumulators none;
+    emit_vector(work, 0, {index, mask, {}}, 0, none);
+  } else {
+    emit_rolled(index, mask, 1);
+  }
   builder_.CreateBr(after);
   builder_.SetInsertPoint(after);
 }
@@ -289,6 +297,7 @@ void KernelEmitter::emit_columns(const Work& work) {
 Value* KernelEmitter::emit_vectors(const Work& work, Value* begin, size_t unroll) {
   const auto step = static_cast<int64_t>(unroll * lanes_);
   return emit_column_loop(builder_, begin, column_end_, step, [&](Value* index) {
+    if (!kernel_.loops.empty()) return emit_rolled(index, nullptr, unroll);
     Accumulators none;
     for (size_t u = 0; u < unroll; ++u) {
       Value* place = builder_.CreateAdd(index, builder_.getInt64(static_cast<int64_t>(u * lanes_)));
@@ -362,6 +371,48 @@ void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, si
         builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], place.index);
     store(value_at(instruction.operands[0], pass, place), address, place);
   }
+}
+
+/// All of a kernel with loops, at some vectors.
+void KernelEmitter::emit_rolled(Value* begin, Value* mask, size_t vectors) {
+  std::vector<Place> places;
+  for (size_t i = 0; i < vectors; ++i) {
+    Value* offset = builder_.getInt64(static_cast<int64_t>(i * lanes_));
+    places.push_back({builder_.CreateAdd(begin, offset), mask, {}});
+  }
+  const auto address = [&](const Instruction& instruction, Value* element, size_t place) {
+    const int64_t distance = instruction.vector ? kernel_.length : 1;
+    Value* offset = instruction.vector ? places[place].index : builder_.getInt64(0);
+    if (element != nullptr) {
+      offset = builder_.CreateAdd(offset, builder_.CreateMul(element, builder_.getInt64(distance)));
+    }
+    return builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], offset);
+  };
+  const llvm::Align align(element_->getScalarSizeInBits() / 8);
+  const auto load = [&](uint32_t id, Value* element, size_t place) -> Value* {
+    const Instruction& instruction = kernel_.body[id];
+    if (column_strides_[instruction.argument] != nullptr) {
+      return load_argument(instruction.argument, places[place]);
+    }
+    Value* from = address(instruction, element, place);
+    if (!instruction.vector) {
+      return builder_.CreateVectorSplat(lanes_, builder_.CreateLoad(element_, from));
+    }
+    if (mask == nullptr) return builder_.CreateAlignedLoad(vector_, from, align);
+    return builder_.CreateMaskedLoad(vector_, from, align, mask,
+                                     llvm::Constant::getNullValue(vector_));
+  };
+  const auto store_value = [&](uint32_t id, Value* element, Value* value, size_t place) {
+    const Instruction& instruction = kernel_.body[id];
+    Value* to = address(instruction, element, place);
+    if (instruction.vector) {
+      store(value, to, places[place]);
+    } else {
+      Value* whole = builder_.CreateArithmeticFence(value, vector_);
+      builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}), to);
+    }
+  };
+  emit_rolled_body(builder_, math_, vector_, kernel_, vectors, {load, store_value});
 }
 
 /// Of a kernel that follows products: what it loads of a later row. A thread's part of an array is

@@ -6,6 +6,9 @@
 //    Addresses go on by the argument's distance from one step to the next.
 // 4. Behind the steps: the states.
 //
+// Of a kernel that has loops of its own arrays of states lie in the function's frame, and a step
+// runs the kernel's body in order (codegen/cpu/rolled_body.h).
+//
 // The functions of a scan's rounds differ in what goes round: the states of some rounds only, the
 // composed map of one, and in that they store nothing at a step.
 #include "codegen/cpu/emit_loop.h"
@@ -20,6 +23,7 @@
 #include "codegen/cpu/column_loop.h"
 #include "codegen/cpu/emit_round_map.h"
 #include "codegen/cpu/kernel_cost.h"
+#include "codegen/cpu/rolled_body.h"
 #include "codegen/cpu/vector_math.h"
 
 namespace rnnc {
@@ -74,13 +78,20 @@ class LoopEmitter {
   void emit_steps(std::vector<Place>& places);
   void begin(Place& place);
   void step(Place& place);
+  void rolled_step(std::vector<Place>& places);
+  void move_arrays(std::vector<Place>& places, bool load_them);
+  Value* state_element(size_t carry, Value* element, size_t place, size_t places);
+  Value* element_address(uint32_t argument, Value* element);
   Value* value_at(uint32_t instruction, Place& place);
-  Value* load(uint32_t argument, const Place& place);
-  void store(uint32_t argument, Value* value, const Place& place);
+  Value* load(uint32_t argument, const Place& place, Value* element = nullptr);
+  void store(uint32_t argument, Value* value, const Place& place, Value* element = nullptr);
   void store_vector(Value* value, Value* address, const Place& place);
   void end(const Place& place);
 
   bool is_vector(uint32_t argument) const { return kernel_.arguments[argument].vector; }
+  bool is_array(size_t carry) const {
+    return kernel_.arguments[(*loop_.carries)[part_.carries[carry]].load].count > 1;
+  }
   bool is_carried(uint32_t argument) const;
   std::optional<size_t> carry_loaded(uint32_t argument) const;
   std::vector<Value**> going_round(std::vector<Place>& places);
@@ -102,6 +113,7 @@ class LoopEmitter {
   Value* column_end_ = nullptr;
   std::vector<Value*> arguments_, strides_;  // of the call
   std::vector<Value*> addresses_;            // at the current step
+  std::vector<Value*> arrays_;               // per carry of the part: of states, in the frame
 };
 
 void LoopEmitter::find_work() {
@@ -196,7 +208,9 @@ void LoopEmitter::emit_tail(Value* begin) {
 std::vector<Value**> LoopEmitter::going_round(std::vector<Place>& places) {
   std::vector<Value**> values;
   for (Place& place : places) {
-    for (Value*& state : place.states) values.push_back(&state);
+    for (Value*& state : place.states) {
+      if (state != nullptr) values.push_back(&state);
+    }
     for (Value*& value : place.map) values.push_back(&value);
   }
   for (size_t i = 0; i < addresses_.size(); ++i) {
@@ -208,6 +222,7 @@ std::vector<Value**> LoopEmitter::going_round(std::vector<Place>& places) {
 void LoopEmitter::emit_steps(std::vector<Place>& places) {
   addresses_ = arguments_;
   for (Place& place : places) begin(place);
+  move_arrays(places, /*load=*/true);
   llvm::BasicBlock* before = builder_.GetInsertBlock();
   auto* body = llvm::BasicBlock::Create(module_.getContext(), "step", function_);
   auto* after = llvm::BasicBlock::Create(module_.getContext(), "steps_done", function_);
@@ -223,7 +238,11 @@ void LoopEmitter::emit_steps(std::vector<Place>& places) {
     phis.push_back(phi);
     *value = phi;
   }
-  for (Place& place : places) step(place);
+  if (kernel_.loops.empty()) {
+    for (Place& place : places) step(place);
+  } else {
+    rolled_step(places);
+  }
   for (size_t i = 0; i < addresses_.size(); ++i) {
     if (loop_.moves[i]) addresses_[i] = builder_.CreateGEP(element_, addresses_[i], strides_[i]);
   }
@@ -235,16 +254,19 @@ void LoopEmitter::emit_steps(std::vector<Place>& places) {
   builder_.CreateCondBr(builder_.CreateICmpSGT(next, builder_.getInt64(0)), body, after);
   builder_.SetInsertPoint(after);
   for (const Place& place : places) end(place);
+  move_arrays(places, /*load=*/false);
 }
 
 void LoopEmitter::begin(Place& place) {
-  for (const size_t carry : part_.carries) {
-    place.states.push_back(load((*loop_.carries)[carry].load, place));
+  for (size_t i = 0; i < part_.carries.size(); ++i) {
+    const uint32_t argument = (*loop_.carries)[part_.carries[i]].load;
+    place.states.push_back(is_array(i) ? nullptr : load(argument, place));
   }
   if (part_.round != nullptr) place.map = RoundMap(builder_, math_, *part_.round).identity();
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
     if (instruction.kind != Kind::Load || loop_.moves[instruction.argument]) continue;
+    if (kernel_.arguments[instruction.argument].count > 1) continue;
     if (!is_carried(instruction.argument)) place.fixed[i] = load(instruction.argument, place);
   }
 }
@@ -270,6 +292,70 @@ void LoopEmitter::step(Place& place) {
   std::ranges::copy(next, place.states.begin());
 }
 
+void LoopEmitter::rolled_step(std::vector<Place>& places) {
+  std::vector<std::vector<Value*>> next;
+  for (const Place& place : places) next.push_back(place.states);
+  const auto carry_stored = [&](uint32_t argument) {
+    const auto carry = std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::store);
+    return static_cast<size_t>(carry - loop_.carries->begin());
+  };
+  const auto load_value = [&](uint32_t id, Value* element, size_t place) -> Value* {
+    const uint32_t argument = kernel_.body[id].argument;
+    if (const std::optional<size_t> carry = carry_loaded(argument)) {
+      if (!is_array(*carry)) return places[place].states[*carry];
+      return builder_.CreateLoad(vector_, state_element(*carry, element, place, places.size()));
+    }
+    const auto fixed = places[place].fixed.find(id);
+    return fixed != places[place].fixed.end() ? fixed->second
+                                              : load(argument, places[place], element);
+  };
+  const auto store_value = [&](uint32_t id, Value* element, Value* value, size_t place) {
+    const uint32_t argument = kernel_.body[id].argument;
+    const size_t carry = carry_stored(argument);
+    if (carry == loop_.carries->size()) {
+      store(argument, value, places[place], element);
+    } else if (is_array(carry)) {
+      builder_.CreateStore(value, state_element(carry, element, place, places.size()));
+    } else {
+      next[place][carry] = value;
+    }
+  };
+  emit_rolled_body(builder_, math_, vector_, kernel_, places.size(), {load_value, store_value});
+  // In place: these values go round.
+  for (size_t i = 0; i < places.size(); ++i) std::ranges::copy(next[i], places[i].states.begin());
+}
+
+/// Where an element of an array of states lies in the frame.
+Value* LoopEmitter::state_element(size_t carry, Value* element, size_t place, size_t places) {
+  Value* index = builder_.CreateAdd(builder_.CreateMul(element, builder_.getInt64(places)),
+                                    builder_.getInt64(place));
+  return builder_.CreateInBoundsGEP(vector_, arrays_[carry], index);
+}
+
+/// Arrays of states, from memory before the first step or back behind the last.
+void LoopEmitter::move_arrays(std::vector<Place>& places, bool load_them) {
+  arrays_.resize(part_.carries.size(), nullptr);
+  for (size_t i = 0; i < part_.carries.size(); ++i) {
+    if (!is_array(i)) continue;
+    const LoopLaunch::Carry& carry = (*loop_.carries)[part_.carries[i]];
+    const int64_t count = kernel_.arguments[carry.load].count;
+    if (arrays_[i] == nullptr) {  // with room for as many vectors as there ever are
+      const auto most = static_cast<int64_t>(vectors_at_once(kernel_));
+      arrays_[i] = vectors_in_frame(builder_, vector_, count * most);
+    }
+    emit_column_loop(builder_, builder_.getInt64(0), builder_.getInt64(count), 1, [&](Value* l) {
+      for (size_t place = 0; place < places.size(); ++place) {
+        Value* address = state_element(i, l, place, places.size());
+        if (load_them) {
+          builder_.CreateStore(load(carry.load, places[place], l), address);
+        } else {
+          store(carry.store, builder_.CreateLoad(vector_, address), places[place], l);
+        }
+      }
+    });
+  }
+}
+
 Value* LoopEmitter::value_at(uint32_t i, Place& place) {
   const Instruction& instruction = kernel_.body[i];
   if (const auto known = place.values.find(i); known != place.values.end()) return known->second;
@@ -290,8 +376,16 @@ Value* LoopEmitter::value_at(uint32_t i, Place& place) {
   return value;
 }
 
-Value* LoopEmitter::load(uint32_t argument, const Place& place) {
-  Value* from = addresses_[argument];
+/// At the current step, of an element of an array.
+Value* LoopEmitter::element_address(uint32_t argument, Value* element) {
+  if (element == nullptr) return addresses_[argument];
+  Value* distance = builder_.getInt64(is_vector(argument) ? kernel_.length : 1);
+  return builder_.CreateInBoundsGEP(element_, addresses_[argument],
+                                    builder_.CreateMul(element, distance));
+}
+
+Value* LoopEmitter::load(uint32_t argument, const Place& place, Value* element) {
+  Value* from = element_address(argument, element);
   if (!is_vector(argument)) {
     return builder_.CreateVectorSplat(lanes_, builder_.CreateLoad(element_, from));
   }
@@ -302,15 +396,15 @@ Value* LoopEmitter::load(uint32_t argument, const Place& place) {
                                    llvm::Constant::getNullValue(vector_));
 }
 
-void LoopEmitter::store(uint32_t argument, Value* value, const Place& place) {
+void LoopEmitter::store(uint32_t argument, Value* value, const Place& place, Value* element) {
+  Value* to = element_address(argument, element);
   if (is_vector(argument)) {
-    store_vector(value, builder_.CreateInBoundsGEP(element_, addresses_[argument], place.index),
-                 place);
+    store_vector(value, builder_.CreateInBoundsGEP(element_, to, place.index), place);
     return;
   }
   // As in emit_kernel.cpp: the fence keeps the work behind the element in vectors.
   Value* whole = builder_.CreateArithmeticFence(value, vector_);
-  builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}), addresses_[argument]);
+  builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}), to);
 }
 
 void LoopEmitter::store_vector(Value* value, Value* address, const Place& place) {
@@ -325,6 +419,7 @@ void LoopEmitter::store_vector(Value* value, Value* address, const Place& place)
 void LoopEmitter::end(const Place& place) {
   if (part_.round == nullptr) {
     for (size_t i = 0; i < place.states.size(); ++i) {
+      if (is_array(i)) continue;
       store((*loop_.carries)[part_.carries[i]].store, place.states[i], place);
     }
     return;

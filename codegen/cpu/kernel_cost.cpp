@@ -1,5 +1,7 @@
 #include "codegen/cpu/kernel_cost.h"
 
+#include "ir/plan/kernel_facts.h"
+
 namespace rnnc {
 namespace {
 
@@ -31,18 +33,22 @@ int64_t operations(Op op) {
   }
 }
 
+int64_t operations(const Instruction& instruction) {
+  return instruction.kind == Instruction::Kind::Scalar ? operations(instruction.op) : 1;
+}
+
 }  // namespace
 
 int64_t operations_per_vector(const Kernel& kernel) {
+  const std::vector<int64_t> runs = runs_of(kernel);
   int64_t total = 0;
-  for (const Instruction& instruction : kernel.body) {
-    total += instruction.kind == Instruction::Kind::Scalar ? operations(instruction.op) : 1;
-  }
+  for (size_t i = 0; i < kernel.body.size(); ++i) total += runs[i] * operations(kernel.body[i]);
   return total;
 }
 
 size_t vectors_at_once(const Kernel& kernel) {
-  const int64_t operations = operations_per_vector(kernel);
+  int64_t operations = 0;  // with those of loops once, as the code has them
+  for (const Instruction& instruction : kernel.body) operations += rnnc::operations(instruction);
   return operations <= 16 ? 4 : operations <= 64 ? 2 : 1;
 }
 

@@ -10,6 +10,35 @@ bool has_reductions(const Kernel& kernel) {
   });
 }
 
+std::vector<uint32_t> loops_of(const Kernel& kernel) {
+  std::vector<uint32_t> result(kernel.body.size(), kNoLoop);
+  for (uint32_t loop = 0; loop < kernel.loops.size(); ++loop) {
+    const auto [begin, end, count, descending] = kernel.loops[loop];
+    std::fill(result.begin() + begin, result.begin() + end, loop);
+  }
+  return result;
+}
+
+std::vector<int64_t> runs_of(const Kernel& kernel) {
+  std::vector<int64_t> result(kernel.body.size(), 1);
+  for (const Kernel::Loop& loop : kernel.loops) {
+    std::fill(result.begin() + loop.begin, result.begin() + loop.end, loop.count);
+  }
+  return result;
+}
+
+std::vector<bool> kept_for_later_loops(const Kernel& kernel) {
+  std::vector<bool> result(kernel.body.size(), false);
+  const std::vector<uint32_t> loops = loops_of(kernel);
+  for (size_t i = 0; i < kernel.body.size(); ++i) {
+    for (const uint32_t operand : kernel.body[i].operands) {
+      const bool elsewhere = loops[operand] != kNoLoop && loops[operand] != loops[i];
+      if (elsewhere && loops[i] != kNoLoop) result[operand] = true;
+    }
+  }
+  return result;
+}
+
 std::vector<int> reduction_levels(const Kernel& kernel) {
   std::vector<int> levels;
   for (const Instruction& instruction : kernel.body) {

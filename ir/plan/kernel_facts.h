@@ -11,6 +11,16 @@ namespace rnnc {
 /// Whether any value of a row depends on all its elements; if not, each element stands by itself.
 bool has_reductions(const Kernel& kernel);
 
+/// By instruction: the index of the kernel's loop that it is in, or `kNoLoop`.
+inline constexpr uint32_t kNoLoop = UINT32_MAX;
+std::vector<uint32_t> loops_of(const Kernel& kernel);
+
+/// By instruction: how often it runs for an element.
+std::vector<int64_t> runs_of(const Kernel& kernel);
+
+/// By instruction: whether a later loop takes what it is at each l.
+std::vector<bool> kept_for_later_loops(const Kernel& kernel);
+
 /// By instruction: how many reductions, each needing the one before it, come before it. What a
 /// reduction reduces is of the same level as itself, who uses it of the next.
 std::vector<int> reduction_levels(const Kernel& kernel);

@@ -120,7 +120,16 @@ struct Access {
 
 /// One SSA value of a fused elementwise kernel.
 struct Instruction {
-  enum class Kind : uint8_t { Load, Constant, Scalar, Reduce, Store };
+  enum class Kind : uint8_t {
+    Load,
+    Constant,
+    Scalar,
+    Reduce,
+    Store,
+    Carried,  // in a loop of the kernel: the first operand, and from the second iteration on what
+              // the second one, a later instruction of the loop, was in the one before
+    Last,     // behind a loop: what the second operand of a Carried was in its last iteration
+  };
   Kind kind = Kind::Load;
   Op op = Op::Add;  // Scalar: a scalar op; Reduce: a reduction
   /// One value per element of the row; else one per row. Scalar ops spread per-row operands over
@@ -128,24 +137,43 @@ struct Instruction {
   bool vector = false;
   uint32_t argument = 0;           // Load, Store: index into Kernel::arguments
   double value = 0;                // Constant
-  std::vector<uint32_t> operands;  // indices of earlier instructions
+  std::vector<uint32_t> operands;  // indices of earlier instructions, but for Carried
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 /// A fused elementwise kernel over rows of `length` elements. Rows are independent. Reductions go
 /// over a row. Arithmetic is in `compute_type`; loads and stores convert.
+///
+/// The instructions of each of its `loops` run for l = 0 … count - 1, or down from count - 1 to 0,
+/// and load and store element l of arguments that are arrays, which have as many elements. What a
+/// loop's instruction takes from an earlier loop of the same count is what that had at the same l;
+/// outside of loops only Last takes anything from one. No loop has reductions.
 struct Kernel {
   struct Argument {
     DType dtype = DType::f32;
     bool vector = false;   // `length` elements per row, else one
     bool written = false;  // stored, else loaded; no argument is both
     bool product = false;  // loaded: a result of the products of a FusedLaunch, not from memory
+    int64_t count = 1;     // of an array: rows or elements, one behind the other
     friend bool operator==(const Argument&, const Argument&) = default;
+  };
+  /// Instructions [begin, end) of the body.
+  struct Loop {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    int64_t count = 0;
+    bool descending = false;
+    friend bool operator==(const Loop&, const Loop&) = default;
   };
   std::string name;
   int64_t length = 0;
   std::vector<Argument> arguments;
   std::vector<Instruction> body;  // in order; stores may stand anywhere
+  std::vector<Loop> loops;        // in order
+  /// Of a row of the argument.
+  int64_t elements(const Argument& argument) const {
+    return (argument.vector ? length : 1) * argument.count;
+  }
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
@@ -215,7 +243,8 @@ struct FusedLaunch {
 /// Linear or Elementwise (Sequence stages, alone in theirs). The kernel has no reductions, and each
 /// element goes its own way through time: state `carries` are loaded before the first step, stored
 /// after the last, and stay in registers in between. They are Batch buffers or, where C is 1, those
-/// of one earlier step, which is loaded. Loads of carries come first in the kernel's body.
+/// of one earlier step, which is loaded. Loads of carries come first in the kernel's body, those of
+/// arrays in its loops, and none of an array behind a loop that stores it.
 struct LoopLaunch {
   struct Carry {
     uint32_t load = 0;   // argument

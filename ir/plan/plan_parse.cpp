@@ -133,7 +133,8 @@ class PlanParser {
     if (in_.take(", lag")) lag = in_.number<uint32_t>();
   }
 
-  // kernel := kN NAME ': rows of' N argument* instruction*
+  // kernel := kN NAME ': rows of' N argument* (instruction | loop)*
+  // loop := 'loop' N ['down'] ':' instruction* 'end'
   void parse_kernel() {
     Kernel kernel;
     kernel.name = in_.name(kNameEnds);
@@ -145,6 +146,18 @@ class PlanParser {
         kernel.body.push_back(parse_value(kernel.body.size()));
       } else if (in_.take("store")) {
         kernel.body.push_back(parse_store(kernel));
+      } else if (in_.take("loop")) {
+        Kernel::Loop& loop = kernel.loops.emplace_back();
+        loop.begin = loop.end = static_cast<uint32_t>(kernel.body.size());
+        loop.count = in_.count();
+        loop.descending = in_.take("down");
+        in_.expect(":");
+      } else if (in_.take("end")) {
+        if (kernel.loops.empty()) {
+          in_.complain("no loop begins before this `end`");
+        } else {
+          kernel.loops.back().end = static_cast<uint32_t>(kernel.body.size());
+        }
       } else {
         break;
       }
@@ -153,6 +166,7 @@ class PlanParser {
   }
 
   // argument := aN ':' ('in' | 'out') DTYPE ('vector' | 'scalar' | ['scalar'] 'product')
+  //             ['times' N]
   Kernel::Argument parse_argument() {
     Kernel::Argument argument;
     in_.expect(":");
@@ -162,6 +176,7 @@ class PlanParser {
     argument.product = in_.take("product");
     argument.vector = argument.product || parse_shape();
     if (!argument.product) argument.product = in_.take("product");
+    if (in_.take("times")) argument.count = in_.count();
     return argument;
   }
 
@@ -172,7 +187,7 @@ class PlanParser {
     return false;
   }
 
-  // instruction := '%' N '=' ('load' aN | 'const' NUMBER | OP operands) ':' shape
+  // instruction := '%' N '=' ('load' aN | 'const' NUMBER | WORD operands) ':' shape
   //              | 'store' aN ',' operands [':' shape]
   Instruction parse_value(size_t index) {
     Instruction instruction;
@@ -186,6 +201,12 @@ class PlanParser {
     } else if (in_.take("const")) {
       instruction.kind = Instruction::Kind::Constant;
       instruction.value = in_.constant();
+    } else if (in_.take("carried")) {
+      instruction.kind = Instruction::Kind::Carried;
+      instruction.operands = parse_operands();
+    } else if (in_.take("last")) {
+      instruction.kind = Instruction::Kind::Last;
+      instruction.operands = parse_operands();
     } else {
       instruction.op = parse_op_name();
       instruction.kind =

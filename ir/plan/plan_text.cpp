@@ -108,30 +108,50 @@ class Printer {
     line("  k{} {}: rows of {}", index, name_text(kernel.name, kNameEnds), kernel.length);
     for (size_t i = 0; i < kernel.arguments.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
-      line("    a{}: {} {} {}", i, argument.written ? "out" : "in", to_string(argument.dtype),
+      line("    a{}: {} {} {}{}", i, argument.written ? "out" : "in", to_string(argument.dtype),
            argument.product && argument.vector ? "product"
            : argument.product                  ? "scalar product"
-                                               : shape_word(argument.vector));
+                                               : shape_word(argument.vector),
+           argument.count == 1 ? "" : fmt::format(" times {}", argument.count));
     }
-    for (size_t i = 0; i < kernel.body.size(); ++i) print_instruction(kernel, i);
+    auto loop = kernel.loops.begin();
+    for (size_t i = 0; i < kernel.body.size(); ++i) {
+      const bool is_inside = loop != kernel.loops.end() && i >= loop->begin;
+      if (is_inside && i == loop->begin) {
+        line("    loop {}{}:", loop->count, loop->descending ? " down" : "");
+      }
+      print_instruction(kernel, i, is_inside ? "  " : "");
+      if (is_inside && i + 1 == loop->end) {
+        line("    end");
+        ++loop;
+      }
+    }
   }
 
   static std::string_view shape_word(bool vector) { return vector ? "vector" : "scalar"; }
 
-  void print_instruction(const Kernel& kernel, size_t index) {
+  void print_instruction(const Kernel& kernel, size_t index, std::string_view indent) {
     const Instruction& instruction = kernel.body[index];
     const std::string_view shape = shape_word(instruction.vector);
+    const auto value = [&](std::string_view what) {
+      line("    {}%{} = {} : {}", indent, index, what, shape);
+    };
     switch (instruction.kind) {
       case Instruction::Kind::Load:
-        return line("    %{} = load a{} : {}", index, instruction.argument, shape);
+        return value(fmt::format("load a{}", instruction.argument));
       case Instruction::Kind::Constant:
-        return line("    %{} = const {} : {}", index, instruction.value, shape);
+        return value(fmt::format("const {}", instruction.value));
       case Instruction::Kind::Scalar:
       case Instruction::Kind::Reduce:
-        return line("    %{} = {} {} : {}", index, info(instruction.op).name,
-                    operands(instruction.operands), shape);
+        return value(
+            fmt::format("{} {}", info(instruction.op).name, operands(instruction.operands)));
+      case Instruction::Kind::Carried:
+        return value(fmt::format("carried {}", operands(instruction.operands)));
+      case Instruction::Kind::Last:
+        return value(fmt::format("last {}", operands(instruction.operands)));
       case Instruction::Kind::Store:
-        return line("    store a{}, {}{}", instruction.argument, operands(instruction.operands),
+        return line("    {}store a{}, {}{}", indent, instruction.argument,
+                    operands(instruction.operands),
                     is_as_argument(kernel, instruction) ? "" : fmt::format(" : {}", shape));
     }
   }

@@ -1,80 +1,161 @@
 #include <algorithm>
 
+#include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_verify_parts.h"
 
 namespace rnnc {
 namespace {
 
-/// The argument that a load or store goes through.
-Status verify_argument(const Kernel& kernel, size_t i) {
-  const Instruction& instruction = kernel.body[i];
-  if (instruction.argument >= kernel.arguments.size()) {
-    return fail("%{}: there is no argument a{}", i, instruction.argument);
-  }
-  const Kernel::Argument& argument = kernel.arguments[instruction.argument];
-  if (argument.written != (instruction.kind == Instruction::Kind::Store)) {
-    return fail("%{}: a{} goes the other way", i, instruction.argument);
-  }
-  if (argument.product && (argument.written || !argument.vector)) {
-    return fail("%{}: a{} is no product's result", i, instruction.argument);
-  }
-  if (argument.vector != instruction.vector) {
-    return fail("%{}: a{} is {}a vector", i, instruction.argument, argument.vector ? "" : "not ");
-  }
-  return {};
-}
+using Kind = Instruction::Kind;
 
-/// Arity and shape of what the instruction computes.
-Status verify_operation(const Kernel& kernel, size_t i) {
-  const Instruction& instruction = kernel.body[i];
-  const auto is_vector = [&](uint32_t id) { return kernel.body[id].vector; };
-  size_t arity = 0;
-  if (instruction.kind == Instruction::Kind::Scalar) {
-    if (!is_scalar(instruction.op)) return fail("%{} is no scalar op", i);
-    arity = static_cast<size_t>(info(instruction.op).arity);
-    if (std::ranges::any_of(instruction.operands, is_vector) != instruction.vector) {
+class KernelVerifier {
+ public:
+  explicit KernelVerifier(const Kernel& kernel) : kernel_(kernel) {}
+
+  Status run() {
+    if (kernel_.length < 1) return fail("rows of {} elements", kernel_.length);
+    if (Status status = check_loops(); !status) return status;
+    loops_ = loops_of(kernel_);
+    std::vector<int> uses(kernel_.arguments.size(), 0);
+    for (size_t i = 0; i < kernel_.body.size(); ++i) {
+      const Instruction& instruction = kernel_.body[i];
+      for (size_t place = 0; place < instruction.operands.size(); ++place) {
+        if (Status status = check_operand(i, place); !status) return status;
+      }
+      if (instruction.kind == Kind::Load || instruction.kind == Kind::Store) {
+        if (Status status = check_argument(i); !status) return status;
+        ++uses[instruction.argument];
+      }
+      if (Status status = check_operation(i); !status) return status;
+    }
+    for (size_t i = 0; i < uses.size(); ++i) {
+      const Kernel::Argument& argument = kernel_.arguments[i];
+      const bool may_repeat = argument.count > 1 && !argument.written && uses[i] > 0;
+      if (uses[i] != 1 && !may_repeat) return fail("argument a{} is used {} times", i, uses[i]);
+    }
+    return {};
+  }
+
+ private:
+  Status check_loops() const {
+    uint32_t end = 0;
+    for (const Kernel::Loop& loop : kernel_.loops) {
+      const bool fits =
+          loop.begin >= end && loop.begin < loop.end && loop.end <= kernel_.body.size();
+      if (!fits || loop.count < 2) {
+        return fail("a loop of {} over %{} to %{}", loop.count, loop.begin, loop.end);
+      }
+      end = loop.end;
+    }
+    return {};
+  }
+
+  int64_t count_at(size_t i) const {
+    return loops_[i] == kNoLoop ? 1 : kernel_.loops[loops_[i]].count;
+  }
+
+  /// The argument that a load or store goes through.
+  Status check_argument(size_t i) const {
+    const Instruction& instruction = kernel_.body[i];
+    if (instruction.argument >= kernel_.arguments.size()) {
+      return fail("%{}: there is no argument a{}", i, instruction.argument);
+    }
+    const Kernel::Argument& argument = kernel_.arguments[instruction.argument];
+    if (argument.written != (instruction.kind == Kind::Store)) {
+      return fail("%{}: a{} goes the other way", i, instruction.argument);
+    }
+    if (argument.product && (argument.written || !argument.vector)) {
+      return fail("%{}: a{} is no product's result", i, instruction.argument);
+    }
+    if (argument.vector != instruction.vector) {
+      return fail("%{}: a{} is {}a vector", i, instruction.argument, argument.vector ? "" : "not ");
+    }
+    if (argument.count != count_at(i)) {
+      return fail("%{} runs {} times, a{} has {} elements", i, count_at(i), instruction.argument,
+                  argument.count);
+    }
+    return {};
+  }
+
+  Status check_operand(size_t i, size_t place) const {
+    const Instruction& instruction = kernel_.body[i];
+    const uint32_t operand = instruction.operands[place];
+    const bool exists = operand < kernel_.body.size() && kernel_.body[operand].kind != Kind::Store;
+    const bool is_next = instruction.kind == Kind::Carried && place == 1;
+    if (!exists || (operand >= i) != is_next) {
+      return fail("%{} takes %{}, which is no {} value", i, operand, is_next ? "later" : "earlier");
+    }
+    const uint32_t from = loops_[operand];
+    const bool carried = kernel_.body[operand].kind == Kind::Carried;
+    if (instruction.kind == Kind::Last) {
+      if (carried && loops_[i] == kNoLoop) return {};
+      return fail("%{} is no last value of a loop", i);
+    }
+    if (is_next && (carried || from != loops_[i])) {
+      return fail("%{} takes %{} from an iteration that does not make it", i, operand);
+    }
+    const bool is_element = from == kNoLoop || from == loops_[i] ||
+                            (loops_[i] != kNoLoop && !carried && count_at(operand) == count_at(i));
+    if (is_element) return {};
+    return fail("%{} takes %{}, which is in a loop", i, operand);
+  }
+
+  /// Arity and shape of what the instruction computes.
+  Status check_operation(size_t i) const {
+    const Instruction& instruction = kernel_.body[i];
+    const auto is_vector = [&](uint32_t id) { return kernel_.body[id].vector; };
+    const size_t arity = arity_of(instruction);
+    if (instruction.kind == Kind::Scalar && !is_scalar(instruction.op)) {
+      return fail("%{} is no scalar op", i);
+    }
+    if (instruction.kind == Kind::Reduce) {
+      if (!is_reduction(instruction.op)) return fail("%{} is no reduction", i);
+      if (instruction.vector) return fail("%{}: a reduction gives one value per row", i);
+      if (!kernel_.loops.empty()) return fail("%{}: a kernel with loops has a reduction", i);
+    }
+    if (instruction.kind == Kind::Carried && loops_[i] == kNoLoop) {
+      return fail("%{} is carried by no loop", i);
+    }
+    if (instruction.operands.size() != arity) {
+      return fail("%{} takes {} operands, has {}", i, arity, instruction.operands.size());
+    }
+    const bool computes = instruction.kind == Kind::Scalar || instruction.kind == Kind::Carried ||
+                          instruction.kind == Kind::Last;
+    if (computes && std::ranges::any_of(instruction.operands, is_vector) != instruction.vector) {
       return fail("%{}: a scalar op is a vector if an operand is", i);
     }
-  } else if (instruction.kind == Instruction::Kind::Reduce) {
-    if (!is_reduction(instruction.op)) return fail("%{} is no reduction", i);
-    if (instruction.vector) return fail("%{}: a reduction gives one value per row", i);
-    arity = 1;
-  } else if (instruction.kind == Instruction::Kind::Store) {
-    arity = 1;
+    if (instruction.kind == Kind::Store && is_vector(instruction.operands[0]) &&
+        !instruction.vector) {
+      return fail("%{} stores a vector into one element", i);
+    }
+    return {};
   }
-  if (instruction.operands.size() != arity) {
-    return fail("%{} takes {} operands, has {}", i, arity, instruction.operands.size());
+
+  static size_t arity_of(const Instruction& instruction) {
+    switch (instruction.kind) {
+      case Kind::Load:
+      case Kind::Constant:
+        return 0;
+      case Kind::Scalar:
+        return is_scalar(instruction.op) ? static_cast<size_t>(info(instruction.op).arity) : 0;
+      case Kind::Carried:
+        return 2;
+      case Kind::Reduce:
+      case Kind::Store:
+      case Kind::Last:
+        break;
+    }
+    return 1;
   }
-  if (instruction.kind == Instruction::Kind::Store && is_vector(instruction.operands[0]) &&
-      !instruction.vector) {
-    return fail("%{} stores a vector into one element", i);
-  }
-  return {};
-}
+
+  const Kernel& kernel_;
+  std::vector<uint32_t> loops_;  // by instruction
+};
 
 }  // namespace
 
 Status verify_kernel(const Kernel& kernel) {
-  if (kernel.length < 1) return fail("rows of {} elements", kernel.length);
-  std::vector<int> uses(kernel.arguments.size(), 0);
-  for (size_t i = 0; i < kernel.body.size(); ++i) {
-    const Instruction& instruction = kernel.body[i];
-    for (uint32_t operand : instruction.operands) {
-      if (operand >= i || kernel.body[operand].kind == Instruction::Kind::Store) {
-        return fail("%{} takes %{}, which is no earlier value", i, operand);
-      }
-    }
-    if (instruction.kind == Instruction::Kind::Load ||
-        instruction.kind == Instruction::Kind::Store) {
-      if (Status status = verify_argument(kernel, i); !status) return status;
-      ++uses[instruction.argument];
-    }
-    if (Status status = verify_operation(kernel, i); !status) return status;
-  }
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (uses[i] != 1) return fail("argument a{} is used {} times", i, uses[i]);
-  }
-  return {};
+  return KernelVerifier(kernel).run();
 }
 
 }  // namespace rnnc

@@ -203,7 +203,7 @@ class MemoryVerifier {
         rnnc::size_of(from.dtype) == rnnc::size_of(to.dtype) &&
         read.access.column == write.access.column && read.access.stride == write.access.stride &&
         read.count == write.count && from.history == 0 && to.history == 0;
-    return same_place && !read.write && !has_reductions(kernel) &&
+    return same_place && !read.write && !has_reductions(kernel) && kernel.loops.empty() &&
            position(launch, read, Instruction::Kind::Load) <
                position(launch, write, Instruction::Kind::Store);
   }

@@ -176,6 +176,7 @@ class LifetimeFinder {
   /// By argument.
   std::vector<Whole> whole_vectors(const ElementwiseLaunch& launch) const {
     const Kernel& kernel = plan_.kernels[launch.kernel];
+    if (!kernel.loops.empty()) return {};  // store elements before they have loaded others
     std::vector<size_t> positions(kernel.arguments.size());
     for (size_t i = 0; i < kernel.body.size(); ++i) {
       const Instruction& instruction = kernel.body[i];

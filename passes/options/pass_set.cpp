@@ -22,6 +22,7 @@ constexpr PassInfo kPasses[kPassCount] = {
     {Pass::Split, "split", "multiply f32 in parts on its tensor cores, just as exactly"},
     {Pass::Pad, "pad", "begin rows of products' operands where a GPU loads them fast"},
     {Pass::Wavefront, "wavefront", "run recurrences of a network side by side, chunks apart"},
+    {Pass::Reroll, "reroll", "keep loops over arrays of states, params and inputs as loops"},
     {Pass::Reuse, "reuse", "share memory between values that are never needed together"},
 };
 

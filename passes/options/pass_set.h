@@ -27,9 +27,10 @@ enum class Pass : uint8_t {
   Split,      // f32 products there, and of whole chunks, in parts on tensor cores (split_gemms.h)
   Pad,        // rows of products' operands begin every multiple of 16 bytes (GPUs only)
   Wavefront,  // independent recurrences of a network side by side
+  Reroll,     // what loops over arrays were unrolled to is loops again (reroll.h)
   Reuse,      // memory of values that are no longer needed
 };
-inline constexpr int kPassCount = 16;
+inline constexpr int kPassCount = 17;
 
 struct PassInfo {
   Pass pass;

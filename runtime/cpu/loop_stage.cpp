@@ -33,7 +33,7 @@ StepCalls::StepCalls(const Plan& plan, const Stage& stage) : plan_(plan) {
 int64_t StepCalls::bytes_per_step() const {
   int64_t elements = 0;
   for (size_t i = 0; i < strides_.size(); ++i) {
-    if (strides_[i] != 0) elements += kernel_->arguments[i].vector ? kernel_->length : 1;
+    if (strides_[i] != 0) elements += kernel_->elements(kernel_->arguments[i]);
   }
   return plan_.batch * elements * element_;
 }

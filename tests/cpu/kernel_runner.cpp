@@ -67,7 +67,7 @@ std::vector<std::vector<double>> CompiledKernels::run(
   std::vector<int64_t> strides;
   size_t next = 0;
   for (const Kernel::Argument& argument : kernel.arguments) {
-    const int64_t width = argument.vector ? kernel.length : 1;
+    const int64_t width = kernel.elements(argument);
     static const std::vector<double> kNothing;
     memory.push_back(
         padded_rows(argument.written ? kNothing : loaded[next++], rows, width, plan_.dtype));

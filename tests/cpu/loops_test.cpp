@@ -55,7 +55,8 @@ TEST_P(Loops, AreInGeneratedCode) {
   FAIL() << "no loop in the plan";
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, Loops, testing::Values("Gate", "Own", "Pair", "Late"),
+INSTANTIATE_TEST_SUITE_P(Cells, Loops,
+                         testing::Values("Gate", "Own", "Pair", "Late", "Rule", "Slots"),
                          [](const auto& name) { return name.param; });
 
 }  // namespace

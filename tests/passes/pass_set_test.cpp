@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kNames =
     "simplify, fold, cse, dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
-    "split, pad, wavefront, reuse";
+    "split, pad, wavefront, reroll, reuse";
 
 TEST(PassSet, ReadsWhatIsWanted) {
   EXPECT_EQ(PassSet::parse("all"), PassSet::all());

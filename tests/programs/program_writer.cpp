@@ -38,6 +38,7 @@ class BodyWriter {
   void declare_states();
   void statement();
   void loop();
+  void memory();
   void layer();
   void look_back(Variable variable, size_t one_in);
   void give_states();
@@ -425,6 +426,33 @@ void BodyWriter::loop() {
   line("}");
 }
 
+/// Rows that one loop reads and another changes, as many as plans keep loops over, or fewer.
+void BodyWriter::memory() {
+  const Shape shape = random_.pick(kVectors);
+  const std::string rows = fresh("m");
+  const std::string weights = fresh("p");
+  const std::string read = fresh("v");
+  const size_t count = 6 + random_.below(30);
+  states_text_ += fmt::format("  state {}[{}]: [{}]\n", rows, count, text_of(shape));
+  params_ += fmt::format("  param {}[{}]: [{}]\n", weights, count,
+                         random_.chance(2) ? "" : text_of(shape));
+  line(fmt::format("{} = {}", read, within(expression(shape, 1)).text));
+  line(fmt::format("for l in 0..{} {{", count));
+  line(random_.chance(2)
+           ? fmt::format("  {0} = {0} + {1}[l] * {2}[l][t-1]", read, weights, rows)
+           : fmt::format("  {0} = max({0}, {1}[l] - {2}[l][t-1])", read, weights, rows));
+  line("}");
+  const std::string change = fresh("v");
+  line(fmt::format("{} = {}", change, binary(shape, 1).text));
+  const std::string turned = random_.chance(2) ? "l" : fmt::format("{} - l", count - 1);
+  line(fmt::format("for l in 0..{} {{", count));
+  line(fmt::format("  {0}[{1}][t] = tanh(0.5 * {0}[{1}][t-1] + {2}[{1}] * {3})", rows, turned,
+                   weights, change));
+  if (random_.chance(2)) line(fmt::format("  {0} = {0} * 0.9 - {1}[{2}][t]", read, rows, turned));
+  line("}");
+  variables_.push_back({fmt::format("tanh({})", read), shape, 1});
+}
+
 void BodyWriter::layer() {
   const Callable& callee = random_.pick(program_.cells);
   std::string arguments;
@@ -493,6 +521,7 @@ std::string BodyWriter::write() {
   for (const Variable& variable : variables_) exact_.push_back(variable);
   declare_states();
   for (size_t i = 1 + random_.below(4); i > 0; --i) statement();
+  if (!network_ && random_.chance(4)) memory();
   give_states();
   choose_outputs();
   const bool several = callable_.outputs.size() > 1;

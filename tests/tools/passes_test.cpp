@@ -44,11 +44,11 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
             usage_error("rnnc emit",
                         "--passes: no pass is called `fusion`: there are simplify, fold, cse, "
                         "dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
-                        "split, pad, wavefront, reuse, and `all` and `none` of them"));
+                        "split, pad, wavefront, reroll, reuse, and `all` and `none` of them"));
   EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
             "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
             "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
-            "resident, stack, scan, split, pad, chunk, wavefront, carries, reuse\n");
+            "resident, stack, scan, split, pad, chunk, wavefront, carries, reroll, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: "
             "stop-gradients, dead-code, delays, dot-products, schedule, chunk, memory\n");
@@ -108,9 +108,10 @@ TEST_F(Tools, TimePassesCountsRuns) {
     sum += time;
   }
   EXPECT_EQ(names, (std::vector<std::string>{
-                       "stop-gradients", "dead-code", "delays", "dot-products", "simplify", "fold",
-                       "cse", "hoist", "schedule", "totals", "resident", "stack", "scan", "split",
-                       "pad", "chunk", "wavefront", "carries", "reuse"}));
+                       "stop-gradients", "dead-code", "delays",  "dot-products", "simplify",
+                       "fold",           "cse",       "hoist",   "schedule",     "totals",
+                       "resident",       "stack",     "scan",    "split",        "pad",
+                       "chunk",          "wavefront", "carries", "reroll",       "reuse"}));
   EXPECT_TRUE(lines >> time >> unit);
   EXPECT_NEAR(time, sum, 1);
   EXPECT_GT(time, 0);

@@ -49,7 +49,7 @@ std::vector<Rung> rungs() {
       {"sum", {Pass::Sum}},
       {"fuse", {Pass::Fuse}},
       {"epilogue", {Pass::Epilogue}},
-      {"loop", {Pass::Loop}},
+      {"loop", {Pass::Loop, Pass::Reroll}},
       {"graphs", {}, true},
       {"wavefront", {Pass::Wavefront}},
       {"reuse", {Pass::Reuse}},

@@ -10,6 +10,7 @@
 #include "codegen/cuda/device/kernel_text.h"
 #include "codegen/cuda/elementwise/emit_row.h"
 #include "codegen/cuda/elementwise/kernel_traits.h"
+#include "codegen/cuda/elementwise/rolled_body.h"
 #include "ir/base/text_writer.h"
 
 namespace rnnc {
@@ -47,10 +48,30 @@ class ElementEmitter : TextWriter {
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
     line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
+    if (!kernel_.loops.empty()) return rolled_body();
     std::vector<uint32_t> ids(kernel_.body.size());
     std::iota(ids.begin(), ids.end(), 0u);
     loads_first(ids);
     for (const uint32_t id : ids) statement(id);
+    line("}}");
+    return take_text();
+  }
+
+  std::string rolled_body() {
+    const auto at = [this](uint32_t id, const std::string& element) {
+      const Instruction& instruction = kernel_.body[id];
+      const bool vector = kernel_.arguments[instruction.argument].vector;
+      return fmt::format("a{}{}{}", instruction.argument, vector ? " + e" : "", element);
+    };
+    const auto load = [&](uint32_t id, const std::string& element) {
+      return fmt::format("rnnc_load({})", at(id, element));
+    };
+    const auto store = [&](uint32_t id, const std::string& element, const std::string& value) {
+      const bool vector = kernel_.arguments[kernel_.body[id].argument].vector;
+      return fmt::format("{}rnnc_store({}, {});", vector ? "" : "if (e == 0) ", at(id, element),
+                         value);
+    };
+    part("{}", cuda_rolled_body(kernel_, 0, {load, store}));
     line("}}");
     return take_text();
   }
@@ -81,7 +102,9 @@ class ElementEmitter : TextWriter {
       case Kind::Constant:
         break;
       case Kind::Reduce:
-        RNNC_CHECK(false, "reductions need a block per row");
+      case Kind::Carried:
+      case Kind::Last:
+        RNNC_CHECK(false, "reductions need a block per row, loops are written apart");
     }
   }
 

@@ -139,7 +139,9 @@ class LoopEmitter : TextWriter {
       case Kind::Constant:
         break;
       case Kind::Reduce:
-        RNNC_CHECK(false, "a loop launch has no reductions");
+      case Kind::Carried:
+      case Kind::Last:
+        RNNC_CHECK(false, "no reductions and no loops in this kernel");
     }
   }
 

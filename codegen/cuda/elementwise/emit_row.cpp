@@ -268,6 +268,8 @@ class RowEmitter : TextWriter {
         break;
       case Kind::Constant:
       case Kind::Reduce:
+      case Kind::Carried:
+      case Kind::Last:
         break;
     }
   }
@@ -290,6 +292,8 @@ class RowEmitter : TextWriter {
              value(instruction.operands[0], phase));
         break;
       case Kind::Constant:
+      case Kind::Carried:
+      case Kind::Last:
         break;
     }
     if (saved_[id]) line("      s{}[j * {} + x] = v{};", id, packet_, id);

@@ -114,8 +114,9 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
     }
   }
   for (size_t i = 0; i < traits.size(); ++i) {
-    if (!traits[i] || has_reductions(plan.kernels[i])) continue;
-    traits[i]->items = items_of(plan.kernels[i], traits[i]->packet, elements[i]);
+    const Kernel& kernel = plan.kernels[i];
+    if (!traits[i] || has_reductions(kernel) || !kernel.loops.empty()) continue;
+    traits[i]->items = items_of(kernel, traits[i]->packet, elements[i]);
   }
   return traits;
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "codegen/cuda/elementwise/emit_loop.h"
+#include "codegen/cuda/elementwise/emit_rolled_loop.h"
 
 namespace rnnc {
 namespace {
@@ -16,7 +17,9 @@ constexpr int64_t kElementsForPairs = 65536;
 
 /// Whether threads take pairs of elements: 16-bit arrays then move 4 bytes at a time.
 bool takes_pairs(const Plan& plan, const Kernel& kernel, const LoopLaunch& launch) {
-  if (kernel.length % 2 != 0 || plan.batch * kernel.length < kElementsForPairs) return false;
+  if (!kernel.loops.empty() || kernel.length % 2 != 0 ||
+      plan.batch * kernel.length < kElementsForPairs)
+    return false;
   bool has_halves = false;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     if (!kernel.arguments[i].vector) continue;
@@ -60,7 +63,8 @@ void add_loop_kernels(const Plan& plan, CudaModule& module) {
       const std::string name = fmt::format("l{}", known.size() - 1);
       const CudaKernelShape shape = {.length = kernel.length / traits.items, .threads = kThreads};
       module.source += '\n';
-      module.source += emit_loop_kernel(kernel, traits, shape, name);
+      module.source += kernel.loops.empty() ? emit_loop_kernel(kernel, traits, shape, name)
+                                            : emit_rolled_loop_kernel(kernel, traits, shape, name);
       found->second = module.add({name, CudaLoopShape{shape}});
     }
     module.of(id) = {found->second, launch.accesses};

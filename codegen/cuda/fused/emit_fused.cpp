@@ -288,7 +288,9 @@ class FusedEmitter : TextWriter {
       case Kind::Constant:
         break;
       case Kind::Reduce:
-        RNNC_CHECK(false, "a fused launch has no reductions");
+      case Kind::Carried:
+      case Kind::Last:
+        RNNC_CHECK(false, "a fused launch has no reductions and no loops");
     }
   }
 

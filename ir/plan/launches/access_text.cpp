@@ -14,7 +14,7 @@ int64_t row_length(const Buffer& buffer) {
 }
 
 int64_t elements_of(const Kernel& kernel, size_t argument) {
-  return kernel.arguments[argument].vector ? kernel.length : 1;
+  return kernel.elements(kernel.arguments[argument]);
 }
 
 }  // namespace

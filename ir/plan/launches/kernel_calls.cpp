@@ -1,5 +1,7 @@
 #include "ir/plan/launches/kernel_calls.h"
 
+#include "ir/plan/kernel_facts.h"
+
 namespace rnnc {
 
 void add_arguments(const Plan& plan, uint32_t kernel_id, const std::vector<Access>& accesses,
@@ -10,18 +12,21 @@ void add_arguments(const Plan& plan, uint32_t kernel_id, const std::vector<Acces
     for (size_t i = 0; i < accesses.size(); ++i) {
       const Kernel::Argument& argument = kernel.arguments[i];
       if (argument.product || argument.written != written) continue;
-      touches.push_back({accesses[i], argument.vector ? kernel.length : 1, written});
+      touches.push_back({accesses[i], kernel.elements(argument), written});
     }
   }
 }
 
 double flops_of(const Kernel& kernel) {
   double flops = 0;
-  for (const Instruction& instruction : kernel.body) {
+  const std::vector<int64_t> runs = runs_of(kernel);
+  for (size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& instruction = kernel.body[i];
     const bool scalar = instruction.kind == Instruction::Kind::Scalar;
     if (!scalar && instruction.kind != Instruction::Kind::Reduce) continue;
     const bool walks = instruction.vector || !scalar;
-    flops += info(instruction.op).flops * (walks ? static_cast<double>(kernel.length) : 1);
+    const int64_t elements = runs[i] * (walks ? kernel.length : 1);
+    flops += info(instruction.op).flops * static_cast<double>(elements);
   }
   return flops;
 }

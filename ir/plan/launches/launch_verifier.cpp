@@ -16,8 +16,7 @@ std::vector<TypedTouch> LaunchVerifier::arguments(uint32_t id,
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Kernel::Argument& argument = kernel.arguments[i];
     if (argument.product) continue;
-    result.push_back(
-        {accesses[i], argument.vector ? kernel.length : 1, argument.dtype, argument.written});
+    result.push_back({accesses[i], kernel.elements(argument), argument.dtype, argument.written});
   }
   return result;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/plan/kernel_facts.h"
+
 namespace rnnc {
 
 std::vector<std::string> LaunchNames::arguments(uint32_t kernel,
@@ -12,7 +14,7 @@ std::vector<std::string> LaunchNames::arguments(uint32_t kernel,
   for (size_t i = 0; i < accesses.size(); ++i) {
     const Kernel::Argument& argument = called.arguments[i];
     if (argument.product || argument.written != written) continue;
-    add_once(names, value(accesses[i], argument.vector ? called.length : 1));
+    add_once(names, value(accesses[i], called.elements(argument)));
   }
   return names;
 }
@@ -35,12 +37,17 @@ std::string LaunchNames::rows(int64_t once_rows) const {
 }
 
 void add_kernel(const Kernel& kernel, LaunchWords& words) {
-  for (const Instruction& instruction : kernel.body) {
+  const std::vector<int64_t> runs = runs_of(kernel);
+  for (size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& instruction = kernel.body[i];
     if (instruction.kind != Instruction::Kind::Scalar &&
         instruction.kind != Instruction::Kind::Reduce) {
       continue;
     }
-    add_operation(std::string(info(instruction.op).name), 1, words);
+    add_operation(std::string(info(instruction.op).name), static_cast<int>(runs[i]), words);
+  }
+  for (const Kernel::Loop& loop : kernel.loops) {
+    words.notes.push_back({"kept", fmt::format("a loop over {} elements of arrays", loop.count)});
   }
   const int count = operation_count(words);
   if (count < 2) return;

@@ -15,6 +15,27 @@ inline constexpr std::string_view kOpening<LoopLaunch> = "loop";
 template <>
 inline constexpr Where kPlace<LoopLaunch> = Where::Loop;
 
+namespace {
+
+bool loads_after_store(const Kernel& kernel, const LoopLaunch::Carry& carry) {
+  bool is_stored = false;
+  for (const Instruction& instruction : kernel.body) {
+    const bool loads = instruction.kind == Instruction::Kind::Load;
+    const bool stores = instruction.kind == Instruction::Kind::Store;
+    if (loads && instruction.argument == carry.load && is_stored) return true;
+    is_stored = is_stored || (stores && instruction.argument == carry.store);
+  }
+  return false;
+}
+
+int64_t states_in(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries) {
+  int64_t states = 0;
+  for (const LoopLaunch::Carry& carry : carries) states += kernel.arguments[carry.load].count;
+  return states;
+}
+
+}  // namespace
+
 std::string carries_text(const std::vector<LoopLaunch::Carry>& carries) {
   std::string text;
   for (const LoopLaunch::Carry& carry : carries) {
@@ -64,10 +85,16 @@ Status check_carries(LaunchVerifier& in, uint32_t id, const std::vector<Access>&
     }
     const Access& from = accesses[carry.load];
     const Access& to = accesses[carry.store];
-    if (from.buffer != to.buffer || from.column != to.column) {
+    const int64_t elements = kernel.arguments[carry.load].count;
+    if (from.buffer != to.buffer || from.column != to.column ||
+        elements != kernel.arguments[carry.store].count) {
       return fail("a{} and a{} carry different values", carry.load, carry.store);
     }
-    loads.insert(carry.load);
+    if (elements == 1) {
+      loads.insert(carry.load);
+    } else if (loads_after_store(kernel, carry)) {
+      return fail("a loop loads a{} behind what it carries to it", carry.load);
+    }
   }
   for (size_t i = 0; i < loads.size(); ++i) {
     const bool first = i < kernel.body.size() && kernel.body[i].kind == Instruction::Kind::Load &&
@@ -95,8 +122,9 @@ LaunchWords describe(const LaunchNames& in, const LoopLaunch& launch) {
                          "channels threads share out"
                        : "a loop over the steps of a chunk, one thread per sequence and channel";
   words.notes.push_back(
-      {"fused", fmt::format("{} steps in one launch, {} carried in registers", in.plan().chunk,
-                            plural(std::ssize(launch.carries), "state"))});
+      {"fused",
+       fmt::format("{} steps in one launch, {} carried in registers", in.plan().chunk,
+                   plural(states_in(in.plan().kernels[launch.kernel], launch.carries), "state"))});
   return words;
 }
 

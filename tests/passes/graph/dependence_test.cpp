@@ -94,6 +94,8 @@ const Expectation kExpectations[] = {
      "sequence | step s (dense, 2) | step total (linear, 0) | step line (elementwise, 0) | "
      "sequence",
      "the product with R [4, 4] mixes its units"},
+    {"delta_rule", "sequence | step S (elementwise, 0) | sequence",
+     "index mixes states of an array; no product or reduction inside"},
     {"broadcasts", "sequence | step h (dense, 2) | step z (elementwise, 0) | sequence",
      "mean over a vector inside mixes its units"},
     {"transposed_weights", "sequence | step h (dense, 1) | sequence",

@@ -60,19 +60,21 @@ TEST_P(PlanText, IsAsExpected) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, PlanText,
-    testing::Values(
-        PlanCase{"lstm", DType::f32}, PlanCase{"gru_reset_before", DType::f32},
-        PlanCase{"min_gru", DType::f64}, PlanCase{"layer_norm_lstm", DType::f32},
-        PlanCase{"projected_lstm", DType::bf16}, PlanCase{"stacked_lstm", DType::bf16},
-        PlanCase{"two_recurrences", DType::f32}, PlanCase{"scalars", DType::f32},
-        PlanCase{"copies", DType::f32}, PlanCase{"delays", DType::f16},
-        PlanCase{"derived_weights", DType::f32}, PlanCase{"transposed_weights", DType::bf16},
-        PlanCase{"broadcasts", DType::f32}, PlanCase{"concat", DType::bf16},
-        PlanCase{"slices", DType::f32}, PlanCase{"state_arrays", DType::f32},
-        PlanCase{"blocks", DType::f32}, PlanCase{"bidirectional", DType::f32},
-        PlanCase{"stacked_bidirectional", DType::bf16}, PlanCase{"lstm", DType::f32, true},
-        PlanCase{"delays", DType::f16, true}, PlanCase{"bidirectional", DType::f32, true},
-        PlanCase{"lstm", DType::bf16, false, true}, PlanCase{"gru", DType::f32, false, true}),
+    testing::Values(PlanCase{"lstm", DType::f32}, PlanCase{"gru_reset_before", DType::f32},
+                    PlanCase{"min_gru", DType::f64}, PlanCase{"layer_norm_lstm", DType::f32},
+                    PlanCase{"projected_lstm", DType::bf16}, PlanCase{"stacked_lstm", DType::bf16},
+                    PlanCase{"two_recurrences", DType::f32}, PlanCase{"scalars", DType::f32},
+                    PlanCase{"copies", DType::f32}, PlanCase{"delays", DType::f16},
+                    PlanCase{"derived_weights", DType::f32},
+                    PlanCase{"transposed_weights", DType::bf16}, PlanCase{"broadcasts", DType::f32},
+                    PlanCase{"concat", DType::bf16}, PlanCase{"slices", DType::f32},
+                    PlanCase{"state_arrays", DType::f32}, PlanCase{"delta_rule", DType::f32},
+                    PlanCase{"blocks", DType::f32}, PlanCase{"bidirectional", DType::f32},
+                    PlanCase{"stacked_bidirectional", DType::bf16},
+                    PlanCase{"lstm", DType::f32, true}, PlanCase{"delays", DType::f16, true},
+                    PlanCase{"bidirectional", DType::f32, true},
+                    PlanCase{"lstm", DType::bf16, false, true},
+                    PlanCase{"gru", DType::f32, false, true}),
     [](const auto& instance) { return instance.param.spelling('_'); });
 
 }  // namespace

@@ -54,6 +54,37 @@ cell Running[H](p: [H], n: [H]) -> (a, m, l) {
   a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
   l[t] = min(l[t-1] + 0.1, n[t])
 }
+cell Rule[H](q: [20], k: [20], v: [H]) -> o {
+  state S[20]: [H]
+  old = zeros(H)
+  for i in 0..20 { old = old + k[t][i] * S[i][t-1] }
+  u = 0.1 * (v[t] - old)
+  o = zeros(H)
+  for i in 0..20 {
+    S[i][t] = 0.9 * S[i][t-1] + k[t][i] * u
+    o = o + q[t][i] * S[i][t]
+  }
+}
+cell Slots[H](p: [H], n: [H]) -> (y, s) {
+  state m[20]: [H]
+  state s: [H]
+  param a[20]: [H]
+  c = 0.1 * s[t-1] + p[t]
+  top = a[0] * c
+  for i in 1..20 { top = max(top, a[i] * c) }
+  z = zeros(H)
+  for i in 0..20 {
+    e[i] = exp(a[i] * c - top)
+    z = z + e[i]
+  }
+  y = n[t]
+  for j in 0..20 {
+    w = e[19 - j] / z
+    y = y + w * m[19 - j][t-1] - a[19 - j]
+    m[19 - j][t] = m[19 - j][t-1] + w * (n[t] - m[19 - j][t-1])
+  }
+  s[t] = 0.5 * y
+}
 cell Bent[H](p: [H], n: [H]) -> h {
   state h: [H]
   h[t] = tanh(h[t-1] * p[t]) + n[t]

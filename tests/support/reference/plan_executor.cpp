@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "ir/plan/kernel_facts.h"
 #include "ir/plan/launches/launches.h"
 #include "ir/plan/state_steps.h"
 #include "ir/plan/waves.h"
@@ -183,7 +184,8 @@ class Executor {
       } else if (instruction.kind == Instruction::Kind::Store) {
         values.push_back(values[instruction.operands[0]]);
       } else {
-        values.push_back(run_instruction(kernel, instruction, launch.accesses, values, at, row));
+        const Access access = access_of(instruction, launch.accesses);
+        values.push_back(run_instruction(kernel, instruction, access, values, at, row));
       }
     }
     return values;
@@ -232,22 +234,93 @@ class Executor {
   void run_kernel(uint32_t id, const std::vector<Access>& accesses, const ProductRows& products,
                   Position at, int64_t row) {
     const Kernel& kernel = plan_.kernels[id];
-    std::vector<std::vector<double>> values;
-    values.reserve(kernel.body.size());
-    for (const Instruction& instruction : kernel.body) {
+    KernelRun run{.kernel = kernel, .accesses = accesses, .at = at, .row = row};
+    run.loops = loops_of(kernel);
+    run.values.resize(kernel.body.size());
+    run.elements.resize(kernel.body.size());
+    uint32_t next = 0;
+    const auto step = [&](uint32_t i) {
+      const Instruction& instruction = kernel.body[i];
       const auto product = products.find(instruction.argument);
       if (instruction.kind == Instruction::Kind::Load && product != products.end()) {
-        std::vector<double> results = product->second;
-        for (double& result : results) result = round_compute(result);
-        values.push_back(std::move(results));
+        run.values[i] = product->second;
+        for (double& result : run.values[i]) result = round_compute(result);
       } else {
-        values.push_back(run_instruction(kernel, instruction, accesses, values, at, row));
+        run_instruction(run, i);
+      }
+    };
+    for (const Kernel::Loop& loop : kernel.loops) {
+      for (; next < loop.begin; ++next) step(next);
+      run_loop(run, loop);
+      next = loop.end;
+    }
+    for (; next < kernel.body.size(); ++next) step(next);
+  }
+
+  /// A kernel at a row.
+  struct KernelRun {
+    const Kernel& kernel;
+    const std::vector<Access>& accesses;
+    Position at;
+    int64_t row = 0;
+    std::vector<uint32_t> loops = {};
+    std::vector<std::vector<double>> values = {};  // by instruction, as they last were
+    std::vector<std::vector<std::vector<double>>> elements = {};  // of loops: at each l
+    int64_t element = 0;                                          // l of the loop that runs
+  };
+
+  void run_loop(KernelRun& run, const Kernel::Loop& loop) {
+    const std::vector<Instruction>& body = run.kernel.body;
+    for (uint32_t i = loop.begin; i < loop.end; ++i) {
+      run.elements[i].resize(static_cast<size_t>(loop.count));
+      if (body[i].kind == Instruction::Kind::Carried) take(run, i, body[i].operands[0]);
+    }
+    for (int64_t step = 0; step < loop.count; ++step) {
+      run.element = loop.descending ? loop.count - 1 - step : step;
+      for (uint32_t i = loop.begin; i < loop.end; ++i) {
+        if (body[i].kind != Instruction::Kind::Carried) run_instruction(run, i);
+        run.elements[i][static_cast<size_t>(run.element)] = run.values[i];
+      }
+      for (uint32_t i = loop.begin; i < loop.end; ++i) {
+        if (body[i].kind != Instruction::Kind::Carried) continue;
+        take(run, i, body[i].operands[1]);
       }
     }
+    run.element = 0;
+  }
+
+  /// Gives instruction `i` the value of `operand`, which may be one for the whole row.
+  static void take(KernelRun& run, uint32_t i, uint32_t operand) {
+    run.values[i] = run.values[operand];
+    const bool spreads = run.kernel.body[i].vector && !run.kernel.body[operand].vector;
+    if (spreads) run.values[i].resize(static_cast<size_t>(run.kernel.length), run.values[i][0]);
+  }
+
+  void run_instruction(KernelRun& run, uint32_t i) {
+    const Instruction& instruction = run.kernel.body[i];
+    if (instruction.kind == Instruction::Kind::Last) {
+      take(run, i, instruction.operands[0]);
+      return;
+    }
+    for (const uint32_t operand : instruction.operands) {
+      const uint32_t from = run.loops[operand];
+      if (from == kNoLoop || from == run.loops[i]) continue;
+      run.values[operand] = run.elements[operand][static_cast<size_t>(run.element)];
+    }
+    Access access = access_of(instruction, run.accesses);
+    access.column += run.element * (instruction.vector ? run.kernel.length : 1);
+    run.values[i] = run_instruction(run.kernel, instruction, access, run.values, run.at, run.row);
+  }
+
+  /// Of what is loaded or stored.
+  static Access access_of(const Instruction& instruction, const std::vector<Access>& accesses) {
+    const bool moves =
+        instruction.kind == Instruction::Kind::Load || instruction.kind == Instruction::Kind::Store;
+    return moves ? accesses[instruction.argument] : Access();
   }
 
   std::vector<double> run_instruction(const Kernel& kernel, const Instruction& instruction,
-                                      const std::vector<Access>& accesses,
+                                      const Access& access,
                                       const std::vector<std::vector<double>>& values, Position at,
                                       int64_t row) {
     std::vector<double> result(static_cast<size_t>(instruction.vector ? kernel.length : 1));
@@ -262,7 +335,7 @@ class Executor {
         break;
       case Instruction::Kind::Load:
       case Instruction::Kind::Store: {
-        const Place place = locate(accesses[instruction.argument], at, row);
+        const Place place = locate(access, at, row);
         for (size_t i = 0; i < result.size(); ++i) {
           if (instruction.kind == Instruction::Kind::Load) {
             result[i] = load(place, static_cast<int64_t>(i));
@@ -278,6 +351,9 @@ class Executor {
               round_compute(evaluate(instruction.op, operand(0, i), operand(1, i), operand(2, i)));
         }
         break;
+      case Instruction::Kind::Carried:
+      case Instruction::Kind::Last:
+        break;  // of loops, and run with them
       case Instruction::Kind::Reduce: {
         std::vector<double> elements;
         elements.reserve(static_cast<size_t>(kernel.length));

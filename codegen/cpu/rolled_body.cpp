@@ -1,0 +1,201 @@
+#include "codegen/cpu/rolled_body.h"
+
+#include "ir/plan/kernel_facts.h"
+
+namespace rnnc {
+namespace {
+
+using llvm::Value;
+using Kind = Instruction::Kind;
+
+constexpr size_t kInstructionsAtOnce = 96;
+
+class BodyEmitter {
+ public:
+  BodyEmitter(llvm::IRBuilder<>& builder, VectorMath& math, llvm::FixedVectorType* vector,
+              const Kernel& kernel, size_t places, const BodyMemory& memory)
+      : builder_(builder),
+        math_(math),
+        vector_(vector),
+        kernel_(kernel),
+        places_(places),
+        memory_(memory),
+        loops_(loops_of(kernel)),
+        kept_(kept_for_later_loops(kernel)),
+        values_(kernel.body.size()),
+        arrays_(kernel.body.size(), nullptr) {}
+
+  void emit() {
+    uint32_t next = 0;
+    for (const Kernel::Loop& loop : kernel_.loops) {
+      for (; next < loop.begin; ++next) emit_instruction(next);
+      emit_loop(loop);
+      next = loop.end;
+    }
+    for (; next < kernel_.body.size(); ++next) emit_instruction(next);
+  }
+
+ private:
+  /// Of what has one value per row, 1.
+  size_t places_of(uint32_t id) const { return kernel_.body[id].vector ? places_ : 1; }
+
+  void emit_loop(const Kernel::Loop& loop) {
+    for (uint32_t i = loop.begin; i < loop.end; ++i) {
+      if (!kept_[i]) continue;
+      const auto places = static_cast<int64_t>(places_of(i));
+      arrays_[i] = vectors_in_frame(builder_, vector_, loop.count * places);
+    }
+    llvm::Function* function = builder_.GetInsertBlock()->getParent();
+    llvm::BasicBlock* before = builder_.GetInsertBlock();
+    auto* body = llvm::BasicBlock::Create(builder_.getContext(), "element", function);
+    auto* after = llvm::BasicBlock::Create(builder_.getContext(), "elements_done", function);
+    builder_.CreateBr(body);
+    builder_.SetInsertPoint(body);
+    llvm::PHINode* first = builder_.CreatePHI(builder_.getInt64Ty(), 2, "l");
+    first->addIncoming(builder_.getInt64(loop.descending ? loop.count - 1 : 0), before);
+    const std::vector<llvm::PHINode*> carried = begin_carried(loop, before);
+    const int64_t at_once = iterations_at_once(loop);
+    const int64_t step = loop.descending ? -1 : 1;
+    for (int64_t i = 0; i < at_once; ++i) {
+      element_ = i == 0 ? first : builder_.CreateAdd(first, builder_.getInt64(i * step));
+      emit_iteration(loop);
+    }
+    llvm::BasicBlock* end = builder_.GetInsertBlock();
+    end_carried(loop, carried, end);
+    Value* next = builder_.CreateAdd(first, builder_.getInt64(at_once * step));
+    first->addIncoming(next, end);
+    Value* past = builder_.getInt64(loop.descending ? -1 : loop.count);
+    builder_.CreateCondBr(builder_.CreateICmpNE(next, past), body, after);
+    builder_.SetInsertPoint(after);
+    element_ = nullptr;
+  }
+
+  /// Of short bodies some, so that the loop itself costs little.
+  int64_t iterations_at_once(const Kernel::Loop& loop) const {
+    size_t instructions = 0;
+    for (uint32_t i = loop.begin; i < loop.end; ++i) instructions += places_of(i);
+    for (const int64_t count : {4, 2}) {
+      if (loop.count % count == 0 &&
+          static_cast<size_t>(count) * instructions <= kInstructionsAtOnce)
+        return count;
+    }
+    return 1;
+  }
+
+  std::vector<llvm::PHINode*> begin_carried(const Kernel::Loop& loop, llvm::BasicBlock* before) {
+    std::vector<llvm::PHINode*> carried;
+    for (uint32_t id = loop.begin; id < loop.end; ++id) {
+      if (kernel_.body[id].kind != Kind::Carried) continue;
+      for (size_t place = 0; place < places_of(id); ++place) {
+        llvm::PHINode* phi = builder_.CreatePHI(vector_, 2);
+        phi->addIncoming(value(id, kernel_.body[id].operands[0], place), before);
+        values_[id].push_back(phi);
+        carried.push_back(phi);
+      }
+    }
+    return carried;
+  }
+
+  void end_carried(const Kernel::Loop& loop, const std::vector<llvm::PHINode*>& carried,
+                   llvm::BasicBlock* end) {
+    size_t next = 0;
+    for (uint32_t id = loop.begin; id < loop.end; ++id) {
+      if (kernel_.body[id].kind != Kind::Carried) continue;
+      for (Value* last : values_[id]) carried[next++]->addIncoming(last, end);
+    }
+  }
+
+  void emit_iteration(const Kernel::Loop& loop) {
+    elements_.clear();
+    for (uint32_t i = loop.begin; i < loop.end; ++i) {
+      if (kernel_.body[i].kind == Kind::Carried) continue;
+      values_[i].clear();
+      emit_instruction(i);
+    }
+    for (uint32_t id = loop.begin; id < loop.end; ++id) {
+      if (kernel_.body[id].kind != Kind::Carried) continue;
+      for (size_t place = 0; place < places_of(id); ++place) {
+        values_[id][place] = value(id, kernel_.body[id].operands[1], place);
+      }
+    }
+  }
+
+  void emit_instruction(uint32_t id) {
+    const Instruction& instruction = kernel_.body[id];
+    for (size_t place = 0; place < places_of(id); ++place) {
+      if (instruction.kind == Kind::Store) {
+        memory_.store(id, element_, value(id, instruction.operands[0], place), place);
+      } else {
+        values_[id].push_back(compute(id, place));
+        if (kept_[id]) builder_.CreateStore(values_[id][place], kept_address(id, place));
+      }
+    }
+  }
+
+  Value* compute(uint32_t id, size_t place) {
+    const Instruction& instruction = kernel_.body[id];
+    switch (instruction.kind) {
+      case Kind::Load:
+        return memory_.load(id, element_, place);
+      case Kind::Constant:
+        return math_.constant(instruction.value);
+      case Kind::Last:
+        return value(id, kernel_.body[instruction.operands[0]].operands[1], place);
+      default: {
+        std::vector<Value*> operands;
+        operands.reserve(instruction.operands.size());
+        for (const uint32_t operand : instruction.operands) {
+          operands.push_back(value(id, operand, place));
+        }
+        return math_.apply(instruction.op, operands);
+      }
+    }
+  }
+
+  /// What `user` takes for an instruction.
+  Value* value(uint32_t user, uint32_t id, size_t place) {
+    place = kernel_.body[id].vector ? place : 0;
+    const bool elsewhere = loops_[id] != kNoLoop && loops_[id] != loops_[user];
+    if (!elsewhere || kernel_.body[user].kind == Kind::Last) return values_[id][place];
+    const auto [element, is_new] = elements_.try_emplace({id, place}, nullptr);
+    if (is_new) element->second = builder_.CreateLoad(vector_, kept_address(id, place));
+    return element->second;
+  }
+
+  Value* kept_address(uint32_t id, size_t place) {
+    const size_t places = places_of(id);
+    Value* index = builder_.CreateAdd(builder_.CreateMul(element_, builder_.getInt64(places)),
+                                      builder_.getInt64(place));
+    return builder_.CreateInBoundsGEP(vector_, arrays_[id], index);
+  }
+
+  llvm::IRBuilder<>& builder_;
+  VectorMath& math_;
+  llvm::FixedVectorType* vector_;
+  const Kernel& kernel_;
+  const size_t places_;
+  const BodyMemory& memory_;
+  const std::vector<uint32_t> loops_;
+  const std::vector<bool> kept_;
+  std::vector<std::vector<Value*>> values_;  // by instruction and place
+  std::vector<Value*> arrays_;               // by instruction that is kept
+  // Of the loop that is emitted:
+  Value* element_ = nullptr;
+  std::map<std::pair<uint32_t, size_t>, Value*> elements_;  // of other loops' arrays
+};
+
+}  // namespace
+
+void emit_rolled_body(llvm::IRBuilder<>& builder, VectorMath& math, llvm::FixedVectorType* vector,
+                      const Kernel& kernel, size_t places, const BodyMemory& memory) {
+  BodyEmitter(builder, math, vector, kernel, places, memory).emit();
+}
+
+llvm::Value* vectors_in_frame(llvm::IRBuilder<>& builder, llvm::FixedVectorType* vector,
+                              int64_t count) {
+  llvm::BasicBlock& entry = builder.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> frame(&entry, entry.begin());
+  return frame.CreateAlloca(vector, frame.getInt64(static_cast<uint64_t>(count)));
+}
+
+}  // namespace rnnc

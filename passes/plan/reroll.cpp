@@ -1,0 +1,149 @@
+// 1. Take kernels that are long, and that only elementwise launches and loops of stages run, on a
+//    CPU fused ones too, each on buffers that lie to each other as those of the others do.
+// 2. Find the families of each (passes/plan/kernel_families.h), and make loops of them
+//    (passes/plan/rerolled_kernel.h) if that leaves few instructions.
+// 3. Give the launches the accesses and carries that are left.
+#include "passes/plan/reroll.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "ir/plan/kernel_facts.h"
+#include "passes/plan/rerolled_kernel.h"
+
+namespace rnnc {
+namespace {
+
+/// Shorter kernels are compiled soon as they are. A GPU's loops over time load what steps need
+/// ahead as long as they have none of their own.
+constexpr size_t kLongKernel = 128;
+constexpr size_t kLongCudaKernel = 256;
+constexpr int64_t kLeastCount = 8;
+/// Of instructions that loops leave, one in so many that there were.
+constexpr size_t kWorth = 2;
+
+/// A launch that runs the kernel.
+struct Call {
+  std::vector<Access>* accesses = nullptr;
+  std::vector<LoopLaunch::Carry>* carries = nullptr;      // of loops
+  std::vector<FusedLaunch::Product>* products = nullptr;  // of fused launches
+};
+
+struct Calls {
+  std::vector<Call> calls;
+  bool others = false;  // are there launches that want the kernel as it is?
+};
+
+class CallFinder {
+ public:
+  CallFinder(std::vector<Calls>& calls, bool on_cpu) : calls_(calls), on_cpu_(on_cpu) {}
+
+  void operator()(ElementwiseLaunch& launch) {
+    calls_[launch.kernel].calls.push_back({.accesses = &launch.accesses});
+  }
+  void operator()(LoopLaunch& launch) {
+    calls_[launch.kernel].calls.push_back(
+        {.accesses = &launch.accesses, .carries = &launch.carries});
+  }
+  void operator()(FusedLaunch& launch) {
+    if (on_cpu_) {
+      calls_[launch.kernel].calls.push_back(
+          {.accesses = &launch.accesses, .products = &launch.products});
+    } else {
+      calls_[launch.kernel].others = true;
+    }
+  }
+  void operator()(ScanLaunch& launch) { calls_[launch.kernel].others = true; }
+  void operator()(RecurrenceLaunch& launch) {
+    for (const FusedLaunch& phase : launch.phases) calls_[phase.kernel].others = true;
+  }
+  template <typename Launch>
+  void operator()(Launch&) {}
+
+ private:
+  std::vector<Calls>& calls_;
+  bool on_cpu_;
+};
+
+std::vector<Calls> find_calls(Plan& plan, bool on_cpu) {
+  std::vector<Calls> calls(plan.kernels.size());
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) std::visit(CallFinder(calls, on_cpu), launch);
+  }
+  for (const StatePlan& state : plan.states) {
+    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
+      if (!launch->accesses.empty()) calls[launch->kernel].others = true;
+    }
+  }
+  return calls;
+}
+
+bool same_carries(const Call& a, const Call& b) {
+  if (a.carries == nullptr || b.carries == nullptr) return a.carries == b.carries;
+  return *a.carries == *b.carries;
+}
+
+/// Whether what is near what in the accesses of the one is so in those of the other.
+bool lie_alike(const std::vector<Access>& a, const std::vector<Access>& b) {
+  using Rows = std::tuple<BufferId, uint32_t, int64_t>;
+  std::map<Rows, std::pair<Rows, int64_t>> shifts;
+  std::map<Rows, Rows> back;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const Rows from = {a[i].buffer, a[i].delay, a[i].stride};
+    const Rows to = {b[i].buffer, b[i].delay, b[i].stride};
+    const std::pair shift(to, b[i].column - a[i].column);
+    if (shifts.try_emplace(from, shift).first->second != shift) return false;
+    if (back.try_emplace(to, from).first->second != from) return false;
+  }
+  return true;
+}
+
+/// `arguments`: which each was.
+void rename(std::vector<FusedLaunch::Product>& products, const std::vector<uint32_t>& arguments) {
+  for (FusedLaunch::Product& product : products) {
+    const auto found = std::ranges::find(arguments, product.first_argument);
+    product.first_argument = static_cast<uint32_t>(found - arguments.begin());
+  }
+}
+
+bool run_kernel(Kernel& kernel, const Calls& calls) {
+  if (calls.calls.empty() || calls.others || has_reductions(kernel)) return false;
+  const Call& first = calls.calls[0];
+  const bool alike = std::ranges::all_of(calls.calls, [&](const Call& call) {
+    return same_carries(call, first) && lie_alike(*first.accesses, *call.accesses);
+  });
+  if (!alike) return false;
+  static const std::vector<LoopLaunch::Carry> kNone;
+  const std::vector<LoopLaunch::Carry>& carries = first.carries ? *first.carries : kNone;
+  const KernelFamilies families = find_families(kernel, *first.accesses, carries, kLeastCount);
+  if (families.families.empty()) return false;
+  RerolledKernel made = reroll_kernel(kernel, carries, families);
+  if (made.kernel.body.size() * kWorth > kernel.body.size()) return false;
+  kernel = std::move(made.kernel);
+  for (const Call& call : calls.calls) {
+    std::vector<Access> accesses;
+    for (const uint32_t argument : made.arguments) accesses.push_back((*call.accesses)[argument]);
+    *call.accesses = std::move(accesses);
+    if (call.products != nullptr) rename(*call.products, made.arguments);
+    if (call.carries != nullptr) *call.carries = made.carries;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool run_reroll(Plan& plan, const Machine& machine) {
+  const bool on_cpu = machine.kind == Machine::Kind::Cpu;
+  const std::vector<Calls> calls = find_calls(plan, on_cpu);
+  const size_t long_kernel = on_cpu ? kLongKernel : kLongCudaKernel;
+  bool changed = false;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (plan.kernels[i].body.size() < long_kernel) continue;
+    changed = run_kernel(plan.kernels[i], calls[i]) || changed;
+  }
+  return changed;
+}
+
+}  // namespace rnnc

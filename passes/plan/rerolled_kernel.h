@@ -1,0 +1,20 @@
+/// A kernel whose families of instructions are loops.
+#pragma once
+
+#include <vector>
+
+#include "passes/plan/kernel_families.h"
+
+namespace rnnc {
+
+struct RerolledKernel {
+  Kernel kernel;
+  /// By argument: the one of the kernel as it was that it is, or that its first element is.
+  std::vector<uint32_t> arguments;
+  std::vector<LoopLaunch::Carry> carries;
+};
+
+RerolledKernel reroll_kernel(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries,
+                             const KernelFamilies& families);
+
+}  // namespace rnnc

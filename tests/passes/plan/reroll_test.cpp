@@ -1,0 +1,213 @@
+// What loops over arrays were unrolled to is loops again, whose code does not grow with the arrays,
+// and computes what the interpreter does.
+#include "passes/plan/reroll.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "frontend/unit.h"
+#include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
+#include "passes/graph/pipeline.h"
+#include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
+
+namespace rnnc::test {
+namespace {
+
+struct ArrayCell {
+  std::string name;
+  std::string text;  // of a cell named Cell, of dims K and H
+  size_t loops = 0;  // that its plan has
+  bool on_gpu = true;
+};
+
+std::vector<ArrayCell> array_cells() {
+  return {
+      {"Rule",
+       "(q: [K], k: [K], v: [H]) -> o {\nstate S[K]: [H]\nold = zeros(H)\n"
+       "for i in 0..K { old = old + k[t][i] * S[i][t-1] }\nu = 0.1 * (v[t] - old)\no = zeros(H)\n"
+       "for i in 0..K {\nS[i][t] = 0.9 * S[i][t-1] + k[t][i] * u\no = o + q[t][i] * S[i][t]\n}\n",
+       2},
+      // Of one input, whose parts lie side by side.
+      {"OneInput",
+       "(x: [2 * K], v: [H]) -> o {\nstate S[K]: [H]\nold = zeros(H)\n"
+       "for i in 0..K { old = old + x[t][i] * S[i][t-1] }\nu = 0.1 * (v[t] - old)\no = zeros(H)\n"
+       "for i in 0..K {\nS[i][t] = 0.9 * S[i][t-1] + x[t][i] * u\no = o + x[t][K + i] * "
+       "S[i][t]\n}\n",
+       2},
+      // What one loop has computed another takes, which goes down.
+      {"Slots",
+       "(p: [H], n: [H]) -> y {\nstate m[K]: [H]\nstate c: [H]\nparam a[K]: [H]\nz = zeros(H)\n"
+       "for i in 0..K {\ne[i] = exp(a[i] * c[t-1])\nz = z + e[i]\n}\ny = n[t]\n"
+       "for j in 0..K {\nw = e[K - 1 - j] / z\n"
+       "y = y + w * m[K - 1 - j][t-1] - a[K - 1 - j]\n"
+       "m[K - 1 - j][t] = m[K - 1 - j][t-1] + w * (n[t] - m[K - 1 - j][t-1])\n}\n"
+       "c[t] = 0.5 * y + p[t]\n",
+       2},
+      {"Greatest",
+       "(v: [H]) -> o {\nstate s[K]: [H]\nparam a[K]: []\no = v[t]\nfor i in 0..K {\n"
+       "s[i][t] = tanh(a[i] * s[i][t-1] + v[t])\no = max(o, s[i][t])\n}\n",
+       1},
+      // Of a step with a product, which a GPU has in one launch with all others.
+      {"Steps",
+       "(x: [H]) -> h {\nstate h: [H]\nstate S[K]: [H]\nparam W: [H, H]\nparam a[K]: []\n"
+       "r = zeros(H)\nfor i in 0..K { r = r + a[i] * S[i][t-1] }\nh[t] = tanh(W @ h[t-1] + r + "
+       "x[t])\n"
+       "for i in 0..K { S[i][t] = 0.5 * S[i][t-1] + a[i] * h[t] }\n",
+       1, false},
+      // What carries a whole array cannot load a part of it.
+      {"Part",
+       "(q: [K], x: [H]) -> o {\nstate S[K]: [H]\no = x[t]\n"
+       "for i in 0..K - 3 { o = o + q[t][i] * S[i + 2][t-1] }\n"
+       "for i in 0..K { S[i][t] = tanh(q[t][i] * S[i][t-1] + x[t]) }\n",
+       0},
+  };
+}
+
+Graph graph_of(const ArrayCell& cell, int64_t count) {
+  Unit unit("cell.rnn", "cell Cell[K, H]" + cell.text + "}\n");
+  const std::optional<Graph> made = unit.lower("Cell", {{"K", count}});
+  RNNC_CHECK(made.has_value(), "{}", unit.render());
+  Graph graph = *made;
+  graph.bind({{"K", count}, {"H", 5}});
+  return graph;
+}
+
+Plan plan_of(const Graph& graph, const Machine& machine, PassSet passes = PassSet::all(),
+             int64_t chunk = 0) {
+  Result<Plan> plan = build_plan(graph, {.dtype = DType::f32,
+                                         .batch = 2,
+                                         .max_steps = 50,
+                                         .chunk = chunk,
+                                         .passes = passes,
+                                         .machine = machine});
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  return *std::move(plan);
+}
+
+size_t instructions(const Plan& plan) {
+  size_t count = 0;
+  for (const Kernel& kernel : plan.kernels) count += kernel.body.size();
+  return count;
+}
+
+size_t loops(const Plan& plan) {
+  size_t count = 0;
+  for (const Kernel& kernel : plan.kernels) count += kernel.loops.size();
+  return count;
+}
+
+class Reroll : public testing::TestWithParam<ArrayCell> {};
+
+TEST_P(Reroll, CodeDoesNotGrowWithArrays) {
+  for (const Machine& machine : {cpu_machine(4), h200_machine()}) {
+    if (machine.kind == Machine::Kind::Cuda && !GetParam().on_gpu) continue;
+    const Plan few = plan_of(graph_of(GetParam(), 64), machine);
+    const Plan many = plan_of(graph_of(GetParam(), 96), machine);
+    EXPECT_GE(loops(few), GetParam().loops) << to_string(few);
+    EXPECT_EQ(loops(few), loops(many));
+    EXPECT_TRUE(GetParam().loops == 0 || instructions(few) == instructions(many));
+    EXPECT_EQ(
+        loops(plan_of(graph_of(GetParam(), 64), machine, PassSet::all().without(Pass::Reroll))),
+        0u);
+  }
+}
+
+TEST_P(Reroll, ComputesTheSame) {
+  const Graph graph = graph_of(GetParam(), 40);
+  for (const int64_t chunk : {1, 3, 50}) {
+    for (const int64_t steps : {1, 7}) {
+      const InterpreterArgs args = random_args(graph, steps, 2, 3, steps == 7);
+      const InterpreterResult expected = interpret(graph, args);
+      const Plan plan = plan_of(graph, cpu_machine(4), PassSet::all(), chunk);
+      const InterpreterResult actual = execute_plan(plan, args);
+      for (size_t i = 0; i < expected.outputs.size(); ++i) {
+        EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 3e-5) << "chunk " << chunk;
+      }
+      for (size_t i = 0; i < expected.final_states.size(); ++i) {
+        EXPECT_LE(error_of(actual.final_states[i], expected.final_states[i]), 3e-5)
+            << "chunk " << chunk;
+      }
+    }
+  }
+}
+
+TEST_P(Reroll, BackwardHalvesComputeTheSame) {
+  Graph graph = graph_of(GetParam(), 64);
+  ASSERT_TRUE(run_pipeline(graph, {.training = true}).has_value());
+  const Graph half = differentiate(graph, DifferentiateOptions::all(graph, {})).backward;
+  const Plan plan = plan_of(half, cpu_machine(4));
+  const InterpreterArgs args = random_args(half, 5, 2, 3, false);
+  const InterpreterResult expected = interpret(half, args);
+  const InterpreterResult actual = execute_plan(plan, args);
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    EXPECT_LE(error_of(actual.outputs[i], expected.outputs[i]), 1e-4) << half.outputs[i].name;
+  }
+  for (size_t i = 0; i < expected.results.size(); ++i) {
+    EXPECT_LE(error_of(actual.results[i], expected.results[i]), 1e-4) << half.results[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Reroll, testing::ValuesIn(array_cells()),
+                         [](const auto& made) { return made.param.name; });
+
+// ---- What the verifier says of loops ----
+
+/// Of the first cell's plan after `damage` to its kernel with loops.
+std::string complaint(const std::function<void(Kernel&)>& damage) {
+  Plan plan = plan_of(graph_of(array_cells()[0], 40), cpu_machine(4));
+  for (Kernel& kernel : plan.kernels) {
+    if (kernel.loops.empty()) continue;
+    kernel.name = "k";
+    damage(kernel);
+    const Status status = verify(plan);
+    return status ? "none" : status.error().message;
+  }
+  return "no loops";
+}
+
+uint32_t first_of(const Kernel& kernel, Instruction::Kind kind, uint32_t from = 0) {
+  while (kernel.body[from].kind != kind) ++from;
+  return from;
+}
+
+TEST(RerollVerify, NamesWhatIsWrong) {
+  using Kind = Instruction::Kind;
+  EXPECT_EQ(complaint([](Kernel&) {}), "none");
+  EXPECT_TRUE(
+      complaint([](Kernel& k) { k.loops[0].count = 1; }).starts_with("kernel k: a loop of 1"));
+  const auto expect = [](const std::string& part, const std::function<void(Kernel&)>& damage) {
+    const std::string text = complaint(damage);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect("runs 39 times, a", [](Kernel& k) { k.loops[0].count = 39; });
+  expect("is no last value of a loop", [](Kernel& k) {
+    const uint32_t last = first_of(k, Kind::Last);
+    k.body[last].operands[0] = 0;
+  });
+  expect("from an iteration that does not make it", [](Kernel& k) {
+    const uint32_t carried = first_of(k, Kind::Carried);
+    k.body[carried].operands[1] = k.loops[1].begin + 1;
+  });
+  expect("which is no later value", [](Kernel& k) {
+    const uint32_t carried = first_of(k, Kind::Carried);
+    k.body[carried].operands[1] = carried - 1;
+  });
+  expect("which is in a loop", [](Kernel& k) {
+    const uint32_t last = first_of(k, Kind::Last);
+    const uint32_t user = first_of(k, Kind::Scalar, last);
+    k.body[user].operands[0] = k.loops[0].begin + 1;
+  });
+  expect("is carried by no loop", [](Kernel& k) {
+    const uint32_t last = first_of(k, Kind::Last);
+    k.body[last].kind = Kind::Carried;
+    k.body[last].operands = {0, last + 1};
+  });
+}
+
+}  // namespace
+}  // namespace rnnc::test
