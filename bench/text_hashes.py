@@ -44,7 +44,7 @@ CUDA_OPTIONS = [
     {"dtype": "bf16", "batch": 3, "passes": "-resident"},
     {"dtype": "f32", "batch": 3, "passes": "none"},
 ]
-STRATEGIES = ("block", "cluster", "grid", "hybrid", "stacked")
+STRATEGIES = ("block", "cluster", "grid", "hybrid", "split-k", "stacked")
 LOOP_STRATEGIES = ("loop", "scan")  # of recurrences without products: on both devices
 LINEAR = ("mingru.rnn", "minlstm.rnn", "rwkv4.rnn", "lru.rnn", "qrnn.rnn")
 SYMBOLS = {

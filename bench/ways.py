@@ -37,7 +37,7 @@ SHAPES = [
 ]
 CHOICES = {"model": {}, "tuned": {"tune": True}}
 WAYS = {"launches": {"passes": "-resident"}}
-WAYS |= {name: {"strategy": name} for name in ("block", "cluster", "grid", "hybrid")}
+WAYS |= {name: {"strategy": name} for name in ("block", "cluster", "grid", "hybrid", "split-k")}
 
 
 def measure(arguments, case, options):

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "frontend/syntax/utf8.h"
+#include "passes/build_plan.h"
 #include "runtime/base/describe.h"
 #include "runtime/program/read_unit.h"
 #include "tools/diagnostics.h"
@@ -217,6 +218,16 @@ void add_tune(CLI::App& command, bool& tune) {
                    "GPU, recurrences with products: measure the best few tiles, each strategy and "
                    "launches for each step first, and take the fastest, which the kernel cache "
                    "remembers");
+}
+
+void add_tile_rank(CLI::App& command, int64_t& rank) {
+  command
+      .add_option("--tile-rank", rank,
+                  "Resident recurrences: not the best tile by the cost model, but one so many "
+                  "places behind it")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, kMostTileRank))
+      ->excludes("--tune");
 }
 
 CLI::Option* add_residuals(CLI::App& command, std::string& residuals) {

@@ -131,6 +131,8 @@ Status check_storage(DType dtype, Device::Kind device);
 
 /// --tune.
 void add_tune(CLI::App& command, bool& tune);
+/// `--tile-rank`, which excludes an option `--tune` that is there before.
+void add_tile_rank(CLI::App& command, int64_t& rank);
 /// What is wrong with it together with --device, or "".
 std::string check_tune(bool tune, const std::string& device);
 

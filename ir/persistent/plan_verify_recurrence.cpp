@@ -76,6 +76,16 @@ class RecurrenceVerifier {
     if (tile.k_warps < tile.warps && std::ranges::any_of(launch_.phases, have_unequal_sums)) {
       return fail("warps share gates of unequal products");
     }
+    if (tile.k_blocks < 1 || tile.k_blocks > kMostBlocksAlongK ||
+        (tile.k_blocks & (tile.k_blocks - 1)) != 0) {
+      return fail("{} blocks share k", tile.k_blocks);
+    }
+    if (tile.k_blocks > 1 && (tile.clusters || tile.own_sums)) {
+      return fail("blocks that share k keep sums to themselves, or are a group");
+    }
+    if (tile.blocks % tile.k_blocks != 0) {
+      return fail("{} of {} blocks share k", tile.k_blocks, tile.blocks);
+    }
     if (tile.own_sums && !can_own_sums()) return fail("warps cannot keep their sums to themselves");
     if (tile.input_steps < 0 || tile.input_steps == 1 ||
         (tile.input_steps & (tile.input_steps - 1)) != 0) {
@@ -104,9 +114,14 @@ class RecurrenceVerifier {
       if (units_of_length.emplace(length, units).first->second != units) {
         return fail("phases of {} have different units", length);
       }
-      const int64_t blocks = units < 1 ? 0 : footprint::blocks_of_row(length, segments[i], units);
+      const int64_t blocks =
+          units < 1 ? 0 : footprint::blocks_of_row(length, segments[i], units, tile.k_blocks);
       if (units < 1 || tile.blocks < blocks) {
         return fail("{} blocks of {} units do not make {} elements", tile.blocks, units, length);
+      }
+      if (count_reductions(plan_, {&launch_.phases[i], 1}) > 0 &&
+          blocks != footprint::blocks_with_elements(length, segments[i], units)) {
+        return fail("{} blocks reduce {} elements, and some have none", blocks, length);
       }
       if (tile.clusters && (units % 2 != 0 || tile.blocks != blocks)) {
         return fail("clusters of {} blocks with {} of {} elements", tile.blocks, units, length);

@@ -183,7 +183,7 @@ RecurrenceExchange exchange_of(const Plan& plan, const RecurrenceLaunch& launch)
       slice.side = side_of(sides, p);
       const int64_t segment = plan.kernels[launch.phases[p].kernel].length / segments[p];
       // All phases that read it are of this length then, and have as many units.
-      slice.local = launch.tile.units[p] >= segment &&
+      slice.local = launch.tile.units[p] >= segment && launch.tile.k_blocks == 1 &&
                     all_stay_in_block(plan, launch.phases, sides, slice.side, product);
       const bool known = std::ranges::any_of(exchange.slices, [&](const auto& one) {
         return slice_of({&one, 1}, product) == 0 && one.local == slice.local &&

@@ -45,10 +45,16 @@ N select(const N& condition, const std::type_identity_t<N>& yes,
 
 // ---- What others need of it without a tile's other numbers. ----
 
-/// Blocks of threads that share a row: none has elements of two segments.
+/// Blocks of threads that have elements of a row: none has those of two segments.
 template <class N>
-N blocks_of_row(int64_t length, int64_t segments, const N& units) {
+N blocks_with_elements(int64_t length, int64_t segments, const N& units) {
   return segments * ceil_div(length / segments, units);
+}
+/// Blocks of threads that share a row: whole clusters of those that share k in each segment, so
+/// that the last of a segment may have no elements.
+template <class N>
+N blocks_of_row(int64_t length, int64_t segments, const N& units, const N& k_blocks) {
+  return segments * k_blocks * ceil_div(length / segments, k_blocks * units);
 }
 /// Bytes of a vector that blocks hand to each other, for all rows of a group: tiles of rows, each
 /// with as many as the first, by whole pieces of the vector (ir/persistent/recurrence_exchange.h).
@@ -63,7 +69,7 @@ N bytes_of_vectors(const N& group_rows, int64_t k_bytes) {
 /// Of a RecurrenceTile (ir/plan/plan.h), what a footprint depends on.
 template <class N>
 struct TileNumbers {
-  N groups, warps, k_warps, rows;
+  N groups, warps, k_warps, k_blocks, rows;
   N split, streams, clusters, own_sums;  // 0 or 1
   std::vector<N> units;                  // by phase
 };
@@ -72,6 +78,7 @@ inline TileNumbers<int64_t> numbers_of(const RecurrenceTile& tile) {
   return {.groups = tile.groups,
           .warps = tile.warps,
           .k_warps = tile.k_warps,
+          .k_blocks = tile.k_blocks,
           .rows = tile.rows,
           .split = tile.split ? 1 : 0,
           .streams = tile.streamed_words > 0 ? 1 : 0,
@@ -86,12 +93,13 @@ template <class N>
 struct SharedBytes {
   N sums;        // of products that warps share
   N lefts;       // operands of exact products
+  N block_sums;  // of other blocks that share k, and barriers for these
   N statistics;  // results of reductions
   N local;       // what it hands to itself
   N cluster;     // what blocks of its cluster hand to it, and barriers for that
   N carries;     // what its threads keep from step to step, where registers cannot
 
-  N total() const { return sums + lefts + statistics + local + cluster + carries; }
+  N total() const { return sums + lefts + block_sums + statistics + local + cluster + carries; }
 };
 
 namespace footprint {
@@ -112,8 +120,8 @@ class Footprint {
         passes(ceil_div(group_rows, tile.rows)),
         row_tiles(ceil_div(tile.rows, kExchangeTileRows)) {
     for (size_t p = 0; p < shape.phases.size(); ++p) {
-      blocks_.push_back(
-          blocks_of_row(shape.phases[p].length, shape.phases[p].segments, tile.units[p]));
+      blocks_.push_back(blocks_of_row(shape.phases[p].length, shape.phases[p].segments,
+                                      tile.units[p], tile.k_blocks));
       spans_.push_back(span_of(p));
       items_.push_back(items_of(p));
       elements_.push_back(spans_[p] * items_[p]);
@@ -140,6 +148,11 @@ class Footprint {
 
   /// Of a group, that have elements of a phase.
   const N& blocks(size_t p) const { return blocks_[p]; }
+  /// Of these, that have elements.
+  N blocks_with_elements(size_t p) const {
+    return footprint::blocks_with_elements(shape.phases[p].length, shape.phases[p].segments,
+                                           tile.units[p]);
+  }
   /// 1 if a block has whole segments of a phase's rows.
   N has_segments(size_t p) const { return 1 - min(blocks_[p] - shape.phases[p].segments, 1); }
 
@@ -167,11 +180,12 @@ class Footprint {
 
   /// Tiles of 16 gates, of a warp.
   N tiles(size_t p, const Product& product) const {
-    return ceil_div(ceil_div(product.members * tile.units[p], kTileGates), gate_warps);
+    return ceil_div(ceil_div(product.members * (tile.k_blocks * tile.units[p]), kTileGates),
+                    gate_warps);
   }
   /// Along k, of a warp.
   N pieces(const Product& product) const {
-    return ceil_div(ceil_div(product.k_bytes, kExchangePieceBytes), tile.k_warps);
+    return ceil_div(ceil_div(product.k_bytes, kExchangePieceBytes), tile.k_blocks * tile.k_warps);
   }
   /// 1 if its sums are apart from those of others.
   N has_sums(const Product& product) const { return product.added ? exact : N(1); }
@@ -182,6 +196,16 @@ class Footprint {
       columns = columns + has_sums(product) * (kTileGates * tiles(p, product) * gate_warps);
     }
     return columns;
+  }
+  /// 1 if blocks share k.
+  N shares_k() const { return min(tile.k_blocks - 1, 1); }
+  /// Columns of a phase's sums that a block needs, where each that shares k has its own.
+  N block_columns(size_t p) const {
+    N gates = 0;
+    for (const Product& product : shape.phases[p].products) {
+      gates = gates + has_sums(product) * (product.members * tile.units[p]);
+    }
+    return kTileGates * ceil_div(gates, kTileGates);
   }
   /// Rows of sums in shared memory: all of a pass, or where room is scarce, because weights are
   /// streamed, those that there are. (Which cost 7 % at LSTM 16x256 in bf16 on an H200.)
@@ -211,9 +235,15 @@ class Footprint {
     return (1 - tile.own_sums) * tile.k_warps * sum_rows() * columns * (kSumBuffers * kBytesOfWord);
   }
 
+  /// Likewise of what blocks that share k hand to each other, without the barriers.
+  N bytes_of_block_sums(const N& columns) const {
+    return (tile.k_blocks - 1) * sum_rows() * columns * (kSumBuffers * kBytesOfWord);
+  }
+
   /// Of a side's phases.
   SharedBytes<N> shared_bytes(size_t begin, size_t end) const {
     N most_columns = 0;
+    N most_block_columns = 0;
     N most_pieces = 0;
     N carries = 0;
     N local = 0;
@@ -222,6 +252,7 @@ class Footprint {
     for (size_t p = begin; p < end; ++p) {
       const Phase& phase = shape.phases[p];
       most_columns = max(most_columns, columns(p));
+      most_block_columns = max(most_block_columns, block_columns(p));
       partials = max(partials, phase.partials);
       carries = carries + phase.carried * bytes_of_carry(p);
       for (const Product& product : phase.products) {
@@ -233,6 +264,8 @@ class Footprint {
     }
     return {.sums = bytes_of_sums(most_columns + kPadOfSums),
             .lefts = exact * tile.warps * most_pieces * (kExchangeTileRows * kExchangePieceBytes),
+            .block_sums = bytes_of_block_sums(most_block_columns + kPadOfSums) +
+                          shares_k() * (kSumBuffers * kBytesOfBarrier),
             .statistics = partials * kBytesOfPart * tile.rows,
             .local = local,
             .cluster = tile.clusters * cluster,

@@ -284,6 +284,8 @@ struct ScanLaunch {
 
 /// Most thread blocks of a cluster, on GPUs that have clusters.
 inline constexpr int64_t kMostClusterBlocks = 16;
+/// Likewise of one whose blocks share a product's k.
+inline constexpr int64_t kMostBlocksAlongK = 4;
 
 /// How the thread blocks of a RecurrenceLaunch share its work (passes/tile/recurrence_tiles.h).
 /// Groups, blocks and units are those of each side.
@@ -295,6 +297,10 @@ struct RecurrenceTile {
   int64_t warps = 8;   // of a block
   /// Of these, that share a product's k; the others share its gates.
   int64_t k_warps = 8;
+  /// Neighbouring blocks that share a product's k: each makes the sums of all their elements along
+  /// its part of k, and hands them to the blocks that have the elements. If there are more than
+  /// one they are a cluster, of at most kMostBlocksAlongK, and each phase is of whole ones.
+  int64_t k_blocks = 1;
   /// Each warp has all gates of 16 elements, along all of k, and keeps its sums to itself.
   bool own_sums = false;
   int64_t rows = 8;  // of the batch, that a block multiplies at once

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kStreamed = "from memory";
 constexpr std::string_view kKWarps = "warps along k";
+constexpr std::string_view kKBlocks = "blocks along k";
 constexpr std::string_view kOwnSums = "sums in their warps";
 constexpr std::string_view kSplit = "split products";
 constexpr std::string_view kInputs = "inputs of";
@@ -49,6 +50,7 @@ std::string properties_text(const RecurrenceTile& tile) {
   std::string text = fmt::format(", weights in {} registers", tile.weight_registers);
   if (tile.streamed_words > 0) text += fmt::format(", {} {}", tile.streamed_words, kStreamed);
   if (tile.k_warps != tile.warps) text += fmt::format(", {} {}", tile.k_warps, kKWarps);
+  if (tile.k_blocks > 1) text += fmt::format(", {} {}", tile.k_blocks, kKBlocks);
   if (tile.own_sums) text += fmt::format(", {}", kOwnSums);
   if (tile.split) text += fmt::format(", {}", kSplit);
   if (tile.input_steps > 0) {
@@ -75,6 +77,8 @@ bool parse_property(PlanScanner& in, RecurrenceTile& tile) {
     const int64_t count = in.count();
     if (in.take(kStreamed)) {
       tile.streamed_words = count;
+    } else if (in.take(kKBlocks)) {
+      tile.k_blocks = count;
     } else {
       in.expect(kKWarps);
       tile.k_warps = count;

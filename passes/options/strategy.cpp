@@ -12,6 +12,7 @@ constexpr StrategyInfo kStrategies[] = {
     {Strategy::Cluster, "cluster", "blocks of a cluster exchange through their shared memory"},
     {Strategy::Grid, "grid", "blocks of the whole GPU exchange through memory"},
     {Strategy::Hybrid, "hybrid", "so do they, and weights without room on the chip are loaded"},
+    {Strategy::SplitK, "split-k", "blocks of a grid, in clusters that share the k of products"},
     {Strategy::Stacked, "stacked", "layers in one launch, each on its own share of the GPU"},
     {Strategy::Loop, "loop", "recurrences without products step by step, in one launch"},
     {Strategy::Scan, "scan", "linear recurrences in tiles of time side by side"},
@@ -26,6 +27,7 @@ std::span<const StrategyInfo> all_strategies() {
 Strategy strategy_of(const RecurrenceLaunch& launch) {
   if (launch.tile.sides.size() > 1) return Strategy::Stacked;
   if (launch.tile.clusters) return Strategy::Cluster;
+  if (launch.tile.k_blocks > 1) return Strategy::SplitK;
   if (launch.tile.streamed_words > 0) return Strategy::Hybrid;
   return launch.exchange == kNoBuffer ? Strategy::Block : Strategy::Grid;
 }

@@ -19,6 +19,7 @@ enum class Strategy : uint8_t {
   Cluster,  // those of a cluster wait for each other, on GPUs of sm_90, sm_100 and sm_103
   Grid,     // all that share rows wait for each other, through memory
   Hybrid,   // so do they, and load at each step weights that find no room on the chip
+  SplitK,   // so do they, and those of a cluster share the k of products, likewise
   Stacked,  // layers that read each other share one launch: wherever they can, at least two
   // Of recurrences without products; others run as if nothing was asked for.
   Loop,  // step by step, in one launch

@@ -48,6 +48,7 @@ SharedBytes<IntegerExpression> most(const SharedBytes<IntegerExpression>& a,
                                     const SharedBytes<IntegerExpression>& b) {
   return {.sums = max(a.sums, b.sums),
           .lefts = max(a.lefts, b.lefts),
+          .block_sums = max(a.block_sums, b.block_sums),
           .statistics = max(a.statistics, b.statistics),
           .local = max(a.local, b.local),
           .cluster = max(a.cluster, b.cluster),
@@ -162,7 +163,7 @@ TileMemory::TileMemory(const TileSpace& space, int64_t spare_registers)
       reserved_bytes(0),
       weight_words(0) {
   SideRegisters of_side;
-  SharedBytes<IntegerExpression> shared = {0, 0, 0, 0, 0, 0};
+  SharedBytes<IntegerExpression> shared = {0, 0, 0, 0, 0, 0, 0};
   SharedBytes<IntegerExpression> reserved = shared;
   const RecurrenceShape& shape = space.shape();
   for (size_t i = 0; i < shape.sides.size(); ++i) {

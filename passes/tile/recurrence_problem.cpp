@@ -45,6 +45,7 @@ TileProblem::TileProblem(const Plan& plan, std::span<const FusedLaunch> phases,
       time_(ticks_of_step(space_, memory_)) {
   require_tile();
   require_clusters();
+  require_blocks_along_k();
   require_strategy();
   require_room();
 }
@@ -93,6 +94,7 @@ RecurrenceTile TileProblem::tile_of(const Solution& solution) const {
   tile.blocks = solution.value(space_.blocks);
   tile.warps = solution[variables.warps];
   tile.k_warps = solution[variables.k_warps];
+  tile.k_blocks = solution[variables.k_blocks];
   tile.rows = solution[variables.rows];
   for (const IntegerVariable units : variables.units) tile.units.push_back(solution[units]);
   tile.weight_registers = solution.value(memory_.weight_registers);
@@ -146,11 +148,11 @@ Status TileProblem::check_strategy() const {
   if (strategy_ == Strategy::Block && !can_stand_alone(space_.shape().phases)) {
     return fail("its blocks of threads wait for each other however many elements each makes");
   }
-  if (strategy_ != Strategy::Cluster) return {};
+  if (strategy_ != Strategy::Cluster && strategy_ != Strategy::SplitK) return {};
   if (space_.machine.cluster_units < 2) {
     return fail("{} has no clusters of blocks", space_.machine.name);
   }
-  if (can_be_clusters(plan_, launch_phases_)) return {};
+  if (strategy_ == Strategy::SplitK || can_be_clusters(plan_, launch_phases_)) return {};
   return fail("clusters exchange whole vectors that products read, and nothing else");
 }
 
@@ -213,6 +215,33 @@ void TileProblem::require_clusters() {
       clusters * footprint.tile.groups <=
           clusters_at_once() + (1 - clusters) * space_.machine.units,
       why("it needs {value} clusters at the same time, and the GPU has room for {limit}"));
+}
+
+/// All are there at once, have k to share and, where they reduce, elements.
+void TileProblem::require_blocks_along_k() {
+  IntegerProblem& problem = space_.problem;
+  const auto& footprint = space_.footprint;
+  const IntegerExpression& k_blocks = footprint.tile.k_blocks;
+  const IntegerExpression shares = footprint.shares_k();
+  problem.require(shares + footprint.tile.clusters <= 1);
+  problem.require(shares + footprint.tile.own_sums <= 1);
+  const IntegerExpression blocks =
+      std::ssize(space_.shape().sides) * space_.blocks * footprint.tile.groups;
+  for (int64_t share = 2; share <= kMostBlocksAlongK; share *= 2) {
+    const IntegerExpression is_it =
+        footprint::is_above(k_blocks, share - 1) - footprint::is_above(k_blocks, share);
+    problem.require(is_it * blocks <= share * space_.machine.clusters(share),
+                    reason_of(Strategy::SplitK,
+                              "it needs {value} blocks of threads at the same time, and the GPU "
+                              "has room for {limit} in such clusters"));
+  }
+  for (size_t p = 0; p < space_.shape().phases.size(); ++p) {
+    if (space_.shape().phases[p].reductions == 0) continue;
+    problem.require(footprint.blocks(p) <= footprint.blocks_with_elements(p),
+                    reason_of(Strategy::SplitK,
+                              "blocks that reduce rows all have elements of them, and {value} "
+                              "would share {limit} blocks' elements"));
+  }
 }
 
 /// Of as many blocks as a group has.

@@ -30,6 +30,7 @@ class TileProblem {
   void require_tile();
   void require_strategy();
   void require_clusters();
+  void require_blocks_along_k();
   void require_room();
   std::string reason_of(Strategy strategy, std::string reason) const;
   IntegerExpression clusters_at_once() const;

@@ -41,6 +41,14 @@ Choices makes(Strategy strategy, const TileChoice& choice, bool allowed) {
   return one_of({value});
 }
 
+/// Of blocks, as clusters.
+Choices counts_along_k(const TileChoice& choice, const Machine& machine) {
+  const bool any = choice.strategy == Strategy::Any || choice.strategy == Strategy::Stacked;
+  const bool shared = choice.strategy == Strategy::SplitK;
+  if (machine.cluster_units < 2 || (!any && !shared)) return one_of({1});
+  return powers_of_two(any ? 1 : 2, std::min<int64_t>(machine.cluster_units, kMostBlocksAlongK));
+}
+
 /// Lanes of a warp reduce the units of a row in pairs. Other units are even, for threads that
 /// have two each.
 Choices unit_counts(int64_t length, bool reduces) {
@@ -75,6 +83,7 @@ TileNumbers<IntegerExpression> numbers_of(const TileVariables& variables) {
   return {.groups = variables.groups,
           .warps = variables.warps,
           .k_warps = variables.k_warps,
+          .k_blocks = variables.k_blocks,
           .rows = variables.rows,
           .split = variables.split,
           .streams = variables.streams,
@@ -120,6 +129,7 @@ TileVariables TileSpace::name_variables(const RecurrenceShape& of_shape, const P
   all.streams = problem.variable("streams", makes(Strategy::Hybrid, choice, one_side));
   all.clusters = problem.variable("clusters", makes(Strategy::Cluster, choice, has_clusters));
   all.own_sums = problem.variable("own sums", may(can_own));
+  all.k_blocks = problem.variable("blocks along k", counts_along_k(choice, machine));
   add_units(problem, all, of_shape);
   return all;
 }
@@ -138,6 +148,7 @@ Solution TileSpace::solution_of(const RecurrenceTile& tile) const {
   set(variables.groups, numbers.groups);
   set(variables.warps, numbers.warps);
   set(variables.k_warps, numbers.k_warps);
+  set(variables.k_blocks, numbers.k_blocks);
   set(variables.rows, numbers.rows);
   set(variables.split, numbers.split);
   set(variables.streams, numbers.streams);

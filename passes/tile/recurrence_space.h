@@ -15,7 +15,7 @@ namespace rnnc {
 
 /// What a tile is made of. As TileNumbers has them.
 struct TileVariables {
-  IntegerVariable groups, warps, k_warps, rows;
+  IntegerVariable groups, warps, k_warps, k_blocks, rows;
   IntegerVariable split, streams, clusters, own_sums;  // 0 or 1
   std::vector<IntegerVariable> units;                  // by phase: one for all of a length
   int64_t lengths = 0;                                 // different ones of phases

@@ -12,7 +12,7 @@ namespace rnnc::cuda {
 namespace {
 
 LaunchShape launch_shape(const CudaRecurrenceShape& shape) {
-  return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, shape.cluster == 1,
+  return {dim3(shape.blocks), dim3(shape.threads), shape.shared_bytes, shape.cooperative,
           shape.cluster};
 }
 
@@ -338,7 +338,7 @@ Result<std::string> Launcher::warm_up_recurrences(LaunchQueue& queue) {
     const cudaError_t error = try_start(kernels_[i], launch, no_instances, queue);
     if (is_without_room(error, launch)) {
       cudaGetLastError();
-      if (shape->cluster > 1) {
+      if (!shape->cooperative) {
         return fmt::format(
             "its kernel needs clusters of {} blocks, and the device has room for none",
             shape->cluster);

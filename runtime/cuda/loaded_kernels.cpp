@@ -34,7 +34,7 @@ Result<std::string> refuse_blocks(cudaKernel_t kernel, const CudaRecurrenceShape
                      shape.blocks, device.index, device.name, room);
 }
 
-/// Clusters do not wait for each other: those that find no room at once come later.
+/// Where clusters do not wait for each other, those that find no room at once come later.
 Result<std::string> refuse_clusters(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                                     const CudaDevice& device) {
   cudaLaunchAttribute attribute = {};
@@ -55,6 +55,13 @@ Result<std::string> refuse_clusters(cudaKernel_t kernel, const CudaRecurrenceSha
     room = 0;
   } else if (Status asked = check_cuda(error, "asking how many clusters fit"); !asked) {
     return tl::unexpected(asked.error());
+  }
+  if (shape.cooperative) {
+    const int64_t blocks = static_cast<int64_t>(room) * shape.cluster;
+    if (blocks >= shape.blocks) return std::string();
+    return fmt::format(
+        "its kernel needs {} blocks in clusters of {} at once, and cuda:{} ({}) has room for {}",
+        shape.blocks, shape.cluster, device.index, device.name, blocks);
   }
   if (room > 0) return std::string();
   return fmt::format("its kernel needs clusters of {} blocks, and cuda:{} ({}) has room for none",

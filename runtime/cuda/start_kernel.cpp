@@ -38,7 +38,7 @@ cudaError_t try_start(cudaKernel_t kernel, const LaunchShape& shape, void** para
 }
 
 bool is_without_room(cudaError_t error, const LaunchShape& shape) {
-  if (shape.cooperative) return error == cudaErrorCooperativeLaunchTooLarge;
+  if (shape.cooperative && error == cudaErrorCooperativeLaunchTooLarge) return true;
   return shape.cluster > 1 &&
          (error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources);
 }
@@ -48,8 +48,8 @@ Status start(cudaKernel_t kernel, const LaunchShape& shape, void** parameters, L
   const cudaError_t error = try_start(kernel, shape, parameters, queue);
   if (!is_without_room(error, shape)) return check_cuda(error, what);
   cudaGetLastError();
-  const std::string needs = shape.cluster > 1 ? fmt::format("clusters of {}", shape.cluster)
-                                              : fmt::format("{}", shape.grid.x);
+  const std::string needs = shape.cooperative ? fmt::format("{}", shape.grid.x)
+                                              : fmt::format("clusters of {}", shape.cluster);
   return fail(
       "a resident recurrence needs {} blocks on the GPU at once, which had room for them when the "
       "program was prepared and has not now; compiled anew, it will do without",

@@ -24,7 +24,8 @@ namespace {
 using Integers = RecurrenceFootprint<int64_t>;
 
 std::vector<int64_t> numbers(const SharedBytes<int64_t>& bytes) {
-  return {bytes.sums, bytes.lefts, bytes.statistics, bytes.local, bytes.cluster, bytes.carries};
+  return {bytes.sums,  bytes.lefts,   bytes.block_sums, bytes.statistics,
+          bytes.local, bytes.cluster, bytes.carries};
 }
 
 /// Expressions have the values that numbers have.
@@ -44,11 +45,13 @@ void compare_types(const TileSpace& space, const RecurrenceTile& tile) {
     EXPECT_EQ(integers.span(p), value(expressions.span(p)));
     EXPECT_EQ(integers.items(p), value(expressions.items(p)));
     EXPECT_EQ(integers.columns(p), value(expressions.columns(p)));
+    EXPECT_EQ(integers.block_columns(p), value(expressions.block_columns(p)));
   }
   EXPECT_EQ(integers.weight_tiles(0, phases), value(expressions.weight_tiles(0, phases)));
   const SharedBytes<IntegerExpression> bytes = expressions.shared_bytes(0, phases);
   EXPECT_EQ(numbers(integers.shared_bytes(0, phases)),
-            numbers({value(bytes.sums), value(bytes.lefts), value(bytes.statistics),
+            numbers({value(bytes.sums), value(bytes.lefts), value(bytes.block_sums),
+                     value(bytes.statistics),
                      value(bytes.local), value(bytes.cluster), value(bytes.carries)}));
 }
 
@@ -70,8 +73,9 @@ void compare_side(const RecurrenceLayout& layout, const Integers& footprint) {
   EXPECT_EQ(tiles, footprint.weight_tiles(begin, end));
   const SharedBytes<int64_t> bytes = footprint.shared_bytes(begin, end);
   EXPECT_EQ(layout.lefts(), bytes.sums);
-  EXPECT_EQ(layout.statistics(), bytes.sums + bytes.lefts);
-  EXPECT_EQ(layout.local(), bytes.sums + bytes.lefts + bytes.statistics);
+  EXPECT_EQ(layout.block_sums(), bytes.sums + bytes.lefts);
+  EXPECT_EQ(layout.statistics(), layout.block_sums() + bytes.block_sums);
+  EXPECT_EQ(layout.local(), layout.statistics() + bytes.statistics);
   // Of all sides, the most.
   EXPECT_GE(layout.clusters() - layout.local(), bytes.local);
 }
@@ -156,7 +160,7 @@ TEST(RecurrenceFootprint, OfShippedCells) {
     for (const int64_t batch : {1, 37}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         for (const Strategy strategy :
-             {Strategy::Any, Strategy::Block, Strategy::Cluster, Strategy::Grid}) {
+             {Strategy::Any, Strategy::Block, Strategy::Cluster, Strategy::Grid, Strategy::SplitK}) {
           const Result<Graph> graph = golden_graph(of);
           ASSERT_TRUE(graph);
           compare_all(*graph, {.dtype = dtype, .batch = batch, .strategy = strategy});
@@ -224,6 +228,7 @@ TEST(RecurrenceFootprint, OfRandomTiles) {
         tile.own_sums = one_of({0, 1}) != 0;
         tile.streamed_words = one_of({0, 8});
         tile.clusters = one_of({0, 1}) != 0;
+        tile.k_blocks = one_of({1, 2, 4});
         tile.units.assign(tile.units.size(), one_of({1, 2, 6, 16, 40, 128}));
         SCOPED_TRACE(fmt::format("{}: {}", cell, to_string(tile)));
         const Machine machine = h200_machine();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <tuple>
@@ -184,11 +185,12 @@ TEST_P(GpuGradientsByStrategy, OfOddSizesAndBatches) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGradientsByStrategy,
                          testing::Combine(testing::Values(Strategy::Block, Strategy::Cluster,
-                                                          Strategy::Grid),
+                                                          Strategy::Grid, Strategy::SplitK),
                                           testing::ValuesIn(kTypes)),
                          [](const auto& one) {
-                           return fmt::format("{}_{}", to_string(std::get<Strategy>(one.param)),
-                                              to_string(std::get<DType>(one.param)));
+                           std::string name(to_string(std::get<Strategy>(one.param)));
+                           std::ranges::replace(name, '-', '_');
+                           return name + '_' + std::string(to_string(std::get<DType>(one.param)));
                          });
 
 // Adjoints of a linear recurrence are one too, in the other direction.

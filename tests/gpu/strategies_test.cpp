@@ -2,6 +2,7 @@
 // resets.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <tuple>
 
@@ -79,11 +80,12 @@ TEST_P(GpuStrategies, OfLengthsAndResets) {
 INSTANTIATE_TEST_SUITE_P(All, GpuStrategies,
                          testing::Combine(testing::Values(Strategy::Block, Strategy::Cluster,
                                                           Strategy::Grid, Strategy::Hybrid,
-                                                          Strategy::Stacked),
+                                                          Strategy::SplitK, Strategy::Stacked),
                                           testing::Values(DType::f32, DType::bf16, DType::f16)),
                          [](const auto& test) {
-                           return fmt::format("{}_{}", to_string(std::get<Strategy>(test.param)),
-                                              to_string(std::get<DType>(test.param)));
+                           std::string name(to_string(std::get<Strategy>(test.param)));
+                           std::ranges::replace(name, '-', '_');
+                           return name + '_' + std::string(to_string(std::get<DType>(test.param)));
                          });
 
 }  // namespace

@@ -427,6 +427,9 @@ TEST(PlanText, TilesOfRecurrences) {
   EXPECT_EQ(to_string(tile), text);
   tile.clusters = true;
   EXPECT_EQ(to_string(tile), text + ", in clusters");
+  tile.clusters = false;
+  tile.k_blocks = 2;
+  EXPECT_EQ(to_string(tile), text + ", 2 blocks along k");
 }
 
 TEST(PlanVerify, DelaysOfStates) {

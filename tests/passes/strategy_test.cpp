@@ -40,7 +40,7 @@ TEST(Strategies, HaveNames) {
     EXPECT_EQ(parse_strategy(info.name), info.strategy);
     EXPECT_NE(info.summary, "");
   }
-  EXPECT_EQ(all_strategies().size(), 7U);
+  EXPECT_EQ(all_strategies().size(), 8U);
   EXPECT_EQ(parse_strategy(to_string(Strategy::Any)), Strategy::Any);
   EXPECT_EQ(parse_strategy("grids"), std::nullopt);
 }
@@ -52,7 +52,8 @@ TEST(Strategies, ArePlannedWhereTheyCanBe) {
   };
   for (const auto& [strategy, sizes] :
        {Case{Strategy::Block, {1, 3, 7, 33, 60}}, Case{Strategy::Cluster, {3, 7, 33, 60, 256}},
-        Case{Strategy::Grid, {3, 7, 33, 60, 256, 1000}}, Case{Strategy::Hybrid, {1000, 1900}}}) {
+        Case{Strategy::Grid, {3, 7, 33, 60, 256, 1000}}, Case{Strategy::Hybrid, {1000, 1900}},
+        Case{Strategy::SplitK, {1, 3, 7, 33, 60, 256, 1000}}}) {
     for (const int64_t size : sizes) {
       for (const int64_t batch : {1, 5, 16, 64}) {
         for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -83,7 +84,8 @@ TEST(Strategies, AreAmongAllTiles) {
   };
   const double best = step_of(Strategy::Any, 0);
   double least = 1;
-  for (const Strategy strategy : {Strategy::Block, Strategy::Cluster, Strategy::Grid}) {
+  for (const Strategy strategy :
+       {Strategy::Block, Strategy::Cluster, Strategy::Grid, Strategy::SplitK}) {
     least = std::min(least, step_of(strategy, 0));
     for (const int64_t rank : {1, 4, 11}) EXPECT_GE(step_of(strategy, rank), best);
   }

@@ -51,10 +51,10 @@ TEST_F(Compile, MostStrategiesAreForAGpu) {
     EXPECT_EQ(bad(2, arguments),
               usage_error(
                   "rnnc " + words[0],
-                  "--strategy: expected one of block, cluster, grid, hybrid, stacked, loop, scan, "
+                  "--strategy: expected one of block, cluster, grid, hybrid, split-k, stacked, loop, scan, "
                   "got `grids`"));
     EXPECT_NE(good({words[0], "--help"})
-                  .find("--strategy NAME:{block,cluster,grid,hybrid,stacked,loop,scan}"),
+                  .find("--strategy NAME:{block,cluster,grid,hybrid,split-k,stacked,loop,scan}"),
               std::string::npos);
   }
 }

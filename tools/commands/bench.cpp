@@ -212,13 +212,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
   add_cpu_target(*command, options->cpu);
-  command
-      ->add_option("--tile-rank", options->tile_rank,
-                   "Resident recurrences: not the best tile by the cost model, but one so many "
-                   "places behind it")
-      ->type_name("NUMBER")
-      ->check(whole_number(0, kMostTileRank))
-      ->excludes("--tune");
+  add_tile_rank(*command, options->tile_rank);
   command->add_flag("--no-graphs", options->no_graphs,
                     "Launch kernels one by one on a GPU, and replay no calls");
   CLI::Option* compile = command->add_flag(

@@ -15,6 +15,7 @@ struct Options {
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
   CpuTarget cpu;
+  int64_t tile_rank = 0;
   bool backward = false;
   std::string residuals = "auto";
   std::string html;
@@ -58,6 +59,7 @@ Status profile_graph(const Options& options, const Graph& graph) {
   CompileOptions compile = compile_options(options.bench);
   compile.passes = options.passes;
   compile.strategy = options.strategy;
+  compile.tile_rank = options.tile_rank;
   compile.cpu = options.cpu;
   Result<Program> program = Program::compile(graph, compile);
   if (!program) return tl::unexpected(program.error());
@@ -100,6 +102,7 @@ void add_profile(CLI::App& app, int& exit_code) {
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
   add_cpu_target(*command, options->cpu);
+  add_tile_rank(*command, options->tile_rank);
   CLI::Option* backward = command->add_flag(
       "--backward", options->backward,
       "Training: forward and backward, with the gradients of all params and inputs");

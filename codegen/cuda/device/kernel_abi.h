@@ -165,8 +165,8 @@ inline constexpr int64_t kCudaScanLanes = 32;  // threads of a tile that are bes
 int64_t cuda_scan_tiles(const CudaScanShape& shape, int64_t steps, int64_t rows);
 
 /// A kernel for recurrence launches (recurrence_kernels.h) that differ only in where their arrays
-/// lie: a launch of `blocks` blocks in clusters of `cluster`, or a cooperative one if that is 1.
-/// Blocks of different clusters do not wait for each other. Its one parameter is a CudaRows
+/// lie: a launch of `blocks` blocks in clusters of `cluster`, if that is not 1, and a cooperative one
+/// if blocks of different clusters wait for each other. Its one parameter is a CudaRows
 /// (`count`: the batch; `frame`, `per_slice`, `step` and `predicated` unused), int32_t steps, an
 /// unused int32_t, and the CudaAccesses, none of them with a slot, whose row 0 is that of the
 /// chunk's first step.
@@ -175,6 +175,7 @@ struct CudaRecurrenceShape {
   uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
   uint32_t blocks = 0;
   uint32_t cluster = 1;     // blocks of one, which divide all
+  bool cooperative = true;
   double step_seconds = 0;  // of the shortest of its launches, as predicted (RecurrenceTile)
   uint32_t bytes = 0;       // of its parameter
 };

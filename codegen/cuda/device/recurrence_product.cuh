@@ -6,6 +6,7 @@
 //   kKBytes             bytes of such a row, along k
 //   kWarps, kKWarps     warps of the block, and how many of them share k, one part after the other;
 //                       the others share the gates
+//   kKBlocks            neighbouring blocks that share k, of which each has a part for its warps
 //   kHeld               a warp's tiles, of 16 gates by 64 bytes of k, one piece of k after the
 //                       other: how many of the first are in registers,
 //   kShared, kSharedAt  how many after them in shared memory, and from which byte on; all others
@@ -27,7 +28,8 @@ class rnnc_resident_product {
   // Of a warp.
   static constexpr int kTiles = ((Shape::kGates + 15) / 16 + Shape::kWarps / Shape::kKWarps - 1) /
                                 (Shape::kWarps / Shape::kKWarps);
-  static constexpr int kPieces = ((Shape::kKBytes + 63) / 64 + Shape::kKWarps - 1) / Shape::kKWarps;
+  static constexpr int kKParts = Shape::kKBlocks * Shape::kKWarps;
+  static constexpr int kPieces = ((Shape::kKBytes + 63) / 64 + kKParts - 1) / kKParts;
   static constexpr int kRowTiles = Shape::kRows / 8;
   static constexpr bool kOneRow = Shape::kEngine == rnnc_engine::f32 && Shape::kTileRows == 1;
   // Of one row of memory each lane loads a part of its own, of 8 pieces at once. (With the 8 lanes
@@ -110,7 +112,7 @@ class rnnc_resident_product {
   typedef typename rnnc_lane_place<Shape::kLeftInShared>::type place;
   static __device__ __forceinline__ place lane_place(const char* from) {
     from += kSpread ? load_byte(0)
-                    : k_warp() * kPieces * (Shape::kTileRows * 64) + row() * 64 + lane() % 4 * 16;
+                    : k_part() * kPieces * (Shape::kTileRows * 64) + row() * 64 + lane() % 4 * 16;
     if constexpr (Shape::kLeftInShared) {
       return rnnc_kept(static_cast<unsigned>(__cvta_generic_to_shared(from)));
     } else {
@@ -301,6 +303,11 @@ class rnnc_resident_product {
   static __device__ __forceinline__ int k_warp() {
     return Shape::kKWarps == Shape::kWarps ? warp() : warp() % Shape::kKWarps;
   }
+  // Of those of all blocks that share k.
+  static __device__ __forceinline__ int k_part() {
+    if constexpr (Shape::kKBlocks == 1) return k_warp();
+    return blockIdx.x % Shape::kKBlocks * Shape::kKWarps + k_warp();
+  }
   static __device__ __forceinline__ int first_gate() {
     return Shape::kKWarps == Shape::kWarps ? 0 : warp() / Shape::kKWarps * (kTiles * 16);
   }
@@ -315,12 +322,12 @@ class rnnc_resident_product {
   }
   // Of the lane's part of a piece, along k.
   static __device__ __forceinline__ int byte(int piece) {
-    return (k_warp() * kPieces + piece) * 64 + lane() % 4 * 16;
+    return (k_part() * kPieces + piece) * 64 + lane() % 4 * 16;
   }
   // And of what it loads of the left operand.
   static __device__ __forceinline__ int load_byte(int load) {
     if constexpr (!kSpread) return byte(load);
-    return k_warp() * kPieces * 64 + load * kLoadBytes + lane() * 16;
+    return k_part() * kPieces * 64 + load * kLoadBytes + lane() * 16;
   }
   // Of each warp's pieces the only one that k may end within, and the load that has it.
   static constexpr int kEnd = Shape::kKBytes / 64 % kPieces;
@@ -328,10 +335,10 @@ class rnnc_resident_product {
   static __device__ __forceinline__ bool is_inside(int load) {
     const bool own = !kSpread || load * kLoadBytes + lane() * 16 < kPieces * 64;
     if (load >= kLoads || !own) return false;
-    if (Shape::kKBytes == Shape::kKWarps * kPieces * 64) return true;
+    if (Shape::kKBytes == kKParts * kPieces * 64) return true;
     if (kSpread || load == kEnd) return load_byte(load) < Shape::kKBytes;
     // The same for many loads.
-    return k_warp() < Shape::kKBytes / 64 / kPieces + (load < kEnd ? 1 : 0);
+    return k_part() < Shape::kKBytes / 64 / kPieces + (load < kEnd ? 1 : 0);
   }
   // Of the warp's, in the order of pieces.
   static __device__ __forceinline__ int tile(int piece, int half) {

@@ -45,6 +45,7 @@ RecurrenceSideText RecurrenceEmitter::emit() {
          left(p, 0, "0", "0"), p);
   }
   if (tile_.clusters) begin_cluster();
+  if (tile_.k_blocks > 1) begin_sharing();
   line("  // ---- All steps. ----");
   line("  int buffer = 0;");
   line("#pragma unroll 1");
@@ -79,6 +80,7 @@ void RecurrenceEmitter::phase_traits(size_t p) {
   traits_.constant("unsigned", "kUnits", phase.units);
   traits_.constant("unsigned", "kSegmentLength", phase.segment_length());
   traits_.constant("unsigned", "kSegments", phase.segments);
+  traits_.constant("unsigned", "kKBlocks", tile_.k_blocks);
   traits_.end(fmt::format("units{}", p), "rnnc_units");
   if (tile_.own_sums) return;
   traits_.constant("int", "kWarps", tile_.k_warps);
@@ -86,6 +88,14 @@ void RecurrenceEmitter::phase_traits(size_t p) {
   traits_.constant("int", "kColumns", phase.columns);
   traits_.constant("int", "kBytes", layout_.sums_bytes());
   traits_.end(fmt::format("sums{}", p), "rnnc_partial_sums");
+  if (tile_.k_blocks == 1) return;
+  traits_.constant("int", "kBlocks", tile_.k_blocks);
+  traits_.constant("int", "kRows", layout_.sum_rows());
+  traits_.constant("int", "kColumns", ceil_div(phase.own_gates, kTileGates) * kTileGates);
+  traits_.constant("unsigned", "kGates", phase.own_gates);
+  traits_.constant("unsigned", "kAt", layout_.block_sums());
+  traits_.constant("unsigned", "kBarriersAt", layout_.block_barriers());
+  traits_.end(fmt::format("blocks{}", p), "rnnc_block_sums");
 }
 
 void RecurrenceEmitter::position() {
@@ -103,8 +113,15 @@ void RecurrenceEmitter::position() {
   for (size_t p = 0; p < phases_.size(); ++p) {
     const Phase& phase = phases_[p];
     line("  const unsigned unit{} = units{}::first(block);", p, p);
+    if (tile_.k_blocks > 1) {
+      line("  const unsigned sharing{} = units{}::first_of_sharing(block);", p, p);
+    }
     line("  const unsigned unit_end{} = units{}::end(block);", p, p);
     line("  const unsigned column{} = {};", p, column(phase));
+    if (tile_.k_blocks > 1) {
+      line("  const unsigned shared_column{0} = column{0} + block % {1}u * {2}u;", p,
+           tile_.k_blocks, phase.units);
+    }
     line("  const unsigned element{} = unit{} + column{};", p, p, p);
     line("  const unsigned own{} = element{} < unit_end{} ? min({}u, unit_end{} - element{}) : 0;",
          p, p, p, phase.span, p, p);
@@ -244,6 +261,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (shares || shares_inputs || !phase.partials.empty() || tile_.clusters) {
     line("      __syncthreads();");
   }
+  if (shares && tile_.k_blocks > 1) share_sums(p);
   if (tile_.own_sums && has_inputs(phase)) line("      rnnc_sync_warp();");
   if (tile_.own_sums && phase.products.empty()) inputs_ahead(p);
   for (int level = 0; level <= phase.last_level(); ++level) {
@@ -256,6 +274,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (!tile_.own_sums) inputs_ahead(p);
   if (stores_locally(phase)) line("      __syncthreads();");
   if (waits_together()) line("      __syncthreads();");
+  if (shares && tile_.k_blocks > 1) line("      parity ^= static_cast<unsigned>(buffer);");
   if (shares) line("      buffer ^= 1;");
   line("    }}");
   if (begins) line("    }}");
@@ -269,6 +288,7 @@ void RecurrenceEmitter::elementwise(size_t p, const std::vector<int>& waits, int
   open_rows(p, true);
   packets(p, statements_of(phase, waits, level));
   if (level == 0) sums(p);
+  if (level == 0 && tile_.k_blocks > 1 && !phase.products.empty()) sums_of_blocks(p);
   open_elements(phase);
   statements(p, waits, level);
   line("        }}");

@@ -59,6 +59,21 @@ void RecurrenceEmitter::begin_cluster() {
   expect("0u");
 }
 
+/// Of blocks that share k: a barrier for each buffer of what they hand to each other.
+void RecurrenceEmitter::begin_sharing() {
+  line("  if (threadIdx.x == 0) {{");
+  line("    const auto barriers =");
+  line("        static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared)) + {}u;",
+       layout_.block_barriers());
+  for (int64_t buffer = 0; buffer < kSumBuffers; ++buffer) {
+    line("    rnnc_begin_barrier(barriers + {}u);", buffer * kBytesOfBarrier);
+  }
+  line("    rnnc_publish_barriers();");
+  line("  }}");
+  line("  rnnc_sync_cluster();");
+  line("  unsigned parity = 0;  // of the barriers of `buffer`");
+}
+
 /// What has arrived already counts. The last thread has the least to do.
 void RecurrenceEmitter::expect(std::string_view step) {
   line("    if (threadIdx.x == {} && {} < steps) {{", threads() - 1, step);

@@ -34,6 +34,7 @@ void RecurrenceEmitter::product_traits(size_t p, size_t i) {
   traits_.constant("int", "kKBytes", product.k_bytes);
   traits_.constant("int", "kWarps", tile_.warps);
   traits_.constant("int", "kKWarps", tile_.k_warps);
+  traits_.constant("int", "kKBlocks", tile_.k_blocks);
   traits_.constant("int", "kHeld", product.held);
   traits_.constant("int", "kShared", product.shared);
   traits_.constant("int", "kSharedAt", product.spill);
@@ -61,14 +62,14 @@ void RecurrenceEmitter::operands(size_t p) {
     const bool shared = exchanged && layout_.is_shared(product.slice);
     product_traits(p, i);
     line("  product{}_{} {};", p, i, name);
-    line(
-        "  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, unit{}, "
-        "unit_end{}, {});",
-        name, phase.units, copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column}),
-        array(type, true, product.access + 1, "0"), phase.kernel->length, p, p,
-        layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
+    const std::string unit = fmt::format("{}{}", tile_.k_blocks > 1 ? "sharing" : "unit", p);
+    line("  {}.load_weights<{}, {}>(reinterpret_cast<const char*>({}), {}u, {}, unit_end{}, {});",
+         name, tile_.k_blocks * phase.units,
+         copy_bytes(plan_.buffers[of.weight.buffer], {of.k, of.weight.column}),
+         array(type, true, product.access + 1, "0"), phase.kernel->length, unit, p,
+         layout_.stream_bytes() > 0 ? fmt::format("stream + {}", product.stream) : "nullptr");
     const std::string vector =
-        of.blocks == 1 ? "0u" : fmt::format("unit{} / {}u", p, phase.kernel->length / of.blocks);
+        of.blocks == 1 ? "0u" : fmt::format("{} / {}u", unit, phase.kernel->length / of.blocks);
     line("  const char* const memory{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
          array(type, true, product.access, "0"), vector, of.k);
     if (!exchanged) continue;
@@ -184,6 +185,9 @@ void RecurrenceEmitter::products(size_t p) {
   const Phase& phase = phases_[p];
   line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
   line("      const int rows = static_cast<int>(row_end - pass_first);");
+  if (tile_.k_blocks > 1 && !phase.products.empty()) {
+    line("      if (threadIdx.x == {}) blocks{}::expect(buffer, rows);", threads() - 1, p);
+  }
   bool is_begun = is_begun_ahead(p);
   const auto begin = [&](size_t i) {
     if (!is_begun) line("      {};", first_words(p, i));
@@ -240,6 +244,27 @@ bool RecurrenceEmitter::is_first_part(const Phase& phase, size_t product) {
          static_cast<std::ptrdiff_t>(product);
 }
 
+/// Where blocks share k, hands on what the block's warps have for the others.
+void RecurrenceEmitter::share_sums(size_t p) {
+  const Phase& phase = phases_[p];
+  for (size_t i = 0; i < phase.products.size(); ++i) {
+    const RecurrenceProduct& product = phase.products[i];
+    if (product.sums != i) continue;
+    traits_.constant("unsigned", "kMembers", product.product->members);
+    traits_.constant("unsigned", "kUnits", phase.units);
+    traits_.constant("unsigned", "kColumn", product.column);
+    traits_.constant("unsigned", "kTo", product.own_column);
+    traits_.constant("unsigned", "kThreads", threads());
+    const std::string name = fmt::format("handed{}_{}", p, i);
+    traits_.end(name);
+    line("      blocks{}::hand_on<{}, sums{}>(buffer, rows);", p, name, p);
+  }
+  // Who has no elements goes on with the others, or would hand on too early.
+  if (phase.blocks() * phase.units > phase.kernel->length) {
+    line("      if (unit{0} >= unit_end{0}) blocks{0}::await(buffer, parity);", p);
+  }
+}
+
 /// Results of products: each the sum of those that it has parts of.
 void RecurrenceEmitter::sums(size_t p) {
   const Phase& phase = phases_[p];
@@ -254,8 +279,26 @@ void RecurrenceEmitter::sums(size_t p) {
       continue;
     }
     for (const int64_t column : columns_of(phase, index)) {
-      line("        sums{0}::add(sum{1}, buffer, sums{0}::place({2} + column{0}, pass_row));", p,
-           id, column);
+      line("        sums{0}::add(sum{1}, buffer, sums{0}::place({2} + {3}{0}, pass_row));", p, id,
+           column, tile_.k_blocks > 1 ? "shared_column" : "column");
+    }
+  }
+}
+
+/// Adds to these what other blocks that share k have for them.
+void RecurrenceEmitter::sums_of_blocks(size_t p) {
+  const Phase& phase = phases_[p];
+  line("        blocks{}::await(buffer, parity);", p);
+  for (uint32_t id = 0; id < phase.kernel->body.size(); ++id) {
+    const Instruction& instruction = phase.kernel->body[id];
+    if (instruction.kind != Kind::Load) continue;
+    if (phase.sources[instruction.argument] != Source::Product) continue;
+    const uint32_t result = phase.results[instruction.argument];
+    for (size_t i = 0; i < phase.products.size(); ++i) {
+      const RecurrenceProduct& product = phase.products[i];
+      if (product.sums != i || !product.has(result)) continue;
+      line("        blocks{0}::add(sum{1}, buffer, blocks{0}::place({2} + column{0}, pass_row));",
+           p, id, product.own_column + (result - product.first) * phase.units);
     }
   }
 }

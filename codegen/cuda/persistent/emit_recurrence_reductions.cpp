@@ -95,6 +95,7 @@ int64_t RecurrenceEmitter::span_of_sums(const Phase& phase, const Level& level) 
 /// Whether a level's reductions, of one kind, are each of a result of one product, and there are
 /// threads for each element of each: then their parts need not wait for threads that have all.
 bool RecurrenceEmitter::are_of_sums(const Phase& phase, const Level& level) const {
+  if (tile_.k_blocks > 1) return false;
   const int64_t lanes = phase.units / span_of_sums(phase, level);
   if (static_cast<int64_t>(level.count) * most_rows() * lanes > threads()) return false;
   for (size_t i = level.first; i < level.first + level.count; ++i) {
@@ -109,12 +110,12 @@ bool RecurrenceEmitter::are_of_sums(const Phase& phase, const Level& level) cons
 }
 
 /// Of the sums that make a result, those of each product that it has parts of.
-std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t result) {
+std::vector<int64_t> RecurrenceEmitter::columns_of(const Phase& phase, uint32_t result) const {
   std::vector<int64_t> columns;
   for (size_t i = 0; i < phase.products.size(); ++i) {
     const RecurrenceProduct& product = phase.products[i];
     if (!product.has(result) || product.sums != i) continue;
-    columns.push_back(product.column + (result - product.first) * phase.units);
+    columns.push_back(product.column + (result - product.first) * tile_.k_blocks * phase.units);
   }
   return columns;
 }

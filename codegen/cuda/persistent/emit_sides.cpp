@@ -96,8 +96,16 @@ class SidesEmitter : TextWriter {
   /// sides: steps of grids are 1 to 5 % shorter.
   void number() {
     const int64_t all = all_blocks(tile_);
+    const int64_t together = tile_.k_blocks;  // a cluster, whose blocks are neighbours anyway
     if (tile_.clusters || tile_.blocks == 1 || all == tile_.blocks) {
       line("  const unsigned number = blockIdx.x;");
+    } else if (together > 1) {
+      line("  const unsigned cluster = blockIdx.x / {}u;", together);
+      line(
+          "  const unsigned number = {}((cluster % 2u * {}u + cluster / 2u) * {}u + blockIdx.x % "
+          "{}u);",
+          sides_[0].keeps_addresses() ? "rnnc_kept" : "", (all / together + 1) / 2, together,
+          together);
     } else {
       line("  const unsigned number = {}(blockIdx.x % 2u * {}u + blockIdx.x / 2u);",
            sides_[0].keeps_addresses() ? "rnnc_kept" : "", (all + 1) / 2);

@@ -83,6 +83,8 @@ class RecurrenceEmitter : TextWriter {
   void multiply(size_t p, size_t i);
   static bool has_totals(const Phase& phase, size_t product);
   static bool is_first_part(const Phase& phase, size_t product);
+  void share_sums(size_t p);
+  void sums_of_blocks(size_t p);
   void sums(size_t p);
   void own_sums(const Phase& phase, uint32_t id, uint32_t result);
 
@@ -138,6 +140,7 @@ class RecurrenceEmitter : TextWriter {
   std::string barrier(size_t slice, std::string_view step) const;
   std::string await(size_t slice, std::string_view step) const;
   void begin_cluster();
+  void begin_sharing();
   void expect(std::string_view step);
   void end_cluster();
   std::string step_of_exchange(std::string_view step) const;
@@ -187,7 +190,7 @@ class RecurrenceEmitter : TextWriter {
   std::string part(size_t p, size_t partial, int64_t span, std::string_view values) const;
   static int64_t span_of_sums(const Phase& phase, const Level& level);
   bool are_of_sums(const Phase& phase, const Level& level) const;
-  static std::vector<int64_t> columns_of(const Phase& phase, uint32_t result);
+  std::vector<int64_t> columns_of(const Phase& phase, uint32_t result) const;
   void place_parts_of_sums(size_t p, const Level& level);
   void hand_on_parts_of_sums(size_t p, const Level& level);
   void join_parts(size_t p, const Level& level);

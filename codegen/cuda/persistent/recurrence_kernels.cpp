@@ -31,7 +31,8 @@ CudaRecurrenceShape shape_of(const RecurrenceTile& tile, const std::vector<Recur
   return {.threads = static_cast<uint32_t>(32 * tile.warps),
           .shared_bytes = static_cast<uint32_t>(shared_bytes),
           .blocks = static_cast<uint32_t>(all_blocks(tile)),
-          .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : 1),
+          .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : tile.k_blocks),
+          .cooperative = !tile.clusters,
           .step_seconds = tile.step_seconds,
           .bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(int32_t) +
                                          accesses * sizeof(CudaAccess))};

@@ -94,6 +94,7 @@ void RecurrenceLayout::find_phases() {
     phase.units = tile_.units.at(p);
     phase.span = footprint_.span(p);
     phase.segments = footprint_.shape.phases[p].segments;
+    phase.k_blocks = tile_.k_blocks;
     uint32_t results = 0;
     for (const Kernel::Argument& argument : phase.kernel->arguments) {
       phase.results.push_back(argument.product ? results++ : 0);
@@ -113,7 +114,8 @@ void RecurrenceLayout::find_products(RecurrencePhase& phase) const {
     const RecurrenceShape::Product& shape = footprint_.shape.phases[phase.index].products[i];
     RecurrenceProduct& made = phase.products.emplace_back();
     made.product = &product;
-    made.gates = product.members * phase.units;
+    const int64_t own_gates = product.members * phase.units;
+    made.gates = tile_.k_blocks * own_gates;
     made.k_bytes = shape.k_bytes;
     made.pieces = footprint_.pieces(shape);
     made.tiles = footprint_.tiles(phase.index, shape);
@@ -122,7 +124,10 @@ void RecurrenceLayout::find_products(RecurrencePhase& phase) const {
     made.column = phase.columns;
     const bool has_sums = footprint_.has_sums(shape) != 0;
     made.sums = has_sums ? i : common[i];
-    if (has_sums) phase.columns += kTileGates * made.tiles * footprint_.gate_warps;
+    made.own_column = phase.own_gates;
+    if (!has_sums) continue;
+    phase.columns += kTileGates * made.tiles * footprint_.gate_warps;
+    phase.own_gates += own_gates;
   }
 }
 
@@ -214,7 +219,8 @@ void RecurrenceLayout::place_in_shared_memory() {
     }
   }
   sums_bytes_ = bytes.sums / kSumBuffers;
-  statistics_ = lefts() + bytes.lefts;
+  block_sums_ = lefts() + bytes.lefts;
+  statistics_ = block_sums_ + bytes.block_sums;
   local_ = statistics_ + bytes.statistics;
   // Of the exchange, which says where in it slices lie: of all sides, the most.
   clusters_ = local_ + kStepsKept * exchange_.local_bytes;

@@ -16,7 +16,7 @@ namespace rnnc {
 
 struct RecurrenceProduct {
   const FusedLaunch::Product* product = nullptr;
-  int64_t gates = 0;  // of a block
+  int64_t gates = 0;  // of a block, or of those that share k
   int64_t k_bytes = 0;
   int64_t pieces = 0;       // along k, of a warp
   int64_t tiles = 0;        // of 16 gates, of a warp
@@ -24,7 +24,8 @@ struct RecurrenceProduct {
   int64_t shared = 0;       // after them, in shared memory…
   int64_t spill = 0;        // …from here on
   int64_t stream = 0;       // where the others' are among the block's weights in memory
-  int64_t column = 0;       // of its first gate among the phase's sums
+  int64_t column = 0;       // of its first gate among the phase's sums…
+  int64_t own_column = 0;   // …and among those that other blocks that share k hand to it
   size_t sums = 0;          // the product of the phase that stores its sums among its own
   uint32_t first = 0;       // among the phase's results
   size_t access = 0;        // of `left`; `weight` follows
@@ -40,10 +41,12 @@ struct RecurrencePhase {
   size_t index = 0;  // of the launch's
   const FusedLaunch* launch = nullptr;
   const Kernel* kernel = nullptr;
-  int64_t units = 0;     // of a block
-  int64_t span = 1;      // neighbouring elements of a thread
-  int64_t segments = 1;  // of a row, which no block crosses
-  int64_t columns = 0;   // of products' sums
+  int64_t units = 0;      // of a block
+  int64_t span = 1;       // neighbouring elements of a thread
+  int64_t segments = 1;   // of a row, which no block crosses
+  int64_t k_blocks = 1;   // that share a product's k
+  int64_t columns = 0;    // of products' sums…
+  int64_t own_gates = 0;  // …and of those that blocks hand to who has the elements
   std::vector<RecurrenceProduct> products;
   std::vector<RecurrenceSource> sources;  // by argument
   std::vector<size_t> accesses;           // by argument; SIZE_MAX: a product
@@ -55,8 +58,10 @@ struct RecurrencePhase {
   size_t first_partial = 0;                 // among those of the side
 
   int64_t segment_length() const { return kernel->length / segments; }
-  /// Of a group, that have elements.
-  int64_t blocks() const { return footprint::blocks_of_row(kernel->length, segments, units); }
+  /// Of a group, that have elements or share k with those that have.
+  int64_t blocks() const {
+    return footprint::blocks_of_row(kernel->length, segments, units, k_blocks);
+  }
   int last_level() const;
   /// Index among `partials` of what a reduction needs.
   size_t partial_of(uint32_t reduction) const;
@@ -122,12 +127,14 @@ class RecurrenceLayout {
   /// better used for weights, and the values come from the L1 cache.
   static bool keeps_invariants(const RecurrencePhase& phase);
 
-  // Where in shared memory lie two buffers of sums, left operands of exact products, results of
-  // reductions, what the block hands to itself at two steps or to its cluster
-  // (RecurrenceExchange), carries, weights, inputs (SharedBytes).
+  // Where in shared memory lie two buffers of sums, left operands of exact products, sums of blocks
+  // that share k, results of reductions, what the block hands to itself at two steps or to its
+  // cluster (RecurrenceExchange), carries, weights, inputs (SharedBytes).
   int64_t sums_bytes() const { return sums_bytes_; }  // of one buffer
   int64_t lefts() const { return 2 * sums_bytes_; }
   int64_t left_pieces() const { return left_pieces_; }  // of a warp
+  int64_t block_sums() const { return block_sums_; }    // two buffers, and behind them barriers
+  int64_t block_barriers() const { return statistics_ - kSumBuffers * kBytesOfBarrier; }
   int64_t statistics() const { return statistics_; }
   int64_t local() const { return local_; }
   int64_t clusters() const { return clusters_; }  // what blocks of a cluster exchange, by slot
@@ -168,6 +175,7 @@ class RecurrenceLayout {
   std::vector<Access> accesses_;
   int64_t sums_bytes_ = 0;
   int64_t left_pieces_ = 0;
+  int64_t block_sums_ = 0;
   int64_t statistics_ = 0;
   int64_t local_ = 0;
   int64_t clusters_ = 0;

@@ -19,6 +19,10 @@ inline constexpr std::string_view kRecurrenceNames =
 //                    (from first_row to row_end); this block's group, and its number in that
 //   unitP, unit_endP the block's elements of a row; elementP: the thread's first, the block's
 //                    number columnP; ownP: how many neighbours of it the thread has
+//   sharingP, shared_columnP, blocksP, parity
+//                    where blocks share k: the first element of these, the thread's number among
+//                    theirs, what they hand to each other of a phase's sums, and which turn of
+//                    its barriers it is
 //   t, pass          the step; rows are taken as many at a time as a pass has
 //   my_row, my_element, my_value
 //                    the thread's rows of a pass, elements of a row, and both in one number

@@ -50,10 +50,12 @@ std::string strategy_of(const RecurrenceLaunch& launch) {
   const std::string_view kind = tile.clusters                  ? "clusters, "
                                 : launch.exchange == kNoBuffer ? "blocks alone, "
                                                                : "grid of ";
-  return fmt::format("resident: {}{}{} x {} of {} warps, {} at once, {} per block", kind,
+  const std::string sharing =
+      tile.k_blocks > 1 ? fmt::format(", k shared by {}", tile.k_blocks) : std::string();
+  return fmt::format("resident: {}{}{} x {} of {} warps, {} at once, {} per block{}", kind,
                      sides == 1 ? "" : plural(sides, "side") + " x ", plural(tile.groups, "group"),
                      plural(tile.blocks, "block"), tile.warps, plural(tile.rows, "row"),
-                     join_units(tile.units));
+                     join_units(tile.units), sharing);
 }
 
 }  // namespace

@@ -240,6 +240,22 @@ TEST(PlanVerify, Recurrences) {
               l.tile.clusters = true;
             }),
             "none");
+  for (const int64_t blocks : {0, 3, 8}) {
+    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.k_blocks = blocks; }),
+              fmt::format("stage 2: launch 0: {} blocks share k", blocks));
+  }
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.blocks = 3;
+              l.tile.k_blocks = 2;
+            }),
+            "stage 2: launch 0: 2 of 3 blocks share k");
+  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+              l.tile.units = {2, 2};
+              l.tile.blocks = 2;
+              l.tile.k_blocks = 2;
+              l.tile.clusters = true;
+            }),
+            "stage 2: launch 0: blocks that share k keep sums to themselves, or are a group");
   EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.own_sums = true; }),
             "stage 2: launch 0: warps cannot keep their sums to themselves");
   for (const int64_t blocks : {1, 17}) {
