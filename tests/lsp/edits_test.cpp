@@ -91,10 +91,10 @@ TEST(LspEdits, EveryBeginningOfAFileIsChecked) {
   }
 }
 
-/// One with as many lines as a file may have, and more.
+/// One of 100,000 lines, and one that is larger than files may be.
 TEST(LspEdits, LongFilesAreCheckedAsShortOnes) {
   std::string text = "cell A[H](x: [H]) -> y {\n  y = tahn(x[t])\n}\n";
-  while (std::ranges::count(text, '\n') < 100'000) text += "// line\n";
+  for (int line = 3; line < 100'000; ++line) text += "// line\n";
   Session session;
   const Json found = session.open(text);
   ASSERT_EQ(found.size(), 1U);
