@@ -145,8 +145,8 @@ class LaunchPicture {
     add_edge(node, output->second, false);
   }
 
-  /// A leaf is marked as those that read it. What launches of the same mark read is common to turns,
-  /// and what no other leaf is like is read by the first alone: they are in none, and have no mark.
+  /// A leaf is marked as those that read it. What launches of the same mark read is common to
+  /// turns, and what no other leaf is like only the first one reads: those have no mark.
   void mark_leaves() {
     std::vector<std::vector<std::string>> readers(marks_.size());
     for (const GraphPicture::Edge& edge : picture_.edges) {
