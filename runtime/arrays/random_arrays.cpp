@@ -1,6 +1,7 @@
 #include "runtime/arrays/random_arrays.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "ir/base/dtype.h"
 #include "runtime/base/describe.h"
@@ -75,6 +76,28 @@ Array random_array(const ArrayInfo& info, double bound, uint64_t seed) {
     convert(&value, DType::f64, &array.data[place], info.dtype, 1);
   }
   return array;
+}
+
+std::vector<int64_t> random_lengths(int64_t batch, int64_t steps, uint64_t seed) {
+  std::vector<int64_t> lengths;
+  const ArrayInfo info{"lengths", {batch}, DType::f64};
+  for (const double value : random_array(info, 1, seed).to_doubles()) {
+    const double part = (value + 1) / 2;
+    lengths.push_back(1 + static_cast<int64_t>(part * static_cast<double>(steps)));
+  }
+  return lengths;
+}
+
+Array random_resets(int64_t batch, int64_t steps, uint64_t seed) {
+  constexpr double kShare = 1.0 / 16;
+  Array resets = random_array({"reset", {steps, batch}, DType::f32}, 1, seed);
+  for (size_t place = 0; place < resets.data.size(); place += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, &resets.data[place], sizeof(float));
+    value = value < 2 * kShare - 1 ? 1 : 0;
+    std::memcpy(&resets.data[place], &value, sizeof(float));
+  }
+  return resets;
 }
 
 }  // namespace rnnc

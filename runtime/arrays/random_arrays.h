@@ -19,4 +19,10 @@ Result<std::vector<NamedArray>> random_weights(const std::vector<ArrayInfo>& par
 /// Uniform in ±bound, likewise.
 Array random_array(const ArrayInfo& info, double bound, uint64_t seed);
 
+/// Lengths of `batch` sequences, from 1 to `steps`.
+std::vector<int64_t> random_lengths(int64_t batch, int64_t steps, uint64_t seed);
+
+/// A mask [T, B] of 1 and 0 that resets at one step of 16, or so.
+Array random_resets(int64_t batch, int64_t steps, uint64_t seed);
+
 }  // namespace rnnc

@@ -57,6 +57,16 @@ std::vector<Touch> LaunchDescriber::outer_touches(const Stage& stage, const Laun
   return all;
 }
 
+std::vector<Touch> LaunchDescriber::touches_of_step(const Stage& stage,
+                                                    const Launch& launch) const {
+  std::vector<Touch> all = outer_touches(stage, launch);
+  std::erase_if(all, [&](const Touch& touch) {
+    return !touch.write && (delay(stage, touch.access) > 0 ||
+                            plan_.buffers[touch.access.buffer].role == Role::InitialState);
+  });
+  return all;
+}
+
 std::vector<std::string> LaunchDescriber::weights_in(const Access& weight, int64_t count) const {
   std::vector<std::string> names;
   if (const auto found = parts_.find(weight.buffer); found != parts_.end()) {

@@ -20,6 +20,8 @@ class LaunchDescriber {
 
   /// Without what phases of a recurrence hand to each other within a step.
   std::vector<Touch> outer_touches(const Stage& stage, const Launch& launch) const;
+  /// Of these all writes, and the reads of values of the same step.
+  std::vector<Touch> touches_of_step(const Stage& stage, const Launch& launch) const;
 
   /// "h[t-1]": the buffer and the step that the stage reads or writes `count` elements of a row at.
   std::string value(const Stage& stage, const Access& access, int64_t count) const;

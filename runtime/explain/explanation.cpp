@@ -106,12 +106,7 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
   size_t number = 1;
   for (const Launch& launch : stage.launches) {
     LaunchInfo entry = describer.describe(stage, launch);
-    std::vector<Touch> touches = describer.outer_touches(stage, launch);
-    std::erase_if(touches, [&](const Touch& touch) {
-      return !touch.write && (describer.delay(stage, touch.access) > 0 ||
-                              plan.buffers[touch.access.buffer].role == Role::InitialState);
-    });
-    entry.lines = lines.of(touches, entry.weights);
+    entry.lines = lines.of(describer.touches_of_step(stage, launch), entry.weights);
     entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
     entry.cost = cost_of(plan, stage, launch, explanation.machine);
     add(info.cost, entry.cost);
@@ -211,7 +206,7 @@ Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options,
   name_as_text(names, explanation.simplified);
 
   const LaunchDescriber describer(*plan, options.machine.kind);
-  explanation.after = picture_of(*plan, describer);
+  explanation.after = picture_of(*plan, describer, lines);
   std::vector<Cost> costs;
   for (const Stage& stage : plan->stages) {
     explanation.stages.push_back(describe_stage(*plan, stage, describer, lines, explanation));

@@ -123,7 +123,9 @@ GraphPicture picture_of(const Graph& graph) {
   };
   for (const OutputDecl& output : graph.outputs) add_output(output.name, output.value);
   for (const ResultDecl& result : graph.results) add_output(result.name, result.value);
-  find_repeats(picture);
+  std::vector<std::string> places;
+  for (const GraphPicture::Node& node : picture.nodes) places.push_back(node.place);
+  find_repeats(picture, places);
   return picture;
 }
 

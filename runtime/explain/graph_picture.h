@@ -41,9 +41,9 @@ struct GraphPicture {
     bool through_time = false;  // from a state's new value to where the next step reads it
     friend bool operator==(const Edge&, const Edge&) = default;
   };
-  /// What a loop, or calls one after the other, have written out: `count` copies of `length` nodes
-  /// from `first` on, which differ in the values they read alone. Repeats within one are those of
-  /// its first copy, and come after it.
+  /// What a loop, or calls one after the other, have written out or launched: `count` copies of
+  /// `length` nodes from `first` on, which differ in the values they read alone. Repeats within one
+  /// are those of its first copy, and come after it.
   struct Repeat {
     uint32_t first = 0;
     uint32_t length = 0;

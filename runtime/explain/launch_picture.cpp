@@ -3,11 +3,15 @@
 //    is a leaf: an input, params, or a value of an earlier step, which what writes it reaches
 //    through time.
 // 3. Each output of the call gets a node behind the launch that writes it.
-// 4. Order the nodes so that each comes before those that use it.
+// 4. Order the nodes so that each comes before those that use it, and what a layer or a turn of a
+//    loop has for itself is together: in the order of launches, each behind what it alone reads.
+// 5. Launches that compute the same lines of the text are marked alike, and so is what they read.
 #include "runtime/explain/launch_picture.h"
 
 #include <algorithm>
 #include <map>
+
+#include "runtime/explain/repeats.h"
 
 namespace rnnc::explain {
 namespace {
@@ -38,10 +42,14 @@ std::string shape_of(const Touch& touch) {
                       : fmt::format("[{}, {}]", touch.count / touch.k, touch.k);
 }
 
+bool is_leaf(Kind kind) {
+  return kind == Kind::Param || kind == Kind::Input || kind == Kind::State;
+}
+
 class LaunchPicture {
  public:
-  LaunchPicture(const Plan& plan, const LaunchDescriber& describer)
-      : plan_(plan), describer_(describer) {}
+  LaunchPicture(const Plan& plan, const LaunchDescriber& describer, const LaunchLines& lines)
+      : plan_(plan), describer_(describer), lines_(lines) {}
 
   GraphPicture run() {
     for (size_t at = 0; at < plan_.stages.size(); ++at) {
@@ -52,11 +60,16 @@ class LaunchPicture {
         if (stage.domain == Domain::Once && info.arranges) continue;
         const uint32_t node = add_launch(stage, launch, info);
         picture_.nodes[node].launch = fmt::format("{}.{}", at + 1, number + 1);
+        const std::vector<std::string> lines =
+            lines_.of(describer_.touches_of_step(stage, launch), info.weights);
+        marks_[node] =
+            fmt::format("{} {} {}", info.kind, stage.domain == Domain::Once, fmt::join(lines, " "));
       }
     }
     for (const auto& [buffer, leaf] : pending_) {
       for (const Writer& writer : writers_[buffer]) add_edge(writer.node, leaf, true);
     }
+    mark_leaves();
     return in_order();
   }
 
@@ -69,6 +82,7 @@ class LaunchPicture {
 
   uint32_t add_node(Kind kind, std::string label, std::string detail, std::string stage) {
     picture_.nodes.push_back({kind, std::move(label), std::move(detail), std::move(stage)});
+    marks_.emplace_back();
     return static_cast<uint32_t>(picture_.nodes.size() - 1);
   }
 
@@ -131,31 +145,76 @@ class LaunchPicture {
     add_edge(node, output->second, false);
   }
 
-  /// Leaves first, then launches, then outputs.
+  /// A leaf is marked as those that read it. What launches of the same mark read is common to
+  /// turns, and what no other leaf is like only the first one reads: those have no mark.
+  void mark_leaves() {
+    std::vector<std::vector<std::string>> readers(marks_.size());
+    for (const GraphPicture::Edge& edge : picture_.edges) {
+      if (is_leaf(picture_.nodes[edge.from].kind)) readers[edge.from].push_back(marks_[edge.to]);
+    }
+    std::map<std::string, std::vector<uint32_t>> alike;
+    for (uint32_t id = 0; id < marks_.size(); ++id) {
+      std::vector<std::string>& of_leaf = readers[id];
+      std::ranges::sort(of_leaf);
+      const bool common = std::ranges::adjacent_find(of_leaf) != of_leaf.end();
+      if (of_leaf.empty() || common) continue;
+      const std::string_view kind = name_of(picture_.nodes[id].kind);
+      alike[fmt::format("{} of {}", kind, fmt::join(of_leaf, ", "))].push_back(id);
+    }
+    for (const auto& [mark, leaves] : alike) {
+      if (leaves.size() == 1) continue;
+      for (const uint32_t leaf : leaves) marks_[leaf] = mark;
+    }
+  }
+
+  /// Unmarked leaves first, then launches, outputs last.
   GraphPicture in_order() const {
-    const auto rank = [&](uint32_t id) {
-      const Kind kind = picture_.nodes[id].kind;
-      const bool leaf = kind == Kind::Param || kind == Kind::Input || kind == Kind::State;
-      return leaf ? 0 : kind == Kind::Output ? 2 : 1;
+    const auto count = static_cast<uint32_t>(picture_.nodes.size());
+    std::vector<std::vector<uint32_t>> operands(count);
+    for (const GraphPicture::Edge& edge : picture_.edges) {
+      if (!edge.through_time) operands[edge.to].push_back(edge.from);
+    }
+    std::vector<uint32_t> place(count, count);
+    std::vector<uint32_t> order;
+    const auto add = [&](auto& self, uint32_t id) -> void {
+      if (place[id] != count) return;
+      for (const uint32_t operand : operands[id]) self(self, operand);
+      place[id] = static_cast<uint32_t>(order.size());
+      order.push_back(id);
     };
-    std::vector<uint32_t> order(picture_.nodes.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::stable_sort(order, {}, rank);
-    std::vector<uint32_t> place(order.size());
+    const auto add_all = [&](auto chosen) {
+      for (uint32_t id = 0; id < count; ++id) {
+        if (chosen(picture_.nodes[id], marks_[id])) add(add, id);
+      }
+    };
+    using Node = GraphPicture::Node;
+    add_all([](const Node& node, const std::string& mark) {
+      return is_leaf(node.kind) && mark.empty();
+    });
+    // What runs once a call comes with the launch that reads it.
+    add_all([](const Node& node, const std::string&) {
+      return node.kind != Kind::Output && !is_leaf(node.kind) && node.stage != "once";
+    });
+    add_all([](const Node& node, const std::string&) { return node.kind != Kind::Output; });
+    add_all([](const Node&, const std::string&) { return true; });
     GraphPicture sorted;
-    for (uint32_t i = 0; i < order.size(); ++i) {
-      place[order[i]] = i;
-      sorted.nodes.push_back(picture_.nodes[order[i]]);
+    std::vector<std::string> marks;
+    for (const uint32_t id : order) {
+      sorted.nodes.push_back(picture_.nodes[id]);
+      marks.push_back(marks_[id]);
     }
     for (const GraphPicture::Edge& edge : picture_.edges) {
       sorted.edges.push_back({place[edge.from], place[edge.to], edge.through_time});
     }
+    find_repeats(sorted, marks);
     return sorted;
   }
 
   const Plan& plan_;
   const LaunchDescriber& describer_;
+  const LaunchLines& lines_;
   GraphPicture picture_;
+  std::vector<std::string> marks_;  // of its nodes, for find_repeats
   std::map<BufferId, std::vector<Writer>> writers_;
   std::map<std::tuple<BufferId, std::string, std::string>, uint32_t> leaves_;
   std::map<BufferId, uint32_t> outputs_;
@@ -164,8 +223,9 @@ class LaunchPicture {
 
 }  // namespace
 
-GraphPicture picture_of(const Plan& plan, const LaunchDescriber& describer) {
-  return LaunchPicture(plan, describer).run();
+GraphPicture picture_of(const Plan& plan, const LaunchDescriber& describer,
+                        const LaunchLines& lines) {
+  return LaunchPicture(plan, describer, lines).run();
 }
 
 }  // namespace rnnc::explain

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -57,15 +58,18 @@ TEST(Format, KeepsWhatCasesSay) {
   for (const std::string& text : all_texts()) EXPECT_EQ(try_format(text), "") << text;
 }
 
+/// RNNC_MUTATED_FILES sets how many there are.
 TEST(Format, KeepsWhatMutatedFilesSay) {
   constexpr const char* kParts[] = {" ",   "\n",        "\n\n\n", "\t", "\r\n", "// a comment\n",
                                     "  ",  "/// doc\n", "- ",     "{",  "}",    "\n// x\n\n",
                                     "[t]", "(",         ")",      "[",  "]",    ",\n"};
   const std::vector<std::string> texts = all_texts();
+  const char* wanted = std::getenv("RNNC_MUTATED_FILES");
+  const size_t files = wanted != nullptr ? std::strtoul(wanted, nullptr, 10) : 4000;
   std::mt19937 random(1);
   const auto below = [&](size_t bound) { return random() % bound; };
   size_t parsed = 0;
-  while (parsed < 4000) {
+  while (parsed < files) {
     std::string text = texts[below(texts.size())];
     for (size_t edits = 1 + below(6); edits > 0; --edits) {
       const size_t place = below(text.size() + 1);

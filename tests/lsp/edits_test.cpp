@@ -68,6 +68,47 @@ TEST(LspEdits, DiagnosticsAreThoseOfAFreshCheck) {
   }
 }
 
+/// As it may be typed from its first letter on, or lie on disk: up to any letter.
+TEST(LspEdits, EveryBeginningOfAFileIsChecked) {
+  for (const char* name : {"lstm", "layernorm_lstm", "rhn"}) {
+    const std::string path = fmt::format(RNNC_SOURCE_DIR "/examples/cells/{}.rnn", name);
+    const std::string whole = TemporaryDirectory::read(path);
+    ASSERT_FALSE(whole.empty());
+    size_t wrong = 0;
+    for (size_t size = 0; size <= whole.size(); ++size) {
+      if ((whole[size] & 0xc0) == 0x80) continue;  // within a letter
+      Session session;
+      session.uri = lsp::uri_of(path);
+      const Json found = session.open(whole.substr(0, size));
+      wrong += found.empty() ? 0 : 1;
+      const Json answer = session.ask(kQuestions[size % std::size(kQuestions)], 0, 0);
+      ASSERT_TRUE(answer.contains("result") || answer.contains("error")) << size;
+      if (size == whole.size()) {
+        EXPECT_EQ(found, Json::array());
+      }
+    }
+    EXPECT_GT(wrong, whole.size() / 4);
+  }
+}
+
+/// One of 100,000 lines, and one that is larger than files may be.
+TEST(LspEdits, LongFilesAreCheckedAsShortOnes) {
+  std::string text = "cell A[H](x: [H]) -> y {\n  y = tahn(x[t])\n}\n";
+  for (int line = 3; line < 100'000; ++line) text += "// line\n";
+  Session session;
+  const Json found = session.open(text);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0]["message"].get<std::string>().find("did you mean `tanh`?"), std::string::npos);
+  const Json range = {{"start", {{"line", 1}, {"character", 6}}},
+                      {"end", {{"line", 1}, {"character", 10}}}};
+  EXPECT_EQ(session.change({{{"range", range}, {"text", "tanh"}}}), Json::array());
+  EXPECT_TRUE(session.ask("hover", 1, 2)["result"].is_object());
+  text += std::string(kLargestSource, ' ');
+  const Json refused = session.open(text);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_NE(refused[0]["message"].get<std::string>().find("1 MiB"), std::string::npos) << refused;
+}
+
 /// Items that use each other, and words that make them use others, or hide some.
 constexpr std::string_view kItems = R"(import "more.rnn"
 const slope = 0.1

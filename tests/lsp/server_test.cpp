@@ -115,6 +115,23 @@ TEST(Lsp, ImportsAreTheOpenTextsFirst) {
   EXPECT_EQ(session.diagnostics(), Json::array());
 }
 
+/// A file that is being written: wrong while it is half there, right with the next key.
+TEST(Lsp, HalfWrittenImportsAreReadAgain) {
+  TemporaryDirectory folder;
+  const std::string whole = "cell Twice[H](x: [H]) -> y {\n  y = 2 * x[t]\n}\n";
+  folder.write("b.rnn", whole.substr(0, 35));
+  Session session;
+  session.uri = lsp::uri_of((folder / "a.rnn").string());
+  const Json wrong =
+      session.open("import \"b.rnn\"\nnetwork N[H](x: [H]) -> y {\n  y = Twice(x)\n}\n");
+  ASSERT_FALSE(wrong.empty());
+  EXPECT_NE(wrong.dump().find("b.rnn"), std::string::npos) << wrong;
+  folder.write("b.rnn", whole);
+  const Json range = {{"start", {{"line", 3}, {"character", 1}}},
+                      {"end", {{"line", 3}, {"character", 1}}}};
+  EXPECT_EQ(session.change({{{"range", range}, {"text", " "}}}), Json::array());
+}
+
 TEST(Lsp, CompletionAndSignaturesKnowBrokenTexts) {
   Session session;
   std::string broken = kCell;

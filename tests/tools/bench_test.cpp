@@ -78,6 +78,21 @@ TEST_F(Bench, MeasuresTraining) {
             std::string::npos);
 }
 
+TEST_F(Bench, MeasuresCallsWithLengthsAndResets) {
+  for (const bool backward : {false, true}) {
+    std::vector<std::string> more = {"--lengths", "--resets", "--json", "b.json"};
+    if (backward) more.emplace_back("--backward");
+    good(net({"bench"}, more));
+    const Json json = Json::parse(TemporaryDirectory::read(directory_ / "b.json"));
+    EXPECT_EQ(json.at("lengths"), true);
+    EXPECT_EQ(json.at("resets"), true);
+    EXPECT_GT(json.at("microseconds_per_step").get<double>(), 0);
+  }
+  good(net({"bench"}, {"--json", "b.json"}));
+  const Json json = Json::parse(TemporaryDirectory::read(directory_ / "b.json"));
+  EXPECT_EQ(json.at("lengths"), false);
+}
+
 TEST_F(Bench, UsageErrorsExitWith2) {
   const std::string no_tf32 = "--tf32 is for f32 on a GPU, not for f32 on cpu";
   EXPECT_EQ(bad(2, {"bench"}),

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/runtime/temporary_directory.h"
+
 namespace rnnc::test {
 namespace {
 
@@ -61,6 +63,11 @@ std::string find_browser() {
     if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) return name;
   }
   return "";
+}
+
+std::string find_axe() {
+  const std::filesystem::path file = RNNC_BINARY_DIR "/axe/axe_playwright_python/axe.min.js";
+  return std::filesystem::exists(file) ? TemporaryDirectory::read(file) : "";
 }
 
 Browser::Browser(const std::string& name, const std::filesystem::path& folder) {
@@ -174,6 +181,17 @@ void Browser::resize(int width, int height) {
 void Browser::prefer(const std::string& scheme) {
   const Json feature = {{"name", "prefers-color-scheme"}, {"value", scheme}};
   call("Emulation.setEmulatedMedia", {{"features", Json::array({feature})}});
+}
+
+std::string Browser::broken_rules(const std::string& axe) {
+  evaluate(axe + ";0");
+  const Json report = evaluate(
+      "axe.run(document).then(({ violations, passes }) => ({ passes: passes.length, broken: "
+      "violations.map(({ id, nodes }) => "
+      "`${id} ${nodes.length} ${nodes[0].html} ${nodes[0].failureSummary}`).join('\\n') }))");
+  if (!report.is_object()) return report.dump();
+  EXPECT_GT(report["passes"], 15);
+  return report["broken"];
 }
 
 void Browser::save_picture(const std::filesystem::path& file) {

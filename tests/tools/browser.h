@@ -13,6 +13,9 @@ namespace rnnc::test {
 /// The name of an installed Chromium, or "".
 std::string find_browser();
 
+/// The text of axe-core, where ./dev has fetched it (`want_axe`), or "".
+std::string find_axe();
+
 /// One page of a headless Chromium, which is driven by the DevTools protocol over two pipes.
 class Browser {
  public:
@@ -37,6 +40,9 @@ class Browser {
   void resize(int width, int height);
   /// "light" or "dark".
   void prefer(const std::string& scheme);
+  /// The rules of axe-core, whose text is `axe`, that the page breaks: with how many elements and
+  /// the first of them, a line each.
+  std::string broken_rules(const std::string& axe);
   /// As PNG.
   void save_picture(const std::filesystem::path& file);
 

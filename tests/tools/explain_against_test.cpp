@@ -156,8 +156,43 @@ TEST_F(ExplainAgainst, MeasuresWhatIsPredicted) {
   EXPECT_NE(text.find("\n  measured time "), std::string::npos) << text;
   EXPECT_NE(text.find("\n      measured "), std::string::npos) << text;
   EXPECT_NE(text.find(" times the predicted "), std::string::npos) << text;
-  EXPECT_EQ(bad(2, net({"--measure", "--lengths"})),
-            usage_error("rnnc explain", "--measure runs calls without lengths and resets"));
+}
+
+TEST_F(ExplainAgainst, MeasuresCallsWithLengthsAndResets) {
+  const auto launches_of = [](const Json& call, bool measured) {
+    std::vector<std::string> launches;
+    for (const Json& stage : call["stages"]) {
+      for (const Json& launch : stage["launches"]) {
+        launches.push_back(fmt::format("{} {}", launch["id"].get<std::string>(),
+                                       launch["summary"].get<std::string>()));
+        const bool timed = measured && stage["domain"] != "once";
+        EXPECT_EQ(timed, launch["measured_seconds"].is_number()) << launches.back();
+      }
+    }
+    return launches;
+  };
+  const auto explain = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--steps", "8", "--json"});
+    return Json::parse(good(net(more)));
+  };
+  const std::vector<std::string> plain = launches_of(explain({}), false);
+  const std::vector<std::vector<std::string>> features = {
+      {"--lengths"}, {"--resets"}, {"--lengths", "--resets"}};
+  for (const std::vector<std::string>& feature : features) {
+    for (const bool backward : {false, true}) {
+      std::vector<std::string> more = feature;
+      if (backward) more.emplace_back("--backward");
+      const Json predicted = explain(more);
+      more.emplace_back("--measure");
+      const Json measured = explain(more);
+      for (const char* half : {"forward", "backward"}) {
+        const auto call = [&](const Json& data) { return backward ? data[half] : data; };
+        const std::vector<std::string> launches = launches_of(call(measured), true);
+        EXPECT_EQ(launches, launches_of(call(predicted), false));
+        EXPECT_NE(launches, plain);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -246,14 +246,19 @@ TEST_F(ExplainPageInUse, ALaunchLightsItsLines) {
   const Json& launch = launches[0];
   ASSERT_GT(launch["lines"].size(), 0U);
   const std::string id = launch["id"];
-  for (const std::string& element : {fmt::format("button.launch-id[data-id=\"{}\"]", id),
-                                     fmt::format("#graph-after .node[data-launch=\"{}\"]", id)}) {
+  // Its node in the picture stands for that of the other layer, too.
+  const std::pair<std::string, size_t> elements[] = {
+      {fmt::format("button.launch-id[data-id=\"{}\"]", id), 1},
+      {fmt::format("#graph-after .node[data-launch~=\"{}\"]", id), 2}};
+  for (const auto& [element, chosen] : elements) {
     const std::string drawn = after_click(element);
     EXPECT_EQ(count(part(drawn, "source-files", "p"), "aria-pressed=\"true\""),
               launch["lines"].size());
-    EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"launch chosen\""), 1U);
+    EXPECT_EQ(count(part(drawn, "stages", "section"), "class=\"launch chosen\""), chosen);
     EXPECT_EQ(count(part(drawn, "graph-after", "svg"), "chosen\""), 1U);
-    EXPECT_NE(drawn.find(fmt::format("launch {} computes net.rnn:", id)), drawn.npos);
+    EXPECT_NE(drawn.find(chosen > 1 ? fmt::format(", {} compute net.rnn:", id)
+                                    : fmt::format("launch {} computes net.rnn:", id)),
+              drawn.npos);
   }
   const std::string again = after(fmt::format("for (let i = 0; i < 2; ++i) document.querySelector("
                                               "'button.launch-id[data-id=\"{}\"]').click();",
@@ -330,27 +335,28 @@ TEST_F(ExplainPageInUse, FitsASmallScreen) {
   EXPECT_EQ(found(drawn), "420 true");
 }
 
-/// axe-core's rules, where ./dev has fetched it (`want_axe`).
-TEST_F(ExplainPageInUse, IsAccessible) {
-  const std::filesystem::path axe = RNNC_BINARY_DIR "/axe/axe_playwright_python/axe.min.js";
-  if (!std::filesystem::exists(axe)) {
-    GTEST_SKIP() << "there is no axe-core here: accessibility is not checked";
-  }
+TEST_F(ExplainPageInUse, IsAccessibleByDayAndByNight) {
+  const std::string axe = find_axe();
+  if (axe.empty()) GTEST_SKIP() << "there is no axe-core here: accessibility is not checked";
   good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch", "2", "--json", "-o",
         "other.json"});
   std::vector<std::string> against = kNet;
   against.insert(against.end(), {"--against", "other.json"});
   std::vector<std::string> training = kNet;
   training.emplace_back("--backward");
+  Browser browser(browser_, directory_.path());
   for (const std::vector<std::string>& arguments : {against, training}) {
-    const std::string drawn =
-        after(TemporaryDirectory::read(axe) +
-                  "</script><script>document.querySelector('.launch-id').click();"
-                  "axe.run(document).then(({ violations, passes }) => {"
-                  "  document.documentElement.dataset.found = `${passes.length > 20} ` + "
-                  "violations.map(({ id, nodes }) => `${id} ${nodes.length}`).join(); });",
-              arguments);
-    EXPECT_EQ(found(drawn), "true ");
+    directory_.write("page.html", page(arguments));
+    for (const char* scheme : {"light", "dark"}) {
+      browser.prefer(scheme);
+      browser.open("file://" + (directory_ / "page.html").string());
+      ASSERT_TRUE(browser.becomes("document.documentElement.dataset.drawn === 'yes'"));
+      EXPECT_EQ(
+          browser.evaluate(fmt::format("matchMedia('(prefers-color-scheme: {})').matches", scheme)),
+          true);
+      browser.evaluate("document.querySelector('.launch-id').click()");
+      EXPECT_EQ(browser.broken_rules(axe), "") << scheme;
+    }
   }
 }
 
@@ -379,6 +385,11 @@ TEST_F(ExplainPage, DrawsInABrowser) {
                          "--chunk", "16", "--lengths", "--device", "cuda"});
   expect_drawn(browser, {"explain", "toy.rnn", "--dim", "I=3", "--dim", "H=4", "--passes", "none"});
   expect_drawn(browser, {"explain", "two.rnn", "--cell", "Scale", "--dim", "H=4"});
+  directory_.write("linear.rnn",
+                   "cell Linear[H](x: [H]) -> h {\n  state h: [H]\n  param a: [H]\n"
+                   "  h[t] = sigmoid(a) * h[t-1] + x[t]\n}\n");
+  expect_drawn(browser, {"explain", "linear.rnn", "--dim", "H=4", "--strategy", "scan", "--steps",
+                         "4096", "--device", "cuda"});
 }
 
 }  // namespace

@@ -171,6 +171,68 @@ cell Cell[I, H](x: [I]) -> h {
   EXPECT_EQ(repeats("Cell", {"--dim", "I=4", "--dim", "H=4"}), std::vector<uint32_t>());
 }
 
+/// The launches of a picture that repeats say are alike, each with its id.
+std::vector<std::vector<std::string>> repeated_launches(const Json& graph) {
+  std::vector<std::vector<std::string>> all;
+  for (const Json& repeat : graph["repeats"]) {
+    const size_t first = repeat["first"], length = repeat["length"], count = repeat["count"];
+    for (size_t at = first; at < first + length; ++at) {
+      if (graph["nodes"][at]["launch"] == "") continue;
+      all.emplace_back();
+      for (size_t turn = 0; turn < count; ++turn) {
+        all.back().push_back(graph["nodes"][at + turn * length]["launch"]);
+      }
+    }
+  }
+  return all;
+}
+
+TEST_F(Explain, LaunchesOfLayersAndLoopsRepeat) {
+  directory_.write("layers.rnn", R"(
+network Stack[F, H](x: [F]) -> y {
+  y = x
+  for l in 0..4 { y = Cell[H = H](y) }
+}
+cell Cell[I, H](x: [I]) -> h {
+  state h: [H]
+  param W: [H, I]
+  param R: [H, H]
+  h[t] = tanh(W @ x[t] + R @ h[t-1])
+}
+cell Deep[H](x: [H]) -> h {
+  state h: [H]
+  param W[3], V[3]: [H, H]
+  y = h[t-1] + x[t]
+  for k in 0..3 { y = y + V[k] @ tanh(W[k] @ y) }
+  h[t] = tanh(y)
+}
+cell Shared[H](x: [H]) -> h {
+  state h: [H]
+  param W, V: [H, H]
+  y = h[t-1] + x[t]
+  for k in 0..3 { y = y + V @ tanh(W @ y) }
+  h[t] = tanh(y)
+}
+)");
+  const auto launches = [&](const char* cell, std::vector<std::string> more) {
+    more.insert(more.begin(), {"explain", "layers.rnn", "--cell", cell});
+    return repeated_launches(explain(more)["graphs"]["after"]);
+  };
+  using Launches = std::vector<std::vector<std::string>>;
+  // Of each layer a product for all steps of a chunk, and the recurrence.
+  const Launches layers = {{"2.1", "4.1", "6.1", "8.1"}, {"3.1", "5.1", "7.1", "9.1"}};
+  EXPECT_EQ(launches("Stack", {"--dim", "F=4", "--dim", "H=4"}), layers);
+  // The first layer is of another shape.
+  const Launches others = {{"4.1", "6.1", "8.1"}, {"5.1", "7.1", "9.1"}};
+  EXPECT_EQ(launches("Stack", {"--dim", "F=3", "--dim", "H=4"}), others);
+  for (const char* cell : {"Deep", "Shared"}) {
+    const Launches turns = launches(cell, {"--dim", "H=4"});
+    ASSERT_FALSE(turns.empty()) << cell;
+    for (const std::vector<std::string>& turn : turns) EXPECT_GT(turn.size(), 1U) << cell;
+  }
+  EXPECT_EQ(launches("Cell", {"--dim", "I=4", "--dim", "H=4"}), Launches());
+}
+
 TEST_F(Explain, TextSaysWhatIsMergedAndFused) {
   const std::string text = good({"explain", "net.rnn", "--cell", "Net", "--dim", "H=8", "--batch",
                                  "4", "--steps", "64", "--chunk", "16"});

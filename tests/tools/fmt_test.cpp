@@ -87,6 +87,18 @@ TEST_F(FmtTool, FilesWithErrorsStayAndOthersAreWritten) {
   EXPECT_EQ(text_of("a.rnn"), kNeat);
 }
 
+TEST_F(FmtTool, LongFilesAreWritten) {
+  std::string loose = kLoose, neat = kNeat + "\n";
+  for (int line = 0; line < 100'000; ++line) {
+    loose += "//\n";
+    neat += "//\n";
+  }
+  directory_.write("long.rnn", loose);
+  EXPECT_EQ(good({"check", "long.rnn"}), "long.rnn: ok\n");
+  good({"fmt", "long.rnn"});
+  EXPECT_TRUE(text_of("long.rnn") == neat);  // a difference of so many lines is not to be printed
+}
+
 TEST_F(FmtTool, NothingIsWrittenThatCouldNotBeRead) {
   std::string text = "cell A(x:[])->y{\n";
   size_t formatted = std::string_view("cell A(x: []) -> y {\n}\n").size();

@@ -1,6 +1,7 @@
 /// `rnnc profile`: what it says of launches; how long they took is only held against itself.
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "tests/tools/explain_support.h"
 
@@ -86,6 +87,17 @@ TEST_F(Profile, TracesEachStepOfEachLaunchOnce) {
   }
   EXPECT_EQ(steps.size(), launches);
   for (const auto& [launch, count] : steps) EXPECT_EQ(count, 7) << launch.second;
+}
+
+TEST_F(Profile, CallsWithLengthsAndResets) {
+  good(net({"--lengths", "--resets", "--json", "profile.json", "--threads", "1"}));
+  const Json profile = read_json("profile.json");
+  EXPECT_GT(profile["measured"]["seconds"], 0);
+  std::set<std::string> kinds;
+  for (const Json& stage : profile["stages"]) {
+    for (const Json& launch : stage["launches"]) kinds.insert(launch["kind"]);
+  }
+  EXPECT_TRUE(kinds.contains("mask")) << ::testing::PrintToString(kinds);
 }
 
 TEST_F(Profile, BothHalvesOfTraining) {

@@ -264,6 +264,22 @@ TEST_F(ServePage, HasANameForEverythingThatIsUsed) {
   }
 }
 
+TEST_F(ServePage, IsAccessibleByDayAndByNight) {
+  const std::string axe = find_axe();
+  if (axe.empty()) GTEST_SKIP() << "there is no axe-core here: accessibility is not checked";
+  for (const char* scheme : {"light", "dark"}) {
+    browser_->prefer(scheme);
+    write("cell A[H](x: [H]) -> y {\n  // A comment.\n  y = 2 * x[t]\n}");
+    ASSERT_TRUE(becomes(kIsExplained));
+    EXPECT_EQ(browser_->broken_rules(axe), "") << scheme;
+    write("cell A[H](x: [H]) -> y {\n  y = x[t] + z + ");
+    browser_->type("sig");
+    ASSERT_TRUE(becomes(kIsWrong));
+    ASSERT_TRUE(becomes("!document.getElementById('candidates').hidden"));
+    EXPECT_EQ(browser_->broken_rules(axe), "") << scheme;
+  }
+}
+
 TEST_F(ServePage, SaysSoWhenTheServerHasGone) {
   server_->stop(SIGINT);
   browser_->evaluate("editor.load('cell')");

@@ -160,6 +160,38 @@ TEST_F(Serve, ReadsItsTextsAlone) {
   }
 }
 
+TEST_F(Serve, GivesNothingToAShell) {
+  const RunningServer server(directory_.path(), {"served"});
+  const auto files = [&] {
+    return std::distance(begin(std::filesystem::recursive_directory_iterator(directory_.path())),
+                         std::filesystem::recursive_directory_iterator());
+  };
+  const auto before = files();
+  for (const std::string word :
+       {"$(touch made)", "`touch made`", "; touch made", "| touch made", "&& touch made #",
+        "\n touch made\n", "' ; touch made ; '", "\" ; touch made ; \"", "> made"}) {
+    const Json text = question(word, kCell);
+    server.ask("open", Json({{"name", word}}).dump());
+    server.ask("open", Json({{"name", "own.rnn" + word}}).dump());
+    for (const char* field : {"name", "text", "cell", "device", "dtype", "batch", "steps"}) {
+      Json asked = question("a.rnn", kCell);
+      asked["dims"] = {{"H", "8"}};
+      asked[field] = word;
+      server.ask("explain", asked.dump());
+      server.ask("describe", asked.dump());
+    }
+    Json asked = question("a.rnn", kCell);
+    asked["dims"] = {{"H", word}};
+    EXPECT_NE(server.ask("explain", asked.dump()).status, 200);
+    asked["dims"] = {{word, "8"}};
+    EXPECT_NE(server.ask("explain", asked.dump()).status, 200);
+    server.ask("lsp", messages(word, kCell).dump());
+    server.ask("lsp", messages("a.rnn", "import \"" + word + "\"\n").dump());
+    server.ask(word, "{}");
+  }
+  EXPECT_EQ(files(), before);
+}
+
 TEST_F(Serve, DescribesCells) {
   const RunningServer server(directory_.path());
   const Response described = server.ask(

@@ -36,6 +36,8 @@ nlohmann::json header(const Options& options, const Graph& graph) {
           {"tf32", bench.tf32},
           {"batch", options.shape.batch},
           {"steps", options.shape.steps},
+          {"lengths", options.shape.features.lengths},
+          {"resets", options.shape.features.resets},
           {"passes", options.passes.to_string()},
           {"strategy", to_string(options.strategy)},
           {"graphs", !options.no_graphs}};
@@ -132,7 +134,7 @@ Result<double> time_compile(const Graph& graph, const CompileOptions& compile,
   const auto start = std::chrono::steady_clock::now();
   Result<Program> program = Program::compile(graph, compile);
   if (!program) return tl::unexpected(program.error());
-  if (Status status = program->prepare(shape.batch, shape.steps); !status) {
+  if (Status status = program->prepare(shape.batch, shape.steps, shape.features); !status) {
     return tl::unexpected(status.error());
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -208,6 +210,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_source(*command, options->source);
   command->get_option("FILE")->required(false);
   add_bench_shape(*command, options->shape);
+  add_sequence_features(*command, options->shape.features);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);

@@ -37,8 +37,11 @@ Status write_json(const BenchOptions& options, const nlohmann::json& json);
 struct BenchShape {
   int64_t batch = 16;
   int64_t steps = 100;
+  SequenceFeatures features = {};
 };
 void add_bench_shape(CLI::App& command, BenchShape& shape);
+/// --lengths and --resets.
+void add_sequence_features(CLI::App& command, SequenceFeatures& features);
 
 /// A program and the plan that it runs for a shape.
 struct BenchProgram {
@@ -69,8 +72,9 @@ struct Measurement {
   Timing plain;                    // calls as they are
   std::optional<Timing> replayed;  // a call captured as a CUDA graph
 };
-/// Runs on random arrays, the same for the same names and shapes, and takes the time of a call
-/// again and again; of its replays too if `replays`, on a GPU only. `runner` is the program's.
+/// Runs on random arrays, the same for the same names and shapes, and if the shape has them on
+/// random lengths and resets; takes the time of a call again and again, and of its replays if
+/// `replays`, on a GPU only. `runner` is the program's.
 Result<Measurement> measure(Program& program, Runner& runner, const BenchShape& shape,
                             const BenchOptions& options, bool replays = false);
 

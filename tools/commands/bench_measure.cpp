@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-/// Weights and, in [-1, 1], inputs.
+/// Weights and, in [-1, 1], inputs; lengths and resets.
 Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape) {
   RunArgs args;
   Result<std::vector<NamedArray>> params = random_weights(signature.params, kSeed);
@@ -23,6 +23,8 @@ Result<RunArgs> random_args(const Signature& signature, const BenchShape& shape)
     input.shape.insert(input.shape.begin(), {shape.steps, shape.batch});
     args.inputs.push_back({input.name, random_array(input, 1, kSeed)});
   }
+  if (shape.features.lengths) args.lengths = random_lengths(shape.batch, shape.steps, kSeed);
+  if (shape.features.resets) args.reset = random_resets(shape.batch, shape.steps, kSeed);
   return args;
 }
 
@@ -122,15 +124,21 @@ void add_bench_shape(CLI::App& command, BenchShape& shape) {
   add_size(command, "--steps", shape.steps, "Steps of a call");
 }
 
+void add_sequence_features(CLI::App& command, SequenceFeatures& features) {
+  command.add_flag("--lengths", features.lengths, "Calls come with the sequences' lengths");
+  command.add_flag("--resets", features.resets, "Calls come with a mask of resets");
+}
+
 Result<BenchProgram> compile_bench(const Graph& graph, const CompileOptions& options,
                                    const BenchShape& shape) {
   Result<Program> program = Program::compile(graph, options);
   if (!program) return tl::unexpected(program.error());
-  if (Status status = program->prepare(shape.batch, shape.steps); !status) {
+  const auto& [batch, steps, features] = shape;
+  if (Status status = program->prepare(batch, steps, features); !status) {
     return tl::unexpected(status.error());
   }
   report_notes(*program);
-  const Result<PreparedPlan> prepared = program->prepared(shape.batch, shape.steps);
+  const Result<PreparedPlan> prepared = program->prepared(batch, steps, features);
   if (!prepared) return tl::unexpected(prepared.error());
   BenchProgram bench{.program = std::move(*program),
                      .plan = *prepared->plan,
@@ -189,16 +197,17 @@ Result<TrainingMeasurement> measure_training(Program& program, Runner& runner,
   const Result<Timing> both = time_runs(runner, &Runner::time_training_per_step, options, shape);
   if (!both) return tl::unexpected(both.error());
   measured.both = *both;
-  const Result<TrainingPlans> plans = program.training_plans(shape.batch, shape.steps);
+  const auto& [batch, steps, features] = shape;
+  const Result<TrainingPlans> plans = program.training_plans(batch, steps, features);
   if (!plans) return tl::unexpected(plans.error());
   const Machine machine = program.backend().machine();
   for (const Plan* plan : {plans->forward.plan, plans->backward.plan}) {
-    const Prediction half = predict(*plan, machine, shape.steps);
+    const Prediction half = predict(*plan, machine, steps);
     measured.prediction.seconds_per_step += half.seconds_per_step;
     measured.prediction.floor_seconds_per_step += half.floor_seconds_per_step;
     measured.prediction.launches += half.launches;
   }
-  const Result<TrainingSizes> sizes = program.training_sizes(shape.batch, shape.steps);
+  const Result<TrainingSizes> sizes = program.training_sizes(batch, steps, features);
   if (!sizes) return tl::unexpected(sizes.error());
   measured.sizes = *sizes;
   return measured;

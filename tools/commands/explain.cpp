@@ -21,13 +21,10 @@ struct Options {
   Source source;
   std::string dtype = "f32";
   std::string device = "cpu";
-  int64_t batch = 1;
-  int64_t steps = 100;
+  BenchShape shape = {.batch = 1};
   int64_t chunk = 0;
   int threads = 0;
   bool tf32 = false;
-  bool lengths = false;
-  bool resets = false;
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
   CpuTarget cpu;
@@ -46,9 +43,6 @@ constexpr int64_t kLargestExplanation = int64_t{256} << 20;
 
 /// What is wrong with the options together, or "".
 std::string check_usage(const Options& options) {
-  if (options.measure && (options.lengths || options.resets)) {
-    return "--measure runs calls without lengths and resets";
-  }
   if (is_dash(options.source.file) && is_dash(options.against)) {
     return check_dashes({options.source.file, options.against}, {});
   }
@@ -107,11 +101,11 @@ std::vector<std::string> ask_gpu(const Options& options, const Graph& graph, Pla
 
 PlanOptions plan_options(Options& options) {
   return {.dtype = dtype_of(options.dtype),
-          .batch = options.batch,
-          .max_steps = options.steps,
+          .batch = options.shape.batch,
+          .max_steps = options.shape.steps,
           .chunk = options.chunk,
-          .lengths = options.lengths,
-          .resets = options.resets,
+          .lengths = options.shape.features.lengths,
+          .resets = options.shape.features.resets,
           .tf32 = options.tf32,
           .passes = options.passes,
           .machine = machine_of(options),
@@ -125,11 +119,11 @@ std::vector<std::string> ask_gpu(const Options& options, const Graph& graph,
   if (options.device != "cuda" || !options.passes.has(Pass::Resident)) return {};
   Result<Program> program = Program::compile(graph, compile_options(options));
   if (!program) return {};  // no GPU: a model of one
-  const SequenceFeatures features{options.lengths, options.resets};
-  const Status status = program->prepare_training(options.batch, options.steps, training, features);
+  const auto& [batch, steps, features] = options.shape;
+  const Status status = program->prepare_training(batch, steps, training, features);
   if (!status) return {status.error().message};
   const TrainingPlans plans =
-      program->training_plans(options.batch, options.steps, features).value_or(TrainingPlans{});
+      program->training_plans(batch, steps, features).value_or(TrainingPlans{});
   const auto take = [](const PreparedPlan& prepared, PlanOptions& half) {
     half.passes = prepared.passes;
     half.tile_rank = prepared.tile_rank;
@@ -158,7 +152,7 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   HalfOptions halves{plan, plan};
   const std::vector<std::string> of_gpu = ask_gpu(options, graph, *training, halves);
   Result<TrainingExplanation> explanation =
-      explain::explain_training(*graphs, halves, *training, options.steps);
+      explain::explain_training(*graphs, halves, *training, options.shape.steps);
   if (!explanation) return tl::unexpected(explanation.error());
   for (const std::string& note : of_gpu) {
     std::vector<std::string>& notes = explanation->notes;
@@ -172,7 +166,7 @@ Result<Explanation> explain_inference(const Options& options, const Graph& graph
                                       PlanOptions plan) {
   const std::vector<std::string> notes = ask_gpu(options, graph, plan);
   for (const std::string& note : notes) report_note(note);
-  Result<Explanation> explanation = explain::explain_plan(graph, plan, options.steps);
+  Result<Explanation> explanation = explain::explain_plan(graph, plan, options.shape.steps);
   if (explanation) explanation->notes = notes;
   return explanation;
 }
@@ -205,14 +199,13 @@ Result<std::string> explain_measured(Options& options, const Graph& bound) {
   compile.cpu = options.cpu;
   Result<Program> program = Program::compile(bound, compile);
   if (!program) return tl::unexpected(program.error());
-  const BenchShape shape{options.batch, options.steps};
   const auto text = [&](auto measured) -> Result<std::string> {
     if (!measured) return tl::unexpected(measured.error());
     report_notes(*program);
     return print(options, measured->explanation);
   };
-  if (!options.backward) return text(measure_calls(*program, shape, {}));
-  return text(measure_training_calls(*program, shape, {},
+  if (!options.backward) return text(measure_calls(*program, options.shape, {}));
+  return text(measure_training_calls(*program, options.shape, {},
                                      parse_residual_choice(options.residuals).value()));
 }
 
@@ -256,8 +249,7 @@ void add_explain(CLI::App& app, int& exit_code,
   CLI::App* command = app.add_subcommand(
       "explain", "Say how a cell will run: stages, launches, what each costs, memory");
   add_source(*command, options->source);
-  add_size(*command, "--batch", options->batch, "Batch size");
-  add_size(*command, "--steps", options->steps, "Number of steps");
+  add_bench_shape(*command, options->shape);
   command->add_option("--chunk", options->chunk, "Steps per chunk; chosen if not given")
       ->type_name("NUMBER")
       ->check(whole_number(1, int64_t{1} << 24));
@@ -270,8 +262,7 @@ void add_explain(CLI::App& app, int& exit_code,
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   add_threads(*command, options->threads);
-  command->add_flag("--lengths", options->lengths, "Calls come with the sequences' lengths");
-  command->add_flag("--resets", options->resets, "Calls come with a mask of resets");
+  add_sequence_features(*command, options->shape.features);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
   add_cpu_target(*command, options->cpu);

@@ -77,17 +77,6 @@ Result<Array> random_input(const Options& options, const Graph& bound, const Inp
   return random_array(info, 1, options.seed);
 }
 
-/// [B], from 1 to T.
-IntegerArray random_lengths(const Options& options) {
-  const ArrayInfo info{"lengths", {options.batch}, DType::f64};
-  IntegerArray lengths{info.shape, {}};
-  for (const double value : random_array(info, 1, options.seed).to_doubles()) {
-    const double part = (value + 1) / 2;
-    lengths.values.push_back(1 + static_cast<int64_t>(part * static_cast<double>(options.steps)));
-  }
-  return lengths;
-}
-
 /// All files or none.
 Status write_random(const Options& options, const Graph& graph) {
   const Result<Graph> bound = bind_all(graph, options.source.dims);
@@ -106,7 +95,9 @@ Status write_random(const Options& options, const Graph& graph) {
     files.push_back({named.file, format_npy(*array)});
   }
   if (!options.lengths.empty()) {
-    files.push_back({options.lengths, format_npy_integers(random_lengths(options))});
+    const IntegerArray lengths{{options.batch},
+                               random_lengths(options.batch, options.steps, options.seed)};
+    files.push_back({options.lengths, format_npy_integers(lengths)});
   }
   return write_outputs(files);
 }

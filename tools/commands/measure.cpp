@@ -41,8 +41,8 @@ Result<MeasuredRun<Explanation>> measure_calls(Program& program, const BenchShap
   Result<RecordedRun> run = runner.record_launches(kTimedCalls);
   if (!run) return tl::unexpected(run.error());
   progress.stop();
-  const auto& [batch, steps] = shape;
-  Result<Explanation> explanation = explain::explain_prepared(program, {batch, steps});
+  const auto& [batch, steps, features] = shape;
+  Result<Explanation> explanation = explain::explain_prepared(program, {batch, steps, features});
   if (!explanation) return tl::unexpected(explanation.error());
   const Timing& plain = measured->plain;
   explain::add_measured(
@@ -64,9 +64,9 @@ Result<MeasuredRun<TrainingExplanation>> measure_training_calls(Program& program
   Result<RecordedRun> run = runner.record_launches(kTimedCalls);
   if (!run) return tl::unexpected(run.error());
   progress.stop();
-  const auto& [batch, steps] = shape;
+  const auto& [batch, steps, features] = shape;
   Result<TrainingExplanation> explanation = explain::explain_prepared_training(
-      program, {batch, steps, {}, training_options(program.signature(), residuals)});
+      program, {batch, steps, features, training_options(program.signature(), residuals)});
   if (!explanation) return tl::unexpected(explanation.error());
   const double forward = measured->forward.seconds_per_step * static_cast<double>(steps);
   const double both = measured->both.seconds_per_step * static_cast<double>(steps);

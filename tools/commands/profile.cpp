@@ -98,6 +98,7 @@ void add_profile(CLI::App& app, int& exit_code) {
       "profile", "Run a cell or network on random arrays and say where time goes, by launch");
   add_source(*command, options->source);
   add_bench_shape(*command, options->shape);
+  add_sequence_features(*command, options->shape.features);
   add_bench_options(*command, options->bench);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);

@@ -1,7 +1,8 @@
-// Turns of a loop as one.
+// Turns of a loop, and layers, as one.
 
-/** The graph with each repeat's first copy alone; its nodes say how many they stand for. An edge
-    from one copy to the next goes from the copy to itself, and counts as `across`. */
+/** The graph with each repeat's first copy alone; its nodes say how many they stand for, and which
+    launches. An edge from one copy to the next goes from the copy to itself and counts as
+    `across`. */
 function foldGraph(graph) {
   const foldOnce = (id, { first, length, count }) => {
     const inside = id >= first && id < first + length * count;
@@ -23,6 +24,7 @@ function foldGraph(graph) {
     const shown = nodes[number.get(places[id].id)];
     shown.copies = places[id].copies;
     shown.names = [...(shown.names ?? []), node.name || node.label];
+    if (node.launch) shown.launches = [...(shown.launches ?? []), node.launch];
   });
   const edges = new Map();
   for (const edge of graph.edges) {

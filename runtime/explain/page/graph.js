@@ -46,7 +46,7 @@ function drawNode(node, place, id) {
   const words = `${what} ${node.detail}: ${node.kind}, ${stageName(node.stage)}` +
       (node.place ? `, at ${node.place}` : '') + copiesText(node);
   const links = { ...(line ? { 'data-line': line } : {}),
-    ...(node.launch ? { 'data-launch': node.launch } : {}) };
+    ...(node.launch ? { 'data-launch': (node.launches ?? [node.launch]).join(' ') } : {}) };
   const isLinked = Object.keys(links).length > 0;
   return svg('g', {
     class: `node ${node.kind}`, 'data-id': id, 'data-name': node.name || node.label,
@@ -162,7 +162,7 @@ function drawGraph(graph, name, title) {
 // Text that is smaller than this part of its size scrolls instead.
 const LEAST_ZOOM = 0.75;
 
-/** A graph in a frame that scrolls, with buttons for its size and for turns one by one. */
+/** A graph in a frame that scrolls, with buttons for its size and for each turn of loops. */
 function frameGraph({ name, title, whole, folded, drawn }) {
   let { picture, width, opening } = drawn;
   const canvas = html('div', { class: 'canvas', tabindex: 0, role: 'group', 'aria-label': title },

@@ -50,7 +50,7 @@ function scrollWithin(box, element) {
 function lightChosen(lines, launches, words) {
   const chosen = { lines: new Set(lines), launches };
   const isChosen = (node) => chosen.lines.has(node.dataset.line) ||
-      (node.dataset.launch && launches.some((launch) => hasId(launch, node.dataset.launch)));
+      node.dataset.launch?.split(' ').some((id) => launches.some((launch) => hasId(launch, id)));
   for (const node of document.querySelectorAll('#pictures .node')) {
     node.classList.toggle('chosen', Boolean(isChosen(node)));
     if (node.getAttribute('role') === 'button') {
@@ -76,7 +76,7 @@ function lightChosen(lines, launches, words) {
   }
 }
 
-/** `chooseLine(key)` and `chooseLaunch(id)`: what is chosen already is let go. */
+/** `line(key)` and `launches(ids)`, as "3.1" or "3.1 5.1": what is chosen already is let go. */
 function makeChoice(data) {
   const byLine = launchesByLine(data);
   const launches = data.stages.flatMap((stage) => stage.launches);
@@ -96,11 +96,14 @@ function makeChoice(data) {
       choose(key, [key], chosen, `${key} is ${names.join(', ')}` +
           (ids ? `; in launch ${ids}` : '; no launch computes it'));
     },
-    launch: (id) => {
-      const chosen = launches.filter((launch) => hasId(launch, id));
-      const lines = chosen.flatMap((launch) => launch.lines);
-      choose(`launch ${chosen[0]?.id}`, lines, chosen, `launch ${chosen[0]?.id} computes ` +
-          (lines.length ? lines.join(', ') : 'nothing that stands in the text'));
+    launches: (ids) => {
+      const wanted = ids.split(' ');
+      const chosen = launches.filter((launch) => wanted.some((id) => hasId(launch, id)));
+      const lines = [...new Set(chosen.flatMap((launch) => launch.lines))];
+      const names = chosen.map((launch) => launch.id).join(', ');
+      const subject = chosen.length > 1 ? `launches ${names} compute` : `launch ${names} computes`;
+      choose(`launch ${names}`, lines, chosen,
+             `${subject} ${lines.length ? lines.join(', ') : 'nothing that stands in the text'}`);
     },
   };
 }
@@ -127,12 +130,12 @@ function drawSource(data) {
   byId('pictures').onclick = ({ target }) => {
     const node = target.closest('.node');
     if (node?.dataset.line) choice.line(node.dataset.line);
-    else if (node?.dataset.launch) choice.launch(node.dataset.launch);
+    else if (node?.dataset.launch) choice.launches(node.dataset.launch);
   };
   byId('stages').onclick = ({ target }) => {
     const id = target.closest('button.launch-id');
     const line = target.closest('button.launch-line');
-    if (id) choice.launch(id.dataset.id);
+    if (id) choice.launches(id.dataset.id);
     if (!line) return;
     choice.line(line.dataset.line);
     byId('source').scrollIntoView({ block: 'nearest' });
