@@ -106,14 +106,21 @@ class Arguments:
         self.inputs, self.params, self.addresses = inputs, params, addresses
         self.states, self.given, self.lengths, self.reset = states, given, lengths, reset
 
+    def kind(self, wanted):
+        """What decides, beside the program, which of the library's calls it is."""
+        return self.rows, self.given, wanted, self.lengths is not None, self.reset is not None
+
 
 def usual(compiled, inputs, params, states):
     """Arguments if nothing has to be done to them; else None."""
     x, device = inputs[0], compiled.device
     if type(x) is not torch.Tensor:
         return None
-    fit, addresses = compiled.fit(x.shape), compiled.addresses_of(params)
-    if fit is None or addresses is None or len(inputs) != len(fit.inputs):
+    fit = compiled.fits.get(x.shape)
+    if fit is None or len(inputs) != len(fit.inputs):
+        return None
+    addresses = compiled.known_addresses(params)
+    if addresses is None:
         return None
     for x, size, dtype in zip(inputs, fit.inputs, compiled.input_types):
         if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
@@ -164,6 +171,8 @@ class _Check:
         reset = self._numbers("reset", reset, rows, torch.uint8)
         if self.problems:
             raise ValueError("; ".join(self.problems))
+        if 0 not in rows:
+            compiled.remember_fit(inputs[0].shape)
         addresses = compiled.know(params)
         given = bytes([s is not None for s in states])
         if 1 not in given:
@@ -272,22 +281,22 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
     inputs, params, states = arguments.inputs, arguments.params, arguments.states
     count = len(source.outputs)
     if torch.is_grad_enabled():
-        wanted = [*map(requires_grad, inputs), *map(requires_grad, params)]
-        if not arguments.given:
-            given = ()
-            wanted += compiled.no_flags
+        tensors = (*inputs, *params)
+        wanted = bytes(map(requires_grad, tensors))
+        if arguments.given:
+            wanted += bytes([s is not None and s.requires_grad for s in states])
+            tensors += tuple([s for s in states if s is not None])
         else:
-            given = [s for s in states if s is not None]
-            wanted += [s is not None and s.requires_grad for s in states]
-        if True in wanted:
+            wanted += compiled.no_flags
+        if 1 in wanted:
             if frozen and any(map(requires_grad, params)):
                 raise RuntimeError(
                     "the weights are frozen: call within torch.no_grad(), or train after "
                     "`with rnnc.torch.frozen(…)` has ended"
                 )
-            results = apply(arguments, bytes(wanted), *inputs, *params, *given)
+            results = apply(arguments, wanted, *tensors)
             return results[:count], results[count:]
-    results = forward(arguments, None, None, frozen)
+    results = forward(arguments, frozen)
     return results[:count], results[count:]
 
 
@@ -299,24 +308,20 @@ def by_reference(source, inputs, params, states, lengths, reset, reason=None):
     return run_source(source, inputs, params, states, lengths, reset)
 
 
-def forward(arguments, wanted, reserve_bytes=None, frozen=False):
-    """Outputs, final states and, in training, the reserve."""
-    a, compiled = arguments, arguments.compiled
+def forward(arguments, frozen=False):
+    """Outputs, then final states."""
+    compiled = arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(a, wanted)
-        reserve = None
-        if wanted is not None:
-            reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
-        results = calls.forward(a, reserve, frozen)
-    return results if reserve is None else [*results, reserve]
+        return compiled.calls(arguments.kind(None)).forward(arguments, None, frozen)
 
 
-def backward(arguments, wanted, outputs, reserve, gradients):
-    """Gradients of inputs, params and states; None of those that are not wanted."""
-    a, compiled = arguments, arguments.compiled
+def training_forward(arguments, kind, reserve_bytes=None):
+    """Outputs, then final states; and the reserve."""
+    compiled = arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(a, wanted)
-        return calls.backward(a, outputs, reserve, gradients)
+        calls = compiled.calls(kind)
+        reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
+        return calls.forward(arguments, reserve), reserve
 
 
 class _Gradients(torch.autograd.Function):
@@ -324,57 +329,53 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, arguments, wanted, *tensors):
-        a = arguments
-        *results, reserve = forward(a, wanted)
-        ctx.call = a.compiled, a.rows, a.given, (a.lengths, a.reset), wanted
+        a, compiled = arguments, arguments.compiled
+        kind = a.kind(wanted)
+        results, reserve = training_forward(a, kind)
+        ctx.call = compiled, kind, a.lengths, a.reset
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: len(a.compiled.source.outputs)], *tensors)
+        ctx.save_for_backward(reserve, *results[: compiled.outputs], *tensors)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
-        compiled, rows, given, numbers, wanted = ctx.call
-        source = compiled.source
-        count, first = len(source.outputs), len(source.inputs)
-        last = first + len(source.params)
-        outputs, tensors = saved[:count], saved[count:]
-        inputs, params, states = tensors[:first], tensors[first:last], compiled.no_states
-        if given:
-            of_given = iter(tensors[last:])
-            states = [next(of_given) if is_given else None for is_given in given]
         if torch.is_grad_enabled():
-            every = [*inputs, *params, *states]
-            by = [t for t, flag in zip(every, wanted) if flag]
-            found = iter(_differentiable(source, inputs, params, states, numbers, by, gradients))
-            results = [next(found) if flag else None for flag in wanted]
-        else:
-            addresses = compiled.addresses_of(params) or compiled.know(params)
-            a = Arguments(compiled, rows, inputs, params, addresses, states, given, *numbers)
-            results = backward(a, wanted, outputs, reserve, gradients)
-        if not given:
-            return (None, None, *results[:last])
-        of_states = [r for r, is_given in zip(results[last:], given) if is_given]
-        return (None, None, *results[:last], *of_states)
+            return None, None, *_differentiable(saved, *ctx.call, gradients)
+        compiled, kind, lengths, reset = ctx.call
+        with compiled.lock:
+            calls = compiled.calls(kind)
+            return None, None, *calls.backward(saved, reserve, gradients, lengths, reset)
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
 apply = super(torch.autograd.Function, _Gradients).apply
 
 
-def _differentiable(source, inputs, params, states, numbers, by, gradients):
-    """The gradients by some tensors as functions of all that they depend on."""
+def _differentiable(saved, compiled, kind, lengths, reset, gradients):
+    """The gradients by all tensors of a call as functions of all that they depend on."""
+    source, (_, given, wanted, *_) = compiled.source, kind
+    tensors = saved[compiled.outputs :]
+    first = len(source.inputs)
+    last = first + len(source.params)
+    states, of_given = compiled.no_states, iter(tensors[last:])
+    if given:
+        states = [next(of_given) if is_given else None for is_given in given]
+        wanted = wanted[:last] + bytes([f for f, is_given in zip(wanted[last:], given) if is_given])
     reason = "a second derivative"
-    outputs, finals = by_reference(source, inputs, params, states, *numbers, reason)
+    outputs, finals = by_reference(
+        source, tensors[:first], tensors[first:last], states, lengths, reset, reason
+    )
+    by = [t for t, flag in zip(tensors, wanted) if flag]
     results = [*outputs, *finals]
     pairs = [(r, g) for r, g in zip(results, gradients) if g is not None and r.requires_grad]
-    if not pairs:
-        return [torch.zeros_like(t) for t in by]
-    results, gradients = zip(*pairs)
-    return torch.autograd.grad(
-        results, by, gradients, create_graph=True, allow_unused=True, materialize_grads=True
-    )
+    found = iter([torch.zeros_like(t) for t in by])
+    if pairs:
+        results, gradients = zip(*pairs)
+        more = dict(create_graph=True, allow_unused=True, materialize_grads=True)
+        found = iter(torch.autograd.grad(results, by, gradients, **more))
+    return [next(found) if flag else None for flag in wanted[: len(tensors)]]
 
 
 # ---- In a traced graph ----

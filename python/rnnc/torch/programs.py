@@ -247,21 +247,21 @@ class Compiled:
             spare_multiprocessors=source.spare_multiprocessors if device.type == "cuda" else 0,
             memory=memory if device.type == "cuda" else None,
         )
-        # Where the arrays lie in the tensors that hold them.
+        # In which of the source's params each of the program's lies, and how far in.
         stacked, program = source.stacked, self.program
         parts = [math.prod(info.shape) * param_dtype.itemsize // stacked for info in source.params]
-        self.param_offsets = [[part * size for part in range(stacked)] for size in parts]
+        self.param_places = [(i, part * size) for i, size in enumerate(parts) for part in range(stacked)]
         self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
-        self.state_bytes = [math.prod(i.shape) * self.state_dtype.itemsize for i in source.states]
         # What calls are checked by.
+        self.outputs = len(source.outputs)
         self.layers = (source.layers,) if source.layers else ()
         self.input_shapes = [info.shape for info in source.inputs]
         self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
         self.state_shapes = [info.shape for info in source.states]
         self.no_states = [None] * len(source.states)
-        self.no_flags = [False] * len(source.states)
+        self.no_flags = bytes(len(source.states))
         self.all_given = bytes([True] * len(source.states))
-        self.fits = {}  # by the shape of the first input; None: it has none
+        self.fits = {}  # by the shape of the first input
         # Params that have fitted last, and where they and the cell's were.
         self.known = (), [], []
         self.lock = threading.RLock()
@@ -269,7 +269,7 @@ class Compiled:
         self.clock = 0
         self.stream = _Stream(device) if device.type == "cuda" else None
         # Kept for small calls, of which it is; on a GPU the last stream's.
-        self.workspace, self.workspaces = None, 0
+        self.workspace = None
         self.packed = None  # where the params of the last call were, and their versions
 
     # ---- Preparing ----
@@ -344,19 +344,23 @@ class Compiled:
         ):
             prepared.program.forget(**prepared.fields)
 
-    def calls(self, arguments, wanted):
-        """What makes the calls of such arguments, checked ones."""
-        a = arguments
-        key = a.rows, a.lengths is not None, a.reset is not None, a.given, wanted
-        ready = self.ready.get(key)
+    def state_places(self, batch):
+        """In which of the source's states each of the program's lies, and how far in."""
+        sizes = [batch * math.prod(shape) * self.state_dtype.itemsize for shape in self.state_shapes]
+        layers = range(max(self.source.layers, 1))
+        return [(i, layer * size) for layer in layers for i, size in enumerate(sizes)]
+
+    def calls(self, kind):
+        """What makes calls of an Arguments.kind."""
+        ready = self.ready.get(kind)
         if ready is None:
             if len(self.ready) > FITS:
                 self.ready.clear()
-            steps, batch = a.rows
-            given = a.given or bytes(len(a.states))
-            shape = Shape(batch, a.lengths is not None, a.reset is not None, given, wanted)
-            prepared = self.prepare(shape, steps)
-            ready = self.ready[key] = PreparedCalls(self, prepared, shape, steps)
+            (steps, batch), given, wanted, lengths, reset = kind
+            given = given or bytes(len(self.source.states))
+            shape = Shape(batch, lengths, reset, given, wanted)
+            ready = PreparedCalls(self, self.prepare(shape, steps), shape, steps)
+            self.ready[kind] = ready
         else:
             self.clock += 1
             ready.prepared.used = self.clock
@@ -365,30 +369,22 @@ class Compiled:
     def reserve_bound(self, shape):
         return self.program.reserve_bound(**self.fields(shape, 1))
 
-    def fit(self, size):
-        """What else fits to a first input of this shape; None if that does not."""
-        try:
-            return self.fits[size]
-        except KeyError:
-            pass
+    def remember_fit(self, size):
+        """Of a first input of this shape, which fits: the shapes of all that comes with it."""
+        rows = size[:2]
         if len(self.fits) > FITS:
             self.fits.clear()
-        first = self.input_shapes[0] if self.input_shapes else ()
-        rows, fit = size[:2], None
-        if len(rows) == 2 and 0 not in rows and size[2:] == first:
-            leading = (*self.layers, rows[1])
-            fit = Fit(
-                rows,
-                [torch.Size(rows + shape) for shape in self.input_shapes],
-                [torch.Size(leading + shape) for shape in self.state_shapes],
-            )
-        self.fits[size] = fit
-        return fit
+        leading = (*self.layers, rows[1])
+        self.fits[size] = Fit(
+            rows,
+            [torch.Size(rows + shape) for shape in self.input_shapes],
+            [torch.Size(leading + shape) for shape in self.state_shapes],
+        )
 
     # ---- Memory ----
 
-    def addresses_of(self, params):
-        """Of the cell's params, if these have fitted last, and are where they were; else None."""
+    def known_addresses(self, params):
+        """Of the program's params, if these have fitted last, and are where they were; else None."""
         known, before, addresses = self.known
         if len(params) != len(known) or not all(map(is_, params, known)):
             return None
@@ -396,14 +392,9 @@ class Compiled:
         return addresses if is_there else None
 
     def know(self, params):
-        """The same of params that fit."""
-        now = addresses = list(map(data_ptr, params))
-        if self.source.stacked > 1:
-            addresses = [
-                address + offset
-                for address, offsets in zip(now, self.param_offsets)
-                for offset in offsets
-            ]
+        """The same of params that fit, which are remembered."""
+        now = list(map(data_ptr, params))
+        addresses = [now[i] + offset for i, offset in self.param_places]
         if all([p.is_leaf for p in params]):  # others come and go, and hold a graph
             if addresses == self.known[2]:
                 addresses = self.known[2]
@@ -420,7 +411,6 @@ class Compiled:
             return self.bytes(size)
         if self.workspace is None or self.workspace.numel() < size:
             self.workspace = self.bytes(size)
-            self.workspaces += 1
         return self.workspace
 
     def enter(self, prepared):
@@ -432,18 +422,6 @@ class Compiled:
             prepared.is_captured = True
             _captured.append(self)
         return stream
-
-    def state_addresses(self, states, batch):
-        """Of the program's states; 0 where there is none."""
-        layers = self.source.layers
-        addresses = [0 if s is None else s.data_ptr() for s in states]
-        if layers <= 1:
-            return addresses
-        return [
-            address and address + layer * batch * size
-            for layer in range(layers)
-            for address, size in zip(addresses, self.state_bytes)
-        ]
 
     def is_packed(self, arguments):
         """Whether the last call had the same params, unchanged as far as PyTorch knows."""
