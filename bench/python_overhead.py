@@ -30,16 +30,12 @@ class Library:
         module(x) if states is None else module(x, states=states)
         source, params = module.whole()
         compiled = source.last
-        arguments = calls.usual(compiled, [x], params, states)
-        wanted = None
+        arguments = calls.checked(compiled, [x], params, states, None, None)
+        self.ready = compiled.calls(arguments.training if training else arguments.inference)
         if training:
-            wanted = bytes([t.requires_grad for t in (x, *params)]) + compiled.no_flags
-        self.ready = compiled.calls(arguments.kind(wanted))
-        if training:
-            saved = [torch.empty_like(dy), x, *params]
             for _ in range(2):  # the second time the workspace that is kept is large enough for both
-                results, reserve = calls.training_forward(arguments, arguments.kind(wanted))
-                saved[0] = results[0]
+                results, reserve = calls.training_forward(arguments)
+                saved = [results[0], x, *params]
                 gradients = [dy, *compiled.no_states]
                 made = self.ready.backward(saved, reserve, gradients, None, None)
             self.kept = arguments, results, reserve, made

@@ -2,12 +2,14 @@
 
 import functools
 import warnings
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch.autograd import forward_ad
 
 from rnnc.program import behind
+from rnnc.torch.prepared_calls import data_ptr
 from rnnc.torch.programs import DEVICES, Shape
 
 
@@ -92,52 +94,39 @@ def _cast(inputs, params):
 # ---- What fits ----
 
 
-class Arguments:
-    """The tensors of a call, which fit a program. `given`: of each state whether it is; b"": none is."""
+class Kind(NamedTuple):
+    """What decides, beside the program, which of the library's calls is made."""
 
-    __slots__ = (
-        "compiled", "rows", "inputs", "params", "addresses", "states", "given", "lengths", "reset"
-    )
-
-    def __init__(
-        self, compiled, rows, inputs, params, addresses, states, given, lengths=None, reset=None
-    ):
-        self.compiled, self.rows = compiled, rows
-        self.inputs, self.params, self.addresses = inputs, params, addresses
-        self.states, self.given, self.lengths, self.reset = states, given, lengths, reset
-
-    def kind(self, wanted):
-        """What decides, beside the program, which of the library's calls it is."""
-        return self.rows, self.given, wanted, self.lengths is not None, self.reset is not None
+    rows: tuple  # steps, batch
+    given: bytes  # of each state: whether it is; b"": none is
+    wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
+    lengths: bool = False
+    reset: bool = False
 
 
-def usual(compiled, inputs, params, states):
-    """Arguments if nothing has to be done to them; else None."""
-    x, device = inputs[0], compiled.device
-    if type(x) is not torch.Tensor:
+class Arguments(NamedTuple):
+    """The tensors of a call, which fit a program, and where the params are."""
+
+    compiled: Any
+    inputs: Sequence
+    params: Sequence
+    addresses: list
+    states: Sequence
+    inference: Kind
+    training: Kind  # None: no gradient is wanted
+    lengths: Any = None
+    reset: Any = None
+
+
+def recognized(compiled, inputs, params, states):
+    """Arguments if the tensors are as those of a call that has fitted; else None."""
+    tensors = (*inputs, *params) if states is None else (*inputs, *params, *states)
+    known = compiled.known.get((inputs[0].shape, len(tensors)))
+    if known is None or not known.guards.check(*tensors):
         return None
-    fit = compiled.fits.get(x.shape)
-    if fit is None or len(inputs) != len(fit.inputs):
-        return None
-    addresses = compiled.known_addresses(params)
-    if addresses is None:
-        return None
-    for x, size, dtype in zip(inputs, fit.inputs, compiled.input_types):
-        if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
-            return None
-        if x.shape != size or not x.is_contiguous():
-            return None
-    if states is None:
-        return Arguments(compiled, fit.rows, inputs, params, addresses, compiled.no_states, b"")
-    if type(states) is dict or len(states) != len(fit.states):
-        return None
-    dtype = compiled.state_dtype
-    for s, size in zip(states, fit.states):
-        if type(s) is not torch.Tensor or s.dtype is not dtype or s.device != device:
-            return None
-        if s.shape != size or not s.is_contiguous():
-            return None
-    return Arguments(compiled, fit.rows, inputs, params, addresses, states, compiled.all_given)
+    addresses = list(map(data_ptr, params))
+    given = compiled.no_states if states is None else states
+    return Arguments(compiled, inputs, params, addresses, given, known.inference, known.training)
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
@@ -171,13 +160,15 @@ class _Check:
         reset = self._numbers("reset", reset, rows, torch.uint8)
         if self.problems:
             raise ValueError("; ".join(self.problems))
-        if 0 not in rows:
-            compiled.remember_fit(inputs[0].shape)
-        addresses = compiled.know(params)
+        tensors = [*inputs, *params, *states]
         given = bytes([s is not None for s in states])
+        wanted = bytes([t is not None and t.requires_grad for t in tensors])
         if 1 not in given:
             states, given = compiled.no_states, b""
-        return Arguments(compiled, rows, inputs, params, addresses, states, given, lengths, reset)
+        kind = Kind(rows, given, None, lengths is not None, reset is not None)
+        training = kind._replace(wanted=wanted) if 1 in wanted else None
+        addresses = list(map(data_ptr, params))
+        return Arguments(compiled, inputs, params, addresses, states, kind, training, lengths, reset)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -264,39 +255,35 @@ def is_foreign(tensor):
 
 def _eager(source, inputs, params, states, lengths, reset, frozen):
     compiled, arguments = source.last, None
-    if compiled is not None and lengths is None and reset is None and inputs:
-        arguments = usual(compiled, inputs, params, states)
+    x = inputs[0] if inputs else None
+    is_usual = lengths is None and reset is None and type(states) is not dict
+    if is_usual and compiled is not None and type(x) is torch.Tensor:
+        arguments = recognized(compiled, inputs, params, states)
     if arguments is None:
-        if not inputs or not isinstance(inputs[0], torch.Tensor):
+        if not isinstance(x, torch.Tensor):
             names = ", ".join(info.name for info in source.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
-        kind = inputs[0].device.type
+        kind = x.device.type
         if kind not in DEVICES:
             reason = f"a device of type {kind}"
             return by_reference(source, inputs, params, states, lengths, reset, reason)
         compiled = source.last = source.for_tensors(source.real(inputs, params), params)
         arguments = checked(compiled, inputs, params, states, lengths, reset)
-        if 0 in arguments.rows:
+        if 0 in arguments.inference.rows:
             return by_reference(source, inputs, params, states, lengths, reset)
-    inputs, params, states = arguments.inputs, arguments.params, arguments.states
-    count = len(source.outputs)
-    if torch.is_grad_enabled():
-        tensors = (*inputs, *params)
-        wanted = bytes(map(requires_grad, tensors))
-        if arguments.given:
-            wanted += bytes([s is not None and s.requires_grad for s in states])
-            tensors += tuple([s for s in states if s is not None])
-        else:
-            wanted += compiled.no_flags
-        if 1 in wanted:
-            if frozen and any(map(requires_grad, params)):
-                raise RuntimeError(
-                    "the weights are frozen: call within torch.no_grad(), or train after "
-                    "`with rnnc.torch.frozen(…)` has ended"
-                )
-            results = apply(arguments, wanted, *tensors)
-            return results[:count], results[count:]
-    results = forward(arguments, frozen)
+        if is_usual:
+            compiled.remember(arguments, inputs, params, states)
+    count = compiled.outputs
+    if arguments.training is not None and torch.is_grad_enabled():
+        if frozen and any(map(requires_grad, params)):
+            raise RuntimeError(
+                "the weights are frozen: call within torch.no_grad(), or train after "
+                "`with rnnc.torch.frozen(…)` has ended"
+            )
+        given = [s for s in arguments.states if s is not None]
+        results = apply(arguments, *arguments.inputs, *arguments.params, *given)
+    else:
+        results = forward(arguments, frozen)
     return results[:count], results[count:]
 
 
@@ -312,14 +299,14 @@ def forward(arguments, frozen=False):
     """Outputs, then final states."""
     compiled = arguments.compiled
     with compiled.lock:
-        return compiled.calls(arguments.kind(None)).forward(arguments, None, frozen)
+        return compiled.calls(arguments.inference).forward(arguments, None, frozen)
 
 
-def training_forward(arguments, kind, reserve_bytes=None):
+def training_forward(arguments, reserve_bytes=None):
     """Outputs, then final states; and the reserve."""
     compiled = arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(kind)
+        calls = compiled.calls(arguments.training)
         reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
         return calls.forward(arguments, reserve), reserve
 
@@ -328,13 +315,12 @@ class _Gradients(torch.autograd.Function):
     """A call whose backward call the library makes. Its tensors: inputs, params, given states."""
 
     @staticmethod
-    def forward(ctx, arguments, wanted, *tensors):
-        a, compiled = arguments, arguments.compiled
-        kind = a.kind(wanted)
-        results, reserve = training_forward(a, kind)
-        ctx.call = compiled, kind, a.lengths, a.reset
+    def forward(ctx, arguments, *tensors):
+        a = arguments
+        results, reserve = training_forward(a)
+        ctx.call = a.compiled, a.training, a.lengths, a.reset
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: compiled.outputs], *tensors)
+        ctx.save_for_backward(reserve, *results[: a.compiled.outputs], *tensors)
         return tuple(results)
 
     @staticmethod
@@ -342,11 +328,11 @@ class _Gradients(torch.autograd.Function):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *_differentiable(saved, *ctx.call, gradients)
+            return None, *_differentiable(saved, *ctx.call, gradients)
         compiled, kind, lengths, reset = ctx.call
         with compiled.lock:
             calls = compiled.calls(kind)
-            return None, None, *calls.backward(saved, reserve, gradients, lengths, reset)
+            return None, *calls.backward(saved, reserve, gradients, lengths, reset)
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
@@ -355,7 +341,7 @@ apply = super(torch.autograd.Function, _Gradients).apply
 
 def _differentiable(saved, compiled, kind, lengths, reset, gradients):
     """The gradients by all tensors of a call as functions of all that they depend on."""
-    source, (_, given, wanted, *_) = compiled.source, kind
+    source, given, wanted = compiled.source, kind.given, kind.wanted
     tensors = saved[compiled.outputs :]
     first = len(source.inputs)
     last = first + len(source.params)

@@ -51,8 +51,9 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     flags = _flags(wanted)
     if flags is None:
         return calls.forward(arguments)
-    size = _reserve_bytes(compiled, given, lengths, reset, flags, *arguments.rows)
-    results, reserve = calls.training_forward(arguments, arguments.kind(flags), size)
+    kind = arguments.inference._replace(wanted=flags)
+    size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
+    results, reserve = calls.training_forward(arguments._replace(training=kind), size)
     return [*results, reserve]
 
 
@@ -64,7 +65,7 @@ def _backward(
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     saved = [*(y.contiguous() for y in outputs), *arguments.inputs, *arguments.params]
     with compiled.lock:
-        own = compiled.calls(arguments.kind(_flags(wanted)))
+        own = compiled.calls(arguments.inference._replace(wanted=_flags(wanted)))
         found = own.backward(saved, reserve, gradients, arguments.lengths, arguments.reset)
     return [g for g in found if g is not None]
 

@@ -85,10 +85,9 @@ class PreparedCalls:
         own.set_params(a.addresses)
         if reserve is not None:
             struct.reserve, struct.reserve_bytes = reserve.data_ptr(), reserve.numel()
-        if frozen:
-            struct.reuse_params = compiled.is_packed(a)
-        elif compiled.packed is not None:
-            struct.reuse_params, compiled.packed = 0, None
+        struct.reuse_params = frozen and compiled.is_packed(a)
+        if not frozen:
+            compiled.packed = None
         size = self.sizes.forward_workspace
         self._call(_library.library.rnnc_forward, own, size, a.lengths, a.reset)
         return results
@@ -96,7 +95,7 @@ class PreparedCalls:
     def backward(self, saved, reserve, gradients, lengths, reset):
         """Gradients of inputs, params and given states; None of those that are not wanted.
 
-        `saved`: outputs, inputs, params, and what else may follow; `gradients`: of outputs and final states.
+        `saved`: outputs, inputs, params, and what else follows; `gradients`: of outputs and final states.
         """
         compiled, own = self.compiled, self.backward_args
         struct = own.struct
@@ -120,9 +119,10 @@ class PreparedCalls:
     def _call(self, function, own, workspace_bytes, lengths, reset):
         compiled, struct = self.compiled, own.struct
         workspace = compiled.scratch(workspace_bytes)
-        if workspace is not own.workspace:
+        is_kept = workspace is compiled.workspace
+        if not is_kept or own.workspace != compiled.workspaces:
             struct.workspace, struct.workspace_bytes = workspace.data_ptr(), workspace.numel()
-            own.workspace = workspace if workspace is compiled.workspace else None
+            own.workspace = compiled.workspaces if is_kept else 0
         if lengths is not None:
             struct.lengths = lengths.data_ptr()
         if reset is not None:
@@ -152,9 +152,11 @@ class _Arguments:
         self.pack = functools.partial(Struct(f"{len(self.places)}Q").pack_into, self.buffer, 0)
         start = 8 * len(self.places)
         self.pack_params = functools.partial(Struct(f"{len(params)}Q").pack_into, self.buffer, start)
+        self.param_places = params
         self.address = byref(self.struct)
-        # What the struct has: a list of addresses, and the workspace that the program keeps.
-        self.params = self.workspace = None
+        # What the struct has: params of these addresses, and which of the workspaces that the program
+        # has kept.
+        self.params, self.workspace = None, 0
 
     def set(self, tensors):
         addresses = [0 if t is None else t.data_ptr() for t in tensors]
@@ -163,6 +165,7 @@ class _Arguments:
         self.pack(*addresses)
 
     def set_params(self, addresses):
-        if addresses is not self.params:
-            self.pack_params(*addresses)
+        """Of the tensors that hold them."""
+        if addresses != self.params:
+            self.pack_params(*[addresses[i] + offset for i, offset in self.param_places])
             self.params = addresses
