@@ -5,13 +5,16 @@
 Each time is the median over rounds, in each of which all take turns. "library": its own calls, alone, with the
 arguments of a call from Python. "PyTorch": what it takes itself to allocate the results, or to go forward and
 backward through a Function of as many tensors that keeps them, computes nothing and allocates its results and
-gradients. "streaming": weights are frozen, and states go from call to call.
+gradients. "streaming": weights are frozen, and states go from call to call. Then sequences of half the length on
+average beside padded ones, and what `import rnnc` takes beyond NumPy.
 """
 
 import argparse
 import copy
 import json
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -148,6 +151,43 @@ def measure(title, rows, peer, options):
     return result
 
 
+def with_lengths(options, steps=100, batch=16, hidden=256):
+    """Prints microseconds of calls with lengths from 1 to all steps, beside all steps for all."""
+    x = torch.randn(steps, batch, hidden)
+    lengths = torch.randint(1, steps + 1, (batch,), generator=torch.Generator().manual_seed(1))
+    lengths[0] = steps
+    lstm, peer = rnnc.torch.LSTM(hidden, hidden), torch.nn.LSTM(hidden, hidden)
+    cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=hidden, H=hidden)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    times = {
+        "Cell": (lambda: cell(x), lambda: cell(x, lengths=lengths)),
+        "LSTM, packed sequences": (lambda: lstm(x), lambda: lstm(packed)),
+        "nn.LSTM, packed sequences": (lambda: peer(x), lambda: peer(packed)),
+    }
+    result = {}
+    print(f"\nlengths, T {steps} B {batch} H {hidden}      padded  lengths  of padded")
+    for name, pair in times.items():
+        medians_of = [[], []]
+        for _ in range(max(3, options.rounds // 3)):
+            for run, found in zip(pair, medians_of):
+                found.append(seconds(run, 3) * 1e6)
+        padded, shorter = map(statistics.median, medians_of)
+        print(f"  {name:30}{padded:7.0f}{shorter:9.0f}{shorter / padded:11.2f}", flush=True)
+        result[name] = {"padded": padded, "lengths": shorter}
+    return result
+
+
+def import_seconds(rounds=7):
+    """Least of a process that imports rnnc, beyond one that imports NumPy alone."""
+    found = {"numpy": [], "numpy, rnnc": []}
+    for _ in range(rounds):
+        for names, times in found.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", f"import {names}"], check=True)
+            times.append(time.perf_counter() - start)
+    return min(found["numpy, rnnc"]) - min(found["numpy"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=4)
@@ -182,6 +222,10 @@ def main():
     rows = {"Cell": row(cell, x, dy, train=True), "LSTM": row(lstm, x, dy, train=True)}
     step = training(peer, list(peer.parameters()), dy)
     result["training"] = measure("forward and backward", rows, lambda: step(x), options)
+    with torch.no_grad():
+        result["lengths"] = with_lengths(options)
+    result["import_seconds"] = import_seconds()
+    print(f"\nimport rnnc: {result['import_seconds']:.3f} s beyond NumPy")
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 

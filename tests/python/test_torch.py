@@ -146,26 +146,27 @@ class Cells(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(run, (x, k, h, *cell.parameters())))
 
     def test_training_as_nn_lstm(self):
-        cell, module = lstm_pair(8, 5)
-        losses = []
-        for model in (cell, module):
-            torch.manual_seed(2)
-            x = torch.randn(6, 4, 5, dtype=torch.float64)
-            target = torch.randn(6, 4, 8, dtype=torch.float64)
-            bias_twice = [model.bias_hh_l0] if model is module else []
-            for p in bias_twice:  # nn.LSTM has two biases; the cell has their sum
-                p.requires_grad_(False)
-            optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
-            losses.append([])
-            for _ in range(50):
-                optimizer.zero_grad()
-                loss = ((model(x)[0] - target) ** 2).mean()
-                loss.backward()
-                optimizer.step()
-                losses[-1].append(loss.item())
-        self.assertLess(losses[0][-1], losses[0][0])
-        for ours, theirs in zip(*losses):
-            self.assertAlmostEqual(ours, theirs, delta=1e-9)
+        for dtype, limit in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+            cell, module = lstm_pair(8, 5, dtype)
+            losses = []
+            for model in (cell, module):
+                torch.manual_seed(2)
+                x = torch.randn(6, 4, 5, dtype=dtype)
+                target = torch.randn(6, 4, 8, dtype=dtype)
+                bias_twice = [model.bias_hh_l0] if model is module else []
+                for p in bias_twice:  # nn.LSTM has two biases; the cell has their sum
+                    p.requires_grad_(False)
+                optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+                losses.append([])
+                for _ in range(50):
+                    optimizer.zero_grad()
+                    loss = ((model(x)[0] - target) ** 2).mean()
+                    loss.backward()
+                    optimizer.step()
+                    losses[-1].append(loss.item())
+            self.assertLess(losses[0][-1], losses[0][0])
+            for ours, theirs in zip(*losses):
+                self.assertAlmostEqual(ours, theirs, delta=limit)
 
     def test_lengths(self):
         cell, module = lstm_pair(6, 3)
