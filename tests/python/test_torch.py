@@ -263,6 +263,10 @@ class Cells(unittest.TestCase):
         self.assertIn("input x is torch.float32, expected torch.float64", text)
         self.assertIn("there is no state 'z'", text)
         self.assertIn("lengths has shape [3], expected [2]", text)
+        with self.assertRaisesRegex(
+            ValueError, "input x is torch.float32, expected torch.float64; input x is on meta, expected cpu"
+        ):
+            cell(torch.zeros(4, 2, 2, device="meta"))
         with self.assertRaises(ValueError):
             cell()
         cell.W_i = torch.nn.Parameter(torch.zeros(2, 2, dtype=torch.float64))

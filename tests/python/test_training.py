@@ -257,6 +257,9 @@ class Training(unittest.TestCase):
                 for other in (x.double(), x[:, :, :2]):
                     with self.assertRaises(ValueError):
                         cell(other)
+                with torch.inference_mode():
+                    results += [cell(x)[0] for _ in range(2)]
+                    self.assertTrue(results[-1].is_inference())
                 cell.W_i.requires_grad_(False)
                 cell(x)[0].sum().backward()
                 self.assertIsNone(cell.W_i.grad)

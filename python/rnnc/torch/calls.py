@@ -263,7 +263,7 @@ def _eager(source, inputs, params, states, lengths, reset, frozen):
         if not isinstance(x, torch.Tensor):
             names = ", ".join(info.name for info in source.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
-        kind = x.device.type
+        kind = (params[0] if params else x).device.type
         if kind not in DEVICES:
             reason = f"a device of type {kind}"
             return by_reference(source, inputs, params, states, lengths, reset, reason)
