@@ -1,21 +1,29 @@
 """Whole calls of modules on a GPU, beside `rnnc bench`, nn.LSTM and FlashRNN, in one run.
 
-    PYTHONPATH=python python3 bench/python_calls.py --rnnc PATH [--only streaming] [--json FILE]
+    python3 bench/python_calls.py [--rnnc PATH] [--only streaming] [--json FILE]
 
-Forward calls of 512 steps, one after another: medians over rounds, in which all take turns, of CUDA events
-around some calls. Weights are packed in each call, or before if `frozen`, as `rnnc bench` has it. FlashRNN
-(the package `flashrnn`, if it can be imported) is measured with the input's product in front, which the
-others do too, and without it. Then a step at a time on one sequence, by the clock of the host, the GPU
-done with each ("returned": until the call has returned); and sequences of half the length on average beside padded ones. TF32 is off.
+Runs with the wheel and PyTorch (`--rnnc rnnc`) or with a build and PYTHONPATH=python. Forward calls of 512
+steps, one after another: medians over rounds, in which all take turns, of CUDA events around some calls. Weights
+are packed in each call, or before if `frozen`, as `rnnc bench` has it. FlashRNN (the package `flashrnn`, if it
+can be imported) is measured with the input's product in front, which the others do too, and without it. Then a
+step at a time on one sequence, by the clock of the host, the GPU done with each ("returned": until the call has
+returned); sequences of half the length on average beside padded ones; memory over 1,000 changing shapes; and
+steps of training under DistributedDataParallel and FSDP2 on one rank. TF32 is off. At the end each figure that
+has a target stands beside it; the exit code says nothing of them.
 """
 
 import argparse
+import gc
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
 import rnnc.torch
 import torch
+from torch import distributed
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import init_device_mesh
 
 from common import add_output_argument, run_bench, write_result
 
@@ -23,6 +31,9 @@ LSTM = Path(__file__).resolve().parents[1] / "examples/cells/lstm.rnn"
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 # (batch, hidden), with inputs as wide.
 SHAPES = [(16, 1024), (64, 1024), (1, 512), (16, 300), (33, 700)]
+PARTS = ("calls", "streaming", "lengths", "memory", "ranks")
+# A run of 2026-11-26 on an H100, where it could be installed: 16x1024 in bf16, us.
+EARLIER_FLASHRNN = 3450
 
 
 def turns(programs, rounds=9, seconds=0.1):
@@ -144,35 +155,137 @@ def with_lengths(hidden=512, batch=32, steps=512):
     })
 
 
+def memory(shapes=1000):
+    """MiB of the GPU's that calls of changing shapes take up beyond what half of them have."""
+    cell = rnnc.torch.Cell(LSTM, I=32, H=32, device="cuda")
+    generator, free = torch.Generator().manual_seed(1), []
+    for number in range(shapes):
+        steps, batch = torch.randint(1, 33, (2,), generator=generator).tolist()
+        x = torch.randn(steps, batch, 32, device="cuda", requires_grad=number % 4 == 0)
+        with torch.set_grad_enabled(number % 4 == 0):
+            y = cell(x)[0]
+        if number % 4 == 0:
+            y.sum().backward()
+        del x, y
+        if number + 1 in (shapes // 2, shapes):
+            gc.collect()
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            free.append(torch.cuda.mem_get_info()[0])
+    return (free[0] - free[1]) / 2**20
+
+
+def one_rank(hidden=1024, batch=16, steps=512, layers=2):
+    """Microseconds of a step of training as it is and wrapped, and how far apart the losses are."""
+    x = torch.randn(steps, batch, hidden, device="cuda", dtype=torch.bfloat16)
+
+    def make(wrap):
+        torch.manual_seed(1)
+        layer = rnnc.torch.LSTM(hidden, hidden, layers, device="cuda", dtype=torch.bfloat16)
+        model = wrap(torch.nn.Sequential(layer))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = model(x)[0].float().square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    with tempfile.TemporaryDirectory() as folder, torch.enable_grad():
+        place = f"file://{folder}/one"
+        distributed.init_process_group("nccl", init_method=place, rank=0, world_size=1)
+        mesh = init_device_mesh("cuda", (1,))
+        wraps = {
+            "alone": lambda model: model,
+            "DistributedDataParallel": rnnc.torch.data_parallel,
+            "FSDP2": lambda model: fully_shard(model, mesh=mesh),
+        }
+        programs = {name: make(wrap) for name, wrap in wraps.items()}
+        losses = {name: torch.stack([step() for _ in range(5)]) for name, step in programs.items()}
+        apart = max(float((l - losses["alone"]).abs().max()) for l in losses.values())
+        result = {"microseconds": turns(programs, rounds=5), "losses_apart": apart}
+        del programs
+        gc.collect()
+        distributed.destroy_process_group()
+    return result
+
+
 def show(title, times, base):
     print(title)
     for name, value in times.items():
         print(f"  {name:40}{value:10.1f} us{value / times[base]:8.3f} of {base}", flush=True)
 
 
+def targets(result):
+    """(what, its figure, its target, whether it is reached) of what was measured."""
+    found = []
+    for call in result.get("calls", ()):
+        times, shape = call["microseconds"], f"LSTM {call['batch']}x{call['hidden']} {call['dtype']}"
+        for name in ("Cell", "Cell, frozen"):
+            beyond = (times[name] / times["rnnc bench"] - 1) * 100
+            found.append((f"{shape}: % of {name} beyond `rnnc bench`", beyond, "<= 3", beyond <= 3))
+        if shape == "LSTM 16x1024 bf16":
+            ratio = times["nn.LSTM"] / times["Cell"]
+            found.append((f"{shape}: times as fast as nn.LSTM", ratio, ">= 6", ratio >= 6))
+            own = [value for name, value in times.items() if name.startswith("FlashRNN cuda")
+                   and "given" not in name]
+            ratio = (min(own) if own else EARLIER_FLASHRNN) / times["Cell"]
+            where = "" if own else f", which took {EARLIER_FLASHRNN} us in an earlier run on an H100"
+            found.append((f"{shape}: times as fast as FlashRNN{where}", ratio, ">= 4", ratio >= 4))
+    if "streaming" in result:
+        value = result["streaming"]["Cell, frozen"]
+        found.append(("a step of 1x256, frozen: us", value, "<= 30", value <= 30))
+    if "lengths" in result:
+        ratio = result["lengths"]["Cell, lengths"] / result["lengths"]["Cell"]
+        found.append(("lengths: of the padded call", ratio, "<= 1.2", ratio <= 1.2))
+    if "memory" in result:
+        found.append(("1,000 shapes: MiB more than at 500", result["memory"], "<= 64",
+                      result["memory"] <= 64))
+    if "ranks" in result:
+        apart = result["ranks"]["losses_apart"]
+        found.append(("one rank, DDP and FSDP2: losses apart", apart, "<= 0.001", apart <= 1e-3))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rnnc", default="build/default/tools/rnnc")
     add_output_argument(parser, "python_calls.json")
-    parser.add_argument("--only", choices=["calls", "streaming", "lengths"])
+    parser.add_argument("--only", choices=PARTS)
     options = parser.parse_args()
-    wanted = [options.only] if options.only else ["calls", "streaming", "lengths"]
+    wanted = [options.only] if options.only else PARTS
     torch.backends.cudnn.allow_tf32 = False
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "calls": []}
+    start = time.perf_counter()
+    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     with torch.no_grad():
-        for dtype in DTYPES:
-            for batch, hidden in SHAPES if "calls" in wanted else ():
-                times = whole_calls(options.rnnc, dtype, batch, hidden)
-                show(f"LSTM {batch}x{hidden} {dtype}, 512 steps", times, "rnnc bench")
-                print(f"  {times['nn.LSTM'] / times['Cell']:.2f} times as fast as nn.LSTM")
-                result["calls"].append({"dtype": dtype, "batch": batch, "hidden": hidden,
-                                        "microseconds": times})
+        if "calls" in wanted:
+            result["calls"] = []
+            for dtype in DTYPES:
+                for batch, hidden in SHAPES:
+                    times = whole_calls(options.rnnc, dtype, batch, hidden)
+                    show(f"LSTM {batch}x{hidden} {dtype}, 512 steps", times, "rnnc bench")
+                    result["calls"].append({"dtype": dtype, "batch": batch, "hidden": hidden,
+                                            "microseconds": times})
         if "streaming" in wanted:
             result["streaming"] = streaming()
             show("LSTM 1x256 f32, a step at a time", result["streaming"], "nn.LSTM")
         if "lengths" in wanted:
             result["lengths"] = with_lengths()
             show("LSTM 32x512 f32, 512 steps", result["lengths"], "Cell")
+    if "memory" in wanted:
+        result["memory"] = memory()
+    if "ranks" in wanted:
+        result["ranks"] = one_rank()
+        show("LSTM 2x16x1024 bf16, a step of training", result["ranks"]["microseconds"], "alone")
+    found = targets(result)
+    print(f"\n{result['device']}, PyTorch {result['torch']}, {time.perf_counter() - start:.0f} s")
+    for what, value, target, is_reached in found:
+        print(f"  {value:10.4g}  {target:8}  {'reached' if is_reached else 'MISSED ':8} {what}")
+    result["targets"] = [{"what": what, "value": value, "target": target, "reached": is_reached}
+                         for what, value, target, is_reached in found]
     write_result(options.json, result)
 
 

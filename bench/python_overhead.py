@@ -2,16 +2,19 @@
 
     RNNC_LIBRARY=… PYTHONPATH=python python3 bench/python_overhead.py [--steps 4] [--batch 1] [--size 32]
 
-Each time is the median over rounds, in each of which all take turns. The library's own calls are made
-with the arguments of a call from Python. "streaming": weights are frozen, and states go from call to
-call. "PyTorch": what it takes itself to allocate, and to go forward and backward through a Function of
-as many params that computes nothing.
+Each time is the median over rounds, in each of which all take turns. "library": its own calls, alone, with the
+arguments of a call from Python. "PyTorch": what it takes itself to allocate the results, or to go forward and
+backward through a Function of as many tensors that keeps them, computes nothing and allocates its results and
+gradients. "streaming": weights are frozen, and states go from call to call. Then sequences of half the length on
+average beside padded ones, and what `import rnnc` takes beyond NumPy.
 """
 
 import argparse
 import copy
-import functools
+import json
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,33 +26,26 @@ from rnnc.torch import calls
 CELLS = Path(__file__).resolve().parents[1] / "examples/cells"
 
 
-def seconds(function, count):
-    start = time.perf_counter()
-    for _ in range(count):
-        function()
-    return (time.perf_counter() - start) / count
-
-
 class Library:
-    """The library's own calls of a cell, and their arrays."""
+    """The library's own calls of a module, and their arrays."""
 
-    def __init__(self, cell, x, dy, training=False, states=None):
-        cell(x, states=states)
-        compiled, params = cell.source.last, cell.params()
-        arguments = calls.usual(compiled, [x], params, states)
-        wanted = None
+    def __init__(self, module, x, dy, training=False, states=None):
+        module(x) if states is None else module(x, states=states)
+        source, params = module.whole()
+        compiled = source.last
+        arguments = calls.checked(compiled, [x], params, states, None, None)
+        self.ready = compiled.calls(arguments.training if training else arguments.inference)
         if training:
-            flags = [t.requires_grad for t in (x, *params)]
-            wanted = bytes([*flags, *compiled.no_flags])
-        self.results = calls.forward(arguments, wanted, frozen=cell.frozen)
-        ready = compiled.calls(arguments, wanted)
-        if training:
-            *results, reserve = self.results
-            gradients = [dy, *compiled.no_states]
-            y = results[: ready.outputs]
-            self.gradients = calls.backward(arguments, wanted, y, reserve, gradients)
-        self.arguments, self.handle, self.ready = arguments, ready.program.handle, ready
-        self.frozen = cell.frozen
+            for _ in range(2):  # the second time the workspace that is kept is large enough for both
+                results, reserve = calls.training_forward(arguments)
+                saved = [results[0], x, *params]
+                gradients = [dy, *compiled.no_states]
+                made = self.ready.backward(saved, reserve, gradients, None, None)
+            self.kept = arguments, results, reserve, made
+        else:
+            self.kept = arguments, calls.forward(arguments, module.frozen)
+        self.handle = self.ready.program.handle
+        self.frozen = module.frozen
 
     def forward(self):
         self.ready.forward_args.struct.reuse_params = self.frozen
@@ -60,37 +56,42 @@ class Library:
         library.rnnc_backward(self.handle, self.ready.backward_args.address)
 
 
-class _Nothing(torch.autograd.Function):
+class Nothing(torch.autograd.Function):
     @staticmethod
     def forward(ctx, results, *tensors):
-        ctx.tensors = tensors
+        ctx.save_for_backward(*tensors)
         return tuple(map(torch.empty_like, results))
 
     @staticmethod
     def backward(ctx, *gradients):
-        return (None, *[torch.empty_like(t) if t.requires_grad else None for t in ctx.tensors])
+        return (None, *[torch.empty_like(t) if t.requires_grad else None for t in ctx.saved_tensors])
 
 
-def nothing(cell, x):
-    """A module that only makes the results of `cell`."""
-    y, states = cell(x)
-    results, params = [t.detach() for t in (y, *states)], list(cell.parameters())
+def nothing(module, x):
+    """A module that only makes the results of another."""
+    y, states = module(x)
+    results, params = [t.detach() for t in (y, *states)], list(module.parameters())
 
-    def module(x):
+    def run(x):
         if torch.is_grad_enabled():
-            y, *states = _Nothing.apply(results, x, *params)
+            y, *states = Nothing.apply(results, x, *params)
         else:
             y, *states = map(torch.empty_like, results)
         return y, states
 
-    return module
+    return run
 
 
-def train(module, params, x, dy):
-    y, _ = module(x)
-    for p in params:
-        p.grad = None
-    y.backward(dy)
+def training(module, params, dy):
+    """A step of training with one input."""
+
+    def run(x):
+        y, _ = module(x)
+        for p in (x, *params):
+            p.grad = None
+        y.backward(dy)
+
+    return run
 
 
 class Stream:
@@ -103,22 +104,88 @@ class Stream:
         _, self.states = self.call(self.states)
 
 
-def measure(title, programs, make_library, options):
-    """Prints the medians. The library comes first; its arrays are its own while it runs."""
-    times = {name: [] for name in ("library", *programs)}
+def seconds(function, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        function()
+    return (time.perf_counter() - start) / count
+
+
+def medians(makers, options):
+    """Microseconds of what each makes; a library's arrays are its own while it runs."""
+    times = {name: [] for name in makers}
     for _ in range(options.rounds):
-        own = make_library()
-        own()
-        times["library"].append(seconds(own, options.calls))
-        for name, program in programs.items():
-            program()
-            times[name].append(seconds(program, options.calls))
-    median = {name: statistics.median(values) * 1e6 for name, values in times.items()}
-    print(title)
-    for name, value in median.items():
-        beyond = f"{value - median['library']:8.1f} beyond the library"
-        ratio = f"{value / median['nn.LSTM']:7.2f}x nn.LSTM"
-        print(f"  {name:14}{value:7.1f} us" + ("" if name == "PyTorch" else beyond + ratio))
+        for name, make in makers.items():
+            run = make()
+            run()
+            times[name].append(seconds(run, options.calls))
+    return {name: statistics.median(values) * 1e6 for name, values in times.items()}
+
+
+def row(module, x, dy, train=False):
+    """What makes the library's calls, PyTorch's part and whole calls of a module."""
+
+    def whole(run):
+        return training(run, list(module.parameters()), dy) if train else run
+
+    def of_library():
+        made = Library(module, x, dy, training=torch.is_grad_enabled())
+        return made.train if train else made.forward
+
+    empty, run = whole(nothing(module, x)), whole(module)
+    return {"library": of_library, "PyTorch": lambda: lambda: empty(x), "call": lambda: lambda: run(x)}
+
+
+def measure(title, rows, peer, options):
+    """Prints microseconds of rows by their names, beside those of what stands for nn.LSTM."""
+    makers = {(name, column): make for name, row in rows.items() for column, make in row.items()}
+    times = medians(makers | {"nn.LSTM": lambda: peer}, options)
+    result = {"nn.LSTM": times.pop("nn.LSTM")}
+    print(f"\n{title:26}  library  PyTorch     call  beyond the library  and PyTorch  of nn.LSTM")
+    for name in rows:
+        own, of_torch, call = (times[name, column] for column in ("library", "PyTorch", "call"))
+        print(f"  {name:24}{own:9.1f}{of_torch:9.1f}{call:9.1f}{call - own:20.1f}"
+              f"{call - own - of_torch:13.1f}{call / result['nn.LSTM']:12.3f}")
+        result[name] = {"library": own, "PyTorch": of_torch, "call": call}
+    print(f"  {'nn.LSTM':42}{result['nn.LSTM']:9.1f}", flush=True)
+    return result
+
+
+def with_lengths(options, steps=100, batch=16, hidden=256):
+    """Prints microseconds of calls with lengths from 1 to all steps, beside all steps for all."""
+    x = torch.randn(steps, batch, hidden)
+    lengths = torch.randint(1, steps + 1, (batch,), generator=torch.Generator().manual_seed(1))
+    lengths[0] = steps
+    lstm, peer = rnnc.torch.LSTM(hidden, hidden), torch.nn.LSTM(hidden, hidden)
+    cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=hidden, H=hidden)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    times = {
+        "Cell": (lambda: cell(x), lambda: cell(x, lengths=lengths)),
+        "LSTM, packed sequences": (lambda: lstm(x), lambda: lstm(packed)),
+        "nn.LSTM, packed sequences": (lambda: peer(x), lambda: peer(packed)),
+    }
+    result = {}
+    print(f"\nlengths, T {steps} B {batch} H {hidden}      padded  lengths  of padded")
+    for name, pair in times.items():
+        medians_of = [[], []]
+        for _ in range(max(3, options.rounds // 3)):
+            for run, found in zip(pair, medians_of):
+                found.append(seconds(run, 3) * 1e6)
+        padded, shorter = map(statistics.median, medians_of)
+        print(f"  {name:30}{padded:7.0f}{shorter:9.0f}{shorter / padded:11.2f}", flush=True)
+        result[name] = {"padded": padded, "lengths": shorter}
+    return result
+
+
+def import_seconds(rounds=7):
+    """Least of a process that imports rnnc, beyond one that imports NumPy alone."""
+    found = {"numpy": [], "numpy, rnnc": []}
+    for _ in range(rounds):
+        for names, times in found.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", f"import {names}"], check=True)
+            times.append(time.perf_counter() - start)
+    return min(found["numpy, rnnc"]) - min(found["numpy"])
 
 
 def main():
@@ -128,35 +195,39 @@ def main():
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--calls", type=int, default=500, help="of each in a round")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the microseconds go, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
     size = options.size
     cell = rnnc.torch.Cell(CELLS / "lstm.rnn", I=size, H=size)
+    lstm, peer = rnnc.torch.LSTM(size, size), torch.nn.LSTM(size, size)
     frozen = copy.deepcopy(cell)
     frozen.frozen = True
-    lstm, peer = rnnc.torch.LSTM(size, size), torch.nn.LSTM(size, size)
     x = torch.randn(options.steps, options.batch, size)
     dy = torch.randn(options.steps, options.batch, size)
-    modules = {"PyTorch": nothing(cell, x), "Cell": cell, "LSTM": lstm, "nn.LSTM": peer}
+    result = {}
     with torch.no_grad():
-        programs = {name: lambda m=m: m(x) for name, m in modules.items()}
-        programs["Cell, frozen"] = lambda: frozen(x)
-        measure("inference", programs, lambda: Library(cell, x, dy).forward, options)
+        rows = {"Cell": row(cell, x, dy), "LSTM": row(lstm, x, dy), "frozen Cell": row(frozen, x, dy)}
+        result["inference"] = measure("inference", rows, lambda: peer(x), options)
         _, states = frozen(x)
-        programs = {
-            "Cell": Stream(lambda states: frozen(x, states=states)),
-            "nn.LSTM": Stream(lambda states: peer(x, states)),
-        }
-        own = functools.partial(Library, frozen, x, dy, states=states)
-        measure("streaming", programs, lambda: own().forward, options)
+        streamed = row(frozen, x, dy)
+        streamed["library"] = lambda: Library(frozen, x, dy, states=states).forward
+        streamed["call"] = lambda: Stream(lambda states: frozen(x, states=states))
+        of_peer = Stream(lambda states: peer(x, states))
+        result["streaming"] = measure("streaming", {"frozen Cell": streamed}, of_peer, options)
     x.requires_grad_()
-    own = functools.partial(Library, cell, x, dy, training=True)
-    programs = {name: lambda m=m: m(x) for name, m in modules.items()}
-    measure("a forward call that gradients follow", programs, lambda: own().forward, options)
-    params = {"PyTorch": cell, "Cell": cell, "LSTM": lstm, "nn.LSTM": peer}
-    params = {name: [x, *module.parameters()] for name, module in params.items()}
-    programs = {name: lambda m=m, p=params[name]: train(m, p, x, dy) for name, m in modules.items()}
-    measure("forward and backward", programs, lambda: own().train, options)
+    rows = {"Cell": row(cell, x, dy), "LSTM": row(lstm, x, dy)}
+    title = "forward, gradients follow"
+    result["forward"] = measure(title, rows, lambda: peer(x), options)
+    rows = {"Cell": row(cell, x, dy, train=True), "LSTM": row(lstm, x, dy, train=True)}
+    step = training(peer, list(peer.parameters()), dy)
+    result["training"] = measure("forward and backward", rows, lambda: step(x), options)
+    with torch.no_grad():
+        result["lengths"] = with_lengths(options)
+    result["import_seconds"] = import_seconds()
+    print(f"\nimport rnnc: {result['import_seconds']:.3f} s beyond NumPy")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 main()

@@ -74,7 +74,7 @@ const char* rnnc_build(void) {
 }
 
 const char* rnnc_status_name(rnnc_status status) {
-  const auto index = static_cast<size_t>(status);
+  const uint32_t index = rnnc::capi::number_of(status);
   return index < std::size(rnnc::capi::kNames) ? rnnc::capi::kNames[index] : "unknown";
 }
 

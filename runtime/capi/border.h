@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -22,6 +23,15 @@ namespace rnnc::capi {
 /// Keeps the words for rnnc_last_error.
 rnnc_status refuse(rnnc_status status, std::string_view message) noexcept;
 rnnc_status status_of(ErrorKind kind);
+
+/// The number in an enum of C, which holds any; to read others than its values as an enum is undefined in C++.
+template <typename Enum>
+uint32_t number_of(const Enum& value) {
+  uint32_t number = 0;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
 
 /// `work()`, a Status, as C's status.
 template <typename Work>

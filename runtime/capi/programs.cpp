@@ -21,6 +21,7 @@ using rnnc::Status;
 using rnnc::capi::call;
 using rnnc::capi::check_given;
 using rnnc::capi::give;
+using rnnc::capi::number_of;
 using rnnc::capi::read_struct;
 using rnnc::capi::write_struct;
 
@@ -54,7 +55,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   if (Status status = read_struct(given, "options", own); !status) {
     return tl::unexpected(status.error());
   }
-  const auto dtype = static_cast<size_t>(own.dtype);
+  const uint32_t dtype = number_of(own.dtype);
   if (dtype >= kDTypes.size() || kDTypes[dtype] == DType::i32)
     return fail("there is no dtype {}", dtype);
   options.dtype = kDTypes[dtype];
@@ -80,7 +81,7 @@ Result<CompileOptions> options_of(const rnnc_options* given, DimBindings dims) {
   return options;
 }
 
-Result<const std::vector<ArrayInfo>*> arrays_of(const Signature& signature, rnnc_role role) {
+Result<const std::vector<ArrayInfo>*> arrays_of(const Signature& signature, uint32_t role) {
   switch (role) {
     case RNNC_INPUT:
       return &signature.inputs;
@@ -91,7 +92,7 @@ Result<const std::vector<ArrayInfo>*> arrays_of(const Signature& signature, rnnc
     case RNNC_OUTPUT:
       return &signature.outputs;
   }
-  return fail("there is no role {}", static_cast<int>(role));
+  return fail("there is no role {}", role);
 }
 
 std::vector<bool> flags(const uint8_t* given, size_t count) {
@@ -107,7 +108,7 @@ std::span<Pointer const> list(Pointer const* given, const std::vector<ArrayInfo>
 Result<TrainingOptions> training_of(const rnnc_shape& shape, const Signature& signature) {
   constexpr std::array kResiduals = {ResidualChoice::Auto, ResidualChoice::Least,
                                      ResidualChoice::All};
-  const auto residuals = static_cast<size_t>(shape.residuals);
+  const uint32_t residuals = number_of(shape.residuals);
   if (residuals >= kResiduals.size()) return fail("there is no choice {} of residuals", residuals);
   return TrainingOptions{
       .params = flags(shape.wanted_params, signature.params.size()),
@@ -274,7 +275,7 @@ rnnc_status rnnc_program_count(const rnnc_program* program, rnnc_role role, size
     return give(count, "count", [&]() -> Result<size_t> {
       const Status given = check_given({{program, "program"}});
       if (!given) return tl::unexpected(given.error());
-      const auto arrays = rnnc::capi::arrays_of(program->program.signature(), role);
+      const auto arrays = rnnc::capi::arrays_of(program->program.signature(), number_of(role));
       if (!arrays) return tl::unexpected(arrays.error());
       return (*arrays)->size();
     });
@@ -285,7 +286,7 @@ rnnc_status rnnc_program_array(const rnnc_program* program, rnnc_role role, size
                                rnnc_array* array) {
   return call([&]() -> Status {
     if (Status given = check_given({{program, "program"}}); !given) return given;
-    const auto arrays = rnnc::capi::arrays_of(program->program.signature(), role);
+    const auto arrays = rnnc::capi::arrays_of(program->program.signature(), number_of(role));
     if (!arrays) return tl::unexpected(arrays.error());
     if (index >= (*arrays)->size()) {
       return rnnc::fail("there is no array {}: the program has {} of this role", index,

@@ -1,6 +1,5 @@
 // The C API as the library has it: nothing else of rnnc is linked in.
 #include <cstring>
-#include <random>
 #include <thread>
 
 #include "tests/capi/handles.h"
@@ -250,45 +249,6 @@ TEST(CApi, NullIsAnError) {
   rnnc_graph_free(nullptr);
   rnnc_program_free(nullptr);
   rnnc_weight_map_free(nullptr);
-}
-
-/// Structs of random bytes but for pointers, which are NULL, and texts of random bytes.
-TEST(CApi, RandomStructsAndTexts) {
-  const Owned<rnnc_program> program = elman();
-  const rnnc_shape known = shape_of(2, 3);
-  ASSERT_EQ(rnnc_program_prepare(program.get(), &known), RNNC_OK);
-  std::mt19937_64 random(1);
-  const auto number = [&]() -> int64_t {
-    constexpr int64_t kOdd[] = {0, 1, 2, 3, -1, INT64_MAX, INT64_MIN, 1 << 30};
-    return random() % 2 == 0 ? kOdd[random() % std::size(kOdd)] : static_cast<int64_t>(random());
-  };
-  for (int round = 0; round < 300; ++round) {
-    rnnc_shape shape = shape_of(number(), number(), random() % 2 == 0);
-    shape.lengths = static_cast<int32_t>(number());
-    shape.checkpoint = number();
-    shape.residuals = static_cast<rnnc_residuals>(number());
-    rnnc_sizes sizes = {};
-    sizes.struct_size = random() % 4 == 0 ? static_cast<size_t>(number()) : sizeof sizes;
-    rnnc_program_sizes(program.get(), &shape, &sizes);
-    rnnc_reserve_bound bound = {};
-    bound.struct_size = random() % 4 == 0 ? static_cast<size_t>(number()) : sizeof bound;
-    rnnc_program_reserve_bound(program.get(), &shape, &bound);
-    rnnc_program_forget(program.get(), &shape);
-    rnnc_forward_args forward = {};
-    forward.struct_size = sizeof forward;
-    forward.steps = number();
-    forward.batch = number();
-    forward.workspace_bytes = static_cast<size_t>(number());
-    forward.reserve_bytes = static_cast<size_t>(number());
-    EXPECT_NE(rnnc_forward(program.get(), &forward), RNNC_OK);
-    EXPECT_STRNE(rnnc_last_error(), "");
-    std::string text = kElman;
-    for (int i = 0; i < 3; ++i)
-      text[random() % text.size()] = static_cast<char>(random() % 255 + 1);
-    rnnc_unit* unit = nullptr;
-    rnnc_unit_parse("random.rnn", text.c_str(), &unit);
-    rnnc_unit_free(unit);
-  }
 }
 
 }  // namespace

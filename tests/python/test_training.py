@@ -9,6 +9,7 @@ import threading
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 try:
     import torch
@@ -228,6 +229,41 @@ class Training(unittest.TestCase):
         with rnnc.torch.frozen(cell), self.assertRaisesRegex(RuntimeError, "weights are frozen"):
             cell(x)
         cell(x)[0].sum().backward()
+
+    def test_frozen_no_more(self):
+        """What a shape's frozen calls have packed serves none of its later ones."""
+        cell, x, other = lstm(), torch.randn(4, 2, 3), torch.randn(4, 1, 3)
+        with torch.no_grad():
+            with rnnc.torch.frozen(cell):
+                for _ in range(2):
+                    cell(x)
+            cell(other)
+            cell(x)
+            cell.W_i.mul_(2)
+            self.assertTrue(torch.equal(cell(x)[0], copy.deepcopy(cell)(x)[0]))
+
+    def test_known_tensors(self):
+        """What fits is not checked again; without PyTorch's guards it is, to the same end."""
+        x = torch.randn(4, 2, 3)
+        results = []
+        for guards in (rnnc.torch.programs.Guards, None):
+            cell = lstm()
+            with (
+                mock.patch("rnnc.torch.programs.Guards", guards),
+                mock.patch("rnnc.torch.calls.checked", wraps=rnnc.torch.calls.checked) as checked,
+            ):
+                results += [cell(x)[0] for _ in range(3)]
+                self.assertEqual(checked.call_count, 3 if guards is None else 1)
+                for other in (x.double(), x[:, :, :2]):
+                    with self.assertRaises(ValueError):
+                        cell(other)
+                with torch.inference_mode():
+                    results += [cell(x)[0] for _ in range(2)]
+                    self.assertTrue(results[-1].is_inference())
+                cell.W_i.requires_grad_(False)
+                cell(x)[0].sum().backward()
+                self.assertIsNone(cell.W_i.grad)
+        self.assertTrue(all(torch.equal(y, results[0]) for y in results))
 
     def test_prepare(self):
         cell = lstm()

@@ -2,12 +2,14 @@
 
 import functools
 import warnings
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch.autograd import forward_ad
 
 from rnnc.program import behind
+from rnnc.torch.prepared_calls import data_ptr
 from rnnc.torch.programs import DEVICES, Shape
 
 
@@ -92,45 +94,39 @@ def _cast(inputs, params):
 # ---- What fits ----
 
 
-class Arguments:
-    """The tensors of a call, which fit a program. `given`: of each state whether it is; b"": none is."""
+class Kind(NamedTuple):
+    """What decides, beside the program, which of the library's calls is made."""
 
-    __slots__ = (
-        "compiled", "rows", "inputs", "params", "addresses", "states", "given", "lengths", "reset"
-    )
-
-    def __init__(
-        self, compiled, rows, inputs, params, addresses, states, given, lengths=None, reset=None
-    ):
-        self.compiled, self.rows = compiled, rows
-        self.inputs, self.params, self.addresses = inputs, params, addresses
-        self.states, self.given, self.lengths, self.reset = states, given, lengths, reset
+    rows: tuple  # steps, batch
+    given: bytes  # of each state: whether it is; b"": none is
+    wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
+    lengths: bool = False
+    reset: bool = False
 
 
-def usual(compiled, inputs, params, states):
-    """Arguments if nothing has to be done to them; else None."""
-    x, device = inputs[0], compiled.device
-    if type(x) is not torch.Tensor:
+class Arguments(NamedTuple):
+    """The tensors of a call, which fit a program, and where the params are."""
+
+    compiled: Any
+    inputs: Sequence
+    params: Sequence
+    addresses: list
+    states: Sequence
+    inference: Kind
+    training: Kind  # None: no gradient is wanted
+    lengths: Any = None
+    reset: Any = None
+
+
+def recognized(compiled, inputs, params, states):
+    """Arguments if the tensors are as those of a call that has fitted; else None."""
+    tensors = (*inputs, *params) if states is None else (*inputs, *params, *states)
+    known = compiled.known.get((inputs[0].shape, len(tensors)))
+    if known is None or not known.guards.check(*tensors):
         return None
-    fit, addresses = compiled.fit(x.shape), compiled.addresses_of(params)
-    if fit is None or addresses is None or len(inputs) != len(fit.inputs):
-        return None
-    for x, size, dtype in zip(inputs, fit.inputs, compiled.input_types):
-        if type(x) is not torch.Tensor or x.dtype is not dtype or x.device != device:
-            return None
-        if x.shape != size or not x.is_contiguous():
-            return None
-    if states is None:
-        return Arguments(compiled, fit.rows, inputs, params, addresses, compiled.no_states, b"")
-    if type(states) is dict or len(states) != len(fit.states):
-        return None
-    dtype = compiled.state_dtype
-    for s, size in zip(states, fit.states):
-        if type(s) is not torch.Tensor or s.dtype is not dtype or s.device != device:
-            return None
-        if s.shape != size or not s.is_contiguous():
-            return None
-    return Arguments(compiled, fit.rows, inputs, params, addresses, states, compiled.all_given)
+    addresses = list(map(data_ptr, params))
+    given = compiled.no_states if states is None else states
+    return Arguments(compiled, inputs, params, addresses, given, known.inference, known.training)
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
@@ -164,11 +160,15 @@ class _Check:
         reset = self._numbers("reset", reset, rows, torch.uint8)
         if self.problems:
             raise ValueError("; ".join(self.problems))
-        addresses = compiled.know(params)
+        tensors = [*inputs, *params, *states]
         given = bytes([s is not None for s in states])
+        wanted = bytes([t is not None and t.requires_grad for t in tensors])
         if 1 not in given:
             states, given = compiled.no_states, b""
-        return Arguments(compiled, rows, inputs, params, addresses, states, given, lengths, reset)
+        kind = Kind(rows, given, None, lengths is not None, reset is not None)
+        training = kind._replace(wanted=wanted) if 1 in wanted else None
+        addresses = list(map(data_ptr, params))
+        return Arguments(compiled, inputs, params, addresses, states, kind, training, lengths, reset)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -255,39 +255,35 @@ def is_foreign(tensor):
 
 def _eager(source, inputs, params, states, lengths, reset, frozen):
     compiled, arguments = source.last, None
-    if compiled is not None and lengths is None and reset is None and inputs:
-        arguments = usual(compiled, inputs, params, states)
+    x = inputs[0] if inputs else None
+    is_usual = lengths is None and reset is None and type(states) is not dict
+    if is_usual and compiled is not None and type(x) is torch.Tensor:
+        arguments = recognized(compiled, inputs, params, states)
     if arguments is None:
-        if not inputs or not isinstance(inputs[0], torch.Tensor):
+        if not isinstance(x, torch.Tensor):
             names = ", ".join(info.name for info in source.inputs)
             raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
-        kind = inputs[0].device.type
+        kind = (params[0] if params else x).device.type
         if kind not in DEVICES:
             reason = f"a device of type {kind}"
             return by_reference(source, inputs, params, states, lengths, reset, reason)
         compiled = source.last = source.for_tensors(source.real(inputs, params), params)
         arguments = checked(compiled, inputs, params, states, lengths, reset)
-        if 0 in arguments.rows:
+        if 0 in arguments.inference.rows:
             return by_reference(source, inputs, params, states, lengths, reset)
-    inputs, params, states = arguments.inputs, arguments.params, arguments.states
-    count = len(source.outputs)
-    if torch.is_grad_enabled():
-        wanted = [*map(requires_grad, inputs), *map(requires_grad, params)]
-        if not arguments.given:
-            given = ()
-            wanted += compiled.no_flags
-        else:
-            given = [s for s in states if s is not None]
-            wanted += [s is not None and s.requires_grad for s in states]
-        if True in wanted:
-            if frozen and any(map(requires_grad, params)):
-                raise RuntimeError(
-                    "the weights are frozen: call within torch.no_grad(), or train after "
-                    "`with rnnc.torch.frozen(…)` has ended"
-                )
-            results = apply(arguments, bytes(wanted), *inputs, *params, *given)
-            return results[:count], results[count:]
-    results = forward(arguments, None, None, frozen)
+        if is_usual:
+            compiled.remember(arguments, inputs, params, states)
+    count = compiled.outputs
+    if arguments.training is not None and torch.is_grad_enabled():
+        if frozen and any(map(requires_grad, params)):
+            raise RuntimeError(
+                "the weights are frozen: call within torch.no_grad(), or train after "
+                "`with rnnc.torch.frozen(…)` has ended"
+            )
+        given = [s for s in arguments.states if s is not None]
+        results = apply(arguments, *arguments.inputs, *arguments.params, *given)
+    else:
+        results = forward(arguments, frozen)
     return results[:count], results[count:]
 
 
@@ -299,82 +295,73 @@ def by_reference(source, inputs, params, states, lengths, reset, reason=None):
     return run_source(source, inputs, params, states, lengths, reset)
 
 
-def forward(arguments, wanted, reserve_bytes=None, frozen=False):
-    """Outputs, final states and, in training, the reserve."""
-    a, compiled = arguments, arguments.compiled
+def forward(arguments, frozen=False):
+    """Outputs, then final states."""
+    compiled = arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(a, wanted)
-        reserve = None
-        if wanted is not None:
-            reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
-        results = calls.forward(a, reserve, frozen)
-    return results if reserve is None else [*results, reserve]
+        return compiled.calls(arguments.inference).forward(arguments, None, frozen)
 
 
-def backward(arguments, wanted, outputs, reserve, gradients):
-    """Gradients of inputs, params and states; None of those that are not wanted."""
-    a, compiled = arguments, arguments.compiled
+def training_forward(arguments, reserve_bytes=None):
+    """Outputs, then final states; and the reserve."""
+    compiled = arguments.compiled
     with compiled.lock:
-        calls = compiled.calls(a, wanted)
-        return calls.backward(a, outputs, reserve, gradients)
+        calls = compiled.calls(arguments.training)
+        reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
+        return calls.forward(arguments, reserve), reserve
 
 
 class _Gradients(torch.autograd.Function):
     """A call whose backward call the library makes. Its tensors: inputs, params, given states."""
 
     @staticmethod
-    def forward(ctx, arguments, wanted, *tensors):
+    def forward(ctx, arguments, *tensors):
         a = arguments
-        *results, reserve = forward(a, wanted)
-        ctx.call = a.compiled, a.rows, a.given, (a.lengths, a.reset), wanted
+        results, reserve = training_forward(a)
+        ctx.call = a.compiled, a.training, a.lengths, a.reset
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: len(a.compiled.source.outputs)], *tensors)
+        ctx.save_for_backward(reserve, *results[: a.compiled.outputs], *tensors)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
-        compiled, rows, given, numbers, wanted = ctx.call
-        source = compiled.source
-        count, first = len(source.outputs), len(source.inputs)
-        last = first + len(source.params)
-        outputs, tensors = saved[:count], saved[count:]
-        inputs, params, states = tensors[:first], tensors[first:last], compiled.no_states
-        if given:
-            of_given = iter(tensors[last:])
-            states = [next(of_given) if is_given else None for is_given in given]
         if torch.is_grad_enabled():
-            every = [*inputs, *params, *states]
-            by = [t for t, flag in zip(every, wanted) if flag]
-            found = iter(_differentiable(source, inputs, params, states, numbers, by, gradients))
-            results = [next(found) if flag else None for flag in wanted]
-        else:
-            addresses = compiled.addresses_of(params) or compiled.know(params)
-            a = Arguments(compiled, rows, inputs, params, addresses, states, given, *numbers)
-            results = backward(a, wanted, outputs, reserve, gradients)
-        if not given:
-            return (None, None, *results[:last])
-        of_states = [r for r, is_given in zip(results[last:], given) if is_given]
-        return (None, None, *results[:last], *of_states)
+            return None, *_differentiable(saved, *ctx.call, gradients)
+        compiled, kind, lengths, reset = ctx.call
+        with compiled.lock:
+            calls = compiled.calls(kind)
+            return None, *calls.backward(saved, reserve, gradients, lengths, reset)
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
 apply = super(torch.autograd.Function, _Gradients).apply
 
 
-def _differentiable(source, inputs, params, states, numbers, by, gradients):
-    """The gradients by some tensors as functions of all that they depend on."""
+def _differentiable(saved, compiled, kind, lengths, reset, gradients):
+    """The gradients by all tensors of a call as functions of all that they depend on."""
+    source, given, wanted = compiled.source, kind.given, kind.wanted
+    tensors = saved[compiled.outputs :]
+    first = len(source.inputs)
+    last = first + len(source.params)
+    states, of_given = compiled.no_states, iter(tensors[last:])
+    if given:
+        states = [next(of_given) if is_given else None for is_given in given]
+        wanted = wanted[:last] + bytes([f for f, is_given in zip(wanted[last:], given) if is_given])
     reason = "a second derivative"
-    outputs, finals = by_reference(source, inputs, params, states, *numbers, reason)
+    outputs, finals = by_reference(
+        source, tensors[:first], tensors[first:last], states, lengths, reset, reason
+    )
+    by = [t for t, flag in zip(tensors, wanted) if flag]
     results = [*outputs, *finals]
     pairs = [(r, g) for r, g in zip(results, gradients) if g is not None and r.requires_grad]
-    if not pairs:
-        return [torch.zeros_like(t) for t in by]
-    results, gradients = zip(*pairs)
-    return torch.autograd.grad(
-        results, by, gradients, create_graph=True, allow_unused=True, materialize_grads=True
-    )
+    found = iter([torch.zeros_like(t) for t in by])
+    if pairs:
+        results, gradients = zip(*pairs)
+        more = dict(create_graph=True, allow_unused=True, materialize_grads=True)
+        found = iter(torch.autograd.grad(results, by, gradients, **more))
+    return [next(found) if flag else None for flag in wanted[: len(tensors)]]
 
 
 # ---- In a traced graph ----

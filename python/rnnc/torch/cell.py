@@ -117,11 +117,15 @@ class Cell(nn.Module):
         by inputs and states with `input_gradients` and `state_gradients`; `states`, calls give all of
         them; `lengths` and `reset`, calls come with them. Within torch.autocast, for calls within it.
         """
-        calls.prepare(self.source, self.params(), calls.Wish(batch, steps, **kind))
+        calls.prepare(*self.whole(), calls.Wish(batch, steps, **kind))
 
     def explain(self, batch=16, steps=100, **kind):
         """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
-        return calls.explain(self.source, self.params(), calls.Wish(batch, steps, **kind))
+        return calls.explain(*self.whole(), calls.Wish(batch, steps, **kind))
+
+    def whole(self):
+        """The Source, and its params."""
+        return self.source, self.params()
 
     @torch.no_grad()
     def from_torch(self, tensors, weight_map):

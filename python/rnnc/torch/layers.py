@@ -166,14 +166,14 @@ class Layers:
 
     def prepare(self, batch, steps, **kind):
         """As Cell.prepare; `lengths`: for packed sequences."""
-        calls.prepare(*self._whole(), calls.Wish(batch, steps, **kind))
+        calls.prepare(*self.whole(), calls.Wish(batch, steps, **kind))
 
     def explain(self, batch=16, steps=100, **kind):
         """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
-        return calls.explain(*self._whole(), calls.Wish(batch, steps, **kind))
+        return calls.explain(*self.whole(), calls.Wish(batch, steps, **kind))
 
-    def _whole(self):
-        """Of all layers."""
+    def whole(self):
+        """The Source of all layers, and its params."""
         count = self.num_layers
         return self.sources[count, self.input_size], self._params(0, count)
 

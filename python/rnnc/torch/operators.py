@@ -50,9 +50,11 @@ def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
     flags = _flags(wanted)
     if flags is None:
-        return calls.forward(arguments, None)
-    size = _reserve_bytes(compiled, given, lengths, reset, flags, *arguments.rows)
-    return calls.forward(arguments, flags, size)
+        return calls.forward(arguments)
+    kind = arguments.inference._replace(wanted=flags)
+    size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
+    results, reserve = calls.training_forward(arguments._replace(training=kind), size)
+    return [*results, reserve]
 
 
 def _backward(
@@ -61,8 +63,10 @@ def _backward(
     source = source_of_text(program)
     compiled = source.for_tensors(source.real(inputs, params), params)
     arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
-    outputs = [y.contiguous() for y in outputs]
-    found = calls.backward(arguments, _flags(wanted), outputs, reserve, gradients)
+    saved = [*(y.contiguous() for y in outputs), *arguments.inputs, *arguments.params]
+    with compiled.lock:
+        own = compiled.calls(arguments.inference._replace(wanted=_flags(wanted)))
+        found = own.backward(saved, reserve, gradients, arguments.lengths, arguments.reset)
     return [g for g in found if g is not None]
 
 

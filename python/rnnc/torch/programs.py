@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import namedtuple
 from operator import is_
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 
@@ -16,7 +16,7 @@ import rnnc
 from rnnc import _library
 from rnnc.program import ROLES, Program
 from rnnc.torch import memory, step_graph
-from rnnc.torch.prepared_calls import PreparedCalls, data_ptr
+from rnnc.torch.prepared_calls import PreparedCalls
 
 TYPES = {
     "f32": torch.float32,
@@ -28,8 +28,8 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 RESIDUALS = ("auto", "least", "all")
 DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
-FITS = 1000  # shapes of tensors and kinds of calls that are known at once
-is_contiguous = torch.Tensor.is_contiguous
+KNOWN = 1000  # kinds of tensors and of calls at once
+Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 version_of = torch.Tensor._version.__get__
 KEPT_WORKSPACE = 1 << 20  # bytes, at most
 
@@ -182,12 +182,12 @@ class Shape(NamedTuple):
     wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
 
 
-class Fit(NamedTuple):
-    """The shapes that tensors have whose first input has a certain one."""
+class Known(NamedTuple):
+    """What tensors of calls that have fitted are like, and which calls those are."""
 
-    rows: tuple  # steps, batch
-    inputs: list
-    states: list
+    guards: Any  # PyTorch's own of compiled graphs: types, devices, shapes, strides, requires_grad
+    inference: NamedTuple
+    training: Optional[NamedTuple]
 
 
 class _Prepared:
@@ -247,30 +247,26 @@ class Compiled:
             spare_multiprocessors=source.spare_multiprocessors if device.type == "cuda" else 0,
             memory=memory if device.type == "cuda" else None,
         )
-        # Where the arrays lie in the tensors that hold them.
+        # In which of the source's params each of the program's lies, and how far in.
         stacked, program = source.stacked, self.program
         parts = [math.prod(info.shape) * param_dtype.itemsize // stacked for info in source.params]
-        self.param_offsets = [[part * size for part in range(stacked)] for size in parts]
+        self.param_places = [(i, part * size) for i, size in enumerate(parts) for part in range(stacked)]
         self.state_dtype = TYPES[program.states[0].dtype] if program.states else dtype
-        self.state_bytes = [math.prod(i.shape) * self.state_dtype.itemsize for i in source.states]
         # What calls are checked by.
+        self.outputs = len(source.outputs)
         self.layers = (source.layers,) if source.layers else ()
         self.input_shapes = [info.shape for info in source.inputs]
         self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
         self.state_shapes = [info.shape for info in source.states]
         self.no_states = [None] * len(source.states)
-        self.no_flags = [False] * len(source.states)
-        self.all_given = bytes([True] * len(source.states))
-        self.fits = {}  # by the shape of the first input; None: it has none
-        # Params that have fitted last, and where they and the cell's were.
-        self.known = (), [], []
+        self.known = {}  # what fits, by the shape of the first input and the number of tensors
         self.lock = threading.RLock()
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
         self.stream = _Stream(device) if device.type == "cuda" else None
         # Kept for small calls, of which it is; on a GPU the last stream's.
         self.workspace, self.workspaces = None, 0
-        self.packed = None  # where the params of the last call were, and their versions
+        self.packed = None  # the params whose packed form it has, where they were, and their versions
 
     # ---- Preparing ----
 
@@ -344,19 +340,23 @@ class Compiled:
         ):
             prepared.program.forget(**prepared.fields)
 
-    def calls(self, arguments, wanted):
-        """What makes the calls of such arguments, checked ones."""
-        a = arguments
-        key = a.rows, a.lengths is not None, a.reset is not None, a.given, wanted
-        ready = self.ready.get(key)
+    def state_places(self, batch):
+        """In which of the source's states each of the program's lies, and how far in."""
+        sizes = [batch * math.prod(shape) * self.state_dtype.itemsize for shape in self.state_shapes]
+        layers = range(max(self.source.layers, 1))
+        return [(i, layer * size) for layer in layers for i, size in enumerate(sizes)]
+
+    def calls(self, kind):
+        """What makes calls of a calls.Kind."""
+        ready = self.ready.get(kind)
         if ready is None:
-            if len(self.ready) > FITS:
+            if len(self.ready) > KNOWN:
                 self.ready.clear()
-            steps, batch = a.rows
-            given = a.given or bytes(len(a.states))
-            shape = Shape(batch, a.lengths is not None, a.reset is not None, given, wanted)
-            prepared = self.prepare(shape, steps)
-            ready = self.ready[key] = PreparedCalls(self, prepared, shape, steps)
+            (steps, batch), given, wanted, lengths, reset = kind
+            given = given or bytes(len(self.source.states))
+            shape = Shape(batch, lengths, reset, given, wanted)
+            ready = PreparedCalls(self, self.prepare(shape, steps), shape, steps)
+            self.ready[kind] = ready
         else:
             self.clock += 1
             ready.prepared.used = self.clock
@@ -365,50 +365,22 @@ class Compiled:
     def reserve_bound(self, shape):
         return self.program.reserve_bound(**self.fields(shape, 1))
 
-    def fit(self, size):
-        """What else fits to a first input of this shape; None if that does not."""
-        try:
-            return self.fits[size]
-        except KeyError:
-            pass
-        if len(self.fits) > FITS:
-            self.fits.clear()
-        first = self.input_shapes[0] if self.input_shapes else ()
-        rows, fit = size[:2], None
-        if len(rows) == 2 and 0 not in rows and size[2:] == first:
-            leading = (*self.layers, rows[1])
-            fit = Fit(
-                rows,
-                [torch.Size(rows + shape) for shape in self.input_shapes],
-                [torch.Size(leading + shape) for shape in self.state_shapes],
-            )
-        self.fits[size] = fit
-        return fit
+    def remember(self, arguments, inputs, params, states):
+        """That these are the arguments, if nothing had to be done to them."""
+        a, tensors = arguments, [*inputs, *params, *(states or ())]
+        used = [*a.inputs, *a.params, *a.states[: len(states or ())]]
+        if Guards is None or any([t is None for t in tensors]) or not all(map(is_, tensors, used)):
+            return
+        if len(self.known) > KNOWN:
+            self.known.clear()
+        guards = Guards(
+            *tensors,
+            dynamic_dims_sizes=[list(t.shape) for t in tensors],
+            dynamic_dims_strides=[list(t.stride()) for t in tensors],
+        )
+        self.known[inputs[0].shape, len(tensors)] = Known(guards, a.inference, a.training)
 
     # ---- Memory ----
-
-    def addresses_of(self, params):
-        """Of the cell's params, if these have fitted last, and are where they were; else None."""
-        known, before, addresses = self.known
-        if len(params) != len(known) or not all(map(is_, params, known)):
-            return None
-        is_there = list(map(data_ptr, params)) == before and all(map(is_contiguous, params))
-        return addresses if is_there else None
-
-    def know(self, params):
-        """The same of params that fit."""
-        now = addresses = list(map(data_ptr, params))
-        if self.source.stacked > 1:
-            addresses = [
-                address + offset
-                for address, offsets in zip(now, self.param_offsets)
-                for offset in offsets
-            ]
-        if all([p.is_leaf for p in params]):  # others come and go, and hold a graph
-            if addresses == self.known[2]:
-                addresses = self.known[2]
-            self.known = params, now, addresses
-        return addresses
 
     def bytes(self, size):
         return torch.empty(size if size > 0 else 1, dtype=torch.uint8, device=self.device)
@@ -433,27 +405,19 @@ class Compiled:
             _captured.append(self)
         return stream
 
-    def state_addresses(self, states, batch):
-        """Of the program's states; 0 where there is none."""
-        layers = self.source.layers
-        addresses = [0 if s is None else s.data_ptr() for s in states]
-        if layers <= 1:
-            return addresses
-        return [
-            address and address + layer * batch * size
-            for layer in range(layers)
-            for address, size in zip(addresses, self.state_bytes)
-        ]
-
     def is_packed(self, arguments):
         """Whether the last call had the same params, unchanged as far as PyTorch knows."""
         if self.stream is not None and self.stream.is_captured:
             self.packed = None  # a graph packs when it is replayed
             return False
-        addresses = arguments.addresses
-        now = addresses, list(map(version_of, arguments.params))
-        before, self.packed = self.packed, now
-        return before is not None and before[0] is addresses is self.known[2] and before[1] == now[1]
+        params, now = arguments.params, (arguments.addresses, list(map(version_of, arguments.params)))
+        if self.packed is not None:
+            before, then = self.packed
+            if then == now and all(map(is_, params, before)):
+                return True
+        # Others than leaves come and go, and hold a graph.
+        self.packed = (params, now) if all([p.is_leaf for p in params]) else None
+        return False
 
 
 _captured = []  # what CUDA graphs may be replayed of, which outlive modules
