@@ -67,6 +67,47 @@ void remember(const Planner& planner, const PlanShape& shape, std::string_view a
   if (nvrtc) cache.put(record_key(planner, shape, arch, multiprocessors, *nvrtc), source);
 }
 
+Result<CudaDevice> device_of(const Planner& planner, const PlanShape& shape,
+                             const AheadTarget& target) {
+  Result<CudaDevice> device = typical_cuda_device(target.arch);
+  if (!device) return device;
+  if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
+  if (Status status = leave(*device, planner.options().spare_multiprocessors); !status) {
+    return tl::unexpected(status.error());
+  }
+  if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
+    return tl::unexpected(status.error());
+  }
+  return device;
+}
+
+/// Compiles what a program there would choose, and says of it in `result`. The module's source.
+Result<std::string> compile(const ShapePlanner& of_shape, const AheadTarget& target,
+                            const KernelCache& cache, CompiledAhead& result) {
+  const PlanChoice choice = of_shape.planner().choice();
+  Result<Plan> plan = of_shape.plan(choice);
+  if (!plan) return tl::unexpected(plan.error());
+  std::string source;
+  const auto take = [&](const Plan& given) -> Result<Verdict> {
+    Result<CudaModule> module = make_cuda_module(given, target.arch);
+    if (!module) return tl::unexpected(module.error());
+    const Result<Cubin> cubin = compile_module(*module, target.arch, cache);
+    if (!cubin) return tl::unexpected(cubin.error());
+    if (!cubin->kept) {
+      return fail("kernels were compiled and cannot be kept: {}", cubin->kept.error().message);
+    }
+    result.bytes = cubin->code.size();
+    result.cached = cubin->cached;
+    Verdict verdict = judge(*module, cubin->code);
+    source = std::move(module->source);
+    return verdict;
+  };
+  const Result<ChosenPlan> chosen = choose_plan(of_shape, *std::move(plan), choice, take);
+  if (!chosen) return tl::unexpected(chosen.error());
+  result.note = chosen->note;
+  return source;
+}
+
 }  // namespace
 }  // namespace rnnc::cuda
 
@@ -74,15 +115,8 @@ namespace rnnc {
 
 Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& shape,
                                     const AheadTarget& target, const KernelCache& cache) {
-  Result<cuda::CudaDevice> device = cuda::typical_cuda_device(target.arch);
+  const Result<cuda::CudaDevice> device = cuda::device_of(planner, shape, target);
   if (!device) return tl::unexpected(device.error());
-  if (target.multiprocessors > 0) device->multiprocessors = target.multiprocessors;
-  if (Status status = cuda::leave(*device, planner.options().spare_multiprocessors); !status) {
-    return tl::unexpected(status.error());
-  }
-  if (Status status = planner.check_size(shape.batch, shape.max_steps); !status) {
-    return tl::unexpected(status.error());
-  }
   CompiledAhead result{.device = device->name, .multiprocessors = device->multiprocessors};
   const std::optional<size_t> bytes =
       cuda::recall(planner, shape, target.arch, device->multiprocessors, cache);
@@ -91,36 +125,37 @@ Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& sha
     result.cached = true;
     return result;
   }
-  const Machine machine = cuda::cuda_machine(*device);
-  const Result<ShapePlanner> of_shape = planner.at(shape, machine);
+  const Result<ShapePlanner> of_shape = planner.at(shape, cuda::cuda_machine(*device));
   if (!of_shape) return tl::unexpected(of_shape.error());
-  Result<Plan> plan = of_shape->plan(planner.choice());
-  if (!plan) return tl::unexpected(plan.error());
-
-  std::string source;
-  const auto take = [&](const Plan& given) -> Result<Verdict> {
-    Result<CudaModule> module = make_cuda_module(given, target.arch);
-    if (!module) return tl::unexpected(module.error());
-    const Result<cuda::Cubin> cubin = cuda::compile_module(*module, target.arch, cache);
-    if (!cubin) return tl::unexpected(cubin.error());
-    if (!cubin->kept) {
-      return fail("kernels were compiled and cannot be kept: {}", cubin->kept.error().message);
-    }
-    result.bytes = cubin->code.size();
-    result.cached = cubin->cached;
-    Verdict verdict = cuda::judge(*module, cubin->code);
-    source = std::move(module->source);
-    return verdict;
-  };
-  const Result<ChosenPlan> chosen =
-      choose_plan(*of_shape, *std::move(plan), planner.choice(), take);
-  if (!chosen) return tl::unexpected(chosen.error());
-  result.note = chosen->note;
+  const Result<std::string> source = cuda::compile(*of_shape, target, cache, result);
+  if (!source) return tl::unexpected(source.error());
   // What was not made as asked says so each time.
   if (result.note.empty()) {
-    cuda::remember(planner, shape, target.arch, result.multiprocessors, source, cache);
+    cuda::remember(planner, shape, target.arch, result.multiprocessors, *source, cache);
   }
   return result;
+}
+
+Result<CompiledAhead> compile_training_ahead(const Planner& planner, const PlanShape& shape,
+                                             const TrainingOptions& options,
+                                             const AheadTarget& target, const KernelCache& cache) {
+  const Result<cuda::CudaDevice> device = cuda::device_of(planner, shape, target);
+  if (!device) return tl::unexpected(device.error());
+  const Machine machine = cuda::cuda_machine(*device);
+  Result<TrainingGraphs> graphs = planner.differentiate(shape.features, options, machine);
+  if (!graphs) return tl::unexpected(graphs.error());
+  CompiledAhead both{
+      .device = device->name, .multiprocessors = device->multiprocessors, .cached = true};
+  for (Graph* half : {&graphs->forward, &graphs->backward}) {
+    CompiledAhead result;
+    const ShapePlanner of_half = planner.at(std::move(*half), options.residuals, shape, machine);
+    const Result<std::string> source = cuda::compile(of_half, target, cache, result);
+    if (!source) return tl::unexpected(source.error());
+    both.bytes += result.bytes;
+    both.cached = both.cached && result.cached;
+    if (both.note.empty()) both.note = result.note;
+  }
+  return both;
 }
 
 }  // namespace rnnc

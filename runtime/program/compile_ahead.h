@@ -29,5 +29,10 @@ struct CompiledAhead {
 /// why the cache cannot be written. Only in builds with the CUDA backend.
 Result<CompiledAhead> compile_ahead(const Planner& planner, const PlanShape& shape,
                                     const AheadTarget& target, const KernelCache& cache);
+/// Likewise both plans of a program that is trained with these options, which are complete
+/// (Planner::complete).
+Result<CompiledAhead> compile_training_ahead(const Planner& planner, const PlanShape& shape,
+                                             const TrainingOptions& options,
+                                             const AheadTarget& target, const KernelCache& cache);
 
 }  // namespace rnnc

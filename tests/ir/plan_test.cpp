@@ -37,7 +37,8 @@ Buffer own(std::string name, Placement placement, Extent extent, int64_t width, 
 /// A kernel that stores one value, made of loads and one operation on them.
 Kernel kernel(std::string name, int64_t length, std::vector<Kernel::Argument> loads,
               std::vector<Instruction> body, bool vector, uint32_t copies = 1) {
-  Kernel result{.name = std::move(name), .length = length, .arguments = {}, .body = {}};
+  Kernel result{
+      .name = std::move(name), .length = length, .arguments = {}, .body = {}, .loops = {}};
   for (uint32_t i = 0; i < loads.size(); ++i) {
     result.body.push_back({.kind = Instruction::Kind::Load,
                            .vector = loads[i].vector,

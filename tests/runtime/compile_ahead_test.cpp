@@ -56,6 +56,37 @@ TEST_F(CompileAhead, FillsTheCacheWithWhatAProgramLooksFor) {
   EXPECT_EQ(cache_.usage()->entries, 3);
 }
 
+// Both halves, as they are prepared on a device.
+TEST_F(CompileAhead, FillsTheCacheForTraining) {
+  const Planner resident = planner(resident_options());
+  const Result<TrainingOptions> training = resident.complete({});
+  ASSERT_TRUE(training) << training.error().message;
+  const auto compile_halves = [&] {
+    return compile_training_ahead(resident, shape_, *training, {}, cache_);
+  };
+  const Result<CompiledAhead> first = compile_halves();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_FALSE(first->cached);
+  const Machine machine = cuda::cuda_machine(*cuda::typical_cuda_device("sm_90"));
+  const Result<TrainingGraphs> graphs = resident.differentiate({}, *training, machine);
+  ASSERT_TRUE(graphs) << graphs.error().message;
+  size_t bytes = 0;
+  for (const Graph& half : {graphs->forward, graphs->backward}) {
+    const Result<Plan> plan =
+        resident.at(half, training->residuals, shape_, machine).plan(resident.choice());
+    ASSERT_TRUE(plan) << plan.error().message;
+    const Result<cuda::Cubin> cubin =
+        cuda::compile_module(*make_cuda_module(*plan, "sm_90"), "sm_90", cache_);
+    ASSERT_TRUE(cubin) << cubin.error().message;
+    EXPECT_TRUE(cubin->cached);
+    bytes += cubin->code.size();
+  }
+  EXPECT_EQ(first->bytes, bytes);
+  const Result<CompiledAhead> second = compile_halves();
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_TRUE(second->cached);
+}
+
 // The record of what a graph became stands for code that is there, and only for its own options.
 TEST_F(CompileAhead, MakesAnewWhatIsDamaged) {
   const Planner resident = planner(resident_options());

@@ -48,11 +48,10 @@ TEST_F(Compile, MostStrategiesAreForAGpu) {
     EXPECT_EQ(bad(2, arguments),
               usage_error("rnnc " + words[0], "--strategy grid is for a GPU, not for cpu"));
     arguments.back() = "grids";
-    EXPECT_EQ(bad(2, arguments),
-              usage_error(
-                  "rnnc " + words[0],
-                  "--strategy: expected one of block, cluster, grid, hybrid, split-k, stacked, loop, scan, "
-                  "got `grids`"));
+    EXPECT_EQ(bad(2, arguments), usage_error("rnnc " + words[0],
+                                             "--strategy: expected one of block, cluster, grid, "
+                                             "hybrid, split-k, stacked, loop, scan, "
+                                             "got `grids`"));
     EXPECT_NE(good({words[0], "--help"})
                   .find("--strategy NAME:{block,cluster,grid,hybrid,split-k,stacked,loop,scan}"),
               std::string::npos);
@@ -107,6 +106,18 @@ TEST_F(Compile, FillsTheCacheForEachArchitecture) {
   EXPECT_EQ(without_times(good(compile({"--lengths", "--resets", "--multiprocessors", "114"}))),
             "sm_90   NVIDIA H200, 114 multiprocessors: # KB in # s\n" + cache);
   EXPECT_NE(good({"cache"}).find("\nentries   7\n"), std::string::npos);
+}
+
+// The backward half has weight gradients beside its recurrence: another module.
+TEST_F(Compile, FillsTheCacheForTraining) {
+  const std::string cache = "cache   " + (directory_ / "cache").string() + "\n";
+  EXPECT_EQ(without_times(good(compile({"--backward", "--batch", "4"}))),
+            "sm_90   NVIDIA H200, 132 multiprocessors: # KB in # s\n" + cache);
+  // Two modules, and NVRTC's version.
+  EXPECT_NE(good({"cache"}).find("\nentries   3\n"), std::string::npos);
+  EXPECT_EQ(good(compile({"--backward", "--batch", "4"})),
+            "sm_90   NVIDIA H200, 132 multiprocessors: in the cache already\n" + cache);
+  EXPECT_EQ(rnnc(compile({"--residuals", "least"})).exit_code, 2);
 }
 
 TEST_F(Compile, LoadsNoCompilerForWhatIsInTheCache) {

@@ -3,6 +3,7 @@
 #include "frontend/syntax/utf8.h"
 #include "runtime/program/compile_ahead.h"
 #include "tools/command.h"
+#include "tools/commands/measure.h"
 #include "tools/progress.h"
 
 namespace rnnc::tools {
@@ -22,6 +23,8 @@ struct Options {
   bool reverse = false;
   PassSet passes = PassSet::all();
   Strategy strategy = Strategy::Any;
+  bool backward = false;
+  std::string residuals = "auto";
 };
 
 #ifdef RNNC_WITH_CUDA
@@ -37,6 +40,17 @@ CompileOptions compile_options(const Options& options) {
   compile.passes = options.passes;
   compile.strategy = options.strategy;
   return compile;
+}
+
+/// For the gradients that `rnnc bench --backward` asks for.
+Result<CompiledAhead> compile_halves(const Options& options, const Planner& planner,
+                                     const PlanShape& shape, const AheadTarget& target,
+                                     const KernelCache& cache) {
+  const TrainingOptions wanted =
+      training_options(planner.signature(), parse_residual_choice(options.residuals).value());
+  return planner.complete(wanted).and_then([&](const TrainingOptions& training) {
+    return compile_training_ahead(planner, shape, training, target, cache);
+  });
 }
 
 /// "sm_90  NVIDIA H200, 132 multiprocessors: 83 KB in 0.81 s".
@@ -55,8 +69,10 @@ Status compile_all(const Options& options, const Graph& graph, const KernelCache
     Progress progress;
     progress.phase("compiling " + arch);
     const auto start = std::chrono::steady_clock::now();
+    const AheadTarget target = {arch, options.multiprocessors};
     const Result<CompiledAhead> compiled =
-        compile_ahead(*planner, shape, {arch, options.multiprocessors}, cache);
+        options.backward ? compile_halves(options, *planner, shape, target, cache)
+                         : compile_ahead(*planner, shape, target, cache);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     progress.stop();
     if (!compiled) return tl::unexpected(compiled.error());
@@ -119,6 +135,10 @@ void add_compile(CLI::App& app, int& exit_code) {
   add_shape(*command, *options);
   add_passes(*command, options->passes);
   add_strategy(*command, options->strategy);
+  CLI::Option* backward = command->add_flag(
+      "--backward", options->backward,
+      "For training: forward and backward, with the gradients of all params and inputs");
+  add_residuals(*command, options->residuals)->needs(backward);
   command->footer(
       "Fills the kernel cache ($RNNC_CACHE_DIR, else $XDG_CACHE_HOME/rnnc, else ~/.cache/rnnc),\n"
       "which may be copied to a machine with such a GPU: programs start there without compiling.\n"

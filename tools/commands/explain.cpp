@@ -139,11 +139,8 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
                                                 PlanOptions plan) {
   const Result<Planner> planner = Planner::make(graph, compile_options(options));
   if (!planner) return tl::unexpected(planner.error());
-  TrainingOptions wanted;
-  wanted.inputs.assign(graph.inputs.size(), true);
-  wanted.residuals = parse_residual_choice(options.residuals).value();
-  wanted.outputs = true;
-  const Result<TrainingOptions> training = planner->complete(wanted);
+  const Result<TrainingOptions> training = planner->complete(
+      training_options(planner->signature(), parse_residual_choice(options.residuals).value()));
   if (!training) return tl::unexpected(training.error());
   const Result<TrainingGraphs> graphs =
       planner->differentiate({plan.lengths, plan.resets}, *training, plan.machine);

@@ -15,7 +15,8 @@ using explain::TrainingExplanation;
 /// Calls whose launches are timed, of which the middle one is shown.
 constexpr int kTimedCalls = 9;
 
-/// Of all gradients there are, as `measure_training`.
+}  // namespace
+
 TrainingOptions training_options(const Signature& signature, ResidualChoice residuals) {
   TrainingOptions training;
   training.params.assign(signature.params.size(), true);
@@ -28,8 +29,6 @@ TrainingOptions training_options(const Signature& signature, ResidualChoice resi
   training.outputs = true;
   return training;
 }
-
-}  // namespace
 
 Result<MeasuredRun<Explanation>> measure_calls(Program& program, const BenchShape& shape,
                                                const BenchOptions& bench) {

@@ -13,6 +13,9 @@ struct MeasuredRun {
   RecordedRun run;
 };
 
+/// Of all gradients that `--backward` asks for: of params, and of inputs but whole numbers.
+TrainingOptions training_options(const Signature& signature, ResidualChoice residuals);
+
 /// On random arrays; `bench` says how many calls.
 Result<MeasuredRun<explain::Explanation>> measure_calls(Program& program, const BenchShape& shape,
                                                         const BenchOptions& bench);
