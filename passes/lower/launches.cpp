@@ -316,7 +316,7 @@ class LaunchBuilder {
           builder.store(target, /*vector=*/false, value);
         }
       }
-      stage.launches.emplace_back(builder.finish());
+      if (builder.stores()) stage.launches.emplace_back(builder.finish());
     }
   }
 
@@ -332,7 +332,7 @@ class LaunchBuilder {
         target.column += made;
         builder.store(target, /*vector=*/true, value);
       }
-      stage.launches.emplace_back(builder.finish());
+      if (builder.stores()) stage.launches.emplace_back(builder.finish());
     }
   }
 

@@ -27,6 +27,32 @@ TEST(BuildPlan, ChunksAreChosenUnlessGivenAndNoLongerThanTheSequence) {
   EXPECT_EQ(chunk(16, 7, 100), 7);
 }
 
+// Of two equal vectors one is read, once that is found, and the other has no place.
+TEST(BuildPlan, HasNoLaunchesThatStoreNothing) {
+  const Graph graph = graph_from(R"(graph G() {
+    input x: [2]
+    %0 = input x : [2]
+    %1 = vector 0.5 : [1]
+    %2 = concat %0, %1 : [3]
+    %3 = vector 0.5 : [1]
+    %4 = concat %0, %3 : [3]
+    output y = %2
+    output z = %4
+  })");
+  const Result<Plan> plan = build_plan(graph, {.passes = PassSet::none().with(Pass::Cse)});
+  ASSERT_TRUE(plan) << plan.error().message;
+  int vectors = 0;
+  for (const Stage& stage : plan->stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
+      if (elementwise == nullptr) continue;
+      EXPECT_FALSE(elementwise->accesses.empty());
+      vectors += stage.domain == Domain::Once ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(vectors, 1);
+}
+
 TEST(BuildPlan, RefusesSizesThatMakeNoSense) {
   const Graph graph = load_case("elman");
   EXPECT_EQ(error(graph, {.batch = 0}), "batch must be at least 1, got 0");

@@ -89,6 +89,7 @@ TEST_F(Tools, PrintAfterShowsGraphsAndPlansInOrder) {
                                                             "after chunk:",
                                                             "after wavefront: nothing new",
                                                             "after carries: nothing new",
+                                                            "after reroll: nothing new",
                                                             "after reuse:"}));
 }
 

@@ -35,11 +35,11 @@ TEST_F(EmulatedSplitK, OfEveryEngine) {
   }
 }
 
-// So few multiprocessors that one cluster of four is among the best tiles.
+// So few multiprocessors that one cluster of four is among the best tiles. (In bf16: WithReductions.)
 TEST_F(EmulatedSplitK, ByFourBlocks) {
   for (const Sized& sized :
-       {Sized{"LSTM", 340, 3, DType::bf16}, Sized{"GRU", 395, 9, DType::f16},
-        Sized{"LSTM", 250, 1, DType::f32}, Sized{"GRUResetBefore", 290, 2, DType::f32}}) {
+       {Sized{"LSTM", 200, 1, DType::f32}, Sized{"GRUResetBefore", 220, 2, DType::f32},
+        Sized{"GRU", 190, 9, DType::f32}}) {
     const Sequences sequences = random_sequences(5, sized.batch, {.lengths = true}, true, 5);
     check_shared(graph_of(sized), shared(sized.dtype, 5), sequences, shared_by(4));
   }
@@ -64,7 +64,7 @@ TEST_F(EmulatedSplitK, OfProductsInTf32AndOfSplitOnes) {
 
 TEST_F(EmulatedSplitK, InTwoPassesAndInMany) {
   for (const auto& [batch, passes] : {std::pair<int64_t, int64_t>{20, 2}, {40, 3}}) {
-    const Graph graph = graph_of({"LSTM", 290, batch, DType::bf16});
+    const Graph graph = graph_of({"LSTM", 250, batch, DType::bf16});
     const Sequences sequences = random_sequences(5, batch, {.lengths = true}, true, 3);
     check_shared(graph, shared(DType::bf16, 4), sequences, [&](const RecurrenceTile& tile) {
       return tile.k_blocks > 1 && passes_of(tile, batch) == passes;
@@ -84,7 +84,7 @@ TEST_F(EmulatedSplitK, WithReductions) {
   const Graph graph = graph_of({"LayerNormLSTM", 64, 5, DType::f32});
   const Sequences sequences = random_sequences(6, 5, {.resets = true}, true, 3);
   check_shared(graph, shared(DType::f32, 24), sequences, shared_by(2));
-  check_shared(graph_of({"LayerNormLSTM", 256, 5, DType::bf16}), shared(DType::bf16, 5), sequences,
+  check_shared(graph_of({"LayerNormLSTM", 128, 5, DType::bf16}), shared(DType::bf16, 5), sequences,
                shared_by(4));
 }
 
@@ -125,8 +125,8 @@ TEST_F(EmulatedSplitK, OfSegments) {
 }
 
 TEST_F(EmulatedSplitK, OfStackedLayers) {
-  const Graph graph = network("Stack", 160);
-  CompileOptions stacked = options(DType::bf16, 6);
+  const Graph graph = network("Stack", 112);
+  CompileOptions stacked = options(DType::f32, 6);
   stacked.strategy = Strategy::Stacked;
   const Sequences sequences = {.steps = 7, .batch = 3};
   check_shared(graph, stacked, sequences, [](const RecurrenceTile& tile) {

@@ -64,7 +64,9 @@ TEST_F(EmulatedTiles, StreamWeightsOfSeveralGroups) {
   const Kind wanted = [](const RecurrenceTile& tile) {
     return is_streamed(tile) && tile.groups > 1;
   };
-  check(graph, with_tile(graph, options(DType::f32, 12), sequences, wanted), sequences, wanted);
+  CompileOptions streamed = options(DType::f32, 12);
+  streamed.strategy = Strategy::Hybrid;
+  check(graph, with_tile(graph, streamed, sequences, wanted), sequences, wanted);
 }
 
 TEST_F(EmulatedTiles, StreamWeightsOfSeveralRecurrences) {
