@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/cpu/share_out.h"
 #include "ir/base/arithmetic.h"
+#include "runtime/cpu/share_out.h"
 
 namespace rnnc::cpu {
 namespace {

@@ -51,8 +51,8 @@ void compare_types(const TileSpace& space, const RecurrenceTile& tile) {
   const SharedBytes<IntegerExpression> bytes = expressions.shared_bytes(0, phases);
   EXPECT_EQ(numbers(integers.shared_bytes(0, phases)),
             numbers({value(bytes.sums), value(bytes.lefts), value(bytes.block_sums),
-                     value(bytes.statistics),
-                     value(bytes.local), value(bytes.cluster), value(bytes.carries)}));
+                     value(bytes.statistics), value(bytes.local), value(bytes.cluster),
+                     value(bytes.carries)}));
 }
 
 /// What the layout finds in the plan by itself is what the shape has counted.
@@ -159,8 +159,8 @@ TEST(RecurrenceFootprint, OfShippedCells) {
     GoldenCase of = golden_cases(cell, {DType::f32}).back();
     for (const int64_t batch : {1, 37}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
-        for (const Strategy strategy :
-             {Strategy::Any, Strategy::Block, Strategy::Cluster, Strategy::Grid, Strategy::SplitK}) {
+        for (const Strategy strategy : {Strategy::Any, Strategy::Block, Strategy::Cluster,
+                                        Strategy::Grid, Strategy::SplitK}) {
           const Result<Graph> graph = golden_graph(of);
           ASSERT_TRUE(graph);
           compare_all(*graph, {.dtype = dtype, .batch = batch, .strategy = strategy});

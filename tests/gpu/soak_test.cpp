@@ -129,9 +129,9 @@ void run_graph(uint64_t seed, const Graph& graph, DType dtype, double tolerance,
   const Sequences sequences =
       random_sequences(dice.up_to(20), dice.one_of<int64_t>({1, 2, 3, 5, 8, 9, 17, 33}), features,
                        dice.one_in(2), static_cast<uint32_t>(seed));
-  const Strategy drawn = dice.one_of({Strategy::Any, Strategy::Block, Strategy::Cluster,
-                                      Strategy::Grid, Strategy::Hybrid, Strategy::SplitK,
-                                      Strategy::Stacked});
+  const Strategy drawn =
+      dice.one_of({Strategy::Any, Strategy::Block, Strategy::Cluster, Strategy::Grid,
+                   Strategy::Hybrid, Strategy::SplitK, Strategy::Stacked});
   SCOPED_TRACE(
       fmt::format("seed {}: {}, {}, chunk {}, strategy {} or a later one, rank {}, "
                   "passes {}, {} steps, batch {}",

@@ -71,7 +71,8 @@ TEST_F(Tune, TriesTheBestTilesAllStrategiesAndLaunchesOnce) {
   tuned();
   std::vector<Tiles> expected;
   for (int64_t rank = 0; rank < 4; ++rank) expected.push_back(tiles(of_rank(rank)));
-  for (const Strategy strategy : {Strategy::Cluster, Strategy::Grid, Strategy::Hybrid, Strategy::SplitK}) {
+  for (const Strategy strategy :
+       {Strategy::Cluster, Strategy::Grid, Strategy::Hybrid, Strategy::SplitK}) {
     expected.push_back(tiles(of_strategy(strategy)));
   }
   expected.push_back({});

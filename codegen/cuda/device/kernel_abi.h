@@ -174,7 +174,7 @@ struct CudaRecurrenceShape {
   uint32_t threads = 0;       // per block
   uint32_t shared_bytes = 0;  // dynamic; may be more than a kernel gets without asking
   uint32_t blocks = 0;
-  uint32_t cluster = 1;     // blocks of one, which divide all
+  uint32_t cluster = 1;  // blocks of one, which divide all
   bool cooperative = true;
   double step_seconds = 0;  // of the shortest of its launches, as predicted (RecurrenceTile)
   uint32_t bytes = 0;       // of its parameter
