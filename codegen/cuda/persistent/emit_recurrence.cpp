@@ -274,8 +274,7 @@ void RecurrenceEmitter::phase(size_t p) {
   if (!tile_.own_sums) inputs_ahead(p);
   if (stores_locally(phase)) line("      __syncthreads();");
   if (waits_together()) line("      __syncthreads();");
-  if (shares && tile_.k_blocks > 1) line("      parity ^= static_cast<unsigned>(buffer);");
-  if (shares) line("      buffer ^= 1;");
+  if (shares) turn_buffer();
   line("    }}");
   if (begins) line("    }}");
 }

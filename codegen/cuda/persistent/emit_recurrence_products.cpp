@@ -186,7 +186,8 @@ void RecurrenceEmitter::products(size_t p) {
   line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
   line("      const int rows = static_cast<int>(row_end - pass_first);");
   if (tile_.k_blocks > 1 && !phase.products.empty()) {
-    line("      if (threadIdx.x == {}) blocks{}::expect(buffer, rows);", threads() - 1, p);
+    line("      if (threadIdx.x == {}{}) blocks{}::expect(buffer, rows);", threads() - 1,
+         may_have_no_rows() ? " && rows > 0" : "", p);
   }
   bool is_begun = is_begun_ahead(p);
   const auto begin = [&](size_t i) {
@@ -261,7 +262,8 @@ void RecurrenceEmitter::share_sums(size_t p) {
   }
   // Who has no elements goes on with the others, or would hand on too early.
   if (phase.blocks() * phase.units > phase.kernel->length) {
-    line("      if (unit{0} >= unit_end{0}) blocks{0}::await(buffer, parity);", p);
+    line("      if (unit{0} >= unit_end{0}{1}) blocks{0}::await(buffer, parity);", p,
+         may_have_no_rows() ? " && rows > 0" : "");
   }
 }
 
@@ -283,6 +285,18 @@ void RecurrenceEmitter::sums(size_t p) {
            column, tile_.k_blocks > 1 ? "shared_column" : "column");
     }
   }
+}
+
+/// The next pass puts its sums into the other buffer.
+void RecurrenceEmitter::turn_buffer() {
+  if (tile_.k_blocks == 1) {
+    line("      buffer ^= 1;");
+    return;
+  }
+  if (may_have_no_rows()) line("      if (rows > 0) {{");
+  line("      parity ^= static_cast<unsigned>(buffer);");
+  line("      buffer ^= 1;");
+  if (may_have_no_rows()) line("      }}");
 }
 
 /// Adds to these what other blocks that share k have for them.

@@ -83,6 +83,10 @@ class RecurrenceEmitter : TextWriter {
   void multiply(size_t p, size_t i);
   static bool has_totals(const Phase& phase, size_t product);
   static bool is_first_part(const Phase& phase, size_t product);
+  /// Whether a group's last pass may have no rows. Blocks that share k hand nothing on then, and
+  /// so do not wait for each other: the buffer stays as it is.
+  bool may_have_no_rows() const { return layout_.passes() > 1 && !layout_.has_all_rows(); }
+  void turn_buffer();
   void share_sums(size_t p);
   void sums_of_blocks(size_t p);
   void sums(size_t p);

@@ -72,7 +72,16 @@ TEST_F(EmulatedSplitK, InTwoPassesAndInMany) {
   }
 }
 
-// The last group has fewer rows, and the last of its passes none.
+// Of the last group the last pass has no rows: its blocks do not wait for each other then.
+TEST_F(EmulatedSplitK, InPassesWithoutRows) {
+  const Graph graph = graph_of({"GRU", 290, 17, DType::bf16});
+  const Sequences sequences = {.steps = 9, .batch = 17};
+  check_shared(graph, shared(DType::bf16, 8), sequences, [](const RecurrenceTile& tile) {
+    return tile.k_blocks > 1 && tile.groups == 2 && passes_of(tile, 17) == 2;
+  });
+}
+
+// The last group has fewer rows.
 TEST_F(EmulatedSplitK, InGroupsOfUnequalRows) {
   const Graph graph = graph_of({"GRU", 290, 19, DType::bf16});
   const Sequences sequences = {.steps = 6, .batch = 19};
