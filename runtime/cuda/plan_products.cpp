@@ -60,6 +60,7 @@ Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& con
 
 Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& context) {
   const bool alone = launch.blocks == 1;
+  const int64_t rows = plan_.chunk * plan_.batch;
   const int64_t most = std::max<int64_t>(1, kMostSplitRows / plan_.batch);
   const int64_t piece = ceil_div(plan_.chunk, ceil_div(plan_.chunk, most));
   const Operands operands{.left = launch.left,
@@ -70,12 +71,14 @@ Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& co
                           .out_apart = alone ? 0 : launch.m * launch.n,
                           .blocks = launch.blocks,
                           .row_parts = row_parts(launch),
+                          .turned = launch.turned,
                           .most_steps = launch.in_parts ? piece : plan_.chunk};
   const ProductShape shape{.m = launch.m,
                            .n = launch.n,
                            .blocks = launch.blocks,
                            .left_stride = part_stride(launch, launch.left),
                            .weight_stride = part_stride(launch, launch.right),
+                           .turned_stride = launch.turned ? rows * row_parts(launch) : 0,
                            .dtype = plan_.dtype,
                            .tf32 = plan_.tf32 || launch.in_parts,
                            .accumulate = launch.accumulate};
@@ -134,7 +137,10 @@ ProductAlignment PlanProducts::alignment(const Operands& operands, bool aligned_
   const auto out = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
   return {
       .left = alignment(operands.left, operands.left_apart, caller),
-      .weight = alignment(operands.weight, operands.weight_apart, caller),
+      .weight = operands.turned ? static_cast<uint32_t>(
+                                      std::gcd(int64_t{kBufferAlignment},
+                                               plan_.batch * operands.row_parts * int64_t{element}))
+                                : alignment(operands.weight, operands.weight_apart, caller),
       .out = alignment(operands.out, operands.out_apart, aligned_caller ? kUsualAlignment : out)};
 }
 
@@ -191,9 +197,11 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
     Access weight = operands.weight;
     Access out = operands.out;
     for (int64_t repeat = 0; repeat < operands.repeats; ++repeat) {
-      const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
-                                     .weight = addresses.pointer(weight, at),
-                                     .out = addresses.pointer(out, at)};
+      const ProductPointers pointers{
+          .left = addresses.pointer(operands.left, at),
+          .weight = operands.turned ? addresses.turned(weight, operands.row_parts, at)
+                                    : addresses.pointer(weight, at),
+          .out = addresses.pointer(out, at)};
       Status status =
           planned.product.run(count * operands.row_parts, pointers, workspace, stream, opens);
       if (!status) return status;

@@ -40,6 +40,7 @@ class PlanProducts {
     int64_t blocks = 1;
     int64_t repeats = 1;
     int64_t row_parts = 1;
+    bool turned = false;     // the weight of a total
     int64_t most_steps = 0;  // of a Sequence stage, at once
   };
   struct Planned {
