@@ -294,8 +294,8 @@ TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
 /// With right operands turned, in chunks of which the one that runs last is shorter.
 TEST(GpuGradientsInTf32, OfLargeWeights) {
   GpuPlans gpu(DType::f32);
-  check(lstm_graph(256, 256),
-        {.steps = 30, .batch = 64, .chunk = 16, .seed = 1, .dtype = DType::f32, .tf32 = true}, gpu);
+  check(lstm_graph(512, 512),
+        {.steps = 14, .batch = 64, .chunk = 11, .seed = 1, .dtype = DType::f32, .tf32 = true}, gpu);
   EXPECT_GE(gpu.turned_totals, 2);
 }
 
