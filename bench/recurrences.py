@@ -336,7 +336,8 @@ def write(arguments, rows, result):
                  for row in rows]
     versions = {}
     for row in rows:
-        versions |= {"machine": row["rnnc"]["machine"]} if "rnnc" in row else {}
+        for source in (row.get("cudnn", {}), row.get("rnnc", {})):
+            versions |= {"machine": source["machine"]} if "machine" in source else {}
         cudnn = row.get("cudnn", {}).get("cudnn")
         versions |= {"cudnn": cudnn} if cudnn else {}
     header = versions | {"passes": arguments.passes, "seconds": arguments.seconds,
