@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "ir/persistent/recurrence_exchange.h"
@@ -142,13 +143,39 @@ TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
 TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   Machine machine = h200_machine();
   machine.exchange_seconds = 1e-3;
-  Plan plan = *build_plan(load_case("layer_norm_lstm"), {.batch = 2});
-  EXPECT_FALSE(run_resident(plan, machine).value());
+  const PassSet passes = PassSet::all().without(Pass::Pad);
+  const Graph graph = load_case("layer_norm_lstm");
+  Plan plan = *build_plan(graph, {.batch = 2, .passes = passes, .machine = machine});
   EXPECT_NE(recurrence_of(plan).reason.find(" us on the chip, and takes "), std::string::npos)
       << recurrence_of(plan).reason;
+  // Its launches are as if it had not been tried: kernels that reduce take no products there.
+  const PlanOptions launches = {
+      .batch = 2, .passes = passes.without(Pass::Resident), .machine = machine};
+  Plan others = *build_plan(graph, launches);
+  for (Plan* one : {&plan, &others}) {
+    for (Stage& stage : one->stages) stage.reason.clear();
+  }
+  EXPECT_EQ(to_string(plan), to_string(others));
   // Rows of 8 bytes: as launches that is slower still.
-  plan = *build_plan(load_case("layer_norm_lstm"), {.dtype = DType::bf16, .batch = 2});
-  EXPECT_TRUE(run_resident(plan, machine).value());
+  plan = *build_plan(
+      graph, {.dtype = DType::bf16, .batch = 2, .passes = passes, .machine = machine});
+  EXPECT_NE(resident(plan), nullptr) << recurrence_of(plan).reason;
+}
+
+// The schedule knows which kernel takes which product; a plan with these apart does not say.
+TEST(Resident, WhatHasProductsOfItsOwnMustBeFormedForOneLaunch) {
+  const Graph graph = load_case("layer_norm_lstm");
+  const Plan launches = *build_plan(graph, {.batch = 2});
+  EXPECT_EQ(recurrences_to_form(launches), std::set<std::string>{recurrence_of(launches).name});
+  EXPECT_TRUE(resident_recurrences(launches).empty());
+  Plan plan = launches;
+  EXPECT_FALSE(run_resident(plan, h200_machine()).value());
+  EXPECT_NE(recurrence_of(plan).reason.find("not resident: it has a launch that is no phase"),
+            std::string::npos)
+      << recurrence_of(plan).reason;
+  const Plan chip = plan_of(graph);
+  EXPECT_TRUE(recurrences_to_form(chip).empty());
+  EXPECT_EQ(resident_recurrences(chip), std::set<std::string>{recurrence_of(chip).name});
 }
 
 /// As a library's products their steps are faster than as those that phases are made of.
