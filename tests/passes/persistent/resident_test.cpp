@@ -13,6 +13,9 @@
 #include "ir/plan/plan_touches.h"
 #include "passes/build_plan.h"
 #include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
 namespace {
@@ -157,8 +160,8 @@ TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   }
   EXPECT_EQ(to_string(plan), to_string(others));
   // Rows of 8 bytes: as launches that is slower still.
-  plan = *build_plan(
-      graph, {.dtype = DType::bf16, .batch = 2, .passes = passes, .machine = machine});
+  plan =
+      *build_plan(graph, {.dtype = DType::bf16, .batch = 2, .passes = passes, .machine = machine});
   EXPECT_NE(resident(plan), nullptr) << recurrence_of(plan).reason;
 }
 
@@ -204,6 +207,50 @@ TEST(Resident, IsForGpus) {
   EXPECT_EQ(text(PassSet::all(), cpu_machine(2)), text(others, cpu_machine(2)));
   EXPECT_EQ(text(others, h200_machine()).find("resident on"), std::string::npos);
   EXPECT_NE(text(PassSet::all(), h200_machine()).find("resident on"), std::string::npos);
+}
+
+// The work of both is formed for one launch; the one that cannot be has products apart again.
+TEST(Resident, WhatIsFormedInVainIsLaunchesAsBefore) {
+  const Graph graph = graph_from(R"(graph G() {
+    input x: [16]
+    param R: [16, 16]
+    param S: [16, 16]
+    state h: [16]
+    state g: [16]
+    %0 = input x : [16]
+    %1 = param R : [16, 16]
+    %2 = param S : [16, 16]
+    %3 = state h @ 1 : [16]
+    %4 = state g @ 40 : [16]
+    %5 = const 0 : []
+    %6 = matmul %1, %3 : [16]
+    %7 = mean %6 : []
+    %8 = sub %6, %7 : [16]
+    %9 = add %8, %0 : [16]
+    %10 = tanh %9 : [16]
+    %11 = matmul %2, %4 : [16]
+    %12 = mean %11 : []
+    %13 = sub %11, %12 : [16]
+    %14 = add %13, %10 : [16]
+    %15 = tanh %14 : [16]
+    init h = %5
+    init g = %5
+    next h = %10
+    next g = %15
+    output y = %15
+  })");
+  const Plan plan = plan_of(graph);
+  EXPECT_EQ(resident_recurrences(plan), std::set<std::string>{"h"});
+  const auto stepped = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
+  ASSERT_NE(stepped, plan.stages.end());
+  EXPECT_NE(stepped->reason.find("; not resident: it reads its states 39 steps back"),
+            std::string::npos)
+      << stepped->reason;
+  EXPECT_TRUE(std::holds_alternative<GemmLaunch>(stepped->launches[0]));
+  const InterpreterArgs args = random_args(graph, /*steps=*/90, plan.batch, 1);
+  const InterpreterResult expected = interpret(graph, args);
+  const InterpreterResult actual = execute_plan(plan, args);
+  EXPECT_LE(error_of(actual.outputs[0], expected.outputs[0]), 2e-5);
 }
 
 /// Of the recurrence, in order: buffers that its kernels gather elements of, and how many.
