@@ -3,7 +3,8 @@
 // 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h),
 //    give its values buffers (passes/lower/layout.h) and write the launches
 //    (passes/lower/launches.h). For a GPU also with products apart from the work behind them, if
-//    steps of many rows are faster so.
+//    steps of many rows are faster so; and, where recurrences may be one launch whose products have
+//    launches of their own so far, with these formed for it (passes/schedule/phases.h).
 // 3. Go through the plan's passes in the order that `plan_graph` lists. Where a pass has several
 //    ways, the fastest is taken (passes/candidates.h).
 #include "passes/build_plan.h"
