@@ -16,13 +16,18 @@ def rnnc_command(rnnc, words, dims, options):
     return [str(word) for word in command]
 
 
-def run_bench(rnnc, words, dims, options):
-    """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`."""
-    command = rnnc_command(rnnc, ["bench", *words], dims, options | {"json": "-"})
+def run_json(rnnc, words, dims, options):
+    """The JSON that a command of rnnc prints."""
+    command = rnnc_command(rnnc, words, dims, options)
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {result.stderr.strip()}")
     return json.loads(result.stdout)
+
+
+def run_bench(rnnc, words, dims, options):
+    """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`."""
+    return run_json(rnnc, ["bench", *words], dims, options | {"json": "-"})
 
 
 def cpu_name():

@@ -6,7 +6,8 @@
 //
 // The input is as wide as the hidden state. f32 is exact (CUDNN_FMA_MATH), tf32 is f32 with cuDNN's
 // default math; f16 and bf16 are storage types, and sums are f32 or whatever else cuDNN takes.
-// --backward: forward for training, then the gradients of the input and of the weights.
+// --backward: forward for training, then the gradients of the input and of the weights; for each
+// algorithm also what each of the three takes, launched plainly.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -211,8 +212,10 @@ cudaGraphExec_t capture(const Context& context, const std::function<bool()>& wor
 
 struct Variant {
   std::string algorithm, math;
-  std::optional<double> plain = {}, graph = {};  // microseconds per call
-  double difference = 0;                         // of the results from the first variant's
+  std::optional<double> plain = {}, graph = {};   // microseconds per call
+  std::optional<double> forward = {}, data = {};  // likewise, parts of `plain`; what is left
+                                                  // of it are the gradients of weights
+  double difference = 0;                          // of the results from the first variant's
   size_t workspace_bytes = 0, reserve_bytes = 0;
   std::string failure = {};
 };
@@ -317,28 +320,36 @@ class Network {
                                reserve_bytes, reserve_bytes > 0 ? reserve.get() : nullptr);
       return status == CUDNN_STATUS_SUCCESS;
     };
-    // Gradients of weights are added to what is there.
-    const auto backward = [&] {
-      const auto* lengths = static_cast<const int32_t*>(lengths_.get());
+    const auto* lengths = static_cast<const int32_t*>(lengths_.get());
+    const auto data = [&] {
       status = cudnnRNNBackwardData_v8(
           context_.handle, rnn_, lengths, data_, y_.get(), dy_.get(), data_, dx_.get(), state_,
           nullptr, nullptr, nullptr, state_, nullptr, nullptr, nullptr, weight_bytes, weights.get(),
           workspace_bytes, workspace.get(), reserve_bytes, reserve.get());
-      if (status != CUDNN_STATUS_SUCCESS) return false;
-      cudaMemsetAsync(gradients.get(), 0, weight_bytes, context_.stream);
+      return status == CUDNN_STATUS_SUCCESS;
+    };
+    const auto weight_gradients = [&] {
+      cudaMemsetAsync(gradients.get(), 0, weight_bytes, context_.stream);  // they are added
       status = cudnnRNNBackwardWeights_v8(context_.handle, rnn_, CUDNN_WGRAD_MODE_ADD, lengths,
                                           data_, x_.get(), state_, nullptr, data_, y_.get(),
                                           weight_bytes, gradients.get(), workspace_bytes,
                                           workspace.get(), reserve_bytes, reserve.get());
       return status == CUDNN_STATUS_SUCCESS;
     };
-    const auto call = [&] { return forward() && (!context_.backward || backward()); };
+    const auto call = [&] {
+      return forward() && (!context_.backward || (data() && weight_gradients()));
+    };
     variant.plain = time_calls(context_, call);
     if (!variant.plain) {
       check(cudaDeviceSynchronize(), "cuDNN's calls");
       return status;
     }
     variant.difference = compare(context_.backward ? dx_ : y_);
+    if (context_.backward) {
+      variant.forward = time_calls(context_, forward);
+      const std::optional<double> both = time_calls(context_, [&] { return forward() && data(); });
+      if (variant.forward && both) variant.data = *both - *variant.forward;
+    }
     if (cudaGraphExec_t graph = capture(context_, call); graph != nullptr) {
       variant.graph = time_calls(
           context_, [&] { return cudaGraphLaunch(graph, context_.stream) == cudaSuccess; });
@@ -399,6 +410,12 @@ std::string to_json(const Context& context, const Shape& shape,
       list += ", \"difference\": " + number(variant.difference) +
               ", \"workspace_bytes\": " + std::to_string(variant.workspace_bytes) +
               ", \"reserve_bytes\": " + std::to_string(variant.reserve_bytes);
+    }
+    if (variant.data) {
+      const double weights = *variant.plain - *variant.forward - *variant.data;
+      list += ", \"forward\": " + number(variant.forward, shape.steps) +
+              ", \"data_gradients\": " + number(variant.data, shape.steps) +
+              ", \"weight_gradients\": " + number(weights, shape.steps);
     }
     if (!variant.failure.empty()) list += ", \"failure\": \"" + variant.failure + "\"";
     list += "}";

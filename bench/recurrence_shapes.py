@@ -1,8 +1,9 @@
 """The shapes that bench/recurrences.py measures, what each is to reach, and figures of others.
 
-Times are microseconds per step, of a forward pass. `recorded` ones were measured on an H200 in
-other runs: by cuDNN 9.19 called directly (the best of its algorithms), FlashRNN 1.0.5 (fused), and
-torch.compile of the step replayed as a CUDA graph.
+Times are microseconds per step, of a forward pass, or of training: forward and backward with every
+gradient. `recorded` ones were measured on an H200 in other runs: by cuDNN 9.19 called directly (the
+best of its algorithms), FlashRNN 1.0.5 (fused), torch.compile of the step replayed as a CUDA graph,
+and JAX's `lax.scan` under `jit`.
 """
 
 from pathlib import Path
@@ -94,12 +95,46 @@ CELLS = [REFERENCE] + [
     REFERENCE._replace(cell=cell)
     for cell in ("layernorm_lstm", "gru_reset_before", "peephole_lstm", "mgu", "lem", "nbrc")
 ]
-PHASE_RATIO = 1.7  # at most, of their time per phase to the LSTM's
 COMPILE_RATIO = 3  # at least, of torch.compile's time to theirs
 COMPILED_STEP = {"lstm": 6.3, "layernorm_lstm": 9.5, "gru_reset_before": 11.7}  # recorded, T 256
 
-# Over the list, by dtype: the geometric mean of cuDNN's time to ours that is to be reached.
-LIST_RATIOS = {"f16": 1.4, "bf16": 3.5, "tf32": 2.0, "f32": 2.0}
+BACKWARD_TABLE = [
+    Goal(Case("lstm", 16, 256, "f16"), 2.0, 5.27),
+    Goal(Case("lstm", 16, 256, "bf16"), 2.0, 11.3),
+    Goal(Case("lstm", 16, 512, "f16"), 2.5, 5.45),
+    Goal(Case("lstm", 16, 512, "bf16"), 2.5, 14.2),
+    Goal(Case("lstm", 16, 1024, "f16"), 3.9, 7.5),
+    Goal(Case("lstm", 16, 1024, "bf16"), 3.9, 16.8),
+    Goal(Case("lstm", 64, 1024, "f16"), 9.2, 20.6),
+    Goal(Case("lstm", 64, 1024, "bf16"), 9.2, 20.4),
+    Goal(Case("lstm", 128, 1024, "bf16"), 19, 25.7),
+    Goal(Case("lstm", 16, 2048, "bf16"), 9.8, 24.8),
+    Goal(Case("gru", 16, 1024, "bf16"), 3.2, 16.5),
+    Goal(Case("lstm", 16, 512, "bf16", layers=4), 5.0, 21.5),
+    Goal(Case("lstm", 1, 512, "bf16", layers=8), 5.0, 34.3),
+    Goal(Case("lstm", 1, 256, "f32"), 1.7, 2.79),
+    Goal(Case("lstm", 1, 1024, "f32"), 3.6, 6.0),
+    Goal(Case("lstm", 16, 1024, "f32"), 13.5, 41.4),
+    Goal(Case("lstm", 16, 1024, "tf32"), 6.6, 32.7),
+    Goal(Case("lstm", 16, 768, "bf16", heads=12), 1.3, 7.9, "FlashRNN"),
+    Goal(Case("slstm", 16, 768, "bf16", heads=12), 1.3, 7.9, "FlashRNN"),
+    Goal(Case("lstm", 16, 768, "bf16", heads=1), 3.1, 13.1, "FlashRNN"),
+    Goal(Case("layernorm_lstm", 16, 1024, "bf16"), 10, 74.5, "JAX"),
+    Goal(Case("gru_reset_before", 16, 1024, "bf16"), 6, 51.1, "JAX"),
+]
+
+
+class Figures(NamedTuple):
+    """What a direction is to reach."""
+
+    table: list
+    cells: list
+    phase_ratio: float  # at most, of the cells' time per phase to the LSTM's
+    list_ratios: dict  # by dtype: the geometric mean over the list of cuDNN's time to ours
+
+
+FORWARD = Figures(TABLE, CELLS, 1.7, {"f16": 1.4, "bf16": 3.5, "tf32": 2.0, "f32": 2.0})
+BACKWARD = Figures(BACKWARD_TABLE, CELLS, 1.4, {"f16": 2.0, "bf16": 4.0, "tf32": 3.0, "f32": 3.0})
 WORST_RATIO = 0.95
 COLD_SECONDS = 1.5  # that any of these may take to compile
 
@@ -116,11 +151,11 @@ def read_list():
     return [Case(cell, int(batch), int(hidden), dtype) for cell, batch, hidden, dtype in rows]
 
 
-def parts():
+def parts(figures=FORWARD):
     """By name: what can be measured by itself. A case may be in several."""
     return {
-        "table": [goal.case for goal in TABLE],
-        "cells": CELLS,
+        "table": [goal.case for goal in figures.table],
+        "cells": figures.cells,
         "list": read_list(),
         "sweep": list(dict.fromkeys(case for cases in SWEEPS.values() for case in cases)),
     }

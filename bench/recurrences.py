@@ -1,6 +1,7 @@
 """Time per step of resident recurrences on a GPU beside cuDNN's best algorithm, in one run.
 
-    python3 bench/recurrences.py --rnnc PATH --cudnn PATH [--only table list] [--torch]
+    python3 bench/recurrences.py --rnnc PATH --cudnn PATH [--only table list] [--torch] [--peers]
+    python3 bench/recurrences.py --backward …    # training: forward, and every gradient
 
 Parts: the table of shapes with figures to reach, cells that nobody wrote by hand, a fixed varied
 list of 60 shapes, and sweeps of H, B and T, which plot_recurrences.py draws. All kernels are
@@ -11,6 +12,10 @@ products included except where heads are named. Both are measured launched plain
 a CUDA graph of one call, and the better of each counts: `us` is that of `plain_us` and
 `replayed_us`, `cudnn_us` that of all algorithms (`cudnn.variants`). JSON, and the same as TSV
 beside it.
+
+With --backward a line below each shape has its parts, which `rnnc profile` times launch by launch:
+the forward half, the recurrence of the backward half, products, and what is left; cuDNN's are those
+of its best algorithm launched plainly: forward, gradients of data, gradients of weights.
 """
 
 import argparse
@@ -23,14 +28,18 @@ import statistics
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from common import add_output_argument, rnnc_command, write_result
-from recurrence_shapes import (CELLS, COMPILE_RATIO, COMPILED_STEP, DTYPES, LIST_RATIOS,
-                               PHASE_RATIO, REFERENCE, TABLE, WORST_RATIO, parts)
+from common import RESULTS, rnnc_command, write_result
+from recurrence_peers import time_peers
+from recurrence_shapes import (BACKWARD, COMPILE_RATIO, COMPILED_STEP, DTYPES, FORWARD, REFERENCE,
+                               WORST_RATIO, parts)
 
 TURN = 20  # shapes that cuDNN measures before rnnc measures the same
 COLUMNS = ("name", "parts", "us", "plain_us", "replayed_us", "floor_us", "cudnn_us", "ratio",
-           "torch_us", "goal_us", "recorded_us", "recorded_by", "strategy", "failure")
+           "torch_us", "goal_us", "recorded_us", "recorded_by", "forward_us", "recurrence_us",
+           "products_us", "rest_us", "strategy", "failure")
+PRODUCTS = ("product", "total")  # kinds of launches
 
 
 class Failed(Exception):
@@ -56,24 +65,49 @@ def ask_json(command, seconds):
         raise Failed("printed no JSON") from None
 
 
-def bench(arguments, case, options):
+def ask_rnnc(arguments, command, case, options):
     words, dims = case.source
-    options = case.options | {"passes": arguments.passes} | options | {"json": "-"}
-    return ask_json(rnnc_command(arguments.rnnc, ["bench", *words], dims, options),
+    options = case.options | {"passes": arguments.passes} | options
+    if arguments.backward:
+        options |= {"backward": True}
+    return ask_json(rnnc_command(arguments.rnnc, [command, *words], dims, options),
                     arguments.timeout)
 
 
+def bench(arguments, case, options):
+    return ask_rnnc(arguments, "bench", case, options | {"json": "-"})
+
+
 def explain(arguments, case):
-    """How the case will run, in words, and the phases of its recurrences."""
-    words, dims = case.source
-    options = case.options | {"passes": arguments.passes, "json": True}
-    command = rnnc_command(arguments.rnnc, ["explain", *words], dims, options)
-    stages = ask_json(command, arguments.timeout)["stages"]
-    stages = [stage for stage in stages if stage["recurrence"] != "none"]
-    resident = [launch["strategy"] for stage in stages for launch in stage["launches"]
-                if launch["kind"] == "recurrence"]
-    return {"strategy": "; ".join(dict.fromkeys(resident)) or "not resident",
-            "phases": sum(stage["phases"] for stage in stages)}
+    """How the case will run, in words, and the phases of its recurrences, of backward halves those
+    of the backward."""
+    explanation = ask_rnnc(arguments, "explain", case, {"json": True})
+    halves = [explanation] if not arguments.backward else [explanation["forward"],
+                                                           explanation["backward"]]
+    words, phases = [], 0
+    for half in halves:
+        stages = [stage for stage in half["stages"] if stage["recurrence"] != "none"]
+        resident = [launch["strategy"] for stage in stages for launch in stage["launches"]
+                    if launch["kind"] == "recurrence"]
+        words.append("; ".join(dict.fromkeys(resident)) or "not resident")
+        phases = sum(stage["phases"] for stage in stages)
+    return {"strategy": ", backward ".join(words), "phases": phases}
+
+
+def profile(arguments, case):
+    """Microseconds per step of the parts of training: launches are timed apart, so that what runs
+    beside another launch counts twice."""
+    halves = ask_rnnc(arguments, "profile", case,
+                      {"json": "-", "seconds": arguments.seconds})
+    result = {"forward_us": halves["forward"]["measured"]["seconds"] * 1e6 / case.steps,
+              "recurrence_us": 0, "products_us": 0, "rest_us": 0}
+    for stage in halves["backward"]["stages"]:
+        for launch in stage["launches"]:
+            recurrence = launch["kind"] in ("recurrence", "loop", "scan")
+            part = ("recurrence_us" if recurrence else
+                    "products_us" if launch["kind"] in PRODUCTS else "rest_us")
+            result[part] += (launch["measured_seconds"] or 0) * 1e6 / case.steps
+    return result
 
 
 def compile_all(arguments, rows):
@@ -105,16 +139,19 @@ def time_rnnc(arguments, row):
     try:
         result = bench(arguments, row["case"], {"seconds": arguments.seconds})
         plain = result["microseconds_per_step"]
-        replayed = result["replayed_microseconds_per_step"]
+        replayed = result.get("replayed_microseconds_per_step", plain)
         row |= {"us": min(plain, replayed), "plain_us": plain, "replayed_us": replayed,
                 "floor_us": result["floor_microseconds_per_step"], "rnnc": result}
+        if arguments.backward:
+            row |= profile(arguments, row["case"])
     except Failed as failure:
         row["failure"] = str(failure)
 
 
 def run_cudnn(arguments, words):
     """What it prints for the shapes up to one that stops it, and why that one did."""
-    command = [arguments.cudnn, "--seconds", str(arguments.seconds), *words]
+    direction = ["--backward"] if arguments.backward else []
+    command = [arguments.cudnn, *direction, "--seconds", str(arguments.seconds), *words]
     limit = arguments.timeout * len(words)
     try:
         result = subprocess.run(command, capture_output=True, timeout=limit)
@@ -160,11 +197,11 @@ def time_torch(row):
         row["torch_failure"] = " ".join(str(error).split())[:300]
 
 
-def choose(arguments):
+def choose(arguments, figures=FORWARD):
     """The rows to measure, each case once."""
-    goals = {goal.case: goal for goal in TABLE}
+    goals = {goal.case: goal for goal in figures.table}
     rows = {}
-    for part, cases in parts().items():
+    for part, cases in parts(figures).items():
         for case in cases if part in arguments.only else []:
             wanted = not arguments.shape or any(text in str(case) for text in arguments.shape)
             if wanted and case.dtype in arguments.dtype:
@@ -186,6 +223,22 @@ def print_heading():
           f"{'ratio':>7}{'torch':>9}{'goal':>7}  recorded, strategy", flush=True)
 
 
+def print_parts(row):
+    """Of training, ours and cuDNN's."""
+    lines = []
+    if "forward_us" in row:
+        names = ("forward", "recurrence", "products", "rest")
+        lines.append(", ".join(f"{name} {row[f'{name}_us']:.2f}" for name in names))
+    best = row.get("cudnn", {}).get("best", "").removesuffix(", graph")
+    for variant in row.get("cudnn", {}).get("variants", []):
+        if variant["name"] == best and "data_gradients" in variant:
+            names = {"forward": "forward", "data_gradients": "data", "weight_gradients": "weights"}
+            figures = ", ".join(f"{word} {variant[key]:.2f}" for key, word in names.items())
+            lines.append(f"cuDNN, {best}, plain: {figures}")
+    if lines:
+        print("    " + "; ".join(lines))
+
+
 def print_row(row):
     text = f"{row['name']:34}"
     for column in ("us", "plain_us", "replayed_us", "floor_us", "cudnn_us"):
@@ -195,6 +248,10 @@ def print_row(row):
     if "recorded_us" in row:
         text += f"  {row['recorded_by']} {row['recorded_us']:g}"
     print(f"{text}  {row.get('strategy', '')}")
+    print_parts(row)
+    for who, us in row.get("peers_us", {}).items():
+        ratio = f", {us / row['us']:.1f}x" if "us" in row else ""
+        print(f"    {who} {us:.2f}{ratio}")
     for who, failure in (("rnnc", row.get("failure")),
                          ("cuDNN", row.get("cudnn", {}).get("failure")),
                          ("torch", row.get("torch_failure"))):
@@ -211,22 +268,24 @@ def sum_up_table(rows):
     return {"reached": len(goals) - len(missed), "of": len(goals)}
 
 
-def sum_up_cells(rows):
-    """Each cell's time per phase beside the LSTM's, and its time beside the compiled step's."""
-    timed = {row["case"]: row for row in rows if row.get("us") and row.get("phases")}
+def sum_up_cells(rows, figures):
+    """Each cell's time per phase beside the LSTM's, and its time beside the compiled step's; of
+    training that of the recurrence of the backward half."""
+    key = "recurrence_us" if figures is BACKWARD else "us"
+    timed = {row["case"]: row for row in rows if row.get(key) and row.get("phases")}
     reference = timed.get(REFERENCE)
     cells = []
-    for case in CELLS:
+    for case in figures.cells:
         if case not in timed:
             continue
-        us, phases = timed[case]["us"], timed[case]["phases"]
+        us, phases = timed[case][key], timed[case]["phases"]
         cell = {"cell": case.cell, "us": us, "phases": phases, "us_per_phase": us / phases}
         text = f"{case.cell}: {us:.3f}, phases {phases}, {us / phases:.3f} each"
         if reference:
-            lstm = reference["us"] / reference["phases"]
+            lstm = reference[key] / reference["phases"]
             cell["phase_ratio"] = us / phases / lstm
-            text += f", {cell['phase_ratio']:.2f} of the LSTM's (at most {PHASE_RATIO})"
-        if case.cell in COMPILED_STEP:
+            text += f", {cell['phase_ratio']:.2f} of the LSTM's (at most {figures.phase_ratio})"
+        if figures is FORWARD and case.cell in COMPILED_STEP:
             cell["compile_ratio"] = COMPILED_STEP[case.cell] / us
             text += f"; torch.compile as recorded {COMPILED_STEP[case.cell]}"
             text += f" ({cell['compile_ratio']:.1f}x, at least {COMPILE_RATIO})"
@@ -235,7 +294,7 @@ def sum_up_cells(rows):
     return cells
 
 
-def sum_up_list(rows, dtype):
+def sum_up_list(rows, dtype, to_reach):
     rows = [row for row in rows if "list" in row["parts"] and row["case"].dtype == dtype]
     compared = sorted((row for row in rows if "ratio" in row), key=lambda row: row["ratio"])
     if not compared:
@@ -243,25 +302,25 @@ def sum_up_list(rows, dtype):
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in compared))
     worst = compared[0]
     print(f"list, {dtype}: cuDNN / rnnc {mean:.2f}, geometric mean of {len(compared)} of "
-          f"{len(rows)} (to reach {LIST_RATIOS[dtype]}); "
+          f"{len(rows)} (to reach {to_reach}); "
           f"worst {worst['ratio']:.2f}, {worst['name']}")
     below = [row["name"] for row in compared if row["ratio"] < WORST_RATIO]
     failed = [row["name"] for row in rows if "ratio" not in row]
     for what, names in ((f"below {WORST_RATIO}", below), ("not compared", failed)):
         if names:
             print(f"  {what}: {', '.join(names)}")
-    return {"geometric_mean": mean, "to_reach": LIST_RATIOS[dtype], "compared": len(compared),
+    return {"geometric_mean": mean, "to_reach": to_reach, "compared": len(compared),
             "of": len(rows), "worst": worst["ratio"], "worst_shape": worst["name"], "below": below,
             "not_compared": failed}
 
 
-def sum_up(rows):
+def sum_up(rows, figures):
     result = {}
     if any("table" in row["parts"] for row in rows):
         result["table"] = sum_up_table(rows)
     if any("cells" in row["parts"] for row in rows):
-        result["cells"] = sum_up_cells(rows)
-    lists = {dtype: sum_up_list(rows, dtype) for dtype in DTYPES}
+        result["cells"] = sum_up_cells(rows, figures)
+    lists = {dtype: sum_up_list(rows, dtype, figures.list_ratios[dtype]) for dtype in DTYPES}
     return result | {"list": {dtype: summary for dtype, summary in lists.items() if summary}}
 
 
@@ -280,7 +339,8 @@ def write(arguments, rows, result):
         versions |= {"machine": row["rnnc"]["machine"]} if "rnnc" in row else {}
         cudnn = row.get("cudnn", {}).get("cudnn")
         versions |= {"cudnn": cudnn} if cudnn else {}
-    header = versions | {"passes": arguments.passes, "seconds": arguments.seconds}
+    header = versions | {"passes": arguments.passes, "seconds": arguments.seconds,
+                         "backward": arguments.backward}
     write_result(arguments.json, header | result | {"rows": described})
     lines = ["\t".join(COLUMNS)]
     lines += ["\t".join(cell_of(row, column) for column in COLUMNS) for row in rows]
@@ -305,6 +365,8 @@ def measure(arguments, rows):
             time_rnnc(arguments, row)
             if arguments.torch:
                 time_torch(row)
+            if arguments.peers:
+                time_peers(row, arguments.backward)
             if "us" in row and "cudnn_us" in row:
                 row["ratio"] = row["cudnn_us"] / row["us"]
             print_row(row)
@@ -321,7 +383,10 @@ def parse_arguments():
     add("--rnnc", default="build/default/tools/rnnc", help="the program rnnc")
     add("--cudnn", default="build/default/bench/cudnn_rnn",
         help="the program cudnn_rnn; '': without")
-    add("--torch", action="store_true", help="torch.nn too")
+    add("--backward", action="store_true",
+        help="training: forward, and backward with every gradient")
+    add("--torch", action="store_true", help="torch.nn too, forward only")
+    add("--peers", action="store_true", help="FlashRNN and JAX too, where they are installed")
     add("--only", nargs="+", choices=list(parts()), default=list(parts()), metavar="PART",
         help="of table, cells, list and sweep")
     add("--dtype", nargs="+", choices=DTYPES, default=DTYPES)
@@ -331,11 +396,17 @@ def parse_arguments():
     add("--timeout", type=float, default=60, help="seconds that a shape may take in all")
     add("--budget", type=float, default=math.inf, help="seconds after which no more is started")
     add("--jobs", type=int, default=max(2, (os.cpu_count() or 2) - 2), help="that compile at once")
-    add_output_argument(parser, "recurrences.json")
+    add("--json", type=Path, metavar="FILE",
+        help="where the results go; default: bench/results/recurrences.json, of --backward "
+        "recurrences_backward.json")
     arguments = parser.parse_args()
+    name = "recurrences_backward.json" if arguments.backward else "recurrences.json"
+    arguments.json = arguments.json or RESULTS / name
     for program in filter(None, (arguments.rnnc, arguments.cudnn)):
         if not shutil.which(program):
             parser.error(f"{program} is no program")
+    if arguments.torch and arguments.backward:
+        parser.error("--torch is forward only: bench/training.py has torch.nn's training")
     if arguments.torch and not importlib.util.find_spec("torch"):
         parser.error("--torch needs PyTorch")
     return arguments
@@ -343,11 +414,12 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    rows = choose(arguments)
+    figures = BACKWARD if arguments.backward else FORWARD
+    rows = choose(arguments, figures)
     if not rows:
         raise SystemExit("no shape is left")
     rows = measure(arguments, rows)
-    write(arguments, rows, sum_up(rows))
+    write(arguments, rows, sum_up(rows, figures))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ class NarrowProducts {
   explicit NarrowProducts(Plan& plan) : plan_(plan), uses_(plan) {}
 
   bool run() {
-    if (plan_.dtype == compute_type(plan_.dtype)) return false;
     bool changed = false;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       Stage& stage = plan_.stages[s];

@@ -15,8 +15,10 @@
 /// becomes
 ///
 ///     split b51 = b41, a left operand, parts of 4096
-///     split b53 = b0, a weight, parts of 1024
-///     total b43 += b51[0:4096] x b53[0:1024], in parts
+///     split b53 = b0, a weight, turned, parts of 1024
+///     total b43 += b51[0:4096] x b53[0:1024], in parts, turned
+///
+/// In a plan that rounds to TF32 the right operand of a total alone becomes one part, turned.
 ///
 /// With a' an element a rounded to TF32 and a" = a - a', a b is taken as a' b" + a" b' + a' b'.
 /// What is left out is at most 2^-22 |a b|, and tensor cores cut off a" and b" by at most 2^-23 |a|
@@ -43,8 +45,8 @@ struct SplitGemmsOptions {
 };
 
 /// `plan` has no lags yet, no offsets and no pads. True if it has changed. Products of several
-/// blocks, of Once stages and step by step stay as they are; so do those of a CPU, of other types
-/// and of plans that round to TF32 anyway.
+/// blocks, of Once stages and step by step stay as they are; so do those of a CPU and of other
+/// types.
 bool run_split_gemms(Plan& plan, const Machine& machine, const SplitGemmsOptions& options);
 
 }  // namespace rnnc

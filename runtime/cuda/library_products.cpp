@@ -41,6 +41,7 @@ std::optional<LibraryProduct> product_of(const Plan& plan, const GemmLaunch& lau
 std::optional<LibraryProduct> product_of(const Plan& plan, const TotalLaunch& launch) {
   if (launch.right.buffer == kNoBuffer) return std::nullopt;
   const bool alone = launch.blocks == 1;
+  const int64_t rows = plan.chunk * plan.batch;
   const int64_t most = std::max<int64_t>(1, kMostSplitRows / plan.batch);
   const int64_t piece = ceil_div(plan.chunk, ceil_div(plan.chunk, most));
   return LibraryProduct{.left = launch.left,
@@ -51,6 +52,7 @@ std::optional<LibraryProduct> product_of(const Plan& plan, const TotalLaunch& la
                         .out_apart = alone ? 0 : launch.m * launch.n,
                         .blocks = launch.blocks,
                         .row_parts = row_parts(launch),
+                        .turned = launch.turned,
                         .most_steps = launch.in_parts ? piece : plan.chunk,
                         .once_rows = plan.batch,
                         .shape = {.m = launch.m,
@@ -58,6 +60,7 @@ std::optional<LibraryProduct> product_of(const Plan& plan, const TotalLaunch& la
                                   .blocks = launch.blocks,
                                   .left_stride = part_stride(launch, launch.left),
                                   .weight_stride = part_stride(launch, launch.right),
+                                  .turned_stride = launch.turned ? rows * row_parts(launch) : 0,
                                   .dtype = plan.dtype,
                                   .tf32 = plan.tf32 || launch.in_parts,
                                   .accumulate = launch.accumulate}};

@@ -84,7 +84,10 @@ ProductAlignment PlanProducts::alignment(const LibraryProduct& operands,
   const auto out = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
   return {
       .left = alignment(operands.left, operands.left_apart, caller),
-      .weight = alignment(operands.weight, operands.weight_apart, caller),
+      .weight = operands.turned ? static_cast<uint32_t>(
+                                      std::gcd(int64_t{kBufferAlignment},
+                                               plan_.batch * operands.row_parts * int64_t{element}))
+                                : alignment(operands.weight, operands.weight_apart, caller),
       .out = alignment(operands.out, operands.out_apart, aligned_caller ? kUsualAlignment : out)};
 }
 
@@ -141,9 +144,11 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
     Access weight = operands.weight;
     Access out = operands.out;
     for (int64_t repeat = 0; repeat < operands.repeats; ++repeat) {
-      const ProductPointers pointers{.left = addresses.pointer(operands.left, at),
-                                     .weight = addresses.pointer(weight, at),
-                                     .out = addresses.pointer(out, at)};
+      const ProductPointers pointers{
+          .left = addresses.pointer(operands.left, at),
+          .weight = operands.turned ? addresses.turned(weight, operands.row_parts, at)
+                                    : addresses.pointer(weight, at),
+          .out = addresses.pointer(out, at)};
       Status status =
           planned.product.run(count * operands.row_parts, pointers, workspace, stream, opens);
       if (!status) return status;

@@ -2,7 +2,8 @@
 // is the column-major n x rows matrix with that leading dimension, so that
 //     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
 // where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
-// A sum over rows, out[m, n] = left[rows, m]^T @ weight[rows, n], is out' = weight' @ left'^T.
+// A sum over rows, out[m, n] = left[rows, m]^T @ weight[rows, n], is out' = weight' @ left'^T; a weight
+// that is turned, [n, rows], is rows x n and transposed.
 // The blocks of a block-diagonal weight are the library's batch.
 //
 // Where CUDA's Multi-Process Service (MPS) leaves a program some of the multiprocessors, algorithms
@@ -109,7 +110,11 @@ Status Product::describe() {
       library.check(library.init_operation(&operation_, sizeof(operation_), compute, CUDA_R_32F),
                     "describing a product");
   if (!begun) return begun;
-  if (is_total()) return turn(CUBLASLT_MATMUL_DESC_TRANSB);
+  if (is_total()) {
+    return turn(CUBLASLT_MATMUL_DESC_TRANSB).and_then([&] {
+      return shape_.turned_stride > 0 ? turn(CUBLASLT_MATMUL_DESC_TRANSA) : Status();
+    });
+  }
   return shape_.transposed ? Status() : turn(CUBLASLT_MATMUL_DESC_TRANSA);
 }
 
@@ -158,7 +163,13 @@ Status Product::describe_matrices(Variant& variant) const {
   if (is_total()) {
     const int64_t m = shape_.m;
     return array(variant.left, shape_.dtype, m, shape_.left_stride)
-        .and_then([&] { return array(variant.weight, shape_.dtype, n, shape_.weight_stride); })
+        .and_then([&] {
+          if (shape_.turned_stride == 0) {
+            return array(variant.weight, shape_.dtype, n, shape_.weight_stride);
+          }
+          return init_layout(variant.weight, shape_.dtype, variant.rows, n, shape_.turned_stride,
+                             0);
+        })
         .and_then([&] { return init_layout(variant.out, DType::f32, n, m, n, m * n); });
   }
   return array(variant.left, shape_.dtype, k, shape_.left_stride)
@@ -234,6 +245,7 @@ int64_t Product::left_elements() const {
 }
 
 int64_t Product::weight_elements() const {
+  if (shape_.turned_stride > 0) return shape_.turned_stride * shape_.n;
   if (is_total()) {
     return std::max(shape_.weight_stride, shape_.blocks * shape_.n) * most_rows();
   }

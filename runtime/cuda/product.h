@@ -25,6 +25,7 @@ struct ProductShape {
   int64_t blocks = 1;
   int64_t left_stride = 0;  // elements between rows
   int64_t weight_stride = 0;
+  int64_t turned_stride = 0;  // of a total's weight that has rows as columns: between these; else 0
   int64_t out_stride = 0;
   DType dtype = DType::f32;      // of left and weight
   DType out_dtype = DType::f32;  // or `dtype`, of a sum that is rounded once

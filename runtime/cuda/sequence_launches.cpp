@@ -66,9 +66,13 @@ class SequenceLaunch {
       rows -= at_.plan.batch;
       first = 0;
     }
-    if (done == cudaSuccess && rows > 0) {
-      const char* source =
-          at_.addresses.start(launch.source) + static_cast<size_t>(first) * source_pitch;
+    const char* source =
+        at_.addresses.start(launch.source) + static_cast<size_t>(first) * source_pitch;
+    if (done == cudaSuccess && rows > 0 && source_pitch == width && target_pitch == width) {
+      // One copy of all rows takes half as long as one row by row.
+      done = cudaMemcpyAsync(target, source, static_cast<size_t>(rows) * width,
+                             cudaMemcpyDeviceToDevice, at_.queue.stream);
+    } else if (done == cudaSuccess && rows > 0) {
       done =
           cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width,
                             static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, at_.queue.stream);
@@ -136,6 +140,7 @@ class SequenceLaunch {
   }
 
   Status run(const SplitLaunch& launch) {
+    if (launch.turned) return turn(launch);
     int64_t rows = at_.rows;
     constexpr int64_t kMostBlocks = 65535;
     constexpr int64_t kElements = int64_t{4} * kCudaSplitThreads;  // of a row, of a block
@@ -157,6 +162,27 @@ class SequenceLaunch {
   }
 
  private:
+  Status turn(const SplitLaunch& launch) {
+    int64_t rows = at_.rows;
+    constexpr int64_t kMostBlocks = 65535;
+    const char* source = at_.addresses.pointer(launch.source, at_.first);
+    char* target = at_.addresses.turned(launch.target, launch.parts, at_.first);
+    int weight = launch.weight ? 1 : 0;
+    float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
+    int64_t length = launch.length;
+    int64_t part = launch.part;
+    auto parts = static_cast<int>(launch.parts);
+    int64_t source_stride = launch.source.stride;
+    int64_t apart = at_.plan.chunk * at_.plan.batch * launch.parts;
+    void* parameters[] = {&source, &target, &weight, &most,          &rows,
+                          &length, &part,   &parts,  &source_stride, &apart};
+    const int64_t down = std::min(ceil_div(rows, kCudaSplitTile), kMostBlocks);
+    const LaunchShape shape{
+        dim3(static_cast<unsigned>(ceil_div(part, kCudaSplitTile)), static_cast<unsigned>(down)),
+        dim3(kCudaSplitThreads, kCudaSplitRows)};
+    return start(at_.kernel, shape, parameters, at_.queue, "turning an operand");
+  }
+
   SequenceRun at_;
 };
 

@@ -39,6 +39,7 @@ class GpuPlans {
         const auto* total = std::get_if<TotalLaunch>(&launch);
         if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
         if (total != nullptr && total->in_parts) ++totals_in_parts;
+        if (total != nullptr && total->turned) ++turned_totals;
       }
     }
     return run_plan(*backend_, plan, args, sequences);
@@ -48,6 +49,7 @@ class GpuPlans {
   int sums = 0;
   int outer_products = 0;
   int totals_in_parts = 0;
+  int turned_totals = 0;
 
  private:
   static std::unique_ptr<Backend> make(DType dtype, bool graphs, KernelCache& cache) {
@@ -267,7 +269,7 @@ TEST(GpuGradientsOfStacks, OfSeveralCells) {
 /// A chunk's rows in one piece, and in several of which the last is shorter; a last chunk that is
 /// shorter, too.
 TEST(GpuGradientsInParts, OfWeights) {
-  for (const int64_t batch : {150, 300}) {
+  for (const int64_t batch : {150, 152, 300}) {
     SCOPED_TRACE(batch);
     GpuPlans gpu(DType::f32);
     check(lstm_graph(256, 256),
@@ -287,6 +289,14 @@ TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
                                  .passes = passes,
                                  .tf32 = true});
   }
+}
+
+/// With right operands turned, in chunks of which the one that runs last is shorter.
+TEST(GpuGradientsInTf32, OfLargeWeights) {
+  GpuPlans gpu(DType::f32);
+  check(lstm_graph(512, 512),
+        {.steps = 14, .batch = 64, .chunk = 11, .seed = 1, .dtype = DType::f32, .tf32 = true}, gpu);
+  EXPECT_GE(gpu.turned_totals, 2);
 }
 
 TEST(GpuGradientsOfF32Params, Beside16BitArrays) {

@@ -193,6 +193,13 @@ TEST(PlanParse, OddFieldsComeBack) {
   SplitLaunch split{.source = small.row(x), .target = small.row(h), .length = 8, .part = 4};
   split.once_rows = 2;
   small.recurrence({split}).name = "";
+  SplitLaunch turned{.source = small.row(x), .target = small.row(h), .length = 8, .part = 8};
+  turned.weight = turned.turned = true;
+  turned.parts = 1;
+  TotalLaunch total{.left = small.row(x), .right = small.row(y), .out = {w, 0, 0, 0}};
+  total.m = total.n = 2;
+  total.accumulate = total.in_parts = total.turned = true;
+  small.stage(Domain::Sequence, {turned, total}, 1);
   small.recurrence({small.mean({small.row(x)}, {small.row(y)})}).lag = 7;
   plan.kernels[0].name = "k: 1";
   plan.kernels[0].arguments[0].product = true;

@@ -50,6 +50,12 @@ TEST_F(Profile, SaysWhereTimeGoes) {
       << shape;
 }
 
+TEST_F(Profile, StandardOutputTakesAFileInPlaceOfTheText) {
+  const Json profile = Json::parse(good(net({"--json", "-", "--threads", "1"})));
+  EXPECT_EQ(profile["measured"]["runs"], 2);
+  EXPECT_NE(bad(2, net({"--json", "-", "--trace", "-"})).find("several go to `-`"), std::string::npos);
+}
+
 TEST_F(Profile, TimesOfLaunchesAreWithinTheCall) {
   for (const char* threads : {"1", "2"}) {
     good(net({"--json", "profile.json", "--passes", "none", "--threads", threads}));

@@ -1,5 +1,7 @@
 #include "runtime/explain/profile.h"
 
+#include <algorithm>
+
 #include "passes/build_plan.h"
 #include "runtime/explain/print.h"
 #include "tools/command.h"
@@ -44,10 +46,13 @@ Result<Files> profile_training(const Options& options, Program& program) {
                profile_trace(explanation, run.forward, *run.backward)};
 }
 
+/// The text too, unless standard output is one of the files.
 Status write_files(const Options& options, const Files& files) {
-  if (Status status = print(files.text); !status) return status;
   const std::pair<const std::string&, const std::string&> wanted[] = {
       {options.bench.json, files.json}, {options.html, files.page}, {options.trace, files.trace}};
+  if (std::ranges::none_of(wanted, [](const auto& file) { return is_dash(file.first); })) {
+    if (Status status = print(files.text); !status) return status;
+  }
   for (const auto& [file, text] : wanted) {
     if (file.empty()) continue;
     if (Status status = write_output(file, text); !status) return status;
@@ -74,6 +79,9 @@ Status profile_graph(const Options& options, const Graph& graph) {
 std::string check_options(const Options& options) {
   std::string problem = check_usage(options.bench);
   if (problem.empty()) problem = check_strategy(options.strategy, options.bench.device);
+  if (problem.empty()) {
+    problem = check_dashes({}, {options.bench.json, options.html, options.trace});
+  }
   return problem.empty() ? check_cpu_target(options.cpu, options.bench.device) : problem;
 }
 

@@ -40,7 +40,9 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
   }
   if (std::holds_alternative<RealLaunch>(launch)) return "rnnc_real";
   if (std::holds_alternative<MaskLaunch>(launch)) return "rnnc_mask";
-  return std::holds_alternative<SplitLaunch>(launch) ? kCudaSplitName : "";
+  const auto* split = std::get_if<SplitLaunch>(&launch);
+  if (split == nullptr) return "";
+  return split->turned ? kCudaSplitTurnedName : kCudaSplitName;
 }
 
 int64_t cuda_row_slices(int64_t rows, int64_t columns) {

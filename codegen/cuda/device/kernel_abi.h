@@ -70,6 +70,7 @@ struct CudaHistories {
 
 /// Kernels of sequence.cuh. Grids and parameters: runtime/cuda/sequence_launches.cpp.
 inline constexpr const char* kCudaSplitName = "rnnc_split";
+inline constexpr const char* kCudaSplitTurnedName = "rnnc_split_turned";
 inline constexpr int kCudaRowsThreads = 256;
 inline constexpr const char* kCudaCopyName = "rnnc_copy_arrays";
 /// Its parameter; gridDim.y is the number of copies.
@@ -89,6 +90,7 @@ inline constexpr int kCudaTransposeTile = 32;
 inline constexpr int kCudaTransposeThreads = 8;  // times the tile
 inline constexpr int kCudaSplitThreads = 32;     // along a row, of 4 elements each
 inline constexpr int kCudaSplitRows = 8;
+inline constexpr int kCudaSplitTile = 32;  // rows and columns of a block that turns them
 /// The one that a launch needs; "" for launches of other kinds. A unit has those that its plan needs
 /// and no others.
 std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);

@@ -286,7 +286,7 @@ extern "C" __global__ void rnnc_transpose_4(const unsigned* source, unsigned* ta
 }
 #endif
 
-#if has_rnnc_split
+#if has_rnnc_split || has_rnnc_split_turned
 // One element rounded to TF32, and what is left of it. Both count only where the first is below
 // `most`.
 struct rnnc_split_parts {
@@ -314,6 +314,8 @@ static __device__ __forceinline__ rnnc_split_parts rnnc_split_element(float valu
   return parts;
 }
 
+#endif
+#if has_rnnc_split
 // Rows of three parts, of a weight or a left operand. `target` is aligned to 16 bytes, and so are
 // its rows and parts; `source` may be. Blocks of 32 x 8 threads, of 4 elements each; blockIdx.x
 // goes along a row.
@@ -349,6 +351,39 @@ extern "C" __global__ void rnnc_split(const float* source, float* target, int we
     first.store(to);
     second.store(to + part);
     third.store(to + 2 * part);
+  }
+}
+#endif
+
+#if has_rnnc_split_turned
+// Rows as columns, `apart` elements from one another, with the one part or the three of each element
+// behind one another. Blocks of 32 x 8 threads; blockIdx.x goes along a row, in tiles of 32 x 32.
+extern "C" __global__ void rnnc_split_turned(const float* source, float* target, int weight,
+                                             float most, rnnc_word rows, rnnc_word length,
+                                             rnnc_word part, int parts, rnnc_word source_stride,
+                                             rnnc_word apart) {
+  rnnc_begin();
+  __shared__ float tile[32][33];
+  const rnnc_word column = static_cast<rnnc_word>(blockIdx.x) * 32;
+  rnnc_word row = static_cast<rnnc_word>(blockIdx.y) * 32;
+  for (; row < rows; row += static_cast<rnnc_word>(gridDim.y) * 32) {
+    for (unsigned i = threadIdx.y; i < 32; i += 8) {
+      const rnnc_word at = column + threadIdx.x;
+      const bool inside = row + i < rows && at < length;
+      tile[i][threadIdx.x] = inside ? source[(row + i) * source_stride + at] : 0.0f;
+    }
+    __syncthreads();
+    for (unsigned j = threadIdx.y; j < 32 && column + j < part; j += 8) {
+      float* to = target + (column + j) * apart + row * parts;
+      for (unsigned i = threadIdx.x; i < 32u * parts; i += 32) {
+        const unsigned from = i / parts;  // row
+        if (row + from >= rows) break;
+        const rnnc_split_parts all = rnnc_split_element(tile[from][j], most);
+        const unsigned which = parts == 1 ? 2 : i % 3;
+        to[i] = which == 2 ? all.all : (which == 0) == (weight != 0) ? all.small : all.large;
+      }
+    }
+    __syncthreads();
   }
 }
 #endif

@@ -37,4 +37,11 @@ Status LaunchVerifier::check_move(TypedTouch source, TypedTouch target, int64_t 
   return check_touches({source, target}, once_rows);
 }
 
+bool is_whole_chunk(const Plan& plan, const Access& access) {
+  if (access.buffer >= plan.buffers.size()) return false;
+  const Buffer& buffer = plan.buffers[access.buffer];
+  return buffer.extent == Extent::Chunk && buffer.history == 0 && access.delay == 0 &&
+         access.column == 0 && access.stride == buffer.width;
+}
+
 }  // namespace rnnc

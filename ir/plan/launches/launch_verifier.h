@@ -46,4 +46,7 @@ class LaunchVerifier {
   Where where_;
 };
 
+/// Whether it is to all that a chunk has of its buffer, and to nothing of earlier chunks.
+bool is_whole_chunk(const Plan& plan, const Access& access);
+
 }  // namespace rnnc

@@ -20,6 +20,7 @@ struct LaunchWork {
   double elementwise = 0;  // other operations
   int64_t width = 0;       // of the products' results; 0: no product
   bool tf32 = false;       // products round their operands to TF32, whatever the plan's do
+  double share = 1;        // of the rate of products
 };
 
 /// Without the indent of its first line, which is of 4 spaces.

@@ -14,10 +14,11 @@ constexpr Word<bool> kSplitWords[] = {{true, "a weight"}, {false, "a left operan
 }  // namespace
 
 std::string text_of(const Plan& plan, const SplitLaunch& launch) {
-  return fmt::format("{} = {}, {}, parts of {}{}",
-                     access_text(plan, launch.target, kSplitParts * launch.part),
-                     access_text(plan, launch.source, launch.length),
-                     word_of(kSplitWords, launch.weight), launch.part, rows_text(launch.once_rows));
+  return fmt::format(
+      "{} = {}, {}, {}{} of {}{}", access_text(plan, launch.target, launch.parts * launch.part),
+      access_text(plan, launch.source, launch.length), word_of(kSplitWords, launch.weight),
+      launch.turned ? "turned, " : "", launch.parts == 1 ? "one part" : "parts", launch.part,
+      rows_text(launch.once_rows));
 }
 
 void parse(PlanScanner& in, SplitLaunch& launch) {
@@ -28,15 +29,24 @@ void parse(PlanScanner& in, SplitLaunch& launch) {
   launch.length = source.count;
   in.expect(",");
   launch.weight = in.word_of(kSplitWords, "`a weight` or `a left operand`");
-  in.expect(", parts of");
+  in.expect(",");
+  if (in.take("turned")) {
+    launch.turned = true;
+    in.expect(",");
+  }
+  if (in.take("one part of")) {
+    launch.parts = 1;
+  } else {
+    in.expect("parts of");
+  }
   launch.part = in.count();
   parse_rows(in, launch.once_rows);
-  launch.target = access_of(in, target, kSplitParts * launch.part);
+  launch.target = access_of(in, target, launch.parts * launch.part);
 }
 
 void add_touches(const Plan&, const SplitLaunch& launch, std::vector<Touch>& result) {
   result.push_back({launch.source, launch.length, false});
-  result.push_back({launch.target, kSplitParts * launch.part, true});
+  result.push_back({launch.target, launch.parts * launch.part, true});
 }
 
 Status verify(LaunchVerifier& in, const SplitLaunch& launch) {
@@ -46,8 +56,15 @@ Status verify(LaunchVerifier& in, const SplitLaunch& launch) {
   if (launch.length < 1 || launch.part < launch.length || launch.part % 4 != 0) {
     return fail("parts of {} for rows of {}", launch.part, launch.length);
   }
+  const bool turns = launch.weight && in.where() == Where::Sequence;
+  if (launch.turned && (!turns || !is_whole_chunk(in.plan(), launch.target))) {
+    return fail("what is turned is no whole chunk of a total's weight");
+  }
+  if (launch.parts != kSplitParts && (launch.parts != 1 || !turns)) {
+    return fail("{} parts", launch.parts);
+  }
   const TypedTouch source{launch.source, launch.length, DType::f32, false};
-  const TypedTouch target{launch.target, kSplitParts * launch.part, DType::f32, true};
+  const TypedTouch target{launch.target, launch.parts * launch.part, DType::f32, true};
   return in.check_touches({source, target}, launch.once_rows);
 }
 
@@ -59,7 +76,9 @@ LaunchWords describe(const LaunchNames& in, const SplitLaunch& launch) {
   LaunchWords words;
   words.kind = words.summary = "split";
   words.arranges = true;
-  words.strategy = "kernel that parts f32 for tensor cores";
+  words.strategy =
+      fmt::format("kernel that {} f32 for tensor cores{}", launch.parts == 1 ? "rounds" : "parts",
+                  launch.turned ? " and turns rows to columns" : "");
   words.writes = {in.plan().buffers[launch.target.buffer].name};
   if (launch.weight) {
     words.weights = in.weights_in(launch.source, launch.once_rows * launch.source.stride);

@@ -60,14 +60,20 @@ Status verify_parts(const Plan& plan, const TotalLaunch& launch) {
   return {};
 }
 
+/// Of plans that round to TF32, and of operands in parts.
+bool is_tf32(const Plan& plan, const TotalLaunch& launch) {
+  return has_right(launch) && (plan.tf32 || launch.in_parts);
+}
+
 }  // namespace
 
 std::string text_of(const Plan& plan, const TotalLaunch& launch) {
   return fmt::format(
-      "{} {} {}{}{}{}", access_text(plan, launch.out, out_count(launch)),
+      "{} {} {}{}{}{}{}", access_text(plan, launch.out, out_count(launch)),
       launch.accumulate ? "+=" : "=", access_text(plan, launch.left, left_count(launch)),
       has_right(launch) ? " x " + access_text(plan, launch.right, right_count(launch)) : "",
-      count_text(launch.blocks, "blocks"), launch.in_parts ? ", in parts" : "");
+      count_text(launch.blocks, "blocks"), launch.in_parts ? ", in parts" : "",
+      launch.turned ? ", turned" : "");
 }
 
 void parse(PlanScanner& in, TotalLaunch& launch) {
@@ -86,6 +92,10 @@ void parse(PlanScanner& in, TotalLaunch& launch) {
   while (in.take(",")) {
     if (in.take("in parts")) {
       launch.in_parts = true;
+      continue;
+    }
+    if (in.take("turned")) {
+      launch.turned = true;
       break;
     }
     launch.blocks = in.count();
@@ -127,6 +137,10 @@ Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
   if (launch.in_parts) {
     if (Status status = verify_parts(plan, launch); !status) return status;
   }
+  if (launch.turned && (!is_tf32(plan, launch) || in.where() != Where::Sequence ||
+                        launch.blocks != 1 || !is_whole_chunk(plan, launch.right))) {
+    return fail("what is turned is no whole chunk of an operand in TF32");
+  }
   std::vector<TypedTouch> touches;
   for (const Operand& operand : operands_of(launch)) {
     touches.push_back({operand.access, operand.count, widened ? compute : plan.dtype, false});
@@ -143,11 +157,15 @@ Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
   return {};
 }
 
-LaunchWork work_of(const Plan&, const TotalLaunch& launch, int64_t rows) {
+LaunchWork work_of(const Plan& plan, const TotalLaunch& launch, int64_t rows) {
   const auto terms =
       static_cast<double>(rows * row_parts(launch)) * static_cast<double>(out_count(launch));
   if (!has_right(launch)) return {.elementwise = terms};
-  return {.products = 2 * terms, .width = launch.n, .tf32 = launch.in_parts};
+  constexpr double kAcrossMemory = 0.65;  // see SplitLaunch
+  return {.products = 2 * terms,
+          .width = launch.n,
+          .tf32 = launch.in_parts,
+          .share = is_tf32(plan, launch) && !launch.turned ? kAcrossMemory : 1};
 }
 
 LaunchWords describe(const LaunchNames& in, const TotalLaunch& launch) {

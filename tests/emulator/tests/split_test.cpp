@@ -96,5 +96,45 @@ TEST(EmulatedSplit, PartsOfRowsOfEveryLength) {
   }
 }
 
+/// The same numbers as rows of parts have, in columns.
+TEST(EmulatedSplit, TurnsRowsToColumns) {
+  const EmulatedUnit by_rows{"#define has_rnnc_split 1\n" + std::string(kCudaSequence)};
+  const EmulatedUnit unit{"#define has_rnnc_split_turned 1\n" + std::string(kCudaSequence)};
+  const int64_t rows = 75;
+  for (const int64_t length : {1, 3, 7, 33, 64}) {
+    for (const int64_t parts : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} of {} parts", length, parts));
+      const int64_t part = (length + 3) / 4 * 4;
+      const int64_t apart = (rows + 5) * parts;  // of a chunk that has more rows
+      std::vector<float> values;
+      for (int64_t i = 0; i < rows * length; ++i) {
+        values.push_back(std::sin(1.7F * static_cast<float>(i)));
+      }
+      values[0] = kInfinity;
+      const std::vector<float> expected = split(by_rows, values, 0, length, part, true);
+      const DeviceNumbers<float> source(values);
+      const DeviceNumbers<float> target(std::vector<float>(static_cast<size_t>(part * apart), 7));
+      const LaunchOptions options{.grid = dim3(static_cast<unsigned>((part + 31) / 32), 2),
+                                  .block = dim3(kCudaSplitThreads, kCudaSplitRows)};
+      EXPECT_EQ(unit.launch(kCudaSplitTurnedName, options, source.data(), target.data(), 1,
+                            kMostSplitWeight, static_cast<long long>(rows),
+                            static_cast<long long>(length), static_cast<long long>(part),
+                            static_cast<int>(parts), static_cast<long long>(length),
+                            static_cast<long long>(apart)),
+                cudaSuccess);
+      const std::vector<float> actual = target.get();
+      for (int64_t i = 0; i < part; ++i) {
+        for (int64_t row = 0; row < rows + 5; ++row) {
+          for (int64_t p = 0; p < parts; ++p) {
+            const int64_t from = (row * 3 + (parts == 1 ? 2 : p)) * part + i;
+            EXPECT_EQ(actual[static_cast<size_t>(i * apart + row * parts + p)],
+                      row < rows ? expected[static_cast<size_t>(from)] : 7.0F);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rnnc::test

@@ -27,6 +27,7 @@ constexpr PassSet kNotMerged = kByStep.without(Pass::Merge);
 struct Setting {
   int64_t batch = 3;
   int64_t chunk = 4;
+  bool tf32 = false;
   PassSet passes = kByStep;
 };
 
@@ -38,6 +39,7 @@ Plan split_plan(const Graph& graph, const Setting& setting) {
   Result<Plan> plan = build_plan(graph, {.batch = setting.batch,
                                          .max_steps = 11,
                                          .chunk = setting.chunk,
+                                         .tf32 = setting.tf32,
                                          .passes = early,
                                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
@@ -116,7 +118,7 @@ TEST(SplitGemms, ChangeNoResultOfTheCases) {
     const InterpreterArgs args = random_args(graph, 11, 3, 1);
     for (const int64_t chunk : {1, 4}) {
       for (const PassSet passes : {PassSet::all(), kNotMerged, kByStep.without(Pass::Reuse)}) {
-        compare(graph, args, {3, chunk, passes});
+        compare(graph, args, {.chunk = chunk, .passes = passes});
       }
     }
   }
@@ -191,17 +193,36 @@ TEST(SplitGemms, ChangeNoGradient) {
     for (const int64_t hidden : {1, 3, 8, 33}) {
       SCOPED_TRACE(fmt::format("{} {}", name, hidden));
       const Graph half = load_backward_half(name, {{"H", hidden}});
-      const InterpreterArgs args = random_args(half, 11, 3, ++seed);
+      const int64_t batch = ++seed % 2 == 0 ? 3 : 4;
+      const InterpreterArgs args = random_args(half, 11, batch, seed);
       const InterpreterResult expected = interpret(half, args);
       for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
-        const Plan plan = split_plan(half, {.passes = passes});
+        const Plan plan = split_plan(half, {.batch = batch, .passes = passes});
         const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan, Domain::Sequence);
         EXPECT_TRUE(std::ranges::any_of(totals, &TotalLaunch::in_parts));
+        EXPECT_EQ(std::ranges::any_of(totals, &TotalLaunch::turned), batch == 4);
         const InterpreterResult actual = execute_plan(plan, args);
         EXPECT_LE(worst(actual.outputs, expected.outputs), 2e-5);
         EXPECT_LE(worst(actual.results, expected.results), 2e-5);
       }
     }
+  }
+}
+
+TEST(SplitGemms, TurnTheRightOperandsOfTotalsInTf32) {
+  for (const char* name : {"lstm", "gru", "stacked_lstm", "bidirectional"}) {
+    SCOPED_TRACE(name);
+    const Graph half = load_backward_half(name, {{"H", 33}});
+    const InterpreterArgs args = random_args(half, 11, 4, 1);
+    const InterpreterResult expected = interpret(half, args);
+    const Plan plan = split_plan(half, {.batch = 4, .tf32 = true});
+    for (const TotalLaunch& total : launches<TotalLaunch>(plan, Domain::Sequence)) {
+      EXPECT_FALSE(total.in_parts);
+      EXPECT_EQ(total.turned, total.right.buffer != kNoBuffer);
+    }
+    const InterpreterResult actual = execute_plan(plan, args);
+    EXPECT_LE(worst(actual.outputs, expected.outputs), 1e-2);
+    EXPECT_LE(worst(actual.results, expected.results), 1e-2);
   }
 }
 
@@ -322,6 +343,11 @@ TEST(SplitGemms, AreForLargeProductsOfF32OnGpus) {
   EXPECT_FALSE(has_parts(plan_of(elman_graph(1024, 8), {})));
 }
 
+std::ptrdiff_t turned_totals(const Plan& plan) {
+  const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan);
+  return std::ranges::count_if(totals, &TotalLaunch::turned);
+}
+
 std::ptrdiff_t totals_in_parts(const Plan& plan) {
   const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan);
   return std::ranges::count_if(totals, &TotalLaunch::in_parts);
@@ -334,6 +360,10 @@ TEST(SplitGemms, AreForLargeTotalsOfF32OnGpus) {
   EXPECT_EQ(totals_in_parts(plan_of(large, {.machine = cpu_machine(2)})), 0);
   EXPECT_EQ(totals_in_parts(plan_of(large, {.dtype = DType::bf16})), 0);
   EXPECT_EQ(totals_in_parts(plan_of(large, {.tf32 = true})), 0);
+  EXPECT_EQ(turned_totals(plan_of(large, {})), 1);
+  EXPECT_EQ(turned_totals(plan_of(large, {.tf32 = true})), 1);
+  EXPECT_EQ(turned_totals(plan_of(large, {.dtype = DType::bf16})), 0);
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 63})), 0);  // rows begin at odd places
   // A step alone is more rows than are added up at once.
   EXPECT_EQ(totals_in_parts(plan_of(large, {.batch = kMostSplitRows + 1})), 0);
   EXPECT_EQ(totals_in_parts(plan_of(load_backward_half("lstm", {{"H", 8}}), {})), 0);

@@ -246,7 +246,8 @@ class Executor {
     double a = load(locate(launch.left, at, row), left);
     if (launch.right.buffer == kNoBuffer) return a;
     const int64_t right = part * part_stride(launch, launch.right) + i / launch.m * launch.n + j;
-    double b = load(locate(launch.right, at, row), right);
+    double b = launch.turned ? load(turned(launch.right, row_parts(launch), at, row, j), part)
+                             : load(locate(launch.right, at, row), right);
     if (launch.in_parts) {
       a = cut_to_tf32(a);
       b = cut_to_tf32(b);
@@ -349,18 +350,33 @@ class Executor {
     const float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
     for (int64_t row = 0; row < rows; ++row) {
       const Place source = locate(launch.source, at, row);
-      const Place target = locate(launch.target, at, row);
       for (int64_t i = 0; i < launch.part; ++i) {
         const auto value = static_cast<float>(i < launch.length ? load(source, i) : 0);
         const float rounded = round_to_tf32(value);
         const bool counts = std::abs(rounded) < most;
         const float large = counts ? rounded : 0;
         const float small = counts ? value - rounded : 0;
-        store(target, i, launch.weight ? small : large);
-        store(target, launch.part + i, launch.weight ? large : small);
-        store(target, 2 * launch.part + i, rounded);
+        const float three[] = {launch.weight ? small : large, launch.weight ? large : small,
+                               rounded};
+        for (int64_t part = 0; part < launch.parts; ++part) {
+          const float element = launch.parts == 1 ? rounded : three[part];
+          if (launch.turned) {
+            store(turned(launch.target, launch.parts, at, row, i), part, element);
+          } else {
+            store(locate(launch.target, at, row), part * launch.part + i, element);
+          }
+        }
       }
     }
+  }
+
+  /// The parts of element `column` of a row, in a buffer that has rows as columns.
+  Place turned(const Access& access, int64_t parts, Position at, int64_t row, int64_t column) {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    const int64_t first = first_element(plan_, access, at, args_.steps) / buffer.width;
+    const int64_t element = (column * plan_.chunk * plan_.batch + first + row) * parts;
+    return {buffer.dtype,
+            arrays_.memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
   }
 
   /// To the nearest, away from zero where there are two; what is finite and not zero stays so.
