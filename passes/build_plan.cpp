@@ -3,7 +3,8 @@
 // 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h),
 //    give its values buffers (passes/lower/layout.h) and write the launches
 //    (passes/lower/launches.h). For a GPU also with products apart from the work behind them, if
-//    steps of many rows are faster so.
+//    steps of many rows are faster so; and, where recurrences may be one launch whose products have
+//    launches of their own so far, with these formed for it (passes/schedule/phases.h).
 // 3. Go through the plan's passes in the order that `plan_graph` lists. Where a pass has several
 //    ways, the fastest is taken (passes/candidates.h).
 #include "passes/build_plan.h"
@@ -12,6 +13,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "ir/graph/sweeps.h"
 #include "passes/candidates.h"
@@ -78,8 +81,10 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
 }
 
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
-/// depends on the chunk.
-Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& passes) {
+/// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
+/// them as they are.
+Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& passes,
+                       const std::set<std::string>& in_phases = {}) {
   const std::vector<int64_t> state_steps = make_histories(graph);
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
@@ -92,7 +97,7 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
   plan.descending = graph.descending;
   plan.batch = options.batch;
   plan.chunk = 1;
-  const Schedule schedule = make_schedule(graph, dependence, plan, passes);
+  const Schedule schedule = make_schedule(graph, dependence, plan, passes, in_phases);
   const Result<Layout> layout = make_layout(graph, dependence, schedule, state_steps,
                                             options.param_dtype.value_or(plan.dtype), plan);
   if (!layout) return tl::unexpected(layout.error());
@@ -129,10 +134,11 @@ bool has_fused_steps(const Plan& plan) {
 
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
-Status put_on_chip(Plan& plan, const PlanOptions& options, StepSeconds other_launches) {
+Status put_on_chip(Plan& plan, const PlanOptions& options, const StepSeconds& formed,
+                   const StepSeconds& other_launches) {
   Plan shared = plan;
-  ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad),
-                           std::move(other_launches)};
+  ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad), formed,
+                           other_launches};
   const Result<bool> made = run_resident(plan, options.machine, choice);
   if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
@@ -156,12 +162,12 @@ void copy_reasons(const Plan& from, Plan& to) {
 
 // ---- The steps of the way ----
 
-/// What becomes of a graph. `apart` is another way for what runs step by step, if that is faster on
-/// a GPU: with products and the work behind them in launches of their own. A library's product is
-/// for many rows, rnnc's own for few.
+/// What becomes of a graph. `apart`: of each recurrence what a step takes in another way, if that is
+/// faster on a GPU: with products and the work behind them in launches of their own. A library's
+/// product is for many rows, rnnc's own for few.
 struct Planned {
   Plan plan;
-  std::optional<Plan> apart;
+  std::optional<StepSeconds> apart;
 };
 
 Status schedule(const Graph& graph, const PlanOptions& options, Planned& planned) {
@@ -173,19 +179,55 @@ Status schedule(const Graph& graph, const PlanOptions& options, Planned& planned
   if (!apart) return tl::unexpected(apart.error());
   if (!has_faster_steps(*apart, planned.plan, options.machine)) return {};
   if (options.passes.has(Pass::Resident)) {
-    planned.apart = *std::move(apart);
+    planned.apart = step_seconds(*apart, options.machine);
   } else {
     planned.plan = *std::move(apart);
   }
   return {};
 }
 
+/// As it is before recurrences go on the chip, with some formed for that.
+Result<Plan> make_formed(const Graph& graph, const PlanOptions& options, const PassSet& passes,
+                         const std::set<std::string>& in_phases) {
+  Result<Plan> plan = make_plan(graph, options, passes, in_phases);
+  if (plan && passes.has(Pass::Merge)) run_merge_totals(*plan, options.machine);
+  return plan;
+}
+
+/// What does not stay on the chip is launches as it was.
+Status put_formed_on_chip(Plan& plan, const Graph& graph, const PlanOptions& options,
+                          const StepSeconds& other_launches) {
+  std::set<std::string> names = recurrences_to_form(plan);
+  if (names.empty()) return put_on_chip(plan, options, {}, other_launches);
+  const StepSeconds launches = step_seconds(plan, options.machine);
+  Result<Plan> formed = make_formed(graph, options, first_passes(options), names);
+  if (!formed) return tl::unexpected(formed.error());
+  Status status = put_on_chip(*formed, options, launches, other_launches);
+  if (!status) return status;
+  const std::set<std::string> resident = resident_recurrences(*formed);
+  if (std::erase_if(names, [&](const auto& name) { return !resident.contains(name); }) == 0) {
+    plan = *std::move(formed);
+    return {};
+  }
+  Result<Plan> rest = make_formed(graph, options, first_passes(options), names);
+  if (!rest) return tl::unexpected(rest.error());
+  status = put_on_chip(*rest, options, launches, other_launches);
+  copy_reasons(*formed, *rest);
+  plan = *std::move(rest);
+  return status;
+}
+
 /// Of what stays launches take the faster way.
-Status make_resident(Planned& planned, const PlanOptions& options) {
-  auto& [plan, apart] = planned;
-  const StepSeconds others = apart ? step_seconds(*apart, options.machine) : StepSeconds();
-  if (Status status = put_on_chip(plan, options, others); !status || !apart) return status;
-  if (!has_fused_steps(plan) || !put_on_chip(*apart, options, {})) return {};
+Status make_resident(Planned& planned, const Graph& graph, const PlanOptions& options) {
+  auto& [plan, apart_seconds] = planned;
+  const StepSeconds launches = step_seconds(plan, options.machine);
+  const StepSeconds others = apart_seconds.value_or(StepSeconds());
+  if (Status status = put_formed_on_chip(plan, graph, options, others); !status) return status;
+  if (!apart_seconds || !has_fused_steps(plan)) return {};
+  Result<Plan> apart = make_formed(graph, options, options.passes.without(Pass::Epilogue),
+                                   resident_recurrences(plan));
+  if (!apart) return tl::unexpected(apart.error());
+  if (!put_on_chip(*apart, options, launches, others)) return {};
   copy_reasons(plan, *apart);
   take_faster(plan, *std::move(apart), options);
   return {};
@@ -238,7 +280,6 @@ Status make_scans(Plan& plan, const PlanOptions& options) {
 
 Status merge_totals(Planned& planned, const PlanOptions& options) {
   run_merge_totals(planned.plan, options.machine);
-  if (planned.apart) run_merge_totals(*planned.apart, options.machine);
   return {};
 }
 
@@ -306,7 +347,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // What recurrences write for totals lies side by side, and so they read it, too.
       {"totals", [&] { return merge_totals(planned, options); }, passes.has(Pass::Merge)},
       // Recurrences whose weights fit run on the chip…
-      {"resident", [&] { return make_resident(planned, options); }, resident},
+      {"resident", [&] { return make_resident(planned, graph, options); }, resident},
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},

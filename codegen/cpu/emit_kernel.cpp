@@ -1,11 +1,11 @@
 // Algorithm:
-// 1. A loop over the rows. In it, the passes of the kernel's schedule one after another.
-// 2. Before pass p: the values per row that are ready in it, as vectors of equal lanes, so that
+// 1. A loop over the rows. In it, the traversals of the kernel's schedule one after another.
+// 2. Before a traversal: the values per row that are ready in it, as vectors of equal lanes, so that
 //    they use the same vector math.
-// 3. Pass p walks the row in whole vectors, several to an iteration, and ends with one masked
-//    vector. In each it computes, on demand, what the pass stores, gathers or keeps in scratch.
-//    The length is a constant, so the tail's mask is one too and short rows have no loop.
-// 4. Without reductions there is one pass, over the columns that the caller asks for: several
+// 3. A traversal walks the row in whole vectors, several to an iteration, and ends with one masked
+//    vector. In each it computes, on demand, what it stores, gathers or keeps in scratch. The length
+//    is a constant, so the tail's mask is one too and short rows have no loop.
+// 4. Without reductions there is one traversal, over the columns that the caller asks for: several
 //    vectors to an iteration, then one, then a masked one. What a vector of it loads is loaded
 //    before it stores anything, so that a result may take the place of an operand.
 // 5. Reductions gather in one vector per place in the iteration; these are added in order, then
@@ -53,7 +53,7 @@ class KernelEmitter {
   void emit(const std::string& name);
 
  private:
-  /// What a pass has to compute.
+  /// What a traversal has to compute.
   struct Work {
     std::vector<uint32_t> kept;        // instructions whose value goes to scratch
     std::vector<uint32_t> stores;      // store instructions, one value per element
@@ -66,20 +66,20 @@ class KernelEmitter {
     Value* mask;  // null: all lanes
     std::map<uint32_t, Value*> values;
   };
-  using Accumulators = std::vector<std::vector<Value*>>;  // [reduction of the pass][unrolled]
+  using Accumulators = std::vector<std::vector<Value*>>;  // [reduction of the traversal][unrolled]
 
   void emit_row(Value* row);
-  void emit_row_values(uint32_t pass);
+  void emit_row_values(uint32_t traversal);
   Value* row_value(uint32_t instruction);
-  Work work_of(uint32_t pass) const;
-  void emit_pass(const Work& work, uint32_t pass);
+  Work work_of(uint32_t traversal) const;
+  void emit_traversal(const Work& work, uint32_t traversal);
   void emit_columns(const Work& work);
   Value* emit_vectors(const Work& work, Value* begin, size_t unroll);
-  void emit_main_loop(const Work& work, uint32_t pass, int64_t iterations, Accumulators& sums);
-  void emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
+  void emit_main_loop(const Work& work, uint32_t traversal, int64_t iterations, Accumulators& sums);
+  void emit_vector(const Work& work, uint32_t traversal, Place place, size_t unrolled,
                    Accumulators& sums);
   void emit_rolled(Value* begin, Value* mask, size_t vectors);
-  Value* value_at(uint32_t instruction, uint32_t pass, Place& place);
+  Value* value_at(uint32_t instruction, uint32_t traversal, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
   Value* product_offset(uint32_t argument, const Place& place);
   void store(Value* value, Value* address, const Place& place);
@@ -166,23 +166,23 @@ void KernelEmitter::emit_row(Value* row) {
     row_addresses_.push_back(builder_.CreateGEP(element_, arguments_[i], offset));
   }
   reduced_.assign(schedule_.reductions.size(), nullptr);
-  for (uint32_t pass = 0; pass < schedule_.passes; ++pass) {
+  for (uint32_t traversal = 0; traversal < schedule_.traversals; ++traversal) {
     if (!kernel_.loops.empty()) return emit_columns({});
-    emit_row_values(pass);
-    const Work work = work_of(pass);
+    emit_row_values(traversal);
+    const Work work = work_of(traversal);
     if (work.empty()) continue;
     if (schedule_.reductions.empty()) {
       emit_columns(work);
     } else {
-      emit_pass(work, pass);
+      emit_traversal(work, traversal);
     }
   }
 }
 
-void KernelEmitter::emit_row_values(uint32_t pass) {
+void KernelEmitter::emit_row_values(uint32_t traversal) {
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
-    if (schedule_.pass[i] != pass) continue;
+    if (schedule_.traversal[i] != traversal) continue;
     if (instruction.kind == Kind::Store) {
       if (kernel_.arguments[instruction.argument].vector) continue;
       const auto value = row_values_.find(instruction.operands[0]);
@@ -224,10 +224,10 @@ Value* KernelEmitter::row_value(uint32_t i) {
   }
 }
 
-KernelEmitter::Work KernelEmitter::work_of(uint32_t pass) const {
+KernelEmitter::Work KernelEmitter::work_of(uint32_t traversal) const {
   Work work;
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
-    if (schedule_.pass[i] != pass) continue;
+    if (schedule_.traversal[i] != traversal) continue;
     const Instruction& instruction = kernel_.body[i];
     if (schedule_.scratch_slot[i] != KernelSchedule::kNone) work.kept.push_back(i);
     if (instruction.kind == Kind::Store && kernel_.arguments[instruction.argument].vector) {
@@ -235,12 +235,12 @@ KernelEmitter::Work KernelEmitter::work_of(uint32_t pass) const {
     }
   }
   for (uint32_t i = 0; i < schedule_.reductions.size(); ++i) {
-    if (schedule_.reductions[i].pass == pass) work.reductions.push_back(i);
+    if (schedule_.reductions[i].traversal == traversal) work.reductions.push_back(i);
   }
   return work;
 }
 
-void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
+void KernelEmitter::emit_traversal(const Work& work, uint32_t traversal) {
   const auto unroll = static_cast<int64_t>(vectors_at_once(kernel_));
   const int64_t vectors = kernel_.length / lanes_;
   Accumulators sums;
@@ -249,16 +249,17 @@ void KernelEmitter::emit_pass(const Work& work, uint32_t pass) {
   }
   int64_t done = 0;
   if (const int64_t iterations = vectors / unroll; iterations >= 2) {
-    emit_main_loop(work, pass, iterations, sums);
+    emit_main_loop(work, traversal, iterations, sums);
     done = iterations * unroll;
   }
   for (; done < vectors; ++done) {
-    emit_vector(work, pass, {builder_.getInt64(done * lanes_), nullptr, {}}, done % unroll, sums);
+    emit_vector(work, traversal, {builder_.getInt64(done * lanes_), nullptr, {}}, done % unroll,
+                sums);
   }
   if (const auto rest = static_cast<unsigned>(kernel_.length % lanes_); rest > 0) {
     std::vector<llvm::Constant*> mask(lanes_);
     for (unsigned lane = 0; lane < lanes_; ++lane) mask[lane] = builder_.getInt1(lane < rest);
-    emit_vector(work, pass,
+    emit_vector(work, traversal,
                 {builder_.getInt64(vectors * lanes_), llvm::ConstantVector::get(mask), {}},
                 vectors % unroll, sums);
   }
@@ -306,7 +307,7 @@ Value* KernelEmitter::emit_vectors(const Work& work, Value* begin, size_t unroll
   });
 }
 
-void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iterations,
+void KernelEmitter::emit_main_loop(const Work& work, uint32_t traversal, int64_t iterations,
                                    Accumulators& sums) {
   const auto unroll = static_cast<int64_t>(vectors_at_once(kernel_));
   llvm::BasicBlock* before = builder_.GetInsertBlock();
@@ -326,8 +327,8 @@ void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iter
     }
   }
   for (int64_t u = 0; u < unroll; ++u) {
-    emit_vector(work, pass, {builder_.CreateAdd(index, builder_.getInt64(u * lanes_)), nullptr, {}},
-                u, sums);
+    emit_vector(work, traversal,
+                {builder_.CreateAdd(index, builder_.getInt64(u * lanes_)), nullptr, {}}, u, sums);
   }
   size_t next_phi = 0;
   for (const auto& places : sums) {
@@ -340,20 +341,20 @@ void KernelEmitter::emit_main_loop(const Work& work, uint32_t pass, int64_t iter
   builder_.SetInsertPoint(after);
 }
 
-void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, size_t unrolled,
+void KernelEmitter::emit_vector(const Work& work, uint32_t traversal, Place place, size_t unrolled,
                                 Accumulators& sums) {
   if (schedule_.reductions.empty()) {
     for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
-      if (kernel_.body[i].kind == Kind::Load) value_at(i, pass, place);
+      if (kernel_.body[i].kind == Kind::Load) value_at(i, traversal, place);
     }
   }
   for (const uint32_t i : work.kept) {
     // Scratch slots are whole vectors long: no mask.
-    builder_.CreateStore(value_at(i, pass, place), scratch_address(i, place.index));
+    builder_.CreateStore(value_at(i, traversal, place), scratch_address(i, place.index));
   }
   for (size_t i = 0; i < work.reductions.size(); ++i) {
     const RowReduction& reduction = schedule_.reductions[work.reductions[i]];
-    Value* value = value_at(reduction.operand, pass, place);
+    Value* value = value_at(reduction.operand, traversal, place);
     if (reduction.kind == RowReduction::Kind::SumOfSquares) {
       const auto length = static_cast<double>(kernel_.length);
       Value* mean = builder_.CreateFDiv(reduced_[reduction.sum], math_.constant(length));
@@ -369,7 +370,7 @@ void KernelEmitter::emit_vector(const Work& work, uint32_t pass, Place place, si
     const Instruction& instruction = kernel_.body[i];
     Value* address =
         builder_.CreateInBoundsGEP(element_, row_addresses_[instruction.argument], place.index);
-    store(value_at(instruction.operands[0], pass, place), address, place);
+    store(value_at(instruction.operands[0], traversal, place), address, place);
   }
 }
 
@@ -431,7 +432,7 @@ void KernelEmitter::prefetch(uint32_t argument, const Place& place) {
       {address, builder_.getInt32(kRead), builder_.getInt32(kAllCaches), builder_.getInt32(kData)});
 }
 
-Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
+Value* KernelEmitter::value_at(uint32_t i, uint32_t traversal, Place& place) {
   const Instruction& instruction = kernel_.body[i];
   if (!instruction.vector) return row_values_.at(i);
   if (const auto known = place.values.find(i); known != place.values.end()) return known->second;
@@ -440,13 +441,13 @@ Value* KernelEmitter::value_at(uint32_t i, uint32_t pass, Place& place) {
     value = load_argument(instruction.argument, place);
   } else if (instruction.kind == Kind::Constant) {
     value = math_.constant(instruction.value);
-  } else if (schedule_.pass[i] < pass) {
+  } else if (schedule_.traversal[i] < traversal) {
     value = builder_.CreateLoad(vector_, scratch_address(i, place.index));
   } else {
     std::vector<Value*> operands;
     operands.reserve(instruction.operands.size());
     for (const uint32_t operand : instruction.operands) {
-      operands.push_back(value_at(operand, pass, place));
+      operands.push_back(value_at(operand, traversal, place));
     }
     value = math_.apply(instruction.op, operands);
   }

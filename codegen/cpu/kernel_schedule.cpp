@@ -1,9 +1,9 @@
 // Algorithm:
-// 1. Walk the instructions in order. Loads and constants are ready in pass 0, others in the pass of
-//    their last operand. A reduction is ready one pass after its operand; a variance two passes
-//    after: the first gathers the mean, the second the squares of the differences from it.
+// 1. Walk the instructions in order. Loads and constants are ready in traversal 0, others in that of
+//    their last operand. A reduction is ready one traversal after its operand; a variance two after:
+//    the first gathers the mean, the second the squares of the differences from it.
 // 2. Reductions of the same operand and kind are gathered once.
-// 3. A computed vector value that is read in a pass after its own gets a scratch slot.
+// 3. A computed vector value that is read in a traversal after its own gets a scratch slot.
 #include "codegen/cpu/kernel_schedule.h"
 
 #include <algorithm>
@@ -21,31 +21,34 @@ uint32_t add_reduction(KernelSchedule& schedule, const RowReduction& wanted) {
     if (known.kind == wanted.kind && known.operand == wanted.operand) return i;
   }
   schedule.reductions.push_back(wanted);
-  schedule.passes = std::max(schedule.passes, wanted.pass + 2);
+  schedule.traversals = std::max(schedule.traversals, wanted.traversal + 2);
   return static_cast<uint32_t>(schedule.reductions.size() - 1);
 }
 
 /// The reduction that gives `instruction`, a Reduce, its value.
 uint32_t lower_reduction(KernelSchedule& schedule, const Instruction& instruction) {
   const uint32_t operand = instruction.operands[0];
-  const uint32_t pass = schedule.pass[operand];
+  const uint32_t traversal = schedule.traversal[operand];
   switch (instruction.op) {
     case Op::ReduceMin:
-      return add_reduction(schedule, {RowReduction::Kind::Min, operand, 0, pass});
+      return add_reduction(schedule, {RowReduction::Kind::Min, operand, 0, traversal});
     case Op::ReduceMax:
-      return add_reduction(schedule, {RowReduction::Kind::Max, operand, 0, pass});
+      return add_reduction(schedule, {RowReduction::Kind::Max, operand, 0, traversal});
     default: {
-      const uint32_t sum = add_reduction(schedule, {RowReduction::Kind::Sum, operand, 0, pass});
+      const uint32_t sum =
+          add_reduction(schedule, {RowReduction::Kind::Sum, operand, 0, traversal});
       if (instruction.op != Op::Var) return sum;
-      return add_reduction(schedule, {RowReduction::Kind::SumOfSquares, operand, sum, pass + 1});
+      return add_reduction(schedule,
+                           {RowReduction::Kind::SumOfSquares, operand, sum, traversal + 1});
     }
   }
 }
 
-void keep_for_later(KernelSchedule& schedule, const Kernel& kernel, uint32_t value, uint32_t pass) {
+void keep_for_later(KernelSchedule& schedule, const Kernel& kernel, uint32_t value,
+                    uint32_t traversal) {
   const Instruction& instruction = kernel.body[value];
   if (!instruction.vector || instruction.kind != Kind::Scalar) return;
-  if (pass <= schedule.pass[value]) return;
+  if (traversal <= schedule.traversal[value]) return;
   if (schedule.scratch_slot[value] == KernelSchedule::kNone) {
     schedule.scratch_slot[value] = schedule.scratch_slots++;
   }
@@ -56,7 +59,7 @@ void keep_for_later(KernelSchedule& schedule, const Kernel& kernel, uint32_t val
 KernelSchedule schedule_kernel(const Kernel& kernel) {
   KernelSchedule schedule;
   const size_t count = kernel.body.size();
-  schedule.pass.assign(count, 0);
+  schedule.traversal.assign(count, 0);
   schedule.reduction.assign(count, KernelSchedule::kNone);
   schedule.scratch_slot.assign(count, KernelSchedule::kNone);
   if (!kernel.loops.empty()) return schedule;  // nothing is reduced
@@ -64,21 +67,21 @@ KernelSchedule schedule_kernel(const Kernel& kernel) {
     const Instruction& instruction = kernel.body[i];
     if (instruction.kind == Kind::Reduce) {
       schedule.reduction[i] = lower_reduction(schedule, instruction);
-      schedule.pass[i] = schedule.reductions[schedule.reduction[i]].pass + 1;
+      schedule.traversal[i] = schedule.reductions[schedule.reduction[i]].traversal + 1;
       continue;
     }
     for (const uint32_t operand : instruction.operands) {
-      schedule.pass[i] = std::max(schedule.pass[i], schedule.pass[operand]);
+      schedule.traversal[i] = std::max(schedule.traversal[i], schedule.traversal[operand]);
     }
   }
   for (uint32_t i = 0; i < count; ++i) {
     if (kernel.body[i].kind == Kind::Reduce) continue;
     for (const uint32_t operand : kernel.body[i].operands) {
-      keep_for_later(schedule, kernel, operand, schedule.pass[i]);
+      keep_for_later(schedule, kernel, operand, schedule.traversal[i]);
     }
   }
   for (const RowReduction& reduction : schedule.reductions) {
-    keep_for_later(schedule, kernel, reduction.operand, reduction.pass);
+    keep_for_later(schedule, kernel, reduction.operand, reduction.traversal);
   }
   return schedule;
 }

@@ -1,4 +1,4 @@
-/// Splits a fused kernel with reductions into passes over the row.
+/// Splits a fused kernel with reductions into traversals over the row.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace rnnc {
 
-/// One sum, minimum or maximum over the row, gathered during one pass.
+/// One sum, minimum or maximum over the row, gathered during one traversal.
 struct RowReduction {
   enum class Kind : uint8_t { Sum, SumOfSquares, Min, Max };
   Kind kind = Kind::Sum;
-  uint32_t operand = 0;  // instruction
-  uint32_t sum = 0;      // SumOfSquares: the reduction that gives the mean to subtract first
-  uint32_t pass = 0;     // in which it is gathered
+  uint32_t operand = 0;    // instruction
+  uint32_t sum = 0;        // SumOfSquares: the reduction that gives the mean to subtract first
+  uint32_t traversal = 0;  // in which it is gathered
 };
 
-/// Pass p may use what the reductions of earlier passes gave. A value is computed in the first pass
-/// in which it can be; if a later pass needs it too it is kept in scratch, except loads, which are
-/// loaded again.
+/// A traversal may use what the reductions of earlier ones gave. A value is computed in the first in
+/// which it can be; if a later one needs it too it is kept in scratch, except loads, which are loaded
+/// again.
 struct KernelSchedule {
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  uint32_t passes = 1;
-  std::vector<uint32_t> pass;          // per instruction: when its value is ready
+  uint32_t traversals = 1;
+  std::vector<uint32_t> traversal;     // per instruction: when its value is ready
   std::vector<uint32_t> reduction;     // per Reduce instruction: what gives its value, else kNone
   std::vector<uint32_t> scratch_slot;  // per instruction, or kNone
   std::vector<RowReduction> reductions;

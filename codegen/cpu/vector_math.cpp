@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/DynamicLibrary.h>
 
+#include <optional>
 #include <vector>
 
 namespace rnnc {
@@ -11,6 +12,47 @@ namespace rnnc {
 using llvm::CmpInst;
 using llvm::Value;
 using llvm::Intrinsic::ID;
+
+namespace {
+
+/// Of an op that is just a function of the libraries; null of others.
+const char* library_function(Op op) {
+  switch (op) {
+    case Op::Log:
+      return "log";
+    case Op::Log1p:
+      return "log1p";
+    case Op::Erf:
+      return "erf";
+    case Op::Sin:
+      return "sin";
+    case Op::Cos:
+      return "cos";
+    default:
+      return nullptr;
+  }
+}
+
+std::optional<CmpInst::Predicate> predicate_of(Op op) {
+  switch (op) {
+    case Op::Lt:
+      return CmpInst::FCMP_OLT;
+    case Op::Le:
+      return CmpInst::FCMP_OLE;
+    case Op::Gt:
+      return CmpInst::FCMP_OGT;
+    case Op::Ge:
+      return CmpInst::FCMP_OGE;
+    case Op::Eq:
+      return CmpInst::FCMP_OEQ;
+    case Op::Ne:
+      return CmpInst::FCMP_UNE;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
 
 VectorMath::VectorMath(llvm::IRBuilder<>& builder, const HostTarget& host,
                        llvm::FixedVectorType* type)
@@ -82,6 +124,10 @@ Value* VectorMath::power(Value* a, Value* b) {
 }
 
 Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
+  if (const char* function = library_function(op)) return call_library(function, operands);
+  if (const auto predicate = predicate_of(op)) {
+    return compare(*predicate, operands[0], operands[1]);
+  }
   const auto a = [&] { return operands[0]; };
   const auto b = [&] { return operands[1]; };
   switch (op) {
@@ -103,10 +149,6 @@ Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
       return maximum(constant(0), a());
     case Op::Exp:
       return exp(a());
-    case Op::Log:
-      return call_library("log", operands);
-    case Op::Log1p:
-      return call_library("log1p", operands);
     case Op::Expm1:
       return expm1(a());
     case Op::Sqrt:
@@ -132,12 +174,6 @@ Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
       return gelu(a());
     case Op::Elu:
       return builder_.CreateSelect(builder_.CreateFCmpOGT(a(), constant(0)), a(), expm1(a()));
-    case Op::Erf:
-      return call_library("erf", operands);
-    case Op::Sin:
-      return call_library("sin", operands);
-    case Op::Cos:
-      return call_library("cos", operands);
     case Op::Min:
       return minimum(a(), b());
     case Op::Max:
@@ -146,18 +182,6 @@ Value* VectorMath::apply(Op op, llvm::ArrayRef<Value*> operands) {
       return power(a(), b());
     case Op::Mod:
       return modulo(a(), b());
-    case Op::Lt:
-      return compare(CmpInst::FCMP_OLT, a(), b());
-    case Op::Le:
-      return compare(CmpInst::FCMP_OLE, a(), b());
-    case Op::Gt:
-      return compare(CmpInst::FCMP_OGT, a(), b());
-    case Op::Ge:
-      return compare(CmpInst::FCMP_OGE, a(), b());
-    case Op::Eq:
-      return compare(CmpInst::FCMP_OEQ, a(), b());
-    case Op::Ne:
-      return compare(CmpInst::FCMP_UNE, a(), b());
     case Op::Where:
       return builder_.CreateSelect(builder_.CreateFCmpUNE(a(), constant(0)), b(), operands[2]);
     case Op::Clamp:

@@ -11,6 +11,7 @@
 #include "codegen/cuda/elementwise/loop_kernels.h"
 #include "codegen/cuda/elementwise/scan_kernels.h"
 #include "codegen/cuda/elementwise/state_kernel.h"
+#include "codegen/cuda/elementwise/total_kernel.h"
 #include "codegen/cuda/fused/fused_kernels.h"
 #include "codegen/cuda/persistent/recurrence_kernels.h"
 
@@ -51,18 +52,6 @@ void add_sequence_kernels(const Plan& plan, CudaModule& module) {
     module.source += fmt::format("#define has_{} 1\n", name);
   }
   if (!needed.empty()) module.source += kCudaSequence;
-}
-
-void add_total_kernel(const Plan& plan, CudaModule& module) {
-  uint32_t kernel = kNoCudaKernel;
-  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
-    if (launch.right.buffer != kNoBuffer) return;
-    if (kernel == kNoCudaKernel) {
-      module.source += kCudaTotals;
-      kernel = module.add({kCudaTotalName, CudaOwnShape()});
-    }
-    module.of(id).kernel = kernel;
-  });
 }
 
 /// But for kernels that only begin and end states, which those have in theirs.

@@ -117,7 +117,7 @@ class Footprint {
         threads(kThreadsOfWarp * tile.warps),
         gate_warps(ceil_div(tile.warps, tile.k_warps)),
         group_rows(ceil_div(shape.batch, tile.groups)),
-        passes(ceil_div(group_rows, tile.rows)),
+        laps(ceil_div(group_rows, tile.rows)),
         row_tiles(ceil_div(tile.rows, kExchangeTileRows)) {
     for (size_t p = 0; p < shape.phases.size(); ++p) {
       blocks_.push_back(blocks_of_row(shape.phases[p].length, shape.phases[p].segments,
@@ -134,14 +134,14 @@ class Footprint {
   N threads;     // of a block
   N gate_warps;  // warps that share a product's gates; those of one gate share k
   N group_rows;  // of the batch
-  N passes;      // over these
-  N row_tiles;   // of 8 rows, in a pass
+  N laps;        // over these
+  N row_tiles;   // of 8 rows, in a lap
 
-  /// 1 if one code serves all passes: carries are in shared memory then, because registers have no
+  /// 1 if one code serves all laps: carries are in shared memory then, because registers have no
   /// index.
-  N are_passes_alike() const {
-    const N reasons = max(passes - kMostUnrolledPasses, 0) + max(tile.rows - kMostUnrolledRows, 0);
-    return min((passes - 1) * reasons, 1);
+  N are_laps_alike() const {
+    const N reasons = max(laps - kMostUnrolledLaps, 0) + max(tile.rows - kMostUnrolledRows, 0);
+    return min((laps - 1) * reasons, 1);
   }
 
   // ---- Blocks ----
@@ -164,15 +164,15 @@ class Footprint {
   N lane_rows() const { return 1 + is_above(group_rows, kLanesOfGate); }
   N lane_elements() const { return 1 + are_two_elements(); }
 
-  /// Neighbouring elements of a thread: two, or one where there are threads for all of a pass and
+  /// Neighbouring elements of a thread: two, or one where there are threads for all of a lap and
   /// two are no word together, or steps are so short that it counts, or phases so long, with
   /// reductions. (On an H200 in f32, LSTM 1x1024 1.16 us, so 1.125, and 16x1024 in TF32 2.25, so
   /// 2.12; with halves in bf16 1.40, so 1.47.) The sums that lanes have to themselves say it where
   /// there are some.
   const N& span(size_t p) const { return spans_[p]; }
-  /// Rows of a pass that the threads have at once.
+  /// Rows of a lap that the threads have at once.
   N rows_at_once(size_t p) const { return floor_div<N>(spans_[p] * threads, tile.units[p]); }
-  /// Of a thread in a pass, so many times a span.
+  /// Of a thread in a lap, so many times a span.
   const N& items(size_t p) const { return items_[p]; }
   const N& elements(size_t p) const { return elements_[p]; }
 
@@ -207,7 +207,7 @@ class Footprint {
     }
     return kTileGates * ceil_div(gates, kTileGates);
   }
-  /// Rows of sums in shared memory: all of a pass, or where room is scarce, because weights are
+  /// Rows of sums in shared memory: all of a lap, or where room is scarce, because weights are
   /// streamed, those that there are. (Which cost 7 % at LSTM 16x256 in bf16 on an H200.)
   N sum_rows() const {
     return select(tile.streams, 2 * ceil_div(min(tile.rows, group_rows), 2), tile.rows);
@@ -227,8 +227,8 @@ class Footprint {
 
   // ---- Shared memory ----
 
-  /// Of one value of each element that the threads have of a phase, in all passes.
-  N bytes_of_carry(size_t p) const { return passes * elements(p) * threads * kBytesOfWord; }
+  /// Of one value of each element that the threads have of a phase, in all laps.
+  N bytes_of_carry(size_t p) const { return laps * elements(p) * threads * kBytesOfWord; }
 
   /// Where the phase that has most has so many columns.
   N bytes_of_sums(const N& columns) const {
@@ -269,7 +269,7 @@ class Footprint {
             .statistics = partials * kBytesOfPart * tile.rows,
             .local = local,
             .cluster = tile.clusters * cluster,
-            .carries = are_passes_alike() * carries};
+            .carries = are_laps_alike() * carries};
   }
 
  private:

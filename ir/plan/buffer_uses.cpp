@@ -49,4 +49,15 @@ bool BufferUses::are_of(BufferId buffer, std::span<const LaunchPlace> launches) 
   });
 }
 
+void TouchedBuffers::add(const Plan& plan, const Launch& launch) {
+  for (const Touch& touch : touches(plan, launch)) {
+    (touch.write ? written : read).insert(touch.access.buffer);
+  }
+}
+
+bool are_independent(const TouchedBuffers& a, const TouchedBuffers& b) {
+  return !intersect(a.written, b.written) && !intersect(a.written, b.read) &&
+         !intersect(a.read, b.written);
+}
+
 }  // namespace rnnc

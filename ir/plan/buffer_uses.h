@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -44,5 +45,15 @@ class BufferUses {
  private:
   std::vector<std::vector<BufferUse>> uses_;  // by buffer
 };
+
+/// What launches read and write, of any of their steps.
+struct TouchedBuffers {
+  std::set<BufferId> read, written;
+
+  void add(const Plan& plan, const Launch& launch);
+};
+
+/// Whether neither needs to come before the other.
+bool are_independent(const TouchedBuffers& a, const TouchedBuffers& b);
 
 }  // namespace rnnc

@@ -37,7 +37,7 @@ inline constexpr int64_t kExchangePieceBytes = 64;
 inline constexpr int64_t kExchangeTileRows = 8;
 /// Rows that products without tensor cores multiply a weight with at once.
 inline constexpr int64_t kRowsAdded = 2;
-/// Of a left operand, in registers during the elementwise work of the step or pass before.
+/// Of a left operand, in registers during the elementwise work of the step or lap before.
 inline constexpr int64_t kMostWordsAhead = 32;
 
 // ---- Sums of products ----
@@ -47,7 +47,7 @@ inline constexpr int64_t kLanesOfGate = 4;
 /// Elements whose gates are all of one warp, where warps keep their sums
 /// (RecurrenceTile::own_sums): a tile for each matrix of the product.
 inline constexpr int64_t kUnitsOfWarp = 16;
-/// Sums otherwise lie in shared memory, for two steps or passes in turn: rows of all gates of a
+/// Sums otherwise lie in shared memory, for two steps or laps in turn: rows of all gates of a
 /// phase and so many words more, so that rows begin in different banks.
 inline constexpr int64_t kSumBuffers = 2;
 inline constexpr int64_t kPadOfSums = 4;
@@ -58,12 +58,12 @@ inline constexpr int64_t kPadOfSums = 4;
 inline constexpr int64_t kMostSpan = 2;
 /// Values of an element that are the same at every step stay in registers if they are no more.
 inline constexpr int64_t kMostInvariants = 8;
-/// One code serves all passes of a tile's rows, which keep what they carry in shared memory then,
-/// where there are more passes, or more rows of each: that is much code and takes long to compile.
-/// (On an H200, two passes of 24 rows, LSTM 43x1085 in TF32: a third less time to compile, but
+/// One code serves all laps of a tile's rows, which keep what they carry in shared memory then,
+/// where there are more laps, or more rows of each: that is much code and takes long to compile.
+/// (On an H200, two laps of 24 rows, LSTM 43x1085 in TF32: a third less time to compile, but
 /// steps of 9.0 us, else 8.65; of 32 rows, GRU 54x1152 in f32: two fifths less, steps of 16.7 us,
 /// else 16.9.)
-inline constexpr int64_t kMostUnrolledPasses = 2;
+inline constexpr int64_t kMostUnrolledLaps = 2;
 inline constexpr int64_t kMostUnrolledRows = 16;
 
 // ---- What else a block has in shared memory ----

@@ -49,17 +49,6 @@ constexpr double kCpuSubnormals = 10;
 constexpr int64_t kTile = 32;
 constexpr int64_t kLargeTile = 128;
 
-Cost& operator+=(Cost& sum, const Cost& cost) {
-  sum.flops += cost.flops;
-  sum.bytes += cost.bytes;
-  sum.seconds += cost.seconds;
-  sum.floor_seconds += cost.floor_seconds;
-  sum.arithmetic_seconds += cost.arithmetic_seconds;
-  sum.machine_seconds += cost.machine_seconds;
-  sum.submit_seconds += cost.submit_seconds;
-  return sum;
-}
-
 Cost operator*(const Cost& cost, double times) {
   return {cost.flops * times,
           cost.bytes * times,
@@ -359,6 +348,17 @@ class CostModel {
 };
 
 }  // namespace
+
+Cost& operator+=(Cost& sum, const Cost& cost) {
+  sum.flops += cost.flops;
+  sum.bytes += cost.bytes;
+  sum.seconds += cost.seconds;
+  sum.floor_seconds += cost.floor_seconds;
+  sum.arithmetic_seconds += cost.arithmetic_seconds;
+  sum.machine_seconds += cost.machine_seconds;
+  sum.submit_seconds += cost.submit_seconds;
+  return sum;
+}
 
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine) {
   return CostModel(plan, machine).launch(stage, launch);

@@ -22,6 +22,8 @@ struct Cost {
   double submit_seconds = 0;
 };
 
+Cost& operator+=(Cost& sum, const Cost& cost);
+
 /// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine);
 

@@ -1,25 +1,13 @@
 #include "passes/cost/side_by_side.h"
 
-#include <set>
-
-#include "ir/plan/plan_touches.h"
+#include "ir/plan/buffer_uses.h"
 
 namespace rnnc {
 namespace {
 
-struct Buffers {
-  std::set<BufferId> touched;
-  std::set<BufferId> written;
-};
-
-Buffers buffers_of(const Plan& plan, const Stage& stage) {
-  Buffers result;
-  for (const Launch& launch : stage.launches) {
-    for (const Touch& touch : touches(plan, launch)) {
-      result.touched.insert(touch.access.buffer);
-      if (touch.write) result.written.insert(touch.access.buffer);
-    }
-  }
+TouchedBuffers buffers_of(const Plan& plan, const Stage& stage) {
+  TouchedBuffers result;
+  for (const Launch& launch : stage.launches) result.add(plan, launch);
   return result;
 }
 
@@ -34,18 +22,17 @@ bool may_run_side_by_side(const Stage& a, const Stage& b) {
 
 std::vector<StageRun> side_by_side(const Plan& plan) {
   std::vector<StageRun> runs;
-  Buffers run;  // of the last one, if others may join it
+  TouchedBuffers run;  // of the last one, if others may join it
   const auto may_join = [&plan](size_t i) {
     return i > 0 && i < plan.stages.size() &&
            may_run_side_by_side(plan.stages[i - 1], plan.stages[i]);
   };
   for (size_t i = 0; i < plan.stages.size(); ++i) {
-    Buffers stage;
+    TouchedBuffers stage;
     if (may_join(i) || may_join(i + 1)) stage = buffers_of(plan, plan.stages[i]);
-    if (may_join(i) && !intersect(stage.touched, run.written) &&
-        !intersect(run.touched, stage.written)) {
+    if (may_join(i) && are_independent(stage, run)) {
       runs.back().end = i + 1;
-      run.touched.merge(stage.touched);
+      run.read.merge(stage.read);
       run.written.merge(stage.written);
     } else {
       runs.push_back({i, i + 1});

@@ -42,13 +42,17 @@ uint32_t KernelBuilder::load(const Access& access, bool vector) {
   return loads_[key] = add(std::move(load));
 }
 
-uint32_t KernelBuilder::product() {
-  Instruction load;
-  load.vector = true;
-  load.argument = static_cast<uint32_t>(kernel_.arguments.size());
+uint32_t KernelBuilder::add_result() {
   kernel_.arguments.push_back(
       {compute_type(plan_.dtype), /*vector=*/true, /*written=*/false, /*product=*/true});
   accesses_.emplace_back();
+  return static_cast<uint32_t>(kernel_.arguments.size() - 1);
+}
+
+uint32_t KernelBuilder::load_result(uint32_t argument) {
+  Instruction load;
+  load.vector = true;
+  load.argument = argument;
   return add(std::move(load));
 }
 

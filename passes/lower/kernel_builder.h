@@ -17,8 +17,9 @@ class KernelBuilder {
   KernelBuilder(Plan& plan, int64_t length) : plan_(plan) { kernel_.length = length; }
 
   uint32_t load(const Access& access, bool vector);
-  /// A result of the launch's products.
-  uint32_t product();
+  /// A result of the launch's products: as an argument, whose number it gives; and loaded.
+  uint32_t add_result();
+  uint32_t load_result(uint32_t argument);
   uint32_t constant(double value);
   uint32_t scalar(Op op, std::vector<uint32_t> operands);
   /// Over the row, also where all its elements are one value per row.

@@ -45,6 +45,7 @@ class LaunchBuilder {
     Stage stage;
     stage.domain = scheduled.domain;
     stage.sweep = scheduled.sweep;
+    stage.name = stage_name(graph_, dependence_, scheduled);
     for (uint32_t number : scheduled.recurrences) {
       const Recurrence& recurrence = dependence_.recurrences[number];
       if (recurrence.recurrence_class > stage.recurrence) {
@@ -54,9 +55,6 @@ class LaunchBuilder {
         stage.reason += "; " + recurrence.reason.substr(kAffineReason.size());
       }
       stage.phases = std::max(stage.phases, recurrence.phases);
-      for (uint32_t state : recurrence.states) {
-        stage.name += (stage.name.empty() ? "" : ", ") + graph_.states[state].name;
-      }
     }
     if (scheduled.recurrences.size() > 1 && stage.recurrence != RecurrenceClass::Linear) {
       stage.reason = "recurrences of which one uses the other, element by element";
@@ -99,15 +97,25 @@ class LaunchBuilder {
 
   void add_launches(Stage& stage, const FusedGroup& group) {
     KernelBuilder builder(plan_, group.length);
-    std::map<NodeId, uint32_t> computed;
+    std::vector<NodeId> results;          // of products: the first arguments
+    std::map<NodeId, uint32_t> computed;  // values by what they are of
     std::vector<FusedLaunch::Product> products;
     for (const ProductGroup& product : group.products) {
-      add_products(product, builder, computed, products);
+      add_products(product, builder, results, products);
+    }
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      if (!group.takes_late || is_stored_here(results[i])) {
+        computed.emplace(results[i], builder.load_result(i));
+      }
     }
     if (schedule_.stages[stage_].loop) load_carries(group, builder);
     const auto value_of = [&](NodeId id) {
       id = schedule_.values.read[id];
       if (const auto found = computed.find(id); found != computed.end()) return found->second;
+      if (const auto late = std::ranges::find(results, id); late != results.end()) {
+        const auto argument = static_cast<uint32_t>(late - results.begin());
+        return computed.emplace(id, builder.load_result(argument)).first->second;
+      }
       const Node& node = graph_[id];
       if (node.op == Op::Constant) return builder.constant(node.value);
       const bool vector = !node.type.is_scalar();
@@ -143,8 +151,7 @@ class LaunchBuilder {
   }
 
   /// The results as arguments of the kernel. Members whose results are neighbours go together.
-  void add_products(const ProductGroup& group, KernelBuilder& builder,
-                    std::map<NodeId, uint32_t>& computed,
+  void add_products(const ProductGroup& group, KernelBuilder& builder, std::vector<NodeId>& results,
                     std::vector<FusedLaunch::Product>& products) const {
     FusedLaunch::Product product{layout_.left[group.members[0].node],
                                  layout_.weight[group.members[0].node],
@@ -153,9 +160,12 @@ class LaunchBuilder {
                                  0,
                                  0};
     for (const ProductGroup::Member& member : group.members) {
-      const auto [found, fresh] = computed.emplace(member.result, 0);
-      if (fresh) found->second = builder.product();
-      const uint32_t argument = found->second;  // products are the first of both
+      const auto found = std::ranges::find(results, member.result);
+      const auto argument = static_cast<uint32_t>(found - results.begin());
+      if (found == results.end()) {
+        results.push_back(member.result);
+        builder.add_result();
+      }
       if (product.members == 0) product.first_argument = argument;
       if (argument != product.first_argument + product.members) {
         products.push_back(product);

@@ -1,6 +1,7 @@
 // For each stage that runs a recurrence of class Block or Dense step by step, on a copy of the
 // plan:
-// 1. Its launches become phases (passes/persistent/recurrence_phases.h).
+// 1. Its launches become phases, each as it is: which products which kernel takes, the schedule has
+//    said (passes/schedule/phases.h).
 // 2. Values of one step that products read become chunks: no step's are stored where others are
 //    read.
 // 3. Choose a tile (passes/tile/recurrence_tiles.h), for recurrences that are alike once, and check
@@ -15,10 +16,10 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "ir/plan/plan_accesses.h"
-#include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/recurrence_kernel.h"
 #include "passes/cost/cost.h"
@@ -26,7 +27,6 @@
 #include "passes/lower/unused_buffers.h"
 #include "passes/persistent/merge_sums.h"
 #include "passes/persistent/recurrence_buffers.h"
-#include "passes/persistent/recurrence_phases.h"
 #include "passes/tile/recurrence_tiles.h"
 #include "passes/tile/recurrence_time.h"
 
@@ -113,6 +113,41 @@ class Tiles {
   std::deque<Known> known_;
 };
 
+Result<std::vector<FusedLaunch>> phases_of(const Stage& stage) {
+  std::vector<FusedLaunch> phases;
+  for (const Launch& launch : stage.launches) {
+    if (const auto* fused = std::get_if<FusedLaunch>(&launch)) {
+      phases.push_back(*fused);
+    } else if (const auto* kernel = std::get_if<ElementwiseLaunch>(&launch)) {
+      phases.push_back({.kernel = kernel->kernel, .accesses = kernel->accesses, .products = {}});
+    } else {
+      return fail("it has a launch that is no phase");
+    }
+  }
+  return phases;
+}
+
+/// How far back phases read what they store.
+uint32_t reach_of(const Plan& plan, const std::vector<FusedLaunch>& phases) {
+  std::set<BufferId> stored;
+  std::map<BufferId, uint32_t> reach;
+  const auto read = [&](const Access& access) {
+    uint32_t& delay = reach[access.buffer];
+    delay = std::max(delay, access.delay);
+  };
+  for (const FusedLaunch& phase : phases) {
+    const std::vector<Kernel::Argument>& arguments = plan.kernels[phase.kernel].arguments;
+    for (const FusedLaunch::Product& product : phase.products) read(product.left);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].written) stored.insert(phase.accesses[i].buffer);
+      if (!arguments[i].product) read(phase.accesses[i]);
+    }
+  }
+  uint32_t longest = 0;
+  for (const BufferId buffer : stored) longest = std::max(longest, reach[buffer]);
+  return longest;
+}
+
 class Resident {
  public:
   Resident(Plan& plan, const Machine& machine, Tiles& tiles, const ResidentChoice& choice,
@@ -121,14 +156,16 @@ class Resident {
         machine_(machine),
         tiles_(tiles),
         choice_(choice),
-        index_(stage),
         stage_(plan.stages[stage]) {}
 
   Status run() {
     RecurrenceLaunch recurrence;
     const double launches = seconds_of_launches();
-    Result<std::vector<FusedLaunch>> phases = recurrence_phases(plan_, index_);
+    Result<std::vector<FusedLaunch>> phases = phases_of(stage_);
     if (!phases) return tl::unexpected(phases.error());
+    if (const uint32_t reach = reach_of(plan_, *phases); reach > 1) {
+      return fail("it reads its states {} steps back", reach);
+    }
     recurrence.phases = *std::move(phases);
     if (Status status = verify_arrays(plan_, recurrence); !status) return status;
     give_addresses(recurrence);
@@ -155,7 +192,9 @@ class Resident {
  private:
   /// Of a step.
   double seconds_of_launches() const {
-    const double seconds = cost_of(plan_, stage_, machine_).seconds;
+    const auto formed = choice_.formed.find(stage_.name);
+    const double seconds =
+        formed == choice_.formed.end() ? cost_of(plan_, stage_, machine_).seconds : formed->second;
     const auto others = choice_.other_launches.find(stage_.name);
     return others == choice_.other_launches.end() ? seconds : std::min(seconds, others->second);
   }
@@ -178,15 +217,12 @@ class Resident {
     return !is_exact && tile.rows <= kExchangeTileRows;
   }
 
+  /// What products read of their own step alone has rows of one step so far.
   void give_addresses(const RecurrenceLaunch& recurrence) {
-    std::set<BufferId> written;
-    for (const Touch& touch : touches(plan_, recurrence)) {
-      if (touch.write) written.insert(touch.access.buffer);
-    }
     for (const FusedLaunch& phase : recurrence.phases) {
       for (const FusedLaunch::Product& product : phase.products) {
         Buffer& left = plan_.buffers[product.left.buffer];
-        if (left.extent != Extent::Batch || !written.contains(product.left.buffer)) continue;
+        if (left.extent != Extent::Batch) continue;
         left.extent = Extent::Chunk;
         left.placement = Placement::Workspace;
       }
@@ -214,8 +250,7 @@ class Resident {
   const Machine& machine_;
   Tiles& tiles_;
   const ResidentChoice& choice_;
-  const size_t index_;
-  Stage& stage_;  // of that index
+  Stage& stage_;
 };
 
 bool is_candidate(const Stage& stage) {
@@ -247,6 +282,22 @@ Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoi
     changed = true;
   }
   return changed;
+}
+
+std::set<std::string> recurrences_to_form(const Plan& plan) {
+  std::set<std::string> names;
+  for (const Stage& stage : plan.stages) {
+    if (is_candidate(stage) && !phases_of(stage)) names.insert(stage.name);
+  }
+  return names;
+}
+
+std::set<std::string> resident_recurrences(const Plan& plan) {
+  std::set<std::string> names;
+  for (const Stage& stage : plan.stages) {
+    if (is_resident(stage)) names.insert(stage.name);
+  }
+  return names;
 }
 
 int64_t most_resident(const Plan& plan) {

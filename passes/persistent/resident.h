@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "ir/plan/plan.h"
@@ -17,8 +18,10 @@ namespace rnnc {
 struct ResidentChoice {
   TileChoice tile = {};
   bool padded = false;  // products that stay launches get aligned rows (passes/plan/padding.h)
-  /// Seconds of a step in other launches than the plan's, by the recurrence's name: what would be
-  /// slower than these stays too.
+  /// By the recurrence's name, seconds of a step in launches: of those whose work is formed to be one
+  /// (passes/schedule/phases.h), which no GPU can run as it is, as it was before…
+  std::map<std::string, double> formed = {};
+  /// …and of any in other launches than the plan's. What would be slower than these stays too.
   std::map<std::string, double> other_launches = {};
 };
 
@@ -26,6 +29,13 @@ struct ResidentChoice {
 /// `reason`; with a strategy that is an error, as is a plan without any that it is for, and what
 /// would be slow goes too. True if one has changed. Does nothing for a CPU.
 Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoice& choice = {});
+
+/// Names of the recurrences that may be resident once their work has been formed for it, which has
+/// not: products have launches of their own (passes/schedule/phases.h).
+std::set<std::string> recurrences_to_form(const Plan& plan);
+
+/// Names of those that are.
+std::set<std::string> resident_recurrences(const Plan& plan);
 
 /// Resident recurrences of the sweep that has most.
 int64_t most_resident(const Plan& plan);

@@ -31,26 +31,10 @@
 namespace rnnc {
 namespace {
 
-struct Buffers {
-  std::set<BufferId> read, written;
-};
-
-void add(const Plan& plan, const Launch& launch, Buffers& buffers) {
-  for (const Touch& touch : touches(plan, launch)) {
-    (touch.write ? buffers.written : buffers.read).insert(touch.access.buffer);
-  }
-}
-
-Buffers buffers_of(const Plan& plan, const Launch& launch) {
-  Buffers buffers;
-  add(plan, launch, buffers);
+TouchedBuffers buffers_of(const Plan& plan, const Launch& launch) {
+  TouchedBuffers buffers;
+  buffers.add(plan, launch);
   return buffers;
-}
-
-/// Whether neither needs to come first.
-bool are_independent(const Buffers& a, const Buffers& b) {
-  return !intersect(a.written, b.written) && !intersect(a.written, b.read) &&
-         !intersect(a.read, b.written);
 }
 
 RecurrenceLaunch& recurrence_of(Stage& stage) {
@@ -250,8 +234,8 @@ class Joint {
 
   /// The number of the stage that both have become; none if they cannot.
   std::optional<size_t> run() {
-    const Buffers lower = buffers_of(plan_, plan_.stages[lower_].launches[0]);
-    const Buffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
+    const TouchedBuffers lower = buffers_of(plan_, plan_.stages[lower_].launches[0]);
+    const TouchedBuffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
     if (!sort_between(lower, upper) || !is_exclusive()) return std::nullopt;
     if (intersect(upper.written, lower.written) || intersect(upper.written, lower.read)) {
       return std::nullopt;
@@ -273,21 +257,21 @@ class Joint {
 
  private:
   /// Step 1.
-  bool sort_between(const Buffers& lower, const Buffers& upper) {
+  bool sort_between(const TouchedBuffers& lower, const TouchedBuffers& upper) {
     if (upper_ == lower_ + 1) return true;
-    Buffers stay, behind;  // of what is not ahead; of that, of what is behind
+    TouchedBuffers stay, behind;  // of what is not ahead; of that, of what is behind
     const std::vector<Launch>& launches = plan_.stages[lower_ + 1].launches;
     for (size_t i = 0; i < launches.size(); ++i) {
       const Launch& launch = launches[i];
-      const Buffers own = buffers_of(plan_, launch);
+      const TouchedBuffers own = buffers_of(plan_, launch);
       if (are_independent(own, lower) && are_independent(own, stay)) {
         ahead_.push_back(launch);
         continue;
       }
-      add(plan_, launch, stay);
+      stay.add(plan_, launch);
       if (are_independent(own, upper)) {
         behind_.push_back(launch);
-        add(plan_, launch, behind);
+        behind.add(plan_, launch);
         continue;
       }
       const auto* gemm = std::get_if<GemmLaunch>(&launch);

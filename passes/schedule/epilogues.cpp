@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "ir/base/launch_limits.h"
+#include "passes/schedule/group_readers.h"
 
 namespace rnnc {
 namespace {
@@ -19,10 +20,9 @@ namespace {
 class Epilogues {
  public:
   Epilogues(const Graph& graph, const Values& values, ScheduledStage& stage)
-      : graph_(graph), values_(values), stage_(stage) {}
+      : graph_(graph), values_(values), stage_(stage), readers_(graph, values, stage) {}
 
   void run() {
-    find_readers();
     for (Group& group : stage_.groups) {
       auto* product = std::get_if<ProductGroup>(&group);
       if (product == nullptr) continue;
@@ -39,40 +39,14 @@ class Epilogues {
   }
 
  private:
-  /// By index of the group.
-  struct Readers {
-    std::set<size_t> whole;   // kernels that load or copy the value
-    std::set<size_t> memory;  // launches that read some of it where it lies
-  };
-
   /// Of a kernel, as far as launches have room for so many only.
   struct Contents {
     int64_t results = 0;
     int64_t arrays = 0;  // at the most
   };
 
-  void find_readers() {
-    for (size_t g = 0; g < stage_.groups.size(); ++g) {
-      if (const auto* kernel = std::get_if<FusedGroup>(&stage_.groups[g])) {
-        for (NodeId id : kernel->copies) add_kernel(id, g);
-        for (NodeId id : kernel->nodes) {
-          for (NodeId operand : graph_[id].operands) add_kernel(operand, g);
-        }
-      } else if (const auto* product = std::get_if<ProductGroup>(&stage_.groups[g])) {
-        readers_[values_.origin[product->left].value].memory.insert(g);
-      }
-    }
-  }
-
-  void add_kernel(NodeId id, size_t group) {
-    id = values_.read[id];
-    const NodeId origin = values_.origin[id].value;
-    Readers& readers = readers_[origin];
-    (id == origin ? readers.whole : readers.memory).insert(group);
-  }
-
   FusedGroup* find_kernel(NodeId product) {
-    const Readers& readers = readers_[product];
+    const GroupReaders::Readers& readers = readers_.of(product);
     if (readers.whole.empty()) return nullptr;
     const size_t first = *readers.whole.begin();
     if (!readers.memory.empty() && *readers.memory.begin() <= first) return nullptr;
@@ -129,7 +103,7 @@ class Epilogues {
       group = kernel.products.end() - 1;
     }
     group->members.push_back(member);
-    for (size_t g : readers_[member.node].whole) {
+    for (size_t g : readers_.of(member.node).whole) {
       std::erase(std::get<FusedGroup>(stage_.groups[g]).copies, member.node);
     }
   }
@@ -146,7 +120,7 @@ class Epilogues {
   const Graph& graph_;
   const Values& values_;
   ScheduledStage& stage_;
-  std::map<NodeId, Readers> readers_;
+  const GroupReaders readers_;  // as they were
   std::map<const FusedGroup*, Contents> contents_;
 };
 

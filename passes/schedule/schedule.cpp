@@ -18,7 +18,8 @@
 //    each other. Views and assemblies are read from memory: they wait for launches too.
 // 6. Move values to the kernels that use them (passes/schedule/sink.h), merge products
 //    (passes/schedule/merge_products.h), put kernels behind products (passes/schedule/epilogues.h)
-//    and add products up (passes/schedule/sums.h).
+//    and add products up (passes/schedule/sums.h). Of recurrences that may be one launch, make all
+//    of it phases of that (passes/schedule/phases.h).
 // 7. Begin each sweep with the masks that its kernels read.
 #include "passes/schedule/schedule.h"
 
@@ -33,6 +34,7 @@
 #include "passes/schedule/epilogues.h"
 #include "passes/schedule/loops.h"
 #include "passes/schedule/merge_products.h"
+#include "passes/schedule/phases.h"
 #include "passes/schedule/sink.h"
 #include "passes/schedule/sums.h"
 
@@ -485,8 +487,19 @@ void add_masks(const Graph& graph, Schedule& schedule) {
 
 }  // namespace
 
+std::string stage_name(const Graph& graph, const Dependence& dependence,
+                       const ScheduledStage& stage) {
+  std::string name;
+  for (uint32_t recurrence : stage.recurrences) {
+    for (uint32_t state : dependence.recurrences[recurrence].states) {
+      name += (name.empty() ? "" : ", ") + graph.states[state].name;
+    }
+  }
+  return name;
+}
+
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
-                       PassSet passes) {
+                       PassSet passes, const std::set<std::string>& in_phases) {
   const bool fuse = passes.has(Pass::Fuse);
   Schedule schedule;
   schedule.values = find_values(graph, dependence);
@@ -501,8 +514,10 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
         StageScheduler(graph, dependence, schedule, needs, stage, plan.batch, fuse).run();
     if (fuse) sink_values(graph, schedule.values, scheduled);
     if (passes.has(Pass::Merge)) merge_products(scheduled);
-    if (passes.has(Pass::Epilogue)) fuse_epilogues(graph, schedule.values, scheduled);
+    const bool phases = in_phases.contains(stage_name(graph, dependence, scheduled));
+    if (passes.has(Pass::Epilogue) || phases) fuse_epilogues(graph, schedule.values, scheduled);
     if (passes.has(Pass::Sum)) sum_products(graph, schedule.values, scheduled);
+    if (phases) form_phases(graph, schedule, stage);
     if (scheduled.loop) close_loop(scheduled);
   }
   add_masks(graph, schedule);

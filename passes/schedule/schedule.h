@@ -2,6 +2,8 @@
 /// analysis a list of groups, each of which becomes one launch.
 #pragma once
 
+#include <set>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -41,6 +43,9 @@ struct FusedGroup {
   /// Step stages: products in the same launch, whose results are values of this kernel. Results of
   /// a group come in the order in which the results of all of them first appear.
   std::vector<ProductGroup> products;
+  /// Results that are stored nowhere are taken where they are first needed, not before all else: a
+  /// reduction that does not need them comes first.
+  bool takes_late = false;
 };
 
 /// A value that has launches of its own: of kind Moved (a total is written where its operands are at
@@ -78,10 +83,16 @@ struct Schedule {
 
 inline constexpr uint32_t kFirstParallelStage = 1;
 
+/// "h, c": the states of the recurrences that a stage runs; empty if it runs none.
+std::string stage_name(const Graph& graph, const Dependence& dependence,
+                       const ScheduledStage& stage);
+
 /// `graph` is bound, without delays, dot products and dead code (passes/graph/pipeline.h); matrices
 /// that vary over time are not reduced, multiplied or transposed. `plan` has its dtype and batch.
-/// Of the passes these have a say here: Hoist, Merge, Sum, Fuse, Epilogue and Loop.
+/// Of the passes these have a say here: Hoist, Merge, Sum, Fuse, Epilogue and Loop. The work of
+/// Step stages with the names `in_phases` is formed for one launch over all steps
+/// (passes/schedule/phases.h).
 Schedule make_schedule(const Graph& graph, const Dependence& dependence, const Plan& plan,
-                       PassSet passes);
+                       PassSet passes, const std::set<std::string>& in_phases = {});
 
 }  // namespace rnnc

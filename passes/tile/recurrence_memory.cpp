@@ -95,10 +95,9 @@ SideRegisters registers_of(const TileSpace& space, const RecurrenceSide& side) {
     const Phase& phase = space.shape().phases[p];
     const IntegerExpression elements = footprint.elements(p);
     count_products(space, p, registers);
-    registers.values =
-        registers.values + phase.fixed * footprint.span(p) +
-        (1 - footprint.are_passes_alike()) * (phase.kept * footprint.passes * elements) +
-        (2 * phase.loaded + phase.gathered) * elements;
+    registers.values = registers.values + phase.fixed * footprint.span(p) +
+                       (1 - footprint.are_laps_alike()) * (phase.kept * footprint.laps * elements) +
+                       (2 * phase.loaded + phase.gathered) * elements;
     if (phase.levels > 0) registers.waiting = max(registers.waiting, kValuesInWaiting * elements);
   }
   return registers;
@@ -147,7 +146,7 @@ SharedBytes<IntegerExpression> reserved_bytes(const TileSpace& space, const Recu
   bytes.statistics = reductions * kBytesOfPart * footprint.tile.rows;
   bytes.cluster =
       bytes.cluster + footprint.tile.clusters * (exchanged * space.shape().slots * kBytesOfBarrier);
-  bytes.carries = footprint.are_passes_alike() * carries;
+  bytes.carries = footprint.are_laps_alike() * carries;
   return bytes;
 }
 

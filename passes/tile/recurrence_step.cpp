@@ -6,7 +6,7 @@
 // 3. The wait for what other blocks hand over, or the products of earlier sides' vectors, which are
 //    done meanwhile, if these take longer.
 // 4. Gathers and reductions, each an exchange of its own.
-// To that come the weights that are not in registers, once for all phases and passes.
+// To that come the weights that are not in registers, once for all phases and laps.
 #include "passes/tile/recurrence_step.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct StepModel {
   double split_share = 0.8;   // and of f32 in three products of TF32, of a third of its rate
   double shared_bandwidth = 2.2e11;  // bytes per second from one unit's shared memory
 
-  // Seconds of a product, for each warp, in a pass.
+  // Seconds of a product, for each warp, in a lap.
   double piece = 5e-8;         // for 8 rows of 64 bytes along k: until its left operand has come
   double exact_piece = 5e-9;   // of exact products, for a row, a tile and 64 bytes along k
   double exact_pair = 2.5e-7;  // of exact products, for two rows at once: not for a single row
@@ -44,20 +44,20 @@ struct StepModel {
   double warp_sums = 2e-8;      // to add its sums to those of other warps…
   double one_row_share = 0.25;  // …of which f32 of batch 1 takes but this: few threads add few sums
 
-  // Seconds of elementwise work, in a pass.
+  // Seconds of elementwise work, in a lap.
   double elementwise = 1e-7;  // beside special functions
   double special = 3.6e-11;   // of one special function of one element, on one unit
-  double alike_pass = 2e-7;   // where there are more than two passes: one code serves all
+  double alike_lap = 2e-7;    // where there are more than two laps: one code serves all
 
   // Seconds of the exchange with other blocks. Those of the machine are of all its units.
   double least_exchange = 0.55;  // the share of them that two blocks take; it grows to all units'
   double level_exchange = 0.75;  // the share for what is reduced (layer-norm LSTM on 4 x 32 blocks)
-  double level_exchange_pass = 0.3;  // and more for each pass but the first: it waits alone
+  double level_exchange_lap = 0.3;  // and more for each lap but the first: it waits alone
   double part_share = 0.26;  // of the time to read blocks' parts of reductions from the cache
   double sector = 1e-7;      // of blocks that write to the same sectors of 32 bytes
   double own = 5e-8;         // until a block has what it hands to itself
 
-  // Of blocks that share k, in a pass: until each has the sums of all, and for each of them. (All
+  // Of blocks that share k, in a lap: until each has the sums of all, and for each of them. (All
   // three were fitted to LSTMs and GRUs, both directions, of 1 to 128 rows and 226 to 2048 units,
   // on an H100: of 50 sets of 5 to 8 tiles the pick was 1.3 % slower than the best that was
   // measured on the mean, and 13 % at most.)
@@ -165,7 +165,7 @@ class StepTime {
     const IntegerExpression k =
         pieces * tile_.k_warps * (kExchangePieceBytes / shape_.element_bytes);  // of a block
     const IntegerExpression rows =
-        select(footprint_.exact, footprint_.group_rows, footprint_.passes * tile_.rows);
+        select(footprint_.exact, footprint_.group_rows, footprint_.laps * tile_.rows);
     return left_operand(product) + rows * gates * k * multiply_ +
            footprint_.exact * footprint_.group_rows * pieces * tiles * ticks(kModel.exact_piece);
   }
@@ -190,10 +190,10 @@ class StepTime {
   /// Passes that wait for their left operand: the first. Those behind it have it meanwhile, if few
   /// words of it do not have to wait for registers, or for their turn.
   IntegerExpression waits(const Product& product, const IntegerExpression& pieces) const {
-    if (product.k_bytes % kBytesOfLoad != 0) return footprint_.passes;
+    if (product.k_bytes % kBytesOfLoad != 0) return footprint_.laps;
     const IntegerExpression words = 4 * footprint_.row_tiles * pieces;
     const IntegerExpression many = is_above(words, kMostWordsAhead);
-    return max(max(many, tile_.streams), tile_.clusters) * (footprint_.passes - 1) + 1;
+    return max(max(many, tile_.streams), tile_.clusters) * (footprint_.laps - 1) + 1;
   }
 
   IntegerExpression more_rows() const {
@@ -204,7 +204,7 @@ class StepTime {
   /// Of a block that has whole rows.
   IntegerExpression staying(size_t p, const Product& product) const {
     if (!product.stays) return 0;
-    return footprint_.has_segments(p) * footprint_.passes * footprint_.tiles(p, product) *
+    return footprint_.has_segments(p) * footprint_.laps * footprint_.tiles(p, product) *
            footprint_.pieces(product) * ticks(kModel.own_tile);
   }
 
@@ -215,13 +215,13 @@ class StepTime {
     const bool one_row = shape_.engine == RecurrenceEngine::Exact && shape_.batch == 1;
     const double of_warp = kModel.warp_sums * (one_row ? kModel.one_row_share : 1);
     return (1 - tile_.own_sums) * footprint_.has_sums(product) *
-           (footprint_.passes * tile_.k_warps * ticks(of_warp) +
+           (footprint_.laps * tile_.k_warps * ticks(of_warp) +
             sums_stored() * gates * tile_.k_warps * (kBytesOfWord * read_shared_byte_));
   }
 
   /// What blocks that share k make in parts each hands to the others, and awaits of them.
   IntegerExpression sums_of_blocks() const {
-    return footprint_.shares_k() * footprint_.passes *
+    return footprint_.shares_k() * footprint_.laps *
            (ticks(kModel.shared_k) + tile_.k_blocks * ticks(kModel.shared_k_block));
   }
 
@@ -229,8 +229,7 @@ class StepTime {
   /// blocks of a grid have time while they wait.
   IntegerExpression sums_stored() const {
     const IntegerExpression all = tile_.clusters * (1 - footprint_.exact);
-    return footprint_.group_rows +
-           select(all, footprint_.passes * tile_.rows, footprint_.group_rows);
+    return footprint_.group_rows + select(all, footprint_.laps * tile_.rows, footprint_.group_rows);
   }
 
   // ---- Weights that are not in registers ----
@@ -239,19 +238,19 @@ class StepTime {
     const IntegerExpression words =
         kTileWords * footprint_.tiles(p, product) * footprint_.pieces(product);
     const IntegerExpression spilled = min(words, memory_.weight_words - memory_.weight_registers);
-    return footprint_.passes * spilled * footprint_.threads * (kBytesOfWord * read_shared_byte_);
+    return footprint_.laps * spilled * footprint_.threads * (kBytesOfWord * read_shared_byte_);
   }
 
   /// Exact products take two rows at a time, and weights as often.
   IntegerExpression weights() const {
     const IntegerExpression pairs = ceil_div(min(tile_.rows, footprint_.group_rows), kRowsAdded);
-    const IntegerExpression times = footprint_.passes * select(footprint_.exact, pairs, 1);
+    const IntegerExpression times = footprint_.laps * select(footprint_.exact, pairs, 1);
     IntegerExpression time = footprint_.exact * min(footprint_.group_rows - 1, 1) *
-                                 footprint_.passes * pairs * ticks(kModel.exact_pair) +
-                             footprint_.passes * memory_.weights_in_shared * read_shared_byte_ +
+                                 footprint_.laps * pairs * ticks(kModel.exact_pair) +
+                             footprint_.laps * memory_.weights_in_shared * read_shared_byte_ +
                              times * memory_.streamed_bytes * read_byte_;
     if (shape_.engine != RecurrenceEngine::Exact) return time;
-    return time + tile_.split * footprint_.passes * memory_.weight_words * footprint_.threads *
+    return time + tile_.split * footprint_.laps * memory_.weight_words * footprint_.threads *
                       ticks(kModel.split_word);
   }
 
@@ -261,13 +260,13 @@ class StepTime {
     const int64_t special = shape_.phases[p].specials * ticks(kModel.special);
     const IntegerExpression elements = select(
         tile_.own_sums, footprint_.elements(p) * footprint_.threads, tile_.rows * tile_.units[p]);
-    IntegerExpression pass = ticks(kModel.elementwise) + special * elements;
-    // Not are_passes_alike(): when this was fitted one code served more than two passes alone. For
-    // two of more than 16 rows it has been measured since (kMostUnrolledPasses), and is no slower.
+    IntegerExpression lap = ticks(kModel.elementwise) + special * elements;
+    // Not are_laps_alike(): when this was fitted one code served more than two laps alone. For
+    // two of more than 16 rows it has been measured since (kMostUnrolledLaps), and is no slower.
     if (has_tensor_cores_alone()) {
-      pass = pass + is_above(footprint_.passes, kMostUnrolledPasses) * ticks(kModel.alike_pass);
+      lap = lap + is_above(footprint_.laps, kMostUnrolledLaps) * ticks(kModel.alike_lap);
     }
-    return footprint_.passes * pass;
+    return footprint_.laps * lap;
   }
 
   // ---- What blocks wait for ----
@@ -323,7 +322,7 @@ class StepTime {
 
   IntegerExpression gathers(size_t p) const {
     if (shape_.phases[p].gathered == 0) return 0;
-    return footprint_.passes * ticks(machine_.exchange_seconds);
+    return footprint_.laps * ticks(machine_.exchange_seconds);
   }
 
   IntegerExpression reductions(size_t p) const {
@@ -331,8 +330,8 @@ class StepTime {
     if (phase.levels == 0) return 0;
     const double exchanges = static_cast<double>(phase.levels) * machine_.exchange_seconds;
     const double parts = static_cast<double>(phase.reductions * kBytesOfPart) * kModel.part_share;
-    return footprint_.passes * ticks(exchanges * kModel.level_exchange) +
-           (footprint_.passes - 1) * ticks(exchanges * kModel.level_exchange_pass) +
+    return footprint_.laps * ticks(exchanges * kModel.level_exchange) +
+           (footprint_.laps - 1) * ticks(exchanges * kModel.level_exchange_lap) +
            footprint_.group_rows * footprint_.blocks(p) *
                ticks(parts * machine_.units / machine_.cache_bandwidth);
   }

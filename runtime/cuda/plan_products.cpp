@@ -1,5 +1,5 @@
 // A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
-// adds up: one in parts in equal pieces of no more than kMostSplitRows rows. What is left of a
+// adds up: one in parts in equal pieces (library_products.cpp). What is left of a
 // sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all known
 // beforehand, serve every length.
 #include "runtime/cuda/plan_products.h"
@@ -8,7 +8,6 @@
 #include <bit>
 #include <numeric>
 
-#include "ir/base/arithmetic.h"
 #include "ir/plan/alignment.h"
 
 namespace rnnc::cuda {
@@ -23,70 +22,17 @@ Result<PlanProducts> PlanProducts::prepare(const Plan& plan, const CudaModule& m
                                            CudaContext& context) {
   PlanProducts products(plan);
   Status status;
-  for_each_launch_of<GemmLaunch>(plan, [&](LaunchId id, const GemmLaunch& launch) {
-    if (status && module.fused(id) == nullptr) status = products.add(id, launch, context);
-  });
-  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
-    if (status && launch.right.buffer != kNoBuffer) status = products.add(id, launch, context);
+  for_each_launch(plan, [&](LaunchId id, const Launch& launch) {
+    const std::optional<LibraryProduct> product = library_product(plan, launch);
+    if (status && product && module.fused(id) == nullptr) {
+      status = products.add(id, *product, context);
+    }
   });
   if (!status) return tl::unexpected(status.error());
   return products;
 }
 
-Status PlanProducts::add(LaunchId id, const GemmLaunch& launch, CudaContext& context) {
-  const int64_t parts = launch.blocks * launch.repeats;
-  const Operands operands{.left = launch.left,
-                          .weight = launch.weight,
-                          .out = launch.out,
-                          .left_apart = launch.blocks == 1 ? 0 : launch.k,
-                          .weight_apart = parts == 1 ? 0 : launch.n * launch.k,
-                          .out_apart = parts == 1 ? 0 : launch.n,
-                          .blocks = launch.blocks,
-                          .repeats = launch.repeats,
-                          .most_steps = plan_.chunk};
-  const ProductShape shape{.n = launch.n,
-                           .k = launch.k,
-                           .transposed = launch.transposed,
-                           .blocks = launch.blocks,
-                           .left_stride = launch.left.stride,
-                           .weight_stride = weight_stride(launch),
-                           .out_stride = launch.out.stride,
-                           .dtype = plan_.dtype,
-                           .out_dtype = plan_.buffers[launch.out.buffer].dtype,
-                           .tf32 = plan_.tf32 || launch.tf32,
-                           .accumulate = launch.accumulate};
-  return add(id, operands, shape, launch.once_rows, context);
-}
-
-Status PlanProducts::add(LaunchId id, const TotalLaunch& launch, CudaContext& context) {
-  const bool alone = launch.blocks == 1;
-  const int64_t rows = plan_.chunk * plan_.batch;
-  const int64_t most = std::max<int64_t>(1, kMostSplitRows / plan_.batch);
-  const int64_t piece = ceil_div(plan_.chunk, ceil_div(plan_.chunk, most));
-  const Operands operands{.left = launch.left,
-                          .weight = launch.right,
-                          .out = launch.out,
-                          .left_apart = alone ? 0 : launch.m,
-                          .weight_apart = alone ? 0 : launch.n,
-                          .out_apart = alone ? 0 : launch.m * launch.n,
-                          .blocks = launch.blocks,
-                          .row_parts = row_parts(launch),
-                          .turned = launch.turned,
-                          .most_steps = launch.in_parts ? piece : plan_.chunk};
-  const ProductShape shape{.m = launch.m,
-                           .n = launch.n,
-                           .blocks = launch.blocks,
-                           .left_stride = part_stride(launch, launch.left),
-                           .weight_stride = part_stride(launch, launch.right),
-                           .turned_stride = launch.turned ? rows * row_parts(launch) : 0,
-                           .dtype = plan_.dtype,
-                           .tf32 = plan_.tf32 || launch.in_parts,
-                           .accumulate = launch.accumulate};
-  return add(id, operands, shape, plan_.batch, context);
-}
-
-Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductShape& shape,
-                         int64_t once_rows, CudaContext& context) {
+Status PlanProducts::add(LaunchId id, const LibraryProduct& operands, CudaContext& context) {
   if (context.lt == nullptr) {
     Result<std::unique_ptr<CublasLt>> lt = CublasLt::create();
     if (!lt) return tl::unexpected(lt.error());
@@ -97,9 +43,9 @@ Status PlanProducts::add(LaunchId id, const Operands& operands, const ProductSha
     alignments.push_back(least);
   }
   std::vector<int64_t> rows =
-      row_counts(plan_.stages[id.stage].domain, once_rows, operands.most_steps);
+      row_counts(plan_.stages[id.stage].domain, operands.once_rows, operands.most_steps);
   for (int64_t& count : rows) count *= operands.row_parts;
-  Result<Product> product = Product::prepare(*context.lt, shape, rows, alignments);
+  Result<Product> product = Product::prepare(*context.lt, operands.shape, rows, alignments);
   if (!product) return tl::unexpected(product.error());
   products_.emplace(id, Planned{operands, std::move(*product)});
   return {};
@@ -131,7 +77,8 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
   return static_cast<uint32_t>(result);
 }
 
-ProductAlignment PlanProducts::alignment(const Operands& operands, bool aligned_caller) const {
+ProductAlignment PlanProducts::alignment(const LibraryProduct& operands,
+                                         bool aligned_caller) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
   const uint32_t caller = aligned_caller ? kUsualAlignment : element;
   const auto out = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
@@ -192,7 +139,7 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                          LaunchPosition position, void* workspace, cudaStream_t stream,
                          bool opens) const {
   const Planned& planned = products_.at(id);
-  const Operands& operands = planned.operands;
+  const LibraryProduct& operands = planned.operands;
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = operands.weight;
     Access out = operands.out;

@@ -6,6 +6,7 @@
 #include "codegen/cuda/device/cuda_module.h"
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/cuda/library_products.h"
 #include "runtime/cuda/product.h"
 
 namespace rnnc::cuda {
@@ -28,35 +29,16 @@ class PlanProducts {
              void* workspace, cudaStream_t stream, bool opens = false) const;
 
  private:
-  /// What a product multiplies where, `repeats` times.
-  struct Operands {
-    Access left;
-    Access weight;
-    Access out;
-    // Elements from one block or repeat to the next, or 0 if there is one.
-    int64_t left_apart = 0;
-    int64_t weight_apart = 0;
-    int64_t out_apart = 0;
-    int64_t blocks = 1;
-    int64_t repeats = 1;
-    int64_t row_parts = 1;
-    bool turned = false;     // the weight of a total
-    int64_t most_steps = 0;  // of a Sequence stage, at once
-  };
   struct Planned {
-    Operands operands;
+    LibraryProduct operands;
     Product product;
   };
 
   explicit PlanProducts(const Plan& plan) : plan_(plan) {}
   std::vector<int64_t> row_counts(Domain domain, int64_t once_rows, int64_t most_steps) const;
   uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
-  ProductAlignment alignment(const Operands& operands, bool aligned_caller) const;
-  Status add(LaunchId id, const GemmLaunch& launch, CudaContext& context);
-  Status add(LaunchId id, const TotalLaunch& launch, CudaContext& context);
-  /// `once_rows`: those of a Once or Last stage.
-  Status add(LaunchId id, const Operands& operands, const ProductShape& shape, int64_t once_rows,
-             CudaContext& context);
+  ProductAlignment alignment(const LibraryProduct& operands, bool aligned_caller) const;
+  Status add(LaunchId id, const LibraryProduct& operands, CudaContext& context);
 
   const Plan& plan_;
   std::map<LaunchId, Planned> products_;

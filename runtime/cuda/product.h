@@ -16,7 +16,7 @@
 namespace rnnc::cuda {
 
 /// out[row, 0:n] = left[row, 0:k] @ weight, as `GemmLaunch` says; or, where there is an m, the sum
-/// over rows of left[row, 0:m] and weight[row, 0:n], as `TotalLaunch` says, with `right` as weight.
+/// over rows of left[row, 0:m] and weight[row, 0:n], as totals are, with `right` as weight.
 struct ProductShape {
   int64_t m = 0;
   int64_t n = 0;

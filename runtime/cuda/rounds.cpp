@@ -15,6 +15,7 @@
 #include <set>
 
 #include "ir/plan/plan_touches.h"
+#include "runtime/cuda/library_products.h"
 
 namespace rnnc::cuda {
 namespace {
@@ -168,7 +169,7 @@ class RoundFinder {
     for (const size_t index : round.sequences) {
       const Stage& stage = plan_.stages[index];
       const std::vector<Region> cleared = exchanges_of(stage);
-      multiplies = multiplies || std::ranges::any_of(stage.launches, is_product);
+      multiplies = multiplies || has_product(stage);
       if (multiplies && !cleared.empty() && !depend(plan_, before, cleared)) {
         result.push_back(index);
       }
@@ -185,7 +186,7 @@ class RoundFinder {
       if (multiplies && !cleared.empty() && !is_touched_elsewhere(index, cleared)) {
         result.push_back(index);
       }
-      multiplies = multiplies || std::ranges::any_of(plan_.stages[index].launches, is_product);
+      multiplies = multiplies || has_product(plan_.stages[index]);
     }
     std::ranges::sort(result);
     return result;
@@ -214,10 +215,10 @@ class RoundFinder {
     return regions;
   }
 
-  static bool is_product(const Launch& launch) {
-    const auto* total = std::get_if<TotalLaunch>(&launch);
-    return std::holds_alternative<GemmLaunch>(launch) ||
-           (total != nullptr && total->right.buffer != kNoBuffer);
+  bool has_product(const Stage& stage) const {
+    return std::ranges::any_of(stage.launches, [this](const Launch& launch) {
+      return library_product(plan_, launch).has_value();
+    });
   }
 
   /// Whether their launches are, one by one, fused ones of the same kernels.

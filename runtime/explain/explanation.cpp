@@ -14,15 +14,6 @@
 namespace rnnc::explain {
 namespace {
 
-void add(Cost& sum, const Cost& cost) {
-  sum.flops += cost.flops;
-  sum.bytes += cost.bytes;
-  sum.seconds += cost.seconds;
-  sum.submit_seconds += cost.submit_seconds;
-  sum.floor_seconds += cost.floor_seconds;
-  sum.arithmetic_seconds += cost.arithmetic_seconds;
-}
-
 /// How often launches of a stage run in a call.
 int64_t runs_per_call(const Plan& plan, Domain domain, int64_t steps) {
   switch (domain) {
@@ -89,7 +80,7 @@ void stack(LaunchInfo& sum, const LaunchInfo& launch, size_t number) {
   }
   sum.what = fmt::format("{} stacked", join_names(sum.weights));
   sum.strategy = sum.summary = fmt::format("{} copies", sum.count);
-  add(sum.cost, launch.cost);
+  sum.cost += launch.cost;
 }
 
 StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescriber& describer,
@@ -109,7 +100,7 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
     entry.lines = lines.of(describer.touches_of_step(stage, launch), entry.weights);
     entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
     entry.cost = cost_of(plan, stage, launch, explanation.machine);
-    add(info.cost, entry.cost);
+    info.cost += entry.cost;
     entry.bound = bound_of(entry.cost);
     entry.id = fmt::format("{}.{}", info.id, number);
     if (!info.launches.empty() && is_stacked(info.launches.back(), entry)) {
@@ -211,7 +202,7 @@ Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options,
   for (const Stage& stage : plan->stages) {
     explanation.stages.push_back(describe_stage(*plan, stage, describer, lines, explanation));
     costs.push_back(explanation.stages.back().cost);
-    if (stage.domain == Domain::Once) add(explanation.once, costs.back());
+    if (stage.domain == Domain::Once) explanation.once += costs.back();
   }
   explanation.totals = totals_of(*plan, steps, options.machine);
   explanation.waves = run_waves(*plan, costs, steps, options.machine);

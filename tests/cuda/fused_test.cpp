@@ -193,12 +193,12 @@ void expect_valid(const FusedTile& tile, const FusedWork& work) {
   EXPECT_EQ(tile.gates % ((tensor_cores ? 16 : lane_gates) * tile.warp_gates), 0);
   EXPECT_EQ(tile.rows % ((tensor_cores ? 8 : 4) * tile.warp_rows), 0);
   const int64_t piece = tensor_cores ? 64 : 16 * tile.lane_parts;
-  EXPECT_EQ(tile.stage_bytes % (piece * tile.warp_parts), 0);
-  EXPECT_EQ(tile.stage_bytes & (tile.stage_bytes - 1), 0);
-  EXPECT_LE(tile.left_stages, tile.weight_stages);
-  EXPECT_LE(tile.weight_stages, tile.stages);
-  EXPECT_GE(tile.left_stages, std::min<int64_t>(2, tile.stages));
-  EXPECT_GE(tile.stages * tile.stage_bytes, work.k_bytes(work.products[0]));
+  EXPECT_EQ(tile.slab_bytes % (piece * tile.warp_parts), 0);
+  EXPECT_EQ(tile.slab_bytes & (tile.slab_bytes - 1), 0);
+  EXPECT_LE(tile.left_slabs, tile.weight_slabs);
+  EXPECT_LE(tile.weight_slabs, tile.slabs);
+  EXPECT_GE(tile.left_slabs, std::min<int64_t>(2, tile.slabs));
+  EXPECT_GE(tile.slabs * tile.slab_bytes, work.k_bytes(work.products[0]));
   EXPECT_LE(tile.thread_sums(), 64);
 }
 

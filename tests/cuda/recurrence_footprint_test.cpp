@@ -35,8 +35,8 @@ void compare_types(const TileSpace& space, const RecurrenceTile& tile) {
   const Solution solution = space.solution_of(tile);
   const auto value = [&](const IntegerExpression& of) { return solution.value(of); };
   EXPECT_EQ(integers.exact, value(expressions.exact));
-  EXPECT_EQ(integers.passes, value(expressions.passes));
-  EXPECT_EQ(integers.are_passes_alike(), value(expressions.are_passes_alike()));
+  EXPECT_EQ(integers.laps, value(expressions.laps));
+  EXPECT_EQ(integers.are_laps_alike(), value(expressions.are_laps_alike()));
   EXPECT_EQ(integers.sum_rows(), value(expressions.sum_rows()));
   const size_t phases = space.shape().phases.size();
   for (size_t p = 0; p < phases; ++p) {

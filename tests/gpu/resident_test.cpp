@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GpuResidentLstm,
                                               test.param.batch);
                          });
 
-/// Place of the best tile with two passes of many rows, for a recurrence as large as calls for one;
+/// Place of the best tile with two laps of many rows, for a recurrence as large as calls for one;
 /// -1: it is none of the first.
 int64_t rank_of_many_rows(const Graph& graph, const CompileOptions& options, int64_t batch) {
   Result<Program> program = Program::compile(graph, options);

@@ -4,11 +4,11 @@
 // batch. Its part of the weights has `Gates` rows: those of the block's elements for one result
 // after the other.
 //
-// 1. Weights and left operands come in stages of StageBytes along k, copied to shared memory
-//    asynchronously. Each operand has a ring of stages; all that it holds is on its way before the
+// 1. Weights and left operands come in slabs of SlabBytes along k, copied to shared memory
+//    asynchronously. Each operand has a ring of slabs; all that it holds is on its way before the
 //    first product. Weights do not wait for earlier launches. Where the GPU can and sizes allow
-//    (Bulk), one instruction copies a row's part of a stage.
-// 2. The warps split the gates (WarpGates), the rows (WarpRows), and each stage along k
+//    (Bulk), one instruction copies a row's part of a slab.
+// 2. The warps split the gates (WarpGates), the rows (WarpRows), and each slab along k
 //    (WarpParts); sums stay in registers.
 // 3. The parts' sums go to shared memory, where the elementwise work adds them up in order.
 //
@@ -17,18 +17,18 @@
 extern __shared__ __align__(16) unsigned char rnnc_shared[];
 
 template <rnnc_engine Engine, int Units, int Rows, int Gates, int WarpGates, int WarpRows,
-          int WarpParts, int LaneParts, int StageBytes, int Stages, int WeightStages,
-          int LeftStages, bool Bulk>
+          int WarpParts, int LaneParts, int SlabBytes, int Slabs, int WeightSlabs, int LeftSlabs,
+          bool Bulk>
 class rnnc_fused_tile {
  public:
   static constexpr int kThreads = 32 * WarpGates * WarpRows * WarpParts;
 
-  // Copies the first stages of the weights. `weights(stage)` copies one.
+  // Copies the first slabs of the weights. `weights(slab)` copies one.
   template <typename Weights>
   __device__ __forceinline__ void begin_weights(const Weights& weights) {
     begin_barriers();
 #pragma unroll 1
-    for (int stage = 0; stage < WeightStages; ++stage) weights(stage);
+    for (int slab = 0; slab < WeightSlabs; ++slab) weights(slab);
     end_copies();
   }
 
@@ -36,30 +36,30 @@ class rnnc_fused_tile {
   template <typename Lefts>
   __device__ __forceinline__ void begin_lefts(const Lefts& lefts) {
 #pragma unroll 1
-    for (int stage = 0; stage < LeftStages; ++stage) {
-      lefts(stage);
+    for (int slab = 0; slab < LeftSlabs; ++slab) {
+      lefts(slab);
       end_copies();
     }
   }
 
-  // Makes all products: `products(stage)` calls `multiply` for one stage. Results are there
+  // Makes all products: `products(slab)` calls `multiply` for one slab. Results are there
   // afterwards, for every thread of the block.
   template <typename Weights, typename Lefts, typename Products>
   __device__ __forceinline__ void run(const Weights& weights, const Lefts& lefts,
                                       const Products& products) {
 #pragma unroll 1
-    for (int stage = 0; stage < Stages; ++stage) {
-      await(stage);
+    for (int slab = 0; slab < Slabs; ++slab) {
+      await(slab);
       if constexpr (kTurns) {
         __syncthreads();
-        // Into the places of the stage before this one, which all warps have read.
-        if (stage > 0) {
-          if (stage - 1 + WeightStages < Stages) weights(stage - 1 + WeightStages);
-          if (stage - 1 + LeftStages < Stages) lefts(stage - 1 + LeftStages);
+        // Into the places of the slab before this one, which all warps have read.
+        if (slab > 0) {
+          if (slab - 1 + WeightSlabs < Slabs) weights(slab - 1 + WeightSlabs);
+          if (slab - 1 + LeftSlabs < Slabs) lefts(slab - 1 + LeftSlabs);
           end_copies();
         }
       }
-      products(stage);
+      products(slab);
     }
     rnnc_wait_copies(0);
     __syncthreads();
@@ -67,15 +67,15 @@ class rnnc_fused_tile {
     __syncthreads();
   }
 
-  // Copies weights of `stage`, from byte `start` of the `k_bytes` of each row on, for results
+  // Copies weights of `slab`, from byte `start` of the `k_bytes` of each row on, for results
   // [First, First + Members). Elements of the row from `unit` on, before `unit_end`.
   template <int First, int Members, int Copy>
-  __device__ __forceinline__ void copy_weights(int stage, const char* base, int start, int k_bytes,
+  __device__ __forceinline__ void copy_weights(int slab, const char* base, int start, int k_bytes,
                                                unsigned length, unsigned unit, unsigned unit_end) {
     const unsigned units = min(unit_end - unit, static_cast<unsigned>(Units));
     base += static_cast<rnnc_word>(unit) * k_bytes + start;
-    copy_stage<Members * Units, Copy>(
-        weights_at(stage) + First * Units * kPitch, weight_barrier(stage), Members * units,
+    copy_slab<Members * Units, Copy>(
+        weights_at(slab) + First * Units * kPitch, weight_barrier(slab), Members * units,
         k_bytes - start, [&](unsigned gate) -> const char* {
           const unsigned element = gate % Units;
           if (element >= units) return nullptr;
@@ -85,23 +85,23 @@ class rnnc_fused_tile {
 
   // Likewise of left operands, of rows before `row_end`.
   template <int Copy>
-  __device__ __forceinline__ void copy_lefts(int stage, const char* base, int start, int k_bytes,
+  __device__ __forceinline__ void copy_lefts(int slab, const char* base, int start, int k_bytes,
                                              rnnc_word row_bytes, unsigned row, unsigned row_end) {
     const unsigned rows = min(row_end - row, static_cast<unsigned>(Rows));
     base += row * row_bytes + start;
-    copy_stage<Rows, Copy>(
-        lefts_at(stage), left_barrier(stage), rows, k_bytes - start,
+    copy_slab<Rows, Copy>(
+        lefts_at(slab), left_barrier(slab), rows, k_bytes - start,
         [&](unsigned i) -> const char* { return i < rows ? base + i * row_bytes : nullptr; });
   }
 
-  // Adds the products of a stage for results [First, First + Members), and nothing to others: not
+  // Adds the products of a slab for results [First, First + Members), and nothing to others: not
   // even zero times a left operand, which may be infinite.
   template <int First, int Members>
-  __device__ __forceinline__ void multiply(int stage) {
+  __device__ __forceinline__ void multiply(int slab) {
     if constexpr (kTensorCores) {
-      multiply_on_tensor_cores<First * Units, (First + Members) * Units>(stage);
+      multiply_on_tensor_cores<First * Units, (First + Members) * Units>(slab);
     } else {
-      multiply_exactly<First * Units, (First + Members) * Units>(stage);
+      multiply_exactly<First * Units, (First + Members) * Units>(slab);
     }
   }
 
@@ -122,8 +122,8 @@ class rnnc_fused_tile {
 #else
   static constexpr bool kBulk = false;
 #endif
-  // Whether a place holds more than one stage.
-  static constexpr bool kTurns = WeightStages < Stages || LeftStages < Stages;
+  // Whether a place holds more than one slab.
+  static constexpr bool kTurns = WeightSlabs < Slabs || LeftSlabs < Slabs;
   // A warp's sums: tiles of 16 gates by 8 rows on tensor cores. Else its lanes are 8 by 4, or
   // 4 by 4 twice for two parts of k, with one sum of a tile each.
   static constexpr int kTileGates = kTensorCores ? 16 : 8 / LaneParts;
@@ -131,47 +131,47 @@ class rnnc_fused_tile {
   static constexpr int kGateTiles = Gates / (kTileGates * WarpGates);
   static constexpr int kRowTiles = Rows / (kTileRows * WarpRows);
   static constexpr int kTileSums = kTensorCores ? 4 : 1;
-  // In shared memory, from a row of a stage to the next. Lanes that read the same k of neighbouring
+  // In shared memory, from a row of a slab to the next. Lanes that read the same k of neighbouring
   // rows meet no bank twice: on tensor cores 4 runs of 16 bytes of 2 rows at a time, else one run
   // of up to 8 rows, or of 4 rows and two parts of k 64 bytes apart.
-  static constexpr int kPitch = StageBytes + (!kTensorCores ? 16 : StageBytes % 128 == 0 ? 64 : 0);
+  static constexpr int kPitch = SlabBytes + (!kTensorCores ? 16 : SlabBytes % 128 == 0 ? 64 : 0);
   // From a row of the batch to the next: no two lanes store sums to the same bank.
   static constexpr int kSumStride = kTensorCores ? Gates + 4 : Gates + (40 - Gates % 32) % 32;
   // What a lane reads at once, and a warp.
   static constexpr int kPiece = kTensorCores ? 64 : 16 * LaneParts;
-  static constexpr int kPieces = StageBytes / (kPiece * WarpParts);  // of a stage, for a warp
+  static constexpr int kPieces = SlabBytes / (kPiece * WarpParts);  // of a slab, for a warp
   static_assert(kGateTiles * kTileGates * WarpGates == Gates, "gates in whole tiles");
   static_assert(kRowTiles * kTileRows * WarpRows == Rows, "rows in whole tiles");
-  static_assert(kPieces * kPiece * WarpParts == StageBytes, "parts of one size");
-  static_assert(LaneParts == 1 || StageBytes % 128 == 0, "parts of lanes alternate by 64 bytes");
-  static_assert(LeftStages <= WeightStages && WeightStages <= Stages, "rings");
-  static_assert(LeftStages >= 2 || !kTurns, "rings that turn have two places");
+  static_assert(kPieces * kPiece * WarpParts == SlabBytes, "parts of one size");
+  static_assert(LaneParts == 1 || SlabBytes % 128 == 0, "parts of lanes alternate by 64 bytes");
+  static_assert(LeftSlabs <= WeightSlabs && WeightSlabs <= Slabs, "rings");
+  static_assert(LeftSlabs >= 2 || !kTurns, "rings that turn have two places");
 
-  static __device__ __forceinline__ int weights_at(int stage) {
-    return stage % WeightStages * (Gates * kPitch);
+  static __device__ __forceinline__ int weights_at(int slab) {
+    return slab % WeightSlabs * (Gates * kPitch);
   }
-  static __device__ __forceinline__ int lefts_at(int stage) {
-    return WeightStages * Gates * kPitch + stage % LeftStages * (Rows * kPitch);
+  static __device__ __forceinline__ int lefts_at(int slab) {
+    return WeightSlabs * Gates * kPitch + slab % LeftSlabs * (Rows * kPitch);
   }
 
   // ---- Copies. ----
 
   static __device__ __forceinline__ unsigned barrier(int place) {
-    __shared__ unsigned long long barriers[kBulk ? WeightStages + LeftStages : 1];
+    __shared__ unsigned long long barriers[kBulk ? WeightSlabs + LeftSlabs : 1];
     return static_cast<unsigned>(__cvta_generic_to_shared(barriers + place));
   }
-  static __device__ __forceinline__ unsigned weight_barrier(int stage) {
-    return barrier(stage % WeightStages);
+  static __device__ __forceinline__ unsigned weight_barrier(int slab) {
+    return barrier(slab % WeightSlabs);
   }
-  static __device__ __forceinline__ unsigned left_barrier(int stage) {
-    return barrier(WeightStages + stage % LeftStages);
+  static __device__ __forceinline__ unsigned left_barrier(int slab) {
+    return barrier(WeightSlabs + slab % LeftSlabs);
   }
 
   static __device__ __forceinline__ void begin_barriers() {
 #if __CUDA_ARCH__ >= 900
     if constexpr (kBulk) {
       if (threadIdx.x == 0) {
-        for (int i = 0; i < WeightStages + LeftStages; ++i) rnnc_begin_barrier(barrier(i));
+        for (int i = 0; i < WeightSlabs + LeftSlabs; ++i) rnnc_begin_barrier(barrier(i));
         rnnc_publish_barriers();
       }
       __syncthreads();
@@ -184,40 +184,40 @@ class rnnc_fused_tile {
     if constexpr (!kBulk) rnnc_end_copies();
   }
 
-  // Until a stage is there for every thread of the block.
-  static __device__ __forceinline__ void await(int stage) {
+  // Until a slab is there for every thread of the block.
+  static __device__ __forceinline__ void await(int slab) {
 #if __CUDA_ARCH__ >= 900
     if constexpr (kBulk) {
-      rnnc_await(weight_barrier(stage), stage / WeightStages % 2);
-      rnnc_await(left_barrier(stage), stage / LeftStages % 2);
+      rnnc_await(weight_barrier(slab), slab / WeightSlabs % 2);
+      rnnc_await(left_barrier(slab), slab / LeftSlabs % 2);
       return;
     }
 #endif
-    // A group per stage of `left` is begun ahead, and one at each later stage: the stage, and what
+    // A group per slab of `left` is begun ahead, and one at each later slab: the slab, and what
     // was begun earlier, is there once those after it are all that is pending.
-    rnnc_wait_copies(kTurns ? LeftStages - 2 : Stages - 1 - stage);
+    rnnc_wait_copies(kTurns ? LeftSlabs - 2 : Slabs - 1 - slab);
     if constexpr (!kTurns) __syncthreads();
   }
 
-  // Copies rows [0, Count) of a stage, of which `there` are not null, with zeros for what is after
+  // Copies rows [0, Count) of a slab, of which `there` are not null, with zeros for what is after
   // `bytes`. `from(row)` is where the row's part begins.
   template <unsigned Count, int Copy, typename From>
-  static __device__ __forceinline__ void copy_stage(int to, unsigned barrier, unsigned there,
-                                                    int bytes, const From& from) {
+  static __device__ __forceinline__ void copy_slab(int to, unsigned barrier, unsigned there,
+                                                   int bytes, const From& from) {
     const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(rnnc_shared + to));
 #if __CUDA_ARCH__ >= 900
     if constexpr (kBulk) {
-      if (threadIdx.x == 0) rnnc_expect(barrier, there * StageBytes);
+      if (threadIdx.x == 0) rnnc_expect(barrier, there * SlabBytes);
       if (lane() != 0) return;  // copies of a warp's lanes would follow one another all the same
 #pragma unroll 1
       for (unsigned row = threadIdx.x / 32; row < Count; row += kThreads / 32) {
         const char* const part = from(row);
-        if (part != nullptr) rnnc_copy_bulk(shared + row * kPitch, part, StageBytes, barrier);
+        if (part != nullptr) rnnc_copy_bulk(shared + row * kPitch, part, SlabBytes, barrier);
       }
       return;
     }
 #endif
-    constexpr unsigned kCopies = StageBytes / Copy;
+    constexpr unsigned kCopies = SlabBytes / Copy;
     constexpr unsigned kAcross = kCopies < kThreads ? kCopies : kThreads;
 #pragma unroll 4
     for (unsigned row = threadIdx.x / kAcross; row < Count; row += kThreads / kAcross) {
@@ -246,11 +246,11 @@ class rnnc_fused_tile {
 
   // Lane 4 * i + j reads 16 bytes of rows i of each tile, the j-th of 64 along k.
   template <int Begin, int End>
-  __device__ __forceinline__ void multiply_on_tensor_cores(int stage) {
+  __device__ __forceinline__ void multiply_on_tensor_cores(int slab) {
     const int byte = part() * kPieces * kPiece + lane() % 4 * 16;
-    const unsigned char* weights = rnnc_shared + weights_at(stage) + lane() / 4 * kPitch + byte;
+    const unsigned char* weights = rnnc_shared + weights_at(slab) + lane() / 4 * kPitch + byte;
     const unsigned char* lefts =
-        rnnc_shared + lefts_at(stage) + (warp_row() * kRowTiles * 8 + lane() / 4) * kPitch + byte;
+        rnnc_shared + lefts_at(slab) + (warp_row() * kRowTiles * 8 + lane() / 4) * kPitch + byte;
 #pragma unroll(kPieces < 4 ? kPieces : 4)
     for (int i = 0; i < kPieces; ++i) {
       unsigned left[kRowTiles][4];
@@ -323,14 +323,14 @@ class rnnc_fused_tile {
   // Pieces come in runs of 64 bytes, which alternate between the lanes' parts. The next piece is
   // read while one is multiplied.
   template <int Begin, int End>
-  __device__ __forceinline__ void multiply_exactly(int stage) {
+  __device__ __forceinline__ void multiply_exactly(int slab) {
     constexpr int kRun = kPieces < 4 ? kPieces : 4;
     const int first = part() * kPieces;
     const int byte = first / 4 * (64 * LaneParts) + first % 4 * 16 + lane_part() * 64;
-    const unsigned char* weights = rnnc_shared + weights_at(stage) +
+    const unsigned char* weights = rnnc_shared + weights_at(slab) +
                                    (warp_gate() * kGateTiles * kTileGates + lane_gate()) * kPitch +
                                    byte;
-    const unsigned char* lefts = rnnc_shared + lefts_at(stage) +
+    const unsigned char* lefts = rnnc_shared + lefts_at(slab) +
                                  (warp_row() * kRowTiles * kTileRows + lane_row()) * kPitch + byte;
     Pieces now;
     now.read(weights, lefts);

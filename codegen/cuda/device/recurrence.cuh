@@ -309,26 +309,26 @@ class rnnc_input {
 };
 
 // What a thread carries of one value from step to step: its Carry::kValues elements of each of the
-// Carry::kPasses passes, in shared memory from byte Carry::kAt on. Only the thread itself looks at
+// Carry::kLaps laps, in shared memory from byte Carry::kAt on. Only the thread itself looks at
 // it.
 template <typename Carry>
 class rnnc_carried {
  public:
-  struct of_pass {
+  struct of_lap {
     float* first;
     __device__ __forceinline__ float& operator[](int value) const {
       return first[value * Carry::kThreads];
     }
   };
-  __device__ __forceinline__ of_pass operator[](int pass) const {
+  __device__ __forceinline__ of_lap operator[](int lap) const {
     float* const all = reinterpret_cast<float*>(rnnc_shared + Carry::kAt) + threadIdx.x;
-    return {all + pass * (Carry::kValues * Carry::kThreads)};
+    return {all + lap * (Carry::kValues * Carry::kThreads)};
   }
   __device__ __forceinline__ void clear() const {
 #pragma unroll 1
-    for (int pass = 0; pass < Carry::kPasses; ++pass) {
+    for (int lap = 0; lap < Carry::kLaps; ++lap) {
 #pragma unroll
-      for (int value = 0; value < Carry::kValues; ++value) (*this)[pass][value] = 0;
+      for (int value = 0; value < Carry::kValues; ++value) (*this)[lap][value] = 0;
     }
   }
 };
@@ -385,12 +385,12 @@ struct rnnc_block_sums {
   static __device__ __forceinline__ unsigned barrier(int buffer) {
     return shared(Shape::kBarriersAt + buffer * 8u);
   }
-  // Of `rows` rows from the pass's first on, which may be no more.
-  static __device__ __forceinline__ unsigned rows_of_pass(int rows) {
+  // Of `rows` rows from the lap's first on, which may be no more.
+  static __device__ __forceinline__ unsigned rows_of_lap(int rows) {
     return static_cast<unsigned>(max(0, min(rows, kRows)));
   }
   static __device__ __forceinline__ void expect(int buffer, int rows) {
-    rnnc_expect(barrier(buffer), kOthers * Shape::kGates * 4u * rows_of_pass(rows));
+    rnnc_expect(barrier(buffer), kOthers * Shape::kGates * 4u * rows_of_lap(rows));
   }
   // Hands on what the block's warps have of a product's sums, where Sums says, for other blocks:
   // Product::kMembers results of Product::kUnits elements of each block, from Product::kColumn of
@@ -402,7 +402,7 @@ struct rnnc_block_sums {
     constexpr unsigned kPackets = kUnits / kSpan;
     constexpr unsigned kOfRow = Product::kMembers * kOthers * kPackets;
     const unsigned own = blockIdx.x % Shape::kBlocks;
-    const unsigned count = rows_of_pass(rows) * kOfRow;
+    const unsigned count = rows_of_lap(rows) * kOfRow;
 #pragma unroll
     for (unsigned first = 0; first < kRows * kOfRow; first += Product::kThreads) {
       const unsigned i = first + threadIdx.x;

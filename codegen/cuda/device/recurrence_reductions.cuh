@@ -16,7 +16,7 @@ static __device__ __forceinline__ void rnnc_exchange(float2* to, const float2 (&
   for (int i = 0; i < Count; i += Pairs ? 2 : 1) rnnc_publish<Pairs ? 16 : 8>(to + i, bits + 2 * i);
 }
 
-// Results of reductions, for all rows of a pass one after the other.
+// Results of reductions, for all rows of a lap one after the other.
 static __device__ __forceinline__ float2* rnnc_statistics(int at) {
   return reinterpret_cast<float2*>(rnnc_shared + at);
 }
@@ -215,7 +215,7 @@ static __device__ __forceinline__ constexpr int rnnc_lanes_of_row(int loads, int
 }
 
 // Joins the parts that all blocks have of some reductions of one kind, for the first `rows` rows of
-// a pass. `Units`: which elements each block has (rnnc_units). Puts the results to `to`, a
+// a lap. `Units`: which elements each block has (rnnc_units). Puts the results to `to`, a
 // reduction's rows one after the other. What Parts says:
 //
 //   kReduction          the kind
@@ -223,7 +223,7 @@ static __device__ __forceinline__ constexpr int rnnc_lanes_of_row(int loads, int
 //   kFirstThread        the first thread that joins, of those that handed on the block's own parts
 //                       at the time `since`, or of others that have nothing else to do meanwhile
 //   kThreads            how many do
-//   kRows               of a pass, at most
+//   kRows               of a lap, at most
 //   kCount              how many reductions are joined
 //   kApart              pairs from one block's parts to the next one's
 //   kStride             pairs from one row's parts to the next one's

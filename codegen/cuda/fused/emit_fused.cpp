@@ -131,16 +131,16 @@ class FusedEmitter : TextWriter {
     }
   }
 
-  /// Whether every stage is whole and lies as bulk copies need it, and these are worth it: each
+  /// Whether every slab is whole and lies as bulk copies need it, and these are worth it: each
   /// takes about 20 ns of a multiprocessor's one engine, however short it is (measured on an H200,
-  /// a stack of LSTM layers in stages of 128 bytes: 31 us a step in bulk, 17 without; B 16, H 1024
-  /// in stages of 512 bytes: 4.3 and 4.9).
+  /// a stack of LSTM layers in slabs of 128 bytes: 31 us a step in bulk, 17 without; B 16, H 1024
+  /// in slabs of 512 bytes: 4.3 and 4.9).
   bool copies_in_bulk() const {
-    if (tile_.stage_bytes < 512 || tile_.left_stages < tile_.stages) return false;
+    if (tile_.slab_bytes < 512 || tile_.left_slabs < tile_.slabs) return false;
     for (size_t i = 0; i < products_.size(); ++i) {
       const bool aligned = products_[i].left_copy == 16 && products_[i].weight_copy == 16;
       const int64_t bytes = work_.k_bytes(work_.products[i]);
-      if (!aligned || bytes < 2048 || bytes % tile_.stage_bytes != 0) return false;
+      if (!aligned || bytes < 2048 || bytes % tile_.slab_bytes != 0) return false;
     }
     return true;
   }
@@ -148,41 +148,41 @@ class FusedEmitter : TextWriter {
   void copies() {
     line("  rnnc_fused_tile<rnnc_engine::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> tile;",
          engine(), tile_.units, tile_.rows, tile_.gates, tile_.warp_gates, tile_.warp_rows,
-         tile_.warp_parts, tile_.lane_parts, tile_.stage_bytes, tile_.stages, tile_.weight_stages,
-         tile_.left_stages, copies_in_bulk());
-    by_product("weights", [&](size_t i, int64_t first_stage) {
+         tile_.warp_parts, tile_.lane_parts, tile_.slab_bytes, tile_.slabs, tile_.weight_slabs,
+         tile_.left_slabs, copies_in_bulk());
+    by_product("weights", [&](size_t i, int64_t first_slab) {
       const FusedProduct& product = products_[i];
       return fmt::format(
-          "tile.copy_weights<{}, {}, {}>(stage, w{}, (stage - {}) * {}, {}, {}u, unit, unit_end);",
-          product.first, product.members, product.weight_copy, i, first_stage, tile_.stage_bytes,
+          "tile.copy_weights<{}, {}, {}>(slab, w{}, (slab - {}) * {}, {}, {}u, unit, unit_end);",
+          product.first, product.members, product.weight_copy, i, first_slab, tile_.slab_bytes,
           work_.k_bytes(work_.products[i]), kernel_.length);
     });
-    by_product("lefts", [&](size_t i, int64_t first_stage) {
+    by_product("lefts", [&](size_t i, int64_t first_slab) {
       return fmt::format(
-          "tile.copy_lefts<{}>(stage, x{}, (stage - {}) * {}, {}, x{}_row, row, row_end);",
-          products_[i].left_copy, i, first_stage, tile_.stage_bytes,
-          work_.k_bytes(work_.products[i]), i);
+          "tile.copy_lefts<{}>(slab, x{}, (slab - {}) * {}, {}, x{}_row, row, row_end);",
+          products_[i].left_copy, i, first_slab, tile_.slab_bytes, work_.k_bytes(work_.products[i]),
+          i);
     });
     by_product("products", [&](size_t i, int64_t) {
-      return fmt::format("tile.multiply<{}, {}>(stage);", products_[i].first, products_[i].members);
+      return fmt::format("tile.multiply<{}, {}>(slab);", products_[i].first, products_[i].members);
     });
   }
 
-  /// A function of the stage that does for each product's stages what `statement` says.
+  /// A function of the slab that does for each product's slabs what `statement` says.
   template <typename Statement>
   void by_product(std::string_view name, const Statement& statement) {
-    line("  const auto {} = [&](int stage) {{", name);
-    int64_t first_stage = 0;
+    line("  const auto {} = [&](int slab) {{", name);
+    int64_t first_slab = 0;
     for (size_t i = 0; i < products_.size(); ++i) {
       const int64_t bytes = work_.k_bytes(work_.products[i]);
-      const int64_t end = first_stage + (bytes + tile_.stage_bytes - 1) / tile_.stage_bytes;
-      const std::string text = statement(i, first_stage);
+      const int64_t end = first_slab + (bytes + tile_.slab_bytes - 1) / tile_.slab_bytes;
+      const std::string text = statement(i, first_slab);
       if (products_.size() == 1) {
         line("    {}", text);
       } else {
-        line("    if (stage >= {} && stage < {}) {}", first_stage, end, text);
+        line("    if (slab >= {} && slab < {}) {}", first_slab, end, text);
       }
-      first_stage = end;
+      first_slab = end;
     }
     line("  }};");
   }

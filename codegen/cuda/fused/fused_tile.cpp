@@ -1,9 +1,9 @@
 // 1. Try every number of elements (powers of two) and of rows of a tile whose sums fit a block, for
 //    one and for two blocks per multiprocessor.
 // 2. Split the tile over 8 warps: gates and rows as far as each warp still reads little for its
-//    sums, then k. Fewer warps where k is too short for all. Then k into stages.
-// 3. Take as many stages of the operands as fit: all of both, all weights and a ring for the rest,
-//    or two rings. Halve the stages until enough of them do.
+//    sums, then k. Fewer warps where k is too short for all. Then k into slabs.
+// 3. Take as many slabs of the operands as fit: all of both, all weights and a ring for the rest,
+//    or two rings. Halve the slabs until enough of them do.
 // 4. Of all tiles take the one with the least predicted time.
 #include "codegen/cuda/fused/fused_tile.h"
 
@@ -20,11 +20,11 @@ namespace {
 constexpr int64_t kMostUnits = 64;
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kMostWarps = 8;
-constexpr int64_t kFewestLeftStages = 3;   // of a ring beside resident weights
+constexpr int64_t kFewestLeftSlabs = 3;    // of a ring beside resident weights
 constexpr int64_t kReservedBytes = 1024;   // of shared memory, of every block
-constexpr int64_t kBarrierBytes = 16;      // of a stage of an operand
-constexpr int64_t kStages = 4;             // enough to work on some while others come
-constexpr int64_t kFewestPieces = 4;       // of a stage, per warp, in exact products
+constexpr int64_t kBarrierBytes = 16;      // of a slab of an operand
+constexpr int64_t kSlabs = 4;              // enough to work on some while others come
+constexpr int64_t kFewestPieces = 4;       // of a slab, per warp, in exact products
 constexpr int64_t kRegisters = 64 * 1024;  // of a multiprocessor
 constexpr int64_t kOtherRegisters = 28;    // of a thread, beside sums and operands
 
@@ -37,8 +37,8 @@ constexpr double kHalfProducts = 900;
 constexpr double kSharedMemory = 220;  // bytes per multiprocessor
 constexpr double kUnhidden = 0.3;      // of the lesser of arithmetic and reads of shared memory
 constexpr double kAhead = 0.7;         // of weights, that arrive while the launch before runs
-constexpr double kStage = 120;         // a wait
-constexpr double kTurn = 300;          // a stage whose copy begins only where another was
+constexpr double kSlab = 120;          // a wait
+constexpr double kTurn = 300;          // a slab whose copy begins only where another was
 constexpr double kBlocks = 1500;       // the start and end of blocks that run side by side
 
 int64_t longest_k_bytes(const FusedWork& work) {
@@ -49,12 +49,12 @@ int64_t longest_k_bytes(const FusedWork& work) {
   return longest;
 }
 
-int64_t stages_of(const FusedWork& work, int64_t stage_bytes) {
-  int64_t stages = 0;
+int64_t slabs_of(const FusedWork& work, int64_t slab_bytes) {
+  int64_t slabs = 0;
   for (const FusedWork::Product& product : work.products) {
-    stages += ceil_div(work.k_bytes(product), stage_bytes);
+    slabs += ceil_div(work.k_bytes(product), slab_bytes);
   }
-  return stages;
+  return slabs;
 }
 
 /// The largest power of two up to `value`, which is at least 1.
@@ -72,11 +72,11 @@ int64_t piece_bytes(const FusedWork& work, const FusedTile& tile) {
 }
 
 /// Along k; two parts of lanes alternate by 64 bytes.
-int64_t shortest_stage(const FusedTile& tile) {
+int64_t shortest_slab(const FusedTile& tile) {
   return 64 * tile.lane_parts;
 }
 
-/// Splits k over the warps that are left, and into stages.
+/// Splits k over the warps that are left, and into slabs.
 bool split_over_parts(const FusedWork& work, FusedTile& tile) {
   const int64_t piece = piece_bytes(work, tile);
   const int64_t most = kMostWarps / (tile.warp_gates * tile.warp_rows);
@@ -85,7 +85,7 @@ bool split_over_parts(const FusedWork& work, FusedTile& tile) {
   tile.warp_parts = power_of_two_below(std::min(most, ceil_div(longest, piece)));
   const int64_t least = tile.warp_parts * piece * (work.tensor_cores() ? 1 : kFewestPieces);
   const int64_t all = power_of_two_from(longest);
-  tile.stage_bytes = std::max(shortest_stage(tile), std::min(std::max(least, all / kStages), all));
+  tile.slab_bytes = std::max(shortest_slab(tile), std::min(std::max(least, all / kSlabs), all));
   return true;
 }
 
@@ -128,24 +128,23 @@ bool split_exactly(const FusedWork& work, FusedTile& tile) {
 }
 
 /// Step 3. Whether there is room.
-bool fit_stages(const FusedWork& work, FusedTile& tile, int64_t room) {
+bool fit_slabs(const FusedWork& work, FusedTile& tile, int64_t room) {
   const bool tensor_cores = work.tensor_cores();
-  tile.stages = stages_of(work, tile.stage_bytes);
+  tile.slabs = slabs_of(work, tile.slab_bytes);
   const int64_t weight = tile.gates * tile.pitch(tensor_cores) + kBarrierBytes;
   const int64_t left = tile.rows * tile.pitch(tensor_cores) + kBarrierBytes;
-  const int64_t beside_weights = (room - tile.stages * weight) / left;
-  if (beside_weights >= std::min(tile.stages, kFewestLeftStages)) {
-    tile.weight_stages = tile.stages;
-    tile.left_stages = std::min(tile.stages, beside_weights);
+  const int64_t beside_weights = (room - tile.slabs * weight) / left;
+  if (beside_weights >= std::min(tile.slabs, kFewestLeftSlabs)) {
+    tile.weight_slabs = tile.slabs;
+    tile.left_slabs = std::min(tile.slabs, beside_weights);
   } else {
-    tile.weight_stages = std::min(tile.stages, room / (weight + left));
-    tile.left_stages = tile.weight_stages;
+    tile.weight_slabs = std::min(tile.slabs, room / (weight + left));
+    tile.left_slabs = tile.weight_slabs;
   }
-  // A ring needs two places to turn, three to copy while it is read; shorter stages give more.
-  const int64_t fewest = tile.stage_bytes == shortest_stage(tile) ? 2 : 3;
-  return tile.left_stages >= std::min(tile.stages, fewest) &&
-         tile.shared_bytes(tensor_cores) +
-                 (tile.weight_stages + tile.left_stages) * kBarrierBytes <=
+  // A ring needs two places to turn, three to copy while it is read; shorter slabs give more.
+  const int64_t fewest = tile.slab_bytes == shortest_slab(tile) ? 2 : 3;
+  return tile.left_slabs >= std::min(tile.slabs, fewest) &&
+         tile.shared_bytes(tensor_cores) + (tile.weight_slabs + tile.left_slabs) * kBarrierBytes <=
              room;
 }
 
@@ -164,10 +163,10 @@ std::optional<FusedTile> make_tile(const FusedWork& work, int64_t most_shared_by
       tile.thread_sums() + (tensor_cores ? 48 : 8 * tile.lane_tiles()) + kOtherRegisters;
   if (blocks * kMostWarps * 32 * registers > kRegisters && blocks > 1) return std::nullopt;
   const int64_t room = (most_shared_bytes + kReservedBytes) / blocks - kReservedBytes;
-  while (!fit_stages(work, tile, room)) {
-    if (tile.stage_bytes == shortest_stage(tile)) return std::nullopt;
-    tile.stage_bytes /= 2;
-    tile.warp_parts = std::min(tile.warp_parts, tile.stage_bytes / piece_bytes(work, tile));
+  while (!fit_slabs(work, tile, room)) {
+    if (tile.slab_bytes == shortest_slab(tile)) return std::nullopt;
+    tile.slab_bytes /= 2;
+    tile.warp_parts = std::min(tile.warp_parts, tile.slab_bytes / piece_bytes(work, tile));
   }
   return tile;
 }
@@ -207,8 +206,8 @@ double predicted_time(const FusedWork& work, const FusedTile& tile) {
       (static_cast<double>(bytes) + now * static_cast<double>(weight_bytes)) / kBytes;
   return static_cast<double>(ceil_div(turns, tile.blocks_per_multiprocessor)) * kBlocks +
          static_cast<double>(turns) *
-             (std::max(copies, inside) + static_cast<double>(tile.stages) * kStage +
-              static_cast<double>(tile.stages - tile.left_stages) * kTurn);
+             (std::max(copies, inside) + static_cast<double>(tile.slabs) * kSlab +
+              static_cast<double>(tile.slabs - tile.left_slabs) * kTurn);
 }
 
 }  // namespace
@@ -218,12 +217,12 @@ int64_t FusedTile::lane_tiles() const {
 }
 
 int64_t FusedTile::pitch(bool tensor_cores) const {
-  if (!tensor_cores) return stage_bytes + 16;
-  return stage_bytes % 128 == 0 ? stage_bytes + 64 : stage_bytes;
+  if (!tensor_cores) return slab_bytes + 16;
+  return slab_bytes % 128 == 0 ? slab_bytes + 64 : slab_bytes;
 }
 
 int64_t FusedTile::shared_bytes(bool tensor_cores) const {
-  const int64_t rings = (weight_stages * gates + left_stages * rows) * pitch(tensor_cores);
+  const int64_t rings = (weight_slabs * gates + left_slabs * rows) * pitch(tensor_cores);
   const int64_t sum_stride = tensor_cores ? gates + 4 : gates + (40 - gates % 32) % 32;
   return std::max(rings, warp_parts * rows * sum_stride * 4);
 }

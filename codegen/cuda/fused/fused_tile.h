@@ -37,11 +37,11 @@ struct FusedTile {
   int64_t warp_gates = 1;
   int64_t warp_rows = 1;
   int64_t warp_parts = 1;
-  int64_t lane_parts = 1;     // of a warp; 2 in exact products only
-  int64_t stage_bytes = 128;  // along k; a power of two
-  int64_t stages = 1;         // of all products together
-  int64_t weight_stages = 1;
-  int64_t left_stages = 1;
+  int64_t lane_parts = 1;    // of a warp; 2 in exact products only
+  int64_t slab_bytes = 128;  // along k; a power of two
+  int64_t slabs = 1;         // of all products together
+  int64_t weight_slabs = 1;
+  int64_t left_slabs = 1;
   /// With two, the next launch's copies of weights begin while this one runs.
   int64_t blocks_per_multiprocessor = 1;
 
@@ -50,7 +50,7 @@ struct FusedTile {
   int64_t thread_sums() const { return gates * rows * warp_parts * lane_parts / threads(); }
   /// Tiles of a warp's gates, and of its rows, in exact products: a lane reads one row of each.
   int64_t lane_tiles() const;
-  /// Bytes from a row of a stage to the next.
+  /// Bytes from a row of a slab to the next.
   int64_t pitch(bool tensor_cores) const;
   int64_t shared_bytes(bool tensor_cores) const;
   /// Of a row of the batch, of the batch.

@@ -2,8 +2,8 @@
 // 1. Find for each phase the block's elements.
 // 2. Load the products' weights, values that are the same at every step, and what states hold
 //    before the first step.
-// 3. For each step and phase, a pass of rows at a time: make the products, load what else the
-//    elementwise work of the next pass reads, wait for the block's other warps, do the elementwise
+// 3. For each step and phase, a lap of rows at a time: make the products, load what else the
+//    elementwise work of the next lap reads, wait for the block's other warps, do the elementwise
 //    work. Where it needs a reduction, hand on the block's part of it, compute meanwhile what does
 //    not need it, join all blocks' parts and go on.
 //
@@ -138,7 +138,7 @@ std::string RecurrenceEmitter::column(const Phase& phase) const {
   return fmt::format("threadIdx.x % {}u * {}u", phase.units / phase.span, phase.span);
 }
 
-/// A loop over the thread's rows of a pass.
+/// A loop over the thread's rows of a lap.
 void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   const Phase& phase = phases_[p];
   line("#pragma unroll");
@@ -147,25 +147,25 @@ void RecurrenceEmitter::open_rows(size_t p, bool inside_alone) {
   if (inside_alone) line("        if (!inside) continue;");
 }
 
-/// The thread's row `j` of a pass.
+/// The thread's row `j` of a lap.
 void RecurrenceEmitter::find_row(size_t p) {
   const Phase& phase = phases_[p];
   const int64_t lanes = phase.units / phase.span;
   const int64_t at_once = layout_.rows_at_once(phase);
   if (tile_.own_sums) {
     line(
-        "        const unsigned pass_row = threadIdx.x % {0}u * {1}u + my_row % {1} + my_row / {1} "
+        "        const unsigned lap_row = threadIdx.x % {0}u * {1}u + my_row % {1} + my_row / {1} "
         "* 8u;",
         phase.span == 1 ? 2 : 4, layout_.own_rows());
   } else {
-    line("        const unsigned pass_row = threadIdx.x / {}u + my_row * {}u;", lanes, at_once);
+    line("        const unsigned lap_row = threadIdx.x / {}u + my_row * {}u;", lanes, at_once);
   }
-  line("        const unsigned row = first_row + pass * {}u + pass_row;", tile_.rows);
+  line("        const unsigned row = first_row + lap * {}u + lap_row;", tile_.rows);
   const bool extra_threads = !tile_.own_sums && threads() % lanes != 0;
   const bool extra_rows = !tile_.own_sums && layout_.items(phase) * at_once > tile_.rows;
   line("        const bool inside = {}{}own{} > 0 && row < row_end;",
        extra_threads ? fmt::format("threadIdx.x < {}u && ", lanes * at_once) : "",
-       extra_rows ? fmt::format("pass_row < {}u && ", tile_.rows) : "", p);
+       extra_rows ? fmt::format("lap_row < {}u && ", tile_.rows) : "", p);
 }
 
 /// A loop over the thread's elements of a row.
@@ -196,13 +196,13 @@ size_t RecurrenceEmitter::carry_index(const Access& access) const {
 
 void RecurrenceEmitter::carry_of(std::string_view name, size_t index, int64_t shared,
                                  int64_t values) {
-  if (!layout_.are_passes_alike()) {
-    line("  float {}{}[{}][{}] = {{}};", name, index, layout_.passes(), values);
+  if (!layout_.are_laps_alike()) {
+    line("  float {}{}[{}][{}] = {{}};", name, index, layout_.laps(), values);
     return;
   }
   const std::string type = fmt::format("carried_{}{}", name, index);
   traits_.constant("int", "kThreads", threads());
-  traits_.constant("int", "kPasses", layout_.passes());
+  traits_.constant("int", "kLaps", layout_.laps());
   traits_.constant("int", "kValues", values);
   traits_.constant("int", "kAt", shared);
   traits_.end(type, "rnnc_carried");
@@ -219,11 +219,11 @@ void RecurrenceEmitter::carries() {
     if (carry.before) carry_of("before", index, carry.shared_before, values);
     if (carry.initial) {
       const size_t p = carry.initial_phase;
-      unroll_passes();
-      line("  for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
+      unroll_laps();
+      line("  for (int lap = 0; lap < {}; ++lap) {{", layout_.laps());
       open_rows(p, true);
       open_elements(phases_[p]);
-      line("          if (my_element < own{}) last{}[pass][my_value] = rnnc_load({}{});", p, index,
+      line("          if (my_element < own{}) last{}[lap][my_value] = rnnc_load({}{});", p, index,
            place(p, carry.initial_argument, "0"),
            phases_[p].kernel->arguments[carry.initial_argument].vector ? " + my_element" : "");
       line("        }}");
@@ -244,13 +244,13 @@ void RecurrenceEmitter::phase(size_t p) {
     line("    {};", first_words(p, 0));
     line("    {}.begin(words{}_0);", left(p, 0, "t", "0"), p);
   }
-  unroll_passes();
-  line("    for (int pass = 0; pass < {}; ++pass) {{", layout_.passes());
+  unroll_laps();
+  line("    for (int lap = 0; lap < {}; ++lap) {{", layout_.laps());
   const std::vector<int> waits = waits_of(phase);
   variables(p);
   if (!phase.products.empty()) line("      // Its products.");
   products(p);
-  if (!loads_last()) loads_of_next_pass(p);
+  if (!loads_last()) loads_of_next_lap(p);
   await_inputs(p);
   const Level first = phase.last_level() > 0 ? level_of(phase, 0) : Level();
   const bool of_sums = phase.last_level() > 0 && are_of_sums(phase, first);
@@ -446,8 +446,8 @@ void RecurrenceEmitter::store(size_t p, const Instruction& instruction) {
     const size_t index = carry_index(access);
     open_elements(phase);
     if (found->second.before)
-      line("          before{}[pass][my_value] = last{}[pass][my_value];", index, index);
-    line("          last{}[pass][my_value] = rnnc_rounded<{}>({});", index, type,
+      line("          before{}[lap][my_value] = last{}[lap][my_value];", index, index);
+    line("          last{}[lap][my_value] = rnnc_rounded<{}>({});", index, type,
          value(phase, instruction.operands[0], "my_value"));
     line("        }}");
   }

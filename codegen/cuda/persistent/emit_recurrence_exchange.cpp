@@ -225,7 +225,7 @@ void RecurrenceEmitter::hand_on(size_t index, std::string_view element, std::str
                                 std::string_view both, std::string_view second) {
   const RecurrenceExchange::Slice& slice = layout_.slices()[index];
   const std::string place =
-      fmt::format("slice{0}::element({1}) + slice{0}::row(pass * {2}u + pass_row)", index,
+      fmt::format("slice{0}::element({1}) + slice{0}::row(lap * {2}u + lap_row)", index,
                   layout_.is_shared(index) ? fmt::format("0u, ({}) % {}u", element, slice.k)
                                            : fmt::format("group, {}", element),
                   tile_.rows);

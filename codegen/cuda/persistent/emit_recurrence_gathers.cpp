@@ -72,7 +72,7 @@ std::vector<uint32_t> RecurrenceEmitter::gathered_at(const Phase& phase, int lev
   return ids;
 }
 
-/// How many words a thread gathers for a load in a pass.
+/// How many words a thread gathers for a load in a lap.
 int64_t RecurrenceEmitter::words(const Phase& phase, uint32_t id) const {
   return layout_.items(phase) * span(phase, phase.kernel->body[id].argument);
 }

@@ -142,10 +142,10 @@ void RecurrenceEmitter::copy_inputs(size_t p, std::string_view step) {
   line("    rnnc_end_copies();");
 }
 
-/// Whether something is done at the step, which is of the first pass.
+/// Whether something is done at the step, which is of the first lap.
 std::string RecurrenceEmitter::copies_now() const {
-  return steps_of_copy() == 1 ? "pass == 0"
-                              : fmt::format("pass == 0 && t % {} == 0", steps_of_copy());
+  return steps_of_copy() == 1 ? "lap == 0"
+                              : fmt::format("lap == 0 && t % {} == 0", steps_of_copy());
 }
 
 /// Until those of the step are there, as soon as all who copied them have passed a barrier.

@@ -95,12 +95,12 @@ void RecurrenceEmitter::first_loads(size_t p) {
     line("  packet{}_{} loaded{}_{}[{}] = {{}};", p, id, p, id, packets(phase, argument));
   }
   line("  if (steps > 0) {{");
-  line("    const int pass = 0;");
+  line("    const int lap = 0;");
   load(p, "0");
   line("  }}");
 }
 
-/// How many packets a thread loads of an argument in a pass.
+/// How many packets a thread loads of an argument in a lap.
 int64_t RecurrenceEmitter::packets(const Phase& phase, uint32_t argument) const {
   return layout_.items(phase) * span(phase, argument) / at_once(phase, argument);
 }
@@ -122,7 +122,7 @@ void RecurrenceEmitter::load(size_t p, std::string_view step) {
 }
 
 /// Takes what was loaded, and loads what comes next.
-void RecurrenceEmitter::loads_of_next_pass(size_t p) {
+void RecurrenceEmitter::loads_of_next_lap(size_t p) {
   const Phase& phase = phases_[p];
   if (loads(phase).empty()) return;
   for (const uint32_t id : loads(phase)) {
@@ -134,10 +134,10 @@ void RecurrenceEmitter::loads_of_next_pass(size_t p) {
         "loaded{}_{}[my_row];",
         count, id, p, id);
   }
-  line("      const int next = pass + 1 < {} ? t : t + 1;", layout_.passes());
+  line("      const int next = lap + 1 < {} ? t : t + 1;", layout_.laps());
   line("      if (next < steps) {{");
-  line("      const int this_pass = pass;");
-  line("      const int pass = this_pass + 1 < {} ? this_pass + 1 : 0;", layout_.passes());
+  line("      const int this_lap = lap;");
+  line("      const int lap = this_lap + 1 < {} ? this_lap + 1 : 0;", layout_.laps());
   load(p, "next");
   line("      }}");
   prefetch_ahead(p);
@@ -221,7 +221,7 @@ std::string RecurrenceEmitter::loaded(size_t p, uint32_t id) const {
     case Source::Before:
       break;
   }
-  return fmt::format("{}{}[pass][my_value]",
+  return fmt::format("{}{}[lap][my_value]",
                      phase.sources[argument] == Source::Last ? "last" : "before",
                      carry_index(phase.launch->accesses[argument]));
 }

@@ -88,16 +88,16 @@ void RecurrenceEmitter::operands(size_t p) {
   }
 }
 
-/// Whether a phase's first left operand is asked for before its pass begins: as soon as the one
+/// Whether a phase's first left operand is asked for before its lap begins: as soon as the one
 /// before it has been multiplied with, so that it comes while the block does the elementwise work
-/// (LSTM 64x1024 in bf16, two passes), or at the end of the step before.
+/// (LSTM 64x1024 in bf16, two laps), or at the end of the step before.
 bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
   if (phases_[p].products.empty()) return false;
   const RecurrenceProduct& first = phases_[p].products[0];
   const bool shared = first.is_exchanged() && layout_.is_shared(first.slice);
   const int64_t words = 4 * first.pieces * tile_.rows / kExchangeTileRows;
   const bool has_room = words <= kMostWordsAhead && tile_.streamed_words == 0;
-  return !shared && has_room && (layout_.passes() > 1 || !first.own || ends_in_reductions(p));
+  return !shared && has_room && (layout_.laps() > 1 || !first.own || ends_in_reductions(p));
 }
 
 /// Whether a step is one phase with reductions, after which all warps of a block begin at the same
@@ -105,7 +105,7 @@ bool RecurrenceEmitter::is_begun_ahead(size_t p) const {
 /// than it can be there: too early a look delays it. (A layer-norm LSTM 3.15 us, so 3.10; after 200
 /// cycles 3.31.)
 bool RecurrenceEmitter::ends_in_reductions(size_t p) const {
-  return phases_.size() == 1 && phases_[p].last_level() > 0 && layout_.passes() == 1;
+  return phases_.size() == 1 && phases_[p].last_level() > 0 && layout_.laps() == 1;
 }
 
 bool RecurrenceEmitter::is_begun_at_end(size_t p) const {
@@ -119,11 +119,11 @@ bool RecurrenceEmitter::is_begun_a_step_ahead(size_t p) const {
 
 /// A product's left operand.
 std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
-                                    std::string_view pass) const {
+                                    std::string_view lap) const {
   const RecurrenceProduct& product = phases_[p].products[i];
   const Access& left = product.product->left;
   const int64_t row_bytes = left.stride * element_bytes();
-  const std::string first = fmt::format("(first_row + {} * {}u)", pass, tile_.rows);
+  const std::string first = fmt::format("(first_row + {} * {}u)", lap, tile_.rows);
   // Of memory it is step 0 alone that is read. (Many loads must not have all their addresses
   // computed before the steps.)
   const bool aligned =
@@ -136,7 +136,7 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
         fmt::format("exchanged{}_{} + {} + slice{}::row({} * {}u)", p, i,
                     shared ? shared_step(product.slice, fmt::format("(now - {}u)", left.delay))
                            : step_of_exchange(fmt::format("({} - {})", step, left.delay)),
-                    product.slice, pass, tile_.rows);
+                    product.slice, lap, tile_.rows);
   }
   return fmt::format(
       "{}.left<{}, {}, {}>(memory{}_{} + {}, {}, "
@@ -169,22 +169,22 @@ std::string RecurrenceEmitter::first_words(size_t p, size_t i) const {
 void RecurrenceEmitter::begin_next(size_t p) {
   const bool steps = is_begun_a_step_ahead(p);
   if (!steps) {
-    line("      if (pass + 1 < {}) {}.begin(words{}_0);", layout_.passes(),
-         left(p, 0, "t", "(pass + 1)"), p);
+    line("      if (lap + 1 < {}) {}.begin(words{}_0);", layout_.laps(),
+         left(p, 0, "t", "(lap + 1)"), p);
     return;
   }
   line("      {{");
-  line("        const int next_pass = pass + 1 < {} ? pass + 1 : 0;", layout_.passes());
-  line("        const int next = next_pass > 0 ? t : t + 1;");
-  line("        if (next < steps) {}.begin(words{}_0);", left(p, 0, "next", "next_pass"), p);
+  line("        const int next_lap = lap + 1 < {} ? lap + 1 : 0;", layout_.laps());
+  line("        const int next = next_lap > 0 ? t : t + 1;");
+  line("        if (next < steps) {}.begin(words{}_0);", left(p, 0, "next", "next_lap"), p);
   line("      }}");
 }
 
 /// The next one's left operand is on its way while a product is made.
 void RecurrenceEmitter::products(size_t p) {
   const Phase& phase = phases_[p];
-  line("      const unsigned pass_first = first_row + pass * {}u;", tile_.rows);
-  line("      const int rows = static_cast<int>(row_end - pass_first);");
+  line("      const unsigned lap_first = first_row + lap * {}u;", tile_.rows);
+  line("      const int rows = static_cast<int>(row_end - lap_first);");
   if (tile_.k_blocks > 1 && !phase.products.empty()) {
     line("      if (threadIdx.x == {}{}) blocks{}::expect(buffer, rows);", threads() - 1,
          may_have_no_rows() ? " && rows > 0" : "", p);
@@ -192,7 +192,7 @@ void RecurrenceEmitter::products(size_t p) {
   bool is_begun = is_begun_ahead(p);
   const auto begin = [&](size_t i) {
     if (!is_begun) line("      {};", first_words(p, i));
-    line("      const auto left{}_{} = {};", p, i, left(p, i, "t", "pass"));
+    line("      const auto left{}_{} = {};", p, i, left(p, i, "t", "lap"));
     if (!is_begun) line("      left{}_{}.begin(words{}_{});", p, i, p, i);
     is_begun = false;
   };
@@ -281,13 +281,13 @@ void RecurrenceEmitter::sums(size_t p) {
       continue;
     }
     for (const int64_t column : columns_of(phase, index)) {
-      line("        sums{0}::add(sum{1}, buffer, sums{0}::place({2} + {3}{0}, pass_row));", p, id,
+      line("        sums{0}::add(sum{1}, buffer, sums{0}::place({2} + {3}{0}, lap_row));", p, id,
            column, tile_.k_blocks > 1 ? "shared_column" : "column");
     }
   }
 }
 
-/// The next pass puts its sums into the other buffer.
+/// The next lap puts its sums into the other buffer.
 void RecurrenceEmitter::turn_buffer() {
   if (tile_.k_blocks == 1) {
     line("      buffer ^= 1;");
@@ -311,8 +311,8 @@ void RecurrenceEmitter::sums_of_blocks(size_t p) {
     for (size_t i = 0; i < phase.products.size(); ++i) {
       const RecurrenceProduct& product = phase.products[i];
       if (product.sums != i || !product.has(result)) continue;
-      line("        blocks{0}::add(sum{1}, buffer, blocks{0}::place({2} + column{0}, pass_row));",
-           p, id, product.own_column + (result - product.first) * phase.units);
+      line("        blocks{0}::add(sum{1}, buffer, blocks{0}::place({2} + column{0}, lap_row));", p,
+           id, product.own_column + (result - product.first) * phase.units);
     }
   }
 }

@@ -20,7 +20,7 @@ size_t RecurrenceEmitter::partial_count() const {
   return phases_.back().first_partial + phases_.back().partials.size();
 }
 
-/// Rows that a pass has at most.
+/// Rows that a lap has at most.
 int64_t RecurrenceEmitter::most_rows() const {
   return std::min(tile_.rows, layout_.group_rows());
 }
@@ -140,11 +140,11 @@ void RecurrenceEmitter::place_parts_of_sums(size_t p, const Level& level) {
   line("      const unsigned part_row = threadIdx.x / {}u;", lanes * count);
   line("      const unsigned part_all = units{}::count(block);", p);
   line("      const bool has_part = part_row < {}u && part_column < part_all &&", tile_.rows);
-  line("                            first_row + pass * {}u + part_row < row_end;", tile_.rows);
+  line("                            first_row + lap * {}u + part_row < row_end;", tile_.rows);
   line("      const unsigned part_from = rnnc_kept(sums{}::place(({}) + part_column, part_row));",
        p, columns);
   line("      float2* const part_to = rnnc_kept({} + part_of);",
-       place_of_parts(level, fmt::format("(first_row + pass * {}u + part_row)", tile_.rows),
+       place_of_parts(level, fmt::format("(first_row + lap * {}u + part_row)", tile_.rows),
                       "block"));
 }
 
@@ -170,7 +170,7 @@ void RecurrenceEmitter::join_parts(size_t p, const Level& level) {
     size_t last = first + 1;
     while (last < end && phase.partials[last].kind == phase.partials[first].kind) ++last;
     line("      {}::join(", parts(p, level, first, last - first));
-    line("          {} + {}u, {}, {}, handed_on{});", place_of_parts(level, "pass_first", "0u"),
+    line("          {} + {}u, {}, {}, handed_on{});", place_of_parts(level, "lap_first", "0u"),
          first - level.first, statistic(first),
          layout_.has_all_rows() ? fmt::format("{}", most_rows())
                                 : fmt::format("min(rows, {})", most_rows()),
@@ -223,7 +223,7 @@ std::string_view RecurrenceEmitter::kind(const Phase& phase, size_t partial) {
 void RecurrenceEmitter::reduced(size_t p, uint32_t id) {
   const Phase& phase = phases_[p];
   const Op op = phase.kernel->body[id].op;
-  line("          value{}[my_value] = ({})[pass_row].{}{};", id, statistic(phase.partial_of(id)),
+  line("          value{}[my_value] = ({})[lap_row].{}{};", id, statistic(phase.partial_of(id)),
        op == Op::Var ? 'y' : 'x',
        op == Op::Var || op == Op::Mean
            ? fmt::format(" / {}", cuda_float_literal(static_cast<double>(phase.kernel->length)))

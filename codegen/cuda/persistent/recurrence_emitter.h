@@ -38,11 +38,11 @@ class RecurrenceEmitter : TextWriter {
   void invariants(size_t p);
   size_t carry_index(const Access& access) const;
   void carry_of(std::string_view name, size_t index, int64_t shared, int64_t values);
-  void unroll_passes() { line("#pragma unroll{}", layout_.are_passes_alike() ? " 1" : ""); }
+  void unroll_laps() { line("#pragma unroll{}", layout_.are_laps_alike() ? " 1" : ""); }
   void carries();
   /// Whether what the next step needs is loaded when others no longer wait for this one. (In a
   /// cluster, LSTM 1x256 in f32: 0.80 us, so 0.71. With tensor cores, steps took longer.)
-  bool loads_last() const { return layout_.passes() == 1 && tile_.clusters && layout_.is_exact(); }
+  bool loads_last() const { return layout_.laps() == 1 && tile_.clusters && layout_.is_exact(); }
   /// Whether, where all blocks exchange through memory, the warps without elementwise work wait for
   /// those that have it before they ask for the next step's. (f32 without: LSTM 1x1024 1.41 us, so
   /// 1.25; 16x1024 5.15, so 4.90. Steps in 16 bits took up to 15 % longer so.)
@@ -75,7 +75,7 @@ class RecurrenceEmitter : TextWriter {
   bool ends_in_reductions(size_t p) const;
   bool is_begun_at_end(size_t p) const;
   bool is_begun_a_step_ahead(size_t p) const;
-  std::string left(size_t p, size_t i, std::string_view step, std::string_view pass) const;
+  std::string left(size_t p, size_t i, std::string_view step, std::string_view lap) const;
   std::string row_at(const Access& left, std::string_view step, std::string_view row) const;
   std::string first_words(size_t p, size_t i) const;
   void begin_next(size_t p);
@@ -83,9 +83,9 @@ class RecurrenceEmitter : TextWriter {
   void multiply(size_t p, size_t i);
   static bool has_totals(const Phase& phase, size_t product);
   static bool is_first_part(const Phase& phase, size_t product);
-  /// Whether a group's last pass may have no rows. Blocks that share k hand nothing on then, and
+  /// Whether a group's last lap may have no rows. Blocks that share k hand nothing on then, and
   /// so do not wait for each other: the buffer stays as it is.
-  bool may_have_no_rows() const { return layout_.passes() > 1 && !layout_.has_all_rows(); }
+  bool may_have_no_rows() const { return layout_.laps() > 1 && !layout_.has_all_rows(); }
   void turn_buffer();
   void share_sums(size_t p);
   void sums_of_blocks(size_t p);
@@ -107,7 +107,7 @@ class RecurrenceEmitter : TextWriter {
   void first_loads(size_t p);
   int64_t packets(const Phase& phase, uint32_t argument) const;
   void load(size_t p, std::string_view step);
-  void loads_of_next_pass(size_t p);
+  void loads_of_next_lap(size_t p);
   void loads_of_next_step(size_t p);
   void prefetch_ahead(size_t p);
   void prefetch(size_t p, std::string_view step);

@@ -229,7 +229,7 @@ void RecurrenceLayout::place_in_shared_memory() {
 }
 
 void RecurrenceLayout::place_carries() {
-  if (!are_passes_alike()) return;
+  if (!are_laps_alike()) return;
   for (auto& [place, carry] : carries_) {
     const int64_t bytes = footprint_.bytes_of_carry(phases_[carry.phase].index);
     carry.shared = shared_bytes_;

@@ -97,13 +97,13 @@ class RecurrenceLayout {
 
   // What the tile makes of it (ir/persistent/recurrence_footprint.h).
   int64_t group_rows() const { return footprint_.group_rows; }
-  int64_t passes() const { return footprint_.passes; }  // of a tile's rows
-  /// Whether each pass of each group has all of them.
+  int64_t laps() const { return footprint_.laps; }  // of a tile's rows
+  /// Whether each lap of each group has all of them.
   bool has_all_rows() const {
     return group_rows() % tile_.rows == 0 && plan_.batch % group_rows() == 0;
   }
-  bool are_passes_alike() const { return footprint_.are_passes_alike() != 0; }
-  /// Rows of a pass that the threads have at once, and one thread in all.
+  bool are_laps_alike() const { return footprint_.are_laps_alike() != 0; }
+  /// Rows of a lap that the threads have at once, and one thread in all.
   int64_t rows_at_once(const RecurrencePhase& phase) const {
     return footprint_.rows_at_once(phase.index);
   }

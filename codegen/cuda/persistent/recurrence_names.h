@@ -23,9 +23,9 @@ inline constexpr std::string_view kRecurrenceNames =
 //                    where blocks share k: the first element of these, the thread's number among
 //                    theirs, what they hand to each other of a phase's sums, and which turn of
 //                    its barriers it is
-//   t, pass          the step; rows are taken as many at a time as a pass has
+//   t, lap          the step; rows are taken as many at a time as a lap has
 //   my_row, my_element, my_value
-//                    the thread's rows of a pass, elements of a row, and both in one number
+//                    the thread's rows of a lap, elements of a row, and both in one number
 //   row              of the batch; inside: whether the thread has anything to do with it
 //   weightsP_I       a product's weights, for the life of the block
 //   leftP_I          what they are multiplied with: at memoryP_I before the first step, then at
@@ -36,7 +36,7 @@ inline constexpr std::string_view kRecurrenceNames =
 //                    each kernel
 //   lastI, beforeI   what was stored last of a state, and the time before that
 //   fixedP_I         a value that is the same at every step
-//   loadedP_I        on its way for the next pass or step; arrivedI: for this one
+//   loadedP_I        on its way for the next lap or step; arrivedI: for this one
 //   packedI          an input of the step, some elements at once; copiesP_I: the thread's share of
 //                    copying inputs to shared memory, some steps ahead
 //   gatheredI        elements of other blocks, where I reductions have been awaited

@@ -37,7 +37,7 @@ inline bool has_threads_left(const RecurrenceTile& tile) {
   return std::ranges::any_of(
       tile.units, [&](int64_t units) { return units > 1 && 32 * tile.warps % (units / 2) != 0; });
 }
-inline int64_t passes_of(const RecurrenceTile& tile, int64_t batch) {
+inline int64_t laps_of(const RecurrenceTile& tile, int64_t batch) {
   return ceil_div(ceil_div(batch, tile.groups), tile.rows);
 }
 

@@ -67,16 +67,16 @@ TEST_F(EmulatedGathers, OfSeveralGroupsWithLengthsAndResets) {
                  {.lengths = true, .resets = true});
 }
 
-TEST_F(EmulatedGathers, InTwoPasses) {
+TEST_F(EmulatedGathers, InTwoLaps) {
   const Kind two = [](const RecurrenceTile& tile) {
-    return tile.blocks > 1 && passes_of(tile, 40) == 2;
+    return tile.blocks > 1 && laps_of(tile, 40) == 2;
   };
   check_gathered({20, 26, 40, 4, DType::bf16, two, Strategy::Grid});
 }
 
-TEST_F(EmulatedGathers, InManyPassesOfOneCode) {
+TEST_F(EmulatedGathers, InManyLapsOfOneCode) {
   const Kind many = [](const RecurrenceTile& tile) {
-    return tile.blocks > 1 && passes_of(tile, 70) > 2;
+    return tile.blocks > 1 && laps_of(tile, 70) > 2;
   };
   check_gathered({20, 26, 70, 3, DType::bf16, many, Strategy::Grid});
 }

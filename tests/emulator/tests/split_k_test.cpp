@@ -1,6 +1,6 @@
 // Resident recurrences whose blocks share the k of products, on the emulated GPU: two and four of
 // them, of every engine, with elements that their clusters do not divide, in several phases, groups,
-// passes and sides, with reductions, gathers and streamed weights.
+// laps and sides, with reductions, gathers and streamed weights.
 #include "tests/emulator/tests/emulated_tiles.h"
 
 namespace rnnc::test {
@@ -62,22 +62,22 @@ TEST_F(EmulatedSplitK, OfProductsInTf32AndOfSplitOnes) {
                [](const RecurrenceTile& tile) { return tile.k_blocks == 2 && tile.split; });
 }
 
-TEST_F(EmulatedSplitK, InTwoPassesAndInMany) {
-  for (const auto& [batch, passes] : {std::pair<int64_t, int64_t>{20, 2}, {40, 3}}) {
+TEST_F(EmulatedSplitK, InTwoLapsAndInMany) {
+  for (const auto& [batch, laps] : {std::pair<int64_t, int64_t>{20, 2}, {40, 3}}) {
     const Graph graph = graph_of({"LSTM", 250, batch, DType::bf16});
     const Sequences sequences = random_sequences(5, batch, {.lengths = true}, true, 3);
     check_shared(graph, shared(DType::bf16, 4), sequences, [&](const RecurrenceTile& tile) {
-      return tile.k_blocks > 1 && passes_of(tile, batch) == passes;
+      return tile.k_blocks > 1 && laps_of(tile, batch) == laps;
     });
   }
 }
 
-// Of the last group the last pass has no rows: its blocks do not wait for each other then.
-TEST_F(EmulatedSplitK, InPassesWithoutRows) {
+// Of the last group the last lap has no rows: its blocks do not wait for each other then.
+TEST_F(EmulatedSplitK, InLapsWithoutRows) {
   const Graph graph = graph_of({"GRU", 290, 17, DType::bf16});
   const Sequences sequences = {.steps = 9, .batch = 17};
   check_shared(graph, shared(DType::bf16, 8), sequences, [](const RecurrenceTile& tile) {
-    return tile.k_blocks > 1 && tile.groups == 2 && passes_of(tile, 17) == 2;
+    return tile.k_blocks > 1 && tile.groups == 2 && laps_of(tile, 17) == 2;
   });
 }
 

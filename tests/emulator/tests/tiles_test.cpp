@@ -1,5 +1,5 @@
 // Resident recurrences on tiles of every kind, on the emulated GPU: with weights that find no room
-// on the chip, of units that are no powers of two, with more passes over rows than are unrolled.
+// on the chip, of units that are no powers of two, with more laps of rows than are unrolled.
 #include "tests/emulator/tests/emulated_tiles.h"
 
 namespace rnnc::test {
@@ -175,7 +175,7 @@ TEST_F(EmulatedTiles, JoinReductions) {
   }
 }
 
-// ---- Units that are no powers of two, and many passes ----
+// ---- Units that are no powers of two, and many laps ----
 
 TEST_F(EmulatedTiles, UnitsThatAreNoPowersOfTwo) {
   for (const Sized& sized : {Sized{"LSTM", 7, 1, DType::f32}, Sized{"LSTM", 33, 17, DType::f32},
@@ -206,14 +206,14 @@ TEST_F(EmulatedTiles, OfSeveralRanksAndOddSizes) {
   }
 }
 
-TEST_F(EmulatedTiles, ManyPassesCarryInSharedMemory) {
+TEST_F(EmulatedTiles, ManyLapsCarryInSharedMemory) {
   for (const Sized& sized :
        {Sized{"LSTM", 33, 40, DType::f32}, Sized{"GRU", 7, 40, DType::bf16},
         Sized{"GRUResetBefore", 96, 25, DType::f32}, Sized{"LEM", 33, 40, DType::f32},
         Sized{"LEM", 7, 40, DType::f16}, Sized{"LayerNormLSTM", 33, 17, DType::f32}}) {
     const Graph graph = graph_of(sized);
-    const auto has_many_passes = [&](const RecurrenceTile& tile) {
-      return passes_of(tile, sized.batch) > 2;
+    const auto has_many_laps = [&](const RecurrenceTile& tile) {
+      return laps_of(tile, sized.batch) > 2;
     };
     const Sequences sequences = {.steps = 4, .batch = sized.batch};
     for (const PassSet passes : {PassSet::all(), PassSet::all().without(Pass::Split)}) {
@@ -223,7 +223,7 @@ TEST_F(EmulatedTiles, ManyPassesCarryInSharedMemory) {
       some.strategy = reduces ? Strategy::Grid : Strategy::Block;
       if (passes != some.passes && sized.dtype != DType::f32) continue;
       some.passes = passes;
-      check(graph, with_tile(graph, some, sequences, has_many_passes), sequences, has_many_passes);
+      check(graph, with_tile(graph, some, sequences, has_many_laps), sequences, has_many_laps);
     }
   }
 }
@@ -354,19 +354,19 @@ TEST_F(EmulatedTiles, DelaysInClusters) {
   const Graph graph = graph_of({"Qrnn", 64, 40, DType::f32});
   const Sequences sequences = random_sequences(13, 40, {.resets = true}, true, 11);
   const Kind wanted = [](const RecurrenceTile& tile) {
-    return tile.clusters && passes_of(tile, 40) > 1;
+    return tile.clusters && laps_of(tile, 40) > 1;
   };
   check(graph, with_tile(graph, options(DType::f32, 4), sequences, wanted), sequences, wanted);
 }
 
 // A state two steps ago, in lengths and with resets.
-TEST_F(EmulatedTiles, DelaysAndSequencesOfManyPasses) {
+TEST_F(EmulatedTiles, DelaysAndSequencesOfManyLaps) {
   for (const SequenceFeatures features :
        {SequenceFeatures{}, SequenceFeatures{.lengths = true, .resets = true}}) {
     const Graph graph = graph_of({"Qrnn", 33, 40, DType::f32});
     const Sequences sequences = random_sequences(7, 40, features, true, 1);
     const auto wanted = [&](const RecurrenceTile& tile) {
-      return passes_of(tile, sequences.batch) > 2 && has_threads_left(tile);
+      return laps_of(tile, sequences.batch) > 2 && has_threads_left(tile);
     };
     check(graph, with_tile(graph, options(DType::f32, 1), sequences, wanted), sequences, wanted);
   }

@@ -128,11 +128,19 @@ void check_graph_passes(const FileCase& one, const std::vector<std::string>& wor
   expect_output(one, without_frame(one, result));
 }
 
-/// `stages PASSES`, `stages PASSES B=257`: what runs when, of the plan with these passes.
+/// `stages PASSES`, `stages PASSES B=257`, `stages PASSES gpu`: what runs when, of the plan with these
+/// passes.
 void check_stages(const FileCase& one, const std::vector<std::string>& words) {
-  constexpr size_t kBatch = 2;  // the word
-  const int64_t batch = words.size() > kBatch ? std::stoll(words[kBatch].substr(2)) : 3;
-  expect_output(one, lines(stages_of(one.framed(one.text()), words[1], batch)));
+  int64_t batch = 3;
+  Machine machine;
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == "gpu") {
+      machine = h200_machine();
+    } else {
+      batch = std::stoll(words[i].substr(2));
+    }
+  }
+  expect_output(one, lines(stages_of(one.framed(one.text()), words[1], batch, machine)));
 }
 
 // ---- Plans ----

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "ir/persistent/recurrence_exchange.h"
@@ -12,6 +13,9 @@
 #include "ir/plan/plan_touches.h"
 #include "passes/build_plan.h"
 #include "tests/passes/cases.h"
+#include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
 namespace {
@@ -142,13 +146,39 @@ TEST(Resident, ATooLargeRecurrenceStaysAsItWas) {
 TEST(Resident, NorDoesItGoWhereItIsMuchSlower) {
   Machine machine = h200_machine();
   machine.exchange_seconds = 1e-3;
-  Plan plan = *build_plan(load_case("layer_norm_lstm"), {.batch = 2});
-  EXPECT_FALSE(run_resident(plan, machine).value());
+  const PassSet passes = PassSet::all().without(Pass::Pad);
+  const Graph graph = load_case("layer_norm_lstm");
+  Plan plan = *build_plan(graph, {.batch = 2, .passes = passes, .machine = machine});
   EXPECT_NE(recurrence_of(plan).reason.find(" us on the chip, and takes "), std::string::npos)
       << recurrence_of(plan).reason;
+  // Its launches are as if it had not been tried: kernels that reduce take no products there.
+  const PlanOptions launches = {
+      .batch = 2, .passes = passes.without(Pass::Resident), .machine = machine};
+  Plan others = *build_plan(graph, launches);
+  for (Plan* one : {&plan, &others}) {
+    for (Stage& stage : one->stages) stage.reason.clear();
+  }
+  EXPECT_EQ(to_string(plan), to_string(others));
   // Rows of 8 bytes: as launches that is slower still.
-  plan = *build_plan(load_case("layer_norm_lstm"), {.dtype = DType::bf16, .batch = 2});
-  EXPECT_TRUE(run_resident(plan, machine).value());
+  plan =
+      *build_plan(graph, {.dtype = DType::bf16, .batch = 2, .passes = passes, .machine = machine});
+  EXPECT_NE(resident(plan), nullptr) << recurrence_of(plan).reason;
+}
+
+// The schedule knows which kernel takes which product; a plan with these apart does not say.
+TEST(Resident, WhatHasProductsOfItsOwnMustBeFormedForOneLaunch) {
+  const Graph graph = load_case("layer_norm_lstm");
+  const Plan launches = *build_plan(graph, {.batch = 2});
+  EXPECT_EQ(recurrences_to_form(launches), std::set<std::string>{recurrence_of(launches).name});
+  EXPECT_TRUE(resident_recurrences(launches).empty());
+  Plan plan = launches;
+  EXPECT_FALSE(run_resident(plan, h200_machine()).value());
+  EXPECT_NE(recurrence_of(plan).reason.find("not resident: it has a launch that is no phase"),
+            std::string::npos)
+      << recurrence_of(plan).reason;
+  const Plan chip = plan_of(graph);
+  EXPECT_TRUE(recurrences_to_form(chip).empty());
+  EXPECT_EQ(resident_recurrences(chip), std::set<std::string>{recurrence_of(chip).name});
 }
 
 /// As a library's products their steps are faster than as those that phases are made of.
@@ -177,6 +207,50 @@ TEST(Resident, IsForGpus) {
   EXPECT_EQ(text(PassSet::all(), cpu_machine(2)), text(others, cpu_machine(2)));
   EXPECT_EQ(text(others, h200_machine()).find("resident on"), std::string::npos);
   EXPECT_NE(text(PassSet::all(), h200_machine()).find("resident on"), std::string::npos);
+}
+
+// The work of both is formed for one launch; the one that cannot be has products apart again.
+TEST(Resident, WhatIsFormedInVainIsLaunchesAsBefore) {
+  const Graph graph = graph_from(R"(graph G() {
+    input x: [16]
+    param R: [16, 16]
+    param S: [16, 16]
+    state h: [16]
+    state g: [16]
+    %0 = input x : [16]
+    %1 = param R : [16, 16]
+    %2 = param S : [16, 16]
+    %3 = state h @ 1 : [16]
+    %4 = state g @ 40 : [16]
+    %5 = const 0 : []
+    %6 = matmul %1, %3 : [16]
+    %7 = mean %6 : []
+    %8 = sub %6, %7 : [16]
+    %9 = add %8, %0 : [16]
+    %10 = tanh %9 : [16]
+    %11 = matmul %2, %4 : [16]
+    %12 = mean %11 : []
+    %13 = sub %11, %12 : [16]
+    %14 = add %13, %10 : [16]
+    %15 = tanh %14 : [16]
+    init h = %5
+    init g = %5
+    next h = %10
+    next g = %15
+    output y = %15
+  })");
+  const Plan plan = plan_of(graph);
+  EXPECT_EQ(resident_recurrences(plan), std::set<std::string>{"h"});
+  const auto stepped = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
+  ASSERT_NE(stepped, plan.stages.end());
+  EXPECT_NE(stepped->reason.find("; not resident: it reads its states 39 steps back"),
+            std::string::npos)
+      << stepped->reason;
+  EXPECT_TRUE(std::holds_alternative<GemmLaunch>(stepped->launches[0]));
+  const InterpreterArgs args = random_args(graph, /*steps=*/90, plan.batch, 1);
+  const InterpreterResult expected = interpret(graph, args);
+  const InterpreterResult actual = execute_plan(plan, args);
+  EXPECT_LE(error_of(actual.outputs[0], expected.outputs[0]), 2e-5);
 }
 
 /// Of the recurrence, in order: buffers that its kernels gather elements of, and how many.

@@ -182,42 +182,46 @@ TEST(PlanVerify, Loops) {
             "stage 1: launch 0: a loop is not alone in its stage");
 }
 
-TEST(PlanVerify, Recurrences) {
-  const auto complaint = [](const std::function<void(Plan&, RecurrenceLaunch&)>& damage) {
-    const auto find = [&](Plan& plan) { damage(plan, launch<RecurrenceLaunch>(step(plan), 0)); };
-    PassSet passes = PassSet::all().without(Pass::Reuse);
-    return test::complaint(find, "gru_reset_before",
-                           {.dtype = DType::bf16, .passes = passes, .machine = h200_machine()});
-  };
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch&) {}), "none");
+/// Of a resident recurrence of two phases.
+std::string recurrence_complaint(const std::function<void(Plan&, RecurrenceLaunch&)>& damage) {
+  const auto find = [&](Plan& plan) { damage(plan, launch<RecurrenceLaunch>(step(plan), 0)); };
+  const PassSet passes = PassSet::all().without(Pass::Reuse);
+  return test::complaint(find, "gru_reset_before",
+                         {.dtype = DType::bf16, .passes = passes, .machine = h200_machine()});
+}
 
-  // Where it may be.
-  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch&) { step(p).domain = Domain::Step; }),
+TEST(PlanVerify, PlacesOfRecurrences) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch&) {}), "none");
+
+  EXPECT_EQ(recurrence_complaint([](Plan& p, RecurrenceLaunch&) { step(p).domain = Domain::Step; }),
             "stage 2: launch 0: a recurrence is not alone in its stage");
-  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch& l) { step(p).launches.emplace_back(l); }),
-            "stage 2: the class of its recurrence does not fit its domain");
-  EXPECT_EQ(complaint([](Plan& p, RecurrenceLaunch&) {
+  EXPECT_EQ(
+      recurrence_complaint([](Plan& p, RecurrenceLaunch& l) { step(p).launches.emplace_back(l); }),
+      "stage 2: the class of its recurrence does not fit its domain");
+  EXPECT_EQ(recurrence_complaint([](Plan& p, RecurrenceLaunch&) {
               step(p).recurrence = RecurrenceClass::Elementwise;
             }),
             "stage 2: a resident recurrence is neither of class block nor dense");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { std::swap(l.phases[0], l.phases[1]); }),
-            "stage 2: launch 0: phase 0: mul.17 is read before it is written");
+  EXPECT_EQ(
+      recurrence_complaint([](Plan&, RecurrenceLaunch& l) { std::swap(l.phases[0], l.phases[1]); }),
+      "stage 2: launch 0: phase 0: mul.17 is read before it is written");
+}
 
-  // The tile.
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.phases.clear(); }),
+TEST(PlanVerify, TilesOfRecurrences) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.phases.clear(); }),
             "stage 2: launch 0: a recurrence of no phases");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units.pop_back(); }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units.pop_back(); }),
             "stage 2: launch 0: 2 phases, units of 1");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.groups = 3; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.groups = 3; }),
             "stage 2: launch 0: a tile of nothing");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units = {4, 2}; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.units = {4, 2}; }),
             "stage 2: launch 0: phases of 4 have different units");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.units = {1, 1};
               l.tile.blocks = 3;
             }),
             "stage 2: launch 0: 3 blocks of 1 units do not make 4 elements");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.phases[1].products[0].blocks = 2;
               l.phases[1].products[0].k = 2;
               l.tile.units = {4, 4};
@@ -225,62 +229,69 @@ TEST(PlanVerify, Recurrences) {
             }),
             "stage 2: launch 0: 1 blocks of 4 units do not make 4 elements");
   for (const std::vector<size_t>& sides : {std::vector<size_t>{}, {1}, {0, 0}, {0, 2}, {0, 1, 1}}) {
-    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
+    EXPECT_EQ(recurrence_complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.sides = sides; }),
               "stage 2: launch 0: a side of no phases");
   }
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.units = {1, 1};
               l.tile.blocks = 16;
               l.tile.clusters = true;
             }),
             "stage 2: launch 0: clusters of 16 blocks with 1 of 4 elements");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.units = {2, 2};
               l.tile.blocks = 2;
               l.tile.clusters = true;
             }),
             "none");
+}
+
+TEST(PlanVerify, TilesOfRecurrencesWhoseBlocksShareWork) {
   for (const int64_t blocks : {0, 3, 8}) {
-    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.k_blocks = blocks; }),
+    EXPECT_EQ(recurrence_complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.k_blocks = blocks; }),
               fmt::format("stage 2: launch 0: {} blocks share k", blocks));
   }
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.blocks = 3;
               l.tile.k_blocks = 2;
             }),
             "stage 2: launch 0: 2 of 3 blocks share k");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.units = {2, 2};
               l.tile.blocks = 2;
               l.tile.k_blocks = 2;
               l.tile.clusters = true;
             }),
             "stage 2: launch 0: blocks that share k keep sums to themselves, or are a group");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.own_sums = true; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.own_sums = true; }),
             "stage 2: launch 0: warps cannot keep their sums to themselves");
   for (const int64_t blocks : {1, 17}) {
-    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) {
+    EXPECT_EQ(recurrence_complaint([&](Plan&, RecurrenceLaunch& l) {
                 l.tile.blocks = blocks;
                 l.tile.clusters = true;
               }),
               fmt::format("stage 2: launch 0: clusters of {} blocks in 1 sides", blocks));
   }
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) {
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) {
               l.tile.blocks = 4;
               l.tile.clusters = true;
               l.tile.sides = {0, 1};
             }),
             "stage 2: launch 0: clusters of 4 blocks in 2 sides");
+}
+
+TEST(PlanVerify, TilesOfRecurrencesAndWhatTheirWarpsDo) {
   for (const int64_t steps : {-2, 1, 3, 6}) {
-    EXPECT_EQ(complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = steps; }),
+    EXPECT_EQ(recurrence_complaint([&](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = steps; }),
               fmt::format("stage 2: launch 0: inputs of {} steps in shared memory", steps));
   }
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = 4; }), "none");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.input_steps = 4; }),
+            "none");
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.k_warps = 3; }),
             "stage 2: launch 0: 3 of 4 warps share k");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.streamed_words = -8; }),
             "stage 2: launch 0: a tile of nothing");
-  EXPECT_EQ(complaint([](Plan&, RecurrenceLaunch& l) { l.tile.split = true; }),
+  EXPECT_EQ(recurrence_complaint([](Plan&, RecurrenceLaunch& l) { l.tile.split = true; }),
             "stage 2: launch 0: only f32 products are split");
 }
 

@@ -54,9 +54,10 @@ void expect_same_results(const Graph& graph, const PlanOptions& options, double 
 
 }  // namespace
 
-std::string stages_of(const std::string& text, std::string_view passes, int64_t batch) {
+std::string stages_of(const std::string& text, std::string_view passes, int64_t batch,
+                      const Machine& machine) {
   const Graph graph = graph_from(text);
-  PlanOptions options{.batch = batch, .max_steps = 100, .chunk = 3};
+  PlanOptions options{.batch = batch, .max_steps = 100, .chunk = 3, .machine = machine};
   options.passes = *PassSet::parse(passes);
   const std::pair<DType, double> types[] = {
       {DType::f64, 1e-10}, {DType::bf16, 5e-2}, {DType::f32, 2e-5}};

@@ -110,7 +110,7 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
   const auto size = static_cast<int64_t>(size_of(subject.plan.dtype));
   const int64_t threads = 32 * tile.warps;
   const int64_t group_rows = ceil_div(subject.plan.batch, tile.groups);
-  const int64_t passes = ceil_div(group_rows, tile.rows);
+  const int64_t laps = ceil_div(group_rows, tile.rows);
   const int64_t row_tiles = tile.rows / 8;
   int64_t words = 0, sums = 0, left = 0, carried = 0, columns = 0, most_pieces = 0;
   bool unaligned = false;  // rows of left operands
@@ -125,12 +125,12 @@ Count count(const Subject& subject, const RecurrenceTile& tile) {
     left = std::max(left, std::min<int64_t>(pieces * row_tiles * 4, streams ? 32 : 64) +
                               (tile.split ? 8 * row_tiles : 0));
     const int64_t span = std::min<int64_t>(tile.units[i], 2);
-    carried += span * ceil_div(tile.rows, threads / (tile.units[i] / span)) * passes;
+    carried += span * ceil_div(tile.rows, threads / (tile.units[i] / span)) * laps;
     columns = std::max(columns, 16 * tiles * gate_warps + 4);
     most_pieces = std::max(most_pieces, pieces);
   }
   const int64_t sum_rows = streams ? 2 * ceil_div(std::min(tile.rows, group_rows), 2) : tile.rows;
-  const bool alike = passes > 2 || (passes > 1 && tile.rows > 16);
+  const bool alike = laps > 2 || (laps > 1 && tile.rows > 16);
   return {
       .words = words,
       .registers = sums + left + (alike ? 0 : carried) + (unaligned ? 52 : 28) + (streams ? 56 : 0),

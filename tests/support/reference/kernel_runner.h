@@ -1,0 +1,52 @@
+/// Runs a plan's kernels row by row, one instruction after the other, in host memory.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "tests/support/reference/plan_arrays.h"
+#include "tests/support/reference/scan_tiles.h"
+
+namespace rnnc {
+
+class KernelRunner {
+ public:
+  /// A row of each argument that is a product.
+  using ProductRows = std::map<uint32_t, std::vector<double>>;
+
+  /// Both outlive this.
+  KernelRunner(const Plan& plan, PlanArrays& arrays) : plan_(plan), arrays_(arrays) {}
+
+  void run(uint32_t kernel, const std::vector<Access>& accesses, const ProductRows& products,
+           Position at, int64_t row);
+  /// Of each instruction of a scan's kernel at a step, with these states and without stores.
+  ScanStates scan_values(const ScanLaunch& launch, const ScanStates& states, Position at,
+                         int64_t row);
+
+ private:
+  /// A kernel at a row.
+  struct Run {
+    const Kernel& kernel;
+    const std::vector<Access>& accesses;
+    Position at;
+    int64_t row = 0;
+    std::vector<uint32_t> loops = {};
+    std::vector<std::vector<double>> values = {};  // by instruction, as they last were
+    std::vector<std::vector<std::vector<double>>> elements = {};  // of loops: at each l
+    int64_t element = 0;                                          // l of the loop that runs
+  };
+
+  void run_loop(Run& run, const Kernel::Loop& loop);
+  static void take(Run& run, uint32_t i, uint32_t operand);
+  void run_instruction(Run& run, uint32_t i);
+  std::vector<double> value_of(const Kernel& kernel, const Instruction& instruction,
+                               const Access& access, const std::vector<std::vector<double>>& values,
+                               Position at, int64_t row);
+  double round_compute(double value) const;
+
+  const Plan& plan_;
+  PlanArrays& arrays_;
+};
+
+}  // namespace rnnc
