@@ -74,6 +74,9 @@ class ArrayBuffers {
           const Access& access = (*run->accesses)[i];
           if (access.buffer == kNoBuffer) continue;
           --others[access.buffer];
+          const bool walks = plan_.buffers[access.buffer].extent == Extent::Invariant &&
+                             access.stride != 0;
+          if (walks) ++others[access.buffer];
           if (!kernel.arguments[i].written) continue;
           ++stores[access.buffer];
           const int64_t width = plan_.buffers[access.buffer].width;
@@ -88,13 +91,12 @@ class ArrayBuffers {
   }
 
   static bool is_temporary(const Buffer& buffer) {
-    return buffer.role == Role::Temporary && buffer.placement == Placement::Workspace &&
-           buffer.extent != Extent::Invariant && buffer.pad == 0;
+    return buffer.role == Role::Temporary && buffer.pad == 0;
   }
 
   int64_t form_of(const Buffer& buffer) {
-    const std::tuple key(buffer.dtype, buffer.extent, buffer.width, buffer.history, buffer.sweep,
-                         buffer.lag);
+    const Form key(buffer.dtype, buffer.extent, buffer.placement, buffer.width, buffer.history,
+                   buffer.sweep, buffer.lag);
     return forms_.try_emplace(key, std::ssize(forms_)).first->second;
   }
 
@@ -131,28 +133,29 @@ class ArrayBuffers {
   }
 
   void join(const std::vector<BufferId>& parts) {
-    const BufferId whole = parts[0];
-    const int64_t width = plan_.buffers[whole].width;
-    plan_.buffers[whole].width = width * std::ssize(parts);
+    const auto whole = static_cast<BufferId>(plan_.buffers.size());
+    Buffer buffer = plan_.buffers[parts[0]];
+    const int64_t width = buffer.width;
+    buffer.width = width * std::ssize(parts);
+    plan_.buffers.push_back(std::move(buffer));
+    form_.push_back(kNoForm);
     for (size_t i = 0; i < parts.size(); ++i) {
       moved_[parts[i]] = {whole, static_cast<int64_t>(i) * width};
       form_[parts[i]] = kNoForm;
     }
   }
 
-  /// Once only: what lies in the whole has its stride.
   void move(Access& access) const {
     const auto found = moved_.find(access.buffer);
     if (found == moved_.end()) return;
     const auto& [whole, column] = found->second;
-    if (access.stride == plan_.buffers[whole].width) return;
     access.buffer = whole;
     access.column += column;
-    access.stride = plan_.buffers[whole].width;
+    if (access.stride != 0) access.stride = plan_.buffers[whole].width;
   }
 
   static constexpr int64_t kNoForm = -1;
-  using Form = std::tuple<DType, Extent, int64_t, uint32_t, uint32_t, uint32_t>;
+  using Form = std::tuple<DType, Extent, Placement, int64_t, uint32_t, uint32_t, uint32_t>;
 
   Plan& plan_;
   const int64_t least_;
