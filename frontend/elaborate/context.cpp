@@ -211,11 +211,12 @@ void Context::report_exhausted(SourceLocation place) {
   }
   const int64_t of_turn = std::max<int64_t>(1, (spent() - loop->spent_before) / loop->done);
   const int64_t fit = (kMostExpressions - loop->spent_before) / of_turn;
-  error(loop->place,
-        fmt::format("{}: this loop has {} turns of about {} each", message, loop->turns, of_turn),
-        fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
-                    "`{}` shorter, or let fewer turns each do more, to longer vectors",
-                    fit, files_[loop->range.file].slice(loop->range)));
+  error(
+      loop->place,
+      fmt::format("{}: this loop has {} turns of about {} each", message, loop->turns, of_turn),
+      fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
+                  "`{}` shorter, or let fewer turns each do more, to longer vectors",
+                  fit, files_[loop->range.file].slice(loop->range)));
 }
 
 }  // namespace rnnc

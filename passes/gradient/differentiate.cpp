@@ -106,20 +106,17 @@ struct Facts {
   }
 };
 
-/// Residuals that go as one (passes/gradient/residual_arrays.h).
-using Arrays = std::vector<std::vector<NodeId>>;
-
 class Walk {
  public:
   /// Without `saved` every value that is asked for counts as saved.
   Walk(const Graph& forward, const DifferentiateOptions& options, const Facts& facts,
-       const std::vector<bool>* saved, const Arrays& arrays = {})
+       const std::vector<bool>* saved, const ResidualArrays& arrays = {})
       : forward_(forward),
         options_(options),
         facts_(facts),
         saved_(saved),
         arrays_(arrays),
-        array_inputs_(arrays.size(), kNoNode),
+        array_inputs_(arrays.values.size(), kNoNode),
         copies_(forward.nodes.size(), kNoNode),
         sums_(forward.nodes.size()),
         needed_(forward.nodes.size(), false),
@@ -388,15 +385,15 @@ class Walk {
 
   NodeId residual(NodeId id) {
     const Node& node = forward_[id];
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      const auto found = std::ranges::lower_bound(arrays_[i], id);
-      if (found == arrays_[i].end() || *found != id) continue;
-      if (array_inputs_[i] == kNoNode) {
+    if (const auto found = arrays_.places.find(id); found != arrays_.places.end()) {
+      const auto& [array, element] = found->second;
+      const std::vector<NodeId>& values = arrays_.values[array];
+      if (array_inputs_[array] == kNoNode) {
         Type type = node.type;
-        type.shape.insert(type.shape.begin(), std::ssize(arrays_[i]));
-        array_inputs_[i] = residual_input(arrays_[i][0], type);
+        type.shape.insert(type.shape.begin(), std::ssize(values));
+        array_inputs_[array] = residual_input(values[0], type);
       }
-      return backward_.index(array_inputs_[i], found - arrays_[i].begin(), node.location);
+      return backward_.index(array_inputs_[array], static_cast<int64_t>(element), node.location);
     }
     const NodeId input = residual_input(id, node.type);
     return facts_.reversed(id) ? backward_.apply(Op::Reverse, {input}, node.location) : input;
@@ -482,7 +479,7 @@ class Walk {
   const DifferentiateOptions& options_;
   const Facts& facts_;
   const std::vector<bool>* saved_;
-  const Arrays& arrays_;
+  const ResidualArrays arrays_;
   std::vector<NodeId> array_inputs_;  // per array
   Graph backward_;
   std::vector<NodeId> copies_;                       // per value of the forward half
@@ -498,14 +495,14 @@ class Walk {
 };
 
 /// The forward half: with the residuals as further outputs, and without stops.
-Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals, const Arrays& arrays,
-                     const Facts& facts) {
+Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals,
+                     const ResidualArrays& arrays, const Facts& facts) {
   for (const NodeId id : residuals) {
     const SourceLocation location = graph[id].location;
     NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
-    const auto array = std::ranges::find_if(
-        arrays, [id](const std::vector<NodeId>& values) { return values[0] == id; });
-    if (array != arrays.end()) value = graph.apply(Op::Stack, *array, location);
+    if (const auto found = arrays.places.find(id); found != arrays.places.end()) {
+      value = graph.apply(Op::Stack, arrays.values[found->second.array], location);
+    }
     graph.outputs.push_back({residual_name(id), value, location});
   }
   run_pass_through_stops(graph);
@@ -539,7 +536,7 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
       choose_residuals(graph, facts.varies, given, dry.needed(), options.residuals, options.costs);
   std::vector<bool> reversed;
   for (NodeId id = 0; id < graph.nodes.size(); ++id) reversed.push_back(facts.reversed(id));
-  const Arrays arrays = find_residual_arrays(graph, saved, reversed);
+  const ResidualArrays arrays = find_residual_arrays(graph, saved, reversed);
   Walk walk(graph, options, facts, &saved, arrays);
   walk.run();
   Derivative result;
@@ -551,10 +548,9 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
                                        options.residuals, options.costs);
   for (ResidualDecision& decision : result.decisions) {
     if (!decision.is_saved()) continue;
-    decision.array = decision.value;
-    for (const std::vector<NodeId>& array : arrays) {
-      if (std::ranges::binary_search(array, decision.value)) decision.array = array[0];
-    }
+    const auto found = arrays.places.find(decision.value);
+    const bool alone = found == arrays.places.end();
+    decision.array = alone ? decision.value : arrays.values[found->second.array][0];
   }
   result.zero_gradients = walk.zero_gradients();
   result.backward = walk.take();

@@ -26,7 +26,6 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kAlignedBytes = 16;
-constexpr int64_t kTurns = 16;  // so many totals are a loop's
 
 class MergeTotals {
  public:
@@ -105,7 +104,7 @@ class MergeTotals {
 
   /// The first right operand's own ones, those that it shares with the next one that has others,
   /// and the rest.
-  std::vector<BufferId> in_order(const Lefts& lefts) const {
+  static std::vector<BufferId> in_order(const Lefts& lefts) {
     const Right& first = lefts.rights[0];
     const auto has_others = [&](const Right& right) {
       return std::ranges::any_of(lefts.totals.at(right), [&](const auto& total) {
@@ -120,20 +119,8 @@ class MergeTotals {
       return in_first ? (in_second ? 1 : 0) : (in_second ? 2 : 3);
     };
     std::vector<BufferId> order = lefts.buffers;
-    if (std::ssize(order) >= kTurns) put_turns_together(order);
     std::ranges::stable_sort(order, {}, place);
     return order;
-  }
-
-  /// What turns of a loop have made alike, in the order of the turns, so that loops may store it
-  /// (passes/plan/reroll.h): a backward half makes what the last turn has first.
-  void put_turns_together(std::vector<BufferId>& order) const {
-    if (plan_.descending) std::ranges::reverse(order);
-    const auto likeness = [this](BufferId id) {
-      const Buffer& buffer = buffer_of(id);
-      return std::pair(buffer.width, buffer.name.substr(0, buffer.name.find('.')));
-    };
-    std::ranges::stable_sort(order, {}, likeness);
   }
 
   // ---- Step 3 ----

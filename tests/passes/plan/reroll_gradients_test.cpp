@@ -18,8 +18,8 @@ struct Halves {
 
 Plan plan_of(Graph half, const Machine& machine) {
   RNNC_CHECK(run_simplifications(half, {}).has_value(), "not simplified");
-  Result<Plan> plan = plan_graph(
-      half, {.dtype = DType::f32, .batch = 2, .max_steps = 50, .machine = machine});
+  Result<Plan> plan =
+      plan_graph(half, {.dtype = DType::f32, .batch = 2, .max_steps = 50, .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   return *std::move(plan);
 }
@@ -79,21 +79,21 @@ TEST(RerollGradients, RandomArrayCellsComputeTheSame) {
     SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_array_cell(seed)));
     const Graph graph = random_array_graph(seed, 40 + static_cast<int64_t>(seed % 3), 5);
     const Machine machine = seed % 2 == 0 ? cpu_machine(4) : h200_machine();
-    check_halves(graph,
-                 {.steps = static_cast<int64_t>(1 + seed % 6),
-                  .batch = 2,
-                  .chunk = static_cast<int64_t>(1 + seed % 4),
-                  .seed = seed,
-                  .dtype = DType::f32,
-                  .lengths = seed % 4 == 1,
-                  .resets = seed % 4 >= 2,
-                  .given_states = seed % 3 == 0,
-                  .machine = machine},
-                 [&kept](const Plan& plan, const InterpreterArgs& args,
-                         const SequenceArgs& sequences) {
-                   if (plan.descending && loops(plan) > 0) ++kept;
-                   return Result<InterpreterResult>(execute_plan(plan, args, sequences));
-                 });
+    check_halves(
+        graph,
+        {.steps = static_cast<int64_t>(1 + seed % 6),
+         .batch = 2,
+         .chunk = static_cast<int64_t>(1 + seed % 4),
+         .seed = seed,
+         .dtype = DType::f32,
+         .lengths = seed % 4 == 1,
+         .resets = seed % 4 >= 2,
+         .given_states = seed % 3 == 0,
+         .machine = machine},
+        [&kept](const Plan& plan, const InterpreterArgs& args, const SequenceArgs& sequences) {
+          if (plan.descending && loops(plan) > 0) ++kept;
+          return Result<InterpreterResult>(execute_plan(plan, args, sequences));
+        });
   }
   EXPECT_GE(kept, 40u);
 }

@@ -78,7 +78,8 @@ std::string random_array_cell(uint64_t seed) {
       "cell Cell[K, H](k: [K], v: [H]) -> o {\nstate S[K]: [H]\nstate c: [H]\nparam a[K]: []\n"
       "param w[K]: [H]\nr = v[t]\nz = 0.5\n";
   text += "for i in 0..K {\nREAD}\n";
-  text += pick({"u = tanh(r + v[t])\n", "u = 0.3 * (v[t] - r)\n", "u = v[t] * tanh(mean(r)) + z\n"});
+  text +=
+      pick({"u = tanh(r + v[t])\n", "u = 0.3 * (v[t] - r)\n", "u = v[t] * tanh(mean(r)) + z\n"});
   text += "o = 0.1 * c[t-1]\nfor i in 0..K {\n";
   text += "S[#][t] = KEPT * S[#][t-1] + 0.2 * CHANGE\nOUT";
   text += "}\nc[t] = 0.5 * tanh(o) + 0.1 * v[t]\n}\n";
