@@ -147,7 +147,59 @@ bool run_kernel(Kernel& kernel, const Calls& calls) {
   return true;
 }
 
+std::string behind_products(size_t count) {
+  return fmt::format("{} instructions: behind products, a GPU keeps no loops", count);
+}
+
 }  // namespace
+
+std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kind machine) {
+  static const std::vector<LoopLaunch::Carry> kNone;
+  const std::vector<Access>* accesses = nullptr;
+  const std::vector<LoopLaunch::Carry>* carries = &kNone;
+  uint32_t id = 0;
+  const auto take = [&](const auto& one) {
+    id = one.kernel;
+    accesses = &one.accesses;
+  };
+  const auto* fused = std::get_if<FusedLaunch>(&launch);
+  if (const auto* one = std::get_if<ElementwiseLaunch>(&launch)) take(*one);
+  if (fused != nullptr) take(*fused);
+  if (const auto* one = std::get_if<LoopLaunch>(&launch)) {
+    take(*one);
+    carries = &one->carries;
+  }
+  size_t of_phases = 0;
+  if (const auto* one = std::get_if<RecurrenceLaunch>(&launch)) {
+    for (const FusedLaunch& phase : one->phases) {
+      of_phases = std::max(of_phases, plan.kernels[phase.kernel].body.size());
+    }
+  }
+  if (of_phases >= kLongCudaKernel) return behind_products(of_phases);
+  if (accesses == nullptr) return {};
+  const Kernel& kernel = plan.kernels[id];
+  const size_t count = kernel.body.size();
+  if (!kernel.loops.empty() || count < kLongCudaKernel) return {};
+  if (fused != nullptr && machine == Machine::Kind::Cuda) {
+    return behind_products(count);
+  }
+  if (!may_reduce(kernel)) {
+    return fmt::format(
+        "{} instructions: loops are kept over rows of at most {} elements, of which no "
+        "`var` is taken",
+        count, kLongestReduced);
+  }
+  const KernelFamilies families = find_families(kernel, *accesses, *carries, kLeastCount);
+  if (families.families.empty()) {
+    return fmt::format(
+        "{} instructions: no {} turns of a loop do the same to one element after the "
+        "other of arrays, and at most add up, multiply, or take the least or greatest "
+        "of something, whose last value alone is used",
+        count, kLeastCount);
+  }
+  const size_t left = reroll_kernel(kernel, *carries, families).kernel.body.size();
+  return fmt::format("{} instructions, of which loops would leave {}", count, left);
+}
 
 bool run_reroll(Plan& plan, const Machine& machine) {
   const bool on_cpu = machine.kind == Machine::Kind::Cpu;
