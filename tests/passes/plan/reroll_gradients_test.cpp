@@ -2,6 +2,10 @@
 // compute what the interpreter does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "frontend/unit.h"
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
@@ -62,6 +66,37 @@ TEST(RerollGradients, CodeOfNeitherHalfGrowsWithArrays) {
       EXPECT_LE(few.backward.buffers.size(), 21u);
     }
   }
+}
+
+Derivative derivative_of(Graph graph) {
+  RNNC_CHECK(run_pipeline(graph, {.training = true}).has_value(), "not lowered");
+  DifferentiateOptions options = DifferentiateOptions::all(graph, {});
+  options.residuals = ResidualChoice::All;
+  return differentiate(graph, options);
+}
+
+int64_t saved_in_arrays(const Derivative& derivative) {
+  return std::ranges::count_if(derivative.decisions, [](const ResidualDecision& decision) {
+    return decision.is_saved() && decision.array != decision.value;
+  });
+}
+
+TEST(ResidualArrays, HaveWhatTurnsOverRowsGive) {
+  // Of each row what it was, what it has become, and what the two inputs have for it.
+  const Derivative derivative = derivative_of(delta_rule(20, 5));
+  EXPECT_EQ(saved_in_arrays(derivative), 4 * 19);
+  EXPECT_EQ(saved_in_arrays(derivative_of(delta_rule(7, 5))), 0) << "a loop needs 8 turns";
+}
+
+TEST(ResidualArrays, AreNotMadeOfLayers) {
+  Unit unit("deep.rnn",
+            "cell A[I, H](x: [I]) -> h {\nstate h: [H]\nparam W: [H, I]\nparam R: [H, H]\n"
+            "h[t] = tanh(W @ x[t] + R @ h[t-1])\n}\n"
+            "network N[H](x: [H]) -> y {\ny = x\nfor l in 0..12 { y = A[H = H](y) }\n}\n");
+  std::optional<Graph> graph = unit.lower("N", {});
+  ASSERT_TRUE(graph) << unit.render();
+  graph->bind({{"H", 5}});
+  EXPECT_EQ(saved_in_arrays(derivative_of(*graph)), 0);
 }
 
 TEST(RerollGradients, RowsTooLongForABlockStayWrittenOut) {
