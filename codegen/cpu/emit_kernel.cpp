@@ -22,6 +22,7 @@
 #include "codegen/cpu/kernel_schedule.h"
 #include "codegen/cpu/rolled_body.h"
 #include "codegen/cpu/vector_math.h"
+#include "ir/plan/kernel_facts.h"
 
 namespace rnnc {
 namespace {
@@ -79,6 +80,9 @@ class KernelEmitter {
   void emit_vector(const Work& work, uint32_t traversal, Place place, size_t unrolled,
                    Accumulators& sums);
   void emit_rolled(Value* begin, Value* mask, size_t vectors);
+  void emit_rolled_row();
+  void emit_rolled(std::vector<Place> places);
+  Value* reduce(Op op, const std::vector<Place>& places, std::vector<Value*> values);
   Value* value_at(uint32_t instruction, uint32_t traversal, Place& place);
   Value* load_argument(uint32_t argument, const Place& place);
   Value* product_offset(uint32_t argument, const Place& place);
@@ -167,7 +171,9 @@ void KernelEmitter::emit_row(Value* row) {
   }
   reduced_.assign(schedule_.reductions.size(), nullptr);
   for (uint32_t traversal = 0; traversal < schedule_.traversals; ++traversal) {
-    if (!kernel_.loops.empty()) return emit_columns({});
+    if (!kernel_.loops.empty()) {
+      return has_reductions(kernel_) ? emit_rolled_row() : emit_columns({});
+    }
     emit_row_values(traversal);
     const Work work = work_of(traversal);
     if (work.empty()) continue;
@@ -381,6 +387,24 @@ void KernelEmitter::emit_rolled(Value* begin, Value* mask, size_t vectors) {
     Value* offset = builder_.getInt64(static_cast<int64_t>(i * lanes_));
     places.push_back({builder_.CreateAdd(begin, offset), mask, {}});
   }
+  emit_rolled(std::move(places));
+}
+
+/// Of one with reductions all vectors of the row at once.
+void KernelEmitter::emit_rolled_row() {
+  std::vector<Place> places;
+  for (int64_t column = 0; column < kernel_.length; column += lanes_) {
+    const int64_t inside = kernel_.length - column;
+    std::vector<llvm::Constant*> mask(lanes_);
+    for (unsigned lane = 0; lane < lanes_; ++lane) mask[lane] = builder_.getInt1(lane < inside);
+    const bool whole = inside >= static_cast<int64_t>(lanes_);
+    places.push_back(
+        {builder_.getInt64(column), whole ? nullptr : llvm::ConstantVector::get(mask), {}});
+  }
+  emit_rolled(std::move(places));
+}
+
+void KernelEmitter::emit_rolled(std::vector<Place> places) {
   const auto address = [&](const Instruction& instruction, Value* element, size_t place) {
     const int64_t distance = instruction.vector ? kernel_.length : 1;
     Value* offset = instruction.vector ? places[place].index : builder_.getInt64(0);
@@ -399,6 +423,7 @@ void KernelEmitter::emit_rolled(Value* begin, Value* mask, size_t vectors) {
     if (!instruction.vector) {
       return builder_.CreateVectorSplat(lanes_, builder_.CreateLoad(element_, from));
     }
+    Value* mask = places[place].mask;
     if (mask == nullptr) return builder_.CreateAlignedLoad(vector_, from, align);
     return builder_.CreateMaskedLoad(vector_, from, align, mask,
                                      llvm::Constant::getNullValue(vector_));
@@ -413,7 +438,25 @@ void KernelEmitter::emit_rolled(Value* begin, Value* mask, size_t vectors) {
       builder_.CreateStore(builder_.CreateExtractElement(whole, uint64_t{0}), to);
     }
   };
-  emit_rolled_body(builder_, math_, vector_, kernel_, vectors, {load, store_value});
+  const auto reduce_row = [&](Op op, const std::vector<Value*>& values) {
+    return reduce(op, places, values);
+  };
+  emit_rolled_body(builder_, math_, vector_, kernel_, places.size(),
+                   {load, store_value, reduce_row});
+}
+
+/// In the order of the places, so that the bits depend on the row's length alone.
+Value* KernelEmitter::reduce(Op op, const std::vector<Place>& places, std::vector<Value*> values) {
+  const RowReduction::Kind kind = op == Op::ReduceMin   ? RowReduction::Kind::Min
+                                  : op == Op::ReduceMax ? RowReduction::Kind::Max
+                                                        : RowReduction::Kind::Sum;
+  Value* mask = places.back().mask;
+  if (mask != nullptr) values.back() = builder_.CreateSelect(mask, values.back(), identity(kind));
+  Value* total = values[0];
+  for (size_t i = 1; i < values.size(); ++i) total = combine(kind, total, values[i]);
+  total = across_lanes(kind, total);
+  if (op != Op::Mean) return total;
+  return builder_.CreateFDiv(total, math_.constant(static_cast<double>(kernel_.length)));
 }
 
 /// Of a kernel that follows products: what it loads of a later row. A thread's part of an array is

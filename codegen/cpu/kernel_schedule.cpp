@@ -62,7 +62,7 @@ KernelSchedule schedule_kernel(const Kernel& kernel) {
   schedule.traversal.assign(count, 0);
   schedule.reduction.assign(count, KernelSchedule::kNone);
   schedule.scratch_slot.assign(count, KernelSchedule::kNone);
-  if (!kernel.loops.empty()) return schedule;  // nothing is reduced
+  if (!kernel.loops.empty()) return schedule;  // they run in order
   for (uint32_t i = 0; i < count; ++i) {
     const Instruction& instruction = kernel.body[i];
     if (instruction.kind == Kind::Reduce) {

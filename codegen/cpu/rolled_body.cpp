@@ -141,6 +141,11 @@ class BodyEmitter {
         return math_.constant(instruction.value);
       case Kind::Last:
         return value(id, kernel_.body[instruction.operands[0]].operands[1], place);
+      case Kind::Reduce: {
+        std::vector<Value*> row;
+        for (size_t i = 0; i < places_; ++i) row.push_back(value(id, instruction.operands[0], i));
+        return memory_.reduce(instruction.op, row);
+      }
       default: {
         std::vector<Value*> operands;
         operands.reserve(instruction.operands.size());

@@ -18,6 +18,8 @@ struct BodyMemory {
   std::function<llvm::Value*(uint32_t instruction, llvm::Value* element, size_t place)> load;
   std::function<void(uint32_t instruction, llvm::Value* element, llvm::Value* value, size_t place)>
       store;
+  /// Of a row, whose vectors all are here; unset where kernels have no reductions.
+  std::function<llvm::Value*(Op reduction, const std::vector<llvm::Value*>& values)> reduce = {};
 };
 
 /// In order, which is what the kernel means; loops stay loops. Arrays that it keeps lie in the

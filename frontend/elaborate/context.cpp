@@ -193,11 +193,30 @@ bool Context::enter(SourceLocation location) {
           "give an inner part a name of its own");
     exhausted_ = true;
   } else if (--budget_ < 0) {
-    error(place, fmt::format("unrolled, this file has more than {} operations", kMostExpressions),
-          "loops and calls are written out one by one: is a range too long?");
+    report_exhausted(place);
     exhausted_ = true;
   }
   return !exhausted_;
+}
+
+/// Of the loops that are being written out the one with most turns left is to blame.
+void Context::report_exhausted(SourceLocation place) {
+  const std::string message =
+      fmt::format("unrolled, this file has more than {} operations", kMostExpressions);
+  const auto left = [](const RunningLoop& loop) { return loop.turns - loop.done; };
+  const auto loop = std::ranges::max_element(running_loops_, {}, left);
+  if (loop == running_loops_.end() || loop->done == 0 || in_prelude(loop->place)) {
+    error(place, message, "loops and calls are written out one by one: is a range too long?");
+    return;
+  }
+  const int64_t of_turn = std::max<int64_t>(1, (spent() - loop->spent_before) / loop->done);
+  const int64_t fit = (kMostExpressions - loop->spent_before) / of_turn;
+  error(
+      loop->place,
+      fmt::format("{}: this loop has {} turns of about {} each", message, loop->turns, of_turn),
+      fmt::format("loops are written out turn by turn, and at most {} turns of this one fit: make "
+                  "`{}` shorter, or let fewer turns each do more, to longer vectors",
+                  fit, files_[loop->range.file].slice(loop->range)));
 }
 
 }  // namespace rnnc

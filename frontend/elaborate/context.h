@@ -99,6 +99,16 @@ class Context {
   class ItemCheck;
   /// What was paid of the budget.
   int spent() const { return kMostExpressions - budget_; }
+  /// A loop that is being written out.
+  struct RunningLoop {
+    SourceLocation place;
+    SourceLocation range;
+    int64_t turns = 0;
+    int64_t done = 0;
+    int spent_before = 0;
+  };
+  /// From the outermost to the innermost.
+  std::vector<RunningLoop>& running_loops() { return running_loops_; }
   /// Names of the items that are being checked, each called by the one before it.
   std::vector<const ast::Identifier*>& running() { return running_; }
   /// ": A → B → A" if the running `name` is called again by another; "" if it calls itself.
@@ -120,6 +130,7 @@ class Context {
   const Item* find(const Table<Item>& table, std::string_view name) const;
   template <typename Item>
   std::vector<std::string> names_in(const Table<Item>& table) const;
+  void report_exhausted(SourceLocation place);
   void report_clash(const ast::Identifier& name, const ast::Identifier& first);
 
   const std::vector<SourceFile>& files_;
@@ -142,6 +153,7 @@ class Context {
   int spent_within_ = 0;  // by checks that went on within the running one
   std::map<const void*, Progress> progress_;
   std::vector<const ast::Identifier*> running_;
+  std::vector<RunningLoop> running_loops_;
   std::map<const ast::Constant*, double> constant_values_;
   std::map<const ast::Definition*, std::set<std::string>> fixed_dims_;
 };

@@ -125,7 +125,15 @@ void Elaborator::loop(const ast::Loop& loop) {
   if (!begin || !end) {
     statements(loop.body, /*in_loop=*/true);  // once, for the errors inside
   } else {
+    std::vector<Context::RunningLoop>& running = context_.running_loops();
+    SourceLocation range = loop.begin->location;
+    range.end = loop.end->location.end;
+    running.push_back({.place = loop.index.location,
+                       .range = range,
+                       .turns = *end - *begin,
+                       .spent_before = context_.spent()});
     for (int64_t i = *begin; i < *end; ++i) {
+      running.back().done = i - *begin;
       if (!spend(loop.index.location)) break;
       if (index) {
         index->kind = Kind::LoopIndex;
@@ -133,6 +141,7 @@ void Elaborator::loop(const ast::Loop& loop) {
       }
       statements(loop.body, /*in_loop=*/true);
     }
+    running.pop_back();
   }
   if (index) frame_->names.erase(loop.index.text);
 }

@@ -44,6 +44,7 @@ std::vector<int> reduction_levels(const Kernel& kernel) {
   for (const Instruction& instruction : kernel.body) {
     int level = 0;
     for (const uint32_t operand : instruction.operands) {
+      if (operand >= levels.size()) continue;  // of the iteration before
       const bool reduced = kernel.body[operand].kind == Instruction::Kind::Reduce;
       level = std::max(level, levels[operand] + (reduced ? 1 : 0));
     }

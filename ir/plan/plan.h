@@ -148,7 +148,7 @@ struct Instruction {
 /// The instructions of each of its `loops` run for l = 0 … count - 1, or down from count - 1 to 0,
 /// and load and store element l of arguments that are arrays, which have as many elements. What a
 /// loop's instruction takes from an earlier loop of the same count is what that had at the same l;
-/// outside of loops only Last takes anything from one. No loop has reductions.
+/// outside of loops only Last takes anything from one. Reductions may be in loops, too.
 struct Kernel {
   struct Argument {
     DType dtype = DType::f32;

@@ -111,7 +111,9 @@ class KernelVerifier {
     if (instruction.kind == Kind::Reduce) {
       if (!is_reduction(instruction.op)) return fail("%{} is no reduction", i);
       if (instruction.vector) return fail("%{}: a reduction gives one value per row", i);
-      if (!kernel_.loops.empty()) return fail("%{}: a kernel with loops has a reduction", i);
+      if (!kernel_.loops.empty() && instruction.op == Op::Var) {
+        return fail("%{}: a kernel with loops has a variance", i);
+      }
     }
     if (instruction.kind == Kind::Carried && loops_[i] == kNoLoop) {
       return fail("%{} is carried by no loop", i);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -59,15 +60,32 @@ Cost operator*(const Cost& cost, double times) {
           cost.submit_seconds * times};
 }
 
+/// Whether none before touches the same place in the same way.
+std::vector<bool> first_of_each(const std::vector<Touch>& touches) {
+  const auto place = [&](size_t i) {
+    const Access& access = touches[i].access;
+    return std::tuple(access.buffer, access.delay, access.column, touches[i].write);
+  };
+  std::vector<size_t> order(touches.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, place);
+  std::vector<bool> first(touches.size(), true);
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (place(order[i]) == place(order[i - 1])) first[order[i]] = false;
+  }
+  return first;
+}
+
 class CostModel {
  public:
-  CostModel(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {
-    std::set<BufferId> weights;
+  CostModel(const Plan& plan, const Machine& machine)
+      : plan_(plan), machine_(machine), made_by_steps_(plan.buffers.size(), false) {
+    std::vector<bool> weights(plan.buffers.size(), false);
     for (const Stage& stage : plan.stages) {
       if (stage.domain != Domain::Step) continue;
       for (const Launch& launch : stage.launches) {
         for (const Touch& touch : touches(plan, launch)) {
-          (touch.write ? made_by_steps_ : weights).insert(touch.access.buffer);
+          (touch.write ? made_by_steps_ : weights)[touch.access.buffer] = true;
         }
       }
     }
@@ -75,7 +93,7 @@ class CostModel {
     for (BufferId id = 0; id < plan.buffers.size(); ++id) {
       const Buffer& buffer = plan.buffers[id];
       const auto bytes = static_cast<double>(byte_size(plan, buffer));
-      if (buffer.extent == Extent::Invariant && weights.contains(id)) in_use += bytes;
+      if (buffer.extent == Extent::Invariant && weights[id]) in_use += bytes;
     }
     const auto cache = static_cast<double>(machine.cache_bytes);
     weights_stay_ = in_use <= cache;
@@ -223,10 +241,12 @@ class CostModel {
   }
 
   void add_bytes(const Stage& stage, const Launch& launch, Cost& cost) const {
-    std::set<std::tuple<BufferId, uint32_t, int64_t, bool>> seen;
-    for (const Touch& touch : touches(plan_, launch)) {
+    const std::vector<Touch> all = touches(plan_, launch);
+    const std::vector<bool> first = first_of_each(all);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!first[i]) continue;
+      const Touch& touch = all[i];
       const Access& access = touch.access;
-      if (!seen.emplace(access.buffer, access.delay, access.column, touch.write).second) continue;
       const Buffer& buffer = plan_.buffers[access.buffer];
       int64_t count = rows(stage, launch);
       if (buffer.extent == Extent::Batch) count = plan_.batch;
@@ -252,7 +272,7 @@ class CostModel {
         cached = false;
         break;
       case Extent::Chunk:
-        cached = chunks_stay_ || (step && made_by_steps_.contains(id));
+        cached = chunks_stay_ || (step && made_by_steps_[id]);
         break;
     }
     return cached ? machine_.cache_bandwidth : machine_.memory_bandwidth;
@@ -342,7 +362,7 @@ class CostModel {
 
   const Plan& plan_;
   const Machine& machine_;
-  std::set<BufferId> made_by_steps_;
+  std::vector<bool> made_by_steps_;  // by buffer
   bool weights_stay_ = false;
   bool chunks_stay_ = false;
 };

@@ -1,5 +1,5 @@
 // Pieces: sort by where they begin; each goes behind the first row of pieces that has ended by then,
-// or begins a row. Each row becomes one `concat` with zeros in its gaps.
+// or begins a row. Each row becomes one `concat` with zeros in its gaps, or a `stack`.
 #include "passes/gradient/adjoint_sum.h"
 
 #include <algorithm>
@@ -10,6 +10,17 @@ namespace {
 NodeId zeros(Graph& graph, Type type, int64_t count, SourceLocation location) {
   type.shape[0] = count;
   return graph.broadcast(graph.constant(0, location), type.shape, location);
+}
+
+/// Side by side. Stacks become one, so that the adjoint of an array is one of its elements.
+NodeId join(Graph& graph, const std::vector<NodeId>& parts, SourceLocation location) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<NodeId> rows;
+  for (const NodeId part : parts) {
+    if (graph[part].op != Op::Stack) return graph.apply(Op::Concat, parts, location);
+    rows.insert(rows.end(), graph[part].operands.begin(), graph[part].operands.end());
+  }
+  return graph.apply(Op::Stack, std::move(rows), location);
 }
 
 }  // namespace
@@ -61,8 +72,7 @@ std::vector<NodeId> join_pieces(Graph& graph, std::vector<AdjointSum::Piece> pie
   std::vector<NodeId> joined;
   for (Row& row : rows) {
     if (row.end < size) row.parts.push_back(zeros(graph, type, size - row.end, location));
-    joined.push_back(row.parts.size() == 1 ? row.parts[0]
-                                           : graph.apply(Op::Concat, row.parts, location));
+    joined.push_back(join(graph, row.parts, location));
   }
   return joined;
 }

@@ -19,6 +19,7 @@
 #include "ir/graph/sweeps.h"
 #include "passes/gradient/adjoint_sum.h"
 #include "passes/gradient/adjoints.h"
+#include "passes/gradient/residual_arrays.h"
 #include "passes/gradient/zero_gradients.h"
 #include "passes/graph/rebuild.h"
 #include "passes/graph/stop_gradients.h"
@@ -109,11 +110,13 @@ class Walk {
  public:
   /// Without `saved` every value that is asked for counts as saved.
   Walk(const Graph& forward, const DifferentiateOptions& options, const Facts& facts,
-       const std::vector<bool>* saved)
+       const std::vector<bool>* saved, const ResidualArrays& arrays = {})
       : forward_(forward),
         options_(options),
         facts_(facts),
         saved_(saved),
+        arrays_(arrays),
+        array_inputs_(arrays.values.size(), kNoNode),
         copies_(forward.nodes.size(), kNoNode),
         sums_(forward.nodes.size()),
         needed_(forward.nodes.size(), false),
@@ -142,7 +145,8 @@ class Walk {
   std::vector<NodeId> zero_gradients() const {
     return {zero_gradients_.rbegin(), zero_gradients_.rend()};
   }
-  /// The values that are saved, in the order of the backward half's last inputs.
+  /// The values that are saved, in the order of the backward half's last inputs; of an array the
+  /// first.
   const std::vector<NodeId>& residuals() const { return residuals_; }
   const std::vector<uint32_t>& adjoint_of() const { return adjoint_of_; }
   Graph take() { return std::move(backward_); }
@@ -381,11 +385,26 @@ class Walk {
 
   NodeId residual(NodeId id) {
     const Node& node = forward_[id];
-    const auto decl = static_cast<uint32_t>(backward_.inputs.size());
-    backward_.inputs.push_back({residual_name(id), node.type, node.location});
-    residuals_.push_back(id);
-    const NodeId input = backward_.input(decl, 0, node.location);
+    if (const auto found = arrays_.places.find(id); found != arrays_.places.end()) {
+      const auto& [array, element] = found->second;
+      const std::vector<NodeId>& values = arrays_.values[array];
+      if (array_inputs_[array] == kNoNode) {
+        Type type = node.type;
+        type.shape.insert(type.shape.begin(), std::ssize(values));
+        array_inputs_[array] = residual_input(values[0], type);
+      }
+      return backward_.index(array_inputs_[array], static_cast<int64_t>(element), node.location);
+    }
+    const NodeId input = residual_input(id, node.type);
     return facts_.reversed(id) ? backward_.apply(Op::Reverse, {input}, node.location) : input;
+  }
+
+  NodeId residual_input(NodeId first, const Type& type) {
+    const SourceLocation location = forward_[first].location;
+    const auto decl = static_cast<uint32_t>(backward_.inputs.size());
+    backward_.inputs.push_back({residual_name(first), type, location});
+    residuals_.push_back(first);
+    return backward_.input(decl, 0, location);
   }
 
   void end() {
@@ -460,6 +479,8 @@ class Walk {
   const DifferentiateOptions& options_;
   const Facts& facts_;
   const std::vector<bool>* saved_;
+  const ResidualArrays arrays_;
+  std::vector<NodeId> array_inputs_;  // per array
   Graph backward_;
   std::vector<NodeId> copies_;                       // per value of the forward half
   std::vector<std::pair<NodeId, NodeId>> adjoints_;  // and what they are adjoints of
@@ -474,10 +495,14 @@ class Walk {
 };
 
 /// The forward half: with the residuals as further outputs, and without stops.
-Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals, const Facts& facts) {
+Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals,
+                     const ResidualArrays& arrays, const Facts& facts) {
   for (const NodeId id : residuals) {
     const SourceLocation location = graph[id].location;
-    const NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
+    NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
+    if (const auto found = arrays.places.find(id); found != arrays.places.end()) {
+      value = graph.apply(Op::Stack, arrays.values[found->second.array], location);
+    }
     graph.outputs.push_back({residual_name(id), value, location});
   }
   run_pass_through_stops(graph);
@@ -509,15 +534,24 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
   const std::vector<bool> given = facts.from_outputs(graph);
   const std::vector<bool> saved =
       choose_residuals(graph, facts.varies, given, dry.needed(), options.residuals, options.costs);
-  Walk walk(graph, options, facts, &saved);
+  std::vector<bool> reversed;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) reversed.push_back(facts.reversed(id));
+  const ResidualArrays arrays = find_residual_arrays(graph, saved, reversed);
+  Walk walk(graph, options, facts, &saved, arrays);
   walk.run();
   Derivative result;
-  result.forward = with_residuals(graph, walk.residuals(), facts);
+  result.forward = with_residuals(graph, walk.residuals(), arrays, facts);
   result.adjoint_of = walk.adjoint_of();
   result.takes_outputs = options.outputs;
   result.residuals = walk.residuals().size();
   result.decisions = explain_residuals(graph, facts.varies, given, dry.needed(), walk.used(), saved,
                                        options.residuals, options.costs);
+  for (ResidualDecision& decision : result.decisions) {
+    if (!decision.is_saved()) continue;
+    const auto found = arrays.places.find(decision.value);
+    const bool alone = found == arrays.places.end();
+    decision.array = alone ? decision.value : arrays.values[found->second.array][0];
+  }
   result.zero_gradients = walk.zero_gradients();
   result.backward = walk.take();
   return result;

@@ -34,6 +34,9 @@ struct ResidualDecision {
   /// Dearer: values that would have to be saved in its stead, because they are never computed anew.
   std::vector<NodeId> instead = {};
 
+  /// Saved: the first value of the array that it is saved in, or itself (residual_arrays.h).
+  NodeId array = kNoNode;
+
   bool is_saved() const;
 };
 

@@ -11,25 +11,96 @@
 //    never computed anew.
 #include "passes/gradient/residuals.h"
 
+#include <algorithm>
 #include <array>
-#include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/edmonds_karp_max_flow.hpp>
 #include <utility>
 
 namespace rnnc {
 namespace {
 
-using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-using Flow = boost::adjacency_list<
-    boost::vecS, boost::vecS, boost::directedS,
-    boost::property<boost::vertex_color_t, boost::default_color_type,
-                    boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>,
-    boost::property<
-        boost::edge_capacity_t, int64_t,
-        boost::property<boost::edge_residual_capacity_t, int64_t,
-                        boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
-
 constexpr int64_t kUnlimited = int64_t{1} << 50;
+
+/// The greatest flow (Dinic, 1970): of all shortest ways from the source to the sink that have room
+/// as much as they take at once, until no way is left.
+class Flow {
+ public:
+  explicit Flow(size_t vertices) : edges_of_(vertices) {}
+
+  void add_edge(uint32_t from, uint32_t to, int64_t room) {
+    edges_of_[from].push_back(static_cast<uint32_t>(edges_.size()));
+    edges_.push_back({to, room});
+    edges_of_[to].push_back(static_cast<uint32_t>(edges_.size()));
+    edges_.push_back({from, 0});  // back
+  }
+
+  /// By vertex: whether the source reaches it along edges that still have room in the end.
+  std::vector<bool> run(uint32_t source, uint32_t sink) {
+    while (measure(source, sink)) {
+      next_.assign(edges_of_.size(), 0);
+      while (push(source, sink)) {
+      }
+    }
+    std::vector<bool> reached;
+    for (const int64_t distance : distance_) reached.push_back(distance >= 0);
+    return reached;
+  }
+
+ private:
+  struct Edge {
+    uint32_t to = 0;
+    int64_t room = 0;
+  };
+
+  /// Distances from the source; whether it reaches the sink.
+  bool measure(uint32_t source, uint32_t sink) {
+    distance_.assign(edges_of_.size(), -1);
+    distance_[source] = 0;
+    std::vector<uint32_t> open{source};
+    for (size_t i = 0; i < open.size(); ++i) {
+      for (const uint32_t edge : edges_of_[open[i]]) {
+        const auto [to, room] = edges_[edge];
+        if (room == 0 || distance_[to] >= 0) continue;
+        distance_[to] = distance_[open[i]] + 1;
+        open.push_back(to);
+      }
+    }
+    return distance_[sink] >= 0;
+  }
+
+  /// Along one shortest way; false if there is none any more.
+  bool push(uint32_t source, uint32_t sink) {
+    std::vector<uint32_t> way;  // edges
+    for (uint32_t at = source; at != sink;) {
+      if (next_[at] == edges_of_[at].size()) {  // leads nowhere
+        if (way.empty()) return false;
+        at = edges_[way.back() ^ 1].to;
+        way.pop_back();
+        ++next_[at];
+        continue;
+      }
+      const uint32_t edge = edges_of_[at][next_[at]];
+      const auto [to, room] = edges_[edge];
+      if (room > 0 && distance_[to] == distance_[at] + 1) {
+        way.push_back(edge);
+        at = to;
+      } else {
+        ++next_[at];
+      }
+    }
+    int64_t least = kUnlimited;
+    for (const uint32_t edge : way) least = std::min(least, edges_[edge].room);
+    for (const uint32_t edge : way) {
+      edges_[edge].room -= least;
+      edges_[edge ^ 1].room += least;
+    }
+    return true;
+  }
+
+  std::vector<Edge> edges_;  // each before the one back
+  std::vector<std::vector<uint32_t>> edges_of_;
+  std::vector<int64_t> distance_;  // from the source; -1: not reached
+  std::vector<size_t> next_;       // of a vertex's edges, the first that may lead on
+};
 
 /// In thousandths of the time that one byte takes to or from memory.
 constexpr int64_t kByte = 1000;
@@ -44,7 +115,7 @@ class Cut {
         varies_(varies),
         prices_(prices),
         flow_(2 * graph.nodes.size() + 2),
-        source_(2 * graph.nodes.size()),
+        source_(2 * static_cast<uint32_t>(graph.nodes.size())),
         sink_(source_ + 1) {}
 
   std::vector<bool> run(const std::vector<bool>& needed) {
@@ -58,37 +129,27 @@ class Cut {
         if (varies_[operand]) add_edge(out(operand), in(id), kUnlimited);
       }
     }
-    const auto colors = boost::get(boost::vertex_color, flow_);
-    // Its last search for a path reaches and colours what is on the source's side.
-    boost::edmonds_karp_max_flow(flow_, source_, sink_, boost::color_map(colors));
-    const auto is_forward = [&](uint64_t vertex) { return colors[vertex] != boost::white_color; };
+    const std::vector<bool> is_forward = flow_.run(source_, sink_);
     std::vector<bool> saved(graph_.nodes.size(), false);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!varies_[id] || prices_.is_free(id)) continue;
-      saved[id] = is_forward(in(id)) && !is_forward(out(id));
+      saved[id] = is_forward[in(id)] && !is_forward[out(id)];
     }
     return saved;
   }
 
  private:
-  static uint64_t in(NodeId id) { return 2 * uint64_t{id}; }
-  static uint64_t out(NodeId id) { return 2 * uint64_t{id} + 1; }
+  static uint32_t in(NodeId id) { return 2 * id; }
+  static uint32_t out(NodeId id) { return 2 * id + 1; }
 
-  void add_edge(uint64_t from, uint64_t to, int64_t capacity) {
-    const auto edge = boost::add_edge(from, to, flow_).first;
-    const auto back = boost::add_edge(to, from, flow_).first;
-    boost::put(boost::edge_capacity, flow_, edge, capacity);
-    boost::put(boost::edge_capacity, flow_, back, 0);
-    boost::put(boost::edge_reverse, flow_, edge, back);
-    boost::put(boost::edge_reverse, flow_, back, edge);
-  }
+  void add_edge(uint32_t from, uint32_t to, int64_t room) { flow_.add_edge(from, to, room); }
 
   const Graph& graph_;
   const std::vector<bool>& varies_;
   const ResidualPrices& prices_;
   Flow flow_;
-  const uint64_t source_;
-  const uint64_t sink_;
+  const uint32_t source_;
+  const uint32_t sink_;
 };
 
 constexpr std::array<std::pair<ResidualChoice, std::string_view>, 3> kNames = {

@@ -41,11 +41,13 @@ std::optional<double> neutral_of(Op op) {
 class FamilyFinder {
  public:
   FamilyFinder(const Kernel& kernel, const std::vector<Access>& accesses,
-               const std::vector<LoopLaunch::Carry>& carries, int64_t least)
+               const std::vector<LoopLaunch::Carry>& carries, int64_t least,
+               const std::vector<int64_t>* forms)
       : kernel_(kernel),
         body_(kernel.body),
         accesses_(accesses),
         least_(least),
+        forms_(forms),
         alone_(body_.size(), false),
         unlinked_(body_.size(), false),
         uses_(body_.size(), 0) {
@@ -194,6 +196,7 @@ class FamilyFinder {
         return place_at(i, element_position(i), element_key(i), {{}, true});
       case Kind::Store:
       case Kind::Scalar:
+      case Kind::Reduce:
         return place_by_operands(i);
       default:
         return;
@@ -215,14 +218,21 @@ class FamilyFinder {
             body_[i].vector};
   }
 
+  /// Whether it is a store to what may lie anywhere.
+  bool has_form(uint32_t i) const {
+    return body_[i].kind == Kind::Store && forms_ != nullptr && (*forms_)[body_[i].argument] >= 0;
+  }
+
   void place_by_operands(uint32_t i) {
     const Instruction& instruction = body_[i];
     const auto first = std::ranges::find_if(
         instruction.operands, [this](uint32_t operand) { return is_placed(operand); });
     if (first == instruction.operands.end()) return;
     const int64_t position = result_.places[*first].position;
-    const bool stores = instruction.kind == Kind::Store;
+    const bool is_apart = has_form(i);
+    const bool stores = instruction.kind == Kind::Store && !is_apart;
     std::vector<int64_t> key = stores ? element_key(i) : std::vector<int64_t>();
+    if (is_apart) key.push_back((*forms_)[instruction.argument]);
     key.insert(key.end(),
                {static_cast<int64_t>(instruction.kind), static_cast<int64_t>(instruction.op),
                 instruction.vector, stores ? element_position(i) - position : 0});
@@ -552,6 +562,7 @@ class FamilyFinder {
   const std::vector<Instruction>& body_;
   const std::vector<Access>& accesses_;
   const int64_t least_;
+  const std::vector<int64_t>* forms_;
   std::map<uint32_t, uint32_t> carried_load_;  // by the argument that is stored: instruction
   // Per instruction:
   std::vector<bool> alone_;     // it has no place
@@ -575,8 +586,9 @@ class FamilyFinder {
 }  // namespace
 
 KernelFamilies find_families(const Kernel& kernel, const std::vector<Access>& accesses,
-                             const std::vector<LoopLaunch::Carry>& carries, int64_t least) {
-  return FamilyFinder(kernel, accesses, carries, least).run();
+                             const std::vector<LoopLaunch::Carry>& carries, int64_t least,
+                             const std::vector<int64_t>* forms) {
+  return FamilyFinder(kernel, accesses, carries, least, forms).run();
 }
 
 }  // namespace rnnc

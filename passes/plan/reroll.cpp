@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ir/plan/kernel_facts.h"
+#include "passes/plan/array_buffers.h"
 #include "passes/plan/rerolled_kernel.h"
 
 namespace rnnc {
@@ -20,7 +21,13 @@ namespace {
 /// ahead as long as they have none of their own.
 constexpr size_t kLongKernel = 128;
 constexpr size_t kLongCudaKernel = 256;
+
+size_t long_kernel(const Kernel& kernel, bool on_cpu) {
+  return on_cpu || has_reductions(kernel) ? kLongKernel : kLongCudaKernel;
+}
+
 constexpr int64_t kLeastCount = 8;
+constexpr int64_t kLongestReduced = 1024;  // of rows with reductions
 /// Of instructions that loops leave, one in so many that there were.
 constexpr size_t kWorth = 2;
 
@@ -108,8 +115,16 @@ void rename(std::vector<FusedLaunch::Product>& products, const std::vector<uint3
   }
 }
 
+/// Reductions in loops are over rows that a CPU's vector code, and a block of a GPU, has at once.
+bool may_reduce(const Kernel& kernel) {
+  const bool varies = std::ranges::any_of(kernel.body, [](const Instruction& instruction) {
+    return instruction.kind == Instruction::Kind::Reduce && instruction.op == Op::Var;
+  });
+  return !has_reductions(kernel) || (!varies && kernel.length <= kLongestReduced);
+}
+
 bool run_kernel(Kernel& kernel, const Calls& calls) {
-  if (calls.calls.empty() || calls.others || has_reductions(kernel)) return false;
+  if (calls.calls.empty() || calls.others || !may_reduce(kernel)) return false;
   const Call& first = calls.calls[0];
   const bool alike = std::ranges::all_of(calls.calls, [&](const Call& call) {
     return same_carries(call, first) && lie_alike(*first.accesses, *call.accesses);
@@ -132,15 +147,66 @@ bool run_kernel(Kernel& kernel, const Calls& calls) {
   return true;
 }
 
+std::string behind_products(size_t count) {
+  return fmt::format("{} instructions: behind products, a GPU keeps no loops", count);
+}
+
 }  // namespace
+
+std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kind machine) {
+  static const std::vector<LoopLaunch::Carry> kNone;
+  const std::vector<Access>* accesses = nullptr;
+  const std::vector<LoopLaunch::Carry>* carries = &kNone;
+  uint32_t id = 0;
+  const auto take = [&](const auto& one) {
+    id = one.kernel;
+    accesses = &one.accesses;
+  };
+  const auto* fused = std::get_if<FusedLaunch>(&launch);
+  if (const auto* one = std::get_if<ElementwiseLaunch>(&launch)) take(*one);
+  if (fused != nullptr) take(*fused);
+  if (const auto* one = std::get_if<LoopLaunch>(&launch)) {
+    take(*one);
+    carries = &one->carries;
+  }
+  size_t of_phases = 0;
+  if (const auto* one = std::get_if<RecurrenceLaunch>(&launch)) {
+    for (const FusedLaunch& phase : one->phases) {
+      of_phases = std::max(of_phases, plan.kernels[phase.kernel].body.size());
+    }
+  }
+  if (of_phases >= kLongCudaKernel) return behind_products(of_phases);
+  if (accesses == nullptr) return {};
+  const Kernel& kernel = plan.kernels[id];
+  const size_t count = kernel.body.size();
+  if (!kernel.loops.empty() || count < kLongCudaKernel) return {};
+  if (fused != nullptr && machine == Machine::Kind::Cuda) {
+    return behind_products(count);
+  }
+  if (!may_reduce(kernel)) {
+    return fmt::format(
+        "{} instructions: loops are kept over rows of at most {} elements, of which no "
+        "`var` is taken",
+        count, kLongestReduced);
+  }
+  const KernelFamilies families = find_families(kernel, *accesses, *carries, kLeastCount);
+  if (families.families.empty()) {
+    return fmt::format(
+        "{} instructions: no {} turns of a loop do the same to one element after the "
+        "other of arrays, and at most add up, multiply, or take the least or greatest "
+        "of something, whose last value alone is used",
+        count, kLeastCount);
+  }
+  const size_t left = reroll_kernel(kernel, *carries, families).kernel.body.size();
+  return fmt::format("{} instructions, of which loops would leave {}", count, left);
+}
 
 bool run_reroll(Plan& plan, const Machine& machine) {
   const bool on_cpu = machine.kind == Machine::Kind::Cpu;
+  bool changed = run_array_buffers(plan, kLongKernel, kLeastCount);
   const std::vector<Calls> calls = find_calls(plan, on_cpu);
-  const size_t long_kernel = on_cpu ? kLongKernel : kLongCudaKernel;
-  bool changed = false;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    if (plan.kernels[i].body.size() < long_kernel) continue;
+    if (plan.kernels[i].body.size() < long_kernel(plan.kernels[i], on_cpu)) continue;
     changed = run_kernel(plan.kernels[i], calls[i]) || changed;
   }
   return changed;

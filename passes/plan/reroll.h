@@ -13,6 +13,8 @@
 ///                                          %6 = last %1
 #pragma once
 
+#include <string>
+
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 
@@ -21,5 +23,8 @@ namespace rnnc {
 /// Of kernels that only elementwise launches and loops of stages run, on a CPU fused ones too.
 /// `plan` has no offsets yet. True if it has changed.
 bool run_reroll(Plan& plan, const Machine& machine);
+
+/// For people: why the launch's kernel, if it is of many instructions, has no loops. Else nothing.
+std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kind machine);
 
 }  // namespace rnnc

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/plan/reroll.h"
+
 namespace rnnc::explain {
 
 class LaunchDescriber::Names final : public LaunchNames {
@@ -41,6 +43,8 @@ LaunchInfo LaunchDescriber::describe(const Stage& stage, const Launch& launch) c
     add_once(touch.write ? info.writes : info.reads, value(stage, touch.access, touch.count));
   }
   if (!info.copies) add_hoisted(stage, info);
+  std::string written_out = why_written_out(plan_, launch, machine_);
+  if (!written_out.empty()) info.notes.push_back({"written out", std::move(written_out)});
   return info;
 }
 

@@ -26,7 +26,7 @@ class ResidualWriter {
                       .why = why(decision),
                       .asked = decision.asked};
     if (decision.is_saved()) {
-      info.array = residual_name(decision.value);
+      info.array = residual_name(decision.array);
       info.bytes = element_count(node.type.shape) * static_cast<int64_t>(size_of(dtype_));
     }
     return info;

@@ -6,6 +6,7 @@
 #include "runtime/backend/kernel_cache.h"
 #include "runtime/program/program.h"
 #include "tests/cpu/allocation_count.h"
+#include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
@@ -66,6 +67,21 @@ TEST(CpuGradients, LanguageCellsAndNetworksOfOddSizes) {
   }
   for (const std::string& name : networks()) {
     check_all(name, [&](int64_t size) { return network(name, size); });
+  }
+}
+
+TEST(CpuGradients, LoopsOverArrays) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_array_cell(seed)));
+    const int64_t sizes[] = {1, 5, 33, 130};
+    check(random_array_graph(seed, 20 + static_cast<int64_t>(seed % 5), sizes[seed % 4]),
+          {.steps = static_cast<int64_t>(1 + seed % 5),
+           .chunk = static_cast<int64_t>(1 + seed % 4),
+           .seed = seed,
+           .dtype = seed % 3 == 0 ? DType::f32 : DType::f64,
+           .lengths = seed % 5 == 1,
+           .resets = seed % 5 >= 3,
+           .given_states = seed % 3 == 1});
   }
 }
 

@@ -12,6 +12,7 @@
 #include "passes/graph/delays.h"
 #include "runtime/backend/kernel_cache.h"
 #include "tests/gpu/graphs.h"
+#include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
@@ -100,6 +101,27 @@ TEST_P(GpuGradients, OfRandomGraphs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradients, testing::Range<uint64_t>(0, 48));
+
+// ---- Loops over arrays that stay loops. ----
+
+class GpuGradientsOfArrays : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(GpuGradientsOfArrays, OfOddSizes) {
+  const uint64_t seed = GetParam();
+  SCOPED_TRACE(random_array_cell(seed));
+  const int64_t sizes[] = {7, 64, 33, 100};
+  check(random_array_graph(seed, 30 + static_cast<int64_t>(seed % 5), sizes[seed % 4]),
+        {.steps = static_cast<int64_t>(1 + seed % 5),
+         .batch = 2,
+         .chunk = static_cast<int64_t>(1 + seed % 4),
+         .seed = seed,
+         .dtype = seed % 3 == 2 ? DType::bf16 : DType::f32,
+         .lengths = seed % 5 == 1,
+         .resets = seed % 5 >= 3,
+         .given_states = seed % 3 == 1},
+        seed % 2 == 0);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuGradientsOfArrays, testing::Range<uint64_t>(0, 24));
 
 // ---- Cells of the language and networks. ----
 

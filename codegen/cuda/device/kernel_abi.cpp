@@ -60,6 +60,11 @@ CudaKernelShape cuda_kernel_shape(const Kernel& kernel, int items) {
   if (!has_reductions(kernel)) {
     return {.length = kernel.length, .threads = kElementwiseThreads, .items = items};
   }
+  if (!kernel.loops.empty()) {
+    return {.length = kernel.length,
+            .threads = static_cast<int>(round_up(kernel.length, 32)),
+            .row_block = true};
+  }
   // Up to four elements per thread: joining few warps costs less than joining many.
   const int64_t wanted =
       std::max<int64_t>(std::min<int64_t>(kernel.length, 256), kernel.length / 4);

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/device/kernel_abi.h"
 #include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/emit_rolled_row.h"
 #include "codegen/cuda/elementwise/emit_row.h"
 #include "codegen/cuda/elementwise/kernel_traits.h"
 #include "codegen/cuda/elementwise/rolled_body.h"
@@ -229,7 +230,10 @@ class PacketEmitter : TextWriter {
 }  // namespace
 
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits) {
-  if (cuda_kernel_shape(kernel).row_block) return emit_row_kernel(kernel, index, traits);
+  if (cuda_kernel_shape(kernel).row_block) {
+    return kernel.loops.empty() ? emit_row_kernel(kernel, index, traits)
+                                : emit_rolled_row_kernel(kernel, index);
+  }
   if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit();
   return ElementEmitter(kernel, index).emit_kernel();
 }

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "codegen/cuda/device/kernel_text.h"
+#include "codegen/cuda/elementwise/reductions.h"
 #include "ir/base/text_writer.h"
 
 namespace rnnc {
@@ -29,20 +30,6 @@ constexpr int kThreadsBesideOneAnother = 512;
 /// time. (Four gates of 1024 units, 8192 rows of f32, on an H200: 92 us, so 66; a copy 62.)
 constexpr int kThreadsOfFewValues = 1024;
 constexpr int64_t kFewValues = 32;
-
-std::string_view reduction_type(Op op) {
-  switch (op) {
-    case Op::Sum:
-    case Op::Mean:
-      return "rnnc_sum";
-    case Op::ReduceMin:
-      return "rnnc_least";
-    case Op::ReduceMax:
-      return "rnnc_greatest";
-    default:
-      RNNC_CHECK(false, "`{}` is no plain reduction", info(op).name);
-  }
-}
 
 /// Step 1.
 class PlainReductions {
@@ -288,7 +275,7 @@ class RowEmitter : TextWriter {
         line("      o{}.set(x, {});", instruction.argument, value(instruction.operands[0], phase));
         break;
       case Kind::Reduce:
-        line("      r{} = {}::join(r{}, {});", id, reduction_type(instruction.op), id,
+        line("      r{} = {}::join(r{}, {});", id, cuda_reduction_type(instruction.op), id,
              value(instruction.operands[0], phase));
         break;
       case Kind::Constant:
@@ -307,7 +294,7 @@ class RowEmitter : TextWriter {
       ids.push_back(id);
       has_work = has_work || !is_vector_load(id) || !ahead_;
       if (kernel_.body[id].kind == Kind::Reduce) {
-        line("  float r{} = {}::identity();", id, reduction_type(kernel_.body[id].op));
+        line("  float r{} = {}::identity();", id, cuda_reduction_type(kernel_.body[id].op));
       }
     }
     if (!has_work) return;
@@ -340,13 +327,13 @@ class RowEmitter : TextWriter {
     if (ids.empty()) return;
     for (const uint32_t id : ids) {
       line("  __shared__ __align__(16) float w{}[{}];", id, warps);
-      line("  rnnc_reduce_warps<{}>(r{}, w{});", reduction_type(kernel_.body[id].op), id, id);
+      line("  rnnc_reduce_warps<{}>(r{}, w{});", cuda_reduction_type(kernel_.body[id].op), id, id);
     }
     line("  __syncthreads();");
     for (const uint32_t id : ids) {
       const Op op = kernel_.body[id].op;
       const std::string joined =
-          fmt::format("rnnc_join_warps<{}, {}>(w{})", reduction_type(op), warps, id);
+          fmt::format("rnnc_join_warps<{}, {}>(w{})", cuda_reduction_type(op), warps, id);
       if (op == Op::Mean) {
         line("  const float v{} = {} / {};", id, joined,
              cuda_float_literal(static_cast<double>(kernel_.length)));

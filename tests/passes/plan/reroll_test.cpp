@@ -155,6 +155,48 @@ TEST_P(Reroll, BackwardHalvesComputeTheSame) {
 INSTANTIATE_TEST_SUITE_P(All, Reroll, testing::ValuesIn(array_cells()),
                          [](const auto& made) { return made.param.name; });
 
+// ---- Why there are no loops ----
+
+std::vector<std::string> reasons(const Plan& plan, Machine::Kind machine) {
+  std::vector<std::string> result;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const std::string reason = why_written_out(plan, launch, machine);
+      if (!reason.empty()) result.push_back(reason);
+    }
+  }
+  return result;
+}
+
+std::string only_reason(const ArrayCell& cell, const Machine& machine) {
+  const std::vector<std::string> all = reasons(plan_of(graph_of(cell, 96), machine), machine.kind);
+  return all.size() == 1 ? all[0] : fmt::format("{} reasons", all.size());
+}
+
+TEST(RerollReasons, SayWhyLongCodeIsNoLoop) {
+  const std::vector<ArrayCell> cells = array_cells();
+  for (const ArrayCell& cell : cells) {
+    if (cell.loops == 0) continue;
+    EXPECT_EQ(only_reason(cell, cpu_machine(4)), "0 reasons") << cell.name;
+  }
+  const auto expect = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  const ArrayCell prefixes = {"Prefixes",
+                              "(q: [K], x: [H]) -> o {\nstate S[K]: [H]\nr = x[t]\no = x[t]\n"
+                              "for i in 0..K { r = tanh(r + q[t][i] * S[i][t-1])\n"
+                              "S[i][t] = 0.5 * r }\no = r\n"};
+  expect(only_reason(prefixes, cpu_machine(4)), "instructions: no 8 turns of a loop do the same");
+  const ArrayCell variances = {"Variances",
+                               "(x: [H]) -> o {\nstate S[K]: [H]\no = x[t]\n"
+                               "for i in 0..K { o = o + var(S[i][t-1]) * S[i][t-1]\n"
+                               "S[i][t] = 0.5 * S[i][t-1] + x[t] }\n"};
+  expect(only_reason(variances, cpu_machine(4)),
+         "instructions: loops are kept over rows of at most 1024 elements, of which no `var`");
+  expect(only_reason(cells[4], h200_machine()),
+         "instructions: behind products, a GPU keeps no loops");
+}
+
 // ---- What the verifier says of loops ----
 
 /// Of the first cell's plan after `damage` to its kernel with loops.
