@@ -139,6 +139,7 @@ class Executor {
   /// In tiles of random lengths, row by row: the states before each tile (scan_tiles.h), and the
   /// kernel from these on.
   void run_launch(const ScanLaunch& launch, Position at, int64_t rows) {
+    earlier_ = launch.earlier;
     const int64_t steps = rows / plan_.batch;
     const Kernel& kernel = plan_.kernels[launch.kernel];
     std::vector<int64_t> begins = {0};
@@ -169,6 +170,7 @@ class Executor {
         }
       }
     }
+    earlier_.clear();
   }
 
   /// Of each instruction of the kernel at a step, with these states and without stores.
@@ -335,6 +337,10 @@ class Executor {
         break;
       case Instruction::Kind::Load:
       case Instruction::Kind::Store: {
+        if (std::ranges::count(earlier_, instruction.argument) > 0) {
+          if (step_at(at) == 0) break;  // zero
+          at = position_of(step_at(at) - 1);
+        }
         const Place place = locate(access, at, row);
         for (size_t i = 0; i < result.size(); ++i) {
           if (instruction.kind == Instruction::Kind::Load) {
@@ -593,7 +599,8 @@ class Executor {
   const InterpreterArgs& args_;
   const SequenceArgs& sequences_;
   PlanArrays arrays_;
-  std::minstd_rand random_;  // where a scan's tiles end
+  std::minstd_rand random_;        // where a scan's tiles end
+  std::vector<uint32_t> earlier_;  // of a scan that runs
 };
 
 }  // namespace
