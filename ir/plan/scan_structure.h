@@ -16,8 +16,8 @@ enum class ScanStructure : uint8_t { Full, Scaled, Rotation };
 
 ScanStructure structure_of(const Kernel& kernel, const ScanRound& round);
 
-/// The instructions of those numbers, in the order in which tiles exchange them: all, row by row; the
-/// diagonal's; a and b.
+/// The instructions of those numbers, in the order in which tiles exchange them: all, row by row;
+/// the diagonal's; a and b.
 std::vector<uint32_t> own_coefficients(const Kernel& kernel, const ScanRound& round);
 
 /// The semiring's zero.

@@ -9,8 +9,8 @@
 namespace rnnc {
 
 /// By instruction of the launch's kernel: those that depend on the step but on no state, and are
-/// used by what depends on states, or are results, but for one cheap operation on others of them. Where
-/// that would be much more than the inputs themselves, these.
+/// used by what depends on states, or are results, but for what is an operation or two on others of
+/// them. Where that would be much more than the inputs themselves, these.
 std::vector<bool> scan_values(const Plan& plan, const ScanLaunch& launch);
 
 /// By instruction: the round with whose maps it is computed, if it depends on states of earlier

@@ -29,7 +29,8 @@ struct ScanTraits {
   friend bool operator==(const ScanTraits&, const ScanTraits&) = default;
 };
 
-/// The function of that name, and before it the struct that it works with, to stand behind scan.cuh.
+/// The function of that name, and before it the struct that it works with, to stand behind
+/// scan.cuh.
 std::string emit_scan_kernel(const Kernel& kernel, const ScanTraits& traits, std::string_view name);
 
 }  // namespace rnnc
