@@ -264,6 +264,9 @@ struct LoopLaunch {
 /// and, as states, of `carries`; each of these is in one round, which is composed once those before
 /// it are known.
 ///
+/// Loads of `earlier` arguments, which are the caller's Steps buffers, are of the step before in the
+/// sequence, whichever way the plan goes, and zero at its first.
+///
 /// Tiles hand what they compose to later ones through `exchange`, a Chunk buffer of f32 without
 /// history that nothing else touches. It is kNoBuffer where the backend has memory of its own for
 /// this: a CPU, which goes through some tiles at a time.
@@ -271,6 +274,7 @@ struct ScanLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
   std::vector<LoopLaunch::Carry> carries;
+  std::vector<uint32_t> earlier;  // arguments, with an exchange only
   std::vector<ScanRound> rounds;
   // A tile's steps:
   int64_t warps = 8;          // side by side

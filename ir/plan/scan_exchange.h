@@ -5,18 +5,20 @@
 ///     word 1 + (tile * words + w) * channels + c    word w of a tile and channel
 ///
 /// Channels are elements of all rows: row * length + element. Of each round, in order: the composed
-/// coefficients [m, m] and offsets [m] of the tile's steps, and the states [m] behind them, which a
-/// tile adds only if others need them.
+/// coefficients (ir/plan/scan_structure.h) and offsets [m] of the tile's steps, and the states [m]
+/// behind them, which a tile adds only if others need them. In groups of one tile these are all.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ir/plan/plan.h"
 
 namespace rnnc {
 
 /// Of a tile and channel.
-int64_t scan_exchange_words(const ScanLaunch& launch);
+int64_t scan_exchange_words(const Kernel& kernel, const std::vector<ScanRound>& rounds,
+                            int64_t group);
 
 /// Of the buffer: all tiles of a chunk but the last have words.
 int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch);

@@ -29,14 +29,18 @@ namespace {
 // 12288 elements).
 constexpr double kLoopStepSeconds = 2e-8;
 constexpr double kGpuLoopStepSeconds = 7.5e-8;
+// What a loop over so many channels or fewer reaches of a GPU's bandwidth (H100, minGRU, 64x512x1024
+// in f32: 2.5 TB/s of 3.35).
+constexpr double kGpuLoopBandwidth = 0.75;
+constexpr int64_t kGpuLoopChannels = 1 << 16;
 // Of a scan (minGRU on an H100): what it takes longer to begin than another launch, to hand states
 // from one group of tiles to the next, what it reaches of the bandwidth, and its arithmetic for an
 // element of a round.
 constexpr double kScanStartSeconds = 8e-6;
 constexpr double kScanHopSeconds = 1.8e-6;
 constexpr int64_t kScanHopTiles = 16;
-constexpr double kScanBandwidth = 0.7;
-constexpr double kScanElementSeconds = 6e-12;
+constexpr double kScanBandwidth = 0.85;
+constexpr double kScanElementSeconds = 2e-12;
 // Of a CPU's loops and scans: elements of a vector, and what it takes to share work out.
 constexpr int64_t kCpuVector = 16;
 constexpr double kCpuHandOverSeconds = 2e-6;
@@ -172,8 +176,8 @@ class CostModel {
   double seconds_of(const LoopLaunch& loop, const Times& times) const {
     const double step = is_cpu() ? kLoopStepSeconds : kGpuLoopStepSeconds;
     const double latency = step * static_cast<double>(plan_.chunk);
-    const double shared =
-        is_cpu() ? std::max(cpu_loop(loop, times.arithmetic), times.traffic) : times.work;
+    const double shared = is_cpu() ? std::max(cpu_loop(loop, times.arithmetic), times.traffic)
+                                   : gpu_loop(loop, times);
     return std::max(shared, latency);
   }
 
@@ -196,6 +200,11 @@ class CostModel {
   }
   const StepShares& step_shares(const GemmLaunch&) const { return machine_.step_product; }
   const StepShares& step_shares(const FusedLaunch&) const { return machine_.step_fused; }
+
+  double gpu_loop(const LoopLaunch& loop, const Times& times) const {
+    const bool few = plan_.batch * plan_.kernels[loop.kernel].length <= kGpuLoopChannels;
+    return few ? times.work / kGpuLoopBandwidth : times.work;
+  }
 
   /// Of arithmetic that takes `seconds` on all threads: each has rows, and columns of them.
   double cpu_loop(const LoopLaunch& loop, double seconds) const {

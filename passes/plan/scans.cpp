@@ -3,15 +3,20 @@
 //    read, but for what it carries.
 // 2. Give the kernel what the proof added to its body: a copy of it, if others run it too.
 // 3. Choose the length of its tiles, and give the scan an exchange on a GPU.
+// 4. On a GPU, what a launch copies for scans alone, each step from the one before, they read where
+//    it lies.
 #include "passes/plan/scans.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/scan_exchange.h"
+#include "ir/plan/scan_structure.h"
 #include "ir/plan/scan_values.h"
 #include "passes/affine/affine_forms.h"
+#include "passes/lower/unused_buffers.h"
 
 namespace rnnc {
 namespace {
@@ -61,14 +66,19 @@ class ScanMaker {
                     kMostScanStates);
       }
     }
-    ScanLaunch scan = {
-        .accesses = loop_.accesses, .carries = loop_.carries, .rounds = forms->rounds};
-    scan.kernel = kernel_with(forms->instructions);
+    ScanLaunch scan = {.accesses = loop_.accesses,
+                       .carries = loop_.carries,
+                       .earlier = {},
+                       .rounds = forms->rounds};
     if (on_cpu_) {
+      scan.kernel = kernel_with(forms->instructions);
       scan.warps = 1;
       scan.steps_of_warp = steps_in_cache();
       return scan;
     }
+    std::vector<Instruction> body = forms->instructions;
+    scan.rounds = join_rounds(scan.rounds, body);
+    scan.kernel = kernel_with(body);
     choose_tile(scan);
     scan.exchange = static_cast<BufferId>(plan_.buffers.size());
     plan_.buffers.push_back({.name = "exchange",
@@ -126,6 +136,67 @@ class ScanMaker {
     return {};
   }
 
+  /// On a GPU: states that decay alike, such as a sum and its weights, go in one round; each has an
+  /// exchange. `body` gets a zero.
+  std::vector<ScanRound> join_rounds(const std::vector<ScanRound>& rounds,
+                                     std::vector<Instruction>& body) const {
+    std::vector<ScanRound> joined;
+    for (const ScanRound& round : rounds) {
+      if (joined.empty() || !decay_alike(joined.back(), round, body)) {
+        joined.push_back(round);
+        continue;
+      }
+      ScanRound& before = joined.back();
+      before.bounded = before.bounded && round.bounded;
+      before.states.push_back(round.states[0]);
+      before.offsets.push_back(round.offsets[0]);
+      const size_t m = before.states.size();
+      const uint32_t diagonal = round.coefficients[0];
+      before.coefficients.assign(m * m, constant_of(zero_of(round.semiring), body));
+      for (size_t i = 0; i < m; ++i) before.coefficients[i * m + i] = diagonal;
+    }
+    return joined;
+  }
+
+  /// Whether states of `round`, which comes behind `before`, could be in it as well.
+  bool decay_alike(const ScanRound& before, const ScanRound& round,
+                   const std::vector<Instruction>& body) const {
+    if (before.semiring != round.semiring || round.states.size() > 1 ||
+        before.states.size() >= kMostScanStates || before.states.back() > round.states[0]) {
+      return false;
+    }
+    Kernel kernel = kernel_;
+    kernel.body = body;
+    return structure_of(kernel, before) == ScanStructure::Scaled &&
+           before.coefficients[0] == round.coefficients[0] &&
+           !needs(round.offsets[0], before.states, body);
+  }
+
+  /// Whether an instruction needs one of these states' values before the step.
+  bool needs(uint32_t id, const std::vector<uint32_t>& states,
+             const std::vector<Instruction>& body) const {
+    std::vector<bool> needed(id + 1, false);
+    needed[id] = true;
+    for (size_t i = id + 1; i-- > 0;) {
+      if (!needed[i]) continue;
+      for (const uint32_t operand : body[i].operands) needed[operand] = true;
+      if (body[i].kind != Kind::Load) continue;
+      const auto loads = [&](uint32_t state) {
+        return loop_.carries[state].load == body[i].argument;
+      };
+      if (std::ranges::any_of(states, loads)) return true;
+    }
+    return false;
+  }
+
+  static uint32_t constant_of(double value, std::vector<Instruction>& body) {
+    const Instruction constant = {.kind = Kind::Constant, .value = value, .operands = {}};
+    const auto known = std::ranges::find(body, constant);
+    const auto id = static_cast<uint32_t>(known - body.begin());
+    if (known == body.end()) body.push_back(constant);
+    return id;
+  }
+
   uint32_t kernel_with(const std::vector<Instruction>& body) {
     if (body.size() == kernel_.body.size()) return loop_.kernel;
     Kernel kernel = kernel_;
@@ -160,7 +231,9 @@ class ScanMaker {
     for (const ScanRound& round : scan.rounds) states = std::max(states, round.states.size());
     const std::vector<bool> kept = scan_values(plan_, scan);
     const int64_t values = std::max<int64_t>(std::ranges::count(kept, true), 1);
-    const bool pairs = states == 1 && values <= kMostValuesOfPairs && channels >= 64 && can_pair();
+    const bool narrow = size_of(plan_.dtype) < 4;
+    const bool pairs =
+        states <= (narrow ? 2 : 1) && values <= kMostValuesOfPairs && channels >= 64 && can_pair();
     scan.items = pairs ? 2 : 1;
     scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : 8;
     scan.steps_of_warp = 16;
@@ -172,10 +245,10 @@ class ScanMaker {
     scan.group = std::clamp<int64_t>(kTilesAtOnce / of_channels, 1, kMostGroup);
   }
 
-  /// Quotients and roots branch, so that a thread's wait for each other: more threads do better.
+  /// Roots branch, so that a thread's wait for each other: more threads do better.
   bool can_pair() const {
     const auto branches = [](const Instruction& one) {
-      return one.kind == Kind::Scalar && (one.op == Op::Div || one.op == Op::Sqrt);
+      return one.kind == Kind::Scalar && one.op == Op::Sqrt;
     };
     if (kernel_.length % 2 != 0 || std::ranges::any_of(kernel_.body, branches)) return false;
     for (size_t i = 0; i < loop_.accesses.size(); ++i) {
@@ -193,6 +266,48 @@ class ScanMaker {
   const bool on_cpu_;
 };
 
+/// What copies for an argument of a scan each step from the one before, if the scan can read that
+/// where it lies.
+const EarlierLaunch* copy_of(const Plan& plan, const ScanLaunch& scan, uint32_t argument,
+                             const BufferUses& uses) {
+  const Access& access = scan.accesses[argument];
+  if (plan.buffers[access.buffer].extent != Extent::Chunk || access.delay > 0) return nullptr;
+  const std::optional<LaunchPlace> writer = uses.only_writer(access.buffer);
+  if (!writer) return nullptr;
+  const Launch& launch = plan.stages[writer->stage].launches[writer->launch];
+  const auto* const copy = std::get_if<EarlierLaunch>(&launch);
+  return copy != nullptr && copy->source.delay == 0 ? copy : nullptr;
+}
+
+void remove_unread_copies(Plan& plan) {
+  const BufferUses uses(plan);
+  const auto is_unread = [&](const Launch& launch) {
+    const auto* const copy = std::get_if<EarlierLaunch>(&launch);
+    return copy != nullptr && !uses.is_read(copy->target.buffer);
+  };
+  for (Stage& stage : plan.stages) std::erase_if(stage.launches, is_unread);
+  std::erase_if(plan.stages, [](const Stage& stage) { return stage.launches.empty(); });
+  remove_unused_temporaries(plan);
+}
+
+void read_in_place(Plan& plan) {
+  const BufferUses uses(plan);
+  for (Stage& stage : plan.stages) {
+    auto* const scan =
+        stage.launches.size() == 1 ? std::get_if<ScanLaunch>(&stage.launches[0]) : nullptr;
+    if (scan == nullptr || scan->exchange == kNoBuffer) continue;
+    for (uint32_t i = 0; i < scan->accesses.size(); ++i) {
+      const EarlierLaunch* const copy = copy_of(plan, *scan, i, uses);
+      if (copy == nullptr) continue;
+      const int64_t column = scan->accesses[i].column - copy->target.column;
+      scan->accesses[i] = copy->source;
+      scan->accesses[i].column += column;
+      scan->earlier.push_back(i);
+    }
+  }
+  remove_unread_copies(plan);
+}
+
 }  // namespace
 
 ScanChanges run_scans(Plan& plan, const Machine& machine) {
@@ -209,6 +324,7 @@ ScanChanges run_scans(Plan& plan, const Machine& machine) {
       changes.refusal = stage.name + ": " + scan.error().message;
     }
   }
+  if (changes.made > 0) read_in_place(plan);
   return changes;
 }
 

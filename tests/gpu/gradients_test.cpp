@@ -231,15 +231,17 @@ TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
     ASSERT_TRUE(graph) << unit.render();
     graph->bind({{"H", size}});
     run_delays(*graph);
-    check(*graph, {.steps = steps,
-                   .batch = batch,
-                   .chunk = 100,
-                   .seed = 1,
-                   .dtype = DType::f32,
-                   .lengths = size == 7,
-                   .resets = size == 7,
-                   .given_states = true,
-                   .strategy = Strategy::Scan});
+    for (const uint64_t seed : {1, 2}) {  // of 2 the backward half is given the outputs, too
+      check(*graph, {.steps = steps,
+                     .batch = batch,
+                     .chunk = 100,
+                     .seed = seed,
+                     .dtype = DType::f32,
+                     .lengths = size == 7,
+                     .resets = size == 7,
+                     .given_states = true,
+                     .strategy = Strategy::Scan});
+    }
   }
 }
 

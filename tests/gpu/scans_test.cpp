@@ -51,7 +51,7 @@ TEST_P(GpuScans, InBf16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, GpuScans,
-                         testing::Values("Gate", "Rotation", "Cascade", "Late", "Running"),
+                         testing::Values("Gate", "Rotation", "Cascade", "Late", "Running", "Sums"),
                          [](const auto& name) { return name.param; });
 
 /// What the program leaves of these numbers, and that it is a scan.

@@ -9,7 +9,7 @@ extern const std::string_view kCudaPrelude;     // ptx.cuh and prelude.cuh: ever
 extern const std::string_view kCudaDescending;  // descending.cuh: units of descending plans
 extern const std::string_view kCudaFused;       // fused.cuh: units with fused launches
 extern const std::string_view kCudaRecurrence;  // recurrence*.cuh: units with recurrence launches
-extern const std::string_view kCudaScan;        // scan.cuh: units with scan launches
+extern const std::string_view kCudaScan;        // scan_maps.cuh, scan.cuh: units with scan launches
 extern const std::string_view kCudaSequence;    // sequence.cuh: units with such launches
 extern const std::string_view kCudaTotals;      // totals.cuh: units with sums of rows
 

@@ -4,160 +4,25 @@
 // warp has Steps. Tiles are numbered by time within their channels, and blocks take them in that
 // order, so that none waits for a tile that nobody has begun.
 //
-// A thread computes once what its steps need that no state is part of, and keeps it in registers
-// (ir/plan/scan_values.h). Round by round, it composes the maps of its steps, a warp those of all
-// warps, and hands that on. What comes before a tile are the states behind its base, the last tile
-// before it whose number is a multiple of Group, and the maps of the tiles between: these are
-// composed while the states are on their way, always in the same parts and order, so that bits are
-// the same from run to run.
+// A thread computes once what its steps need that no state is part of, or none but of earlier
+// rounds, and keeps it in registers (ir/plan/scan_values.h). Round by round, it composes the maps
+// of its steps, a warp those of all warps, and hands that on. What comes before a tile are the states
+// behind its base, the last tile before it whose number is a multiple of Group, and the maps of the
+// tiles between: these are composed while the states are on their way, always in the same parts and
+// order, so that bits are the same from run to run. Of many channels the base has mostly ended long
+// before: its states are asked for together with the tile's inputs.
 //
 // Composed maps may be infinite, or NaN, where step by step nothing is; and they do not overflow
 // where a step in between does. So they count only as far as nothing on the way can come near
 // overflow. Otherwise the tile goes step by step, warp after warp, and hands on the states behind
 // it; whoever needs these knows it, since it sees the same maps and states.
 
-struct rnnc_sum_product {
-  static constexpr float kMostCoefficient = 0x1p20f;
-  static constexpr float kMostOffset = 0x1p60f;
-  static constexpr float kMostState = 0x1p40f;
-  static __device__ __forceinline__ float zero() { return 0.0f; }
-  static __device__ __forceinline__ float one() { return 1.0f; }
-  static __device__ __forceinline__ float times(float a, float b) { return a * b; }
-  static __device__ __forceinline__ float join(float sum, float a, float b) {
-    return fmaf(a, b, sum);
-  }
-  // What is no NaN and at most `most`.
-  static __device__ __forceinline__ bool fits(float value, float most) {
-    return fabsf(value) <= most;
-  }
-};
-
-// Infinities that stand for zero do no harm.
-struct rnnc_max_plus {
-  static constexpr float kMostCoefficient = 0x1p110f;
-  static constexpr float kMostOffset = 0x1p112f;
-  static constexpr float kMostState = 0x1p110f;
-  static __device__ __forceinline__ float zero() { return __int_as_float(0xff800000); }
-  static __device__ __forceinline__ float one() { return 0.0f; }
-  static __device__ __forceinline__ float times(float a, float b) { return a + b; }
-  static __device__ __forceinline__ float join(float sum, float a, float b) {
-    return rnnc_max(sum, a + b);
-  }
-  static __device__ __forceinline__ bool fits(float value, float most) {
-    return fabsf(value) <= most || value == zero();
-  }
-};
-struct rnnc_min_plus : rnnc_max_plus {
-  static __device__ __forceinline__ float zero() { return __int_as_float(0x7f800000); }
-  static __device__ __forceinline__ float join(float sum, float a, float b) {
-    return rnnc_min(sum, a + b);
-  }
-  static __device__ __forceinline__ bool fits(float value, float most) {
-    return fabsf(value) <= most || value == zero();
-  }
-};
-
-// h becomes a * h + b.
-template <typename Algebra, int States>
-struct rnnc_map {
-  static constexpr int kWords = States * (States + 1);
-  float a[States][States];
-  float b[States];
-
-  static __device__ __forceinline__ rnnc_map identity() {
-    rnnc_map map;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      map.b[i] = Algebra::zero();
-#pragma unroll
-      for (int j = 0; j < States; ++j) map.a[i][j] = i == j ? Algebra::one() : Algebra::zero();
-    }
-    return map;
-  }
-
-  // This one first.
-  __device__ __forceinline__ rnnc_map then(const rnnc_map& next) const {
-    rnnc_map map;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      map.b[i] = next.b[i];
-#pragma unroll
-      for (int k = 0; k < States; ++k) map.b[i] = Algebra::join(map.b[i], next.a[i][k], b[k]);
-#pragma unroll
-      for (int j = 0; j < States; ++j) {
-        map.a[i][j] = Algebra::times(next.a[i][0], a[0][j]);
-#pragma unroll
-        for (int k = 1; k < States; ++k) {
-          map.a[i][j] = Algebra::join(map.a[i][j], next.a[i][k], a[k][j]);
-        }
-      }
-    }
-    return map;
-  }
-
-  __device__ __forceinline__ void apply(float* states) const {
-    float next[States];
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      next[i] = b[i];
-#pragma unroll
-      for (int j = 0; j < States; ++j) next[i] = Algebra::join(next[i], a[i][j], states[j]);
-    }
-#pragma unroll
-    for (int i = 0; i < States; ++i) states[i] = next[i];
-  }
-
-  __device__ __forceinline__ bool fits() const {
-    bool result = true;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      result = result && Algebra::fits(b[i], Algebra::kMostOffset);
-#pragma unroll
-      for (int j = 0; j < States; ++j) {
-        result = result && Algebra::fits(a[i][j], Algebra::kMostCoefficient);
-      }
-    }
-    return result;
-  }
-  static __device__ __forceinline__ bool fit(const float* states, float times = 1.0f) {
-    bool result = true;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      result = result && Algebra::fits(states[i], times * Algebra::kMostState);
-    }
-    return result;
-  }
-
-  __device__ __forceinline__ void to_words(float* words) const {
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      words[States * States + i] = b[i];
-#pragma unroll
-      for (int j = 0; j < States; ++j) words[i * States + j] = a[i][j];
-    }
-  }
-  static __device__ __forceinline__ rnnc_map from_words(const float* words) {
-    rnnc_map map;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      map.b[i] = words[States * States + i];
-#pragma unroll
-      for (int j = 0; j < States; ++j) map.a[i][j] = words[i * States + j];
-    }
-    return map;
-  }
-  // In the place of one that does not count.
-  static __device__ __forceinline__ rnnc_map none() {
-    rnnc_map map;
-#pragma unroll
-    for (int i = 0; i < States; ++i) {
-      map.b[i] = __int_as_float(0x7fffffff);
-#pragma unroll
-      for (int j = 0; j < States; ++j) map.a[i][j] = __int_as_float(0x7fffffff);
-    }
-    return map;
-  }
-};
+// So many steps of `distance` bytes behind `first`.
+template <typename T, typename Distance>
+static __device__ __forceinline__ T* rnnc_steps_on(T* first, int steps, Distance distance) {
+  char* const bytes = const_cast<char*>(reinterpret_cast<const char*>(first));
+  return reinterpret_cast<T*>(bytes + static_cast<rnnc_word>(steps) * distance);
+}
 
 // Of a round's tiles, what they hand to each other: word w of a channel's tile lies w * channels
 // behind the first.
@@ -214,37 +79,44 @@ static __device__ __forceinline__ unsigned rnnc_take_ticket(unsigned* begun) {
   return ticket;
 }
 
+// The base of a tile that is not the first.
+template <typename Scan>
+static __device__ __forceinline__ int rnnc_scan_base(const rnnc_scan_tile& tile) {
+  return (tile.index - 1) / Scan::kGroup * Scan::kGroup;
+}
+
 // One of a scan's rounds in its tile. Scan is the generated struct (emit_scan.cpp): `values` are
 // what the thread keeps of its steps, `before` the states before them of earlier rounds, which have
 // been found, and of this one, which will be.
 template <typename Scan, int Round>
 struct rnnc_scan_round {
   typedef typename Scan::template round<Round> round;
-  typedef typename round::algebra algebra;
-  static constexpr int kStates = round::kStates;
-  typedef rnnc_map<algebra, kStates> map;
-  static constexpr int kWords = map::kWords;
+  typedef rnnc_map<typename round::structure, round::kBounded> map;
   static constexpr int kItems = Scan::kItems;
   static constexpr int kWarps = Scan::kWarps;
   static constexpr int kGroup = Scan::kGroup;
+  static constexpr int kStates = map::kStates;
+  static constexpr int kWords = map::kWords;
+  static constexpr int kHandedOn = kGroup > 1 ? kWords : 0;  // in front of a tile's states
 
   // Of the maps between the base and a tile, so many parts are composed side by side.
   static constexpr int kShares = kGroup - 1 < kWarps / kItems ? kGroup - 1 : kWarps / kItems;
   static_assert(kItems <= kWarps, "each item's states are found by a warp of its own");
 
   struct shared_words {
-    float warps[kWarps][kItems * kWords][32];   // maps of warps
-    float before[kWarps][kItems * kWords][32];  // maps of tiles before this one, each of a few
-    float states[kItems * kStates][32];         // before the tile; step by step, before the warp
+    float warps[kWarps][kItems * kWords][32];  // maps of warps, and then of all warps up to one
+    float before[kShares > 0 ? kShares : 1][kItems * kWords][32];  // of tiles before, each of a few
+    float states[kItems * kStates][32];  // before the tile; step by step, before the warp
     int one_by_one;
   };
 
   const Scan& scan;
-  const typename Scan::values* values;
+  typename Scan::values* values;
   const rnnc_scan_tile& tile;
   const rnnc_scan_words words;
   float (*before)[Scan::kStates];  // by item
   shared_words& shared;
+  const unsigned* early;  // by state and lane: of the thread's item, as they were early on
 
   // The first warps find the states before the tile, each of an item.
   __device__ __forceinline__ void run() {
@@ -256,12 +128,14 @@ struct rnnc_scan_round {
     } else {
       compose<false>(warp, lane);
     }
-    const int base = tile.index == 0 ? 0 : (tile.index - 1) / kGroup * kGroup;
+    const int base = tile.index == 0 ? 0 : rnnc_scan_base<Scan>(tile);
     __syncthreads();
     map whole;
     if (warp < kItems) whole = hand_on(warp, lane);
-    fetch(warp, lane, base);
-    __syncthreads();
+    if constexpr (kShares > 0) {
+      fetch(warp, lane, base);
+      __syncthreads();
+    }
     bool serial = false;
     if (warp < kItems) serial = begin(warp, lane, base, whole);
     __syncthreads();
@@ -271,7 +145,6 @@ struct rnnc_scan_round {
       go_one_by_one(warp, lane);
       if (serial) publish_ends(warp, lane);
     }
-    __syncthreads();  // before the next round takes the memory
   }
 
  private:
@@ -293,10 +166,10 @@ struct rnnc_scan_round {
       for (int s = 0; s < Scan::kSteps; ++s) {
         map one;
         float next[Scan::kStates];
-        round::step(scan, values[s], x, states, next, &one.a[0][0], one.b);
+        round::step(scan, values[s], x, states, next, one.a, one.b);
         if (Whole || tile.has(s)) {
           all = all.then(one);
-          fits = fits && all.fits();
+          fits &= all.fits();
 #pragma unroll
           for (int i = 0; i < Scan::kStates; ++i) states[i] = next[i];
         }
@@ -321,7 +194,7 @@ struct rnnc_scan_round {
         float words[kWords];
         channel(x).template get<kWords>(base + 1 + other, 0, words);
         all = all.then(map::from_words(words));
-        fits = fits && all.fits();
+        fits &= all.fits();
       }
       if (!fits) all = map::none();
       float words[kWords];
@@ -338,14 +211,19 @@ struct rnnc_scan_round {
     return map::from_words(values);
   }
 
-  // The map of the whole tile, for later ones that do not begin from the states behind it.
-  __device__ __forceinline__ map hand_on(int x, int lane) const {
+  // The map of the whole tile, for later ones that do not begin from the states behind it. Leaves
+  // that of all warps up to each.
+  __device__ __forceinline__ map hand_on(int x, int lane) {
     map all = map::identity();
     bool fits = true;
 #pragma unroll
     for (int warp = 0; warp < kWarps; ++warp) {
       all = all.then(warp_map(warp, x, lane));
-      fits = fits && all.fits();
+      fits &= all.fits();
+      float words[kWords];
+      all.to_words(words);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) shared.warps[warp][x * kWords + i][lane] = words[i];
     }
     if (!fits) all = map::none();
     if (tile.inside && tile.index + 1 < tile.count && tile.index % kGroup != 0) {
@@ -375,7 +253,7 @@ struct rnnc_scan_round {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) words[i] = shared.before[share][x * kWords + i][lane];
       others = others.then(map::from_words(words));
-      fits = fits && others.fits();
+      fits &= others.fits();
     }
     if (!fits) others = map::none();
     float states[kStates];
@@ -383,7 +261,7 @@ struct rnnc_scan_round {
 #pragma unroll
       for (int i = 0; i < kStates; ++i) states[i] = first_state(x, round::state(i));
     } else {
-      channel(x).template get<kStates>(base, kWords, states);
+      states_behind(x, lane, base, states);
       go_through(x, base, others, states);
     }
     float behind[kStates];
@@ -395,6 +273,17 @@ struct rnnc_scan_round {
 #pragma unroll
     for (int i = 0; i < kStates; ++i) shared.states[x * kStates + i][lane] = states[i];
     return serial;
+  }
+
+  __device__ __forceinline__ void states_behind(int x, int lane, int base, float* states) const {
+    bool missing = !Scan::kEarly;
+#pragma unroll
+    for (int i = 0; i < kStates && Scan::kEarly; ++i) {
+      const unsigned bits = early[round::state(i) * 32 + lane];
+      states[i] = __uint_as_float(bits);
+      missing |= bits == 0xffffffffu;
+    }
+    if (missing) channel(x).template get<kStates>(base, kHandedOn, states);
   }
 
   // From behind the base to before the tile: one by one where the maps together do not count. Of
@@ -414,7 +303,7 @@ struct rnnc_scan_round {
       float words[kWords];
       channel(x).template get<kWords>(other, 0, words);
       if (!pass(map::from_words(words), states, 2.0f)) {
-        channel(x).template get<kStates>(other, kWords, states);
+        channel(x).template get<kStates>(other, kHandedOn, states);
       }
     }
   }
@@ -432,17 +321,17 @@ struct rnnc_scan_round {
   __device__ __forceinline__ void put_states(int x, const float* states) const {
     if (!tile.inside || tile.index + 1 >= tile.count) return;
 #pragma unroll
-    for (int i = 0; i < kStates; ++i) channel(x).put(tile.index, kWords + i, states[i]);
+    for (int i = 0; i < kStates; ++i) channel(x).put(tile.index, kHandedOn + i, states[i]);
   }
 
-  // The states before the thread's steps, by the maps of the warps before.
+  // The states before the thread's steps, by the map of the warps before.
   __device__ __forceinline__ void take_states(int warp, int lane) {
 #pragma unroll
     for (int x = 0; x < kItems; ++x) {
       float states[kStates];
 #pragma unroll
       for (int i = 0; i < kStates; ++i) states[i] = shared.states[x * kStates + i][lane];
-      for (int other = 0; other < warp; ++other) warp_map(other, x, lane).apply(states);
+      if (warp > 0) warp_map(warp - 1, x, lane).apply(states);
 #pragma unroll
       for (int i = 0; i < kStates; ++i) before[x][round::state(i)] = states[i];
     }
@@ -488,41 +377,83 @@ struct rnnc_scan_round {
   }
 };
 
-// Of what rounds use one after the other, the most.
+// The states behind the base, as far as they are there, of a thread's first channel.
 template <typename Scan, int Round>
-static __device__ constexpr unsigned rnnc_scan_bytes() {
+static __device__ __forceinline__ void rnnc_scan_ask_early(int base, rnnc_scan_words words,
+                                                           unsigned* early) {
+  if constexpr (Round < Scan::kRounds) {
+    typedef rnnc_scan_round<Scan, Round> round;
+    const unsigned* const from = words.first + base * words.tile;
+#pragma unroll
+    for (int i = 0; i < round::kStates; ++i) {
+      rnnc_poll<4>(from + static_cast<rnnc_word>(round::kHandedOn + i) * words.channels,
+                   &early[round::round::state(i)]);
+    }
+    words.first += static_cast<rnnc_word>(round::kHandedOn + round::kStates) * words.channels;
+    rnnc_scan_ask_early<Scan, Round + 1>(base, words, early);
+  }
+}
+
+template <typename Scan, int Round>
+static __device__ constexpr unsigned rnnc_scan_round_bytes() {
   if constexpr (Round < Scan::kRounds) {
     constexpr unsigned own = sizeof(typename rnnc_scan_round<Scan, Round>::shared_words);
-    constexpr unsigned others = rnnc_scan_bytes<Scan, Round + 1>();
+    constexpr unsigned others = rnnc_scan_round_bytes<Scan, Round + 1>();
     return own > others ? own : others;
   } else {
     return 0;
   }
 }
 
+// Shared memory: rounds take turns, in two halves if there is room, so that a round need not wait
+// until the one before it has been read; then what was asked for early.
+template <typename Scan>
+struct rnnc_scan_memory {
+  static constexpr unsigned kRound = rnnc_scan_round_bytes<Scan, 0>() / sizeof(float);
+  static constexpr bool kHalves = Scan::kRounds > 1 && kRound <= 4096;
+  static constexpr unsigned kRounds = kHalves ? 2 * kRound : kRound;
+  static constexpr unsigned kEarlyOfItem = 32 * Scan::kStates;
+  static constexpr unsigned kWords = kRounds + (Scan::kEarly ? Scan::kItems * kEarlyOfItem : 0);
+};
+
 // All rounds from one on.
 template <typename Scan, int Round>
 static __device__ __forceinline__ void rnnc_scan_rounds(
-    const Scan& scan, const typename Scan::values* values, const rnnc_scan_tile& tile,
-    rnnc_scan_words words, float (*before)[Scan::kStates], float* memory) {
+    const Scan& scan, typename Scan::values* values, const rnnc_scan_tile& tile,
+    rnnc_scan_words words, float (*before)[Scan::kStates], float* memory, const unsigned* early) {
   if constexpr (Round < Scan::kRounds) {
     typedef rnnc_scan_round<Scan, Round> round;
-    auto& shared = *reinterpret_cast<typename round::shared_words*>(memory);
-    round{scan, values, tile, words, before, shared}.run();
-    words.first += static_cast<rnnc_word>(round::kWords + round::kStates) * words.channels;
-    rnnc_scan_rounds<Scan, Round + 1>(scan, values, tile, words, before, memory);
+    typedef rnnc_scan_memory<Scan> all;
+    float* const own = memory + (all::kHalves ? Round % 2 * all::kRound : 0);
+    auto& shared = *reinterpret_cast<typename round::shared_words*>(own);
+    round{scan, values, tile, words, before, shared, early}.run();
+    if constexpr (Round + 1 < Scan::kRounds && !all::kHalves) __syncthreads();
+    words.first += static_cast<rnnc_word>(round::kHandedOn + round::kStates) * words.channels;
+    rnnc_scan_rounds<Scan, Round + 1>(scan, values, tile, words, before, memory, early);
   }
 }
 
 // What the thread keeps of its steps. All are loaded before any is waited for.
 template <bool Whole, typename Scan>
 static __device__ __forceinline__ void rnnc_scan_load(const Scan& scan, const rnnc_scan_tile& tile,
-                                                      typename Scan::values* values) {
+                                                      const rnnc_scan_words& words,
+                                                      typename Scan::values* values,
+                                                      unsigned* early) {
   typename Scan::inputs inputs[Scan::kSteps];
 #pragma unroll
   for (int s = 0; s < Scan::kSteps; ++s) inputs[s] = scan.load(Whole ? s : tile.near(s));
+  const int warp = threadIdx.x / 32;
+  const bool asks = Scan::kEarly && warp < Scan::kItems && tile.index > 0;
+  unsigned bits[Scan::kStates];
+  if (asks) {
+    const rnnc_scan_words own = {words.first + warp, words.tile, words.channels};
+    rnnc_scan_ask_early<Scan, 0>(rnnc_scan_base<Scan>(tile), own, bits);
+  }
 #pragma unroll
   for (int s = 0; s < Scan::kSteps; ++s) values[s] = scan.keep(inputs[s]);
+  if (!asks) return;
+#pragma unroll
+  for (int i = 0; i < Scan::kStates; ++i) early[i * 32 + threadIdx.x % 32] = bits[i];
 }
 
 template <bool Whole, typename Scan>
@@ -535,19 +466,22 @@ static __device__ __forceinline__ void rnnc_scan_run(const Scan& scan, const rnn
   }
 }
 
-// The whole of a block. `words`: of the thread's channels; `memory`: shared, of rnnc_scan_bytes.
+// The whole of a block. `words`: of the thread's channels; `memory`: shared, rnnc_scan_memory's.
 template <typename Scan>
 static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_scan_tile& tile,
                                                  const rnnc_scan_words& words, float* memory) {
+  typedef rnnc_scan_memory<Scan> all;
+  unsigned* const early = reinterpret_cast<unsigned*>(memory + all::kRounds) +
+                          (Scan::kEarly ? threadIdx.x / 32 % Scan::kItems * all::kEarlyOfItem : 0);
   typename Scan::values values[Scan::kSteps];
   if (tile.is_whole()) {
-    rnnc_scan_load<true>(scan, tile, values);
+    rnnc_scan_load<true>(scan, tile, words, values, early);
   } else {
-    rnnc_scan_load<false>(scan, tile, values);
+    rnnc_scan_load<false>(scan, tile, words, values, early);
   }
   float states[Scan::kItems][Scan::kStates] = {};
   if (tile.index == 0) scan.load_states(states);
-  rnnc_scan_rounds<Scan, 0>(scan, values, tile, words, states, memory);
+  rnnc_scan_rounds<Scan, 0>(scan, values, tile, words, states, memory, early);
   if (tile.is_whole()) {
     rnnc_scan_run<true>(scan, tile, values, states);
   } else {

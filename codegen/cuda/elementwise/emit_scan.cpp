@@ -1,17 +1,22 @@
 // The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading
 // a step's inputs and the states, what a thread keeps of a step, for each round the map of a step,
-// and the whole step. Of the kernel's body each function has what its results need and is not kept.
+// and the whole step. Of the kernel's body each function has what its results need and is not kept
+// yet: what a round keeps for later ones, and for the whole step, it makes with the step's map.
 #include "codegen/cuda/elementwise/emit_scan.h"
 
 #include <algorithm>
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "ir/base/text_writer.h"
+#include "ir/plan/scan_exchange.h"
+#include "ir/plan/scan_structure.h"
 
 namespace rnnc {
 namespace {
 
 using Kind = Instruction::Kind;
+
+constexpr size_t kMostEarly = 4;  // states that are asked for before they are needed
 
 class ScanEmitter : TextWriter {
  public:
@@ -65,6 +70,7 @@ class ScanEmitter : TextWriter {
     line("  static constexpr int kWarps = {};", traits_.warps);
     line("  static constexpr int kSteps = {};", traits_.steps_of_warp);
     line("  static constexpr int kGroup = {};", traits_.group);
+    line("  static constexpr bool kEarly = {};", traits_.carries.size() <= kMostEarly);
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       line("  typedef rnnc_packet<{}, {}, {}> t{};", cuda_element_type(argument(i).dtype), items(i),
            items(i) == 1 ? "true"
@@ -73,12 +79,15 @@ class ScanEmitter : TextWriter {
            i);
       if (carried_[i]) continue;
       line("  {}* a{};", cuda_array_type(argument(i)), i);
-      if (is_queued(i) || is_output(i)) line("  rnnc_word d{};", i);
+      if (is_queued(i) || is_output(i)) {
+        line("  static constexpr rnnc_word d{} = {}ll;", i, traits_.bytes[i]);
+      }
       if (is_fixed(i)) line("  t{} i{};", i, i);
     }
     line("  const rnnc_word* frame;");
     for_arguments(&ScanEmitter::is_carried,
                   [&](uint32_t i) { line("  const rnnc_access& p{};", i); });
+    if (has_earlier()) line("  int begin;  // of the sequence, from the thread's first step on");
     line("  unsigned row;");
     line("  unsigned e;  // of the thread's first element in the row");
     line("  struct inputs {{");
@@ -94,13 +103,20 @@ class ScanEmitter : TextWriter {
       line("    a{} = rnnc_row<{}>(rows.frame, p{}, row){};", i, cuda_array_type(argument(i)), i,
            argument(i).vector ? " + e" : "");
       if (is_queued(i) || is_output(i)) {
-        line("    d{} = {}rows.count * p{}.stride;", i, traits_.descending ? "-1ll * " : "", i);
-        line("    a{} += first_step * d{};", i, i);
+        const std::string_view before = traits_.descending ? " + 1" : " - 1";
+        line("    a{0} = rnnc_steps_on(a{0}, first_step{1}, d{0});", i,
+             traits_.earlier[i] ? before : "");
       }
       if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
     }
+    if (has_earlier()) {
+      line("    begin = static_cast<int>({}frame[0] - first_step);",
+           traits_.descending ? "frame[1] - 1 - " : "-");
+    }
     line("  }}");
   }
+
+  bool has_earlier() const { return std::ranges::count(traits_.earlier, true) > 0; }
 
   std::string carried_accesses() const {
     std::string text;
@@ -118,8 +134,10 @@ class ScanEmitter : TextWriter {
   void loads() {
     line("  __device__ __forceinline__ inputs load(int step) const {{");
     line("    inputs in;");
-    for_arguments(&ScanEmitter::is_queued,
-                  [&](uint32_t i) { line("    in.x{0} = t{0}::load(a{0} + step * d{0});", i); });
+    for_arguments(&ScanEmitter::is_queued, [&](uint32_t i) {
+      line("    in.x{0} = {1}t{0}::load(rnnc_steps_on(a{0}, step, d{0}));", i,
+           traits_.earlier[i] ? fmt::format("step == begin ? t{}{{}} : ", i) : "");
+    });
     line("    return in;");
     line("  }}");
   }
@@ -128,8 +146,8 @@ class ScanEmitter : TextWriter {
     std::vector<uint32_t> kept;
     line("  struct values {{");
     for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
-      if (!traits_.kept[id]) continue;
-      kept.push_back(id);
+      if (!traits_.kept[id] && traits_.made_in[id] < 0) continue;
+      if (traits_.kept[id]) kept.push_back(id);
       const Instruction& instruction = kernel_.body[id];
       if (instruction.kind == Kind::Load) {
         line("    t{} x{};", instruction.argument, id);
@@ -143,7 +161,7 @@ class ScanEmitter : TextWriter {
     line("    values kept;");
     line("#pragma unroll");
     line("    for (int x = 0; x < kItems; ++x) {{");
-    values(kept, "      ", false);
+    values(kept, "      ", kNothingKept);
     for (const uint32_t id : kept) {
       const Instruction& instruction = kernel_.body[id];
       if (instruction.kind == Kind::Load) {
@@ -204,23 +222,31 @@ class ScanEmitter : TextWriter {
     }
     line("  template <int Unused>");
     line("  struct round<{}, Unused> {{", number);
-    const std::string parameters = fmt::format(
-        "const {}_scan& scan, const values& in, int x, const float* h, float* next", name_);
-    line("    static __device__ __forceinline__ void advance({}) {{", parameters);
-    values(wanted, "      ");
+    const auto parameters = [&](std::string_view constant) {
+      return fmt::format("const {}_scan& scan, {}values& in, int x, const float* h, float* next",
+                         name_, constant);
+    };
+    const int rounds_before = static_cast<int>(number);
+    line("    static __device__ __forceinline__ void advance({}) {{", parameters("const "));
+    values(wanted, "      ", rounds_before);
     next_states(advanced);
     line("    }}");
     if (is_round) {
       const ScanRound& one = traits_.rounds[number];
       facts(one);
-      for (const auto* results : {&one.coefficients, &one.offsets}) {
+      const std::vector<uint32_t> coefficients = own_coefficients(kernel_, one);
+      for (const auto* results : {&coefficients, &one.offsets}) {
         wanted.insert(wanted.end(), results->begin(), results->end());
       }
       line("    static __device__ __forceinline__ void step({}, float* a, float* b) {{",
-           parameters);
-      values(wanted, "      ");
-      for (size_t i = 0; i < one.coefficients.size(); ++i) {
-        line("      a[{}] = {};", i, cuda_value(kernel_, one.coefficients[i]));
+           parameters(""));
+      values(wanted, "      ", rounds_before);
+      for (uint32_t id = 0; id < kernel_.body.size(); ++id) {
+        if (traits_.made_in[id] != rounds_before) continue;
+        line("      in.x{}[{}] = v{};", id, kept_item(id), id);
+      }
+      for (size_t i = 0; i < coefficients.size(); ++i) {
+        line("      a[{}] = {};", i, cuda_value(kernel_, coefficients[i]));
       }
       for (size_t i = 0; i < one.offsets.size(); ++i) {
         line("      b[{}] = {};", i, cuda_value(kernel_, one.offsets[i]));
@@ -235,8 +261,18 @@ class ScanEmitter : TextWriter {
     const std::string_view algebra = one.semiring == Semiring::SumProduct ? "rnnc_sum_product"
                                      : one.semiring == Semiring::MaxPlus  ? "rnnc_max_plus"
                                                                           : "rnnc_min_plus";
-    line("    typedef {} algebra;", algebra);
-    line("    static constexpr int kStates = {};", one.states.size());
+    switch (structure_of(kernel_, one)) {
+      case ScanStructure::Full:
+        line("    typedef rnnc_full<{}, {}> structure;", algebra, one.states.size());
+        break;
+      case ScanStructure::Scaled:
+        line("    typedef rnnc_scaled<{}, {}> structure;", algebra, one.states.size());
+        break;
+      case ScanStructure::Rotation:
+        line("    typedef rnnc_rotation structure;");
+        break;
+    }
+    line("    static constexpr bool kBounded = {};", one.bounded);
     std::string state = fmt::format("{}", one.states.back());
     for (size_t i = one.states.size() - 1; i-- > 0;) {
       state = fmt::format("i == {} ? {} : {}", i, one.states[i], state);
@@ -253,23 +289,37 @@ class ScanEmitter : TextWriter {
     }
   }
 
+  /// Before a thread keeps anything, and else how many rounds it has composed.
+  static constexpr int kNothingKept = -1;
+
+  bool is_there(uint32_t id, int rounds) const {
+    return rounds != kNothingKept &&
+           (traits_.kept[id] || (traits_.made_in[id] >= 0 && traits_.made_in[id] < rounds));
+  }
+
   /// What these need of the body, in its order; of what is kept no more than its name.
-  void values(const std::vector<uint32_t>& wanted, std::string_view indent, bool from_kept = true) {
-    const auto is_there = [&](uint32_t id) { return from_kept && traits_.kept[id]; };
+  void values(const std::vector<uint32_t>& wanted, std::string_view indent, int rounds) {
     std::vector<bool> needed(kernel_.body.size(), false);
     for (const uint32_t id : wanted) needed[id] = true;
     for (size_t id = needed.size(); id-- > 0;) {
-      if (!needed[id] || is_there(static_cast<uint32_t>(id))) continue;
+      if (!needed[id] || is_there(static_cast<uint32_t>(id), rounds)) continue;
       for (const uint32_t operand : kernel_.body[id].operands) needed[operand] = true;
     }
     for (uint32_t id = 0; id < needed.size(); ++id) {
       const Instruction& instruction = kernel_.body[id];
       if (!needed[id] || instruction.kind == Kind::Constant) continue;
       line("{}const float v{} = {};", indent, id,
-           is_there(id)                     ? kept_value(id)
+           is_there(id, rounds)             ? kept_value(id)
            : instruction.kind == Kind::Load ? loaded(instruction.argument)
-                                            : cuda_scalar_text(kernel_, id));
+                                            : scalar_text(id));
     }
+  }
+
+  std::string scalar_text(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    if (instruction.op != Op::Div) return cuda_scalar_text(kernel_, id);
+    return fmt::format("rnnc_quotient({}, {})", cuda_value(kernel_, instruction.operands[0]),
+                       cuda_value(kernel_, instruction.operands[1]));
   }
 
   std::string kept_value(uint32_t id) const {
@@ -302,7 +352,7 @@ class ScanEmitter : TextWriter {
     for (const Instruction& instruction : kernel_.body) {
       if (instruction.kind == Kind::Store) stored.push_back(instruction.operands[0]);
     }
-    values(stored, "      ");
+    values(stored, "      ", static_cast<int>(traits_.rounds.size()));
     for (const Instruction& instruction : kernel_.body) {
       const uint32_t i = instruction.argument;
       if (instruction.kind != Kind::Store || carried_[i]) continue;
@@ -315,15 +365,16 @@ class ScanEmitter : TextWriter {
     for (size_t i = 0; i < traits_.carries.size(); ++i) line("      h[{0}] = next{0};", i);
     line("    }}");
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
-      line("    if (inside{}) o{}.store(a{} + t * d{});", argument(i).vector ? "" : " && e == 0", i,
-           i, i);
+      line("    if (inside{0}) o{1}.store(rnnc_steps_on(a{1}, t, d{1}));",
+           argument(i).vector ? "" : " && e == 0", i);
     });
     line("  }}");
   }
 
   void entry() {
     const int64_t length = kernel_.length / traits_.items;
-    line("extern \"C\" __global__ void __launch_bounds__({})", 32 * traits_.warps);
+    line("extern \"C\" __global__ void __launch_bounds__({}, {})", 32 * traits_.warps,
+         traits_.blocks);
     line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange) {{", name_,
          cuda_access_parameters(kernel_.arguments.size()));
     line("  const bool due = rnnc_is_due(rows);");
@@ -331,13 +382,13 @@ class ScanEmitter : TextWriter {
     line("  if (!due) return;");
     line("  unsigned* const words = rnnc_row<unsigned>(rows.frame, exchange, 0);");
     line("  const unsigned ticket = rnnc_take_ticket(words);");
-    line("  const unsigned packets = rows.count * {}u;", length);
-    line("  const unsigned groups = (packets + 31) / 32;");
+    line("  constexpr unsigned packets = {}u;", traits_.rows * length);
+    line("  constexpr unsigned groups = (packets + 31) / 32;");
     line("  const unsigned own = ticket % groups * 32 + threadIdx.x % 32;");
     line("  const unsigned packet = min(own, packets - 1);");
     line("  const unsigned row = packet / {}u;", length);
     line("  const unsigned e = packet % {}u * {}u;", length, traits_.items);
-    line("  const unsigned channels = packets * {}u;", traits_.items);
+    line("  constexpr unsigned channels = packets * {}u;", traits_.items);
     const int64_t steps = traits_.warps * traits_.steps_of_warp;
     line("  const int index = ticket / groups;");
     line("  const int first_step = index * {} + static_cast<int>(threadIdx.x) / 32 * {};", steps,
@@ -347,8 +398,8 @@ class ScanEmitter : TextWriter {
     line("                               own < packets}};");
     line("  const rnnc_scan_words place = {{words + 1 + packet * {}u,", traits_.items);
     line("                                 static_cast<rnnc_word>(channels) * {}, channels}};",
-         words_of_tile());
-    line("  __shared__ float memory[rnnc_scan_bytes<{}_scan<true>, 0>() / sizeof(float)];", name_);
+         scan_exchange_words(kernel_, traits_.rounds, traits_.group));
+    line("  __shared__ float memory[rnnc_scan_memory<{}_scan<true>>::kWords];", name_);
     std::string arguments = "rows";
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
     const std::string run = "rnnc_scan({}_scan<{}>({}, row, e, first_step), tile, place, memory);";
@@ -362,14 +413,6 @@ class ScanEmitter : TextWriter {
       line("  }}");
     }
     line("}}");
-  }
-
-  /// As ir/plan/scan_exchange.h has it.
-  size_t words_of_tile() const {
-    size_t words = 0;
-    for (const ScanRound& one : traits_.rounds)
-      words += one.states.size() * (one.states.size() + 2);
-    return words;
   }
 
   const Kernel& kernel_;

@@ -6,9 +6,25 @@
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_scan.h"
 #include "ir/plan/scan_values.h"
+#include "ir/plan/waves.h"
 
 namespace rnnc {
 namespace {
+
+constexpr int64_t kWarpsOfManyChannels = 8;
+constexpr int64_t kFewValues = 32;
+constexpr int64_t kWordsOfState = 8;
+
+/// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the
+/// states before it. So many fit beside each other without keeping what they need in memory.
+int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
+  if (launch.warps > kWarpsOfManyChannels) return 1;
+  const auto made = std::ranges::count_if(traits.made_in, [](int round) { return round >= 0; });
+  const auto of_step = std::ranges::count(traits.kept, true) + made;
+  const auto states = std::ssize(launch.carries) - 1;
+  const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states);
+  return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : 1;
+}
 
 ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
   ScanTraits traits = {.carries = launch.carries,
@@ -18,13 +34,21 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .items = static_cast<int>(launch.items),
                        .group = static_cast<int>(launch.group),
                        .invariant = {},
+                       .earlier = std::vector<bool>(launch.accesses.size(), false),
                        .kept = scan_values(plan, launch),
+                       .made_in = scan_values_of_rounds(plan, launch),
+                       .bytes = {},
+                       .rows = plan.batch,
                        .descending = plan.descending};
+  for (const uint32_t i : launch.earlier) traits.earlier[i] = true;
   for (const Access& access : launch.accesses) {
     const Buffer& buffer = plan.buffers[access.buffer];
     traits.invariant.push_back(buffer.extent == Extent::Invariant);
+    traits.bytes.push_back(elements_per_step(plan, buffer) *
+                           static_cast<int64_t>(size_of(buffer.dtype)));
     if (traits.items > 1 && buffer.placement == Placement::Caller) traits.aligned = false;
   }
+  traits.blocks = blocks_of(launch, traits);
   return traits;
 }
 

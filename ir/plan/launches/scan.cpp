@@ -1,4 +1,5 @@
-// Linear recurrences, tiles of time side by side.
+// Linear recurrences, tiles of time side by side: call 'carrying' … ['with' aN, … 'a step earlier']
+// 'in tiles of' …, and rounds
 //
 // round := ('sum' | 'max' | 'min') 'of' aN, … [', bounded'] ':' %N … ';' %N …
 //
@@ -16,6 +17,7 @@
 #include "ir/plan/launches/loop_carries.h"
 #include "ir/plan/plan_words.h"
 #include "ir/plan/scan_exchange.h"
+#include "ir/plan/scan_structure.h"
 
 namespace rnnc {
 
@@ -206,6 +208,18 @@ Status check_apart(const Plan& plan, const ScanLaunch& launch) {
   return {};
 }
 
+Status check_earlier(const Plan& plan, const ScanLaunch& launch) {
+  for (const uint32_t i : launch.earlier) {
+    const Buffer& buffer = plan.buffers[launch.accesses[i].buffer];
+    if (buffer.extent != Extent::Steps || buffer.placement != Placement::Caller ||
+        plan.kernels[launch.kernel].arguments[i].written || launch.accesses[i].delay > 0) {
+      return fail("a{} a step earlier is no sequence of the caller's", i);
+    }
+  }
+  const bool moves = launch.earlier.empty() || launch.exchange != kNoBuffer;
+  return moves ? Status() : fail("a scan without an exchange reads no earlier steps");
+}
+
 Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
   if (launch.warps < 1 || launch.steps_of_warp < 1) return fail("tiles of no steps");
   if (launch.exchange == kNoBuffer) {
@@ -225,24 +239,31 @@ Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
 
 }  // namespace
 
-int64_t scan_exchange_words(const ScanLaunch& launch) {
+int64_t scan_exchange_words(const Kernel& kernel, const std::vector<ScanRound>& rounds,
+                            int64_t group) {
   int64_t words = 0;
-  for (const ScanRound& round : launch.rounds) {
+  for (const ScanRound& round : rounds) {
     const auto m = std::ssize(round.states);
-    words += m * m + 2 * m;
+    words += m + (group > 1 ? std::ssize(own_coefficients(kernel, round)) + m : 0);
   }
   return words;
 }
 
 int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch) {
-  const int64_t length = plan.kernels[launch.kernel].length;
-  return 1 + ceil_div(length * scan_exchange_words(launch), launch.tile_steps());
+  const Kernel& kernel = plan.kernels[launch.kernel];
+  const int64_t words = scan_exchange_words(kernel, launch.rounds, launch.group);
+  return 1 + ceil_div(kernel.length * words, launch.tile_steps());
 }
 
 std::string text_of(const Plan& plan, const ScanLaunch& launch) {
-  std::string text = fmt::format("{} carrying {} in tiles of {} x {} steps",
-                                 call_text(plan, launch.kernel, launch.accesses),
-                                 carries_text(launch.carries), launch.warps, launch.steps_of_warp);
+  std::string earlier;
+  for (const uint32_t i : launch.earlier) {
+    earlier += fmt::format("{}a{}", earlier.empty() ? " with " : ", ", i);
+  }
+  std::string text = fmt::format(
+      "{} carrying {}{} in tiles of {} x {} steps", call_text(plan, launch.kernel, launch.accesses),
+      carries_text(launch.carries), earlier.empty() ? "" : earlier + " a step earlier",
+      launch.warps, launch.steps_of_warp);
   if (launch.exchange != kNoBuffer) {
     text += fmt::format(" x {} channels in groups of {}, exchange in b{}", launch.items,
                         launch.group, launch.exchange);
@@ -262,6 +283,12 @@ std::string text_of(const Plan& plan, const ScanLaunch& launch) {
 void parse(PlanScanner& in, ScanLaunch& launch) {
   parse_call(in, launch.kernel, launch.accesses);
   parse_carries(in, launch.accesses.size(), launch.carries);
+  if (in.take("with")) {
+    do {
+      launch.earlier.push_back(in.id('a', launch.accesses.size()));
+    } while (!in.failed() && in.take(","));
+    in.expect("a step earlier");
+  }
   in.expect("in tiles of");
   launch.warps = in.count();
   in.expect("x");
@@ -291,6 +318,7 @@ Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
   Status status = check_carries(in, launch.kernel, launch.accesses, launch.carries);
   if (status) status = check_apart(in.plan(), launch);
   if (status) status = FormCheck(in.plan().kernels[launch.kernel], launch).run();
+  if (status) status = check_earlier(in.plan(), launch);
   if (status) status = check_exchange(in.plan(), launch);
   if (!status) return status;
   std::vector<TypedTouch> touches = in.arguments(launch.kernel, launch.accesses);
@@ -305,11 +333,13 @@ Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
 /// more.
 LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows) {
   double composing = 0;
+  const Kernel& kernel = plan.kernels[launch.kernel];
   for (const ScanRound& round : launch.rounds) {
     const auto m = static_cast<double>(round.states.size());
-    composing += 2 * m * m * (m + 1);
+    const bool scaled = structure_of(kernel, round) == ScanStructure::Scaled;
+    const auto coefficients = static_cast<double>(own_coefficients(kernel, round).size());
+    composing += scaled ? 2 * (m + 1) : 2 * m * (coefficients + m);
   }
-  const Kernel& kernel = plan.kernels[launch.kernel];
   return {.elementwise = static_cast<double>(rows) *
                          (flops_of(kernel) + composing * static_cast<double>(kernel.length))};
 }
@@ -321,6 +351,10 @@ LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
   words.strategy =
       fmt::format("a scan: tiles of {} steps side by side{}, which hand their states on",
                   launch.tile_steps(), in.on_cpu() ? ", shared out among threads" : "");
+  for (const uint32_t i : launch.earlier) {
+    words.notes.push_back({"fused", fmt::format("reads {} of the step before where it lies",
+                                                in.value(launch.accesses[i], 1))});
+  }
   std::vector<std::string> rounds;
   for (const ScanRound& round : launch.rounds) {
     const std::string_view semiring = round.semiring == Semiring::SumProduct ? "(+, *)"

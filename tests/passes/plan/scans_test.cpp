@@ -8,9 +8,13 @@
 
 #include "frontend/unit.h"
 #include "ir/plan/plan_parse.h"
+#include "ir/plan/scan_exchange.h"
+#include "ir/plan/scan_structure.h"
 #include "ir/plan/scan_values.h"
 #include "passes/build_plan.h"
+#include "passes/gradient/differentiate.h"
 #include "passes/graph/delays.h"
+#include "passes/graph/pipeline.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
@@ -36,6 +40,21 @@ cell Running[H](p: [H], n: [H]) -> a {
   m[t] = max(m[t-1] - 0.1, p[t])
   a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
   b[t] = min(0.5 + b[t-1], n[t] * a[t])
+}
+cell Sums[H](p: [H], n: [H]) -> y {
+  state a, b: [H]
+  state m: [H] = -1e30
+  m[t] = max(m[t-1] - 0.1, p[t])
+  kept = exp(m[t-1] - 0.1 - m[t])
+  added = exp(p[t] - m[t])
+  a[t] = kept * a[t-1] + added * n[t]
+  b[t] = kept * b[t-1] + added
+  y = a[t] / b[t]
+}
+cell Bundle[H](p: [H]) -> y {
+  state u: [H]
+  u[t] = sigmoid(p[t]) * u[t-1] + tanh(p[t])
+  y = u[t] * exp(p[t])
 }
 cell Late[H](p: [H], n: [H]) -> h {
   state h: [H]
@@ -115,7 +134,8 @@ TEST_P(Scans, ComeBackFromText) {
   EXPECT_TRUE(*parsed == *plan) << to_string(*parsed);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, Scans, testing::Values("Gate", "Rotation", "Running", "Late"),
+INSTANTIATE_TEST_SUITE_P(Cells, Scans,
+                         testing::Values("Gate", "Rotation", "Running", "Sums", "Late"),
                          [](const auto& name) { return name.param; });
 
 TEST(ScanPlans, SayTheirRounds) {
@@ -144,9 +164,75 @@ std::pair<int64_t, bool> kept_of(const char* name) {
 }
 
 TEST(ScanPlans, KeepWhatNoStateIsPartOf) {
-  EXPECT_EQ(kept_of("Gate"), std::pair(int64_t{2}, false));  // 1 - z, z * n
-  // Not cos(p), sin(p), -sin(p) and n: the inputs are two.
-  EXPECT_EQ(kept_of("Rotation"), std::pair(int64_t{2}, true));
+  EXPECT_EQ(kept_of("Gate"), std::pair(int64_t{2}, false));      // 1 - z, z * n
+  EXPECT_EQ(kept_of("Rotation"), std::pair(int64_t{3}, false));  // cos(p), sin(p), n; not -sin(p)
+  // Not sigmoid(p), tanh(p) and exp(p): there is one input.
+  EXPECT_EQ(kept_of("Bundle"), std::pair(int64_t{1}, true));
+}
+
+/// Per round, how many instructions a thread keeps that it makes with the round's maps.
+std::vector<int64_t> made_of(const char* name) {
+  Result<Plan> plan = scan_plan(name);
+  RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+  const std::vector<int> made_in = scan_values_of_rounds(*plan, scan_of(*plan));
+  std::vector<int64_t> made;
+  for (size_t round = 0; round < scan_of(*plan).rounds.size(); ++round) {
+    made.push_back(std::ranges::count(made_in, static_cast<int>(round)));
+  }
+  return made;
+}
+
+TEST(ScanPlans, KeepWhatEarlierRoundsArePartOf) {
+  EXPECT_EQ(made_of("Gate"), (std::vector<int64_t>{0}));
+  EXPECT_EQ(made_of("Sums"), (std::vector<int64_t>{0, 2}));  // both exponentials
+}
+
+TEST(ScanPlans, JoinRoundsThatDecayAlike) {
+  const auto rounds = [](const Machine& machine) {
+    Result<Plan> plan =
+        build_plan(cell("Sums"), {.max_steps = 64, .machine = machine, .strategy = Strategy::Scan});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    std::vector<size_t> states;
+    for (const ScanRound& round : scan_of(*plan).rounds) states.push_back(round.states.size());
+    return states;
+  };
+  EXPECT_EQ(rounds(h200_machine()), (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(rounds(cpu_machine(2)), (std::vector<size_t>{1, 1, 1}));
+}
+
+TEST(ScanPlans, ExchangeNoMoreThanTheirMapsAre) {
+  const auto structure = [](const char* name) {
+    Result<Plan> plan = scan_plan(name);
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    const ScanLaunch& scan = scan_of(*plan);
+    const Kernel& kernel = plan->kernels[scan.kernel];
+    return std::pair(structure_of(kernel, scan.rounds.back()),
+                     scan_exchange_words(kernel, scan.rounds, scan.group));
+  };
+  EXPECT_EQ(structure("Gate"), std::pair(ScanStructure::Scaled, int64_t{1 + 1 + 1}));
+  EXPECT_EQ(structure("Rotation"), std::pair(ScanStructure::Rotation, int64_t{2 + 2 + 2}));
+  EXPECT_EQ(structure("Sums"), std::pair(ScanStructure::Scaled, int64_t{3 + 1 + 2 + 2}));
+  EXPECT_EQ(structure("Late"), std::pair(ScanStructure::Full, int64_t{9 + 3 + 3}));
+}
+
+/// A backward half whose gates need the state before the step, which is an output.
+TEST(ScanPlans, ReadStepsOfTheStepBeforeWhereTheyLie) {
+  Graph graph = cell("Gate");
+  RNNC_CHECK(run_pipeline(graph, {.training = true}).has_value(), "the pipeline refuses");
+  DifferentiateOptions options = DifferentiateOptions::all(graph, {false});
+  options.outputs = true;
+  const Graph half = differentiate(graph, options).backward;
+  const auto text = [&](const Machine& machine, Strategy strategy) {
+    const Result<Plan> plan =
+        plan_graph(half, {.max_steps = 64, .machine = machine, .strategy = strategy});
+    RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
+    return to_string(*plan);
+  };
+  const std::string scan = text(h200_machine(), Strategy::Scan);
+  EXPECT_NE(scan.find(" a step earlier in tiles of "), std::string::npos) << scan;
+  EXPECT_EQ(scan.find("earlier b"), std::string::npos) << scan;
+  EXPECT_NE(text(h200_machine(), Strategy::Loop).find("earlier b"), std::string::npos);
+  EXPECT_NE(text(cpu_machine(2), Strategy::Scan).find("earlier b"), std::string::npos);
 }
 
 TEST(ScanPlans, HaveTilesByTheirChannels) {
@@ -163,7 +249,7 @@ TEST(ScanPlans, HaveTilesByTheirChannels) {
   EXPECT_EQ(tiles("Gate", 33, 1), (Tile{16, 16, 1, 16}));
   EXPECT_EQ(tiles("Gate", 1536, 8), (Tile{8, 8, 2, 1}));
   EXPECT_EQ(tiles("Gate", 512, 8), (Tile{8, 8, 2, 4}));
-  EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 16, 1, 1}));
+  EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 8, 1, 1}));
   EXPECT_EQ(tiles("Late", 2, 1), (Tile{8, 16, 1, 16}));
 }
 
@@ -179,7 +265,8 @@ TEST(ScanPlans, AreTakenWhereSequencesAreLongAndChannelsFew) {
   EXPECT_TRUE(takes_scan(64, 1, 1024));
   EXPECT_TRUE(takes_scan(64, 1, 1 << 20));
   EXPECT_FALSE(takes_scan(64, 1, 32));
-  EXPECT_FALSE(takes_scan(1024, 64, 1024));
+  EXPECT_TRUE(takes_scan(1024, 64, 512));
+  EXPECT_FALSE(takes_scan(2048, 64, 64));
 }
 
 TEST(ScanPlans, AreTakenOnACpuWhereItsThreadsHaveTooFewChannels) {
@@ -302,6 +389,14 @@ TEST(ScanPlans, AreVerified) {
             place + "the form of a0 gives ");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.accesses[1] = l.accesses[3]; }),
             place + "a1 loads what a3 stores");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.earlier = {0}; }),
+            place + "a0 a step earlier is no sequence of the caller's");
+  EXPECT_EQ(gate([](Plan&, ScanLaunch& l) {
+              l.earlier = {1};
+              l.warps = 1;
+              l.exchange = kNoBuffer;
+            }),
+            place + "a scan without an exchange reads no earlier steps");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.warps = 0; }), place + "tiles of no steps");
   EXPECT_EQ(gate([](Plan&, ScanLaunch& l) { l.group = 0; }),
             place + "1 channels of 3 for each thread, in groups of 0");

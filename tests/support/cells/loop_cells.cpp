@@ -54,6 +54,16 @@ cell Running[H](p: [H], n: [H]) -> (a, m, l) {
   a[t] = exp(m[t-1] - 0.1 - m[t]) * a[t-1] + exp(p[t] - m[t]) * n[t]
   l[t] = min(l[t-1] + 0.1, n[t])
 }
+cell Sums[H](p: [H], n: [H]) -> y {
+  state a, b: [H]
+  state m: [H] = -1e30
+  m[t] = max(m[t-1] - 0.1, p[t])
+  kept = exp(m[t-1] - 0.1 - m[t])
+  added = exp(p[t] - m[t])
+  a[t] = kept * a[t-1] + added * n[t]
+  b[t] = kept * b[t-1] + added
+  y = a[t] / (b[t] + 0.5)
+}
 cell Rule[H](q: [20], k: [20], v: [H]) -> o {
   state S[20]: [H]
   old = zeros(H)

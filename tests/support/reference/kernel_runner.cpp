@@ -118,6 +118,11 @@ std::vector<double> KernelRunner::value_of(const Kernel& kernel, const Instructi
       break;
     case Instruction::Kind::Load:
     case Instruction::Kind::Store: {
+      if (std::ranges::count(earlier_, instruction.argument) > 0) {
+        const int64_t step = step_at(plan_, steps_, at);
+        if (step == 0) break;
+        at = {.step = plan_.descending ? steps_ - step : step - 1};
+      }
       const PlanArrays::Place place = arrays_.locate(access, at, row);
       for (size_t i = 0; i < result.size(); ++i) {
         if (instruction.kind == Instruction::Kind::Load) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tests/support/reference/plan_arrays.h"
@@ -15,8 +16,12 @@ class KernelRunner {
   /// A row of each argument that is a product.
   using ProductRows = std::map<uint32_t, std::vector<double>>;
 
-  /// Both outlive this.
-  KernelRunner(const Plan& plan, PlanArrays& arrays) : plan_(plan), arrays_(arrays) {}
+  /// Both outlive this; `steps` are those of the call.
+  KernelRunner(const Plan& plan, int64_t steps, PlanArrays& arrays)
+      : plan_(plan), steps_(steps), arrays_(arrays) {}
+
+  /// From now on these arguments are of the step before, zero at the first (ScanLaunch::earlier).
+  void read_earlier(std::vector<uint32_t> arguments) { earlier_ = std::move(arguments); }
 
   void run(uint32_t kernel, const std::vector<Access>& accesses, const ProductRows& products,
            Position at, int64_t row);
@@ -46,7 +51,9 @@ class KernelRunner {
   double round_compute(double value) const;
 
   const Plan& plan_;
+  int64_t steps_ = 0;
   PlanArrays& arrays_;
+  std::vector<uint32_t> earlier_;
 };
 
 }  // namespace rnnc

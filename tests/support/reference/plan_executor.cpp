@@ -26,7 +26,7 @@ class Executor {
         args_(args),
         sequences_(sequences),
         arrays_(plan, args),
-        kernels_(plan, arrays_) {}
+        kernels_(plan, args.steps, arrays_) {}
 
   InterpreterResult run() {
     for (const Stage& stage : plan_.stages) {
@@ -142,6 +142,7 @@ class Executor {
   /// In tiles of random lengths, row by row: the states before each tile (scan_tiles.h), and the
   /// kernel from these on.
   void run_launch(const ScanLaunch& launch, Position at, int64_t rows) {
+    kernels_.read_earlier(launch.earlier);
     const int64_t steps = rows / plan_.batch;
     const Kernel& kernel = plan_.kernels[launch.kernel];
     std::vector<int64_t> begins = {0};
@@ -172,6 +173,7 @@ class Executor {
         }
       }
     }
+    kernels_.read_earlier({});
   }
 
   void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {
