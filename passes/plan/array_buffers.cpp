@@ -123,13 +123,14 @@ class ArrayBuffers {
       for (const Launch& launch : stage.launches) {
         const auto* total = std::get_if<TotalLaunch>(&launch);
         if (total == nullptr || total->blocks != 1 || total->in_parts) continue;
-        const auto& [left, right, out, m, n, blocks, accumulate, in_parts] = *total;
+        const Access& left = total->left;
+        const Access& out = total->out;
         const bool whole = left.column == 0 && out.column == 0 && left.delay == 0 &&
-                           plan_.buffers[left.buffer].width == m &&
-                           plan_.buffers[out.buffer].width == m * n;
+                           plan_.buffers[left.buffer].width == total->m &&
+                           plan_.buffers[out.buffer].width == total->m * total->n;
         const bool alone = others[left.buffer] == 1 && others[out.buffer] == 1;
         if (!whole || !alone || !is_temporary(plan_.buffers[left.buffer])) continue;
-        sums_[left.buffer] = {out.buffer, n};
+        sums_[left.buffer] = {out.buffer, total->n};
         operands[out.buffer] = left.buffer;
       }
     }
