@@ -162,8 +162,8 @@ void copy_reasons(const Plan& from, Plan& to) {
 
 // ---- The steps of the way ----
 
-/// What becomes of a graph. `apart`: of each recurrence what a step takes in another way, if that is
-/// faster on a GPU: with products and the work behind them in launches of their own. A library's
+/// What becomes of a graph. `apart`: of each recurrence what a step takes in another way, if that
+/// is faster on a GPU: with products and the work behind them in launches of their own. A library's
 /// product is for many rows, rnnc's own for few.
 struct Planned {
   Plan plan;

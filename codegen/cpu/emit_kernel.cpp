@@ -1,10 +1,10 @@
 // Algorithm:
 // 1. A loop over the rows. In it, the traversals of the kernel's schedule one after another.
-// 2. Before a traversal: the values per row that are ready in it, as vectors of equal lanes, so that
-//    they use the same vector math.
+// 2. Before a traversal: the values per row that are ready in it, as vectors of equal lanes, so
+//    that they use the same vector math.
 // 3. A traversal walks the row in whole vectors, several to an iteration, and ends with one masked
-//    vector. In each it computes, on demand, what it stores, gathers or keeps in scratch. The length
-//    is a constant, so the tail's mask is one too and short rows have no loop.
+//    vector. In each it computes, on demand, what it stores, gathers or keeps in scratch. The
+//    length is a constant, so the tail's mask is one too and short rows have no loop.
 // 4. Without reductions there is one traversal, over the columns that the caller asks for: several
 //    vectors to an iteration, then one, then a masked one. What a vector of it loads is loaded
 //    before it stores anything, so that a result may take the place of an operand.

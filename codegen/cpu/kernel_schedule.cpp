@@ -1,7 +1,7 @@
 // Algorithm:
-// 1. Walk the instructions in order. Loads and constants are ready in traversal 0, others in that of
-//    their last operand. A reduction is ready one traversal after its operand; a variance two after:
-//    the first gathers the mean, the second the squares of the differences from it.
+// 1. Walk the instructions in order. Loads and constants are ready in traversal 0, others in that
+//    of their last operand. A reduction is ready one traversal after its operand; a variance two
+//    after: the first gathers the mean, the second the squares of the differences from it.
 // 2. Reductions of the same operand and kind are gathered once.
 // 3. A computed vector value that is read in a traversal after its own gets a scratch slot.
 #include "codegen/cpu/kernel_schedule.h"

@@ -17,9 +17,9 @@ struct RowReduction {
   uint32_t traversal = 0;  // in which it is gathered
 };
 
-/// A traversal may use what the reductions of earlier ones gave. A value is computed in the first in
-/// which it can be; if a later one needs it too it is kept in scratch, except loads, which are loaded
-/// again.
+/// A traversal may use what the reductions of earlier ones gave. A value is computed in the first
+/// in which it can be; if a later one needs it too it is kept in scratch, except loads, which are
+/// loaded again.
 struct KernelSchedule {
   static constexpr uint32_t kNone = UINT32_MAX;
 

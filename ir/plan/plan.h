@@ -264,8 +264,8 @@ struct LoopLaunch {
 /// and, as states, of `carries`; each of these is in one round, which is composed once those before
 /// it are known.
 ///
-/// Loads of `earlier` arguments, which are the caller's Steps buffers, are of the step before in the
-/// sequence, whichever way the plan goes, and zero at its first.
+/// Loads of `earlier` arguments, which are the caller's Steps buffers, are of the step before in
+/// the sequence, whichever way the plan goes, and zero at its first.
 ///
 /// Tiles hand what they compose to later ones through `exchange`, a Chunk buffer of f32 without
 /// history that nothing else touches. It is kNoBuffer where the backend has memory of its own for
@@ -438,18 +438,18 @@ inline constexpr int64_t kSplitParts = 3;
 ///
 /// Where |a'| is not below kMostSplitLeft or kMostSplitWeight, the first two parts are zero. What
 /// is behind `length` is zero, too. Once stages make Invariant buffers of weights, Sequence stages
-/// Chunk buffers of left operands, and of what is a weight in a total. Such a one may have one part,
-/// which is a rounded to TF32.
+/// Chunk buffers of left operands, and of what is a weight in a total. Such a one may have one
+/// part, which is a rounded to TF32.
 ///
 /// Of a total's weight the target may be `turned`, columns in place of rows: the parts of element i
 /// of row r, of the R rows of a whole chunk, begin at element
 ///
 ///     (i * R + r) * parts
 ///
-/// of the buffer and lie behind one another. (Tensor cores multiply TF32 along memory: a library that
-/// has both operands across it takes 1.5 times as long, if one is turned no longer than if both
-/// are. LSTM 16x1024, weight gradients of 512 steps on an H100: 285 and 187 us in one part, 872 and
-/// 520 in three.)
+/// of the buffer and lie behind one another. (Tensor cores multiply TF32 along memory: a library
+/// that has both operands across it takes 1.5 times as long, if one is turned no longer than if
+/// both are. LSTM 16x1024, weight gradients of 512 steps on an H100: 285 and 187 us in one part,
+/// 872 and 520 in three.)
 struct SplitLaunch {
   Access source;
   Access target;

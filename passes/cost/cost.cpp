@@ -29,8 +29,8 @@ namespace {
 // 12288 elements).
 constexpr double kLoopStepSeconds = 2e-8;
 constexpr double kGpuLoopStepSeconds = 7.5e-8;
-// What a loop over so many channels or fewer reaches of a GPU's bandwidth (H100, minGRU, 64x512x1024
-// in f32: 2.5 TB/s of 3.35).
+// What a loop over so many channels or fewer reaches of a GPU's bandwidth (H100, minGRU,
+// 64x512x1024 in f32: 2.5 TB/s of 3.35).
 constexpr double kGpuLoopBandwidth = 0.75;
 constexpr int64_t kGpuLoopChannels = 1 << 16;
 // Of a scan (minGRU on an H100): what it takes longer to begin than another launch, to hand states
@@ -48,9 +48,9 @@ constexpr int64_t kCpuTilesOfThread = 2;  // that it goes through between two of
 // Maps that are not known to be bounded keep subnormal numbers (S4D on a Xeon: 18 times the loop's
 // time on one thread).
 constexpr double kCpuSubnormals = 10;
-// Rows and columns that one unit of a GPU takes on of a product, and of one whose tiles, as large as
-// a library likes them, are enough for all units. (H100, k 12288 in TF32, 1024 columns: 2048 rows
-// take 182 us, 2736 take 303, 4096 take 290 and 8192 take 551.)
+// Rows and columns that one unit of a GPU takes on of a product, and of one whose tiles, as large
+// as a library likes them, are enough for all units. (H100, k 12288 in TF32, 1024 columns: 2048
+// rows take 182 us, 2736 take 303, 4096 take 290 and 8192 take 551.)
 constexpr int64_t kTile = 32;
 constexpr int64_t kLargeTile = 128;
 

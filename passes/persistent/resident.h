@@ -18,8 +18,8 @@ namespace rnnc {
 struct ResidentChoice {
   TileChoice tile = {};
   bool padded = false;  // products that stay launches get aligned rows (passes/plan/padding.h)
-  /// By the recurrence's name, seconds of a step in launches: of those whose work is formed to be one
-  /// (passes/schedule/phases.h), which no GPU can run as it is, as it was before…
+  /// By the recurrence's name, seconds of a step in launches: of those whose work is formed to be
+  /// one (passes/schedule/phases.h), which no GPU can run as it is, as it was before…
   std::map<std::string, double> formed = {};
   /// …and of any in other launches than the plan's. What would be slower than these stays too.
   std::map<std::string, double> other_launches = {};

@@ -1,5 +1,5 @@
-/// Puts values that a family of instructions stores, each in a buffer of its own, in one buffer, one
-/// behind the other, so that whoever loads them has them as an array.
+/// Puts values that a family of instructions stores, each in a buffer of its own, in one buffer,
+/// one behind the other, so that whoever loads them has them as an array.
 ///
 ///     b7: … 64        %9 = mul %0, %3                b7: … 4096
 ///     b8: … 64        store b7[0:64] = %9            store b7[0:64] = %9

@@ -3,8 +3,8 @@
 ///     gemm b9 = b10 @ b30, n 1024, k 2048           gemm b20 = b10 @ b30, n 1024, k 2048
 ///     k3(b9, b20)                              →
 ///
-/// where k3 stores what it loads, b9 is of the compute type and b20 of the storage type, which may be
-/// the same.
+/// where k3 stores what it loads, b9 is of the compute type and b20 of the storage type, which may
+/// be the same.
 #pragma once
 
 #include "ir/plan/plan.h"

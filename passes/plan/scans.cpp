@@ -31,9 +31,9 @@ using Kind = Instruction::Kind;
 constexpr int64_t kMostValues = 48;
 constexpr int64_t kMostValuesOfFew = 64;
 constexpr int64_t kFewChannels = 4096;
-// Pairs of channels load twice as much at once, and take the registers of two. (8x4096x1536 in bf16,
-// ps an element in pairs and without: minGRU 2.35 and 2.49, minLSTM 3.49 and 3.31, a complex LRU 3.98
-// and 3.48.)
+// Pairs of channels load twice as much at once, and take the registers of two. (8x4096x1536 in
+// bf16, ps an element in pairs and without: minGRU 2.35 and 2.49, minLSTM 3.49 and 3.31, a complex
+// LRU 3.98 and 3.48.)
 constexpr int64_t kMostValuesOfPairs = 2;
 constexpr int64_t kMostInputsOfPairs = 2;
 // So many tiles side by side are on their way at once. Of their channels' each, those of a group

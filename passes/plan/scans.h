@@ -4,9 +4,9 @@
 ///       →   scan k1(h, z, n, h) carrying a0 = a3 in tiles of 8 x 8 steps, exchange in e
 ///             sum of a0, bounded: %5; %6
 ///
-/// The kernel gets what its rounds need besides. On a CPU there is no exchange. On a GPU states that
-/// decay alike share a round, and a scan reads steps of the step before, which a launch would copy
-/// for it, where they lie.
+/// The kernel gets what its rounds need besides. On a CPU there is no exchange. On a GPU states
+/// that decay alike share a round, and a scan reads steps of the step before, which a launch would
+/// copy for it, where they lie.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 //    left ones, and the right ones of totals.
 // 4. Split each weight once, turned round before if it is transposed. Several repeats of a product
 //    become one of more columns.
-// Of plans that round to TF32 the right operands of totals are turned, where that takes less than it
-// gains.
+// Of plans that round to TF32 the right operands of totals are turned, where that takes less than
+// it gains.
 #include "passes/plan/split_gemms.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// 1. Products that are added up become one: what adds to results of an earlier one stands in its own
-//    place with that.
+// 1. Products that are added up become one: what adds to results of an earlier one stands in its
+//    own place with that.
 // 2. Products whose results only one kernel takes, whole and in the same stage, go to it, if it has
 //    no products of its own yet: its phase would wait for them first.
 // 3. Each of the others gets kernels, one for each length of results, that only store them. What

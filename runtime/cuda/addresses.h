@@ -31,7 +31,8 @@ class Addresses {
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;
-  /// The same of a buffer that has rows as columns, with so many elements of each row (SplitLaunch).
+  /// The same of a buffer that has rows as columns, with so many elements of each row
+  /// (SplitLaunch).
   char* turned(const Access& access, int64_t parts, LaunchPosition position) const;
   /// Row (0, 0) of a sequence.
   char* start(const Access& access) const {

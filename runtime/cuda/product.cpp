@@ -2,8 +2,8 @@
 // is the column-major n x rows matrix with that leading dimension, so that
 //     out[rows, n] = left[rows, k] @ weight^T   is   out' = op(weight') @ left',
 // where weight' is k x n and transposed for a weight [n, k], and n x k as it is for one of [k, n].
-// A sum over rows, out[m, n] = left[rows, m]^T @ weight[rows, n], is out' = weight' @ left'^T; a weight
-// that is turned, [n, rows], is rows x n and transposed.
+// A sum over rows, out[m, n] = left[rows, m]^T @ weight[rows, n], is out' = weight' @ left'^T; a
+// weight that is turned, [n, rows], is rows x n and transposed.
 // The blocks of a block-diagonal weight are the library's batch.
 //
 // Where CUDA's Multi-Process Service (MPS) leaves a program some of the multiprocessors, algorithms

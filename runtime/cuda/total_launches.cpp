@@ -1,5 +1,5 @@
-// Totals: of outer products as products of the library (library_products.h), of rows by the kernel in
-// totals.cuh, where there are many in two launches.
+// Totals: of outer products as products of the library (library_products.h), of rows by the kernel
+// in totals.cuh, where there are many in two launches.
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"

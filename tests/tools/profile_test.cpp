@@ -53,7 +53,8 @@ TEST_F(Profile, SaysWhereTimeGoes) {
 TEST_F(Profile, StandardOutputTakesAFileInPlaceOfTheText) {
   const Json profile = Json::parse(good(net({"--json", "-", "--threads", "1"})));
   EXPECT_EQ(profile["measured"]["runs"], 2);
-  EXPECT_NE(bad(2, net({"--json", "-", "--trace", "-"})).find("several go to `-`"), std::string::npos);
+  EXPECT_NE(bad(2, net({"--json", "-", "--trace", "-"})).find("several go to `-`"),
+            std::string::npos);
 }
 
 TEST_F(Profile, TimesOfLaunchesAreWithinTheCall) {

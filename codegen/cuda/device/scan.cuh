@@ -6,11 +6,11 @@
 //
 // A thread computes once what its steps need that no state is part of, or none but of earlier
 // rounds, and keeps it in registers (ir/plan/scan_values.h). Round by round, it composes the maps
-// of its steps, a warp those of all warps, and hands that on. What comes before a tile are the states
-// behind its base, the last tile before it whose number is a multiple of Group, and the maps of the
-// tiles between: these are composed while the states are on their way, always in the same parts and
-// order, so that bits are the same from run to run. Of many channels the base has mostly ended long
-// before: its states are asked for together with the tile's inputs.
+// of its steps, a warp those of all warps, and hands that on. What comes before a tile are the
+// states behind its base, the last tile before it whose number is a multiple of Group, and the maps
+// of the tiles between: these are composed while the states are on their way, always in the same
+// parts and order, so that bits are the same from run to run. Of many channels the base has mostly
+// ended long before: its states are asked for together with the tile's inputs.
 //
 // Composed maps may be infinite, or NaN, where step by step nothing is; and they do not overflow
 // where a step in between does. So they count only as far as nothing on the way can come near

@@ -356,8 +356,9 @@ extern "C" __global__ void rnnc_split(const float* source, float* target, int we
 #endif
 
 #if has_rnnc_split_turned
-// Rows as columns, `apart` elements from one another, with the one part or the three of each element
-// behind one another. Blocks of 32 x 8 threads; blockIdx.x goes along a row, in tiles of 32 x 32.
+// Rows as columns, `apart` elements from one another, with the one part or the three of each
+// element behind one another. Blocks of 32 x 8 threads; blockIdx.x goes along a row, in tiles of 32
+// x 32.
 extern "C" __global__ void rnnc_split_turned(const float* source, float* target, int weight,
                                              float most, rnnc_word rows, rnnc_word length,
                                              rnnc_word part, int parts, rnnc_word source_stride,

@@ -128,8 +128,8 @@ void check_graph_passes(const FileCase& one, const std::vector<std::string>& wor
   expect_output(one, without_frame(one, result));
 }
 
-/// `stages PASSES`, `stages PASSES B=257`, `stages PASSES gpu`: what runs when, of the plan with these
-/// passes.
+/// `stages PASSES`, `stages PASSES B=257`, `stages PASSES gpu`: what runs when, of the plan with
+/// these passes.
 void check_stages(const FileCase& one, const std::vector<std::string>& words) {
   int64_t batch = 3;
   Machine machine;

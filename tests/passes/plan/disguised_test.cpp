@@ -1,6 +1,6 @@
-// Cells that are linear in disguise, and cells that look linear and are not: what class they are of,
-// and what is said of why; forward and backward halves, as scans where they are linear, against the
-// interpreter.
+// Cells that are linear in disguise, and cells that look linear and are not: what class they are
+// of, and what is said of why; forward and backward halves, as scans where they are linear, against
+// the interpreter.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -249,7 +249,7 @@ TEST(ScanPlans, HaveTilesByTheirChannels) {
   EXPECT_EQ(tiles("Gate", 33, 1), (Tile{16, 16, 1, 16}));
   EXPECT_EQ(tiles("Gate", 1536, 8), (Tile{8, 8, 2, 1}));
   EXPECT_EQ(tiles("Gate", 512, 8), (Tile{8, 8, 2, 4}));
-  EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 8, 1, 1}));
+  EXPECT_EQ(tiles("Rotation", 1536, 8), (Tile{8, 16, 1, 1}));
   EXPECT_EQ(tiles("Late", 2, 1), (Tile{8, 16, 1, 16}));
 }
 
