@@ -116,7 +116,9 @@ TEST(CpuGradients, CallsAllocateNothing) {
   Arrays y(signature.outputs, kSteps * kBatch);
   Arrays states(signature.states, kBatch);
   Arrays final_states(signature.states, kBatch);
-  const auto [inputs, weights, initial] = std::tuple(x.read(), params.read(), states.read());
+  const auto inputs = x.read();
+  const auto weights = params.read();
+  const auto initial = states.read();
   std::vector<char> workspace(
       std::max(sizes.forward_workspace, sizes.backward_workspace + sizes.zeros));
   std::vector<char> reserve(sizes.reserve);

@@ -210,8 +210,8 @@ class RolledRowEmitter : TextWriter {
 
   std::string joined(uint32_t id, const std::string& partial) const {
     const Op op = body_[id].op;
-    const std::string value = fmt::format("rnnc_join_warps<{}, {}>({})", cuda_reduction_type(op),
-                                          shape_.threads / 32, partial);
+    std::string value = fmt::format("rnnc_join_warps<{}, {}>({})", cuda_reduction_type(op),
+                                    shape_.threads / 32, partial);
     if (op != Op::Mean) return value;
     return fmt::format("{} / {}", value, cuda_float_literal(static_cast<double>(kernel_.length)));
   }
