@@ -9,6 +9,7 @@
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
+#include "tests/passes/plan/kernel_counts.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/gradients/half_check.h"
 
@@ -35,18 +36,6 @@ Halves halves_of(Graph graph, const Machine& machine, ResidualChoice residuals) 
   Derivative derivative = differentiate(graph, options);
   return {plan_of(std::move(derivative.forward), machine),
           plan_of(std::move(derivative.backward), machine)};
-}
-
-size_t instructions(const Plan& plan) {
-  size_t count = 0;
-  for (const Kernel& kernel : plan.kernels) count += kernel.body.size();
-  return count;
-}
-
-size_t loops(const Plan& plan) {
-  size_t count = 0;
-  for (const Kernel& kernel : plan.kernels) count += kernel.loops.size();
-  return count;
 }
 
 TEST(RerollGradients, CodeOfNeitherHalfGrowsWithArrays) {

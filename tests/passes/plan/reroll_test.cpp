@@ -11,6 +11,7 @@
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/passes/cases.h"
+#include "tests/passes/plan/kernel_counts.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
@@ -87,18 +88,6 @@ Plan plan_of(const Graph& graph, const Machine& machine, PassSet passes = PassSe
                                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   return *std::move(plan);
-}
-
-size_t instructions(const Plan& plan) {
-  size_t count = 0;
-  for (const Kernel& kernel : plan.kernels) count += kernel.body.size();
-  return count;
-}
-
-size_t loops(const Plan& plan) {
-  size_t count = 0;
-  for (const Kernel& kernel : plan.kernels) count += kernel.loops.size();
-  return count;
 }
 
 class Reroll : public testing::TestWithParam<ArrayCell> {};
