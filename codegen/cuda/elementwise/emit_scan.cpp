@@ -96,7 +96,8 @@ class ScanEmitter : TextWriter {
     line("  // The arrays from the thread's first step on.");
     line("  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}, unsigned row, unsigned e,",
          name_, cuda_access_parameters(kernel_.arguments.size(), "&"));
-    line("                                     int first_step)");
+    line("                                     int first_step{})",
+         has_earlier() ? ", int start" : "");
     line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       if (carried_[i]) continue;
@@ -110,8 +111,7 @@ class ScanEmitter : TextWriter {
       if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
     }
     if (has_earlier()) {
-      line("    begin = static_cast<int>({}frame[0] - first_step);",
-           traits_.descending ? "frame[1] - 1 - " : "-");
+      line("    begin = {}start - first_step;", traits_.descending ? "" : "-");
     }
     line("  }}");
   }
@@ -375,7 +375,7 @@ class ScanEmitter : TextWriter {
     const int64_t length = kernel_.length / traits_.items;
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", 32 * traits_.warps,
          traits_.blocks);
-    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange) {{", name_,
+    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange, int start) {{", name_,
          cuda_access_parameters(kernel_.arguments.size()));
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
@@ -402,7 +402,9 @@ class ScanEmitter : TextWriter {
     line("  __shared__ float memory[rnnc_scan_memory<{}_scan<true>>::kWords];", name_);
     std::string arguments = "rows";
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
-    const std::string run = "rnnc_scan({}_scan<{}>({}, row, e, first_step), tile, place, memory);";
+    const std::string run =
+        fmt::format("rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory);",
+                    has_earlier() ? ", start" : "");
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {
