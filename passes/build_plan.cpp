@@ -80,6 +80,12 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
   return {};
 }
 
+/// Products of a GPU's library round what they write.
+bool writes_narrow(const PlanOptions& options) {
+  return options.machine.kind == Machine::Kind::Cuda && options.passes.has(Pass::Epilogue) &&
+         options.passes.has(Pass::Pad);
+}
+
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
 /// them as they are.
@@ -98,8 +104,11 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
   plan.batch = options.batch;
   plan.chunk = 1;
   const Schedule schedule = make_schedule(graph, dependence, plan, passes, in_phases);
-  const Result<Layout> layout = make_layout(graph, dependence, schedule, state_steps,
-                                            options.param_dtype.value_or(plan.dtype), plan);
+  const Result<Layout> layout =
+      make_layout(graph, dependence, schedule, state_steps,
+                  {.param_dtype = options.param_dtype.value_or(plan.dtype),
+                   .narrow_products = writes_narrow(options)},
+                  plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
   choose_own_products(plan);
@@ -356,11 +365,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
-      // Products of a GPU's library round what they write; behind the pads, which take what products
-      // write for the compute type.
-      {"narrow", [&] { return narrow(plan); },
-       options.machine.kind == Machine::Kind::Cuda && passes.has(Pass::Epilogue) &&
-           passes.has(Pass::Pad)},
+      // Behind the pads, which are made for what products write as it is.
+      {"narrow", [&] { return narrow(plan); }, writes_narrow(options)},
       // Of all launches that there will be…
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.

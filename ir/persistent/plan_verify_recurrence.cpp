@@ -1,6 +1,6 @@
 // 1. The tile: sizes and sides that make sense, and blocks enough for all elements of each phase.
 // 2. Room for arrays, and for what blocks exchange; reductions are of vectors.
-// 3. Find what the phases store, in buffers of the program's own.
+// 3. Find what the phases store, in buffers of the program's own; sums are among it.
 // 4. What products read of it as `left` lies in a Chunk buffer that no other launch writes, and no
 //    element of it is stored twice.
 // 5. What kernels load of it are the same elements of the same row, or all of it is stored and can
@@ -35,6 +35,7 @@ class RecurrenceVerifier {
     if (Status status = check_exchange(); !status) return status;
     if (Status status = check_stream(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) find_stores(i);
+    if (Status status = check_sums(); !status) return status;
     for (size_t i = 0; i < launch_.phases.size(); ++i) {
       for (const FusedLaunch::Product& product : launch_.phases[i].products) {
         if (Status status = check_product(product); !status) return status;
@@ -190,6 +191,19 @@ class RecurrenceVerifier {
       if (is_touched(phase, launch_.stream)) {
         return fail("{} is for weights off the chip alone", stream.name);
       }
+    }
+    return {};
+  }
+
+  Status check_sums() const {
+    for (const BufferId id : launch_.sums) {
+      if (id >= plan_.buffers.size()) return fail("no place for sums over the steps");
+      const Buffer& sums = plan_.buffers[id];
+      if (sums.extent != Extent::Batch || sums.dtype != DType::f32 ||
+          sums.placement == Placement::Caller) {
+        return fail("{} cannot hold sums over the steps", sums.name);
+      }
+      if (!stores_.contains(id)) return fail("nothing is added to {}", sums.name);
     }
     return {};
   }

@@ -37,9 +37,9 @@ std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {
   for (const Stage& stage : plan.stages) {
     if (stage.sweep != sweep) continue;
     for (const Launch& launch : stage.launches) {
-      const BufferId sum = sum_of(launch);
-      if (sum == kNoBuffer || std::ranges::find(buffers, sum) != buffers.end()) continue;
-      buffers.push_back(sum);
+      for (const BufferId sum : sums_of(launch)) {
+        if (std::ranges::find(buffers, sum) == buffers.end()) buffers.push_back(sum);
+      }
     }
   }
   return buffers;

@@ -316,6 +316,8 @@ struct RecurrenceLaunch {
   RecurrenceTile tile;
   BufferId exchange = kNoBuffer;
   BufferId stream = kNoBuffer;
+  /// Batch buffers of f32 that kernels add to at each step, and that are zero before the first.
+  std::vector<BufferId> sums;
   friend bool operator==(const RecurrenceLaunch&, const RecurrenceLaunch&) = default;
 };
 
@@ -557,14 +559,14 @@ int64_t weight_stride(const GemmLaunch& launch);
 /// Whether rows have a pad that is zero always.
 bool ends_in_zeros(const Buffer& buffer);
 
-/// What the launch adds up over all steps; kNoBuffer: nothing.
-BufferId sum_of(const Launch& launch);
+/// What the launch adds up over all steps, and the batch or, of a recurrence, for each sequence.
+std::vector<BufferId> sums_of(const Launch& launch);
 
-/// Whether the launch alone makes all of what is its sum: a backend may let it write that at the
+/// Whether the launch alone makes all of what is its one sum: a backend may let it write that at the
 /// first chunk, and need not clear it.
 bool makes_whole_sum(const Plan& plan, const Launch& launch);
 
-/// Buffers that are zero when a sweep begins: those that its totals add to.
+/// Buffers that are zero when a sweep begins: the sums of its launches.
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep);
 
 /// Bytes of workspace that T steps need.

@@ -195,6 +195,7 @@ class Verifier {
       if (id >= plan_.buffers.size()) continue;
       for (const BufferId other : owners_.take(id)) written_[other].clear();
       written_[id][0].add(0, plan_.buffers[id].width);
+      if (plan_.buffers[id].extent == Extent::Batch) lasting_.insert(id);
     }
   }
 
@@ -483,7 +484,7 @@ class Verifier {
   /// Of what is read, buffer, column and count: how many steps back it is known to be in them.
   std::map<std::tuple<BufferId, int64_t, int64_t>, int64_t> reach_;
   Written complete_;            // by sweeps before this one
-  std::set<BufferId> lasting_;  // Batch buffers that loops carry on
+  std::set<BufferId> lasting_;  // Batch buffers that are carried on
   uint32_t sweep_ = 0;
   uint32_t lag_ = 0;  // of what is being checked
   std::vector<TypedTouch> late_reads_;

@@ -96,9 +96,9 @@ class MemoryVerifier {
           } else {
             uses.places.emplace(stage.sweep, stage.lag);
           }
-          // What totals add to is cleared when their sweep begins.
-          uses.kept = uses.kept || (touch.write && touch.access.buffer == sum_of(launch));
         }
+        // They are cleared when their sweep begins.
+        for (const BufferId sum : sums_of(launch)) uses_[sum].kept = true;
       }
     }
     for (const StatePlan& state : plan_.states) {

@@ -5,7 +5,8 @@
 //    carried on, and these histories only if others read the state.
 // 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
 //    found in the state's history. Views lie where their origin does.
-// 4. Each product group with a launch of its own gets a buffer for its results side by side.
+// 4. Each product group with a launch of its own gets a buffer for its results side by side, of the
+//    compute type, or of the plan's where recurrences alone read them.
 // 5. Each other value that leaves its kernel gets a buffer: one for kernels, one for products if
 //    they take another type. It holds one step if only its own stage, step by step, uses it, else a
 //    chunk. Values that later sweeps use get such buffers of all steps, too. What is written to a
@@ -42,14 +43,14 @@ Layout::Place part_of(Layout::Place place, int64_t offset) {
 class LayoutBuilder {
  public:
   LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan)
+                const std::vector<int64_t>& state_steps, const LayoutOptions& options, Plan& plan)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
         values_(schedule.values),
         plan_(plan),
         state_steps_(state_steps),
-        param_dtype_(param_dtype),
+        options_(options),
         narrow_(plan.dtype != compute_type(plan.dtype)),
         reads_of_state_(graph.states.size()),
         states_of_next_(graph.nodes.size()),
@@ -69,8 +70,12 @@ class LayoutBuilder {
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
     place_masks();
-    for_each_product([this](uint32_t, const ProductGroup& group, bool fused) {
-      if (!fused && !group.accumulates) place_product(group);
+    for_each_product([this](uint32_t, const ProductGroup& group, bool) {
+      if (!group.accumulates) return;
+      for (const ProductGroup::Member& member : group.members) summed_.insert(member.result);
+    });
+    for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
+      if (!fused && !group.accumulates) place_product(stage, group);
     });
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       place_value(id);
@@ -152,7 +157,7 @@ class LayoutBuilder {
                                           Role::Input, Extent::Steps, i, input.type));
     }
     for (size_t i = 0; i < graph_.params.size(); ++i) {
-      params_.push_back(add_caller_buffer(graph_.params[i].name, param_dtype_, Role::Param,
+      params_.push_back(add_caller_buffer(graph_.params[i].name, options_.param_dtype, Role::Param,
                                           Extent::Invariant, i, graph_.params[i].type));
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -165,8 +170,8 @@ class LayoutBuilder {
       const NodeId value = graph_.results[i].value;
       const bool of_batch = after_[value] == After::Batch;
       const BufferId buffer = add_caller_buffer(
-          graph_.results[i].name, of_batch ? compute_type(plan_.dtype) : param_dtype_, Role::Result,
-          of_batch ? Extent::Batch : Extent::Invariant, i, graph_[value].type);
+          graph_.results[i].name, of_batch ? compute_type(plan_.dtype) : options_.param_dtype,
+          Role::Result, of_batch ? Extent::Batch : Extent::Invariant, i, graph_[value].type);
       last_results_.emplace_back(value, access(buffer));
     }
     layout_.states.resize(graph_.states.size());
@@ -264,16 +269,28 @@ class LayoutBuilder {
     }
   }
 
-  void place_product(const ProductGroup& group) {
+  /// A sum of several products stays in the compute type.
+  bool is_narrow(uint32_t stage, const ProductGroup& group) const {
+    const ScheduledStage& scheduled = schedule_.stages[stage];
+    if (!narrow_ || !options_.narrow_products || scheduled.domain != Domain::Sequence) return false;
+    return std::ranges::all_of(group.members, [&](const ProductGroup::Member& member) {
+      const Uses& uses = uses_[member.result];
+      const bool elsewhere =
+          uses.outside || uses.multiplied || uses.kept_loaded || uses.kept_multiplied;
+      return uses.loaded && !elsewhere && !summed_.contains(member.result);
+    });
+  }
+
+  void place_product(uint32_t stage, const ProductGroup& group) {
     int64_t width = 0;
     Extent extent = Extent::Batch;
     for (const ProductGroup::Member& member : group.members) {
       width += member.n * group.rows * group.blocks;
       if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
     }
-    const BufferId buffer =
-        add_temporary("products of " + value_name(graph_, group.left), compute_type(plan_.dtype),
-                      extent, width, is_after(group.members[0].node));
+    const DType dtype = is_narrow(stage, group) ? plan_.dtype : compute_type(plan_.dtype);
+    const BufferId buffer = add_temporary("products of " + value_name(graph_, group.left), dtype,
+                                          extent, width, is_after(group.members[0].node));
     int64_t column = 0;
     for (const ProductGroup::Member& member : group.members) {
       Layout::Place& place = layout_.places[member.result];
@@ -486,7 +503,7 @@ class LayoutBuilder {
   const Values& values_;
   Plan& plan_;
   const std::vector<int64_t>& state_steps_;  // per state
-  DType param_dtype_;
+  LayoutOptions options_;
   bool narrow_;
   std::vector<std::vector<NodeId>> reads_of_state_;    // per state
   std::vector<std::vector<uint32_t>> states_of_next_;  // per node: the states that it becomes
@@ -497,6 +514,7 @@ class LayoutBuilder {
   std::vector<std::pair<NodeId, Access>> last_results_;  // those that take one after all steps
   std::map<std::vector<Layout::Pack::Part>, BufferId> pack_of_parts_;
   std::map<std::tuple<uint32_t, BufferId, int64_t, int64_t>, BufferId> staged_;  // by sweep, place
+  std::set<NodeId> summed_;  // what several products add up to
   Layout layout_;
 };
 
@@ -521,8 +539,9 @@ Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeI
 }
 
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan) {
-  return LayoutBuilder(graph, dependence, schedule, state_steps, param_dtype, plan).run();
+                   const std::vector<int64_t>& state_steps, const LayoutOptions& options,
+                   Plan& plan) {
+  return LayoutBuilder(graph, dependence, schedule, state_steps, options, plan).run();
 }
 
 std::string value_name(const Graph& graph, NodeId id) {

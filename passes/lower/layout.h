@@ -75,10 +75,17 @@ struct Layout {
 /// "add.12"; leaves by their names. What a buffer that holds a value is called.
 std::string value_name(const Graph& graph, NodeId id);
 
+struct LayoutOptions {
+  DType param_dtype = DType::f32;  // of the caller's params and of their gradients
+  /// Products of many steps round what recurrences alone read to the plan's type, as the caller's
+  /// arrays are: half the bytes, where that is of 16 bits.
+  bool narrow_products = false;
+};
+
 /// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: how many steps of each
-/// state the caller's arrays hold (passes/graph/histories.h). `param_dtype`: of the caller's params
-/// and of their gradients.
+/// state the caller's arrays hold (passes/graph/histories.h).
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan);
+                   const std::vector<int64_t>& state_steps, const LayoutOptions& options,
+                   Plan& plan);
 
 }  // namespace rnnc

@@ -25,6 +25,7 @@
 #include "passes/cost/cost.h"
 #include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
+#include "passes/persistent/carried_totals.h"
 #include "passes/persistent/merge_sums.h"
 #include "passes/persistent/recurrence_buffers.h"
 #include "passes/tile/recurrence_tiles.h"
@@ -173,6 +174,7 @@ class Resident {
     if (!tile) return tl::unexpected(tile.error());
     recurrence.tile = *tile;
     const std::vector<Launch> once = merge_sums_of(recurrence);
+    const std::vector<LaunchPlace> totals = carry_totals_of(recurrence);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = predicted_time(plan_, recurrence, machine_).step;
@@ -184,7 +186,9 @@ class Resident {
     stage_.launches = {std::move(recurrence)};
     stage_.domain = Domain::Sequence;
     const Status status = verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
-    append_once(plan_, once);  // perhaps in a new stage
+    const std::vector<BufferId> sums = std::get<RecurrenceLaunch>(stage_.launches[0]).sums;
+    move_carried_totals(plan_, totals, sums);  // stages come and go
+    append_once(plan_, once);                  // likewise
     remove_unread_copies(plan_);
     return status;
   }
@@ -209,6 +213,33 @@ class Resident {
     recurrence.phases = std::move(phases);
     recurrence.tile = *tile;
     return once;
+  }
+
+  /// If that makes a step longer by less than it takes to read what is added up, where the model
+  /// holds elementwise work of a step for about twice as long as it is. The totals that the phases
+  /// add up then.
+  std::vector<LaunchPlace> carry_totals_of(RecurrenceLaunch& recurrence) {
+    std::vector<LaunchPlace> totals = totals_to_carry(plan_, recurrence.phases);
+    if (totals.empty()) return {};
+    const size_t buffers = plan_.buffers.size();
+    const size_t kernels = plan_.kernels.size();
+    RecurrenceLaunch carrying = recurrence;
+    carrying.sums = carry_totals(plan_, carrying.phases, totals);
+    int64_t width = 0;
+    for (const BufferId sum : carrying.sums) width += plan_.buffers[sum].width;
+    const auto bytes =
+        static_cast<double>(plan_.batch * width) * static_cast<double>(size_of(plan_.dtype));
+    const Result<RecurrenceTile>& tile = tiles_.choose(plan_, carrying.phases);
+    const double limit = recurrence.tile.step_seconds + 2 * bytes / machine_.memory_bandwidth;
+    if (tile && tile->streamed_words == 0 && tile->step_seconds < limit &&
+        verify_arrays(plan_, carrying)) {
+      carrying.tile = *tile;
+      recurrence = std::move(carrying);
+      return totals;
+    }
+    plan_.buffers.resize(buffers);
+    plan_.kernels.resize(kernels);
+    return {};
   }
 
   /// On tensor cores with one tile of rows (passes/persistent/merge_sums.h).

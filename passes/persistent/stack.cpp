@@ -244,6 +244,8 @@ class Joint {
     RecurrenceLaunch& stack = recurrence_of(plan_.stages[lower_]);
     const std::vector<FusedLaunch> phases = recurrence_of(plan_.stages[upper_]).phases;
     stack.tile.sides.push_back(stack.phases.size());
+    const std::vector<BufferId>& sums = recurrence_of(plan_.stages[upper_]).sums;
+    stack.sums.insert(stack.sums.end(), sums.begin(), sums.end());
     for (const FusedLaunch& phase : phases) {
       PhaseBuilder builder(plan_, phase);
       for (const std::vector<GemmLaunch>& parts : products_) {

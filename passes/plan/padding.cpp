@@ -37,7 +37,6 @@ class Padding {
         machine_(machine),
         options_(options),
         unit_(unit_of(plan.dtype)),
-        result_unit_(unit_of(compute_type(plan.dtype))),
         usual_(plan),
         uses_(plan) {
     usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
@@ -172,7 +171,7 @@ class Padding {
 
   bool is_aligned(const Operands& product) const {
     return is_left_aligned(product) && is_aligned(product.weight, product.row(), unit_) &&
-           is_aligned(product.out, product.out.stride, result_unit_);
+           is_aligned(product.out, product.out.stride, unit_of(buffer_of(product.out).dtype));
   }
 
   std::optional<Left> choose_left(const Stage& stage, const GemmLaunch& launch) const {
@@ -265,12 +264,13 @@ class Padding {
     for (auto& [id, products] : writers) {
       const Buffer& buffer = plan_.buffers[id];
       if (buffer.role != Role::Temporary) continue;
-      int64_t unit = result_unit_;
+      const int64_t result_unit = unit_of(buffer.dtype);
+      int64_t unit = result_unit;
       for (const Product* product : products) {
         if (operands_of(*product).transposed) unit = std::max(unit, unit_);
       }
       const bool grows = may_grow(id, products);
-      widen(id, grows ? unit : result_unit_);
+      widen(id, grows ? unit : result_unit);
       if (!grows) continue;
       plan_.buffers[id].pad = 0;
       for (Product* product : products) product->n = plan_.buffers[id].width;
@@ -434,10 +434,9 @@ class Padding {
   Plan& plan_;
   const Machine& machine_;
   const PaddingOptions& options_;
-  int64_t unit_;         // elements of the storage type that rows are multiples of
-  int64_t result_unit_;  // and of the compute type
-  Plan usual_;           // as it was, with a chunk of a usual length
-  BufferUses uses_;      // as they were
+  int64_t unit_;     // elements of the storage type that rows of operands are multiples of
+  Plan usual_;       // as it was, with a chunk of a usual length
+  BufferUses uses_;  // as they were
   std::vector<Product> products_;
   std::set<BufferId> widened_;
   std::map<std::tuple<size_t, BufferId, uint32_t, int64_t, int64_t>, Access> copies_;

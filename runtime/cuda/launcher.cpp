@@ -68,8 +68,8 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
     if (makes_whole_sum(plan, launch)) whole_sums_.push_back(id);
   });
   const auto is_written = [&](BufferId buffer) {
-    return std::ranges::any_of(whole_sums_,
-                               [&](LaunchId id) { return sum_of(launch_of(id)) == buffer; });
+    return std::ranges::any_of(
+        whole_sums_, [&](LaunchId id) { return sums_of(launch_of(id)).front() == buffer; });
   };
   for (uint32_t sweep = 0; sweep < plan.sweeps; ++sweep) {
     cleared_.push_back(cleared_buffers(plan, sweep));

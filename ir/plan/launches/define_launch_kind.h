@@ -79,8 +79,8 @@ int64_t once_rows(const Plan&, const L& launch) {
 
 /// What it adds up over all steps, and whether that is all of the buffer.
 template <typename L>
-BufferId sum_of(const L&) {
-  return kNoBuffer;
+std::vector<BufferId> sums_of(const L&) {
+  return {};
 }
 template <typename L>
 bool fills_sum(const Plan&, const L&) {
@@ -152,8 +152,8 @@ int64_t LaunchKind<L>::rows(const Plan& plan, const L& launch) {
 }
 
 template <typename L>
-BufferId LaunchKind<L>::sum(const L& launch) {
-  return sum_of(launch);
+std::vector<BufferId> LaunchKind<L>::sums(const L& launch) {
+  return sums_of(launch);
 }
 
 template <typename L>

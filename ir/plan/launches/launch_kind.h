@@ -21,7 +21,7 @@ struct LaunchKind {
   static std::vector<WeightPart> parts(const LaunchNames& in, const L& launch);
   static Where place();
   static int64_t rows(const Plan& plan, const L& launch);
-  static BufferId sum(const L& launch);
+  static std::vector<BufferId> sums(const L& launch);
   static bool makes_sum(const Plan& plan, const L& launch);
 };
 

@@ -76,16 +76,17 @@ BufferId exchange_of(const Launch& launch) {
       launch);
 }
 
-BufferId sum_of(const Launch& launch) {
-  return std::visit([]<typename L>(const L& one) { return LaunchKind<L>::sum(one); }, launch);
+std::vector<BufferId> sums_of(const Launch& launch) {
+  return std::visit([]<typename L>(const L& one) { return LaunchKind<L>::sums(one); }, launch);
 }
 
 bool makes_whole_sum(const Plan& plan, const Launch& launch) {
-  const BufferId sum = sum_of(launch);
-  if (sum == kNoBuffer) return false;
+  const std::vector<BufferId> sums = sums_of(launch);
+  if (sums.size() != 1) return false;
   int64_t launches = 0;
   for (const Stage& stage : plan.stages) {
-    launches += std::ranges::count(stage.launches, sum, [](const Launch& l) { return sum_of(l); });
+    launches +=
+        std::ranges::count(stage.launches, sums, [](const Launch& l) { return sums_of(l); });
   }
   const auto makes = [&]<typename L>(const L& one) { return LaunchKind<L>::makes_sum(plan, one); };
   return launches == 1 && std::visit(makes, launch);

@@ -16,7 +16,8 @@ inline constexpr Where kPlace<RecurrenceLaunch> = Where::Recurrence;
 namespace {
 
 // details := (',' detail)*
-// detail := PROPERTY | 'exchange in' bN | 'stream in' bN | 'begins in' X 's and steps in' X 's'
+// detail := PROPERTY | 'exchange in' bN | 'stream in' bN | 'totals in' bN
+//         | 'begins in' X 's and steps in' X 's'
 //
 // PROPERTY as in ir/plan/tile_text.cpp
 void parse_details(PlanScanner& in, RecurrenceLaunch& launch) {
@@ -25,6 +26,8 @@ void parse_details(PlanScanner& in, RecurrenceLaunch& launch) {
       launch.exchange = in.buffer();
     } else if (in.take("stream in")) {
       launch.stream = in.buffer();
+    } else if (in.take("totals in")) {
+      launch.sums.push_back(in.buffer());
     } else if (in.take("begins in")) {
       launch.tile.start_seconds = in.number<double>();
       in.expect("s and steps in");
@@ -65,6 +68,7 @@ std::string text_of(const Plan& plan, const RecurrenceLaunch& launch) {
   std::string details;
   if (launch.exchange != kNoBuffer) details += fmt::format(", exchange in b{}", launch.exchange);
   if (launch.stream != kNoBuffer) details += fmt::format(", stream in b{}", launch.stream);
+  for (const BufferId sum : launch.sums) details += fmt::format(", totals in b{}", sum);
   if (tile.start_seconds != 0 || tile.step_seconds != 0) {
     details +=
         fmt::format(", begins in {} s and steps in {} s", tile.start_seconds, tile.step_seconds);
@@ -134,6 +138,10 @@ Status verify(LaunchVerifier& in, const RecurrenceLaunch& launch) {
   return verify_recurrence(in.plan(), launch);
 }
 
+std::vector<BufferId> sums_of(const RecurrenceLaunch& launch) {
+  return launch.sums;
+}
+
 LaunchWork work_of(const Plan& plan, const RecurrenceLaunch& launch, int64_t rows) {
   LaunchWork work;
   for (const FusedLaunch& phase : launch.phases) {
@@ -174,6 +182,11 @@ LaunchWords describe(const LaunchNames& in, const RecurrenceLaunch& launch) {
          fmt::format("{} recurrences side by side, each on {} of its own: they go through "
                      "the steps like stations of a pipeline",
                      tile.sides.size(), plural(tile.groups * tile.blocks, "block"))});
+  }
+  if (!launch.sums.empty()) {
+    words.notes.push_back(
+        {"fused",
+         "adds up over the steps what it stores, for each sequence: totals of one operand"});
   }
   std::string fused = fmt::format("{} steps in one launch, weights on the chip", in.plan().chunk);
   if (tile.streamed_words > 0) {

@@ -142,8 +142,8 @@ LaunchWords describe(const LaunchNames& in, const RowTotalLaunch& launch) {
   return words;
 }
 
-BufferId sum_of(const RowTotalLaunch& launch) {
-  return launch.out.buffer;
+std::vector<BufferId> sums_of(const RowTotalLaunch& launch) {
+  return {launch.out.buffer};
 }
 
 template struct LaunchKind<RowsLaunch>;

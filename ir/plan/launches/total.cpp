@@ -190,8 +190,9 @@ int64_t once_rows(const Plan& plan, const TotalLaunch&) {
   return plan.batch;
 }
 
-BufferId sum_of(const TotalLaunch& launch) {
-  return launch.accumulate ? launch.out.buffer : kNoBuffer;
+std::vector<BufferId> sums_of(const TotalLaunch& launch) {
+  if (!launch.accumulate) return {};
+  return {launch.out.buffer};
 }
 
 bool fills_sum(const Plan& plan, const TotalLaunch& launch) {

@@ -23,11 +23,12 @@ Machine cpu_machine() {
 
 /// Without what else merges, so that what is counted is this pass's.
 Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType::f32) {
+  const PassSet passes = kApart.without(Pass::Wavefront).without(Pass::Resident);
   Result<Plan> plan = plan_graph(graph, {.dtype = dtype,
                                          .batch = 3,
                                          .max_steps = 11,
                                          .chunk = 4,
-                                         .passes = kApart.without(Pass::Wavefront),
+                                         .passes = passes,
                                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   run_merge_totals(*plan, machine);
