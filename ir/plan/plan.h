@@ -317,7 +317,7 @@ struct RecurrenceLaunch {
   BufferId exchange = kNoBuffer;
   BufferId stream = kNoBuffer;
   /// Batch buffers of f32 that kernels add to at each step, and that are zero before the first.
-  std::vector<BufferId> sums;
+  std::vector<BufferId> sums = {};
   friend bool operator==(const RecurrenceLaunch&, const RecurrenceLaunch&) = default;
 };
 

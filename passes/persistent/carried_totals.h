@@ -5,8 +5,9 @@
 ///     total b20 += b17[0:4096]               →
 ///                                                   last: total b20 = b40
 ///
-/// What is stored for products need not be read again for its sum: on an H100 that takes 2 % of the
-/// time of a training step of LSTM 16x1024 or 64x1024 in bf16.
+/// What is stored for products need not be read again for its sum. One H100, forward and backward in
+/// bf16, us a step, before and after (with narrow inputs, passes/lower/layout.h): LSTM 16x1024 4.21
+/// and 4.00, 64x1024 9.76 and 9.18, GRU 64x512 3.89 and 3.71.
 #pragma once
 
 #include <vector>

@@ -51,10 +51,12 @@ RecurrenceLayout::RecurrenceLayout(const Plan& plan, const RecurrenceLaunch& lau
 bool RecurrenceLayout::is_stored_at_last(const Access& access) const {
   if (tile_.streamed_words > 0) return false;
   if (plan_.buffers[access.buffer].placement == Placement::Caller) return false;
+  // Others read what the last step leaves in a Batch buffer.
+  const bool has_steps = plan_.buffers[access.buffer].extent != Extent::Batch;
   const auto reads_it = [&](const auto& launch) {
-    return std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {
-      return !touch.write && touch.access.buffer == access.buffer;
-    });
+    return has_steps && std::ranges::any_of(touches(plan_, launch), [&](const Touch& touch) {
+             return !touch.write && touch.access.buffer == access.buffer;
+           });
   };
   for (const Stage& stage : plan_.stages) {
     for (const Launch& launch : stage.launches) {

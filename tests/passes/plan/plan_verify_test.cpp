@@ -340,7 +340,7 @@ struct Phases : SmallPlan {
 
   /// Of the plan with a recurrence of these phases, after `damage`.
   std::string complaint(const std::function<void(RecurrenceLaunch&)>& damage = {}) {
-    RecurrenceLaunch launch{.phases = phases, .tile = {}, .sums = {}};
+    RecurrenceLaunch launch{phases, {}};
     for (const FusedLaunch& phase : phases) {
       launch.tile.units.push_back(plan.kernels[phase.kernel].length);
     }

@@ -277,7 +277,7 @@ TEST(RecurrenceTiles, InputsTakeTheSharedMemoryThatIsLeft) {
     const Result<RecurrenceTile> tile =
         choose_recurrence_tile(subject.plan, subject.launch.phases, machine);
     ASSERT_TRUE(tile);
-    const RecurrenceLaunch launch{.phases = subject.launch.phases, .tile = *tile, .sums = {}};
+    const RecurrenceLaunch launch{subject.launch.phases, *tile};
     EXPECT_LE(needs_of(subject.plan, launch, machine).shared_bytes, machine.shared_bytes);
     seen.insert(tile->input_steps);
   }
@@ -305,7 +305,7 @@ TEST(RecurrenceTiles, RegistersAreLeftWhereThatIsAskedFor) {
   const Result<RecurrenceTile> spare = choose_recurrence_tile(
       subject.plan, subject.launch.phases, h200_machine(), {.spare_registers = 32});
   ASSERT_TRUE(spare);
-  const RecurrenceLaunch other{.phases = subject.launch.phases, .tile = *spare, .sums = {}};
+  const RecurrenceLaunch other{subject.launch.phases, *spare};
   EXPECT_LE(needs_of(subject.plan, other, h200_machine()).registers, 255 - 32);
   EXPECT_GE(time_of(subject.plan, other, h200_machine()).step, step);
 }
@@ -408,7 +408,7 @@ TEST(RecurrenceTiles, TheBestOfAllThatFit) {
       const RecurrenceTile tile = random_tile(subject, machine, random);
       if (tile.streamed_words < 0 || !misfit(subject, tile, machine).empty()) continue;
       ASSERT_TRUE(chosen) << chosen.error().message << ", but " << to_string(tile);
-      const RecurrenceLaunch other{.phases = subject.launch.phases, .tile = tile, .sums = {}};
+      const RecurrenceLaunch other{subject.launch.phases, tile};
       EXPECT_LE(seconds, time_of(subject.plan, other, machine).step) << to_string(tile);
     }
     found += chosen ? 1 : 0;
