@@ -1,4 +1,5 @@
-/// States of which the caller's arrays hold several steps, [B, steps, ...] with the earliest first.
+/// States of which the caller's arrays hold several steps, [B, steps, ...] with the earliest first,
+/// or last.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ inline uint32_t steps_of(const Plan& plan, const StatePlan& state) {
 }
 
 /// A launch of a state, which is of the earliest step, once for each of its steps; none if it has
-/// no accesses.
+/// no accesses. Where that step does not come first in the caller's arrays it is their last.
 inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StatePlan& state,
                                                   const ElementwiseLaunch& launch) {
   if (launch.accesses.empty()) return {};
@@ -29,7 +30,7 @@ inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StateP
     for (Access& access : launches[step].accesses) {
       const Buffer& buffer = plan.buffers[access.buffer];
       const bool given = buffer.role == Role::InitialState || buffer.role == Role::FinalState;
-      if (given) access.column += step * length;
+      if (given) access.column += (access.column > 0 ? -1 : 1) * (step * length);
       if (buffer.extent == Extent::Chunk) access.delay -= step;
     }
   }

@@ -1,6 +1,7 @@
-// 1. A state is a history if its next value joins its own elements from the second on and one
-//    other, and all else that reads it takes single elements.
-// 2. Its next value is then the other, and element i of n is what it was n - i steps ago.
+// 1. A state is a history if its next value joins its own elements but the first and, behind them,
+//    one other, or but the last and, before them, one other, and all else that reads it takes
+//    single elements.
+// 2. Its next value is then the other, and each element what that was some steps ago.
 // 3. Remove what is left over.
 #include "passes/graph/histories.h"
 
@@ -24,14 +25,14 @@ class Histories {
     for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
   }
 
-  std::vector<int64_t> run() {
-    std::vector<int64_t> steps(graph_.states.size(), 1);
+  std::vector<StateSteps> run() {
+    std::vector<StateSteps> steps(graph_.states.size());
     bool changed = false;
     for (uint32_t s = 0; s < graph_.states.size(); ++s) {
-      const std::optional<NodeId> newest = newest_element(s);
-      if (!newest || !is_read_by_elements(s)) continue;
-      steps[s] = *graph_.states[s].type.shape[0].constant();
-      read_steps(s, *newest, steps[s]);
+      const std::optional<History> history = history_of(s);
+      if (!history || !is_read_by_elements(s, history->rest)) continue;
+      steps[s] = {*graph_.states[s].type.shape[0].constant(), history->newest_first};
+      read_steps(s, history->newest, steps[s]);
       changed = true;
     }
     if (changed) run_dead_code(graph_);
@@ -43,27 +44,37 @@ class Histories {
     return graph_[id].op == Op::State && graph_[id].decl == state && graph_[id].delay == 1;
   }
 
-  /// What comes behind the state's elements at each step, if it is the only one that is new.
-  std::optional<NodeId> newest_element(uint32_t s) const {
+  /// Of a state's next value.
+  struct History {
+    NodeId newest = kNoNode;  // the element that is new
+    NodeId rest = kNoNode;    // those that it had
+    bool newest_first = false;
+  };
+
+  std::optional<History> history_of(uint32_t s) const {
     const StateDecl& state = graph_.states[s];
     const Node& next = graph_[state.next];
     const bool starts_as_one = graph_[state.init].op == Op::Constant;
     if (next.op != Op::Concat || next.operands.size() != 2 || !starts_as_one) return std::nullopt;
-    const Node& rest = graph_[next.operands[0]];
-    const Node& last = graph_[next.operands[1]];
-    if (rest.op != Op::Slice || last.op != Op::Stack || last.operands.size() != 1) {
+    History history;
+    history.newest_first = graph_[next.operands[0]].op == Op::Stack;
+    history.rest = next.operands[history.newest_first ? 1 : 0];
+    const Node& rest = graph_[history.rest];
+    const Node& other = graph_[next.operands[history.newest_first ? 0 : 1]];
+    if (rest.op != Op::Slice || other.op != Op::Stack || other.operands.size() != 1) {
       return std::nullopt;
     }
-    const bool by_one = rest.begin == Dim(1) && rest.end == state.type.shape[0];
+    const Dim count = state.type.shape[0];
+    const bool by_one = history.newest_first ? rest.begin == Dim(0) && rest.end == count - Dim(1)
+                                             : rest.begin == Dim(1) && rest.end == count;
     if (!by_one || !is_read_of(rest.operands[0], s)) return std::nullopt;
-    const bool only_there = users_[state.next].size() == 1 && users_[next.operands[0]].size() == 1;
-    const NodeId newest = last.operands[0];
-    if (!only_there || directions_[newest] == Direction::Invariant) return std::nullopt;
-    return newest;
+    const bool only_there = users_[state.next].size() == 1 && users_[history.rest].size() == 1;
+    history.newest = other.operands[0];
+    if (!only_there || directions_[history.newest] == Direction::Invariant) return std::nullopt;
+    return history;
   }
 
-  bool is_read_by_elements(uint32_t s) const {
-    const NodeId rest = graph_[graph_.states[s].next].operands[0];
+  bool is_read_by_elements(uint32_t s, NodeId rest) const {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!is_read_of(id, s)) continue;
       for (const NodeId user : users_[id]) {
@@ -73,7 +84,7 @@ class Histories {
     return true;
   }
 
-  void read_steps(uint32_t s, NodeId newest, int64_t steps) {
+  void read_steps(uint32_t s, NodeId newest, const StateSteps& steps) {
     StateDecl& state = graph_.states[s];
     // All are found first: one that was a step back looks like a read of the whole afterwards.
     std::vector<NodeId> elements;
@@ -88,7 +99,7 @@ class Histories {
               .type = node.type,
               .operands = {},
               .decl = s,
-              .delay = static_cast<uint32_t>(steps - position),
+              .delay = static_cast<uint32_t>(steps.delay_of(position)),
               .location = node.location};
     }
     state.type = graph_[newest].type;
@@ -102,7 +113,7 @@ class Histories {
 
 }  // namespace
 
-std::vector<int64_t> make_histories(Graph& graph) {
+std::vector<StateSteps> make_histories(Graph& graph) {
   return Histories(graph).run();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/graph/histories.h"
 #include "passes/schedule/schedule.h"
 
 namespace rnnc {
@@ -18,7 +19,7 @@ struct Layout {
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's
     BufferId final = kNoBuffer;    // likewise
-    uint32_t steps = 1;            // that these hold, and the histories keep
+    StateSteps steps;              // that these hold, and the histories keep
   };
   /// Weights stacked in a buffer, one after the other.
   struct Pack {
@@ -75,10 +76,10 @@ struct Layout {
 /// "add.12"; leaves by their names. What a buffer that holds a value is called.
 std::string value_name(const Graph& graph, NodeId id);
 
-/// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: how many steps of each
-/// state the caller's arrays hold (passes/graph/histories.h). `param_dtype`: of the caller's params
+/// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: what of each state the
+/// caller's arrays hold. `param_dtype`: of the caller's params
 /// and of their gradients.
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   const std::vector<int64_t>& state_steps, DType param_dtype, Plan& plan);
+                   const std::vector<StateSteps>& state_steps, DType param_dtype, Plan& plan);
 
 }  // namespace rnnc
