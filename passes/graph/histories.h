@@ -17,9 +17,15 @@
 ///     %3 = slice %0 from 0 to 899 : [899, I]
 ///     %5 = concat %4, %3 : [900, I]
 ///
-/// With resets and lengths a row of the batch has a history of its own; such states stay as they
-/// are, and so does one that starts as anything but one number, or whose elements change on their
-/// way.
+/// With lengths, such a state stays as it is past a sequence's end. What becomes of it then takes
+/// what falls out of it, and so it turns (ir/plan/state_steps.h):
+///
+///     %6 = valid : []                       %6 = valid : []
+///     %7 = where %6, %5, %0 : [900, I]  →   %7 = where %6, %2, %1 : [I]
+///     next x@history = %7                   next x@history = %7
+///
+/// With resets a row of the batch has a history of its own; such states stay as they are, and so
+/// does one that starts as anything but one number, or whose elements change on their way.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +39,7 @@ namespace rnnc {
 struct StateSteps {
   int64_t count = 1;
   bool newest_first = false;  // else the earliest
+  bool turns = false;         // past a sequence's end
 
   /// Steps from the one that is running back to the one that the array has at `position`.
   int64_t delay_of(int64_t position) const {

@@ -429,6 +429,7 @@ class LaunchBuilder {
                         graph_.states[*state.delay_of].type == state.type;
     if (is_one) result.delay_of = state.delay_of;
     result.sweep = schedule_.sweep_of(state.next);
+    result.turns = buffers.steps.turns;
 
     KernelBuilder declared(plan_, width);
     const NodeId init = schedule_.values.read[state.init];

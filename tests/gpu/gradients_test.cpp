@@ -402,6 +402,7 @@ TEST(GpuGradientsOfDelays, ShorterAndLongerThanSequences) {
                .chunk = seed % 2 == 0 ? 4 : 30,
                .seed = seed,
                .dtype = dtype,
+               .lengths = seed % 4 >= 2,
                .given_states = seed % 3 != 1},
               gpu);
         EXPECT_GE(gpu.descending_recurrences, 1);

@@ -89,8 +89,9 @@ TEST_P(GpuStrategies, OfLongDelays) {
     for (const auto& [size, batch] : {std::pair<int64_t, int64_t>{24, 3}, {33, 17}}) {
       SCOPED_TRACE(fmt::format("{} of {}, batch {}", cell, size, batch));
       expect_strategy(tower(cells, size), batch);
-      for (const int64_t steps : {7, 29}) {
-        const Sequences sequences = random_sequences(steps, batch, {}, true, 3);
+      for (const auto& [steps, lengths] : {std::pair{7, false}, {29, false}, {29, true}}) {
+        const Sequences sequences =
+            random_sequences(steps, batch, {.lengths = lengths}, /*given_states=*/true, 3);
         check_run(tower(cells, size), options(), sequences, tolerance());
       }
     }

@@ -114,9 +114,17 @@ TEST(GradientPlans, OfHistories) {
           }
           return execute(plan, args, sequences);
         };
-        for (const bool given : {false, true}) {
-          check_halves(tower({cell, cell}, 5),
-                       {.steps = steps, .chunk = chunk, .seed = seed, .given_states = given}, run);
+        for (const bool lengths : {false, true}) {
+          for (const bool given : {false, true}) {
+            check_halves(tower({cell, cell}, 5),
+                         {.steps = steps,
+                          .batch = 4,
+                          .chunk = chunk,
+                          .seed = seed,
+                          .lengths = lengths,
+                          .given_states = given},
+                         run);
+          }
         }
       }
     }
