@@ -91,7 +91,7 @@ bool writes_narrow(const PlanOptions& options) {
 /// them as they are.
 Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& passes,
                        const std::set<std::string>& in_phases = {}) {
-  const std::vector<int64_t> state_steps = make_histories(graph);
+  const std::vector<StateSteps> state_steps = make_histories(graph);
   const Dependence dependence = analyse_dependence(graph);
   if (Status status = check_matrices(graph, dependence); !status) {
     return tl::unexpected(status.error());

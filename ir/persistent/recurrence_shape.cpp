@@ -103,7 +103,8 @@ class ShapeFinder {
       of.k_bytes = product.k * static_cast<int64_t>(size_of(plan_.dtype));
       of.blocks = product.blocks;
       of.exchanged = is_written(phases_, left.buffer);
-      of.early = of.exchanged && !is_written(phases_.subspan(begin, end - begin), left.buffer);
+      const bool is_of_side = is_written(phases_.subspan(begin, end - begin), left.buffer);
+      of.early = of.exchanged && (!is_of_side || left.delay > 1);
       of.stays = of.exchanged && stays_in_block(plan_, phases_, sides_, p, product);
       of.added = common[i] != i;
       of.sends = lefts_.insert(vectors).second && of.exchanged;

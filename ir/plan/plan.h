@@ -516,6 +516,9 @@ struct StatePlan {
   ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
   uint32_t sweep = 0;               // of the stage that writes it
   uint32_t lag = 0;                 // likewise
+  /// Whether steps past a sequence's end write back what falls out of its history, so that this
+  /// turns (ir/plan/state_steps.h).
+  bool turns = false;
   friend bool operator==(const StatePlan&, const StatePlan&) = default;
 };
 

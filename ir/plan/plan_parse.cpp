@@ -283,7 +283,8 @@ class PlanParser {
     if (!in_.take("phase")) in_.expect("phases");
   }
 
-  // state := NAME ['(a delay of' NAME ')'] lag ':' (('given' | 'declared' | 'final') ':' call)*
+  // state := NAME ['(a delay of' NAME ')'] lag ':' ['turning']
+  //          (('given' | 'declared' | 'final') ':' call)*
   void parse_state() {
     StatePlan state;
     state.name = in_.name(kStateNameEnds);
@@ -296,6 +297,7 @@ class PlanParser {
     }
     parse_lag(state.sweep, state.lag);
     in_.expect(":");
+    state.turns = in_.take("turning");
     for (const auto& [what, launch] : kStateLaunchWords) {
       if (!in_.take(what)) continue;
       in_.expect(":");

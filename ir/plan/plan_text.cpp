@@ -190,7 +190,7 @@ class Printer {
     if (state.delay_of) {
       title += fmt::format(" (a delay of {})", name_text(plan_.states[*state.delay_of].name, ")"));
     }
-    line("  {}{}:", title, lag_text(state.sweep, state.lag));
+    line("  {}{}:{}", title, lag_text(state.sweep, state.lag), state.turns ? " turning" : "");
     for (const auto& [what, launch] : kStateLaunchWords) {
       const ElementwiseLaunch& one = state.*launch;
       if (!one.accesses.empty()) line("    {}: {}", what, text_of(plan_, one));

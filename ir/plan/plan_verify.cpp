@@ -427,6 +427,9 @@ class Verifier {
       if (state.delay_of && *state.delay_of >= plan_.states.size()) {
         return fail("{} is a delay of no state", state.name);
       }
+      if (state.turns && steps_of(plan_, state) == 1) {
+        return fail("{} turns, and is no history", state.name);
+      }
       lag_ = state.lag;
       for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
         if (launch == &state.init_given && launch->accesses.empty()) continue;

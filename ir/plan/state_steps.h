@@ -1,4 +1,5 @@
-/// States of which the caller's arrays hold several steps, [B, steps, ...] with the earliest first.
+/// States of which the caller's arrays hold several steps, [B, steps, ...] with the earliest first,
+/// or last.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,52 @@ inline uint32_t steps_of(const Plan& plan, const StatePlan& state) {
   return steps;
 }
 
+/// Of a state that `turns`, a launch of one of its steps as `launches_of` has it: where sequences
+/// differ in what it is of. A step past a sequence's end writes what falls out of its history back
+/// into it, as the newest. So the slots hold the same steps before and after all of these, turned by
+/// as many places as there were of them, and the caller's array holds them as they are at the
+/// sequence's end: an ascending plan comes to that first, and its final array is turned back; a
+/// descending plan comes to it last, and what it is given is turned ahead.
+struct StateTurn {
+  size_t caller = 0;   // the access to the caller's array
+  int64_t steps = 0;   // of the history; 0: it is no such launch
+  int64_t place = 0;   // of the slot: 0 is the newest
+  int64_t apart = 0;   // elements of the caller's array from a place to the next older one
+  bool ahead = false;  // else back
+
+  /// Elements behind the access, for a sequence that had so many steps past its end.
+  int64_t shift(int64_t past) const {
+    const int64_t turned = (place + (ahead ? past % steps : steps - past % steps)) % steps;
+    return (turned - place) * apart;
+  }
+};
+
+inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {
+  StateTurn turn;
+  if (!state.turns) return turn;
+  for (size_t i = 0; i < one.accesses.size(); ++i) {
+    const Access& access = one.accesses[i];
+    const Buffer& buffer = plan.buffers[access.buffer];
+    const bool initial = buffer.role == Role::InitialState && plan.descending;
+    const bool final = buffer.role == Role::FinalState && !plan.descending;
+    if (buffer.extent == Extent::Chunk) turn.place = int64_t{access.delay} - 1;
+    if (!initial && !final) continue;
+    const ElementwiseLaunch& earliest = initial ? state.init_given : state.write_final;
+    const int64_t length = plan.kernels[one.kernel].length;
+    turn.caller = i;
+    turn.steps = steps_of(plan, state);
+    turn.apart = earliest.accesses[i].column > 0 ? length : -length;
+    turn.ahead = initial;
+  }
+  return turn;
+}
+
+inline bool has_turns(const Plan& plan) {
+  return std::ranges::any_of(plan.states, &StatePlan::turns);
+}
+
 /// A launch of a state, which is of the earliest step, once for each of its steps; none if it has
-/// no accesses.
+/// no accesses. Where that step does not come first in the caller's arrays it is their last.
 inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StatePlan& state,
                                                   const ElementwiseLaunch& launch) {
   if (launch.accesses.empty()) return {};
@@ -29,7 +74,7 @@ inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StateP
     for (Access& access : launches[step].accesses) {
       const Buffer& buffer = plan.buffers[access.buffer];
       const bool given = buffer.role == Role::InitialState || buffer.role == Role::FinalState;
-      if (given) access.column += step * length;
+      if (given) access.column += (access.column > 0 ? -1 : 1) * (step * length);
       if (buffer.extent == Extent::Chunk) access.delay -= step;
     }
   }

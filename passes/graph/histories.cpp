@@ -1,13 +1,18 @@
-// 1. A state is a history if its next value joins its own elements from the second on and one
-//    other, and all else that reads it takes single elements.
-// 2. Its next value is then the other, and element i of n is what it was n - i steps ago.
+// 1. A state is a history if its next value joins its own elements but the first and, behind them,
+//    one other, or but the last and, before them, one other, and all else that reads it takes
+//    single elements. With lengths it does so at valid steps, and at others stays as it is, or,
+//    being an adjoint, is the sum of what it is at the former and the latter.
+// 2. Its next value is then the other, at steps that are not valid what falls out of it, and each
+//    element what that was some steps ago.
 // 3. Remove what is left over.
 #include "passes/graph/histories.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "ir/graph/sweeps.h"
 #include "passes/graph/dead_code.h"
+#include "passes/graph/rebuild.h"
 
 namespace rnnc {
 namespace {
@@ -24,14 +29,16 @@ class Histories {
     for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
   }
 
-  std::vector<int64_t> run() {
-    std::vector<int64_t> steps(graph_.states.size(), 1);
+  std::vector<StateSteps> run() {
+    std::vector<StateSteps> steps(graph_.states.size());
     bool changed = false;
     for (uint32_t s = 0; s < graph_.states.size(); ++s) {
-      const std::optional<NodeId> newest = newest_element(s);
-      if (!newest || !is_read_by_elements(s)) continue;
-      steps[s] = *graph_.states[s].type.shape[0].constant();
-      read_steps(s, *newest, steps[s]);
+      const std::optional<History> history = history_of(s);
+      if (!history || !is_read_by_elements(s, *history)) continue;
+      steps[s] = {.count = *graph_.states[s].type.shape[0].constant(),
+                  .newest_first = history->newest_first,
+                  .turns = history->valid != kNoNode};
+      read_steps(s, *history, steps[s]);
       changed = true;
     }
     if (changed) run_dead_code(graph_);
@@ -39,41 +46,96 @@ class Histories {
   }
 
  private:
+  /// Of a state's next value.
+  struct History {
+    NodeId newest = kNoNode;  // the element that is new
+    bool newest_first = false;
+    NodeId valid = kNoNode;  // at which steps, if not at all
+    /// Nodes that have more of it than an element, each read by the next one alone.
+    std::vector<NodeId> wholes = {};
+  };
+
   bool is_read_of(NodeId id, uint32_t state) const {
     return graph_[id].op == Op::State && graph_[id].decl == state && graph_[id].delay == 1;
   }
+  bool is_zero(NodeId id) const { return graph_[id].op == Op::Constant && graph_[id].value == 0; }
+  bool is_valid_mask(NodeId id) const { return graph_[id].op == Op::Valid; }
 
-  /// What comes behind the state's elements at each step, if it is the only one that is new.
-  std::optional<NodeId> newest_element(uint32_t s) const {
-    const StateDecl& state = graph_.states[s];
-    const Node& next = graph_[state.next];
-    const bool starts_as_one = graph_[state.init].op == Op::Constant;
-    if (next.op != Op::Concat || next.operands.size() != 2 || !starts_as_one) return std::nullopt;
-    const Node& rest = graph_[next.operands[0]];
-    const Node& last = graph_[next.operands[1]];
-    if (rest.op != Op::Slice || last.op != Op::Stack || last.operands.size() != 1) {
-      return std::nullopt;
+  /// What the state becomes at valid steps, if it stays as it is at others; else its next value.
+  NodeId next_if_valid(uint32_t s, History& history) const {
+    const NodeId next = graph_.states[s].next;
+    const Node& node = graph_[next];
+    if (node.op == Op::Where && is_valid_mask(node.operands[0]) &&
+        is_read_of(node.operands[2], s)) {
+      history.valid = node.operands[0];
+      history.wholes.push_back(next);
+      return node.operands[1];
     }
-    const bool by_one = rest.begin == Dim(1) && rest.end == state.type.shape[0];
-    if (!by_one || !is_read_of(rest.operands[0], s)) return std::nullopt;
-    const bool only_there = users_[state.next].size() == 1 && users_[next.operands[0]].size() == 1;
-    const NodeId newest = last.operands[0];
-    if (!only_there || directions_[newest] == Direction::Invariant) return std::nullopt;
-    return newest;
+    if (node.op != Op::Add) return next;
+    for (const size_t i : {0, 1}) {
+      const Node& moved = graph_[node.operands[i]];
+      const Node& kept = graph_[node.operands[1 - i]];
+      if (moved.op != Op::Where || kept.op != Op::Where) continue;
+      const NodeId mask = moved.operands[0];
+      const bool is_one = is_valid_mask(mask) && kept.operands[0] == mask &&
+                          is_zero(moved.operands[2]) && is_zero(kept.operands[1]) &&
+                          is_read_of(kept.operands[2], s);
+      if (!is_one) continue;
+      history.valid = mask;
+      history.wholes = {node.operands[1 - i], node.operands[i], next};
+      return moved.operands[1];
+    }
+    return next;
   }
 
-  bool is_read_by_elements(uint32_t s) const {
-    const NodeId rest = graph_[graph_.states[s].next].operands[0];
+  /// Elements that the state keeps: masked too, where its next value is.
+  NodeId kept_elements(NodeId id, History& history) const {
+    history.wholes.push_back(id);
+    const Node& node = graph_[id];
+    const bool masked = node.op == Op::Where && history.valid != kNoNode &&
+                        node.operands[0] == history.valid && is_zero(node.operands[2]);
+    if (!masked) return id;
+    history.wholes.push_back(node.operands[1]);
+    return node.operands[1];
+  }
+
+  std::optional<History> history_of(uint32_t s) const {
+    const StateDecl& state = graph_.states[s];
+    if (graph_[state.init].op != Op::Constant) return std::nullopt;  // or it starts as several
+    History history;
+    const NodeId joined = next_if_valid(s, history);
+    const Node& next = graph_[joined];
+    if (next.op != Op::Concat || next.operands.size() != 2) return std::nullopt;
+    history.wholes.push_back(joined);
+    history.newest_first = graph_[next.operands[0]].op == Op::Stack;
+    const Node& rest = graph_[kept_elements(next.operands[history.newest_first ? 1 : 0], history)];
+    const Node& other = graph_[next.operands[history.newest_first ? 0 : 1]];
+    if (rest.op != Op::Slice || other.op != Op::Stack || other.operands.size() != 1) {
+      return std::nullopt;
+    }
+    const Dim count = state.type.shape[0];
+    const bool by_one = history.newest_first ? rest.begin == Dim(0) && rest.end == count - Dim(1)
+                                             : rest.begin == Dim(1) && rest.end == count;
+    if (!by_one || !is_read_of(rest.operands[0], s)) return std::nullopt;
+    const bool only_there = std::ranges::all_of(
+        history.wholes, [this](NodeId whole) { return users_[whole].size() == 1; });
+    history.newest = other.operands[0];
+    if (!only_there || directions_[history.newest] == Direction::Invariant) return std::nullopt;
+    return history;
+  }
+
+  bool is_read_by_elements(uint32_t s, const History& history) const {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       if (!is_read_of(id, s)) continue;
       for (const NodeId user : users_[id]) {
-        if (user == kNoNode || (user != rest && graph_[user].op != Op::Index)) return false;
+        const bool is_whole = std::ranges::find(history.wholes, user) != history.wholes.end();
+        if (user == kNoNode || (!is_whole && graph_[user].op != Op::Index)) return false;
       }
     }
     return true;
   }
 
-  void read_steps(uint32_t s, NodeId newest, int64_t steps) {
+  void read_steps(uint32_t s, const History& history, const StateSteps& steps) {
     StateDecl& state = graph_.states[s];
     // All are found first: one that was a step back looks like a read of the whole afterwards.
     std::vector<NodeId> elements;
@@ -88,11 +150,24 @@ class Histories {
               .type = node.type,
               .operands = {},
               .decl = s,
-              .delay = static_cast<uint32_t>(steps - position),
+              .delay = static_cast<uint32_t>(steps.delay_of(position)),
               .location = node.location};
     }
-    state.type = graph_[newest].type;
-    state.next = newest;
+    state.type = graph_[history.newest].type;
+    state.next = history.newest;
+    if (history.valid == kNoNode) return;
+    const auto last =
+        std::ranges::find_if(elements, [&](NodeId id) { return graph_[id].delay == steps.count; });
+    const NodeId falling = last != elements.end()
+                               ? *last
+                               : append_node(graph_, {.op = Op::State,
+                                                      .type = state.type,
+                                                      .operands = {},
+                                                      .decl = s,
+                                                      .delay = static_cast<uint32_t>(steps.count),
+                                                      .location = state.location});
+    graph_.states[s].next =
+        graph_.apply(Op::Where, {history.valid, history.newest, falling}, state.location);
   }
 
   Graph& graph_;
@@ -102,7 +177,7 @@ class Histories {
 
 }  // namespace
 
-std::vector<int64_t> make_histories(Graph& graph) {
+std::vector<StateSteps> make_histories(Graph& graph) {
   return Histories(graph).run();
 }
 

@@ -11,8 +11,21 @@
 ///     %5 = concat %3, %4 : [900, I]
 ///     next x@history = %5
 ///
-/// With resets and lengths a row of the batch has a history of its own; such states stay as they
-/// are, and so does one that starts as anything but one number.
+/// Or the other way round, from which the last falls out, as adjoints of such do: then element i is
+/// what it was i + 1 steps ago.
+///
+///     %3 = slice %0 from 0 to 899 : [899, I]
+///     %5 = concat %4, %3 : [900, I]
+///
+/// With lengths, such a state stays as it is past a sequence's end. What becomes of it then takes
+/// what falls out of it, and so it turns (ir/plan/state_steps.h):
+///
+///     %6 = valid : []                       %6 = valid : []
+///     %7 = where %6, %5, %0 : [900, I]  →   %7 = where %6, %2, %1 : [I]
+///     next x@history = %7                   next x@history = %7
+///
+/// With resets a row of the batch has a history of its own; such states stay as they are, and so
+/// does one that starts as anything but one number, or whose elements change on their way.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +35,20 @@
 
 namespace rnnc {
 
-/// Of each state how many steps the caller's arrays of it hold, [B, steps, ...] with the earliest
-/// first; 1: it is no history, and they are [B, ...]. Needs a bound Graph after the pipeline.
-std::vector<int64_t> make_histories(Graph& graph);
+/// What of a state the caller's arrays hold: [B, count, ...], or [B, ...] if it is no history.
+struct StateSteps {
+  int64_t count = 1;
+  bool newest_first = false;  // else the earliest
+  bool turns = false;         // past a sequence's end
+
+  /// Steps from the one that is running back to the one that the array has at `position`.
+  int64_t delay_of(int64_t position) const {
+    return newest_first ? position + 1 : count - position;
+  }
+};
+
+/// Of each state. Needs a bound Graph after the pipeline. What reads a history's last value
+/// (`Op::Final`) reads the caller's array, and has its type.
+std::vector<StateSteps> make_histories(Graph& graph);
 
 }  // namespace rnnc

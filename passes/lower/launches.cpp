@@ -413,14 +413,23 @@ class LaunchBuilder {
     const Layout::StateBuffers& buffers = layout_.states[index];
     const bool vector = !state.type.is_scalar();
     const int64_t width = element_count(state.type.shape);
-    const int64_t given_width = width * buffers.steps;
+    // In the caller's arrays, where the earliest step is.
+    const Access of_caller = {
+        .column = (buffers.steps.newest_first ? buffers.steps.count - 1 : 0) * width,
+        .stride = width * buffers.steps.count};
+    const auto in = [&of_caller](BufferId buffer) {
+      Access access = of_caller;
+      access.buffer = buffer;
+      return access;
+    };
     StatePlan result;
     result.name = state.name;
     // A history is given where the state is that it is one of.
-    const bool is_one =
-        state.delay_of && buffers.steps == 1 && graph_.states[*state.delay_of].type == state.type;
+    const bool is_one = state.delay_of && buffers.steps.count == 1 &&
+                        graph_.states[*state.delay_of].type == state.type;
     if (is_one) result.delay_of = state.delay_of;
     result.sweep = schedule_.sweep_of(state.next);
+    result.turns = buffers.steps.turns;
 
     KernelBuilder declared(plan_, width);
     const NodeId init = schedule_.values.read[state.init];
@@ -432,17 +441,21 @@ class LaunchBuilder {
     result.init_declared = declared.finish();
 
     KernelBuilder given(plan_, width);
-    store_history(given, buffers, vector, given.load({buffers.initial, 0, 0, given_width}, vector));
+    store_history(given, buffers, vector, given.load(in(buffers.initial), vector));
     result.init_given = given.finish();
 
     KernelBuilder final(plan_, width);
-    const bool carried = buffers.carry != kNoBuffer && buffers.steps == 1;
+    const bool carried = buffers.carry != kNoBuffer && buffers.steps.count == 1;
     const Access held = carried ? Access{buffers.carry, 0, 0, width}
-                                : Access{buffers.compute, buffers.steps, 0, width};
+                                : Access{buffers.compute, earliest(buffers), 0, width};
     const uint32_t last = final.load(held, vector);
-    final.store({buffers.final, 0, 0, given_width}, vector, last);
+    final.store(in(buffers.final), vector, last);
     result.write_final = final.finish();
     return result;
+  }
+
+  static uint32_t earliest(const Layout::StateBuffers& buffers) {
+    return static_cast<uint32_t>(buffers.steps.count);
   }
 
   void store_history(KernelBuilder& builder, const Layout::StateBuffers& buffers, bool vector,
@@ -452,7 +465,7 @@ class LaunchBuilder {
     }
     for (const BufferId id : {buffers.compute, buffers.storage}) {
       if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;
-      builder.store({id, buffers.steps, 0, plan_.buffers[id].width}, vector, value);
+      builder.store({id, earliest(buffers), 0, plan_.buffers[id].width}, vector, value);
     }
   }
 

@@ -43,7 +43,8 @@ Layout::Place part_of(Layout::Place place, int64_t offset) {
 class LayoutBuilder {
  public:
   LayoutBuilder(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                const std::vector<int64_t>& state_steps, const LayoutOptions& options, Plan& plan)
+                const std::vector<StateSteps>& state_steps, const LayoutOptions& options,
+                Plan& plan)
       : graph_(graph),
         dependence_(dependence),
         schedule_(schedule),
@@ -179,9 +180,10 @@ class LayoutBuilder {
       const StateDecl& state = graph_.states[i];
       const DType dtype = compute_type(plan_.dtype);
       Type type = state.type;
-      if (state_steps_[i] > 1) type.shape.insert(type.shape.begin(), state_steps_[i]);
+      const int64_t steps = state_steps_[i].count;
+      if (steps > 1) type.shape.insert(type.shape.begin(), steps);
       Layout::StateBuffers& buffers = layout_.states[i];
-      buffers.steps = static_cast<uint32_t>(state_steps_[i]);
+      buffers.steps = state_steps_[i];
       buffers.initial =
           add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, type);
       buffers.final =
@@ -205,11 +207,11 @@ class LayoutBuilder {
     const bool carried = buffers.carry != kNoBuffer;
     const bool next_multiplied =
         !carried && varies && is_stored(state.next) && uses_[state.next].multiplied;
-    if (!carried || buffers.steps > 1 || read.loaded || (read.multiplied && !narrow_)) {
-      buffers.compute = add_history(state, compute, buffers.steps);
+    if (!carried || buffers.steps.count > 1 || read.loaded || (read.multiplied && !narrow_)) {
+      buffers.compute = add_history(state, compute, buffers.steps.count);
     }
     if (narrow_ && (read.multiplied || next_multiplied)) {
-      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? buffers.steps : 0);
+      buffers.storage = add_history(state, plan_.dtype, read.multiplied ? buffers.steps.count : 0);
     }
   }
 
@@ -220,10 +222,10 @@ class LayoutBuilder {
     return id;
   }
 
-  BufferId add_history(const StateDecl& state, DType dtype, uint32_t history) {
+  BufferId add_history(const StateDecl& state, DType dtype, int64_t history) {
     const BufferId id =
         add_temporary(state.name, dtype, Extent::Chunk, element_count(state.type.shape));
-    plan_.buffers[id].history = history;
+    plan_.buffers[id].history = static_cast<uint32_t>(history);
     plan_.buffers[id].sweep = schedule_.sweep_of(state.next);
     results_.emplace_back(state.next, access(id));
     return id;
@@ -502,7 +504,7 @@ class LayoutBuilder {
   const Schedule& schedule_;
   const Values& values_;
   Plan& plan_;
-  const std::vector<int64_t>& state_steps_;  // per state
+  const std::vector<StateSteps>& state_steps_;  // per state
   LayoutOptions options_;
   bool narrow_;
   std::vector<std::vector<NodeId>> reads_of_state_;    // per state
@@ -539,7 +541,7 @@ Layout::Place Layout::source(const Graph& graph, const Schedule& schedule, NodeI
 }
 
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   const std::vector<int64_t>& state_steps, const LayoutOptions& options,
+                   const std::vector<StateSteps>& state_steps, const LayoutOptions& options,
                    Plan& plan) {
   return LayoutBuilder(graph, dependence, schedule, state_steps, options, plan).run();
 }

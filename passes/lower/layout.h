@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/graph/histories.h"
 #include "passes/schedule/schedule.h"
 
 namespace rnnc {
@@ -18,7 +19,7 @@ struct Layout {
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's
     BufferId final = kNoBuffer;    // likewise
-    uint32_t steps = 1;            // that these hold, and the histories keep
+    StateSteps steps;              // that these hold, and the histories keep
   };
   /// Weights stacked in a buffer, one after the other.
   struct Pack {
@@ -82,10 +83,10 @@ struct LayoutOptions {
   bool narrow_products = false;
 };
 
-/// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: how many steps of each
-/// state the caller's arrays hold (passes/graph/histories.h).
+/// Adds every buffer to `plan`, which has its dtype and batch. `state_steps`: what of each state the
+/// caller's arrays hold.
 Layout make_layout(const Graph& graph, const Dependence& dependence, const Schedule& schedule,
-                   const std::vector<int64_t>& state_steps, const LayoutOptions& options,
+                   const std::vector<StateSteps>& state_steps, const LayoutOptions& options,
                    Plan& plan);
 
 }  // namespace rnnc

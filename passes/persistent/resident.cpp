@@ -128,27 +128,6 @@ Result<std::vector<FusedLaunch>> phases_of(const Stage& stage) {
   return phases;
 }
 
-/// How far back phases read what they store.
-uint32_t reach_of(const Plan& plan, const std::vector<FusedLaunch>& phases) {
-  std::set<BufferId> stored;
-  std::map<BufferId, uint32_t> reach;
-  const auto read = [&](const Access& access) {
-    uint32_t& delay = reach[access.buffer];
-    delay = std::max(delay, access.delay);
-  };
-  for (const FusedLaunch& phase : phases) {
-    const std::vector<Kernel::Argument>& arguments = plan.kernels[phase.kernel].arguments;
-    for (const FusedLaunch::Product& product : phase.products) read(product.left);
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i].written) stored.insert(phase.accesses[i].buffer);
-      if (!arguments[i].product) read(phase.accesses[i]);
-    }
-  }
-  uint32_t longest = 0;
-  for (const BufferId buffer : stored) longest = std::max(longest, reach[buffer]);
-  return longest;
-}
-
 class Resident {
  public:
   Resident(Plan& plan, const Machine& machine, Tiles& tiles, const ResidentChoice& choice,
@@ -164,9 +143,6 @@ class Resident {
     const double launches = seconds_of_launches();
     Result<std::vector<FusedLaunch>> phases = phases_of(stage_);
     if (!phases) return tl::unexpected(phases.error());
-    if (const uint32_t reach = reach_of(plan_, *phases); reach > 1) {
-      return fail("it reads its states {} steps back", reach);
-    }
     recurrence.phases = *std::move(phases);
     if (Status status = verify_arrays(plan_, recurrence); !status) return status;
     give_addresses(recurrence);

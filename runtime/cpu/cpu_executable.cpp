@@ -11,6 +11,7 @@
 #include "runtime/cpu/scan_stage.h"
 #include "runtime/cpu/share_out.h"
 #include "runtime/cpu/step_stage.h"
+#include "runtime/cpu/turned_history.h"
 
 namespace rnnc::cpu {
 namespace {
@@ -323,6 +324,7 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
     for (const auto& launch : given ? states_[i].init_given : states_[i].init_declared) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
     }
+    if (given) turn_initial({plan_, addresses_, call_}, state, {});
   }
 }
 
@@ -335,6 +337,7 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
     for (const auto& launch : states_[i].write_final) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, end, everyone());
     }
+    turn_final({plan_, addresses_, call_}, state);
   }
 }
 

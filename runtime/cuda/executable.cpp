@@ -571,7 +571,7 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
     const StateLaunches& launches = state_launches_[i];
     for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
-      states_.push_back({&launch, wave.position(state.lag)});
+      states_.push_back({&launch, wave.position(state.lag), turn_of(plan_, state, launch)});
     }
   }
   return launcher_->states(states_, queue);
@@ -584,7 +584,8 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, LaunchQu
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
     if (!launcher_->places().copies_final(i)) continue;
     for (const ElementwiseLaunch& launch : state_launches_[i].final) {
-      states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag))});
+      states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag)),
+                         turn_of(plan_, state, launch)});
     }
   }
   return launcher_->states(states_, queue);

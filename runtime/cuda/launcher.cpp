@@ -128,7 +128,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     grid = dim3(0, 0, 0);
     return start(kernels_[kernel], all, parameters, queue, "launching");
   };
-  for (const auto& [launch, position] : launches) {
+  for (const auto& [launch, position, turn] : launches) {
     const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch->kernel]), plan_.batch);
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
@@ -137,10 +137,26 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     writer.append(launch->kernel);
     writer.append(uint32_t{0});
     for (const Access& access : launch->accesses) writer.append(addresses_.at(access, position));
+    if (has_turns(plan_)) {
+      Writer(instances_.data() + (count + 1) * shape.instance_bytes - sizeof(CudaStateTurn))
+          .append(turn_at(*launch, turn));
+    }
     if (++count < shape.most_instances) continue;
     if (Status status = flush(); !status) return status;
   }
   return flush();
+}
+
+CudaStateTurn Launcher::turn_at(const ElementwiseLaunch& launch, const StateTurn& turn) const {
+  const Buffer& caller = plan_.buffers[launch.accesses[turn.caller].buffer];
+  return {.lengths = call_.lengths,
+          .first = call_.first_step,
+          .call_steps = call_.steps,
+          .apart = turn.apart * static_cast<int64_t>(size_of(caller.dtype)),
+          .caller = static_cast<int32_t>(turn.caller),
+          .steps = call_.lengths == nullptr ? 0 : static_cast<int32_t>(turn.steps),
+          .place = static_cast<int32_t>(turn.place),
+          .ahead = turn.ahead ? 1 : 0};
 }
 
 int64_t Launcher::exchange_bytes(size_t stage, int64_t steps) const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ir/plan/state_steps.h"
 #include "runtime/cuda/addresses.h"
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
@@ -26,6 +27,7 @@ struct StepLaunch {
 struct StateLaunch {
   const ElementwiseLaunch* launch = nullptr;
   LaunchPosition position = {};
+  StateTurn turn = {};
 };
 
 class Launcher {
@@ -129,6 +131,7 @@ class Launcher {
   }
   /// Where and when a launch runs, for the parameters of generated kernels.
   CudaRows rows_at(CudaRows rows, LaunchPosition position) const;
+  CudaStateTurn turn_at(const ElementwiseLaunch& launch, const StateTurn& turn) const;
 
   const Plan& plan_;
   const LoadedKernels& kernels_;

@@ -393,5 +393,32 @@ TEST(GpuGradientsOfDelays, LongerThanChunks) {
   }
 }
 
+/// Of recurrences in one launch, whose adjoints are histories too.
+TEST(GpuGradientsOfDelays, ShorterAndLongerThanSequences) {
+  uint64_t seed = 0;
+  const std::vector<std::vector<std::string>> towers = {
+      {"Dilated"}, {"Skip"}, {"Dilated", "Gated", "Dilated"}};
+  for (const std::vector<std::string>& cells : towers) {
+    for (const DType dtype : kTypes) {
+      for (const int64_t steps : {7, 26}) {
+        SCOPED_TRACE(fmt::format("{} x {}, {} steps in {}", cells.size(), cells[0], steps,
+                                 to_string(dtype)));
+        ++seed;
+        GpuPlans gpu(dtype);
+        check(tower(cells, seed % 3 == 0 ? 24 : 17),
+              {.steps = steps,
+               .batch = seed % 4 == 0 ? 19 : 5,
+               .chunk = seed % 2 == 0 ? 4 : 30,
+               .seed = seed,
+               .dtype = dtype,
+               .lengths = seed % 4 >= 2,
+               .given_states = seed % 3 != 1},
+              gpu);
+        EXPECT_GE(gpu.descending_recurrences, 1);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rnnc::test

@@ -41,6 +41,7 @@ std::vector<Tower> towers() {
           {"ResetBefore", std::vector<std::string>(3, "ResetBefore")},
           {"Projected", std::vector<std::string>(3, "Projected")},
           {"Normed", std::vector<std::string>(3, "Normed")},
+          {"Dilated", {"Gated", "Dilated", "Skip", "Dilated"}},
           {"All", {"Dense", "Gated", "ResetBefore", "Normed", "Projected", "Update"}}};
 }
 

@@ -77,6 +77,27 @@ TEST_P(GpuStrategies, OfLengthsAndResets) {
   check_run(graph(33, 5), options(), random_sequences(11, 5, features, true, 2), tolerance());
 }
 
+// Sequences shorter and longer than the delays, in chunks that are shorter.
+TEST_P(GpuStrategies, OfLongDelays) {
+  const auto [strategy, dtype] = GetParam();
+  // Blocks keep two steps of what they hand to themselves.
+  if (strategy == Strategy::Block) GTEST_SKIP() << "hands on what was made a step before at most";
+  if (strategy == Strategy::Hybrid) GTEST_SKIP() << "of a size that depends on the GPU";
+  for (const std::string cell : {"Dilated", "Skip"}) {
+    std::vector<std::string> cells = {cell};
+    if (strategy == Strategy::Stacked) cells.insert(cells.end(), {"Update", "Dilated"});
+    for (const auto& [size, batch] : {std::pair<int64_t, int64_t>{24, 3}, {33, 17}}) {
+      SCOPED_TRACE(fmt::format("{} of {}, batch {}", cell, size, batch));
+      expect_strategy(tower(cells, size), batch);
+      for (const auto& [steps, lengths] : {std::pair{7, false}, {29, false}, {29, true}}) {
+        const Sequences sequences =
+            random_sequences(steps, batch, {.lengths = lengths}, /*given_states=*/true, 3);
+        check_run(tower(cells, size), options(), sequences, tolerance());
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuStrategies,
                          testing::Combine(testing::Values(Strategy::Block, Strategy::Cluster,
                                                           Strategy::Grid, Strategy::Hybrid,

@@ -187,6 +187,19 @@ struct CudaRecurrenceShape {
 /// instances needs, and as deep as there are instances. Each is a CudaRows, a uint32_t, the
 /// kernel's index in the plan, an unused uint32_t, and the launch's CudaAccesses with room for as
 /// many as any has.
+/// Of a launch of a plan with states that turn (ir/plan/state_steps.h), behind its accesses.
+struct CudaStateTurn {
+  const int32_t* lengths = nullptr;
+  int64_t first = 0;       // steps of the sequences before the call's
+  int64_t call_steps = 0;  // the call's
+  int64_t apart = 0;       // bytes
+  int32_t caller = 0;
+  int32_t steps = 0;  // 0: it does not turn
+  int32_t place = 0;
+  int32_t ahead = 0;
+};
+static_assert(sizeof(CudaStateTurn) == 48);
+
 struct CudaStatesShape {
   uint32_t threads = 0;
   uint32_t most_instances = 0;

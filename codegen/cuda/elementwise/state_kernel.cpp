@@ -24,12 +24,15 @@ class Emitter : TextWriter {
     for (size_t i = 0; i < taken_.size(); ++i) {
       if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i));
     }
+    if (has_turns(plan_)) turn();
     line("struct rnnc_state_launch {{");
     line("  rnnc_rows rows;");
     line("  unsigned kernel;");
     line("  unsigned unused;");
     line("  rnnc_access access[{}];", accesses_);
+    if (has_turns(plan_)) line("  rnnc_state_turn turn;");
     line("}};");
+    if (has_turns(plan_)) turned_access(shape.threads);
     line("struct rnnc_state_launches {{");
     line("  rnnc_state_launch of[{}];", shape.most_instances);
     line("}};");
@@ -41,7 +44,9 @@ class Emitter : TextWriter {
       if (!taken_[i]) continue;
       std::string arguments = "launch.rows";
       for (size_t a = 0; a < plan_.kernels[i].arguments.size(); ++a) {
-        arguments += fmt::format(", launch.access[{}]", a);
+        arguments += has_turns(plan_)
+                         ? fmt::format(", rnnc_turned(launch, {}, {}u)", a, plan_.kernels[i].length)
+                         : fmt::format(", launch.access[{}]", a);
       }
       line("    case {}: return {}({});", i, cuda_function_name(i), arguments);
     }
@@ -51,6 +56,47 @@ class Emitter : TextWriter {
   }
 
  private:
+  void turn() {
+    line(
+        "// Of the launch of one of a state's steps: which access is to the caller's array, and "
+        "of");
+    line("// how many steps; the step's place by age, and bytes from it to the next older one.");
+    line("struct rnnc_state_turn {{");
+    line("  const int* lengths;");
+    line("  rnnc_word first;");
+    line("  rnnc_word call_steps;");
+    line("  rnnc_word apart;");
+    line("  int caller;");
+    line("  int steps;");
+    line("  int place;");
+    line("  int ahead;");
+    line("}};");
+  }
+
+  void turned_access(uint32_t threads) {
+    line("// Of the thread's sequence, whose steps past its end have turned the state's.");
+    line("static __device__ __forceinline__ rnnc_access rnnc_turned(");
+    line("    const rnnc_state_launch& launch, int access, unsigned length) {{");
+    line("  rnnc_access turned = launch.access[access];");
+    line("  const rnnc_state_turn& turn = launch.turn;");
+    line("  const unsigned row = blockIdx.y * launch.rows.per_slice +");
+    line("                       (blockIdx.x * {}u + threadIdx.x) / length;", threads);
+    line(
+        "  if (turn.steps == 0 || turn.caller != access || row >= launch.rows.count) return "
+        "turned;");
+    line("  const rnnc_word rest = turn.lengths[row] - turn.first;");
+    line(
+        "  const rnnc_word steps = rest < 0 ? 0 : rest < turn.call_steps ? rest : "
+        "turn.call_steps;");
+    line("  const rnnc_word by = (turn.call_steps - steps) % turn.steps;");
+    line(
+        "  const rnnc_word place = (turn.place + (turn.ahead ? by : turn.steps - by)) % "
+        "turn.steps;");
+    line("  turned.address += (place - turn.place) * turn.apart;");
+    line("  return turned;");
+    line("}}");
+  }
+
   const Plan& plan_;
   const std::vector<bool>& taken_;
   size_t accesses_;
@@ -80,7 +126,8 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   }
   if (accesses_ == 0) return;
   shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
-                                                accesses_ * sizeof(CudaAccess));
+                                                accesses_ * sizeof(CudaAccess) +
+                                                (has_turns(plan) ? sizeof(CudaStateTurn) : 0));
   shape_.most_instances =
       std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});
 }

@@ -98,5 +98,38 @@ TEST(GradientPlans, LanguageCellsAndNetworks) {
   for (const std::string& name : networks()) check(name, network(name, 5));
 }
 
+// Adjoints of histories are histories, and no state is an array that moves at each step.
+TEST(GradientPlans, OfHistories) {
+  uint64_t seed = 0;
+  for (const std::string cell : {"Dilated", "Skip"}) {
+    for (const int64_t steps : {1, 7, 26}) {
+      for (const int64_t chunk : {3, 11, 40}) {
+        SCOPED_TRACE(fmt::format("{}, {} steps, chunks of {}", cell, steps, chunk));
+        ++seed;
+        const auto run = [&](const Plan& plan, const InterpreterArgs& args,
+                             const SequenceArgs& sequences) {
+          for (const Buffer& buffer : plan.buffers) {
+            const bool moves = buffer.extent == Extent::Chunk && buffer.width > 4 * 5;
+            EXPECT_TRUE(cell == "Skip" || !moves) << buffer.name;
+          }
+          return execute(plan, args, sequences);
+        };
+        for (const bool lengths : {false, true}) {
+          for (const bool given : {false, true}) {
+            check_halves(tower({cell, cell}, 5),
+                         {.steps = steps,
+                          .batch = 4,
+                          .chunk = chunk,
+                          .seed = seed,
+                          .lengths = lengths,
+                          .given_states = given},
+                         run);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rnnc::test

@@ -15,6 +15,7 @@
 #include "passes/graph/delays.h"
 #include "passes/graph/distribute_products.h"
 #include "passes/graph/dot_products.h"
+#include "passes/graph/histories.h"
 #include "passes/graph/identities.h"
 #include "passes/graph/pipeline.h"
 #include "passes/graph/sequence_features.h"
@@ -54,6 +55,11 @@ struct GraphPass {
   bool again_nothing = true;  // when run again it finds nothing to do
   bool same_results = true;   // as the interpreter gives them, also with states that are given
 };
+bool find_histories(Graph& graph) {
+  return std::ranges::any_of(make_histories(graph),
+                             [](const StateSteps& steps) { return steps.count > 1; });
+}
+
 constexpr GraphPass kGraphPasses[] = {
     {"dead-code", run_dead_code},
     {"cse", run_common_subexpressions},
@@ -66,6 +72,7 @@ constexpr GraphPass kGraphPasses[] = {
     {"lengths", run_lengths, false},
     {"resets", run_resets, false},
     {"in-reverse", run_in_reverse, false, false},
+    {"histories", find_histories, false, false},
     {"pipeline", [](Graph& graph) { return run_pipeline(graph).has_value(); }, false}};
 
 const GraphPass* find_graph_pass(std::string_view name) {

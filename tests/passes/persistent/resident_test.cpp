@@ -12,6 +12,7 @@
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "passes/build_plan.h"
+#include "passes/tile/recurrence_time.h"
 #include "tests/passes/cases.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
@@ -209,19 +210,32 @@ TEST(Resident, IsForGpus) {
   EXPECT_NE(text(PassSet::all(), h200_machine()).find("resident on"), std::string::npos);
 }
 
-// The work of both is formed for one launch; the one that cannot be has products apart again.
+// The work of both is formed for one launch; the one that has too many arrays for it has products
+// apart again.
 TEST(Resident, WhatIsFormedInVainIsLaunchesAsBefore) {
+  std::string params, terms;
+  constexpr int64_t kFirst = 17;  // the node of the first term
+  constexpr int64_t kTerms = 1000;
+  for (int64_t i = 0; i < kTerms; ++i) {
+    const int64_t node = kFirst + 3 * i;
+    params += fmt::format("    param u_{}: [16]\n", i);
+    terms += fmt::format("    %{} = param u_{} : [16]\n", node, i);
+    terms += fmt::format("    %{} = mul %{}, %16 : [16]\n", node + 1, node);
+    terms +=
+        fmt::format("    %{} = add %{}, %{} : [16]\n", node + 2, i == 0 ? 14 : node - 1, node + 1);
+  }
+  const int64_t last = kFirst + 3 * kTerms;
   const Graph graph = graph_from(R"(graph G() {
     input x: [16]
     param R: [16, 16]
     param S: [16, 16]
-    state h: [16]
+)" + params + R"(    state h: [16]
     state g: [16]
     %0 = input x : [16]
     %1 = param R : [16, 16]
     %2 = param S : [16, 16]
     %3 = state h @ 1 : [16]
-    %4 = state g @ 40 : [16]
+    %4 = state g @ 1 : [16]
     %5 = const 0 : []
     %6 = matmul %1, %3 : [16]
     %7 = mean %6 : []
@@ -232,25 +246,68 @@ TEST(Resident, WhatIsFormedInVainIsLaunchesAsBefore) {
     %12 = mean %11 : []
     %13 = sub %11, %12 : [16]
     %14 = add %13, %10 : [16]
-    %15 = tanh %14 : [16]
+    %15 = const 0.001 : []
+    %16 = mul %4, %15 : [16]
+)" + terms +
+                                 fmt::format(R"(    %{0} = tanh %{1} : [16]
     init h = %5
     init g = %5
     next h = %10
-    next g = %15
-    output y = %15
-  })");
+    next g = %{0}
+    output y = %{0}
+  }})",
+                                             last, last - 1));
   const Plan plan = plan_of(graph);
   EXPECT_EQ(resident_recurrences(plan), std::set<std::string>{"h"});
   const auto stepped = std::ranges::find(plan.stages, Domain::Step, &Stage::domain);
   ASSERT_NE(stepped, plan.stages.end());
-  EXPECT_NE(stepped->reason.find("; not resident: it reads its states 39 steps back"),
-            std::string::npos)
+  EXPECT_NE(stepped->reason.find("; not resident: its kernel takes 10"), std::string::npos)
       << stepped->reason;
   EXPECT_TRUE(std::holds_alternative<GemmLaunch>(stepped->launches[0]));
   const InterpreterArgs args = random_args(graph, /*steps=*/90, plan.batch, 1);
   const InterpreterResult expected = interpret(graph, args);
   const InterpreterResult actual = execute_plan(plan, args);
   EXPECT_LE(error_of(actual.outputs[0], expected.outputs[0]), 2e-5);
+}
+
+// What a product or a kernel reads far back it does not wait for: steps take no longer for it.
+TEST(Resident, StatesAreReadFarBack) {
+  const auto graph_of_delay = [](int64_t delay) {
+    return graph_from(fmt::format(R"(graph G() {{
+    input x: [256]
+    param R: [256, 256]
+    state h: [256]
+    state c: [256]
+    %0 = input x : [256]
+    %1 = param R : [256, 256]
+    %2 = state h @ {0} : [256]
+    %3 = state c @ {0} : [256]
+    %4 = const 0 : []
+    %5 = matmul %1, %2 : [256]
+    %6 = add %5, %0 : [256]
+    %7 = add %6, %3 : [256]
+    %8 = tanh %7 : [256]
+    %9 = tanh %8 : [256]
+    init h = %4
+    init c = %4
+    next h = %9
+    next c = %8
+    output y = %9
+  }})",
+                                  delay));
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto step = [dtype](const Plan& plan) {
+      const RecurrenceLaunch* launch = resident(plan);
+      RNNC_CHECK(launch != nullptr, "{}", recurrence_of(plan).reason);
+      EXPECT_EQ(launch->phases.size(), 1u);
+      return time_of(plan, *launch, h200_machine()).step;
+    };
+    const double last = step(plan_of(graph_of_delay(1), {.dtype = dtype}));
+    for (const int64_t delay : {9, 64, 512}) {
+      EXPECT_LE(step(plan_of(graph_of_delay(delay), {.dtype = dtype})), 1.2 * last) << delay;
+    }
+  }
 }
 
 /// Of the recurrence, in order: buffers that its kernels gather elements of, and how many.

@@ -81,6 +81,23 @@ cell Many[I, H](x: [I]) -> h {
   for k in 0..60 { y = y + u[k] * (0.02 * h[t-1]) }
   h[t] = tanh(y)
 }
+cell Dilated[I, H](x: [I]) -> h {
+  state h: [H]
+  state c: [H]
+  param W_f, W_g, W_o: [H, I]
+  param R_f, R_g, R_o: [H, H]
+  f = sigmoid(W_f @ x[t] + R_f @ h[t-11])
+  g = tanh(W_g @ x[t] + R_g @ h[t-11])
+  o = sigmoid(W_o @ x[t] + R_o @ h[t-11])
+  c[t] = f * c[t-11] + (1 - f) * g
+  h[t] = o * tanh(c[t])
+}
+cell Skip[I, H](x: [I]) -> h {
+  state h: [H]
+  param W: [H, I]
+  param R, S: [H, H]
+  h[t] = 0.5 * tanh(W @ x[t] + R @ h[t-1] + S @ h[t-9]) + 0.25 * h[t-9] + 0.25 * h[t-10]
+}
 )";
 
 const std::map<std::string, std::string_view>& definitions() {

@@ -25,6 +25,8 @@ Graph network(const std::string& name, int64_t size);
 ///   ResetBefore        GRU with two products one after the other in a step
 ///   Elementwise        without products of its own states
 ///   Many               of many arrays: 60 params beside the weights
+///   Dilated            LSTM that reads itself 11 steps back
+///   Skip               tanh that reads itself one step back and nine
 Graph tower(const std::vector<std::string>& cells, int64_t size);
 
 }  // namespace rnnc::test

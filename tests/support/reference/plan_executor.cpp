@@ -66,17 +66,24 @@ class Executor {
       if (state.sweep != sweep || !wave.begins(state.lag)) continue;
       const ElementwiseLaunch& launch =
           arrays_.given(i) != nullptr ? state.init_given : state.init_declared;
-      for (const ElementwiseLaunch& one : launches_of(plan_, state, launch)) {
-        run_launch(one, {}, plan_.batch);
-      }
+      run_state(state, launch, {});
     }
   }
 
   void end_states(uint32_t sweep, const Wave& wave) {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-      for (const ElementwiseLaunch& one : launches_of(plan_, state, state.write_final)) {
-        run_launch(one, wave.position(state.lag, wave.count(state.lag)), plan_.batch);
+      run_state(state, state.write_final, wave.position(state.lag, wave.count(state.lag)));
+    }
+  }
+
+  void run_state(const StatePlan& state, const ElementwiseLaunch& launch, Position at) {
+    for (const ElementwiseLaunch& one : launches_of(plan_, state, launch)) {
+      const StateTurn turn = turn_of(plan_, state, one);
+      for (int64_t row = 0; row < plan_.batch; ++row) {
+        std::vector<Access> accesses = one.accesses;
+        if (turn.steps > 0) accesses[turn.caller].column += turn.shift(args_.steps - length(row));
+        kernels_.run(one.kernel, accesses, {}, at, row);
       }
     }
   }
