@@ -24,6 +24,7 @@
 #include "passes/lower/launches.h"
 #include "passes/lower/layout.h"
 #include "passes/memory/memory.h"
+#include "passes/persistent/absorb_products.h"
 #include "passes/persistent/carries.h"
 #include "passes/persistent/resident.h"
 #include "passes/persistent/stack.h"
@@ -80,6 +81,12 @@ Status check_matrices(const Graph& graph, const Dependence& dependence) {
   return {};
 }
 
+/// Whether calls have one step, of which a GPU then makes as few launches as can be.
+bool is_one_step(const PlanOptions& options) {
+  return options.max_steps == 1 && options.machine.kind == Machine::Kind::Cuda &&
+         options.strategy == Strategy::Any;
+}
+
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
 /// them as they are.
@@ -102,6 +109,7 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
                                             options.param_dtype.value_or(plan.dtype), plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
+  if (is_one_step(options)) run_initial_values(plan);
   choose_own_products(plan);
   return plan;
 }
@@ -138,7 +146,7 @@ Status put_on_chip(Plan& plan, const PlanOptions& options, const StepSeconds& fo
                    const StepSeconds& other_launches) {
   Plan shared = plan;
   ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad), formed,
-                           other_launches};
+                           other_launches, is_one_step(options)};
   const Result<bool> made = run_resident(plan, options.machine, choice);
   if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
@@ -262,6 +270,14 @@ bool has_loops(const Plan& plan) {
   });
 }
 
+Status absorb_products(Plan& plan, const PlanOptions& options) {
+  Plan absorbed = plan;
+  if (run_absorb_products(absorbed, options.machine, tile_choice(options))) {
+    take_faster(plan, std::move(absorbed), options);
+  }
+  return {};
+}
+
 Status make_scans(Plan& plan, const PlanOptions& options) {
   if (is_of_loops(options.strategy) && !has_loops(plan)) {
     return refuse(options, plan, Error{"it has no recurrence without products"});
@@ -351,6 +367,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // One step gains nothing from products over all steps at once.
+      {"absorb", [&] { return absorb_products(plan, options); },
+       is_one_step(options) && passes.has(Pass::Epilogue)},
       // Linear recurrences without products go through time in tiles, where that is faster.
       {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // Before the pads: parts have rows that a GPU loads fast.

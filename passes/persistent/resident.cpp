@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/recurrence_kernel.h"
@@ -175,7 +176,10 @@ class Resident {
     const std::vector<Launch> once = merge_sums_of(recurrence);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
-    const double step = predicted_time(plan_, recurrence, machine_).step;
+    if (choice_.one_step && recurrence.tile.streamed_words > 0) {
+      return fail("its weights find no room on the chip, and one step takes them once");
+    }
+    const double step = seconds_of_step(recurrence);
     if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
         !tiles_.has_strategy()) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
@@ -199,6 +203,11 @@ class Resident {
     return others == choice_.other_launches.end() ? seconds : std::min(seconds, others->second);
   }
 
+  double seconds_of_step(const RecurrenceLaunch& recurrence) const {
+    const RecurrenceTime time = predicted_time(plan_, recurrence, machine_);
+    return choice_.one_step ? machine_.launch_seconds + time.start + time.step : time.step;
+  }
+
   /// Where that is faster. What fills the weights.
   std::vector<Launch> merge_sums_of(RecurrenceLaunch& recurrence) {
     std::vector<FusedLaunch> phases = recurrence.phases;
@@ -219,10 +228,13 @@ class Resident {
 
   /// What products read of their own step alone has rows of one step so far.
   void give_addresses(const RecurrenceLaunch& recurrence) {
+    TouchedBuffers touched;
+    touched.add(plan_, recurrence);
     for (const FusedLaunch& phase : recurrence.phases) {
       for (const FusedLaunch::Product& product : phase.products) {
         Buffer& left = plan_.buffers[product.left.buffer];
-        if (left.extent != Extent::Batch) continue;
+        if (left.extent != Extent::Batch || !touched.written.contains(product.left.buffer))
+          continue;
         left.extent = Extent::Chunk;
         left.placement = Placement::Workspace;
       }

@@ -39,7 +39,7 @@ Plan without_copies(Plan plan) {
     for (uint32_t i = 0; i < states.size(); ++i) {
       const auto& [initial, starts_at_zero, final] = states[i];
       const bool chunk = plan.buffers[access.buffer].extent == Extent::Chunk;
-      if (access.buffer == initial && access.delay == 1) {
+      if (access.buffer == initial && access.delay == (chunk ? 1 : 0)) {
         access.buffer = buffer_of(plan, Role::InitialState, i);
       } else if (access.buffer == final && (!chunk || access.delay == 0)) {
         access.buffer = buffer_of(plan, Role::FinalState, i);
