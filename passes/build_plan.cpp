@@ -118,6 +118,7 @@ TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
           .split = options.passes.has(Pass::Split),
+          .streams = !is_one_step(options),
           .strategy = is_of_loops(options.strategy) ? Strategy::Any : options.strategy};
 }
 
@@ -367,11 +368,11 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // Linear recurrences without products go through time in tiles, where that is faster.
+      {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // One step gains nothing from products over all steps at once.
       {"absorb", [&] { return absorb_products(plan, options); },
        is_one_step(options) && passes.has(Pass::Epilogue)},
-      // Linear recurrences without products go through time in tiles, where that is faster.
-      {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

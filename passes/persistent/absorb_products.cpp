@@ -1,6 +1,7 @@
 // For each recurrence whose launches have products, on a copy of the plan:
 // 1. Of the time-parallel stage before it take the products that alone write what nothing but its
-//    kernels reads, one array of results after the other (passes/persistent/phase_products.h).
+//    kernels reads, one array of results after the other (passes/persistent/phase_products.h). A loop
+//    that has products is a step.
 // 2. Of a resident one choose the tile anew, with room for the weights of these.
 #include "passes/persistent/absorb_products.h"
 
@@ -15,13 +16,21 @@
 #include "passes/lower/unused_buffers.h"
 #include "passes/persistent/phase_products.h"
 #include "passes/persistent/recurrence_buffers.h"
+#include "passes/plan/one_step.h"
 
 namespace rnnc {
 namespace {
 
-/// Of a recurrence, if all its launches have products.
+const LoopLaunch* loop_of(const Stage& stage) {
+  return stage.launches.size() == 1 ? std::get_if<LoopLaunch>(&stage.launches[0]) : nullptr;
+}
+
+/// Of a recurrence, if all its launches may have products.
 std::optional<std::vector<FusedLaunch>> phases_of(const Stage& stage) {
   if (is_resident(stage)) return std::get<RecurrenceLaunch>(stage.launches[0]).phases;
+  if (const LoopLaunch* loop = loop_of(stage)) {
+    return {{{.kernel = loop->kernel, .accesses = loop->accesses, .products = {}}}};
+  }
   if (stage.domain != Domain::Step || stage.recurrence == RecurrenceClass::None) return {};
   std::vector<FusedLaunch> phases;
   for (const Launch& launch : stage.launches) {
@@ -64,9 +73,7 @@ class Absorber {
     choice.sides = launch.tile.sides;
     Result<RecurrenceTile> tile = choose_recurrence_tile(plan_, launch.phases, machine, choice);
     if (!tile) return tl::unexpected(tile.error());
-    if (tile->streamed_words > 0) return fail("its weights find no room on the chip");
     launch.tile = *std::move(tile);
-    launch.stream = kNoBuffer;
     add_exchange(plan_, launch);
     return verify_recurrence(plan_, launch);
   }
@@ -98,6 +105,7 @@ class Absorber {
     if (is_resident(stage)) {
       std::get<RecurrenceLaunch>(stage.launches[0]).phases = std::move(phases_);
     } else {
+      stage.domain = Domain::Step;
       std::ranges::move(phases_, stage.launches.begin());
     }
   }
@@ -125,6 +133,7 @@ class Absorber {
 
 bool run_absorb_products(Plan& plan, const Machine& machine, const TileChoice& choice) {
   if (machine.kind != Machine::Kind::Cuda) return false;
+  run_one_step(plan);  // whose loops then load and store different places, as steps do
   bool changed = false;
   // From the last on: what comes and goes is before it.
   for (size_t i = plan.stages.size(); i-- > 1;) {

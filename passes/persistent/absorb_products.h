@@ -14,8 +14,8 @@
 namespace rnnc {
 
 /// After run_stack (passes/persistent/stack.h): `plan` has no lags yet, and no offsets. Of steps in
-/// launches, as of resident recurrences, whatever it costs; but not where the weights then find no
-/// room on the chip. True if anything has changed. Does nothing for a CPU.
+/// launches and loops, as of resident recurrences, whatever it costs, if there is a
+/// tile; one whose weights are on the chip. True if any product has been absorbed. Does nothing for a CPU.
 bool run_absorb_products(Plan& plan, const Machine& machine, const TileChoice& choice = {});
 
 }  // namespace rnnc

@@ -176,9 +176,6 @@ class Resident {
     const std::vector<Launch> once = merge_sums_of(recurrence);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
-    if (choice_.one_step && recurrence.tile.streamed_words > 0) {
-      return fail("its weights find no room on the chip, and one step takes them once");
-    }
     const double step = seconds_of_step(recurrence);
     if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
         !tiles_.has_strategy()) {

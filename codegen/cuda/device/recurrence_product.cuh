@@ -16,7 +16,8 @@
 //   kLeftsAt            where in shared memory exact products put left operands
 //   kLeftPieces         room of each warp there, the same for all products: no barrier parts one
 //                       warp's product from another's next one
-//   kTileRows           where blocks exchange the left operand, the rows of a tile there; else 0
+//   kTileRows           where blocks exchange the left operand, the rows of a tile there; else 0,
+//                       or 1 of a group of one row
 //   kWholeWords         whether two values of 16 bits are stored there at once
 //   kLeftInShared       whether all of it is in the block's shared memory
 //   kOwnSums            0, or: a warp has all gates of 16 elements, a tile for each result, whose

@@ -44,7 +44,9 @@ void RecurrenceEmitter::product_traits(size_t p, size_t i) {
       copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride}));
   traits_.constant("int", "kLeftsAt", layout_.lefts());
   traits_.constant("int", "kLeftPieces", layout_.left_pieces());
-  traits_.constant("int", "kTileRows", exchanged ? layout_.exchange().tile_rows : 0);
+  const bool one_row = layout_.group_rows() == 1;
+  traits_.constant("int", "kTileRows",
+                   exchanged ? layout_.exchange().tile_rows : static_cast<int64_t>(one_row));
   traits_.constant("bool", "kWholeWords", exchanged && layout_.is_whole(product.slice));
   traits_.constant("bool", "kLeftInShared", exchanged && layout_.is_shared(product.slice));
   traits_.constant("int", "kOwnSums", layout_.own_sums());
@@ -140,14 +142,15 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
   }
   return fmt::format(
       "{}.left<{}, {}, {}>(memory{}_{} + {}, {}, "
-      "static_cast<int>(row_end - {}), {} >= {})",
+      "static_cast<int>(row_end - {}), {})",
       product_name(p, i), row_bytes,
       product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
       layout_.has_all_rows(), p, i,
       has_steps(left) && !at_first
           ? row_at(left, step, first)
           : fmt::format("static_cast<rnnc_word>({}) * {}", first, row_bytes),
-      exchanged, first, step, left.delay);
+      exchanged, first,
+      product.is_exchanged() ? fmt::format("{} >= {}", step, left.delay) : "false");
 }
 
 /// Bytes from row 0 at the first step to a row at another.
