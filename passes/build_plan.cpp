@@ -27,6 +27,7 @@
 #include "passes/persistent/absorb_products.h"
 #include "passes/persistent/carries.h"
 #include "passes/persistent/resident.h"
+#include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
@@ -279,6 +280,11 @@ Status absorb_products(Plan& plan, const PlanOptions& options) {
   return {};
 }
 
+Status round_states(Plan& plan) {
+  run_round_states(plan);
+  return {};
+}
+
 Status make_scans(Plan& plan, const PlanOptions& options) {
   if (is_of_loops(options.strategy) && !has_loops(plan)) {
     return refuse(options, plan, Error{"it has no recurrence without products"});
@@ -373,6 +379,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // One step gains nothing from products over all steps at once.
       {"absorb", [&] { return absorb_products(plan, options); },
        is_one_step(options) && passes.has(Pass::Epilogue)},
+      {"round", [&] { return round_states(plan); }, is_one_step(options) && resident},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

@@ -124,7 +124,8 @@ class rnnc_resident_product {
   // `rows` rows are there, or all if Full. `fresh`: this launch writes them, and their tiles lie
   // TileStride bytes apart from `exchanged` on (lane_place). Else row r begins at
   // `left + r * RowBytes`.
-  template <long long RowBytes, long long TileStride, bool Full>
+  // IsWide: memory has f32, of which 16 bits are to be made.
+  template <long long RowBytes, long long TileStride, bool Full, bool IsWide>
   struct left_operand {
     const char* left;
     place exchanged;
@@ -150,7 +151,7 @@ class rnnc_resident_product {
           await_exchanged(words, first);
         }
       } else {
-        if constexpr (!kIsBegun) fetch_rows<RowBytes>(words, first, left, rows);
+        if constexpr (!kIsBegun) fetch_rows<RowBytes, IsWide>(words, first, left, rows);
         round(words);
       }
     }
@@ -250,11 +251,9 @@ class rnnc_resident_product {
       }
     }
   };
-  template <long long RowBytes, long long TileStride, bool Full>
-  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(const char* left,
-                                                                                  place exchanged,
-                                                                                  int rows,
-                                                                                  bool fresh) {
+  template <long long RowBytes, long long TileStride, bool Full, bool IsWide = false>
+  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full, IsWide> left(
+      const char* left, place exchanged, int rows, bool fresh) {
     return {left, exchanged, rows, fresh};
   }
 
@@ -415,8 +414,33 @@ class rnnc_resident_product {
     }
   }
 
+  // 16 bytes, or those before the row's end.
+  template <long long RowBytes>
+  static __device__ __forceinline__ void fetch_piece(unsigned* words, const char* from,
+                                                     int bytes) {
+    constexpr bool kMayBeAligned = Shape::kLeftGranule < 16 && RowBytes % 16 == 0;
+    if (kMayBeAligned && bytes >= 16 && reinterpret_cast<rnnc_word>(from) % 16 == 0) {
+      rnnc_load_piece<16>(words, from, 16);
+    } else {
+      rnnc_load_piece<Shape::kLeftGranule>(words, from, bytes);
+    }
+  }
+  // 16 bytes of 32.
+  template <long long RowBytes>
+  static __device__ __forceinline__ void fetch_wide(unsigned* words, const char* from, int bytes) {
+    unsigned wide[8] = {};
+    fetch_piece<RowBytes>(wide, from, bytes);
+    if (bytes > 16) fetch_piece<RowBytes>(wide + 4, from + 16, bytes - 16);
+    constexpr bool kIsF16 = Shape::kEngine == rnnc_engine::f16;
+    const auto half = [](unsigned bits) -> unsigned {
+      const float value = __uint_as_float(bits);
+      return kIsF16 ? rnnc_to_f16(value) : rnnc_to_bf16(value);
+    };
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = half(wide[2 * i]) | half(wide[2 * i + 1]) << 16;
+  }
   // Of row-major memory, that does not change; not rounded.
-  template <long long RowBytes, int Count>
+  template <long long RowBytes, bool IsWide, int Count>
   static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
                                                     int first, const char* from, int rows) {
     from += row() * RowBytes;
@@ -429,7 +453,11 @@ class rnnc_resident_product {
         if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
         const int at = load_byte(first + load);
         const int bytes = ends(first + load) ? Shape::kKBytes - at : 16;
-        rnnc_load_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
+        if constexpr (IsWide) {
+          fetch_wide<RowBytes>(words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
+        } else {
+          fetch_piece<RowBytes>(words, from + tile * 8 * RowBytes + at, bytes);
+        }
       }
     }
     rnnc_sync_warp();

@@ -22,6 +22,7 @@
 #include "passes/memory/memory.h"
 #include "passes/persistent/absorb_products.h"
 #include "passes/persistent/resident.h"
+#include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
@@ -192,6 +193,8 @@ constexpr PlanPass kPlanPasses[] = {
     {"one-step", [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_one_step(plan); }},
     {"initial-values",
      [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_initial_values(plan); }},
+    {"round",
+     [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_round_states(plan); }},
     {"absorb",
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_absorb_products(plan, setting.machine);
