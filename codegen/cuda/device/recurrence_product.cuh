@@ -414,31 +414,6 @@ class rnnc_resident_product {
     }
   }
 
-  // 16 bytes, or those before the row's end.
-  template <long long RowBytes>
-  static __device__ __forceinline__ void fetch_piece(unsigned* words, const char* from,
-                                                     int bytes) {
-    constexpr bool kMayBeAligned = Shape::kLeftGranule < 16 && RowBytes % 16 == 0;
-    if (kMayBeAligned && bytes >= 16 && reinterpret_cast<rnnc_word>(from) % 16 == 0) {
-      rnnc_load_piece<16>(words, from, 16);
-    } else {
-      rnnc_load_piece<Shape::kLeftGranule>(words, from, bytes);
-    }
-  }
-  // 16 bytes of 32.
-  template <long long RowBytes>
-  static __device__ __forceinline__ void fetch_wide(unsigned* words, const char* from, int bytes) {
-    unsigned wide[8] = {};
-    fetch_piece<RowBytes>(wide, from, bytes);
-    if (bytes > 16) fetch_piece<RowBytes>(wide + 4, from + 16, bytes - 16);
-    constexpr bool kIsF16 = Shape::kEngine == rnnc_engine::f16;
-    const auto half = [](unsigned bits) -> unsigned {
-      const float value = __uint_as_float(bits);
-      return kIsF16 ? rnnc_to_f16(value) : rnnc_to_bf16(value);
-    };
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = half(wide[2 * i]) | half(wide[2 * i + 1]) << 16;
-  }
   // Of row-major memory, that does not change; not rounded.
   template <long long RowBytes, bool IsWide, int Count>
   static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
@@ -454,9 +429,10 @@ class rnnc_resident_product {
         const int at = load_byte(first + load);
         const int bytes = ends(first + load) ? Shape::kKBytes - at : 16;
         if constexpr (IsWide) {
-          fetch_wide<RowBytes>(words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
+          constexpr bool kIsF16 = Shape::kEngine == rnnc_engine::f16;
+          rnnc_load_wide_piece<Shape::kLeftGranule, kIsF16>(words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
         } else {
-          fetch_piece<RowBytes>(words, from + tile * 8 * RowBytes + at, bytes);
+          rnnc_load_aligned_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
         }
       }
     }
