@@ -119,7 +119,7 @@ TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
           .split = options.passes.has(Pass::Split),
-          .streams = !is_one_step(options),
+          .one_step = is_one_step(options),
           .strategy = is_of_loops(options.strategy) ? Strategy::Any : options.strategy};
 }
 

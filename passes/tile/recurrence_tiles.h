@@ -28,8 +28,8 @@ struct TileChoice {
   int64_t spare_registers = 0;
   /// Whether f32 products may be split into parts for tensor cores.
   bool split = true;
-  /// Whether weights that find no room on the chip may be loaded at every step.
-  bool streams = true;
+  /// Of launches of one step: loading weights counts as much as the step, and all are on the chip.
+  bool one_step = false;
   /// Tiles of this one only. (Stacked ones have several sides: it leaves out none.)
   Strategy strategy = Strategy::Any;
   /// Of the launch, as RecurrenceTile has them: they share these units in turn.
