@@ -2,8 +2,8 @@
 
     RNNC_LIBRARY=… PYTHONPATH=python python3 bench/streaming.py [--device cuda] [--hidden 256] [--batch 1]
 
-Microseconds of a call, medians over rounds in each of which all take turns: waiting for each result, and queued
-one behind another. "Stream" is `Cell.stream`, "frozen" the module within `rnnc.torch.frozen`, "library" its
+Microseconds of a call, medians over rounds in each of which all take turns: waiting for each result, and
+queued one behind another. "Stream" is `Cell.stream`, "frozen" the module within `rnnc.torch.frozen`, "library" its
 own call alone, with arrays that stay. Then what a call launches on a GPU, as PyTorch's profiler sees it, and
 how long each of that runs; and of the module's call and the Stream's the functions in which most of the
 host's time goes.

@@ -135,10 +135,15 @@ int64_t TileProblem::input_steps(const RecurrenceTile& tile, const Solution& sol
   return 0;
 }
 
-/// Until the weights are on the chip, which all blocks load.
+/// Until the weights are on the chip, which all blocks load. What blocks exchange through memory is
+/// cleared by a launch, and clusters need none.
 IntegerExpression TileProblem::ticks_of_start() const {
-  const double seconds = space_.machine.units / space_.machine.cache_bandwidth;  // of a byte
-  return memory_.weight_bytes * std::llround(seconds * kTicks);
+  const Machine& machine = space_.machine;
+  const double of_byte = machine.units / machine.cache_bandwidth;
+  const double of_launch =
+      can_be_clusters(plan_, launch_phases_) ? machine.submit_seconds : 0;  // they do exchange
+  return memory_.weight_bytes * std::llround(of_byte * kTicks) +
+         (1 - space_.footprint.tile.clusters) * std::llround(of_launch * kTicks);
 }
 
 RecurrenceTime TileProblem::time(const Solution& solution) const {
