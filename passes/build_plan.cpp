@@ -24,8 +24,10 @@
 #include "passes/lower/launches.h"
 #include "passes/lower/layout.h"
 #include "passes/memory/memory.h"
+#include "passes/persistent/absorb_products.h"
 #include "passes/persistent/carries.h"
 #include "passes/persistent/resident.h"
+#include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
@@ -86,6 +88,12 @@ bool writes_narrow(const PlanOptions& options) {
          options.passes.has(Pass::Pad);
 }
 
+/// Whether calls have one step, of which a GPU then makes as few launches as can be.
+bool is_one_step(const PlanOptions& options) {
+  return options.max_steps == 1 && options.machine.kind == Machine::Kind::Cuda &&
+         options.strategy == Strategy::Any;
+}
+
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
 /// them as they are.
@@ -107,10 +115,11 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
   const Result<Layout> layout =
       make_layout(graph, dependence, schedule, state_steps,
                   {.param_dtype = options.param_dtype.value_or(plan.dtype),
-                   .narrow_products = writes_narrow(options)},
+                   .narrow_products = writes_narrow(options) && !is_one_step(options)},
                   plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
+  if (is_one_step(options)) run_initial_values(plan);
   choose_own_products(plan);
   return plan;
 }
@@ -119,6 +128,7 @@ TileChoice tile_choice(const PlanOptions& options) {
   return {.rank = options.tile_rank,
           .spare_registers = options.spare_registers,
           .split = options.passes.has(Pass::Split),
+          .one_step = is_one_step(options),
           .strategy = is_of_loops(options.strategy) ? Strategy::Any : options.strategy};
 }
 
@@ -147,7 +157,7 @@ Status put_on_chip(Plan& plan, const PlanOptions& options, const StepSeconds& fo
                    const StepSeconds& other_launches) {
   Plan shared = plan;
   ResidentChoice choice = {tile_choice(options), options.passes.has(Pass::Pad), formed,
-                           other_launches};
+                           other_launches, is_one_step(options)};
   const Result<bool> made = run_resident(plan, options.machine, choice);
   if (!made) return refuse(options, plan, made.error());
   const int64_t beside = most_resident(plan);
@@ -271,6 +281,19 @@ bool has_loops(const Plan& plan) {
   });
 }
 
+Status absorb_products(Plan& plan, const PlanOptions& options) {
+  Plan absorbed = plan;
+  if (run_absorb_products(absorbed, options.machine, tile_choice(options))) {
+    take_faster(plan, std::move(absorbed), options);
+  }
+  return {};
+}
+
+Status round_states(Plan& plan) {
+  run_round_states(plan);
+  return {};
+}
+
 Status make_scans(Plan& plan, const PlanOptions& options) {
   if (is_of_loops(options.strategy) && !has_loops(plan)) {
     return refuse(options, plan, Error{"it has no recurrence without products"});
@@ -362,6 +385,10 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
       // Linear recurrences without products go through time in tiles, where that is faster.
       {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
+      // One step gains nothing from products over all steps at once.
+      {"absorb", [&] { return absorb_products(plan, options); },
+       is_one_step(options) && passes.has(Pass::Epilogue)},
+      {"round", [&] { return round_states(plan); }, is_one_step(options) && resident},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

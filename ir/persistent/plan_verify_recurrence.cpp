@@ -238,6 +238,9 @@ class RecurrenceVerifier {
     const Access& left = product.left;
     std::vector<Store> stores = stores_to(left, product.k * product.blocks);
     if (stores.empty()) return {};
+    if (plan_.buffers[left.buffer].dtype != plan_.dtype) {
+      return fail("products read {}, which they would have to round for each other", name_of(left));
+    }
     if (plan_.buffers[left.buffer].extent != Extent::Chunk) {
       return fail("products read {}, which has no place for each step", name_of(left));
     }

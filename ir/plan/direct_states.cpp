@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "ir/plan/plan_touches.h"
+
 namespace rnnc {
 namespace {
 
@@ -38,12 +40,19 @@ class DirectStateFinder {
  public:
   explicit DirectStateFinder(const Plan& plan) : plan_(plan), states_of_(plan.buffers.size(), 0) {
     for (const StatePlan& state : plan.states) count_buffers(state);
+    for (const Stage& stage : plan.stages) {
+      for (const Launch& launch : stage.launches) {
+        for (const Touch& touch : touches(plan, launch)) {
+          if (touch.write) written_.insert(touch.access.buffer);
+        }
+      }
+    }
   }
 
   DirectState of(const StatePlan& state) const {
     DirectState direct;
     const auto given = as_copy(plan_, state.init_given);
-    if (given && is_before_a_step(given->to)) {
+    if (given && (is_before_a_step(given->to) || is_left_alone(given->to))) {
       direct.initial = given->to.buffer;
       direct.starts_at_zero = stores_zeros(plan_.kernels[state.init_declared.kernel]);
     }
@@ -51,10 +60,19 @@ class DirectStateFinder {
       const bool carried = is_own(copy->from) && extent_of(copy->from) == Extent::Batch;
       if (carried || is_before_a_step(copy->from)) direct.final = copy->from.buffer;
     }
+    // One that begins as a copy is none that is left alone.
+    if (direct.final == direct.initial && is_of_batch(direct.final)) {
+      direct.initial = kNoBuffer;
+      direct.starts_at_zero = false;
+    }
     return direct;
   }
 
  private:
+  bool is_of_batch(BufferId id) const {
+    return id != kNoBuffer && plan_.buffers[id].extent == Extent::Batch;
+  }
+
   void count_buffers(const StatePlan& state) {
     std::set<BufferId> buffers;
     for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
@@ -76,7 +94,13 @@ class DirectStateFinder {
            plan_.buffers[access.buffer].history == 1 && access.delay == 1;
   }
 
+  bool is_left_alone(const Access& access) const {
+    return is_own(access) && extent_of(access) == Extent::Batch &&
+           !written_.contains(access.buffer);
+  }
+
   const Plan& plan_;
+  std::set<BufferId> written_;  // by stages
   std::vector<int> states_of_;  // per buffer: how many states have launches that touch it
 };
 

@@ -11,8 +11,8 @@ namespace rnnc {
 /// `init_given` and `write_final` have nothing to do. No launch sees a difference, as long as the
 /// caller's final array is no memory that the call reads.
 struct DirectState {
-  /// A Chunk buffer of one earlier step. Before the call's step it holds the caller's initial value
-  /// and nothing else; kNoBuffer: there is none.
+  /// A Chunk buffer of one earlier step, or a Batch buffer that no stage writes. Before the call's
+  /// step it holds the caller's initial value and nothing else; kNoBuffer: there is none.
   BufferId initial = kNoBuffer;
   /// Of `initial`: what `init_declared` fills it with is zeros.
   bool starts_at_zero = false;

@@ -226,7 +226,7 @@ struct FusedLaunch {
   /// with block = j / (length / blocks). An argument of which several products are parts is their
   /// sum, in their order. Each argument that is a product has at least one.
   struct Product {
-    Access left;
+    Access left;    // storage type; of what a recurrence does not write also compute: it rounds it
     Access weight;  // Invariant, [members * length, k]
     int64_t k = 0;
     int64_t blocks = 1;  // divides `length`

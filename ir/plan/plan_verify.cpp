@@ -387,7 +387,9 @@ class Verifier {
     const int64_t delay =
         buffer.extent == Extent::Chunk ? touch.access.delay - distance(buffer) : 0;
     int64_t& reach = reach_[{whole.access.buffer, whole.access.column, whole.count}];
-    for (; reach < delay; ++reach) {
+    // Final values are read at t = T, which has at least one step before it.
+    const int64_t needed = where == Where::State ? delay - 1 : delay;
+    for (; reach < needed; ++reach) {
       if (!holds(initial_, whole, static_cast<uint32_t>(reach + 1))) {
         return fail("{} has no value {} steps before the first", buffer.name, reach + 1);
       }

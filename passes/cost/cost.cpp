@@ -130,8 +130,9 @@ class CostModel {
     const Times times{reached, moved, work, cost.floor_seconds};
     cost.seconds = machine_.launch_seconds + shares.seconds +
                    std::visit([&](const auto& one) { return seconds_of(one, times); }, launch);
-    // Steps of a chunk are a graph.
-    if (stage.domain == Domain::Sequence) cost.submit_seconds = machine_.submit_seconds;
+    // Steps of a chunk are a graph, if there are several.
+    if (stage.domain == Domain::Sequence || plan_.chunk == 1)
+      cost.submit_seconds = machine_.submit_seconds;
     return cost;
   }
 

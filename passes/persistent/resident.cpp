@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/recurrence_kernel.h"
@@ -153,7 +154,7 @@ class Resident {
     const std::vector<LaunchPlace> totals = carry_totals_of(recurrence);
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
-    const double step = predicted_time(plan_, recurrence, machine_).step;
+    const double step = seconds_of_step(recurrence);
     if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
         !tiles_.has_strategy()) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
@@ -177,6 +178,11 @@ class Resident {
         formed == choice_.formed.end() ? cost_of(plan_, stage_, machine_).seconds : formed->second;
     const auto others = choice_.other_launches.find(stage_.name);
     return others == choice_.other_launches.end() ? seconds : std::min(seconds, others->second);
+  }
+
+  double seconds_of_step(const RecurrenceLaunch& recurrence) const {
+    const RecurrenceTime time = predicted_time(plan_, recurrence, machine_);
+    return choice_.one_step ? machine_.launch_seconds + time.start + time.step : time.step;
   }
 
   /// Where that is faster. What fills the weights.
@@ -226,10 +232,13 @@ class Resident {
 
   /// What products read of their own step alone has rows of one step so far.
   void give_addresses(const RecurrenceLaunch& recurrence) {
+    TouchedBuffers touched;
+    touched.add(plan_, recurrence);
     for (const FusedLaunch& phase : recurrence.phases) {
       for (const FusedLaunch::Product& product : phase.products) {
         Buffer& left = plan_.buffers[product.left.buffer];
-        if (left.extent != Extent::Batch) continue;
+        if (left.extent != Extent::Batch || !touched.written.contains(product.left.buffer))
+          continue;
         left.extent = Extent::Chunk;
         left.placement = Placement::Workspace;
       }

@@ -23,6 +23,8 @@ struct ResidentChoice {
   std::map<std::string, double> formed = {};
   /// …and of any in other launches than the plan's. What would be slower than these stays too.
   std::map<std::string, double> other_launches = {};
+  /// Calls have one step: it takes as long as loading its weights does, too.
+  bool one_step = false;
 };
 
 /// `plan` has no lags yet, and no offsets. Recurrences that stay as they are say why in their

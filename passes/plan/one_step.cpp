@@ -1,9 +1,17 @@
 // 1. Make the carries' buffers of each loop histories of one step. Its loads touch the step before;
 //    no other stage has any (passes/lower/layout.cpp).
 // 2. So do the launches that fill them before the first step, and take them after the last.
+//
+// Initial values: of histories of one step, those that nothing but steps reads a step back get a
+// buffer, which takes the place of that step in these and in what fills it.
 #include "passes/plan/one_step.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
+
+#include "ir/plan/plan_accesses.h"
+#include "ir/plan/plan_touches.h"
 
 namespace rnnc {
 namespace {
@@ -23,7 +31,48 @@ void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop, std::set<Buf
   }
 }
 
+/// Whether steps read the buffer a step back, and nothing else does.
+bool is_of_steps(const Plan& plan, BufferId id) {
+  bool is_read = false;
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan, launch)) {
+        if (touch.access.buffer != id || touch.access.delay == 0) continue;
+        if (stage.domain != Domain::Step) return false;
+        is_read = true;
+      }
+    }
+  }
+  return is_read;
+}
+
 }  // namespace
+
+bool run_initial_values(Plan& plan) {
+  std::map<BufferId, BufferId> initial;
+  for (BufferId id = 0, count = plan.buffers.size(); id < count; ++id) {
+    if (plan.buffers[id].history != 1 || !is_of_steps(plan, id)) continue;
+    initial.emplace(id, plan.buffers.size());
+    Buffer value = plan.buffers[id];
+    value.extent = Extent::Batch;
+    value.history = 0;
+    value.sweep = 0;
+    plan.buffers.push_back(std::move(value));
+  }
+  const auto take = [&](Access& access) {
+    const auto found = initial.find(access.buffer);
+    if (found != initial.end() && access.delay == 1)
+      access = {found->second, 0, access.column, access.stride};
+  };
+  for (Stage& stage : plan.stages) {
+    for (Launch& launch : stage.launches) for_each_access(launch, take);
+  }
+  for (StatePlan& state : plan.states) {
+    std::ranges::for_each(state.init_given.accesses, take);
+    std::ranges::for_each(state.init_declared.accesses, take);
+  }
+  return !initial.empty();
+}
 
 bool run_one_step(Plan& plan) {
   std::set<BufferId> parted;

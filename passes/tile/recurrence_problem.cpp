@@ -6,6 +6,7 @@
 #include "passes/tile/recurrence_problem.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/persistent/recurrence_exchange.h"
 #include "ir/persistent/recurrence_inputs.h"
@@ -40,6 +41,7 @@ TileProblem::TileProblem(const Plan& plan, std::span<const FusedLaunch> phases,
     : plan_(plan),
       launch_phases_(phases),
       strategy_(choice.strategy),
+      one_step_(choice.one_step),
       space_(plan, phases, machine, choice),
       memory_(space_, choice.spare_registers),
       time_(ticks_of_step(space_, memory_)) {
@@ -65,7 +67,7 @@ TileProblem TileProblem::of(const Plan& plan, const RecurrenceLaunch& launch,
 Result<RecurrenceTile> TileProblem::solve(int64_t rank) const {
   if (Status status = check_strategy(); !status) return tl::unexpected(status.error());
   const Result<Ranking> ranking =
-      space_.problem.solve({.least = time_,
+      space_.problem.solve({.least = one_step_ ? time_ + ticks_of_start() : time_,
                             .most = static_cast<size_t>(rank) + 1,
                             .most_work = kMostWork * space_.variables.lengths});
   if (!ranking) return tl::unexpected(ranking.error());
@@ -131,6 +133,17 @@ int64_t TileProblem::input_steps(const RecurrenceTile& tile, const Solution& sol
     if (steps * bytes <= room) return steps;
   }
   return 0;
+}
+
+/// Until the weights are on the chip, which all blocks load. What blocks exchange through memory is
+/// cleared by a launch, and clusters need none.
+IntegerExpression TileProblem::ticks_of_start() const {
+  const Machine& machine = space_.machine;
+  const double of_byte = machine.units / machine.cache_bandwidth;
+  const double of_launch =
+      can_be_clusters(plan_, launch_phases_) ? machine.submit_seconds : 0;  // they do exchange
+  return memory_.weight_bytes * std::llround(of_byte * kTicks) +
+         (1 - space_.footprint.tile.clusters) * std::llround(of_launch * kTicks);
 }
 
 RecurrenceTime TileProblem::time(const Solution& solution) const {

@@ -35,6 +35,7 @@ class TileProblem {
   std::string reason_of(Strategy strategy, std::string reason) const;
   IntegerExpression clusters_at_once() const;
   IntegerExpression cut_rows() const;
+  IntegerExpression ticks_of_start() const;
   RecurrenceTile tile_of(const Solution& solution) const;
   RecurrenceInputs inputs(const RecurrenceTile& tile) const;
   int64_t input_steps(const RecurrenceTile& tile, const Solution& solution) const;
@@ -43,6 +44,7 @@ class TileProblem {
   const Plan& plan_;
   std::span<const FusedLaunch> launch_phases_;
   Strategy strategy_;
+  bool one_step_;
   TileSpace space_;
   TileMemory memory_;
   IntegerExpression time_;  // of a step, in ticks

@@ -126,7 +126,8 @@ TileVariables TileSpace::name_variables(const RecurrenceShape& of_shape, const P
   all.k_warps = problem.variable("warps along k", powers_of_two(1, 16));
   all.rows = problem.variable("rows", multiples_of(kExchangeTileRows, kMostRowsAtOnce));
   all.split = problem.variable("splits", may(can_split));
-  all.streams = problem.variable("streams", makes(Strategy::Hybrid, choice, one_side));
+  all.streams =
+      problem.variable("streams", makes(Strategy::Hybrid, choice, one_side && !choice.one_step));
   all.clusters = problem.variable("clusters", makes(Strategy::Cluster, choice, has_clusters));
   all.own_sums = problem.variable("own sums", may(can_own));
   all.k_blocks = problem.variable("blocks along k", counts_along_k(choice, machine));

@@ -28,6 +28,8 @@ struct TileChoice {
   int64_t spare_registers = 0;
   /// Whether f32 products may be split into parts for tensor cores.
   bool split = true;
+  /// Of launches of one step: what comes before it counts as much, and all weights are on the chip.
+  bool one_step = false;
   /// Tiles of this one only. (Stacked ones have several sides: it leaves out none.)
   Strategy strategy = Strategy::Any;
   /// Of the launch, as RecurrenceTile has them: they share these units in turn.

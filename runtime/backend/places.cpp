@@ -108,7 +108,9 @@ void Places::bind_state(uint32_t index, const Call& call) {
   std::byte* given = call.arrays.at(Role::InitialState, index);
   if (given == nullptr && starts_at_zero) given = zeros_.data();
   state.copies_initial = !one || initial == kNoBuffer || !is_usable(given);
-  if (!state.copies_initial) addresses_[halves_[initial]] = given;
+  if (!state.copies_initial) {
+    addresses_[halves_[initial] == 0 ? initial : halves_[initial]] = given;
+  }
   std::byte* const wanted = call.arrays.at(Role::FinalState, index);
   state.copies_final = wanted != nullptr;
   if (!one || final == kNoBuffer || !is_usable(wanted)) return;

@@ -39,7 +39,8 @@ Error cuda_error(cudaError_t error, const std::string& what) {
 Result<int> count_cuda_devices() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  if (driver == 0) return fail("this machine has no NVIDIA driver");
+  if (driver == 0)
+    return fail("this machine has no NVIDIA driver: a GPU needs driver 580 or newer");
   if (driver < kOldestDriver) {
     return fail(
         "the NVIDIA driver is too old: it supports CUDA {}.{}, and rnnc needs {}.0 "
@@ -50,7 +51,8 @@ Result<int> count_cuda_devices() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
     cudaGetLastError();
-    return fail("this machine has no CUDA device");
+    return fail(
+        "the NVIDIA driver shows no GPU: see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set");
   }
   if (error != cudaSuccess) return tl::unexpected(cuda_error(error, "counting devices"));
   return count;

@@ -72,7 +72,8 @@ Result<std::string> refuse_clusters(cudaKernel_t kernel, const CudaRecurrenceSha
 /// or for those of a cluster.
 Result<std::string> refuse(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                            const CudaDevice& device) {
-  return allow_shared_memory(kernel, shape.shared_bytes).and_then([&] {
+  return allow_shared_memory(kernel, shape.shared_bytes).and_then([&]() -> Result<std::string> {
+    if (!shape.cooperative && shape.cluster == 1) return std::string();
     return shape.cluster > 1 ? refuse_clusters(kernel, shape, device)
                              : refuse_blocks(kernel, shape, device);
   });

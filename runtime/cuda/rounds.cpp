@@ -257,4 +257,16 @@ std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint3
   return RoundFinder(plan, module).run(sweep);
 }
 
+int64_t step_launches(const Plan& plan, const std::vector<Round>& rounds) {
+  int64_t launches = 0;
+  for (const Round& round : rounds) {
+    for (const Branch& branch : round.branches) {
+      for (const size_t stage : branch.chains[0].stages) {
+        launches += plan.chunk * std::ssize(plan.stages[stage].launches);
+      }
+    }
+  }
+  return launches;
+}
+
 }  // namespace rnnc::cuda

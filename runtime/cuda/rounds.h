@@ -47,4 +47,9 @@ inline constexpr size_t kMostStreams = 8;  // lags, and branches, that are more 
 /// Of one sweep. `module` is that of the plan.
 std::vector<Round> find_rounds(const Plan& plan, const CudaModule& module, uint32_t sweep);
 
+/// Of a graph: the parameter block's, and its own.
+inline constexpr int64_t kLaunchesOfReplay = 2;
+/// Launches of the Step stages in a whole chunk.
+int64_t step_launches(const Plan& plan, const std::vector<Round>& rounds);
+
 }  // namespace rnnc::cuda

@@ -28,7 +28,8 @@ std::vector<std::string> take_faults();
 /// From then on the device fails, and says this first.
 void add_fault(const std::string& what);
 
-/// How many kernels have run since the last call; cuBLASLt's are none.
+/// How much streams were given since the last call: kernels, cuBLASLt's products, copies, memory
+/// that is set, events, whole graphs. What is captured counts when the graph is launched.
 int64_t take_launches();
 
 /// Whether units can be compiled here; else why not.

@@ -49,11 +49,6 @@ struct LateStore {
   }
 };
 
-int64_t& launches() {
-  static int64_t the_launches = 0;
-  return the_launches;
-}
-
 size_t count(const Index& index) {
   return size_t{index.x} * index.y * index.z;
 }
@@ -509,12 +504,7 @@ std::optional<std::string> Launch::begin_early() {
   return runner_->begin_early();
 }
 std::optional<std::string> Launch::run() {
-  ++launches();
   return runner_->run();
-}
-
-int64_t take_launches() {
-  return std::exchange(launches(), 0);
 }
 
 }  // namespace rnnc::emulator

@@ -1,6 +1,7 @@
 #include "tests/emulator/queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/emulator/emulator.h"
 
@@ -14,7 +15,16 @@ void append(Tasks& tasks, const Tasks& more) {
   tasks.insert(tasks.end(), more.begin(), more.end());
 }
 
+int64_t& launches() {
+  static int64_t the_launches = 0;
+  return the_launches;
+}
+
 }  // namespace
+
+int64_t take_launches() {
+  return std::exchange(launches(), 0);
+}
 
 cudaStreamCaptureMode& capture_mode() {
   thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -71,6 +81,7 @@ cudaError_t Queue::submit(CUstream_st& stream, Work work) {
   }
   // The default streams are not told what they wait for in a graph.
   if (&stream == &legacy_ && !may_be_unsafe()) return cudaErrorStreamCaptureImplicit;
+  ++launches();
   add(stream, std::move(work), before_next(stream));
   while (waiting_.size() > kMostWaiting && broken_ == cudaSuccess) run_one();
   return broken_;
@@ -79,6 +90,7 @@ cudaError_t Queue::submit(CUstream_st& stream, Work work) {
 cudaError_t Queue::launch_graph(const CUgraphExec_st& graph, CUstream_st& stream) {
   if (broken_ != cudaSuccess) return broken_;
   if (stream.capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  ++launches();
   const Tasks before = before_next(stream);
   Tasks tasks;
   for (const CUgraph_st::Node& node : graph.nodes) {

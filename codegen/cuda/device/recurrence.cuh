@@ -269,6 +269,32 @@ static __device__ __forceinline__ void rnnc_load_piece(unsigned* words, const ch
   }
 }
 
+// Likewise, at once where that turns out to be aligned.
+template <int Granule>
+static __device__ __forceinline__ void rnnc_load_aligned_piece(unsigned* words, const char* from,
+                                                               int bytes) {
+  if (bytes >= 16 && reinterpret_cast<rnnc_word>(from) % 16 == 0) {
+    rnnc_load_piece<16>(words, from, 16);
+  } else {
+    rnnc_load_piece<Granule>(words, from, bytes);
+  }
+}
+
+// Likewise, of 16 bits, from twice as many bytes of f32.
+template <int Granule, bool IsF16>
+static __device__ __forceinline__ void rnnc_load_wide_piece(unsigned* words, const char* from,
+                                                            int bytes) {
+  unsigned wide[8] = {};
+  rnnc_load_aligned_piece<Granule>(wide, from, bytes);
+  if (bytes > 16) rnnc_load_aligned_piece<Granule>(wide + 4, from + 16, bytes - 16);
+  const auto half = [](unsigned bits) -> unsigned {
+    const float value = __uint_as_float(bits);
+    return IsF16 ? rnnc_to_f16(value) : rnnc_to_bf16(value);
+  };
+#pragma unroll
+  for (int i = 0; i < 4; ++i) words[i] = half(wide[2 * i]) | half(wide[2 * i + 1]) << 16;
+}
+
 // A thread's share of some inputs, which are copied to shared memory some steps ahead. Of each step
 // it copies Copy::kBytes bytes. From step to step they lie Copy::kAdvance bytes further on in
 // memory, and in shared memory in turn at Copy::kSteps places that are Copy::kStepBytes apart.

@@ -16,7 +16,8 @@
 //   kLeftsAt            where in shared memory exact products put left operands
 //   kLeftPieces         room of each warp there, the same for all products: no barrier parts one
 //                       warp's product from another's next one
-//   kTileRows           where blocks exchange the left operand, the rows of a tile there; else 0
+//   kTileRows           where blocks exchange the left operand, the rows of a tile there; else 0,
+//                       or 1 of a group of one row
 //   kWholeWords         whether two values of 16 bits are stored there at once
 //   kLeftInShared       whether all of it is in the block's shared memory
 //   kOwnSums            0, or: a warp has all gates of 16 elements, a tile for each result, whose
@@ -123,7 +124,8 @@ class rnnc_resident_product {
   // `rows` rows are there, or all if Full. `fresh`: this launch writes them, and their tiles lie
   // TileStride bytes apart from `exchanged` on (lane_place). Else row r begins at
   // `left + r * RowBytes`.
-  template <long long RowBytes, long long TileStride, bool Full>
+  // IsWide: memory has f32, of which 16 bits are to be made.
+  template <long long RowBytes, long long TileStride, bool Full, bool IsWide>
   struct left_operand {
     const char* left;
     place exchanged;
@@ -149,7 +151,7 @@ class rnnc_resident_product {
           await_exchanged(words, first);
         }
       } else {
-        if constexpr (!kIsBegun) fetch_rows<RowBytes>(words, first, left, rows);
+        if constexpr (!kIsBegun) fetch_rows<RowBytes, IsWide>(words, first, left, rows);
         round(words);
       }
     }
@@ -249,11 +251,9 @@ class rnnc_resident_product {
       }
     }
   };
-  template <long long RowBytes, long long TileStride, bool Full>
-  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full> left(const char* left,
-                                                                                  place exchanged,
-                                                                                  int rows,
-                                                                                  bool fresh) {
+  template <long long RowBytes, long long TileStride, bool Full, bool IsWide = false>
+  static __device__ __forceinline__ left_operand<RowBytes, TileStride, Full, IsWide> left(
+      const char* left, place exchanged, int rows, bool fresh) {
     return {left, exchanged, rows, fresh};
   }
 
@@ -415,7 +415,7 @@ class rnnc_resident_product {
   }
 
   // Of row-major memory, that does not change; not rounded.
-  template <long long RowBytes, int Count>
+  template <long long RowBytes, bool IsWide, int Count>
   static __device__ __forceinline__ void fetch_rows(unsigned (&left)[Count][kRowTiles][4],
                                                     int first, const char* from, int rows) {
     from += row() * RowBytes;
@@ -428,7 +428,12 @@ class rnnc_resident_product {
         if (tile * 8 + row() >= rows || !is_inside(first + load)) continue;
         const int at = load_byte(first + load);
         const int bytes = ends(first + load) ? Shape::kKBytes - at : 16;
-        rnnc_load_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
+        if constexpr (IsWide) {
+          constexpr bool kIsF16 = Shape::kEngine == rnnc_engine::f16;
+          rnnc_load_wide_piece<Shape::kLeftGranule, kIsF16>(words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
+        } else {
+          rnnc_load_aligned_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
+        }
       }
     }
     rnnc_sync_warp();

@@ -35,7 +35,10 @@ Result<NvrtcLibrary> load() {
   if (Status found = find_functions(*library, nvrtc); !found) return tl::unexpected(found.error());
 
   if (nvrtc.version(&nvrtc.major, &nvrtc.minor) != NVRTC_SUCCESS || nvrtc.major < kOldestMajor) {
-    return fail("NVRTC {}.{} is too old; rnnc needs {}.0", nvrtc.major, nvrtc.minor, kOldestMajor);
+    return fail(
+        "NVRTC {}.{} is too old; rnnc needs {}.0, which comes with CUDA toolkit {} and with `pip "
+        "install nvidia-cuda-nvrtc`",
+        nvrtc.major, nvrtc.minor, kOldestMajor, kOldestMajor);
   }
   // NVRTC opens this by name, which works only where its folder is on the system's search path.
   library->preload_neighbour(fmt::format("libnvrtc-builtins.so.{}.{}", nvrtc.major, nvrtc.minor));

@@ -39,12 +39,15 @@ void RecurrenceEmitter::product_traits(size_t p, size_t i) {
   traits_.constant("int", "kShared", product.shared);
   traits_.constant("int", "kSharedAt", product.spill);
   traits_.constant("int", "kRows", tile_.rows);
-  traits_.constant(
-      "int", "kLeftGranule",
-      copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride}));
+  const int granule =
+      copy_bytes(plan_.buffers[of.left.buffer], {of.k, of.left.column, of.left.stride});
+  // What is rounded is loaded where it is waited for.
+  traits_.constant("int", "kLeftGranule", is_wide(of.left) ? std::min(granule, 8) : granule);
   traits_.constant("int", "kLeftsAt", layout_.lefts());
   traits_.constant("int", "kLeftPieces", layout_.left_pieces());
-  traits_.constant("int", "kTileRows", exchanged ? layout_.exchange().tile_rows : 0);
+  const bool one_row = layout_.group_rows() == 1;
+  traits_.constant("int", "kTileRows",
+                   exchanged ? layout_.exchange().tile_rows : static_cast<int64_t>(one_row));
   traits_.constant("bool", "kWholeWords", exchanged && layout_.is_whole(product.slice));
   traits_.constant("bool", "kLeftInShared", exchanged && layout_.is_shared(product.slice));
   traits_.constant("int", "kOwnSums", layout_.own_sums());
@@ -71,7 +74,7 @@ void RecurrenceEmitter::operands(size_t p) {
     const std::string vector =
         of.blocks == 1 ? "0u" : fmt::format("{} / {}u", unit, phase.kernel->length / of.blocks);
     line("  const char* const memory{}_{} = reinterpret_cast<const char*>({} + {} * {});", p, i,
-         array(type, true, product.access, "0"), vector, of.k);
+         array(is_wide(of.left) ? "float" : type, true, product.access, "0"), vector, of.k);
     if (!exchanged) continue;
     if (shared) {
       line(
@@ -122,7 +125,7 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
                                     std::string_view lap) const {
   const RecurrenceProduct& product = phases_[p].products[i];
   const Access& left = product.product->left;
-  const int64_t row_bytes = left.stride * element_bytes();
+  const int64_t row_bytes = row_bytes_of(left);
   const std::string first = fmt::format("(first_row + {} * {}u)", lap, tile_.rows);
   // Of memory it is step 0 alone that is read. (Many loads must not have all their addresses
   // computed before the steps.)
@@ -139,21 +142,32 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
                     product.slice, lap, tile_.rows);
   }
   return fmt::format(
-      "{}.left<{}, {}, {}>(memory{}_{} + {}, {}, "
-      "static_cast<int>(row_end - {}), {} >= {})",
+      "{}.left<{}, {}, {}{}>(memory{}_{} + {}, {}, "
+      "static_cast<int>(row_end - {}), {})",
       product_name(p, i), row_bytes,
       product.is_exchanged() ? fmt::format("slice{}::kTile", product.slice) : "0",
-      layout_.has_all_rows(), p, i,
+      layout_.has_all_rows(), is_wide(left) ? ", true" : "", p, i,
       has_steps(left) && !at_first
           ? row_at(left, step, first)
           : fmt::format("static_cast<rnnc_word>({}) * {}", first, row_bytes),
-      exchanged, first, step, left.delay);
+      exchanged, first,
+      product.is_exchanged() ? fmt::format("{} >= {}", step, left.delay) : "false");
+}
+
+/// Whether it is rounded as it is loaded.
+bool RecurrenceEmitter::is_wide(const Access& left) const {
+  return plan_.buffers[left.buffer].dtype != plan_.dtype;
+}
+
+/// In memory.
+int64_t RecurrenceEmitter::row_bytes_of(const Access& left) const {
+  return left.stride * static_cast<int64_t>(size_of(plan_.buffers[left.buffer].dtype));
 }
 
 /// Bytes from row 0 at the first step to a row at another.
 std::string RecurrenceEmitter::row_at(const Access& left, std::string_view step,
                                       std::string_view row) const {
-  const int64_t row_bytes = left.stride * element_bytes();
+  const int64_t row_bytes = row_bytes_of(left);
   if (plan_.descending) {
     return fmt::format("static_cast<rnnc_word>({}) * {} - static_cast<rnnc_word>({}) * {}", row,
                        row_bytes, step, plan_.batch * row_bytes);

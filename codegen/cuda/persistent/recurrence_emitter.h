@@ -76,6 +76,8 @@ class RecurrenceEmitter : TextWriter {
   bool is_begun_at_end(size_t p) const;
   bool is_begun_a_step_ahead(size_t p) const;
   std::string left(size_t p, size_t i, std::string_view step, std::string_view lap) const;
+  bool is_wide(const Access& left) const;
+  int64_t row_bytes_of(const Access& left) const;
   std::string row_at(const Access& left, std::string_view step, std::string_view row) const;
   std::string first_words(size_t p, size_t i) const;
   void begin_next(size_t p);

@@ -13,6 +13,12 @@
 namespace rnnc {
 namespace {
 
+/// Whether steps take what others leave, within a block or from others: of one step alone they need
+/// not.
+bool hands_on(const RecurrenceLaunch& launch, const std::vector<RecurrenceLayout>& sides) {
+  return launch.exchange != kNoBuffer || !sides[0].exchange().slices.empty();
+}
+
 /// Of the sides, one behind the other.
 std::vector<Access> accesses_of(const std::vector<RecurrenceLayout>& sides) {
   std::vector<Access> accesses;
@@ -23,7 +29,7 @@ std::vector<Access> accesses_of(const std::vector<RecurrenceLayout>& sides) {
 }
 
 CudaRecurrenceShape shape_of(const RecurrenceTile& tile, const std::vector<RecurrenceLayout>& sides,
-                             size_t accesses) {
+                             size_t accesses, bool cooperates) {
   int64_t shared_bytes = 0;
   for (const RecurrenceLayout& side : sides) {
     shared_bytes = std::max(shared_bytes, side.shared_bytes());
@@ -32,7 +38,7 @@ CudaRecurrenceShape shape_of(const RecurrenceTile& tile, const std::vector<Recur
           .shared_bytes = static_cast<uint32_t>(shared_bytes),
           .blocks = static_cast<uint32_t>(all_blocks(tile)),
           .cluster = static_cast<uint32_t>(tile.clusters ? tile.blocks : tile.k_blocks),
-          .cooperative = !tile.clusters,
+          .cooperative = !tile.clusters && cooperates,
           .step_seconds = tile.step_seconds,
           .bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(int32_t) +
                                          accesses * sizeof(CudaAccess))};
@@ -60,7 +66,8 @@ void add_recurrence_kernels(const Plan& plan, CudaModule& module) {
       module.source += '\n';
       module.source += describe_recurrence(plan, name, sides);
       module.source += found->first.text(name);
-      found->second = module.add({name, shape_of(tile, sides, accesses.size())});
+      found->second =
+          module.add({name, shape_of(tile, sides, accesses.size(), hands_on(launch, sides))});
     }
     double& step = std::get<CudaRecurrenceShape>(module.kernels[found->second].shape).step_seconds;
     step = std::min(step, tile.step_seconds);

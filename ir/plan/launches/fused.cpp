@@ -47,6 +47,16 @@ bool overlap(const TypedTouch& a, const TypedTouch& b) {
          a.access.column < b.access.column + b.count && b.access.column < a.access.column + a.count;
 }
 
+/// Recurrences round what they load.
+DType left_type(const LaunchVerifier& in, const FusedLaunch::Product& product) {
+  const Plan& plan = in.plan();
+  const DType compute = compute_type(plan.dtype);
+  const bool rounds = in.where() == Where::Recurrence &&
+                      product.left.buffer < plan.buffers.size() &&
+                      plan.buffers[product.left.buffer].dtype == compute;
+  return rounds ? compute : plan.dtype;
+}
+
 }  // namespace
 
 /// The products on lines of their own, further in by 2 spaces than the launch.
@@ -107,7 +117,7 @@ Status verify(LaunchVerifier& in, const FusedLaunch& launch) {
     }
     const int64_t weights = product.members * kernel.length * product.k;
     if (Status status = in.check_weight(product.weight, weights); !status) return status;
-    touches.push_back({product.left, product.k * product.blocks, in.plan().dtype, false});
+    touches.push_back({product.left, product.k * product.blocks, left_type(in, product), false});
     const TypedTouch left = touches.back();
     for (const TypedTouch& touch : touches) {
       if (touch.write && overlap(touch, left)) {

@@ -15,6 +15,7 @@ from rnnc.torch.frozen import frozen
 from rnnc.torch.layers import GRU, LSTM, RNN, replace
 from rnnc.torch.ranks import check_ranks, data_parallel, rank_device, spare_multiprocessors
 from rnnc.torch.reference import reference
+from rnnc.torch.stream import Stream
 
 __all__ = [
     "GRU",
@@ -22,6 +23,7 @@ __all__ = [
     "RNN",
     "Cell",
     "ReferenceWarning",
+    "Stream",
     "check_ranks",
     "data_parallel",
     "frozen",

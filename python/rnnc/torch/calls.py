@@ -402,7 +402,7 @@ class Wish(NamedTuple):
     state_gradients: bool = False
 
 
-def _shape(source, params, wish):
+def shape_of(source, params, wish):
     """What they have in common, and the program that makes them."""
     x = params[0].new_empty(0) if params else torch.empty(0)
     if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
@@ -418,12 +418,12 @@ def _shape(source, params, wish):
 
 
 def prepare(source, params, wish):
-    compiled, shape = _shape(source, params, wish)
+    compiled, shape = shape_of(source, params, wish)
     with compiled.lock:
         compiled.prepare(shape, wish.steps)
 
 
 def explain(source, params, wish):
     """An rnnc.Explanation of these calls."""
-    compiled, shape = _shape(source, params, wish)
+    compiled, shape = shape_of(source, params, wish)
     return compiled.program.again().explain(**compiled.fields(shape, wish.steps))

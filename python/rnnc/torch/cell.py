@@ -119,6 +119,12 @@ class Cell(nn.Module):
         """
         calls.prepare(*self.whole(), calls.Wish(batch, steps, **kind))
 
+    def stream(self, batch=1):
+        """The cell step by step, with the least work for each call: a `Stream` of so many sequences."""
+        from rnnc.torch.stream import Stream
+
+        return Stream(self, batch)
+
     def explain(self, batch=16, steps=100, **kind):
         """How such calls run, and what they cost: an rnnc.Explanation. Arguments are as in `prepare`."""
         return calls.explain(*self.whole(), calls.Wish(batch, steps, **kind))

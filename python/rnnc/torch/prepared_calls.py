@@ -52,7 +52,7 @@ class PreparedCalls:
         self.is_given = any(shape.given)
         if self.is_given:
             lists |= dict(initial_states=states)
-        self.forward_args = _Arguments(_library.ForwardArgs, lists, params, shape, steps)
+        self.forward_args = CallArguments(_library.ForwardArgs, lists, params, shape, steps)
         self.backward_args = None
         if shape.wanted is not None:
             lists = dict(outputs=outputs, inputs=inputs, params=params)
@@ -60,7 +60,7 @@ class PreparedCalls:
             lists |= dict(input_gradients=inputs, param_gradients=params)
             if self.is_given:
                 lists |= dict(initial_state_gradients=states)
-            self.backward_args = _Arguments(_library.BackwardArgs, lists, [], shape, steps)
+            self.backward_args = CallArguments(_library.BackwardArgs, lists, [], shape, steps)
             self.backward_args.struct.foreign_reserve = 1
             makers = [
                 make(rows + size, dtype)
@@ -132,7 +132,7 @@ class PreparedCalls:
             _library.check(status)
 
 
-class _Arguments:
+class CallArguments:
     """A struct of the library's whose lists of addresses lie behind one another."""
 
     def __init__(self, kind, lists, params, shape, steps):

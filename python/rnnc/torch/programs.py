@@ -199,7 +199,7 @@ class _Prepared:
         self.is_captured = False  # a CUDA graph may be replayed at any time
 
 
-class _Stream:
+class CurrentStream:
     """Which stream a program on a GPU was last called on: a call on another waits for that."""
 
     def __init__(self, device):
@@ -263,7 +263,7 @@ class Compiled:
         self.lock = threading.RLock()
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
-        self.stream = _Stream(device) if device.type == "cuda" else None
+        self.stream = CurrentStream(device) if device.type == "cuda" else None
         # Kept for small calls, of which it is; on a GPU the last stream's.
         self.workspace, self.workspaces = None, 0
         self.packed = None  # the params whose packed form it has, where they were, and their versions

@@ -21,7 +21,9 @@
 #include "passes/graph/sequence_features.h"
 #include "passes/graph/structure.h"
 #include "passes/memory/memory.h"
+#include "passes/persistent/absorb_products.h"
 #include "passes/persistent/resident.h"
+#include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
@@ -196,6 +198,14 @@ constexpr PlanPass kPlanPasses[] = {
     {"resident",
      [](Plan& plan, const PlanSetting& setting) { return run_resident(plan, setting.machine); }},
     {"one-step", [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_one_step(plan); }},
+    {"initial-values",
+     [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_initial_values(plan); }},
+    {"round",
+     [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_round_states(plan); }},
+    {"absorb",
+     [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
+       return run_absorb_products(plan, setting.machine);
+     }},
     {"memory", [](Plan& plan, const PlanSetting&) { return memory(plan, /*reuse=*/true); }},
     {"memory-apart", [](Plan& plan, const PlanSetting&) { return memory(plan, /*reuse=*/false); }}};
 
@@ -247,14 +257,14 @@ double tolerance(DType dtype) {
 }
 
 /// Where the plan has all that it takes to run.
-void expect_same_execution(Plan before, Plan after, bool has_memory) {
+void expect_same_execution(Plan before, Plan after, bool has_memory, bool one_step) {
   if (!assign_memory(before, /*reuse=*/false) || !verify(before)) return;
   if (!has_memory) {
     ASSERT_TRUE(assign_memory(after, /*reuse=*/true));
   }
   const Status status = verify(after);
   ASSERT_TRUE(status) << status.error().message;
-  const InterpreterArgs args = plan_args(before, 2 * before.chunk + 1);
+  const InterpreterArgs args = plan_args(before, one_step ? 1 : 2 * before.chunk + 1);
   const InterpreterResult expected = execute_plan(before, args);
   const InterpreterResult actual = execute_plan(after, args);
   for (size_t i = 0; i < expected.outputs.size(); ++i) {
@@ -321,7 +331,7 @@ void check_plan_passes(const FileCase& one, const std::vector<std::string>& word
   }
   expect_output(one, changed ? changes(*parsed, plan) : kUnchanged);
   const bool has_memory = passes.back()->name.starts_with("memory");
-  if (changed) expect_same_execution(*parsed, plan, has_memory);
+  if (changed) expect_same_execution(*parsed, plan, has_memory, setting.max_steps == 1);
 }
 
 class PassCase : public testing::TestWithParam<FileCase> {};

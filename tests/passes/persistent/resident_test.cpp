@@ -186,7 +186,8 @@ TEST(Resident, WhatHasProductsOfItsOwnMustBeFormedForOneLaunch) {
 TEST(Resident, ManyRowsStayProductsOfALibraryAndSayWhy) {
   Machine machine = h200_machine();
   machine.exchange_seconds = 1e-3;
-  const PlanOptions options = {.dtype = DType::bf16, .batch = 200, .machine = machine};
+  const PlanOptions options = {
+      .dtype = DType::bf16, .batch = 200, .max_steps = 50, .machine = machine};
   const Graph graph = load_case("gru_reset_before", {{"I", 1024}, {"H", 1024}});
   const Plan plan = *build_plan(graph, options);
   const Stage& recurrence = recurrence_of(plan);
@@ -195,7 +196,8 @@ TEST(Resident, ManyRowsStayProductsOfALibraryAndSayWhy) {
       << recurrence.reason;
   // Those of another plan are only what they are compared with.
   EXPECT_NE(
-      resident(*build_plan(graph, {.dtype = DType::bf16, .batch = 200, .machine = h200_machine()})),
+      resident(*build_plan(
+          graph, {.dtype = DType::bf16, .batch = 200, .max_steps = 50, .machine = h200_machine()})),
       nullptr);
 }
 

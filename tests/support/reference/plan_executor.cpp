@@ -216,7 +216,7 @@ class Executor {
         const int64_t block = j / (length / product.blocks);
         double& sum = results[static_cast<size_t>(j)];
         for (int64_t k = 0; k < product.k; ++k) {
-          sum += load(left, block * product.k + k) *
+          sum += round_to(plan_.dtype, load(left, block * product.k + k)) *
                  load(weight, (member * length + j) * product.k + k);
         }
       }
@@ -389,6 +389,14 @@ class Executor {
   }
 
   /// To the nearest, away from zero where there are two; what is finite and not zero stays so.
+  /// What products take.
+  static double round_to(DType dtype, double value) {
+    const auto number = static_cast<float>(value);
+    if (dtype == DType::bf16) return float_from_bf16(bf16_from_float(number));
+    if (dtype == DType::f16) return float_from_f16(f16_from_float(number));
+    return value;
+  }
+
   static float round_to_tf32(float value) {
     if (value == 0 || !std::isfinite(value)) return value;
     const uint32_t rounded = (std::bit_cast<uint32_t>(std::abs(value)) + 0x1000U) & 0xFFFFE000U;
