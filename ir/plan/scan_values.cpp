@@ -33,8 +33,10 @@ class ScanValues {
       }
     }
     drop_cheap();
-    const bool many = std::ranges::count(kept_, true) > std::ranges::count(inputs_, true) + 1;
-    return many ? inputs_ : kept_;
+    // Of several rounds each would compute it anew.
+    const auto most = launch_.rounds.size() > 1 ? 2 * std::ranges::count(inputs_, true)
+                                                : std::ranges::count(inputs_, true) + 1;
+    return std::ranges::count(kept_, true) > most ? inputs_ : kept_;
   }
 
  private:

@@ -369,9 +369,21 @@ class ScanEmitter : TextWriter {
 
   /// With its outputs, from the states before it to those behind it.
   void whole_step() {
+    line("  // Where its outputs begin: else each step would compute that anew.");
+    line("  struct outputs {{");
+    for_arguments(&ScanEmitter::is_output,
+                  [&](uint32_t i) { line("    {}* a{};", cuda_array_type(argument(i)), i); });
+    line("  }};");
+    line("  __device__ __forceinline__ outputs open() const {{");
+    std::string places;
+    for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
+      places += fmt::format("{}rnnc_kept_array(a{})", places.empty() ? "" : ", ", i);
+    });
+    line("    return {{{}}};", places);
+    line("  }}");
     line(
         "  __device__ __forceinline__ void run(const values& in, int t, float (*states)[kStates],");
-    line("                                      bool inside) const {{");
+    line("                                      const outputs& out, bool inside) const {{");
     line("    const {}_scan& scan = *this;", name_);
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) { line("    t{0} o{0} = {{}};", i); });
     line("#pragma unroll");
@@ -394,7 +406,7 @@ class ScanEmitter : TextWriter {
     for (size_t i = 0; i < traits_.carries.size(); ++i) line("      h[{0}] = next{0};", i);
     line("    }}");
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
-      line("    if (inside{0}) o{1}.store(rnnc_steps_on(a{1}, t, d{1}));",
+      line("    if (inside{0}) o{1}.store(rnnc_steps_on(out.a{1}, t, d{1}));",
            argument(i).vector ? "" : " && e == 0", i);
     });
     line("  }}");
