@@ -16,7 +16,12 @@ static __device__ __forceinline__ float rnnc_quotient(float a, float b) {
 
 // Of what is rounded to 16 bits: exp(a) errs by as many ulp as |a| has ones.
 static __device__ __forceinline__ float rnnc_short_exp(float a) {
-  return rnnc_exp2(a * 1.44269504088896340736f);
+  return rnnc_near_exp2(a * 1.44269504088896340736f);
+}
+// A series near 0, where exp(a) - 1 has no more digits.
+static __device__ __forceinline__ float rnnc_short_expm1(float a) {
+  const float series = fmaf(fmaf(a, 0.166666667f, 0.5f) * a, a, a);
+  return fabsf(a) < 0.02f ? series : rnnc_short_exp(a) - 1.0f;
 }
 static __device__ __forceinline__ float rnnc_short_sigmoid(float a) {
   return rnnc_reciprocal(1.0f + rnnc_short_exp(-a));

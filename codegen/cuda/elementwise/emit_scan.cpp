@@ -340,9 +340,13 @@ class ScanEmitter : TextWriter {
     if (!traits_.narrow) return op == Op::Div ? "rnnc_quotient" : "";
     switch (op) {
       case Op::Div:
-        return "rnnc_divide";
+        return "rnnc_near_divide";
       case Op::Exp:
         return "rnnc_short_exp";
+      case Op::Expm1:
+        return "rnnc_short_expm1";
+      case Op::Sqrt:
+        return "rnnc_near_sqrt";
       case Op::Sigmoid:
         return "rnnc_short_sigmoid";
       case Op::Silu:
