@@ -28,6 +28,8 @@ class Addresses {
   /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
   void bind(const Call& call);
   const Places& places() const { return places_; }
+  /// Of the call.
+  int64_t steps() const { return steps_; }
 
   /// Row 0 of an access. In a graph only resident memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;

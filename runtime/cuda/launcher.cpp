@@ -62,7 +62,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       addresses_(plan, resident),
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
-      parameters_(accesses_.size() + 2),
+      parameters_(accesses_.size() + 3),
       instances_(most_parameter_bytes(kernels.module())) {
   for_each_launch(plan, [&](LaunchId id, const Launch& launch) {
     if (makes_whole_sum(plan, launch)) whole_sums_.push_back(id);
@@ -247,6 +247,8 @@ Status Launcher::run(const ScanLaunch& /*launch*/, const Run& at, LaunchQueue& q
   set_accesses(accesses, at.position);
   // What tiles exchange lies in the order in which steps run.
   accesses_[accesses.size() - 1] = addresses_.at(accesses.back(), at.first);
+  auto start_step = static_cast<int32_t>(step_at(plan_, addresses_.steps(), at.position));
+  parameters_[2 + accesses.size()] = &start_step;
   const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, at.steps, plan_.batch));
   const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
   return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
@@ -292,6 +294,7 @@ Status Launcher::warm_up(LaunchQueue& queue) {
   }
   CudaRows no_rows;
   int32_t no_steps = 0;
+  std::ranges::fill(parameters_, &no_steps);
   for (size_t i = 0; i < accesses_.size(); ++i) parameters_[2 + i] = &accesses_[i];
   std::ranges::fill(instances_, std::byte{});
   void* no_instances[] = {instances_.data()};

@@ -41,6 +41,8 @@ class GpuPlans {
         if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
         if (total != nullptr && total->in_parts) ++totals_in_parts;
         if (total != nullptr && total->turned) ++turned_totals;
+        const auto* scan = std::get_if<ScanLaunch>(&launch);
+        if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;
       }
     }
     return run_plan(*backend_, plan, args, sequences);
@@ -51,6 +53,7 @@ class GpuPlans {
   int outer_products = 0;
   int totals_in_parts = 0;
   int turned_totals = 0;
+  int scans_of_earlier_steps = 0;
 
  private:
   static std::unique_ptr<Backend> make(DType dtype, bool graphs, KernelCache& cache) {
@@ -228,6 +231,7 @@ TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
       "cell Gate[H](p: [H], n: [H]) -> h {\n  state h: [H]\n  param a: [H]\n  z = sigmoid(p[t] + "
       "a)\n"
       "  h[t] = (1 - z) * h[t-1] + z * n[t]\n}\n";
+  GpuPlans gpu(DType::f32);
   for (const auto& [size, batch, steps] :
        {std::array<int64_t, 3>{1, 1, 1}, {7, 3, 33}, {6, 2, 150}}) {
     SCOPED_TRACE(fmt::format("size {}, batch {}, steps {}", size, batch, steps));
@@ -236,18 +240,23 @@ TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
     ASSERT_TRUE(graph) << unit.render();
     graph->bind({{"H", size}});
     run_delays(*graph);
-    for (const uint64_t seed : {1, 2}) {  // of 2 the backward half is given the outputs, too
-      check(*graph, {.steps = steps,
-                     .batch = batch,
-                     .chunk = 100,
-                     .seed = seed,
-                     .dtype = DType::f32,
-                     .lengths = size == 7,
-                     .resets = size == 7,
-                     .given_states = true,
-                     .strategy = Strategy::Scan});
+    // Of even seeds the backward half is given the outputs, too; where states start as zero, the
+    // scan reads them a step earlier where they lie.
+    for (const uint64_t seed : {1, 2, 4}) {
+      check(*graph,
+            {.steps = steps,
+             .batch = batch,
+             .chunk = 100,
+             .seed = seed,
+             .dtype = DType::f32,
+             .lengths = size == 7,
+             .resets = size == 7,
+             .given_states = seed != 4,
+             .strategy = Strategy::Scan},
+            gpu);
     }
   }
+  EXPECT_EQ(gpu.scans_of_earlier_steps, 2);
 }
 
 /// With phases one after the other in a step, reductions, and what is gathered.

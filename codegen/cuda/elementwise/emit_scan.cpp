@@ -102,7 +102,8 @@ class ScanEmitter : TextWriter {
     line(
         "  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}{}, unsigned row, unsigned e,",
         name_, cuda_access_parameters(kernel_.arguments.size(), "&"), firsts);
-    line("                                     int first_step)");
+    line("                                     int first_step{})",
+         has_earlier() ? ", int start" : "");
     line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       if (carried_[i]) continue;
@@ -115,8 +116,7 @@ class ScanEmitter : TextWriter {
       if (is_fixed(i)) line("    i{} = t{}::load(a{});", i, i, i);
     }
     if (has_earlier()) {
-      line("    begin = static_cast<int>({}frame[0] - first_step);",
-           traits_.descending ? "frame[1] - 1 - " : "-");
+      line("    begin = {}start - first_step;", traits_.descending ? "" : "-");
     }
     line("  }}");
   }
@@ -420,7 +420,7 @@ class ScanEmitter : TextWriter {
     const int64_t length = kernel_.length / traits_.items;
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", 32 * traits_.warps,
          traits_.blocks);
-    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange) {{", name_,
+    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange, int start) {{", name_,
          cuda_access_parameters(kernel_.arguments.size()));
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
@@ -454,7 +454,9 @@ class ScanEmitter : TextWriter {
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
     for_arguments(&ScanEmitter::is_array,
                   [&](uint32_t i) { arguments += fmt::format(", f{}", i); });
-    const std::string run = "rnnc_scan({}_scan<{}>({}, row, e, first_step), tile, place, memory);";
+    const std::string run =
+        fmt::format("rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory);",
+                    has_earlier() ? ", start" : "");
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {

@@ -9,6 +9,8 @@ namespace rnnc::test {
 namespace {
 
 constexpr std::byte kPoison{0xff};  // NaN in every type
+/// Before and behind each array lies so much of it: more than a step of most.
+constexpr size_t kPoisonBytes = 16384;
 
 /// Arrays on the device, which end with it.
 class DeviceArrays {
@@ -21,13 +23,15 @@ class DeviceArrays {
   }
 
   Result<void*> add(const std::vector<std::byte>& bytes) {
-    const Result<void*> array = backend_.allocate(std::max<size_t>(bytes.size(), 1));
-    if (!array) return array;
-    arrays_.push_back(*array);
-    if (Status status = backend_.upload(*array, bytes.data(), bytes.size()); !status) {
+    std::vector<std::byte> all(bytes.size() + 2 * kPoisonBytes, kPoison);
+    std::ranges::copy(bytes, all.begin() + kPoisonBytes);
+    const Result<void*> memory = backend_.allocate(all.size());
+    if (!memory) return memory;
+    arrays_.push_back(*memory);
+    if (Status status = backend_.upload(*memory, all.data(), all.size()); !status) {
       return tl::unexpected(status.error());
     }
-    return array;
+    return static_cast<std::byte*>(*memory) + kPoisonBytes;
   }
 
  private:
