@@ -29,7 +29,7 @@ RoundMap::Values RoundMap::then(const Values& map, const std::function<Value*(ui
       for (size_t k = 1; k < m; ++k) {
         coefficient = join(coefficient, value(round_.coefficients[i * m + k]), map[k * m + j]);
       }
-      next[i * m + j] = round_.bounded ? without_subnormals(coefficient) : coefficient;
+      next[i * m + j] = coefficient;
     }
   }
   next.back() = map.back();
@@ -52,16 +52,6 @@ Value* RoundMap::join(Value* sum, Value* a, Value* b) {
   if (round_.semiring == Semiring::SumProduct) return math_.multiply_add(a, b, sum);
   Value* term = builder_.CreateFAdd(a, b);
   return round_.semiring == Semiring::MaxPlus ? math_.maximum(sum, term) : math_.minimum(sum, term);
-}
-
-/// Long decays end in subnormal numbers, which many processors multiply a hundred times as slowly. Of
-/// bounded maps nothing grows again, so that zero is as good.
-Value* RoundMap::without_subnormals(Value* value) {
-  const bool single = value->getType()->getScalarType()->isFloatTy();
-  Value* least = math_.constant(single ? double{std::numeric_limits<float>::min()}
-                                       : std::numeric_limits<double>::min());
-  Value* small = builder_.CreateFCmpOLT(math_.apply(Op::Abs, {value}), least);
-  return builder_.CreateSelect(small, math_.constant(0), value);
 }
 
 Value* RoundMap::greatest(Value* so_far, Value* value) {

@@ -29,7 +29,6 @@ class RoundMap {
   llvm::Value* zero();
   llvm::Value* times(llvm::Value* a, llvm::Value* b);
   llvm::Value* join(llvm::Value* sum, llvm::Value* a, llvm::Value* b);
-  llvm::Value* without_subnormals(llvm::Value* value);
   llvm::Value* greatest(llvm::Value* so_far, llvm::Value* value);
   size_t size() const { return round_.states.size(); }
 

@@ -33,8 +33,10 @@ class ScanValues {
       }
     }
     drop_cheap();
-    const bool many = std::ranges::count(kept_, true) > std::ranges::count(inputs_, true) + 1;
-    return many ? inputs_ : kept_;
+    // Of several rounds each would compute it anew.
+    const auto most = launch_.rounds.size() > 1 ? 2 * std::ranges::count(inputs_, true)
+                                                : std::ranges::count(inputs_, true) + 1;
+    return std::ranges::count(kept_, true) > most ? inputs_ : kept_;
   }
 
  private:
@@ -92,8 +94,10 @@ class ScanValues {
 
 class ScanValuesOfRounds {
  public:
-  explicit ScanValuesOfRounds(const std::vector<Instruction>& body, const ScanLaunch& launch)
-      : body_(body), launch_(launch) {}
+  ScanValuesOfRounds(const Plan& plan, const ScanLaunch& launch)
+      : body_(plan.kernels[launch.kernel].body),
+        launch_(launch),
+        narrow_(size_of(plan.dtype) < size_of(DType::f32)) {}
 
   std::vector<int> run() {
     std::vector<int> made_in(body_.size(), -1);
@@ -102,7 +106,7 @@ class ScanValuesOfRounds {
       const std::vector<bool> needed = needed_by(maps(round));
       const std::vector<bool> again = needed_by(behind(round));
       for (uint32_t id = 0; id < body_.size(); ++id) {
-        const bool kept = needed[id] && again[id] && of_state[id] && !is_cheap(body_[id]);
+        const bool kept = needed[id] && again[id] && of_state[id] && !takes_little(id);
         if (kept && made_in[id] < 0) made_in[id] = round;
       }
     }
@@ -111,6 +115,11 @@ class ScanValuesOfRounds {
   }
 
  private:
+  /// In 16 bits an exponential is no more than two instructions.
+  bool takes_little(uint32_t id) const {
+    return is_cheap(body_[id]) || (narrow_ && body_[id].op == Op::Exp);
+  }
+
   std::vector<bool> depend_on_states() const {
     std::vector<bool> result(body_.size(), false);
     for (uint32_t id = 0; id < body_.size(); ++id) {
@@ -156,12 +165,13 @@ class ScanValuesOfRounds {
 
   const std::vector<Instruction>& body_;
   const ScanLaunch& launch_;
+  const bool narrow_;
 };
 
 }  // namespace
 
 std::vector<int> scan_values_of_rounds(const Plan& plan, const ScanLaunch& launch) {
-  return ScanValuesOfRounds(plan.kernels[launch.kernel].body, launch).run();
+  return ScanValuesOfRounds(plan, launch).run();
 }
 
 std::vector<bool> scan_values(const Plan& plan, const ScanLaunch& launch) {

@@ -45,9 +45,6 @@ constexpr double kScanElementSeconds = 2e-12;
 constexpr int64_t kCpuVector = 16;
 constexpr double kCpuHandOverSeconds = 2e-6;
 constexpr int64_t kCpuTilesOfThread = 2;  // that it goes through between two of these
-// Maps that are not known to be bounded keep subnormal numbers (S4D on a Xeon: 18 times the loop's
-// time on one thread).
-constexpr double kCpuSubnormals = 10;
 // Rows and columns that one unit of a GPU takes on of a product, and of one whose tiles, as large
 // as a library likes them, are enough for all units. (H100, k 12288 in TF32, 1024 columns: 2048
 // rows take 182 us, 2736 take 303, 4096 take 290 and 8192 take 551.)
@@ -223,12 +220,8 @@ class CostModel {
     const double waves = std::ceil(static_cast<double>(plan_.batch * tiles) / at_once);
     const double one_by_one = kLoopStepSeconds * static_cast<double>(plan_.batch * plan_.chunk) /
                               (share * machine_.units);
-    const bool bounded = std::ranges::all_of(scan.rounds, [](const ScanRound& round) {
-      return round.bounded || round.semiring != Semiring::SumProduct;
-    });
-    const double passes = rounds * (bounded ? 1 : kCpuSubnormals) + 1;
     return waves * (2 * rounds + 1) * kCpuHandOverSeconds +
-           passes * std::max(seconds / share, one_by_one);
+           (rounds + 1) * std::max(seconds / share, one_by_one);
   }
 
   double share_of_threads(int64_t parts) const {

@@ -2,16 +2,19 @@
 //    of its states and stores to them are rows of one length, and rows of a state array are whole
 //    ones: then each element of each state is loaded and stored at one place of the kernel. It has
 //    its states in registers, so it reads them at t - 1 only.
-// 2. Move into it elementwise values after it that need nothing from later stages, and recurrences
-//    that are such loops and use it.
+// 2. Move into it elementwise values after it that need nothing from later stages, recurrences that
+//    are such loops and use it, and, of linear ones, such as read what it reads.
 // 3. From last to first, take out again those whose use is neither in the loop nor in memory
 //    anyway: where they are used they cost nothing.
-// 4. Move into it, from last to first, elementwise values that it alone uses: they are not stored
-//    then. Not a sum of two products, which needs no kernel (passes/schedule/sums.h).
+// 4. Move into it elementwise values before it that it alone uses: they are not stored then. And
+//    those that use them besides, if these are wanted after the loop only, such as totals over
+//    steps, which wait for it. Not a sum of two products, which needs no kernel
+//    (passes/schedule/sums.h).
 #include "passes/schedule/loops.h"
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -136,7 +139,9 @@ class Loops {
         dependence_(dependence),
         schedule_(schedule),
         values_(schedule.values),
+        is_next_(graph.nodes.size(), false),
         rows_(schedule.stages.size()) {
+    for (const StateDecl& state : graph.states) is_next_[values_.read[state.next]] = true;
     for (uint32_t stage = 0; stage < schedule.stages.size(); ++stage) {
       if (schedule.stages[stage].recurrences.empty()) continue;
       rows_[stage] = LoopCheck(graph, dependence, schedule, stage).run();
@@ -144,6 +149,7 @@ class Loops {
   }
 
   void run() {
+    postpone_totals();
     for (stage_ = 0; stage_ < schedule_.stages.size(); ++stage_) {
       if (schedule_.stages[stage_].recurrences.empty() || !rows_[stage_]) continue;
       row_ = *rows_[stage_];
@@ -151,6 +157,7 @@ class Loops {
       take_operands();
       schedule_.stages[stage_].loop = true;
     }
+    return_totals();
   }
 
  private:
@@ -185,7 +192,7 @@ class Loops {
         moved.emplace_back(id, std::exchange(schedule_.stage[id], stage_));
         look_at_users(id);
       }
-    } while (take_recurrence());
+    } while (take_recurrence() || take_sibling());
     const auto here = [this](NodeId id) { return inside(id); };
     std::ranges::sort(moved);
     for (auto value = moved.rbegin(); value != moved.rend(); ++value) {
@@ -215,19 +222,62 @@ class Loops {
   bool take_recurrence() {
     while (!recurrences_.empty()) {
       const uint32_t stage = recurrences_.extract(recurrences_.begin()).value();
-      std::vector<uint32_t>& numbers = schedule_.stages[stage].recurrences;
-      if (numbers.empty() || !is_in_sweep(schedule_.stages[stage])) continue;
-      const std::vector<NodeId>& nodes = nodes_of(stage);
-      const auto needs = [&](NodeId id) { return needs_only_what_is_here(id, stage); };
-      if (rows_[stage] != row_ || !std::ranges::all_of(nodes, needs)) continue;
-      for (NodeId id : nodes) schedule_.stage[id] = stage_;
-      schedule_.stages[stage_].recurrences.push_back(numbers[0]);
-      numbers.clear();
-      inside_.insert(inside_.end(), nodes.begin(), nodes.end());
-      for (NodeId id : nodes) look_at_users(id);
+      if (!can_be_here(stage)) continue;
+      take_stage(stage);
       return true;
     }
     return false;
+  }
+
+  /// Of linear recurrences, one that does not use it, but reads what it reads.
+  bool take_sibling() {
+    if (!is_linear(stage_)) return false;
+    const std::set<NodeId> own = steps_read_by(inside_);
+    for (uint32_t stage = stage_ + 1; stage < schedule_.stages.size(); ++stage) {
+      if (!can_be_here(stage) || !is_linear(stage)) continue;
+      const std::set<NodeId> others = steps_read_by(nodes_of(stage));
+      if (std::ranges::none_of(others, [&](NodeId id) { return own.contains(id); })) continue;
+      take_stage(stage);
+      return true;
+    }
+    return false;
+  }
+
+  bool is_linear(uint32_t stage) const {
+    return std::ranges::all_of(schedule_.stages[stage].recurrences, [this](uint32_t number) {
+      return dependence_.recurrences[number].recurrence_class == RecurrenceClass::Linear;
+    });
+  }
+
+  /// Values of steps that these nodes need, but for states and what is inside.
+  std::set<NodeId> steps_read_by(const std::vector<NodeId>& nodes) const {
+    std::set<NodeId> result;
+    for (NodeId id : nodes) {
+      for (NodeId operand : graph_[id].operands) {
+        const NodeId origin = values_.origin[values_.read[operand]].value;
+        const bool varies = dependence_.variation[origin] != Variation::Invariant;
+        if (varies && !inside(origin) && graph_[origin].op != Op::State) result.insert(origin);
+      }
+    }
+    return result;
+  }
+
+  /// The recurrence of a later stage.
+  bool can_be_here(uint32_t stage) const {
+    if (schedule_.stages[stage].recurrences.empty()) return false;
+    const auto needs = [&](NodeId id) { return needs_only_what_is_here(id, stage); };
+    return is_in_sweep(schedule_.stages[stage]) && rows_[stage] == row_ &&
+           std::ranges::all_of(nodes_of(stage), needs);
+  }
+
+  void take_stage(uint32_t stage) {
+    const std::vector<NodeId>& nodes = nodes_of(stage);
+    for (NodeId id : nodes) schedule_.stage[id] = stage_;
+    std::vector<uint32_t>& numbers = schedule_.stages[stage].recurrences;
+    schedule_.stages[stage_].recurrences.push_back(numbers[0]);
+    numbers.clear();
+    inside_.insert(inside_.end(), nodes.begin(), nodes.end());
+    for (NodeId id : nodes) look_at_users(id);
   }
 
   /// `also`: a stage whose values are there too.
@@ -249,24 +299,37 @@ class Loops {
   // ---- What it uses ----
 
   void take_operands() {
-    std::set<NodeId> operands;
-    const auto look_at_operands = [&](NodeId id) {
-      for (NodeId operand : graph_[id].operands) operands.insert(values_.read[operand]);
+    find_followers();
+    std::set<NodeId> next;
+    const auto look_around = [&](NodeId id) {
+      for (NodeId operand : graph_[id].operands) next.insert(values_.read[operand]);
     };
-    std::ranges::for_each(inside_, look_at_operands);
-    while (!operands.empty()) {
-      const NodeId id = operands.extract(std::prev(operands.end())).value();
-      if (schedule_.stage[id] >= stage_ || !is_movable(id)) continue;
-      if (!has_length(id) && !graph_[id].type.is_scalar()) continue;
-      if (values_.is_stored[id] || is_sum_of_products(id) || !is_only_used_here(id)) continue;
+    std::ranges::for_each(inside_, look_around);
+    while (!next.empty()) {
+      const NodeId id = next.extract(std::prev(next.end())).value();
+      if (inside(id) || !can_follow_[id]) continue;
       schedule_.stage[id] = stage_;
-      look_at_operands(id);
+      look_around(id);
+      next.insert(values_.readers[id].begin(), values_.readers[id].end());
     }
   }
 
-  bool is_only_used_here(NodeId id) const {
-    return !values_.is_result[id] &&
-           std::ranges::all_of(values_.readers[id], [this](NodeId user) { return inside(user); });
+  /// Which earlier values could as well be computed here: those whose readers all come later, are
+  /// inside, or could be, too.
+  void find_followers() {
+    can_follow_.assign(graph_.nodes.size(), false);
+    for (NodeId id = static_cast<NodeId>(graph_.nodes.size()); id-- > 0;) {
+      const bool fits = has_length(id) || (graph_[id].type.is_scalar() && !values_.is_stored[id]);
+      if (schedule_.stage[id] >= stage_ || !is_movable(id) || !fits) continue;
+      if (is_next_[id] || is_sum_of_products(id)) continue;
+      can_follow_[id] = std::ranges::all_of(values_.readers[id], [this](NodeId user) {
+        return inside(user) || can_follow_[user] || is_postponed(user);
+      });
+    }
+  }
+
+  bool is_postponed(NodeId id) const {
+    return graph_[id].op == Op::Total && schedule_.stage[id] > stage_;
   }
 
   bool is_sum_of_products(NodeId id) const {
@@ -275,17 +338,51 @@ class Loops {
            });
   }
 
+  // ---- Totals ----
+
+  /// Behind all recurrences of their sweep, so that loops may compute what they add up.
+  void postpone_totals() {
+    std::map<uint32_t, uint32_t> last;  // by sweep: of its stages that are no recurrence
+    for (uint32_t i = 0; i < schedule_.stages.size(); ++i) {
+      const ScheduledStage& stage = schedule_.stages[i];
+      if (is_of_whole_sequences(stage)) last[stage.sweep] = i;
+    }
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const uint32_t own = schedule_.stage[id];
+      if (graph_[id].op != Op::Total || !is_of_whole_sequences(schedule_.stages[own])) continue;
+      schedule_.stage[id] = last.at(schedule_.stages[own].sweep);
+      postponed_.emplace_back(id, own);
+    }
+  }
+
+  static bool is_of_whole_sequences(const ScheduledStage& stage) {
+    return stage.domain == Domain::Sequence && stage.recurrences.empty();
+  }
+
+  /// But for those of which a loop has come to compute something.
+  void return_totals() {
+    for (const auto& [id, own] : postponed_) {
+      const auto is_there = [&, &before = own](NodeId operand) {
+        return schedule_.stage[values_.origin[values_.read[operand]].value] <= before;
+      };
+      if (std::ranges::all_of(graph_[id].operands, is_there)) schedule_.stage[id] = own;
+    }
+  }
+
   const Graph& graph_;
   const Dependence& dependence_;
   Schedule& schedule_;
   const Values& values_;
-  std::vector<std::optional<LoopRow>> rows_;  // per stage: none if it is no loop
+  std::vector<std::pair<NodeId, uint32_t>> postponed_;  // totals, with the stages they came from
+  std::vector<bool> is_next_;                           // per node: a state's next value
+  std::vector<std::optional<LoopRow>> rows_;            // per stage: none if it is no loop
   // Of the loop that is made:
   uint32_t stage_ = 0;
   LoopRow row_;
   std::vector<NodeId> inside_;
   std::set<NodeId> users_;          // of what is inside, to be looked at
   std::set<uint32_t> recurrences_;  // likewise: stages
+  std::vector<bool> can_follow_;    // per node
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "ir/plan/launches/launches.h"
 #include "ir/plan/state_steps.h"
+#include "runtime/cpu/flushed_subnormals.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loop_stage.h"
 #include "runtime/cpu/plain_launches.h"
@@ -243,6 +244,7 @@ int CpuExecutable::useful_threads(int most_threads) const {
 // --- A call ------------------------------------------------------------------------------------
 
 Status CpuExecutable::run(const Call& call, bool run_once) {
+  const FlushedSubnormals flushed;
   call_ = call;
   addresses_.find(call);
   record(call.times);

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "runtime/base/held_signals.h"
+#include "runtime/cpu/flushed_subnormals.h"
 #include "runtime/cpu/spin_barrier.h"
 
 namespace rnnc::cpu {
@@ -106,6 +107,7 @@ uint32_t ThreadPool::next_job(uint32_t last) {
 }
 
 void ThreadPool::serve(int thread) {
+  const FlushedSubnormals flushed;
   for (uint32_t job = 0;;) {
     job = next_job(job);
     if (stopping_.load(std::memory_order_relaxed)) return;

@@ -215,6 +215,15 @@ static inline float rnnc_min(float a, float b) {
 static inline float rnnc_reciprocal(float a) {
   return 1.0f / a;
 }
+static inline float rnnc_near_exp2(float a) {
+  return __builtin_exp2f(a);
+}
+static inline float rnnc_near_divide(float a, float b) {
+  return a / b;
+}
+static inline float rnnc_near_sqrt(float a) {
+  return __builtin_sqrtf(a);
+}
 
 static inline void rnnc_keep_here(unsigned&) {}
 template <typename T>

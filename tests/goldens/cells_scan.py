@@ -266,9 +266,9 @@ def S4D(data):
         return 2 * (C * h).sum(dim=1).real + D * x, h
 
     x = data.input("x", H)
-    first = torch.complex(data.state("u", N * H), data.state("v", N * H)).unflatten(-1, (N, H))
+    first = torch.complex(data.state("u", N, H), data.state("v", N, H))
     y, _, h = over_time(step, x, x[0], first)
-    return {"y": y}, {"u": h.real.flatten(-2), "v": h.imag.flatten(-2)}
+    return {"y": y}, {"u": h.real, "v": h.imag}
 
 
 CELLS = [

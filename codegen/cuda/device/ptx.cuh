@@ -53,6 +53,22 @@ static __device__ __forceinline__ float rnnc_reciprocal(float a) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
   return result;
 }
+// 2^a, a / b of normal b, and roots, within 2 ulp. What would be below 2^-126 is 0.
+static __device__ __forceinline__ float rnnc_near_exp2(float a) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+  return result;
+}
+static __device__ __forceinline__ float rnnc_near_divide(float a, float b) {
+  float result;
+  asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+static __device__ __forceinline__ float rnnc_near_sqrt(float a) {
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));
+  return result;
+}
 
 // Keeps what is computed of a word where it stands: else it would be computed before a loop that
 // does not change the word, and take registers all the time.

@@ -24,6 +24,14 @@ static __device__ __forceinline__ T* rnnc_steps_on(T* first, int steps, Distance
   return reinterpret_cast<T*>(bytes + static_cast<rnnc_word>(steps) * distance);
 }
 
+// As rnnc_kept, of an array in global memory.
+template <typename T>
+static __device__ __forceinline__ T* rnnc_kept_array(T* array) {
+  T* const kept = rnnc_kept(array);
+  __builtin_assume(__isGlobal(kept));
+  return kept;
+}
+
 // Of a round's tiles, what they hand to each other: word w of a channel's tile lies w * channels
 // behind the first.
 struct rnnc_scan_words {
@@ -460,9 +468,10 @@ template <bool Whole, typename Scan>
 static __device__ __forceinline__ void rnnc_scan_run(const Scan& scan, const rnnc_scan_tile& tile,
                                                      const typename Scan::values* values,
                                                      float (*states)[Scan::kStates]) {
+  const typename Scan::outputs outputs = scan.open();
 #pragma unroll
   for (int s = 0; s < Scan::kSteps; ++s) {
-    if (Whole || tile.has(s)) scan.run(values[s], s, states, tile.inside);
+    if (Whole || tile.has(s)) scan.run(values[s], s, states, outputs, tile.inside);
   }
 }
 

@@ -14,6 +14,22 @@ static __device__ __forceinline__ float rnnc_quotient(float a, float b) {
   return fabsf(rest) <= fabsf(a) ? fmaf(rest, reciprocal, quotient) : quotient;
 }
 
+// Of what is rounded to 16 bits: exp(a) errs by as many ulp as |a| has ones.
+static __device__ __forceinline__ float rnnc_short_exp(float a) {
+  return rnnc_near_exp2(a * 1.44269504088896340736f);
+}
+// A series near 0, where exp(a) - 1 has no more digits.
+static __device__ __forceinline__ float rnnc_short_expm1(float a) {
+  const float series = fmaf(fmaf(a, 0.166666667f, 0.5f) * a, a, a);
+  return fabsf(a) < 0.02f ? series : rnnc_short_exp(a) - 1.0f;
+}
+static __device__ __forceinline__ float rnnc_short_sigmoid(float a) {
+  return rnnc_reciprocal(1.0f + rnnc_short_exp(-a));
+}
+static __device__ __forceinline__ float rnnc_short_silu(float a) {
+  return a * rnnc_short_sigmoid(a);
+}
+
 struct rnnc_sum_product {
   static constexpr float kMostCoefficient = 0x1p20f;
   static constexpr float kMostOffset = 0x1p60f;
@@ -24,13 +40,17 @@ struct rnnc_sum_product {
   static __device__ __forceinline__ float join(float sum, float a, float b) {
     return fmaf(a, b, sum);
   }
-  // What is no NaN and at most `most`.
+  // What is no NaN and at most `most`, of maps and of states.
   static __device__ __forceinline__ bool fits(float value, float most) {
     return fabsf(value) <= most;
   }
+  static __device__ __forceinline__ bool state_fits(float value, float most) {
+    return fits(value, most);
+  }
 };
 
-// Infinities that stand for zero do no harm.
+// Infinities that stand for zero do no harm. Nor do maps' numbers that come near them: an offset is
+// never below its last step's, and a state that such a coefficient leads to is lost step by step, too.
 struct rnnc_max_plus {
   static constexpr float kMostCoefficient = 0x1p110f;
   static constexpr float kMostOffset = 0x1p112f;
@@ -41,7 +61,8 @@ struct rnnc_max_plus {
   static __device__ __forceinline__ float join(float sum, float a, float b) {
     return rnnc_max(sum, a + b);
   }
-  static __device__ __forceinline__ bool fits(float value, float most) {
+  static __device__ __forceinline__ bool fits(float value, float most) { return value <= most; }
+  static __device__ __forceinline__ bool state_fits(float value, float most) {
     return (fabsf(value) <= most) | (value == zero());
   }
 };
@@ -50,7 +71,8 @@ struct rnnc_min_plus : rnnc_max_plus {
   static __device__ __forceinline__ float join(float sum, float a, float b) {
     return rnnc_min(sum, a + b);
   }
-  static __device__ __forceinline__ bool fits(float value, float most) {
+  static __device__ __forceinline__ bool fits(float value, float most) { return value >= -most; }
+  static __device__ __forceinline__ bool state_fits(float value, float most) {
     return (fabsf(value) <= most) | (value == zero());
   }
 };
@@ -173,7 +195,7 @@ struct rnnc_map {
     bool result = true;
 #pragma unroll
     for (int i = 0; i < kStates; ++i) {
-      result &= algebra::fits(states[i], times * algebra::kMostState);
+      result &= algebra::state_fits(states[i], times * algebra::kMostState);
     }
     return result;
   }

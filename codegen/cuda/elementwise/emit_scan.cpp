@@ -54,6 +54,7 @@ class ScanEmitter : TextWriter {
   }
   bool is_output(uint32_t index) const { return argument(index).written && !carried_[index]; }
   bool is_carried(uint32_t index) const { return carried_[index]; }
+  bool is_array(uint32_t index) const { return !carried_[index]; }
   int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
 
   template <typename Visit>
@@ -94,15 +95,19 @@ class ScanEmitter : TextWriter {
     for_arguments(&ScanEmitter::is_queued, [&](uint32_t i) { line("    t{} x{};", i, i); });
     line("  }};");
     line("  // The arrays from the thread's first step on.");
-    line("  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}, unsigned row, unsigned e,",
-         name_, cuda_access_parameters(kernel_.arguments.size(), "&"));
+    std::string firsts;
+    for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
+      firsts += fmt::format(", {}* f{}", cuda_array_type(argument(i)), i);
+    });
+    line(
+        "  __device__ __forceinline__ {}_scan(const rnnc_rows& rows{}{}, unsigned row, unsigned e,",
+        name_, cuda_access_parameters(kernel_.arguments.size(), "&"), firsts);
     line("                                     int first_step{})",
          has_earlier() ? ", int start" : "");
     line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
       if (carried_[i]) continue;
-      line("    a{} = rnnc_row<{}>(rows.frame, p{}, row){};", i, cuda_array_type(argument(i)), i,
-           argument(i).vector ? " + e" : "");
+      line("    a{0} = rnnc_row(f{0}, p{0}, row){1};", i, argument(i).vector ? " + e" : "");
       if (is_queued(i) || is_output(i)) {
         const std::string_view before = traits_.descending ? " + 1" : " - 1";
         line("    a{0} = rnnc_steps_on(a{0}, first_step{1}, d{0});", i,
@@ -149,7 +154,7 @@ class ScanEmitter : TextWriter {
       if (!traits_.kept[id] && traits_.made_in[id] < 0) continue;
       if (traits_.kept[id]) kept.push_back(id);
       const Instruction& instruction = kernel_.body[id];
-      if (instruction.kind == Kind::Load) {
+      if (is_packet(id)) {
         line("    t{} x{};", instruction.argument, id);
       } else {
         line("    float x{}[{}];", id, instruction.vector ? traits_.items : 1);
@@ -164,7 +169,7 @@ class ScanEmitter : TextWriter {
     values(kept, "      ", kNothingKept);
     for (const uint32_t id : kept) {
       const Instruction& instruction = kernel_.body[id];
-      if (instruction.kind == Kind::Load) {
+      if (is_packet(id)) {
         line("      kept.x{} = in.x{};", id, instruction.argument);
       } else {
         line("      kept.x{}[{}] = v{};", id, kept_item(id), id);
@@ -173,6 +178,12 @@ class ScanEmitter : TextWriter {
     line("    }}");
     line("    return kept;");
     line("  }}");
+  }
+
+  /// Whether it is kept as it was loaded. A single element takes a register however it is kept.
+  bool is_packet(uint32_t id) const {
+    const Instruction& instruction = kernel_.body[id];
+    return instruction.kind == Kind::Load && items(instruction.argument) > 1;
   }
 
   std::string_view kept_item(uint32_t id) const {
@@ -316,16 +327,38 @@ class ScanEmitter : TextWriter {
   }
 
   std::string scalar_text(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    if (instruction.op != Op::Div) return cuda_scalar_text(kernel_, id);
-    return fmt::format("rnnc_quotient({}, {})", cuda_value(kernel_, instruction.operands[0]),
-                       cuda_value(kernel_, instruction.operands[1]));
+    const std::vector<uint32_t>& operands = kernel_.body[id].operands;
+    const std::string_view function = own_function(kernel_.body[id].op);
+    if (function.empty()) return cuda_scalar_text(kernel_, id);
+    std::string text = fmt::format("{}({}", function, cuda_value(kernel_, operands[0]));
+    for (size_t i = 1; i < operands.size(); ++i) text += ", " + cuda_value(kernel_, operands[i]);
+    return text + ")";
+  }
+
+  /// In place of the prelude's; none: "".
+  std::string_view own_function(Op op) const {
+    if (!traits_.narrow) return op == Op::Div ? "rnnc_quotient" : "";
+    switch (op) {
+      case Op::Div:
+        return "rnnc_near_divide";
+      case Op::Exp:
+        return "rnnc_short_exp";
+      case Op::Expm1:
+        return "rnnc_short_expm1";
+      case Op::Sqrt:
+        return "rnnc_near_sqrt";
+      case Op::Sigmoid:
+        return "rnnc_short_sigmoid";
+      case Op::Silu:
+        return "rnnc_short_silu";
+      default:
+        return "";
+    }
   }
 
   std::string kept_value(uint32_t id) const {
-    const Instruction& instruction = kernel_.body[id];
-    if (instruction.kind == Kind::Load) {
-      return fmt::format("in.x{}.get({})", id, item(instruction.argument));
+    if (is_packet(id)) {
+      return fmt::format("in.x{}.get({})", id, item(kernel_.body[id].argument));
     }
     return fmt::format("in.x{}[{}]", id, kept_item(id));
   }
@@ -340,9 +373,21 @@ class ScanEmitter : TextWriter {
 
   /// With its outputs, from the states before it to those behind it.
   void whole_step() {
+    line("  // Where its outputs begin: else each step would compute that anew.");
+    line("  struct outputs {{");
+    for_arguments(&ScanEmitter::is_output,
+                  [&](uint32_t i) { line("    {}* a{};", cuda_array_type(argument(i)), i); });
+    line("  }};");
+    line("  __device__ __forceinline__ outputs open() const {{");
+    std::string places;
+    for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
+      places += fmt::format("{}rnnc_kept_array(a{})", places.empty() ? "" : ", ", i);
+    });
+    line("    return {{{}}};", places);
+    line("  }}");
     line(
         "  __device__ __forceinline__ void run(const values& in, int t, float (*states)[kStates],");
-    line("                                      bool inside) const {{");
+    line("                                      const outputs& out, bool inside) const {{");
     line("    const {}_scan& scan = *this;", name_);
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) { line("    t{0} o{0} = {{}};", i); });
     line("#pragma unroll");
@@ -365,7 +410,7 @@ class ScanEmitter : TextWriter {
     for (size_t i = 0; i < traits_.carries.size(); ++i) line("      h[{0}] = next{0};", i);
     line("    }}");
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) {
-      line("    if (inside{0}) o{1}.store(rnnc_steps_on(a{1}, t, d{1}));",
+      line("    if (inside{0}) o{1}.store(rnnc_steps_on(out.a{1}, t, d{1}));",
            argument(i).vector ? "" : " && e == 0", i);
     });
     line("  }}");
@@ -381,6 +426,11 @@ class ScanEmitter : TextWriter {
     line("  rnnc_begin();");
     line("  if (!due) return;");
     line("  unsigned* const words = rnnc_row<unsigned>(rows.frame, exchange, 0);");
+    // On their way while the ticket is.
+    for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
+      line("  {0}* const f{1} = rnnc_row<{0}>(rows.frame, p{1}, 0);", cuda_array_type(argument(i)),
+           i);
+    });
     line("  const unsigned ticket = rnnc_take_ticket(words);");
     line("  constexpr unsigned packets = {}u;", traits_.rows * length);
     line("  constexpr unsigned groups = (packets + 31) / 32;");
@@ -402,6 +452,8 @@ class ScanEmitter : TextWriter {
     line("  __shared__ float memory[rnnc_scan_memory<{}_scan<true>>::kWords];", name_);
     std::string arguments = "rows";
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
+    for_arguments(&ScanEmitter::is_array,
+                  [&](uint32_t i) { arguments += fmt::format(", f{}", i); });
     const std::string run =
         fmt::format("rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory);",
                     has_earlier() ? ", start" : "");

@@ -25,6 +25,7 @@ struct ScanTraits {
   std::vector<int64_t> bytes;   // by argument: from one step to the next
   int64_t rows = 1;             // of a step
   bool aligned = true;          // items of every array are surely aligned to their size together
+  bool narrow = false;          // what it computes is rounded to 16 bits
   bool descending = false;
   friend bool operator==(const ScanTraits&, const ScanTraits&) = default;
 };

@@ -39,6 +39,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .made_in = scan_values_of_rounds(plan, launch),
                        .bytes = {},
                        .rows = plan.batch,
+                       .narrow = size_of(plan.dtype) < size_of(DType::f32),
                        .descending = plan.descending};
   for (const uint32_t i : launch.earlier) traits.earlier[i] = true;
   for (const Access& access : launch.accesses) {

@@ -171,8 +171,8 @@ TEST(ScanPlans, KeepWhatNoStateIsPartOf) {
 }
 
 /// Per round, how many instructions a thread keeps that it makes with the round's maps.
-std::vector<int64_t> made_of(const char* name) {
-  Result<Plan> plan = scan_plan(name);
+std::vector<int64_t> made_of(const char* name, DType dtype = DType::f32) {
+  Result<Plan> plan = scan_plan(name, {.dtype = dtype});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   const std::vector<int> made_in = scan_values_of_rounds(*plan, scan_of(*plan));
   std::vector<int64_t> made;
@@ -185,6 +185,7 @@ std::vector<int64_t> made_of(const char* name) {
 TEST(ScanPlans, KeepWhatEarlierRoundsArePartOf) {
   EXPECT_EQ(made_of("Gate"), (std::vector<int64_t>{0}));
   EXPECT_EQ(made_of("Sums"), (std::vector<int64_t>{0, 2}));  // both exponentials
+  EXPECT_EQ(made_of("Sums", DType::bf16), (std::vector<int64_t>{0, 0}));
 }
 
 TEST(ScanPlans, JoinRoundsThatDecayAlike) {
