@@ -37,6 +37,7 @@ struct StateTurn {
     const int64_t turned = (place + (ahead ? past % steps : steps - past % steps)) % steps;
     return (turned - place) * apart;
   }
+  friend bool operator==(const StateTurn&, const StateTurn&) = default;
 };
 
 inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {
@@ -57,6 +58,11 @@ inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const Element
     turn.ahead = initial;
   }
   return turn;
+}
+
+inline bool has_histories(const Plan& plan) {
+  return std::ranges::any_of(plan.states,
+                             [&](const StatePlan& state) { return steps_of(plan, state) > 1; });
 }
 
 inline bool has_turns(const Plan& plan) {

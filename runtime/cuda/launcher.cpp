@@ -33,7 +33,7 @@ size_t parameter_bytes(const CudaKernel& kernel) {
 }
 
 size_t most_parameter_bytes(const CudaModule& module) {
-  size_t most = sizeof(CudaRows) + sizeof(uint32_t);  // of a launch of no state
+  size_t most = sizeof(CudaRows) + 2 * sizeof(uint32_t);  // of a launch of no state
   for (const CudaKernel& kernel : module.kernels) most = std::max(most, parameter_bytes(kernel));
   return most;
 }
@@ -121,30 +121,80 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
   dim3 grid(0, 0, 0);
   const auto flush = [&]() -> Status {
     if (count == 0) return {};
-    grid.z = count;
     void* parameters[] = {instances_.data()};
     const LaunchShape all{grid, dim3(shape.threads)};
     count = 0;
     grid = dim3(0, 0, 0);
     return start(kernels_[kernel], all, parameters, queue, "launching");
   };
-  for (const auto& [launch, position, turn] : launches) {
-    const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch->kernel]), plan_.batch);
+  for (size_t i = 0; i < launches.size();) {
+    const StateRun steps = steps_from(launches.subspan(i));
+    if (count == shape.most_instances || grid.z + steps.count > kMostStateSteps) {
+      if (Status status = flush(); !status) return status;
+    }
+    const ElementwiseLaunch& launch = *launches[i].launch;
+    const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch.kernel]), plan_.batch);
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
-    Writer writer(instances_.data() + count * shape.instance_bytes);
-    writer.append(rows_at(own.rows, position));
-    writer.append(launch->kernel);
-    writer.append(uint32_t{0});
-    for (const Access& access : launch->accesses) writer.append(addresses_.at(access, position));
-    if (has_turns(plan_)) {
-      Writer(instances_.data() + (count + 1) * shape.instance_bytes - sizeof(CudaStateTurn))
-          .append(turn_at(*launch, turn));
+    grid.z += steps.count;
+    std::byte* const instance = instances_.data() + count * shape.instance_bytes;
+    Writer writer(instance);
+    writer.append(rows_at(own.rows, launches[i].position));
+    writer.append(launch.kernel);
+    writer.append(steps.count);
+    for (const CudaAccess& access : steps.accesses) writer.append(access);
+    if (has_histories(plan_)) {
+      const size_t turn_bytes = has_turns(plan_) ? sizeof(CudaStateTurn) : 0;
+      const size_t head = sizeof(CudaRows) + 2 * sizeof(uint32_t);
+      const size_t most =
+          (shape.instance_bytes - turn_bytes - head) / (sizeof(CudaAccess) + sizeof(int64_t));
+      Writer apart(instance + head + most * sizeof(CudaAccess));
+      for (const int64_t bytes : steps.apart) apart.append(bytes);
     }
-    if (++count < shape.most_instances) continue;
-    if (Status status = flush(); !status) return status;
+    if (has_turns(plan_)) {
+      Writer(instance + shape.instance_bytes - sizeof(CudaStateTurn))
+          .append(turn_at(launch, launches[i].turn));
+    }
+    ++count;
+    i += steps.count;
   }
   return flush();
+}
+
+/// As many of the first launches as are of steps of one state, whose arrays lie evenly apart.
+Launcher::StateRun Launcher::steps_from(std::span<const StateLaunch> launches) const {
+  const auto accesses_of = [this](const StateLaunch& one) {
+    std::vector<CudaAccess> accesses;
+    for (const Access& access : one.launch->accesses) {
+      accesses.push_back(addresses_.at(access, one.position));
+    }
+    return accesses;
+  };
+  const StateLaunch& first = launches[0];
+  StateRun steps = {.count = 1, .accesses = accesses_of(first), .apart = {}};
+  steps.apart.resize(steps.accesses.size());
+  if (!has_histories(plan_)) return steps;
+  std::vector<CudaAccess> before = steps.accesses;
+  while (steps.count < std::min<size_t>(launches.size(), kMostStateSteps)) {
+    const StateLaunch& next = launches[steps.count];
+    StateTurn turn = first.turn;
+    if (turn.steps > 0) turn.place -= steps.count;
+    const bool is_step = next.launch->kernel == first.launch->kernel &&
+                         next.position.order() == first.position.order() && next.turn == turn;
+    if (!is_step) break;
+    std::vector<CudaAccess> own = accesses_of(next);
+    bool is_even = true;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const int64_t apart = own[i].address - before[i].address;
+      if (steps.count == 1) steps.apart[i] = apart;
+      is_even = is_even && apart == steps.apart[i] && own[i].slot == before[i].slot &&
+                own[i].stride == before[i].stride && own[i].per_step == before[i].per_step;
+    }
+    if (!is_even) break;
+    before = std::move(own);
+    ++steps.count;
+  }
+  return steps;
 }
 
 CudaStateTurn Launcher::turn_at(const ElementwiseLaunch& launch, const StateTurn& turn) const {
@@ -315,7 +365,7 @@ Status Launcher::warm_up(LaunchQueue& queue) {
   std::ranges::fill(instances_, std::byte{});
   void* no_instances[] = {instances_.data()};
   /// Behind the rows: of no kernel, since of any no access would be an address.
-  constexpr uint32_t kNoState = kNoCudaKernel;
+  constexpr uint32_t kNoState[] = {kNoCudaKernel, 1};
   for (uint32_t i = 0; i < module().kernels.size(); ++i) {
     LaunchShape once{dim3(1), dim3()};
     void** parameters = no_instances;
@@ -336,7 +386,7 @@ Status Launcher::warm_up(LaunchQueue& queue) {
       once.shared_bytes = fused->shared_bytes;
     } else if (const auto* states = std::get_if<CudaStatesShape>(&module().kernels[i].shape)) {
       once.threads = dim3(states->threads);
-      std::memcpy(instances_.data() + sizeof(CudaRows), &kNoState, sizeof(kNoState));
+      std::memcpy(instances_.data() + sizeof(CudaRows), kNoState, sizeof(kNoState));
     } else {
       continue;
     }

@@ -23,7 +23,7 @@ struct StepLaunch {
   LaunchPosition position = {};
 };
 
-/// One that begins or ends a state.
+/// One that begins or ends a state, or a step of it.
 struct StateLaunch {
   const ElementwiseLaunch* launch = nullptr;
   LaunchPosition position = {};
@@ -93,6 +93,13 @@ class Launcher {
     return plain(at, queue);
   }
   Status plain(const Run& at, LaunchQueue& queue) const;
+  /// Launches of a state's steps as one instance (CudaStatesShape).
+  struct StateRun {
+    uint32_t count = 0;
+    std::vector<CudaAccess> accesses;  // of the first
+    std::vector<int64_t> apart;
+  };
+  StateRun steps_from(std::span<const StateLaunch> launches) const;
   Status run(const ElementwiseLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const GemmLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const LoopLaunch& launch, const Run& at, LaunchQueue& queue);

@@ -186,8 +186,12 @@ struct CudaRecurrenceShape {
 /// instances, as many as fit; a launch's grid is as wide and as high as the largest of its
 /// instances needs, and as deep as there are instances. Each is a CudaRows, a uint32_t, the
 /// kernel's index in the plan, an unused uint32_t, and the launch's CudaAccesses with room for as
-/// many as any has.
-/// Of a launch of a plan with states that turn (ir/plan/state_steps.h), behind its accesses.
+/// many as any has. Of a plan with histories (ir/plan/state_steps.h) an instance stands for the
+/// launches of a state's steps: their number is in the place of what is unused, and behind the
+/// accesses are as many int64_t, bytes from one step's to the next one's; a launch's grid is as deep
+/// as its instances have steps.
+inline constexpr uint32_t kMostStateSteps = 65535;  // of a launch
+/// Of states that turn (likewise), behind that.
 struct CudaStateTurn {
   const int32_t* lengths = nullptr;
   int64_t first = 0;       // steps of the sequences before the call's

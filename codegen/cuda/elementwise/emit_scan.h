@@ -15,17 +15,17 @@ struct ScanTraits {
   std::vector<ScanRound> rounds;
   int64_t warps = 1;
   int64_t steps_of_warp = 1;
-  int items = 1;                // neighbouring elements per thread
-  int64_t blocks = 1;           // that a multiprocessor has registers for
-  int group = 1;                // of tiles, of which the first hands on states
-  std::vector<bool> invariant;  // by argument: the same at every step
-  std::vector<bool> earlier;    // by argument: read a step earlier in the sequence
-  std::vector<bool> kept;       // by instruction (ir/plan/scan_values.h)
-  std::vector<int> made_in;     // by instruction: likewise, the round; none: -1
-  std::vector<int64_t> bytes;   // by argument: from one step to the next
-  int64_t rows = 1;             // of a step
-  bool aligned = true;          // items of every array are surely aligned to their size together
-  bool narrow = false;          // what it computes is rounded to 16 bits
+  int items = 1;                 // neighbouring elements per thread
+  int64_t blocks = 1;            // that a multiprocessor has registers for
+  int group = 1;                 // of tiles, of which the first hands on states
+  std::vector<bool> invariant;   // by argument: the same at every step
+  std::vector<bool> earlier;     // by argument: read a step earlier in the sequence
+  std::vector<bool> kept;        // by instruction (ir/plan/scan_values.h)
+  std::vector<int> made_in;      // by instruction: likewise, the round; none: -1
+  std::vector<int64_t> bytes;    // by argument: from one step to the next
+  int64_t rows = 1;              // of a step
+  bool aligned = true;           // items of every array are surely aligned to their size together
+  bool short_functions = false;  // what it computes is rounded to 16 bits
   bool descending = false;
   friend bool operator==(const ScanTraits&, const ScanTraits&) = default;
 };

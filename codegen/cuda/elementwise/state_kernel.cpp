@@ -15,6 +15,11 @@ constexpr const char* kName = "rnnc_states";
 constexpr uint32_t kMostInstances = 64;
 constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
 
+/// Of an instance.
+size_t access_bytes(const Plan& plan) {
+  return sizeof(CudaAccess) + (has_histories(plan) ? sizeof(int64_t) : 0);
+}
+
 class Emitter : TextWriter {
  public:
   Emitter(const Plan& plan, const std::vector<bool>& taken, size_t accesses)
@@ -28,25 +33,33 @@ class Emitter : TextWriter {
     line("struct rnnc_state_launch {{");
     line("  rnnc_rows rows;");
     line("  unsigned kernel;");
-    line("  unsigned unused;");
+    line("  unsigned {};", has_histories(plan_) ? "steps" : "unused");
     line("  rnnc_access access[{}];", accesses_);
+    if (has_histories(plan_)) line("  rnnc_word apart[{}];  // from step to step", accesses_);
     if (has_turns(plan_)) line("  rnnc_state_turn turn;");
     line("}};");
-    if (has_turns(plan_)) turned_access(shape.threads);
+    if (has_histories(plan_)) access_of_step(shape.threads);
     line("struct rnnc_state_launches {{");
     line("  rnnc_state_launch of[{}];", shape.most_instances);
     line("}};");
     line("extern \"C\" __global__ void __launch_bounds__({})", shape.threads);
     line("{}(const __grid_constant__ rnnc_state_launches launches) {{", kName);
-    line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
+    if (has_histories(plan_)) {
+      line("  const rnnc_state_launch* of = launches.of;");
+      line("  unsigned step = blockIdx.z;");
+      line("  while (step >= of->steps) step -= of++->steps;");
+      line("  const rnnc_state_launch& launch = *of;");
+    } else {
+      line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
+    }
     line("  switch (launch.kernel) {{");
     for (size_t i = 0; i < taken_.size(); ++i) {
       if (!taken_[i]) continue;
       std::string arguments = "launch.rows";
       for (size_t a = 0; a < plan_.kernels[i].arguments.size(); ++a) {
-        arguments += has_turns(plan_)
-                         ? fmt::format(", rnnc_turned(launch, {}, {}u)", a, plan_.kernels[i].length)
-                         : fmt::format(", launch.access[{}]", a);
+        arguments += has_histories(plan_) ? fmt::format(", rnnc_of_step(launch, {}, step, {}u)", a,
+                                                        plan_.kernels[i].length)
+                                          : fmt::format(", launch.access[{}]", a);
       }
       line("    case {}: return {}({});", i, cuda_function_name(i), arguments);
     }
@@ -58,9 +71,9 @@ class Emitter : TextWriter {
  private:
   void turn() {
     line(
-        "// Of the launch of one of a state's steps: which access is to the caller's array, and "
-        "of");
-    line("// how many steps; the step's place by age, and bytes from it to the next older one.");
+        "// Of the launch of a state's steps: which access is to the caller's array, and of how "
+        "many");
+    line("// steps; the first step's place by age, and bytes from it to the next older one.");
     line("struct rnnc_state_turn {{");
     line("  const int* lengths;");
     line("  rnnc_word first;");
@@ -73,28 +86,36 @@ class Emitter : TextWriter {
     line("}};");
   }
 
-  void turned_access(uint32_t threads) {
-    line("// Of the thread's sequence, whose steps past its end have turned the state's.");
-    line("static __device__ __forceinline__ rnnc_access rnnc_turned(");
-    line("    const rnnc_state_launch& launch, int access, unsigned length) {{");
-    line("  rnnc_access turned = launch.access[access];");
+  void access_of_step(uint32_t threads) {
+    if (has_turns(plan_)) {
+      line("// Of the thread's sequence, whose steps past its end have turned the state's.");
+    }
+    line("static __device__ __forceinline__ rnnc_access rnnc_of_step(");
+    line("    const rnnc_state_launch& launch, int access, unsigned step, unsigned length) {{");
+    line("  rnnc_access moved = launch.access[access];");
+    line("  moved.address += step * launch.apart[access];");
+    if (has_turns(plan_)) turn_access(threads);
+    line("  return moved;");
+    line("}}");
+  }
+
+  void turn_access(uint32_t threads) {
     line("  const rnnc_state_turn& turn = launch.turn;");
+    line("  const int own = turn.place - static_cast<int>(step);");
     line("  const unsigned row = blockIdx.y * launch.rows.per_slice +");
     line("                       (blockIdx.x * {}u + threadIdx.x) / length;", threads);
     line(
         "  if (turn.steps == 0 || turn.caller != access || row >= launch.rows.count) return "
-        "turned;");
+        "moved;");
     line("  const rnnc_word rest = turn.lengths[row] - turn.first;");
     line(
         "  const rnnc_word steps = rest < 0 ? 0 : rest < turn.call_steps ? rest : "
         "turn.call_steps;");
     line("  const rnnc_word by = (turn.call_steps - steps) % turn.steps;");
     line(
-        "  const rnnc_word place = (turn.place + (turn.ahead ? by : turn.steps - by)) % "
+        "  const rnnc_word place = (own + (turn.ahead ? by : turn.steps - by)) % "
         "turn.steps;");
-    line("  turned.address += (place - turn.place) * turn.apart;");
-    line("  return turned;");
-    line("}}");
+    line("  moved.address += (place - own) * turn.apart;");
   }
 
   const Plan& plan_;
@@ -114,7 +135,7 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   }
   uint32_t launches = 0;  // at once
   for (const StatePlan& state : plan.states) {
-    launches += steps_of(plan, state);
+    ++launches;  // of all of its steps
     for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
       if (launch->accesses.empty()) continue;
       const Kernel& kernel = plan.kernels[launch->kernel];
@@ -126,7 +147,7 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   }
   if (accesses_ == 0) return;
   shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
-                                                accesses_ * sizeof(CudaAccess) +
+                                                accesses_ * access_bytes(plan) +
                                                 (has_turns(plan) ? sizeof(CudaStateTurn) : 0));
   shape_.most_instances =
       std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});
