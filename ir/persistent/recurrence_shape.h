@@ -23,11 +23,11 @@ struct RecurrenceShape {
     int64_t k_bytes = 0;
     int64_t blocks = 1;
     bool exchanged = false;  // `left` is what the recurrence writes
-    bool early = false;      // that is, another side of it, which is ahead, or a step before the last
-    bool stays = false;      // that is, in a block that has whole segments
-    bool added = false;      // to the sums of another, in registers of tensor cores
-    bool sends = false;      // exchanged, and the first with this `left`
-    bool keeps = false;      // likewise of its side, whose products that read any of it all stay
+    bool early = false;  // that is, another side of it, which is ahead, or a step before the last
+    bool stays = false;  // that is, in a block that has whole segments
+    bool added = false;  // to the sums of another, in registers of tensor cores
+    bool sends = false;  // exchanged, and the first with this `left`
+    bool keeps = false;  // likewise of its side, whose products that read any of it all stay
     friend bool operator==(const Product&, const Product&) = default;
   };
 

@@ -1,8 +1,8 @@
 // 1. The caller's buffers: inputs, params, outputs, results, initial and final states. Params of
 //    another type than the plan's have a place in that type, if products take them.
-// 2. States: a history of one step, or of as many as are read, in the compute type. If products read the state or what becomes
-//    of it and take another type, a buffer in that type too. States of a loop have one row that is
-//    carried on, and these histories only if others read the state.
+// 2. States: a history of one step, or of as many as are read, in the compute type. If products read
+//    the state or what becomes of it and take another type, a buffer in that type too. States of a
+//    loop have one row that is carried on, and these histories only if others read the state.
 // 3. Leaves lie in those buffers, masks in one of their own. A value that becomes a state's is
 //    found in the state's history. Views lie where their origin does.
 // 4. Each product group with a launch of its own gets a buffer for its results side by side, of the

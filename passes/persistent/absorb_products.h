@@ -13,9 +13,9 @@
 
 namespace rnnc {
 
-/// After run_stack (passes/persistent/stack.h): `plan` has no lags yet, and no offsets. Of steps in
-/// launches and loops, as of resident recurrences, whatever it costs, if there is a
-/// tile; one whose weights are on the chip. True if any product has been absorbed. Does nothing for a CPU.
+/// Whatever it costs: for recurrences in launches and in loops, and for resident ones where a tile
+/// has all weights on the chip. `plan` comes from run_stack (passes/persistent/stack.h), without lags
+/// and offsets. True if any product has been absorbed. Does nothing for a CPU.
 bool run_absorb_products(Plan& plan, const Machine& machine, const TileChoice& choice = {});
 
 }  // namespace rnnc

@@ -15,8 +15,7 @@
 // last launch of the last round's graph, but for the waves in which states end, whose final values
 // are written before their histories move. By that step its kernels do nothing for a lag that has
 // no chunk, or behind the sequence's end; products of the library then compute what nobody reads.
-// Where few steps are left, and on a stream that is being captured, Step stages are launched
-// directly, too.
+// Where few steps are left, and on a stream that is captured, Step stages are launched directly, too.
 #include <algorithm>
 #include <optional>
 
@@ -584,9 +583,9 @@ Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, LaunchQu
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
     if (!launcher_->places().copies_final(i)) continue;
+    const LaunchPosition end = wave.position(state.lag, wave.count(state.lag));
     for (const ElementwiseLaunch& launch : state_launches_[i].final) {
-      states_.push_back({&launch, wave.position(state.lag, wave.count(state.lag)),
-                         turn_of(plan_, state, launch)});
+      states_.push_back({&launch, end, turn_of(plan_, state, launch)});
     }
   }
   return launcher_->states(states_, queue);

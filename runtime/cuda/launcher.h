@@ -71,8 +71,9 @@ class Launcher {
   /// `before_ends`: in a graph, and does nothing where a sequence's last chunk has come to lag 0.
   Status end_wave(uint32_t sweep, bool advance, bool before_ends, LaunchQueue& queue);
 
-  /// Clears what states begin at, and launches each generated kernel over no rows: the first launch of one that needs more stack
-  /// than any before it allocates and waits. Those of recurrences come apart.
+  /// Clears what states begin at, and launches each generated kernel over no rows: the first launch
+  /// of one that needs more stack than any before it allocates and waits. Those of recurrences come
+  /// apart.
   Status warm_up(LaunchQueue& queue);
   /// Why the device does not take all blocks of one at once, for people; empty: it does.
   Result<std::string> warm_up_recurrences(LaunchQueue& queue);

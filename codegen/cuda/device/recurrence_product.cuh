@@ -430,9 +430,11 @@ class rnnc_resident_product {
         const int bytes = ends(first + load) ? Shape::kKBytes - at : 16;
         if constexpr (IsWide) {
           constexpr bool kIsF16 = Shape::kEngine == rnnc_engine::f16;
-          rnnc_load_wide_piece<Shape::kLeftGranule, kIsF16>(words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
+          rnnc_load_wide_piece<Shape::kLeftGranule, kIsF16>(
+              words, from + tile * 8 * RowBytes + 2 * at, 2 * bytes);
         } else {
-          rnnc_load_aligned_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at, bytes);
+          rnnc_load_aligned_piece<Shape::kLeftGranule>(words, from + tile * 8 * RowBytes + at,
+                                                       bytes);
         }
       }
     }
