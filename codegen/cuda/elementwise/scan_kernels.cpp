@@ -28,7 +28,7 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
 
 /// Of 16 bits, unless it divides in a single round: quotients of all steps side by side take registers
 /// that are not there. One H100, minLSTM at 8x4096x1536 in bf16: 4.5 ps an element, with 120 bytes of
-/// registers in memory, where long functions took 3.0.
+/// registers in memory, where long functions took 3.4.
 bool has_short_functions(const Plan& plan, const ScanLaunch& launch) {
   const auto divides = [](const Instruction& instruction) {
     return instruction.kind == Instruction::Kind::Scalar && instruction.op == Op::Div;
