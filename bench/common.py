@@ -2,7 +2,9 @@
 
 import datetime
 import json
+import statistics
 import subprocess
+import time
 from pathlib import Path
 
 
@@ -28,6 +30,17 @@ def run_json(rnnc, words, dims, options):
 def run_bench(rnnc, words, dims, options):
     """The JSON of `rnnc bench WORDS --dim … --OPTION VALUE …`."""
     return run_json(rnnc, ["bench", *words], dims, options | {"json": "-"})
+
+
+def median_seconds(call, seconds):
+    """Of calls, one after the other for so long, five at least, behind a first one."""
+    call()
+    times, end = [], time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def cpu_name():

@@ -13,12 +13,10 @@ times are medians. A peer that is not installed, or has no such device, is named
 
 import argparse
 import json
-import statistics
-import time
 
 import numpy as np
 
-from common import run_bench
+from common import median_seconds, run_bench
 from recurrence_shapes import ROOT
 
 FILE = ROOT / "bench/cells/linear.rnn"
@@ -171,16 +169,6 @@ def measure_torch(options, cell, dtype, backward=False):
 
     alone = median_seconds(lambda: (forward(), done()), options.seconds)
     return median_seconds(both, options.seconds) - alone if backward else alone
-
-
-def median_seconds(call, seconds):
-    call()
-    times, end = [], time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 # ---- The table ----

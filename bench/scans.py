@@ -17,31 +17,19 @@ that fails is said so. --svg draws the first part with matplotlib.
 import argparse
 import json
 import os
-import statistics
 import tempfile
-import time
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: its products are small
 
 import numpy as np
 
-from common import run_bench
+from common import median_seconds, run_bench
 from recurrence_shapes import ROOT
 
 INPUT, HIDDEN, STEPS = 64, 128, (8, 16, 32, 64, 128, 256, 512, 1024)
 LARGE = (8, 16384, 1536)  # batch, steps, channels
 CELLS = {"MinGRU": ("mingru.rnn", "zn"), "MinLSTM": ("minlstm.rnn", "fin")}
-
-
-def median_seconds(call, seconds):
-    call()
-    times, end = [], time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def rnnc_seconds(rnnc, words, dims, options):

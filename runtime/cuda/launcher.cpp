@@ -62,6 +62,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       addresses_(plan, resident),
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
+      apart_(accesses_.size()),
       parameters_(accesses_.size() + 3),
       instances_(most_parameter_bytes(kernels.module())) {
   for_each_launch(plan, [&](LaunchId id, const Launch& launch) {
@@ -128,73 +129,57 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     return start(kernels_[kernel], all, parameters, queue, "launching");
   };
   for (size_t i = 0; i < launches.size();) {
-    const StateRun steps = steps_from(launches.subspan(i));
-    if (count == shape.most_instances || grid.z + steps.count > kMostStateSteps) {
+    const StateLaunch& first = launches[i];
+    const uint32_t steps =
+        find_steps(launches.subspan(i, shape.apart > 0 ? launches.size() - i : 1));
+    if (count == shape.most_instances || grid.z + steps > kMostStateSteps) {
       if (Status status = flush(); !status) return status;
     }
-    const ElementwiseLaunch& launch = *launches[i].launch;
-    const CudaGrid own = cuda_grid(cuda_kernel_shape(plan_.kernels[launch.kernel]), plan_.batch);
+    const Kernel& of = plan_.kernels[first.launch->kernel];
+    const CudaGrid own = cuda_grid(cuda_kernel_shape(of), plan_.batch);
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
-    grid.z += steps.count;
+    grid.z += steps;
     std::byte* const instance = instances_.data() + count * shape.instance_bytes;
     Writer writer(instance);
-    writer.append(rows_at(own.rows, launches[i].position));
-    writer.append(launch.kernel);
-    writer.append(steps.count);
-    for (const CudaAccess& access : steps.accesses) writer.append(access);
-    if (has_histories(plan_)) {
-      const size_t turn_bytes = has_turns(plan_) ? sizeof(CudaStateTurn) : 0;
-      const size_t head = sizeof(CudaRows) + 2 * sizeof(uint32_t);
-      const size_t most =
-          (shape.instance_bytes - turn_bytes - head) / (sizeof(CudaAccess) + sizeof(int64_t));
-      Writer apart(instance + head + most * sizeof(CudaAccess));
-      for (const int64_t bytes : steps.apart) apart.append(bytes);
+    writer.append(rows_at(own.rows, first.position));
+    writer.append(first.launch->kernel);
+    writer.append(steps);
+    Writer apart(instance + shape.apart);
+    for (size_t a = 0; a < first.launch->accesses.size(); ++a) {
+      writer.append(accesses_[a]);
+      if (shape.apart > 0) apart.append(apart_[a]);
     }
-    if (has_turns(plan_)) {
-      Writer(instance + shape.instance_bytes - sizeof(CudaStateTurn))
-          .append(turn_at(launch, launches[i].turn));
-    }
+    if (shape.turn > 0) Writer(instance + shape.turn).append(turn_at(*first.launch, first.turn));
     ++count;
-    i += steps.count;
+    i += steps;
   }
   return flush();
 }
 
-/// As many of the first launches as are of steps of one state, whose arrays lie evenly apart.
-Launcher::StateRun Launcher::steps_from(std::span<const StateLaunch> launches) const {
-  const auto accesses_of = [this](const StateLaunch& one) {
-    std::vector<CudaAccess> accesses;
-    for (const Access& access : one.launch->accesses) {
-      accesses.push_back(addresses_.at(access, one.position));
-    }
-    return accesses;
-  };
+uint32_t Launcher::find_steps(std::span<const StateLaunch> launches) {
   const StateLaunch& first = launches[0];
-  StateRun steps = {.count = 1, .accesses = accesses_of(first), .apart = {}};
-  steps.apart.resize(steps.accesses.size());
-  if (!has_histories(plan_)) return steps;
-  std::vector<CudaAccess> before = steps.accesses;
-  while (steps.count < std::min<size_t>(launches.size(), kMostStateSteps)) {
-    const StateLaunch& next = launches[steps.count];
+  const std::vector<Access>& accesses = first.launch->accesses;
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    accesses_[i] = addresses_.at(accesses[i], first.position);
+  }
+  const auto most = static_cast<uint32_t>(std::min<size_t>(launches.size(), kMostStateSteps));
+  for (uint32_t step = 1; step < most; ++step) {
+    const StateLaunch& next = launches[step];
     StateTurn turn = first.turn;
-    if (turn.steps > 0) turn.place -= steps.count;
+    if (turn.steps > 0) turn.place -= step;
     const bool is_step = next.launch->kernel == first.launch->kernel &&
                          next.position.order() == first.position.order() && next.turn == turn;
-    if (!is_step) break;
-    std::vector<CudaAccess> own = accesses_of(next);
-    bool is_even = true;
-    for (size_t i = 0; i < own.size(); ++i) {
-      const int64_t apart = own[i].address - before[i].address;
-      if (steps.count == 1) steps.apart[i] = apart;
-      is_even = is_even && apart == steps.apart[i] && own[i].slot == before[i].slot &&
-                own[i].stride == before[i].stride && own[i].per_step == before[i].per_step;
+    if (!is_step) return step;
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      const CudaAccess own = addresses_.at(next.launch->accesses[i], next.position);
+      if (step == 1) apart_[i] = own.address - accesses_[i].address;
+      CudaAccess even = accesses_[i];
+      even.address += step * apart_[i];
+      if (own != even) return step;
     }
-    if (!is_even) break;
-    before = std::move(own);
-    ++steps.count;
   }
-  return steps;
+  return most;
 }
 
 CudaStateTurn Launcher::turn_at(const ElementwiseLaunch& launch, const StateTurn& turn) const {

@@ -94,13 +94,9 @@ class Launcher {
     return plain(at, queue);
   }
   Status plain(const Run& at, LaunchQueue& queue) const;
-  /// Launches of a state's steps as one instance (CudaStatesShape).
-  struct StateRun {
-    uint32_t count = 0;
-    std::vector<CudaAccess> accesses;  // of the first
-    std::vector<int64_t> apart;
-  };
-  StateRun steps_from(std::span<const StateLaunch> launches) const;
+  /// How many of the first launches are of steps of one state whose arrays lie evenly apart. Leaves
+  /// the first one's accesses, and how far apart those of the steps are.
+  uint32_t find_steps(std::span<const StateLaunch> launches);
   Status run(const ElementwiseLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const GemmLaunch& launch, const Run& at, LaunchQueue& queue);
   Status run(const LoopLaunch& launch, const Run& at, LaunchQueue& queue);
@@ -151,7 +147,8 @@ class Launcher {
   std::vector<std::vector<BufferId>> cleared_;  // by sweep: what other totals add to
   // Parameters of the launch that is being made: launches allocate nothing.
   std::vector<CudaAccess> accesses_;
-  std::vector<void*> parameters_;     // two of the launch's own, then the accesses
+  std::vector<int64_t> apart_;        // likewise, from one of a state's steps to the next
+  std::vector<void*> parameters_;     // two of the launch's own, the accesses, one more
   std::vector<std::byte> instances_;  // of a fused or a recurrence launch
 };
 

@@ -24,6 +24,7 @@ struct CudaAccess {
   int64_t per_step = 0;
   int64_t stride = 0;  // elements
   int32_t slot = -1;
+  friend bool operator==(const CudaAccess&, const CudaAccess&) = default;
 };
 static_assert(sizeof(CudaAccess) == 32);
 
@@ -208,6 +209,9 @@ struct CudaStatesShape {
   uint32_t threads = 0;
   uint32_t most_instances = 0;
   uint32_t instance_bytes = 0;
+  // Where in an instance, in bytes, these are; 0: nowhere.
+  uint32_t apart = 0;  // from step to step
+  uint32_t turn = 0;   // the CudaStateTurn
 };
 
 }  // namespace rnnc

@@ -1,6 +1,7 @@
 #include "codegen/cuda/elementwise/state_kernel.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "codegen/cuda/elementwise/emit_kernel.h"
@@ -14,11 +15,6 @@ namespace {
 constexpr const char* kName = "rnnc_states";
 constexpr uint32_t kMostInstances = 64;
 constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
-
-/// Of an instance.
-size_t access_bytes(const Plan& plan) {
-  return sizeof(CudaAccess) + (has_histories(plan) ? sizeof(int64_t) : 0);
-}
 
 class Emitter : TextWriter {
  public:
@@ -146,9 +142,13 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
     }
   }
   if (accesses_ == 0) return;
-  shape_.instance_bytes = static_cast<uint32_t>(sizeof(CudaRows) + 2 * sizeof(uint32_t) +
-                                                accesses_ * access_bytes(plan) +
-                                                (has_turns(plan) ? sizeof(CudaStateTurn) : 0));
+  size_t bytes = sizeof(CudaRows) + 2 * sizeof(uint32_t) + accesses_ * sizeof(CudaAccess);
+  const auto add = [&bytes](size_t more) {
+    return static_cast<uint32_t>(std::exchange(bytes, bytes + more));
+  };
+  if (has_histories(plan)) shape_.apart = add(accesses_ * sizeof(int64_t));
+  if (has_turns(plan)) shape_.turn = add(sizeof(CudaStateTurn));
+  shape_.instance_bytes = static_cast<uint32_t>(bytes);
   shape_.most_instances =
       std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});
 }
