@@ -32,11 +32,11 @@ def run_bench(rnnc, words, dims, options):
     return run_json(rnnc, ["bench", *words], dims, options | {"json": "-"})
 
 
-def median_seconds(call, seconds):
-    """Of calls, one after the other for so long, five at least, behind a first one."""
+def median_seconds(call, seconds, least=5):
+    """Of calls, one after the other for so long, at least so many, behind a first one."""
     call()
     times, end = [], time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
+    while len(times) < least or time.perf_counter() < end:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)

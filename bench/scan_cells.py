@@ -167,8 +167,8 @@ def measure_torch(options, cell, dtype, backward=False):
         forward().sum().backward()
         done()
 
-    alone = median_seconds(lambda: (forward(), done()), options.seconds)
-    return median_seconds(both, options.seconds) - alone if backward else alone
+    alone = median_seconds(lambda: (forward(), done()), options.seconds, least=1)
+    return median_seconds(both, options.seconds, least=1) - alone if backward else alone
 
 
 # ---- The table ----

@@ -166,17 +166,17 @@ class StepTime {
         pieces * tile_.k_warps * (kExchangePieceBytes / shape_.element_bytes);  // of a block
     const IntegerExpression rows =
         select(footprint_.exact, footprint_.group_rows, footprint_.laps * tile_.rows);
-    return left_operand(product) + rows * gates * k * multiply_ +
+    return left_operand(p, product) + rows * gates * k * multiply_ +
            footprint_.exact * footprint_.group_rows * pieces * tiles * ticks(kModel.exact_piece);
   }
 
-  IntegerExpression left_operand(const Product& product) const {
-    const IntegerExpression own = part_of_left_operand(product, tile_.k_blocks);
-    const IntegerExpression all = part_of_left_operand(product, 1);
+  IntegerExpression left_operand(size_t p, const Product& product) const {
+    const IntegerExpression own = part_of_left_operand(p, product, tile_.k_blocks);
+    const IntegerExpression all = part_of_left_operand(p, product, 1);
     return own + ceil_div(all - own, kModel.unshared_part);
   }
   /// To load it, where so many blocks share its k.
-  IntegerExpression part_of_left_operand(const Product& product,
+  IntegerExpression part_of_left_operand(size_t p, const Product& product,
                                          const IntegerExpression& blocks) const {
     const IntegerExpression load_byte =
         product.exchanged ? select(tile_.clusters, read_shared_byte_, read_byte_) : read_byte_;
@@ -184,13 +184,17 @@ class StepTime {
         ceil_div(ceil_div(product.k_bytes, kExchangePieceBytes), blocks * tile_.k_warps);
     return footprint_.group_rows * footprint_.gate_warps * ceil_div(product.k_bytes, blocks) *
                load_byte +
-           waits(product, pieces) * footprint_.row_tiles * pieces * ticks(kModel.piece);
+           waits(p, product, pieces) * footprint_.row_tiles * pieces * ticks(kModel.piece);
   }
 
-  /// Passes that wait for their left operand: the first. Those behind it have it meanwhile, if few
-  /// words of it do not have to wait for registers, or for their turn.
-  IntegerExpression waits(const Product& product, const IntegerExpression& pieces) const {
+  /// Laps that wait for their left operand: the first. Those behind it have it meanwhile, if few
+  /// words of it do not have to wait for registers, or for their turn. But of a phase that waits for
+  /// no block, only the first product's is asked for so early.
+  IntegerExpression waits(size_t p, const Product& product, const IntegerExpression& pieces) const {
     if (product.k_bytes % kBytesOfLoad != 0) return footprint_.laps;
+    if (!waits_for_blocks(p) && &product != shape_.phases[p].products.data()) {
+      return footprint_.laps;
+    }
     const IntegerExpression words = 4 * footprint_.row_tiles * pieces;
     const IntegerExpression many = is_above(words, kMostWordsAhead);
     return max(max(many, tile_.streams), tile_.clusters) * (footprint_.laps - 1) + 1;
@@ -271,18 +275,22 @@ class StepTime {
 
   // ---- What blocks wait for ----
 
+  bool waits_for_blocks(size_t p) const {
+    return std::ranges::any_of(shape_.phases[p].products, [](const Product& product) {
+      return product.exchanged && !product.early;
+    });
+  }
+
   /// Until the products of the next step, or of the next phase, have what they multiply with.
   IntegerExpression wait(size_t p) const {
+    if (!waits_for_blocks(p)) return 0;
     IntegerExpression peers = 0;  // blocks that a block waits for
-    bool waits = false;
     bool stays = true;
     for (const Product& product : shape_.phases[p].products) {
       if (!product.exchanged || product.early) continue;
-      waits = true;
       stays = stays && product.stays;
       peers = max(peers, ceil_div(footprint_.blocks(p), product.blocks));
     }
-    if (!waits) return 0;
     IntegerExpression among_blocks = select(tile_.clusters, in_cluster(p), in_grid(p, peers));
     if (!stays) return among_blocks;
     return select(footprint_.has_segments(p), ticks(kModel.own), among_blocks);

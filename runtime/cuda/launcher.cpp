@@ -22,6 +22,10 @@ size_t most_arguments(const Plan& plan) {
   return most;
 }
 
+/// Of a launch of states' steps: about as many as a large GPU runs at once. Few steps a block leave it
+/// waiting for memory, many keep it from the next launch.
+constexpr uint32_t kMostStateBlocks = 2048;
+
 /// Of the parameter of a kernel that has all of its launches' arrays in one.
 size_t parameter_bytes(const CudaKernel& kernel) {
   const auto* fused = std::get_if<CudaFusedShape>(&kernel.shape);
@@ -29,7 +33,7 @@ size_t parameter_bytes(const CudaKernel& kernel) {
   const auto* states = std::get_if<CudaStatesShape>(&kernel.shape);
   if (fused != nullptr) return size_t{fused->most_instances} * fused->instance_bytes;
   if (recurrence != nullptr) return recurrence->bytes;
-  return states == nullptr ? 0 : size_t{states->most_instances} * states->instance_bytes;
+  return states == nullptr ? 0 : states->bytes;
 }
 
 size_t most_parameter_bytes(const CudaModule& module) {
@@ -119,12 +123,20 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
   const uint32_t kernel = module().states;
   const auto& shape = std::get<CudaStatesShape>(module().kernels[kernel].shape);
   uint32_t count = 0;
+  int64_t all_steps = 0;
   dim3 grid(0, 0, 0);
   const auto flush = [&]() -> Status {
     if (count == 0) return {};
     void* parameters[] = {instances_.data()};
+    grid.z = count;
+    if (shape.apart > 0) {
+      Writer(instances_.data() + shape.bytes - sizeof(int64_t)).append(all_steps);
+      const uint32_t deep = std::max(1U, kMostStateBlocks / (grid.x * grid.y));
+      grid.z = static_cast<uint32_t>(std::min<int64_t>(all_steps, deep));
+    }
     const LaunchShape all{grid, dim3(shape.threads)};
     count = 0;
+    all_steps = 0;
     grid = dim3(0, 0, 0);
     return start(kernels_[kernel], all, parameters, queue, "launching");
   };
@@ -132,14 +144,14 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
     const StateLaunch& first = launches[i];
     const uint32_t steps =
         find_steps(launches.subspan(i, shape.apart > 0 ? launches.size() - i : 1));
-    if (count == shape.most_instances || grid.z + steps > kMostStateSteps) {
+    if (count == shape.most_instances) {
       if (Status status = flush(); !status) return status;
     }
     const Kernel& of = plan_.kernels[first.launch->kernel];
     const CudaGrid own = cuda_grid(cuda_kernel_shape(of), plan_.batch);
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
-    grid.z += steps;
+    all_steps += steps;
     std::byte* const instance = instances_.data() + count * shape.instance_bytes;
     Writer writer(instance);
     writer.append(rows_at(own.rows, first.position));
@@ -163,7 +175,7 @@ uint32_t Launcher::find_steps(std::span<const StateLaunch> launches) {
   for (size_t i = 0; i < accesses.size(); ++i) {
     accesses_[i] = addresses_.at(accesses[i], first.position);
   }
-  const auto most = static_cast<uint32_t>(std::min<size_t>(launches.size(), kMostStateSteps));
+  const auto most = static_cast<uint32_t>(launches.size());
   for (uint32_t step = 1; step < most; ++step) {
     const StateLaunch& next = launches[step];
     StateTurn turn = first.turn;

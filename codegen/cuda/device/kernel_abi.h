@@ -189,9 +189,8 @@ struct CudaRecurrenceShape {
 /// kernel's index in the plan, an unused uint32_t, and the launch's CudaAccesses with room for as
 /// many as any has. Of a plan with histories (ir/plan/state_steps.h) an instance stands for the
 /// launches of a state's steps: their number is in the place of what is unused, and behind the
-/// accesses are as many int64_t, bytes from one step's to the next one's; a launch's grid is as deep
-/// as its instances have steps.
-inline constexpr uint32_t kMostStateSteps = 65535;  // of a launch
+/// accesses are as many int64_t, bytes from one step's to the next one's. Behind all instances is an
+/// int64_t, the number of all of their steps, which the blocks of a launch take in turns.
 /// Of states that turn (likewise), behind that.
 struct CudaStateTurn {
   const int32_t* lengths = nullptr;
@@ -209,6 +208,7 @@ struct CudaStatesShape {
   uint32_t threads = 0;
   uint32_t most_instances = 0;
   uint32_t instance_bytes = 0;
+  uint32_t bytes = 0;  // of the parameter
   // Where in an instance, in bytes, these are; 0: nowhere.
   uint32_t apart = 0;  // from step to step
   uint32_t turn = 0;   // the CudaStateTurn

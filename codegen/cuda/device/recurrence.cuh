@@ -99,6 +99,17 @@ static __device__ __forceinline__ void rnnc_prefetch_exchange(const char* steps)
   }
 }
 
+// Likewise of some bytes that Blocks blocks share.
+template <unsigned Blocks>
+static __device__ __forceinline__ void rnnc_prefetch_part(const char* from, unsigned bytes,
+                                                          unsigned block) {
+  constexpr unsigned kSectorBytes = 32;
+  for (unsigned at = (block * 32 + threadIdx.x % 32) * kSectorBytes; at < bytes;
+       at += Blocks * 32 * kSectorBytes) {
+    rnnc_prefetch(from + at);
+  }
+}
+
 // What loops that wait for other blocks call. With a watchdog, they do not wait forever.
 class rnnc_patience {
  public:

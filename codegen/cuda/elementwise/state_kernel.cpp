@@ -37,13 +37,16 @@ class Emitter : TextWriter {
     if (has_histories(plan_)) access_of_step(shape.threads);
     line("struct rnnc_state_launches {{");
     line("  rnnc_state_launch of[{}];", shape.most_instances);
+    if (has_histories(plan_)) line("  rnnc_word steps;  // of all");
     line("}};");
     line("extern \"C\" __global__ void __launch_bounds__({})", shape.threads);
     line("{}(const __grid_constant__ rnnc_state_launches launches) {{", kName);
     if (has_histories(plan_)) {
       line("  const rnnc_state_launch* of = launches.of;");
-      line("  unsigned step = blockIdx.z;");
-      line("  while (step >= of->steps) step -= of++->steps;");
+      line("  rnnc_word before = 0;  // steps of those before it");
+      line("  for (rnnc_word all = blockIdx.z; all < launches.steps; all += gridDim.z) {{");
+      line("  while (all - before >= of->steps) before += of++->steps;");
+      line("  const auto step = static_cast<unsigned>(all - before);");
       line("  const rnnc_state_launch& launch = *of;");
     } else {
       line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
@@ -57,9 +60,11 @@ class Emitter : TextWriter {
                                                         plan_.kernels[i].length)
                                           : fmt::format(", launch.access[{}]", a);
       }
-      line("    case {}: return {}({});", i, cuda_function_name(i), arguments);
+      const std::string call = fmt::format("{}({});", cuda_function_name(i), arguments);
+      line("    case {}: {}", i, has_histories(plan_) ? call + " break;" : "return " + call);
     }
     line("  }}");
+    if (has_histories(plan_)) line("  }}");
     line("}}");
     return take_text();
   }
@@ -151,6 +156,8 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   shape_.instance_bytes = static_cast<uint32_t>(bytes);
   shape_.most_instances =
       std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});
+  shape_.bytes = shape_.most_instances * shape_.instance_bytes;
+  if (has_histories(plan)) shape_.bytes += sizeof(int64_t);
 }
 
 void CudaStateKernel::add_to(CudaModule& module) const {

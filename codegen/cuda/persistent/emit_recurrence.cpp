@@ -57,6 +57,7 @@ RecurrenceSideText RecurrenceEmitter::emit() {
   for (size_t p = 0; p < phases_.size(); ++p) phase(p);
   if (tile_.clusters) expect("(now + 1u)");
   exchange_ahead();
+  far_ahead();
   line("  }}");
   if (tile_.clusters) end_cluster();
   return {traits_.take(), take_text()};

@@ -154,6 +154,44 @@ std::string RecurrenceEmitter::left(size_t p, size_t i, std::string_view step,
       product.is_exchanged() ? fmt::format("{} >= {}", step, left.delay) : "false");
 }
 
+/// What a product reads of far earlier steps has left the L2 cache: blocks bring their group's rows
+/// back some steps ahead, from memory or the exchange, by a warp that does so for what they write
+/// (exchange_ahead).
+void RecurrenceEmitter::far_ahead() {
+  constexpr int kSteps = 4;
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    for (size_t i = 0; i < phases_[p].products.size(); ++i) {
+      const RecurrenceProduct& product = phases_[p].products[i];
+      const Access& left = product.product->left;
+      if (!product.is_exchanged() || layout_.is_shared(product.slice)) continue;
+      if (left.delay <= 2 * kSteps) continue;
+      const int64_t k_bytes =
+          product.product->k * static_cast<int64_t>(size_of(plan_.buffers[left.buffer].dtype));
+      line("    if (threadIdx.x / 32u == {}u && t % {} == {}) {{", tile_.warps / 2 - 1, kSteps,
+           kSteps / 2);
+      line("#pragma unroll 1");
+      line("      for (int ahead = t + {0}; ahead < min(t + {1}, steps); ++ahead) {{", kSteps,
+           2 * kSteps);
+      line("        if (ahead >= {}) {{", left.delay);
+      line(
+          "          rnnc_prefetch_part<{}>(exchange + {} + slice_at{} + slice{}::vector(group, "
+          "0),",
+          tile_.blocks, step_of_exchange(fmt::format("(ahead - {})", left.delay)), product.slice,
+          product.slice);
+      line("              slice{0}::kTile * {1}u, block);", product.slice,
+           layout_.exchange().tiles);
+      line("        }} else {{");
+      line("          rnnc_prefetch_part<{}>(memory{}_{} + {},", tile_.blocks, p, i,
+           row_at(left, "ahead", "first_row"));
+      line("              (row_end - first_row - 1) * {}u + {}u, block);", row_bytes_of(left),
+           k_bytes);
+      line("        }}");
+      line("      }}");
+      line("    }}");
+    }
+  }
+}
+
 /// Whether it is rounded as it is loaded.
 bool RecurrenceEmitter::is_wide(const Access& left) const {
   return plan_.buffers[left.buffer].dtype != plan_.dtype;

@@ -81,6 +81,7 @@ class RecurrenceEmitter : TextWriter {
   std::string row_at(const Access& left, std::string_view step, std::string_view row) const;
   std::string first_words(size_t p, size_t i) const;
   void begin_next(size_t p);
+  void far_ahead();
   void products(size_t p);
   void multiply(size_t p, size_t i);
   static bool has_totals(const Phase& phase, size_t product);
