@@ -33,6 +33,7 @@
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/own_products.h"
+#include "passes/plan/pad_totals.h"
 #include "passes/plan/padding.h"
 #include "passes/plan/reroll.h"
 #include "passes/plan/scans.h"
@@ -315,6 +316,11 @@ Status merge_totals(Planned& planned, const PlanOptions& options) {
   return {};
 }
 
+Status merge_unaligned(Plan& plan, const PlanOptions& options) {
+  run_merge_unaligned_totals(plan, options.machine);
+  return {};
+}
+
 Status split_gemms(Plan& plan, const PlanOptions& options) {
   run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
   return {};
@@ -322,6 +328,7 @@ Status split_gemms(Plan& plan, const PlanOptions& options) {
 
 Status pad(Plan& plan, const PlanOptions& options) {
   run_padding(plan, options.machine, {.max_steps = options.max_steps});
+  run_pad_totals(plan, options.machine, {.max_steps = options.max_steps});
   return {};
 }
 
@@ -389,6 +396,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"absorb", [&] { return absorb_products(plan, options); },
        is_one_step(options) && passes.has(Pass::Epilogue)},
       {"round", [&] { return round_states(plan); }, is_one_step(options) && resident},
+      {"unaligned", [&] { return merge_unaligned(plan, options); },
+       passes.has(Pass::Merge) && passes.has(Pass::Pad)},
       // Before the pads: parts have rows that a GPU loads fast.
       {"split", [&] { return split_gemms(plan, options); }, passes.has(Pass::Split)},
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},

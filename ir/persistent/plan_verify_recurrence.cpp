@@ -244,7 +244,7 @@ class RecurrenceVerifier {
     if (plan_.buffers[left.buffer].extent != Extent::Chunk) {
       return fail("products read {}, which has no place for each step", name_of(left));
     }
-    if (is_written_elsewhere(left.buffer)) {
+    if (is_written_elsewhere(left, product.k * product.blocks)) {
       return fail("products read {}, which another launch writes", name_of(left));
     }
     return check_stored_once(left, product.k * product.blocks, std::move(stores), "products read");
@@ -269,11 +269,14 @@ class RecurrenceVerifier {
     return {};
   }
 
-  bool is_written_elsewhere(BufferId id) const {
+  /// Of the elements from the access on.
+  bool is_written_elsewhere(const Access& access, int64_t count) const {
     const auto writes = [&](const Launch& other) {
       if (std::get_if<RecurrenceLaunch>(&other) == &launch_) return false;
-      return std::ranges::any_of(touches(plan_, other), [id](const Touch& touch) {
-        return touch.write && touch.access.buffer == id;
+      return std::ranges::any_of(touches(plan_, other), [&](const Touch& touch) {
+        return touch.write && touch.access.buffer == access.buffer &&
+               touch.access.column < access.column + count &&
+               access.column < touch.access.column + touch.count;
       });
     };
     return std::ranges::any_of(plan_.stages, [&](const Stage& stage) {

@@ -17,8 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
+#include "passes/lower/kernel_builder.h"
 #include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
 
@@ -29,7 +31,8 @@ constexpr int64_t kAlignedBytes = 16;
 
 class MergeTotals {
  public:
-  MergeTotals(Plan& plan, const Machine& machine) : plan_(plan), machine_(machine), uses_(plan) {}
+  MergeTotals(Plan& plan, const Machine& machine, bool gaps)
+      : plan_(plan), machine_(machine), gaps_(gaps), uses_(plan) {}
 
   bool run() {
     bool changed = false;
@@ -70,11 +73,10 @@ class MergeTotals {
   bool can_move(const TotalLaunch& total) const {
     const Buffer& left = buffer_of(total.left.buffer);
     const Buffer& out = buffer_of(total.out.buffer);
-    const int64_t bytes = total.m * static_cast<int64_t>(size_of(left.dtype));
-    const bool aligned = machine_.kind == Machine::Kind::Cpu || bytes % kAlignedBytes == 0;
-    return aligned && total.blocks == 1 && left.role == Role::Temporary &&
-           left.extent == Extent::Chunk && left.history == 0 && left.pad == 0 &&
-           left.width == total.m && out.role == Role::Temporary && out.width == total.m * total.n &&
+    if (!gaps_ && next_column(total.m, left.dtype) != total.m) return false;
+    return total.blocks == 1 && left.role == Role::Temporary && left.extent == Extent::Chunk &&
+           left.history == 0 && left.pad == 0 && left.width == total.m &&
+           out.role == Role::Temporary && out.width == total.m * total.n &&
            uses_.only_writer(total.left.buffer) && uses_.only_writer(total.out.buffer);
   }
 
@@ -141,26 +143,63 @@ class MergeTotals {
     std::set<size_t> merged;  // launches that others do
     for (const auto& [right, totals] : lefts.totals) merge_totals(stage, totals, columns, merged);
     merge_products(plan_.stages[stage], columns, merged);
+    std::vector<Launch>& launches = plan_.stages[stage].launches;
     for (auto at = merged.rbegin(); at != merged.rend(); ++at) {
-      std::vector<Launch>& launches = plan_.stages[stage].launches;
       launches.erase(launches.begin() + static_cast<std::ptrdiff_t>(*at));
     }
+    const std::vector<Launch> zeros = fill_gaps(order, columns);
     move_to(order[0], columns);
+    launches.insert(launches.begin(), zeros.begin(), zeros.end());
+  }
+
+  /// Zeros, a launch for all gaps of one length.
+  std::vector<Launch> fill_gaps(const std::vector<BufferId>& order,
+                                const std::map<BufferId, int64_t>& columns) {
+    const int64_t stride = wholes_.at(order[0]).width;
+    std::map<int64_t, std::vector<Access>> gaps;  // by length
+    for (const BufferId id : order) {
+      const int64_t end = columns.at(id) + buffer_of(id).width;
+      const int64_t length = next_column(end, buffer_of(id).dtype) - end;
+      if (length == 0) continue;
+      gaps[length].push_back({.buffer = order[0], .column = end, .stride = stride});
+    }
+    std::vector<Launch> launches;
+    for (const auto& [length, accesses] : gaps) {
+      KernelBuilder builder(plan_, length);
+      for (const Access& access : accesses) {
+        builder.store(access, /*vector=*/true, builder.constant(0));
+      }
+      launches.emplace_back(builder.finish());
+    }
+    return launches;
+  }
+
+  /// Where what lies behind such an end begins: a GPU's products want rows that are aligned.
+  int64_t next_column(int64_t end, DType dtype) const {
+    if (machine_.kind == Machine::Kind::Cpu) return end;
+    return round_up(end, kAlignedBytes / static_cast<int64_t>(size_of(dtype)));
   }
 
   /// Columns in the first one's buffer, which grows.
   std::map<BufferId, int64_t> place_side_by_side(const std::vector<BufferId>& order) {
     std::map<BufferId, int64_t> columns;
+    int64_t end = 0;
+    for (const BufferId id : order) {
+      columns.emplace(id, end);
+      end = next_column(end + buffer_of(id).width, buffer_of(id).dtype);
+    }
+    add_whole(order, end);
+    return columns;
+  }
+
+  void add_whole(const std::vector<BufferId>& order, int64_t width) {
     Buffer whole = buffer_of(order[0]);
-    whole.width = 0;
+    whole.width = width;
     whole.name.clear();
     for (const BufferId id : order) {
-      columns.emplace(id, whole.width);
-      whole.width += buffer_of(id).width;
       whole.name += (whole.name.empty() ? "" : "|") + buffer_of(id).name;
     }
     wholes_.emplace(order[0], std::move(whole));
-    return columns;
   }
 
   /// Accesses go to one buffer in place of several. Of Chunk buffers they get its stride.
@@ -180,39 +219,47 @@ class MergeTotals {
     return std::get<TotalLaunch>(plan_.stages[stage].launches[launch]);
   }
 
-  /// The totals of one right operand, run by run of neighbours.
+  /// The totals of one right operand, run by run of neighbours. Sums of rows have no gaps between
+  /// them: what makes them knows no such columns.
   void merge_totals(size_t stage, std::vector<std::pair<BufferId, size_t>> totals,
                     const std::map<BufferId, int64_t>& columns, std::set<size_t>& merged) {
     const auto column = [&](const auto& total) { return columns.at(total.first); };
     std::ranges::sort(totals, {}, column);
+    const bool sums = total_at(stage, totals[0].second).right.buffer == kNoBuffer;
     for (size_t begin = 0; begin < totals.size();) {
       size_t end = begin + 1;
-      while (end < totals.size() &&
-             column(totals[end]) == column(totals[end - 1]) + old_width(totals[end - 1].first)) {
+      while (end < totals.size()) {
+        const Buffer& before = buffer_of(totals[end - 1].first);
+        const int64_t last = column(totals[end - 1]) + before.width;
+        if (column(totals[end]) != (sums ? last : next_column(last, before.dtype))) break;
         ++end;
       }
       const auto at = [&](size_t i) { return totals.begin() + static_cast<std::ptrdiff_t>(i); };
-      if (end > begin + 1) merge_run(stage, {at(begin), at(end)}, merged);
+      if (end > begin + 1) merge_run(stage, {at(begin), at(end)}, columns, merged);
       begin = end;
     }
   }
 
   int64_t old_width(BufferId id) const { return buffer_of(id).width; }
 
-  /// In the first one's place.
+  /// In the first one's place. The zeros in gaps make rows that nothing reads.
   void merge_run(size_t stage, const std::vector<std::pair<BufferId, size_t>>& run,
-                 std::set<size_t>& merged) {
+                 const std::map<BufferId, int64_t>& columns, std::set<size_t>& merged) {
     std::vector<BufferId> outs;
+    std::map<BufferId, int64_t> places;  // of these
     TotalLaunch& first = total_at(stage, run[0].second);
-    int64_t m = 0;
+    const int64_t begin = columns.at(run[0].first);
     for (const auto& [left, launch] : run) {
       const TotalLaunch& total = total_at(stage, launch);
       outs.push_back(total.out.buffer);
-      m += total.m;
+      places.emplace(total.out.buffer, (columns.at(left) - begin) * total.n);
       if (launch != run[0].second) merged.insert(launch);
     }
-    first.m = m;
-    move_to(outs[0], place_side_by_side(outs));
+    const int64_t end = columns.at(run.back().first) + old_width(run.back().first) - begin;
+    const bool sums = first.right.buffer == kNoBuffer;
+    first.m = sums ? end : next_column(end, buffer_of(run[0].first).dtype);
+    add_whole(outs, first.m * first.n);
+    move_to(outs[0], places);
   }
 
   // ---- Step 4 ----
@@ -247,28 +294,37 @@ class MergeTotals {
       for (size_t begin = 0; begin < parts.size();) {
         size_t end = begin + 1;
         while (end < parts.size() &&
-               column(parts[end]) == column(parts[end - 1]) + gemm_at(parts[end - 1]).k) {
+               column(parts[end]) == end_of(gemm_at(parts[end - 1]), columns)) {
           ++end;
         }
         const std::vector<size_t> run(parts.begin() + static_cast<std::ptrdiff_t>(begin),
                                       parts.begin() + static_cast<std::ptrdiff_t>(end));
-        if (run.size() > 1) merge_products(stage, run, merged);
+        if (run.size() > 1) merge_products(stage, run, columns, merged);
         begin = end;
       }
     }
   }
 
+  /// Of a product's left operand and the zeros behind it.
+  int64_t end_of(const GemmLaunch& gemm, const std::map<BufferId, int64_t>& columns) const {
+    return next_column(columns.at(gemm.left.buffer) + gemm.k, buffer_of(gemm.left.buffer).dtype);
+  }
+
   /// Neighbours, in order. What they become runs where the earliest of them did.
-  void merge_products(Stage& stage, const std::vector<size_t>& run, std::set<size_t>& merged) {
+  void merge_products(Stage& stage, const std::vector<size_t>& run,
+                      const std::map<BufferId, int64_t>& columns, std::set<size_t>& merged) {
     std::vector<GemmLaunch> parts;
-    for (const size_t i : run) parts.push_back(std::get<GemmLaunch>(stage.launches[i]));
+    std::vector<int64_t> ends;  // along k
+    for (const size_t i : run) {
+      parts.push_back(std::get<GemmLaunch>(stage.launches[i]));
+      ends.push_back(end_of(parts.back(), columns) - columns.at(parts[0].left.buffer));
+    }
     GemmLaunch whole = parts[0];
     whole.accumulate = std::ranges::all_of(parts, &GemmLaunch::accumulate);
-    whole.k = 0;
-    for (const GemmLaunch& part : parts) whole.k += part.k;
-    if (!are_neighbours(parts)) {
+    whole.k = ends.back();
+    if (!are_neighbours(parts, ends)) {
       if (machine_.kind == Machine::Kind::Cpu) return;
-      whole.weight = {.buffer = stack_weights(parts)};
+      whole.weight = {.buffer = stack_weights(parts, ends)};
     }
     const size_t first = *std::ranges::min_element(run);
     stage.launches[first] = whole;
@@ -277,44 +333,56 @@ class MergeTotals {
     }
   }
 
-  static bool are_neighbours(const std::vector<GemmLaunch>& parts) {
-    int64_t column = parts[0].weight.column;
-    return std::ranges::all_of(parts, [&](const GemmLaunch& part) {
-      const bool next =
-          part.weight.buffer == parts[0].weight.buffer && part.weight.column == column;
-      column += part.k * part.n;
-      return next;
-    });
+  static bool are_neighbours(const std::vector<GemmLaunch>& parts,
+                             const std::vector<int64_t>& ends) {
+    int64_t begin = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const bool next = parts[i].weight.buffer == parts[0].weight.buffer &&
+                        begin + parts[i].k == ends[i] &&
+                        parts[i].weight.column == parts[0].weight.column + begin * parts[i].n;
+      if (!next) return false;
+      begin = ends[i];
+    }
+    return true;
   }
 
   static CopyLaunch copy_of(const GemmLaunch& part, const Access& target) {
     return {.source = part.weight, .target = target, .rows = part.k, .columns = part.n};
   }
 
-  Buffer stack_buffer(const std::vector<GemmLaunch>& parts) const {
+  Buffer stack_buffer(const std::vector<GemmLaunch>& parts, int64_t k) const {
     Buffer stack{.name = "",
                  .dtype = plan_.dtype,
                  .placement = Placement::Resident,
-                 .extent = Extent::Invariant};
+                 .extent = Extent::Invariant,
+                 .width = k * parts[0].n};
     for (const GemmLaunch& part : parts) {
       stack.name += (stack.name.empty() ? "" : "|") + buffer_of(part.weight.buffer).name;
-      stack.width += part.k * part.n;
     }
     return stack;
   }
 
-  BufferId stack_weights(const std::vector<GemmLaunch>& parts) {
-    const BufferId stack = add(stack_buffer(parts));
-    Access target = {.buffer = stack};
-    for (const GemmLaunch& part : parts) {
-      once_.emplace_back(copy_of(part, target));
-      target.column += part.k * part.n;
+  /// Each one's rows, and zeros up to where the next one's begin.
+  BufferId stack_weights(const std::vector<GemmLaunch>& parts, const std::vector<int64_t>& ends) {
+    const BufferId stack = add(stack_buffer(parts, ends.back()));
+    int64_t begin = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int64_t n = parts[i].n;
+      once_.emplace_back(copy_of(parts[i], {.buffer = stack, .column = begin * n}));
+      begin += parts[i].k;
+      if (begin == ends[i]) continue;
+      KernelBuilder builder(plan_, n);
+      builder.store({.buffer = stack, .column = begin * n, .stride = n}, /*vector=*/true,
+                    builder.constant(0));
+      once_.emplace_back(builder.finish(ends[i] - begin));
+      begin = ends[i];
     }
     return stack;
   }
 
   Plan& plan_;
   const Machine& machine_;
+  const bool gaps_;
   const BufferUses uses_;  // as they were: totals that have become one keep their writer
   std::map<BufferId, Buffer> wholes_;  // what the first ones become
   std::vector<Launch> once_;           // at the end of Once stages
@@ -323,7 +391,12 @@ class MergeTotals {
 }  // namespace
 
 bool run_merge_totals(Plan& plan, const Machine& machine) {
-  return MergeTotals(plan, machine).run();
+  return MergeTotals(plan, machine, /*gaps=*/false).run();
+}
+
+bool run_merge_unaligned_totals(Plan& plan, const Machine& machine) {
+  if (machine.kind == Machine::Kind::Cpu) return false;
+  return MergeTotals(plan, machine, /*gaps=*/true).run();
 }
 
 }  // namespace rnnc

@@ -19,4 +19,9 @@ namespace rnnc {
 /// stay apart; so do, on a GPU, those whose rows would not be aligned side by side.
 bool run_merge_totals(Plan& plan, const Machine& machine);
 
+/// Those too, on a GPU: each left operand begins at a multiple of 16 bytes, behind zeros that a
+/// launch of its own writes; stacked weights have rows of zeros there. Sums of rows stay apart.
+/// Behind what makes recurrences resident and stacks them, which does not look through such zeros.
+bool run_merge_unaligned_totals(Plan& plan, const Machine& machine);
+
 }  // namespace rnnc

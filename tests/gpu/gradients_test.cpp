@@ -41,6 +41,7 @@ class GpuPlans {
         if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
         if (total != nullptr && total->in_parts) ++totals_in_parts;
         if (total != nullptr && total->turned) ++turned_totals;
+        if (total != nullptr && reads_pad(plan, *total)) ++padded_totals;
         const auto* scan = std::get_if<ScanLaunch>(&launch);
         if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;
       }
@@ -53,9 +54,16 @@ class GpuPlans {
   int outer_products = 0;
   int totals_in_parts = 0;
   int turned_totals = 0;
+  int padded_totals = 0;
   int scans_of_earlier_steps = 0;
 
  private:
+  static bool reads_pad(const Plan& plan, const TotalLaunch& total) {
+    if (total.right.buffer == kNoBuffer) return false;
+    const Buffer& right = plan.buffers[total.right.buffer];
+    return total.right.column + total.n > right.width - right.pad;
+  }
+
   static std::unique_ptr<Backend> make(DType dtype, bool graphs, KernelCache& cache) {
     Result<std::unique_ptr<Backend>> backend = make_cuda_backend(
         {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .graphs = graphs},
@@ -343,6 +351,37 @@ TEST(GpuGradientsInTf32, OfLargeWeights) {
         gpu);
   EXPECT_GE(gpu.turned_totals, 1);  // of h: x is narrow
 }
+
+/// Rows of weight gradients that would not be aligned have columns behind them, and gates lie side
+/// by side.
+class GpuGradientsOfOddWidths : public testing::TestWithParam<std::tuple<DType, bool>> {};
+
+TEST_P(GpuGradientsOfOddWidths, HaveAlignedRows) {
+  const auto [dtype, tf32] = GetParam();
+  GpuPlans gpu(dtype);
+  uint64_t seed = 0;
+  for (const int64_t hidden : {33, 70}) {
+    HalfCheck of{.steps = 13, .batch = 5, .dtype = dtype, .tf32 = tf32};
+    SCOPED_TRACE(hidden);
+    of.seed = ++seed;
+    of.given_states = true;
+    check(lstm_graph(hidden + 2, hidden), of, gpu);
+    of.chunk = 4;
+    for (const std::string& name : networks()) {
+      SCOPED_TRACE(name);
+      of.seed = ++seed;
+      of.lengths = seed % 3 == 1;
+      of.given_states = seed % 2 == 0;
+      check(network(name, hidden), of, gpu);
+    }
+  }
+  EXPECT_GT(gpu.padded_totals, 0);
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuGradientsOfOddWidths,
+                         testing::Values(std::tuple(DType::f32, false),
+                                         std::tuple(DType::f32, true),
+                                         std::tuple(DType::bf16, false),
+                                         std::tuple(DType::f16, false)));
 
 TEST(GpuGradientsOfF32Params, Beside16BitArrays) {
   for (const DType dtype : {DType::bf16, DType::f16}) {

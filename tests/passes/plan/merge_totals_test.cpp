@@ -22,7 +22,8 @@ Machine cpu_machine() {
 }
 
 /// Without what else merges, so that what is counted is this pass's.
-Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType::f32) {
+Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType::f32,
+                 bool unaligned = false) {
   const PassSet passes = kApart.without(Pass::Wavefront).without(Pass::Resident);
   Result<Plan> plan = plan_graph(graph, {.dtype = dtype,
                                          .batch = 3,
@@ -32,6 +33,7 @@ Plan merged_plan(const Graph& graph, const Machine& machine, DType dtype = DType
                                          .machine = machine});
   RNNC_CHECK(plan.has_value(), "{}", plan.error().message);
   run_merge_totals(*plan, machine);
+  if (unaligned) run_merge_unaligned_totals(*plan, machine);
   Status status = assign_memory(*plan, /*reuse=*/true);
   if (status) status = verify(*plan);
   RNNC_CHECK(status.has_value(), "{}\n{}", status.error().message, to_string(*plan));
@@ -90,6 +92,16 @@ TEST(MergeTotals, RowsStayAligned) {
   EXPECT_EQ(count_totals(merged_plan(half, cpu_machine())), 3);
 }
 
+/// Weight gradients of x and of h, a bias for each gate, and one product for dx.
+TEST(MergeTotals, WithZerosBetweenRows) {
+  const Graph half = load_backward_half("lstm", {{"H", 3}});
+  const Plan plan = merged_plan(half, h200_machine(), DType::f32, /*unaligned=*/true);
+  EXPECT_EQ(count_totals(plan), 6) << to_string(plan);
+  EXPECT_EQ(count_transposed(plan), 1) << to_string(plan);
+  const Plan same = merged_plan(half, cpu_machine(), DType::f32, /*unaligned=*/true);
+  EXPECT_EQ(to_string(same), to_string(merged_plan(half, cpu_machine())));
+}
+
 double worst(const std::vector<std::vector<double>>& actual,
              const std::vector<std::vector<double>>& expected) {
   double most = 0;
@@ -114,12 +126,15 @@ TEST(MergeTotals, GiveWhatTheGraphMeans) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, hidden, to_string(dtype)));
         const InterpreterArgs args = random_args(half, 11, 3, ++seed);
         const InterpreterResult expected = interpret(half, args);
-        for (const Machine& machine : {cpu_machine(), h200_machine()}) {
-          const InterpreterResult actual = execute_plan(merged_plan(half, machine, dtype), args);
+        const auto check = [&](const Plan& plan) {
+          const InterpreterResult actual = execute_plan(plan, args);
           const double most = dtype == DType::f32 ? 2e-5 : 5e-2;
           EXPECT_LE(worst(actual.outputs, expected.outputs), most);
           EXPECT_LE(worst(actual.results, expected.results), most);
-        }
+        };
+        check(merged_plan(half, cpu_machine(), dtype));
+        check(merged_plan(half, h200_machine(), dtype));
+        check(merged_plan(half, h200_machine(), dtype, /*unaligned=*/true));
       }
     }
   }
