@@ -148,7 +148,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
       if (Status status = flush(); !status) return status;
     }
     const Kernel& of = plan_.kernels[first.launch->kernel];
-    const CudaGrid own = cuda_grid(cuda_kernel_shape(of), plan_.batch);
+    const CudaGrid own = cuda_grid(cuda_kernel_shape(of, shape.items), plan_.batch);
     grid.x = std::max(grid.x, own.x);
     grid.y = std::max(grid.y, own.y);
     all_steps += steps;

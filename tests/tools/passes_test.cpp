@@ -45,10 +45,11 @@ TEST_F(Tools, PassesThatDoNotExistAreRefused) {
                         "--passes: no pass is called `fusion`: there are simplify, fold, cse, "
                         "dead-code, hoist, merge, sum, fuse, epilogue, loop, resident, stack, "
                         "split, pad, wavefront, reroll, reuse, and `all` and `none` of them"));
-  EXPECT_EQ(bad(1, emit_with({"--print-after", "merge"})),
-            "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
-            "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
-            "resident, stack, scan, split, pad, chunk, wavefront, carries, reroll, reuse\n");
+  EXPECT_EQ(
+      bad(1, emit_with({"--print-after", "merge"})),
+      "rnnc: error: --print-after `merge`: no such pass ran; these did: stop-gradients, "
+      "dead-code, delays, dot-products, simplify, fold, cse, hoist, schedule, totals, "
+      "resident, stack, scan, unaligned, split, pad, chunk, wavefront, carries, reroll, reuse\n");
   EXPECT_EQ(bad(1, emit_with({"--print-after=wavefront", "--passes=none"})),
             "rnnc: error: --print-after `wavefront`: no such pass ran; these did: "
             "stop-gradients, dead-code, delays, dot-products, schedule, chunk, memory\n");

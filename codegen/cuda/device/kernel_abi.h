@@ -206,6 +206,7 @@ static_assert(sizeof(CudaStateTurn) == 48);
 
 struct CudaStatesShape {
   uint32_t threads = 0;
+  int items = 1;  // elements of a thread, of all its kernels
   uint32_t most_instances = 0;
   uint32_t instance_bytes = 0;
   uint32_t bytes = 0;  // of the parameter

@@ -126,18 +126,29 @@ class ElementEmitter : TextWriter {
 class PacketEmitter : TextWriter {
  public:
   PacketEmitter(const Kernel& kernel, size_t index, const KernelTraits& traits)
-      : kernel_(kernel),
-        shape_(cuda_kernel_shape(kernel, traits.items)),
-        name_(cuda_kernel_name(index)) {
+      : kernel_(kernel), shape_(cuda_kernel_shape(kernel, traits.items)), index_(index) {
     for (uint32_t i = 0; i < kernel.arguments.size(); ++i) {
       if (kernel.arguments[i].vector && traits.unaligned[i]) checked_.push_back(i);
     }
   }
 
-  std::string emit() {
-    packet();
+  std::string emit_kernel() {
+    packet(cuda_kernel_name(index_));
     line("extern \"C\" __global__ void __launch_bounds__({})", shape_.threads);
-    line("{}(const rnnc_rows rows{}) {{", name_, cuda_access_parameters(kernel_.arguments.size()));
+    line("{}(const rnnc_rows rows{}) {{", cuda_kernel_name(index_),
+         cuda_access_parameters(kernel_.arguments.size()));
+    return body(cuda_kernel_name(index_));
+  }
+
+  std::string emit_function() {
+    packet(cuda_function_name(index_));
+    line("static __device__ __forceinline__ void {}(const rnnc_rows& rows{}) {{",
+         cuda_function_name(index_), cuda_access_parameters(kernel_.arguments.size(), "&"));
+    return body(cuda_function_name(index_));
+  }
+
+ private:
+  std::string body(const std::string& name) {
     line("  const unsigned i = (blockIdx.x * {}u + threadIdx.x) * {}u;", shape_.threads,
          shape_.items);
     line("  const unsigned slice_row = i / {}u;", kernel_.length);
@@ -153,23 +164,22 @@ class PacketEmitter : TextWriter {
     line("  rnnc_begin();");
     line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
     if (checked_.empty()) {
-      line("  {}_packet({});", name_, arrays);
+      line("  {}_packet({});", name, arrays);
     } else {
       line("  if (({}) == 0) {{", cuda_misalignment(kernel_, checked_, shape_.items));
-      line("    {}_packet<true>({});", name_, arrays);
+      line("    {}_packet<true>({});", name, arrays);
       line("  }} else {{");
-      line("    {}_packet<false>({});", name_, arrays);
+      line("    {}_packet<false>({});", name, arrays);
       line("  }}");
     }
     line("}}");
     return take_text();
   }
 
- private:
   /// From element `e` of a row on. Packet types `t`, loaded packets `x`, stored ones `o`.
-  void packet() {
+  void packet(const std::string& name) {
     if (!checked_.empty()) line("template <bool Aligned>");
-    part("static __device__ __forceinline__ void {}_packet(unsigned e", name_);
+    part("static __device__ __forceinline__ void {}_packet(unsigned e", name);
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
       part(", {}* const a{}", cuda_array_type(kernel_.arguments[i]), i);
     }
@@ -223,7 +233,7 @@ class PacketEmitter : TextWriter {
 
   const Kernel& kernel_;
   const CudaKernelShape shape_;
-  const std::string name_;
+  const size_t index_;
   std::vector<uint32_t> checked_;  // arguments that may lie anywhere
 };
 
@@ -234,11 +244,12 @@ std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTra
     return kernel.loops.empty() ? emit_row_kernel(kernel, index, traits)
                                 : emit_rolled_row_kernel(kernel, index);
   }
-  if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit();
+  if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit_kernel();
   return ElementEmitter(kernel, index).emit_kernel();
 }
 
-std::string emit_cuda_function(const Kernel& kernel, size_t index) {
+std::string emit_cuda_function(const Kernel& kernel, size_t index, const KernelTraits& traits) {
+  if (traits.items > 1) return PacketEmitter(kernel, index, traits).emit_function();
   return ElementEmitter(kernel, index).emit_function();
 }
 

@@ -13,8 +13,8 @@ namespace rnnc {
 std::string emit_cuda_kernel(const Kernel& kernel, size_t index, const KernelTraits& traits);
 
 /// A kernel without reductions as a function of the device, which kernels call with CudaRows and
-/// CudaAccesses.
-std::string emit_cuda_function(const Kernel& kernel, size_t index);
+/// CudaAccesses. Its threads have `traits.items` elements each.
+std::string emit_cuda_function(const Kernel& kernel, size_t index, const KernelTraits& traits);
 std::string cuda_function_name(size_t index);
 
 }  // namespace rnnc

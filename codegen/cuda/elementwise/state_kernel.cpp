@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/device/kernel_text.h"
 #include "codegen/cuda/elementwise/emit_kernel.h"
+#include "codegen/cuda/elementwise/kernel_traits.h"
 #include "ir/base/text_writer.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/state_steps.h"
@@ -18,12 +19,12 @@ constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slow
 
 class Emitter : TextWriter {
  public:
-  Emitter(const Plan& plan, const std::vector<bool>& taken, size_t accesses)
+  Emitter(const Plan& plan, const std::vector<std::optional<KernelTraits>>& taken, size_t accesses)
       : plan_(plan), taken_(taken), accesses_(accesses) {}
 
   std::string emit(const CudaStatesShape& shape) {
     for (size_t i = 0; i < taken_.size(); ++i) {
-      if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i));
+      if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i, *taken_[i]));
     }
     if (has_turns(plan_)) turn();
     line("struct rnnc_state_launch {{");
@@ -34,7 +35,7 @@ class Emitter : TextWriter {
     if (has_histories(plan_)) line("  rnnc_word apart[{}];  // from step to step", accesses_);
     if (has_turns(plan_)) line("  rnnc_state_turn turn;");
     line("}};");
-    if (has_histories(plan_)) access_of_step(shape.threads);
+    if (has_histories(plan_)) access_of_step(shape);
     line("struct rnnc_state_launches {{");
     line("  rnnc_state_launch of[{}];", shape.most_instances);
     if (has_histories(plan_)) line("  rnnc_word steps;  // of all");
@@ -45,9 +46,9 @@ class Emitter : TextWriter {
       line("  const rnnc_state_launch* of = launches.of;");
       line("  rnnc_word before = 0;  // steps of those before it");
       line("  for (rnnc_word all = blockIdx.z; all < launches.steps; all += gridDim.z) {{");
-      line("  while (all - before >= of->steps) before += of++->steps;");
-      line("  const auto step = static_cast<unsigned>(all - before);");
-      line("  const rnnc_state_launch& launch = *of;");
+      line("    while (all - before >= of->steps) before += of++->steps;");
+      line("    const auto step = static_cast<unsigned>(all - before);");
+      line("    const rnnc_state_launch& launch = *of;");
     } else {
       line("  const rnnc_state_launch& launch = launches.of[blockIdx.z];");
     }
@@ -87,7 +88,7 @@ class Emitter : TextWriter {
     line("}};");
   }
 
-  void access_of_step(uint32_t threads) {
+  void access_of_step(const CudaStatesShape& shape) {
     if (has_turns(plan_)) {
       line("// Of the thread's sequence, whose steps past its end have turned the state's.");
     }
@@ -95,16 +96,17 @@ class Emitter : TextWriter {
     line("    const rnnc_state_launch& launch, int access, unsigned step, unsigned length) {{");
     line("  rnnc_access moved = launch.access[access];");
     line("  moved.address += step * launch.apart[access];");
-    if (has_turns(plan_)) turn_access(threads);
+    if (has_turns(plan_)) turn_access(shape);
     line("  return moved;");
     line("}}");
   }
 
-  void turn_access(uint32_t threads) {
+  void turn_access(const CudaStatesShape& shape) {
     line("  const rnnc_state_turn& turn = launch.turn;");
     line("  const int own = turn.place - static_cast<int>(step);");
     line("  const unsigned row = blockIdx.y * launch.rows.per_slice +");
-    line("                       (blockIdx.x * {}u + threadIdx.x) / length;", threads);
+    line("                       (blockIdx.x * {}u + threadIdx.x) * {}u / length;", shape.threads,
+         shape.items);
     line(
         "  if (turn.steps == 0 || turn.caller != access || row >= launch.rows.count) return "
         "moved;");
@@ -120,14 +122,27 @@ class Emitter : TextWriter {
   }
 
   const Plan& plan_;
-  const std::vector<bool>& taken_;
+  const std::vector<std::optional<KernelTraits>>& taken_;
   size_t accesses_;
 };
+
+/// Elements of a thread: one, but of histories, which are long, as many as all rows allow.
+int items_of(const Plan& plan, const std::vector<std::optional<KernelTraits>>& taken) {
+  int items = has_histories(plan) ? kMostPacket : 1;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (!taken[i]) continue;
+    while (items > 1 && (plan.kernels[i].length % items != 0 || taken[i]->packet % items != 0)) {
+      items /= 2;
+    }
+  }
+  return items;
+}
 
 }  // namespace
 
 CudaStateKernel::CudaStateKernel(const Plan& plan)
-    : plan_(plan), taken_(plan.kernels.size(), false), elsewhere_(plan.kernels.size(), false) {
+    : plan_(plan), taken_(plan.kernels.size()), elsewhere_(plan.kernels.size(), false) {
+  const std::vector<std::optional<KernelTraits>> traits = kernel_traits(plan);
   for (const Stage& stage : plan.stages) {
     for (const Launch& launch : stage.launches) {
       const auto* elementwise = std::get_if<ElementwiseLaunch>(&launch);
@@ -141,12 +156,16 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
       if (launch->accesses.empty()) continue;
       const Kernel& kernel = plan.kernels[launch->kernel];
       RNNC_CHECK(!has_reductions(kernel), "a state begins or ends element by element");
-      taken_[launch->kernel] = true;
+      taken_[launch->kernel] = traits[launch->kernel];
       accesses_ = std::max(accesses_, kernel.arguments.size());
       shape_.threads = static_cast<uint32_t>(cuda_kernel_shape(kernel).threads);
     }
   }
   if (accesses_ == 0) return;
+  shape_.items = items_of(plan, taken_);
+  for (std::optional<KernelTraits>& own : taken_) {
+    if (own) own->items = shape_.items;
+  }
   size_t bytes = sizeof(CudaRows) + 2 * sizeof(uint32_t) + accesses_ * sizeof(CudaAccess);
   const auto add = [&bytes](size_t more) {
     return static_cast<uint32_t>(std::exchange(bytes, bytes + more));
