@@ -1,5 +1,5 @@
 // Totals: of outer products as products of the library (library_products.h), of rows by the kernel
-// in totals.cuh, where there are many in two launches.
+// in totals.cuh, where there are many in two launches; likewise what tiles of scans have added up.
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"
@@ -7,45 +7,109 @@
 #include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
+namespace {
+
+/// Totals of a scan that lie beside each other, in its partials and where they go.
+struct TotalRun {
+  int64_t column = 0;  // of the partials
+  int64_t columns = 0;
+  Access to;
+};
+
+/// From one of the totals on.
+TotalRun total_run(const Plan& plan, const ScanLaunch& launch, size_t first) {
+  const int64_t length = plan.kernels[launch.kernel].length;
+  TotalRun run = {.column = static_cast<int64_t>(first) * length,
+                  .to = launch.accesses[launch.totals[first]]};
+  for (size_t i = first; i < launch.totals.size(); ++i) {
+    const Access& to = launch.accesses[launch.totals[i]];
+    if (to.buffer != run.to.buffer || to.column != run.to.column + run.columns) break;
+    run.columns += length;
+  }
+  return run;
+}
+
+template <typename Visit>
+void for_each_total_run(const Plan& plan, const ScanLaunch& launch, const Visit& visit) {
+  const int64_t length = plan.kernels[launch.kernel].length;
+  for (size_t i = 0; i < launch.totals.size();) {
+    const TotalRun run = total_run(plan, launch, i);
+    visit(run);
+    i += static_cast<size_t>(run.columns / length);
+  }
+}
+
+}  // namespace
 
 size_t Launcher::workspace_bytes() const {
   int64_t most = 0;
+  const auto need = [&most](int64_t rows, int64_t columns) {
+    most = std::max(most, cuda_row_slices(rows, columns) * columns);
+  };
   for_each_launch_of<TotalLaunch>(plan_, [&](LaunchId id, const TotalLaunch& launch) {
     if (launch.right.buffer != kNoBuffer) return;
     const int64_t steps = plan_.stages[id.stage].domain == Domain::Last ? 1 : plan_.chunk;
-    most = std::max(most, cuda_row_slices(steps * plan_.batch, launch.m) * launch.m);
+    need(steps * plan_.batch, launch.m);
+  });
+  for_each_launch_of<ScanLaunch>(plan_, [&](LaunchId, const ScanLaunch& launch) {
+    const int64_t rows = ceil_div(plan_.chunk, launch.tile_steps()) * plan_.batch;
+    for_each_total_run(plan_, launch, [&](const TotalRun& run) { need(rows, run.columns); });
   });
   return static_cast<size_t>(most) * sizeof(float);
 }
 
+bool Launcher::opens_sum(const Run& at) const {
+  return call_.begins && at.position.order() == 0 && std::ranges::binary_search(whole_sums_, at.id);
+}
+
 Status Launcher::run(const TotalLaunch& launch, const Run& at, LaunchQueue& queue) {
-  const bool opens =
-      call_.begins && at.position.order() == 0 && std::ranges::binary_search(whole_sums_, at.id);
+  const bool opens = opens_sum(at);
   if (launch.right.buffer != kNoBuffer) {
     return products_.run(at.id, at.rows, addresses_, at.first, queue.library_workspace,
                          queue.stream, opens);
   }
-  const RowSums all{.from = addresses_.pointer(launch.left, at.first),
-                    .dtype = plan_.buffers[launch.left.buffer].dtype,
-                    .stride = launch.left.stride,
-                    .rows = at.rows,
-                    .columns = launch.m,
-                    .slices = cuda_row_slices(at.rows, launch.m),
-                    .to = addresses_.pointer(launch.out, {}),
-                    .accumulate = launch.accumulate && !opens};
-  if (all.slices == 1) return add_rows(kernel_of(at.id), all, queue);
-  RowSums first = all;
+  return add_all_rows(kernel_of(at.id),
+                      {.from = addresses_.pointer(launch.left, at.first),
+                       .dtype = plan_.buffers[launch.left.buffer].dtype,
+                       .stride = launch.left.stride,
+                       .rows = at.rows,
+                       .columns = launch.m,
+                       .to = addresses_.pointer(launch.out, {}),
+                       .accumulate = launch.accumulate && !opens},
+                      queue);
+}
+
+Status Launcher::add_partials(const ScanLaunch& launch, const Run& at, LaunchQueue& queue) {
+  const int64_t columns = std::ssize(launch.totals) * plan_.kernels[launch.kernel].length;
+  const bool opens = opens_sum(at);
+  Status status;
+  for_each_total_run(plan_, launch, [&](const TotalRun& run) {
+    const Access from = {.buffer = launch.partials, .column = run.column};
+    if (!status) return;
+    status = add_all_rows(kernels_[module().total],
+                          {.from = addresses_.pointer(from, at.first),
+                           .stride = columns,
+                           .rows = ceil_div(at.steps, launch.tile_steps()) * plan_.batch,
+                           .columns = run.columns,
+                           .to = addresses_.pointer(run.to, {}),
+                           .accumulate = !opens},
+                          queue);
+  });
+  return status;
+}
+
+Status Launcher::add_all_rows(cudaKernel_t kernel, const RowSums& sums, LaunchQueue& queue) {
+  RowSums first = sums;
+  first.slices = cuda_row_slices(sums.rows, sums.columns);
+  if (first.slices == 1) return add_rows(kernel, first, queue);
   first.to = queue.library_workspace;
   first.accumulate = false;
-  RowSums second = all;
+  RowSums second = sums;
   second.from = queue.library_workspace;
   second.dtype = DType::f32;
-  second.stride = launch.m;
-  second.rows = all.slices;
-  second.slices = 1;
-  return add_rows(kernel_of(at.id), first, queue).and_then([&] {
-    return add_rows(kernel_of(at.id), second, queue);
-  });
+  second.stride = sums.columns;
+  second.rows = first.slices;
+  return add_rows(kernel, first, queue).and_then([&] { return add_rows(kernel, second, queue); });
 }
 
 Status Launcher::add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue) {

@@ -22,7 +22,8 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   const auto made = std::ranges::count_if(traits.made_in, [](int round) { return round >= 0; });
   const auto of_step = std::ranges::count(traits.kept, true) + made;
   const auto states = std::ssize(launch.carries) - 1;
-  const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states);
+  const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states) +
+                         launch.items * std::ssize(launch.totals);
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
 
@@ -47,6 +48,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .group = static_cast<int>(launch.group),
                        .invariant = {},
                        .earlier = std::vector<bool>(launch.accesses.size(), false),
+                       .totals = launch.totals,
                        .kept = scan_values(plan, launch),
                        .made_in = scan_values_of_rounds(plan, launch),
                        .bytes = {},
@@ -92,6 +94,7 @@ void add_scan_kernels(const Plan& plan, CudaModule& module) {
     }
     std::vector<Access> accesses = launch.accesses;
     accesses.push_back({.buffer = launch.exchange});
+    if (launch.partials != kNoBuffer) accesses.push_back({.buffer = launch.partials});
     module.of(id) = {found->index, std::move(accesses)};
   });
 }

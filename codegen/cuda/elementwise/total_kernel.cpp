@@ -5,14 +5,18 @@
 namespace rnnc {
 
 void add_total_kernel(const Plan& plan, CudaModule& module) {
-  uint32_t kernel = kNoCudaKernel;
-  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
-    if (launch.right.buffer != kNoBuffer) return;
-    if (kernel == kNoCudaKernel) {
+  const auto kernel = [&module] {
+    if (module.total == kNoCudaKernel) {
       module.source += kCudaTotals;
-      kernel = module.add({kCudaTotalName, CudaOwnShape()});
+      module.total = module.add({kCudaTotalName, CudaOwnShape()});
     }
-    module.of(id).kernel = kernel;
+    return module.total;
+  };
+  for_each_launch_of<TotalLaunch>(plan, [&](LaunchId id, const TotalLaunch& launch) {
+    if (launch.right.buffer == kNoBuffer) module.of(id).kernel = kernel();
+  });
+  for_each_launch_of<ScanLaunch>(plan, [&](LaunchId, const ScanLaunch& launch) {
+    if (!launch.totals.empty()) kernel();
   });
 }
 

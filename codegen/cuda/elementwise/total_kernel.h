@@ -5,7 +5,8 @@
 
 namespace rnnc {
 
-/// Adds the kernel to the module if totals of the plan need it, and says which do.
+/// Adds the kernel to the module if totals of the plan or its scans need it, and says which totals
+/// do.
 void add_total_kernel(const Plan& plan, CudaModule& module);
 
 }  // namespace rnnc
