@@ -1,8 +1,8 @@
 // 1. For each scan find the totals whose elements are all its stores, side by side.
-// 2. A store that nothing else reads goes to the total instead. Next to any other the kernel has one
-//    more of the same value.
+// 2. A store that nothing else reads goes to the total instead. Next to any other the kernel has
+//    one more of the same value.
 // 3. Elementwise launches that other totals alone read become part of the kernel, if it loads what
-//    they do.
+//    they do, but for a row at most.
 // 4. What the scan adds up it has in the order of where it goes, so that neighbours stay together.
 // 5. The totals go, and what nobody reads any more.
 #include "passes/plan/scan_totals.h"
@@ -25,6 +25,9 @@ namespace rnnc {
 namespace {
 
 using Kind = Instruction::Kind;
+
+// Rows that a scan loads for totals alone: each stays in registers through its steps.
+constexpr int kMostMoreRows = 1;
 
 /// What a launch stores of a total's elements.
 struct Part {
@@ -177,8 +180,8 @@ class TotalAdder {
 
   // ---- What other launches make for totals alone ----
 
-  /// The whole work of a launch, if totals alone read it and it loads no rows but those that the
-  /// scan does.
+  /// The whole work of a launch, if totals alone read it, and of rows it loads hardly any that the
+  /// scan does not.
   void take_terms(LaunchPlace place, ScanLaunch& scan, Kernel& kernel) {
     const auto& launch = std::get<ElementwiseLaunch>(launch_at(place));
     const Kernel& terms = plan_.kernels[launch.kernel];
@@ -192,12 +195,14 @@ class TotalAdder {
       parts.insert(parts.end(), own.begin(), own.end());
     }
     if (parts.empty() || !has_room(kernel, terms.arguments.size())) return;
+    int more = 0;
     for (uint32_t i = 0; i < terms.arguments.size(); ++i) {
-      const bool has = terms.arguments[i].written
-                           ? !is_read(launch.accesses[i], terms.length, totals)
-                           : load_of(launch.accesses[i], terms.arguments[i], scan, kernel) ||
-                                 is_invariant(launch.accesses[i]);
-      if (!has) return;
+      const Access& access = launch.accesses[i];
+      if (terms.arguments[i].written) {
+        if (is_read(access, terms.length, totals)) return;
+      } else if (!load_of(access, terms.arguments[i], scan, kernel) && !is_invariant(access)) {
+        if (!can_load(access, scan) || ++more > kMostMoreRows) return;
+      }
     }
     const std::vector<uint32_t> ids = append(launch, terms, scan, kernel);
     for (const Part& part : parts) {
@@ -205,6 +210,12 @@ class TotalAdder {
     }
     taken_.insert(place);
     taken_.insert(totals.begin(), totals.end());
+  }
+
+  /// A caller's row, which is there before any launch is.
+  bool can_load(const Access& access, const ScanLaunch& scan) const {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    return buffer.role == Role::Input && access.delay == 0 && scan.items == 1;
   }
 
   bool is_invariant(const Access& access) const {

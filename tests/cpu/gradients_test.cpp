@@ -16,6 +16,7 @@
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
 #include "tests/support/gradients/training_run.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_run.h"
 
 namespace rnnc::test {
@@ -132,6 +133,25 @@ TEST(CpuGradients, TotalsOfScansHaveTheSameBitsOnAnyNumberOfThreads) {
       if (!wanted) wanted = *got;
       EXPECT_EQ(find_difference(*got, *wanted), "") << threads;
     }
+  }
+}
+
+TEST(CpuGradients, TotalsOfScansKeepTheirDigitsOverLongSequences) {
+  const auto gradients = [](DType dtype) {
+    Result<Program> program = Program::compile(
+        loop_cell("Floor", 3), {.dtype = dtype, .threads = 2, .strategy = Strategy::Scan});
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const auto [args, loss] =
+        random_training(program->signature(), {.steps = 16384, .batch = 1, .given_states = true});
+    Result<RunGradients> result = Runner(*program).gradients(args, loss);
+    RNNC_CHECK(result.has_value(), "{}", result.error().message);
+    return *std::move(result);
+  };
+  const RunGradients exact = gradients(DType::f64);
+  const RunGradients got = gradients(DType::f32);
+  for (size_t i = 0; i < exact.params.size(); ++i) {
+    EXPECT_LE(error_of(got.params[i].array.to_doubles(), exact.params[i].array.to_doubles()), 1e-5)
+        << exact.params[i].name;
   }
 }
 

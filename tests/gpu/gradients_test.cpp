@@ -291,7 +291,6 @@ TEST_P(GpuGradientsOfScanTotals, OfOddSizesAndBatches) {
              .strategy = Strategy::Scan},
             gpu);
       EXPECT_GE(gpu.scan_totals, 2);
-      EXPECT_EQ(gpu.sums, 0);
     }
   }
 }

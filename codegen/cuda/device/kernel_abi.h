@@ -155,8 +155,8 @@ struct CudaLoopShape {
 };
 
 /// A kernel for scan launches (scan_kernels.h) that differ only in where their arrays lie.
-/// Parameters: CudaRows (`per_slice` unused), int32_t steps, one CudaAccess per argument, whose row 0
-/// is that of the chunk's first step, and the exchange's, all words of which have all bits set; of one
+/// Parameters: CudaRows (`per_slice` unused), int32_t steps, one CudaAccess per argument, whose row
+/// 0 is that of the chunk's first step, and the exchange's, all words of which have all bits set;
 /// with totals, which it leaves to be added up, that of its partials; int32_t, which step of the
 /// sequence the first one is. Grid: of as many blocks as there are tiles.
 struct CudaScanShape {

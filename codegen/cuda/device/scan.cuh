@@ -17,8 +17,8 @@
 // overflow. Otherwise the tile goes step by step, warp after warp, and hands on the states behind
 // it; whoever needs these knows it, since it sees the same maps and states.
 //
-// Totals over the steps a thread adds up in registers, and the block warp after warp: each tile leaves
-// its own sums behind, so that who adds up those of all tiles has them in one order.
+// Totals over the steps a thread adds up in registers, and the block warp after warp: each tile
+// leaves its own sums behind, so that who adds up those of all tiles has them in one order.
 
 // So many steps of `distance` bytes behind `first`.
 template <typename T, typename Distance>

@@ -122,7 +122,7 @@ cell Weighted[H](p: [H], n: [H]) -> y {
   q = max(m[t-1], u + p[t])
   past = exp(m[t-1] - q)
   now = exp(u + p[t] - q)
-  y = (past * a[t-1] + now * n[t]) / (past * b[t-1] + now)
+  y = past * a[t-1] + now * n[t] - 0.3 * (past * b[t-1] + now)
   m[t] = max(m[t-1] - w, p[t])
   kept = exp(m[t-1] - w - m[t])
   added = exp(p[t] - m[t])
