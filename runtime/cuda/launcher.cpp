@@ -288,25 +288,6 @@ Status Launcher::run(const LoopLaunch& /*launch*/, const Run& at, LaunchQueue& q
   return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
 }
 
-Status Launcher::run(const ScanLaunch& launch, const Run& at, LaunchQueue& queue) {
-  const auto& kernel = shape_of<CudaScanShape>(at.id);
-  CudaRows rows = rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position);
-  auto count = static_cast<int32_t>(at.steps);
-  parameters_[0] = &rows;
-  parameters_[1] = &count;
-  const std::vector<Access>& accesses = module().of(at.id).accesses;
-  set_accesses(accesses, at.position);
-  // What tiles exchange lies in the order in which steps run.
-  const size_t exchange = launch.accesses.size();
-  accesses_[exchange] = addresses_.at(accesses[exchange], at.first);
-  auto start_step = static_cast<int32_t>(step_at(plan_, addresses_.steps(), at.position));
-  parameters_[2 + accesses.size()] = &start_step;
-  const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, at.steps, plan_.batch));
-  const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
-  const Status started = start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
-  return started && !launch.totals.empty() ? add_partials(launch, at, queue) : started;
-}
-
 Status Launcher::run(const RecurrenceLaunch& launch, const Run& at, LaunchQueue& queue) {
   Writer writer(instances_.data());
   writer.append(rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position));

@@ -123,6 +123,8 @@ class Launcher {
   static Status add_all_rows(cudaKernel_t kernel, const RowSums& sums, LaunchQueue& queue);
   /// What the scan's tiles have left.
   Status add_partials(const ScanLaunch& launch, const Run& at, LaunchQueue& queue);
+  /// What a whole chunk leaves of these, of all scans: rows and columns alone.
+  std::vector<RowSums> partial_sums() const;
   /// Whether it writes the one sum that it makes the whole of.
   bool opens_sum(const Run& at) const;
 

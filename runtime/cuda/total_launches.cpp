@@ -1,5 +1,5 @@
 // Totals: of outer products as products of the library (library_products.h), of rows by the kernel
-// in totals.cuh, where there are many in two launches; likewise what tiles of scans have added up.
+// in totals.cuh, where there are many in two launches.
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"
@@ -7,39 +7,6 @@
 #include "runtime/cuda/start_kernel.h"
 
 namespace rnnc::cuda {
-namespace {
-
-/// Totals of a scan that lie beside each other, in its partials and where they go.
-struct TotalRun {
-  int64_t column = 0;  // of the partials
-  int64_t columns = 0;
-  Access to;
-};
-
-/// From one of the totals on.
-TotalRun total_run(const Plan& plan, const ScanLaunch& launch, size_t first) {
-  const int64_t length = plan.kernels[launch.kernel].length;
-  TotalRun run = {.column = static_cast<int64_t>(first) * length,
-                  .to = launch.accesses[launch.totals[first]]};
-  for (size_t i = first; i < launch.totals.size(); ++i) {
-    const Access& to = launch.accesses[launch.totals[i]];
-    if (to.buffer != run.to.buffer || to.column != run.to.column + run.columns) break;
-    run.columns += length;
-  }
-  return run;
-}
-
-template <typename Visit>
-void for_each_total_run(const Plan& plan, const ScanLaunch& launch, const Visit& visit) {
-  const int64_t length = plan.kernels[launch.kernel].length;
-  for (size_t i = 0; i < launch.totals.size();) {
-    const TotalRun run = total_run(plan, launch, i);
-    visit(run);
-    i += static_cast<size_t>(run.columns / length);
-  }
-}
-
-}  // namespace
 
 size_t Launcher::workspace_bytes() const {
   int64_t most = 0;
@@ -51,10 +18,7 @@ size_t Launcher::workspace_bytes() const {
     const int64_t steps = plan_.stages[id.stage].domain == Domain::Last ? 1 : plan_.chunk;
     need(steps * plan_.batch, launch.m);
   });
-  for_each_launch_of<ScanLaunch>(plan_, [&](LaunchId, const ScanLaunch& launch) {
-    const int64_t rows = ceil_div(plan_.chunk, launch.tile_steps()) * plan_.batch;
-    for_each_total_run(plan_, launch, [&](const TotalRun& run) { need(rows, run.columns); });
-  });
+  for (const RowSums& sums : partial_sums()) need(sums.rows, sums.columns);
   return static_cast<size_t>(most) * sizeof(float);
 }
 
@@ -77,25 +41,6 @@ Status Launcher::run(const TotalLaunch& launch, const Run& at, LaunchQueue& queu
                        .to = addresses_.pointer(launch.out, {}),
                        .accumulate = launch.accumulate && !opens},
                       queue);
-}
-
-Status Launcher::add_partials(const ScanLaunch& launch, const Run& at, LaunchQueue& queue) {
-  const int64_t columns = std::ssize(launch.totals) * plan_.kernels[launch.kernel].length;
-  const bool opens = opens_sum(at);
-  Status status;
-  for_each_total_run(plan_, launch, [&](const TotalRun& run) {
-    const Access from = {.buffer = launch.partials, .column = run.column};
-    if (!status) return;
-    status = add_all_rows(kernels_[module().total],
-                          {.from = addresses_.pointer(from, at.first),
-                           .stride = columns,
-                           .rows = ceil_div(at.steps, launch.tile_steps()) * plan_.batch,
-                           .columns = run.columns,
-                           .to = addresses_.pointer(run.to, {}),
-                           .accumulate = !opens},
-                          queue);
-  });
-  return status;
 }
 
 Status Launcher::add_all_rows(cudaKernel_t kernel, const RowSums& sums, LaunchQueue& queue) {

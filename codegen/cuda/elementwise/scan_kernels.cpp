@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_scan.h"
+#include "codegen/cuda/elementwise/total_kernel.h"
 #include "ir/plan/scan_values.h"
 #include "ir/plan/waves.h"
 
@@ -94,7 +95,10 @@ void add_scan_kernels(const Plan& plan, CudaModule& module) {
     }
     std::vector<Access> accesses = launch.accesses;
     accesses.push_back({.buffer = launch.exchange});
-    if (launch.partials != kNoBuffer) accesses.push_back({.buffer = launch.partials});
+    if (launch.partials != kNoBuffer) {
+      accesses.push_back({.buffer = launch.partials});
+      need_total_kernel(module);
+    }
     module.of(id) = {found->index, std::move(accesses)};
   });
 }
