@@ -186,7 +186,8 @@ class CostModel {
     if (is_cpu()) return std::max(cpu_scan(scan, times.arithmetic), times.traffic);
     const int64_t hops = ceil_div(plan_.chunk, scan.tile_steps() * kScanHopTiles);
     const double latency = kScanHopSeconds * static_cast<double>(hops);
-    return kScanStartSeconds +
+    const double totals = scan.totals.empty() ? 0 : machine_.launch_seconds;  // of all tiles
+    return kScanStartSeconds + totals +
            std::max({times.work / kScanBandwidth, latency, scan_arithmetic(scan)});
   }
 

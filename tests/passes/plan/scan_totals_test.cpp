@@ -150,6 +150,24 @@ TEST(ScanTotals, AreSaid) {
       << text;
 }
 
+TEST(ScanTotals, AreReadFromText) {
+  const std::string text = to_string(scan_plan("Floor"));
+  const auto complaint = [&](const std::string& from, const std::string& to) {
+    std::string damaged = text;
+    damaged.replace(damaged.find(from), from.size(), to);
+    const Result<Plan> plan = parse_plan(damaged);
+    return plan ? "none" : plan.error().message;
+  };
+  EXPECT_EQ(complaint(" adding up ", " adding up "), "none");
+  EXPECT_NE(complaint(" adding up a", " adding up a9").find("there is no a9"), std::string::npos);
+  EXPECT_NE(complaint(" adding up a", " adding up b").find("expected `a` and a number"),
+            std::string::npos)
+      << complaint(" adding up a", " adding up b");
+  EXPECT_NE(complaint(", partials in b", ", partials in b9").find("there is no b9"),
+            std::string::npos)
+      << complaint(", partials in b", ", partials in b9");
+}
+
 TEST(ScanTotals, AreVerified) {
   const auto complaint = [](const auto& damage) {
     Plan plan = scan_plan("Floor");
