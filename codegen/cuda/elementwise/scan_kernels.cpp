@@ -17,14 +17,14 @@ constexpr int64_t kFewValues = 32;
 constexpr int64_t kWordsOfState = 8;
 
 /// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the
-/// states before it. So many fit beside each other without keeping what they need in memory.
+/// states before it. So many fit beside each other without keeping what they need in memory. (What
+/// is added up takes the place of maps, which are done with by then.)
 int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   if (launch.warps > kWarpsOfManyChannels) return 1;
   const auto made = std::ranges::count_if(traits.made_in, [](int round) { return round >= 0; });
   const auto of_step = std::ranges::count(traits.kept, true) + made;
   const auto states = std::ssize(launch.carries) - 1;
-  const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states) +
-                         launch.items * std::ssize(launch.totals);
+  const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states);
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
 
