@@ -17,6 +17,7 @@
 #include <string>
 
 #include "ir/graph/sweeps.h"
+#include "ir/plan/scan_exchange.h"
 #include "passes/candidates.h"
 #include "passes/graph/dependence.h"
 #include "passes/graph/histories.h"
@@ -339,6 +340,7 @@ Status narrow(Plan& plan) {
 
 Status set_chunk(Plan& plan, const PlanOptions& options) {
   plan.chunk = chunk_of(plan, options);
+  fit_scan_partials(plan);
   return {};
 }
 

@@ -24,7 +24,7 @@ constexpr int64_t kRowsPerChunk = 1024;    // enough for time-parallel products 
 constexpr int64_t kLeastChunk = 32;
 constexpr int64_t kMostChunk = 256;
 constexpr int64_t kMostResidentChunk = 512;
-constexpr int64_t kMostScanRows = 1 << 17;  // of a chunk, before a scan
+constexpr int64_t kMostScanRows = 1 << 17;  // of a chunk, before a scan or with its totals
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kFreeChunkBytes = int64_t{384} << 20;
 constexpr int64_t kCoreCacheBytes = 1 << 20;  // second level
@@ -88,6 +88,13 @@ bool keeps_chunks(const Plan& plan) {
     if (scan != nullptr && scan->exchange != kNoBuffer) keeps[scan->exchange] = false;
   }
   return std::ranges::count(keeps, true) > 0;
+}
+
+bool has_scan_totals(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    const ScanLaunch* scan = scan_of(stage);
+    return scan != nullptr && !scan->totals.empty();
+  });
 }
 
 /// On a CPU: steps of which each thread has several tiles of a scan; 0 if there is none, or if its
@@ -235,7 +242,11 @@ int64_t chunk_of(const Plan& plan, const PlanOptions& options) {
 
 int64_t choose_chunk(const Plan& plan, int64_t max_steps, bool wavefront, const Machine& machine,
                      const ChunkSlack& slack) {
-  if (!keeps_chunks(plan)) return max_steps;
+  if (!keeps_chunks(plan)) {
+    // Training in pieces has pieces of whole chunks: not all of the longest sequences.
+    const int64_t most = std::max<int64_t>(1, kMostScanRows / plan.batch);
+    return has_scan_totals(plan) ? std::min(max_steps, most) : max_steps;
+  }
   if (machine.kind == Machine::Kind::Cpu) {
     if (const int64_t tiles = steps_for_tiles(plan, machine.units); tiles > 0) {
       return std::min(max_steps, tiles);

@@ -30,8 +30,9 @@ using CpuKernel = void (*)(void* const* arguments, const int64_t* strides, int64
 /// Steps of a loop over time, at least one, of columns [column_begin, column_end) of one row.
 /// `arguments[i]` points at the row at the first step, and goes on by `strides[i]` elements from step
 /// to step; of what is carried, `load` points at the state before the first step, and `store` to
-/// where the one behind the last goes. Pure, reentrant. In the place of an argument that is loaded at
-/// a step there may be one that is stored at it.
+/// where the one behind the last goes. What a scan adds up for totals is stored once, the sum over
+/// these steps. Pure, reentrant. In the place of an argument that is loaded at a step there
+/// may be one that is stored at it.
 using CpuSteps = void (*)(void* const* arguments, const int64_t* strides, int64_t steps,
                           int64_t column_begin, int64_t column_end);
 

@@ -29,7 +29,10 @@ CpuLoop loop_of(const Plan& plan, size_t stage) {
       loop.accesses = &launch.accesses;
       loop.carries = &launch.carries;
     }
-    if constexpr (requires { launch.rounds; }) loop.rounds = &launch.rounds;
+    if constexpr (requires { launch.rounds; }) {
+      loop.rounds = &launch.rounds;
+      loop.totals = &launch.totals;
+    }
   };
   std::visit(take, one.launches[0]);
   if (loop.kernel == nullptr) return loop;

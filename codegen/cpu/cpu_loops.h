@@ -16,6 +16,7 @@ struct CpuLoop {
   const std::vector<Access>* accesses = nullptr;
   const std::vector<LoopLaunch::Carry>* carries = nullptr;
   const std::vector<ScanRound>* rounds = nullptr;  // null: no scan
+  const std::vector<uint32_t>* totals = nullptr;   // likewise
   std::vector<bool> moves;                         // per argument: whether it changes with the step
 };
 

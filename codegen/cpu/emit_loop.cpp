@@ -4,7 +4,7 @@
 // 3. A loop over the steps, whose states are values that go round in registers. At each, what the
 //    step loads comes before what it stores, so that a result may take the place of an operand.
 //    Addresses go on by the argument's distance from one step to the next.
-// 4. Behind the steps: the states.
+// 4. Behind the steps: the states, and what the steps add up, which goes round as well.
 //
 // Of a kernel that has loops of its own arrays of states lie in the function's frame, and a step
 // runs the kernel's body in order (codegen/cpu/rolled_body.h).
@@ -69,6 +69,7 @@ class LoopEmitter {
     std::map<uint32_t, Value*> fixed;   // per instruction: the same at each step
     std::map<uint32_t, Value*> values;  // at the current step
     std::vector<Value*> states;         // per carry of the part
+    std::vector<Value*> totals;         // per store that is added up
     std::vector<Value*> map;            // of its round
   };
 
@@ -93,6 +94,7 @@ class LoopEmitter {
     return kernel_.arguments[(*loop_.carries)[part_.carries[carry]].load].count > 1;
   }
   bool is_carried(uint32_t argument) const;
+  bool is_total(uint32_t argument) const;
   std::optional<size_t> carry_loaded(uint32_t argument) const;
   std::vector<Value**> going_round(std::vector<Place>& places);
 
@@ -108,6 +110,7 @@ class LoopEmitter {
 
   std::vector<uint32_t> next_;    // per carry of the part: the instruction of its next value
   std::vector<uint32_t> stores_;  // instructions, of each step
+  std::vector<uint32_t> totals_;  // likewise, of what is added up
   llvm::Function* function_ = nullptr;
   Value* steps_ = nullptr;
   Value* column_end_ = nullptr;
@@ -124,7 +127,7 @@ void LoopEmitter::find_work() {
     const auto carry =
         std::ranges::find(*loop_.carries, instruction.argument, &LoopLaunch::Carry::store);
     if (carry == loop_.carries->end()) {
-      if (part_.stores) stores_.push_back(i);
+      if (part_.stores) (is_total(instruction.argument) ? totals_ : stores_).push_back(i);
       continue;
     }
     const auto number = static_cast<size_t>(carry - loop_.carries->begin());
@@ -138,6 +141,10 @@ void LoopEmitter::find_work() {
 bool LoopEmitter::is_carried(uint32_t argument) const {
   return std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::load) !=
          loop_.carries->end();
+}
+
+bool LoopEmitter::is_total(uint32_t argument) const {
+  return loop_.totals != nullptr && std::ranges::count(*loop_.totals, argument) > 0;
 }
 
 /// The place of its state among those that go round.
@@ -212,6 +219,7 @@ std::vector<Value**> LoopEmitter::going_round(std::vector<Place>& places) {
       if (state != nullptr) values.push_back(&state);
     }
     for (Value*& value : place.map) values.push_back(&value);
+    for (Value*& value : place.totals) values.push_back(&value);
   }
   for (size_t i = 0; i < addresses_.size(); ++i) {
     if (loop_.moves[i]) values.push_back(&addresses_[i]);
@@ -263,6 +271,7 @@ void LoopEmitter::begin(Place& place) {
     place.states.push_back(is_array(i) ? nullptr : load(argument, place));
   }
   if (part_.round != nullptr) place.map = RoundMap(builder_, math_, *part_.round).identity();
+  place.totals.assign(totals_.size(), math_.constant(0));
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
     if (instruction.kind != Kind::Load || loop_.moves[instruction.argument]) continue;
@@ -288,6 +297,10 @@ void LoopEmitter::step(Place& place) {
   for (const uint32_t instruction : next_) next.push_back(value_at(instruction, place));
   for (const uint32_t i : stores_) {
     store(kernel_.body[i].argument, value_at(kernel_.body[i].operands[0], place), place);
+  }
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    Value* term = value_at(kernel_.body[totals_[i]].operands[0], place);
+    place.totals[i] = builder_.CreateFAdd(place.totals[i], term);
   }
   std::ranges::copy(next, place.states.begin());
 }
@@ -421,6 +434,9 @@ void LoopEmitter::end(const Place& place) {
     for (size_t i = 0; i < place.states.size(); ++i) {
       if (is_array(i)) continue;
       store((*loop_.carries)[part_.carries[i]].store, place.states[i], place);
+    }
+    for (size_t i = 0; i < totals_.size(); ++i) {
+      store(kernel_.body[totals_[i]].argument, place.totals[i], place);
     }
     return;
   }

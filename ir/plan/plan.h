@@ -270,11 +270,17 @@ struct LoopLaunch {
 /// Tiles hand what they compose to later ones through `exchange`, a Chunk buffer of f32 without
 /// history that nothing else touches. It is kNoBuffer where the backend has memory of its own for
 /// this: a CPU, which goes through some tiles at a time.
+///
+/// What the kernel stores in arguments of `totals` is added up over rows (t, b), and then to where
+/// these lie: Invariant buffers of the compute type. Each tile adds up its steps, and with an
+/// exchange leaves that in a row of `partials` (ir/plan/scan_exchange.h). The order of the terms
+/// depends on the chunk's length alone.
 struct ScanLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
   std::vector<LoopLaunch::Carry> carries;
-  std::vector<uint32_t> earlier;  // arguments, with an exchange only
+  std::vector<uint32_t> earlier;      // arguments, with an exchange only
+  std::vector<uint32_t> totals = {};  // arguments
   std::vector<ScanRound> rounds;
   // A tile's steps:
   int64_t warps = 8;          // side by side
@@ -283,6 +289,7 @@ struct ScanLaunch {
   int64_t items = 1;  // neighbouring channels of a thread
   int64_t group = 1;  // of so many tiles the first hands on states, the others maps
   BufferId exchange = kNoBuffer;
+  BufferId partials = kNoBuffer;  // of totals
   int64_t tile_steps() const { return warps * steps_of_warp; }
   friend bool operator==(const ScanLaunch&, const ScanLaunch&) = default;
 };
@@ -444,14 +451,8 @@ inline constexpr int64_t kSplitParts = 3;
 /// part, which is a rounded to TF32.
 ///
 /// Of a total's weight the target may be `turned`, columns in place of rows: the parts of element i
-/// of row r, of the R rows of a whole chunk, begin at element
-///
-///     (i * R + r) * parts
-///
-/// of the buffer and lie behind one another. (Tensor cores multiply TF32 along memory: a library
-/// that has both operands across it takes 1.5 times as long, if one is turned no longer than if
-/// both are. LSTM 16x1024, weight gradients of 512 steps on an H100: 285 and 187 us in one part,
-/// 872 and 520 in three.)
+/// of row r, of the R rows of a whole chunk, begin at element (i * R + r) * parts of the buffer and
+/// lie behind one another.
 struct SplitLaunch {
   Access source;
   Access target;

@@ -7,6 +7,8 @@
 /// Channels are elements of all rows: row * length + element. Of each round, in order: the composed
 /// coefficients (ir/plan/scan_structure.h) and offsets [m] of the tile's steps, and the states [m]
 /// behind them, which a tile adds only if others need them. In groups of one tile these are all.
+///
+/// And what a tile adds up for `totals`, in its `partials`: f32 [tiles, B, totals, length].
 #pragma once
 
 #include <cstdint>
@@ -22,5 +24,11 @@ int64_t scan_exchange_words(const Kernel& kernel, const std::vector<ScanRound>& 
 
 /// Of the buffer: all tiles of a chunk but the last have words.
 int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch);
+
+/// Of `partials`: of all tiles of a chunk.
+int64_t scan_partials_width(const Plan& plan, const ScanLaunch& launch);
+
+/// Gives `partials` the width that the plan's chunk asks for.
+void fit_scan_partials(Plan& plan);
 
 }  // namespace rnnc

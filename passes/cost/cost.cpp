@@ -45,6 +45,9 @@ constexpr double kScanElementSeconds = 2e-12;
 constexpr int64_t kCpuVector = 16;
 constexpr double kCpuHandOverSeconds = 2e-6;
 constexpr int64_t kCpuTilesOfThread = 2;  // that it goes through between two of these
+// To apply a tile's map to a state, for each of its numbers, and how many elements are so at a time.
+constexpr double kCpuHandOnSeconds = 2e-9;
+constexpr int64_t kCpuHandOnColumns = 64;
 // Rows and columns that one unit of a GPU takes on of a product, and of one whose tiles, as large
 // as a library likes them, are enough for all units. (H100, k 12288 in TF32, 1024 columns: 2048
 // rows take 182 us, 2736 take 303, 4096 take 290 and 8192 take 551.)
@@ -183,7 +186,8 @@ class CostModel {
     if (is_cpu()) return std::max(cpu_scan(scan, times.arithmetic), times.traffic);
     const int64_t hops = ceil_div(plan_.chunk, scan.tile_steps() * kScanHopTiles);
     const double latency = kScanHopSeconds * static_cast<double>(hops);
-    return kScanStartSeconds +
+    const double totals = scan.totals.empty() ? 0 : machine_.launch_seconds;  // of all tiles
+    return kScanStartSeconds + totals +
            std::max({times.work / kScanBandwidth, latency, scan_arithmetic(scan)});
   }
 
@@ -211,7 +215,7 @@ class CostModel {
   }
 
   /// Each has tiles of rows, and goes through them once for each round and once more; the steps of a
-  /// tile wait for each other.
+  /// tile wait for each other, and so do tiles for their states.
   double cpu_scan(const ScanLaunch& scan, double seconds) const {
     const auto rounds = static_cast<double>(scan.rounds.size());
     const int64_t tiles = ceil_div(plan_.chunk, scan.tile_steps());
@@ -220,8 +224,19 @@ class CostModel {
     const double waves = std::ceil(static_cast<double>(plan_.batch * tiles) / at_once);
     const double one_by_one = kLoopStepSeconds * static_cast<double>(plan_.batch * plan_.chunk) /
                               (share * machine_.units);
-    return waves * (2 * rounds + 1) * kCpuHandOverSeconds +
+    return waves * (2 * rounds + 1) * kCpuHandOverSeconds + cpu_hand_on(scan, tiles) +
            (rounds + 1) * std::max(seconds / share, one_by_one);
+  }
+
+  double cpu_hand_on(const ScanLaunch& scan, int64_t tiles) const {
+    double numbers = 0;
+    for (const ScanRound& round : scan.rounds) {
+      numbers += static_cast<double>(round.coefficients.size() + round.offsets.size());
+    }
+    const int64_t length = plan_.kernels[scan.kernel].length;
+    const int64_t blocks = plan_.batch * ceil_div(length, kCpuHandOnColumns);
+    return kCpuHandOnSeconds * numbers * static_cast<double>(plan_.batch * tiles * length) /
+           (share_of_threads(blocks) * machine_.units);
   }
 
   double share_of_threads(int64_t parts) const {

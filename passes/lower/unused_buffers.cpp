@@ -19,6 +19,7 @@ void remove_unused_temporaries(Plan& plan) {
     const auto visit_own = [&visit_id](auto& launch) {
       if constexpr (requires { launch.exchange; }) visit_id(launch.exchange);
       if constexpr (requires { launch.stream; }) visit_id(launch.stream);
+      if constexpr (requires { launch.partials; }) visit_id(launch.partials);
       if constexpr (requires { launch.sums; }) std::ranges::for_each(launch.sums, visit_id);
     };
     for (Stage& stage : plan.stages) {

@@ -5,6 +5,7 @@
 // 3. Choose the length of its tiles, and give the scan an exchange on a GPU.
 // 4. On a GPU, what a launch copies for scans alone, each step from the one before, they read where
 //    it lies.
+// 5. What totals read of their steps they add up themselves (passes/plan/scan_totals.h).
 #include "passes/plan/scans.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "ir/plan/scan_values.h"
 #include "passes/affine/affine_forms.h"
 #include "passes/lower/unused_buffers.h"
+#include "passes/plan/scan_totals.h"
 
 namespace rnnc {
 namespace {
@@ -72,6 +74,7 @@ class ScanMaker {
     ScanLaunch scan = {.accesses = loop_.accesses,
                        .carries = loop_.carries,
                        .earlier = {},
+                       .totals = {},
                        .rounds = forms->rounds};
     if (on_cpu_) {
       scan.kernel = kernel_with(forms->instructions);
@@ -337,7 +340,10 @@ ScanChanges run_scans(Plan& plan, const Machine& machine) {
       changes.refusal = stage.name + ": " + scan.error().message;
     }
   }
-  if (changes.made > 0) read_in_place(plan);
+  if (changes.made > 0) {
+    read_in_place(plan);
+    add_up_in_scans(plan);
+  }
   return changes;
 }
 

@@ -18,7 +18,10 @@
 ///     split b53 = b0, a weight, turned, parts of 1024
 ///     total b43 += b51[0:4096] x b53[0:1024], in parts, turned
 ///
-/// In a plan that rounds to TF32 the right operand of a total alone becomes one part, turned.
+/// In a plan that rounds to TF32 the right operand of a total alone becomes one part, turned:
+/// tensor cores multiply TF32 along memory, and a library that has both operands across it takes
+/// 1.5 times as long, if one is turned no longer than if both are. (LSTM 16x1024, weight gradients
+/// of 512 steps on an H100: 285 and 187 us in one part, 872 and 520 in three.)
 ///
 /// With a' an element a rounded to TF32 and a" = a - a', a b is taken as a' b" + a" b' + a' b'.
 /// What is left out is at most 2^-22 |a b|, and tensor cores cut off a" and b" by at most 2^-23 |a|

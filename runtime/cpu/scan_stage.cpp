@@ -74,11 +74,12 @@ ScanStage::ScanStage(const Plan& plan, const Stage& stage, CpuSteps steps,
   step_shared_ = step_alone_ / threads_;
 }
 
-// ---- Memory: states before tiles, states behind them, words of maps ----
+// ---- Memory: states before tiles, states behind them, words of maps, what tiles add up ----
 
 int64_t ScanStage::memory_bytes() const {
   const auto carries = std::ssize(launch_.carries);
-  const int64_t rows = (2 * at_once_ + 1) * carries + at_once_ * words_;
+  const int64_t rows =
+      (2 * at_once_ + 1) * carries + at_once_ * (words_ + std::ssize(launch_.totals));
   return rows * plan_.batch * row_bytes_;
 }
 
@@ -94,6 +95,13 @@ std::byte* ScanStage::state_behind(int64_t tile, int64_t row, size_t carry) cons
 std::byte* ScanStage::word(int64_t tile, int64_t row, int64_t word) const {
   const int64_t states = (2 * at_once_ + 1) * plan_.batch * std::ssize(launch_.carries);
   return row_at(states + (tile * plan_.batch + row) * words_ + word);
+}
+
+std::byte* ScanStage::partial(int64_t tile, int64_t row, size_t total) const {
+  const int64_t states = (2 * at_once_ + 1) * plan_.batch * std::ssize(launch_.carries);
+  const int64_t words = at_once_ * plan_.batch * words_;
+  return row_at(states + words + (tile * plan_.batch + row) * std::ssize(launch_.totals) +
+                static_cast<int64_t>(total));
 }
 
 // ---- A chunk ----
@@ -115,13 +123,25 @@ void ScanStage::run(const Crew& crew, const Addresses& addresses, const ThreadSc
     for (size_t round = 0; round < rounds_.size(); ++round) {
       share_out(wave.composed() * plan_.batch,
                 [&](int64_t unit, int thread) { compose(wave, round, unit, thread); });
-      share_out(wave.composed() > 0 ? plan_.batch : 0,
-                [&](int64_t row, int thread) { hand_on(wave, round, row, thread); });
+      share_out(wave.composed() > 0 ? plan_.batch * blocks() : 0,
+                [&](int64_t unit, int thread) { hand_on(wave, round, unit, thread); });
     }
     share_out(wave.count * plan_.batch,
               [&](int64_t unit, int thread) { go_through(wave, unit, thread); });
+    share_out(std::ssize(launch_.totals) * blocks(),
+              [&](int64_t unit, int /*thread*/) { add_totals(wave, unit); });
     keep_last_states(wave);
   }
+}
+
+int64_t ScanStage::blocks() const {
+  return ceil_div(calls_.kernel().length, kColumnsAtOnce);
+}
+
+/// Of a row's blocks after another's.
+ScanStage::Columns ScanStage::columns_of(int64_t unit) const {
+  const int64_t begin = unit % blocks() * kColumnsAtOnce;
+  return {unit / blocks(), begin, std::min(begin + kColumnsAtOnce, calls_.kernel().length)};
 }
 
 int64_t ScanStage::steps_of(const Wave& wave, int64_t tile) const {
@@ -160,29 +180,30 @@ void ScanStage::compose(const Wave& wave, size_t round, int64_t unit, int thread
   rounds_[round].map(arguments, calls_.strides(), steps_of(wave, tile), 0, calls_.kernel().length);
 }
 
-/// The states of a round before each tile of a row, from those before the first.
-void ScanStage::hand_on(const Wave& wave, size_t round, int64_t row, int thread) {
+/// The states of a round before each tile, from those before the first.
+void ScanStage::hand_on(const Wave& wave, size_t round, int64_t unit, int thread) {
+  const Columns of = columns_of(unit);
   for (int64_t tile = 0; tile < wave.composed(); ++tile) {
     if (plan_.dtype == DType::f64) {
-      hand_on<double>(wave, round, tile, row, thread);
+      hand_on<double>(wave, round, tile, of, thread);
     } else {
-      hand_on<float>(wave, round, tile, row, thread);
+      hand_on<float>(wave, round, tile, of, thread);
     }
   }
 }
 
 template <typename T>
-void ScanStage::hand_on(const Wave& wave, size_t round, int64_t tile, int64_t row, int thread) {
-  if (apply<T>(launch_.rounds[round], tile, row)) return;
-  void** arguments = arguments_at(wave, tile, row, thread);
-  rounds_[round].states(arguments, calls_.strides(), steps_of(wave, tile), 0,
-                        calls_.kernel().length);
+void ScanStage::hand_on(const Wave& wave, size_t round, int64_t tile, const Columns& of,
+                        int thread) {
+  if (apply<T>(launch_.rounds[round], tile, of)) return;
+  void** arguments = arguments_at(wave, tile, of.row, thread);
+  rounds_[round].states(arguments, calls_.strides(), steps_of(wave, tile), of.begin, of.end);
   const auto m = std::ssize(launch_.rounds[round].states);
-  const T* const counts = reinterpret_cast<const T*>(word(tile, row, m * m + m));
+  const T* const counts = reinterpret_cast<const T*>(word(tile, of.row, m * m + m));
   for (const uint32_t carry : launch_.rounds[round].states) {
-    T* const next = reinterpret_cast<T*>(state(tile + 1, row, carry));
-    const T* const behind = reinterpret_cast<const T*>(state_behind(tile, row, carry));
-    for (int64_t i = 0; i < calls_.kernel().length; ++i) {
+    T* const next = reinterpret_cast<T*>(state(tile + 1, of.row, carry));
+    const T* const behind = reinterpret_cast<const T*>(state_behind(tile, of.row, carry));
+    for (int64_t i = of.begin; i < of.end; ++i) {
       if (counts[i] < 0) next[i] = behind[i];
     }
   }
@@ -191,16 +212,16 @@ void ScanStage::hand_on(const Wave& wave, size_t round, int64_t tile, int64_t ro
 /// Applies a tile's map; where it does not count, its last word becomes -1. Whether it counts
 /// everywhere.
 template <typename T>
-bool ScanStage::apply(const ScanRound& round, int64_t tile, int64_t row) {
+bool ScanStage::apply(const ScanRound& round, int64_t tile, const Columns& of) {
   const auto m = std::ssize(round.states);
-  const auto map = [&](int64_t number) { return reinterpret_cast<T*>(word(tile, row, number)); };
+  const auto map = [&](int64_t number) { return reinterpret_cast<T*>(word(tile, of.row, number)); };
   const auto states = [&](int64_t of_tile, int64_t number) {
-    return reinterpret_cast<T*>(state(of_tile, row, round.states[static_cast<size_t>(number)]));
+    return reinterpret_cast<T*>(state(of_tile, of.row, round.states[static_cast<size_t>(number)]));
   };
   T* const greatest = map(m * m + m);
   const T limit = most<T>(round.semiring);
   bool everywhere = true;
-  for (int64_t element = 0; element < calls_.kernel().length; ++element) {
+  for (int64_t element = of.begin; element < of.end; ++element) {
     T size = 1;
     bool counts = true;
     for (int64_t i = 0; i < m; ++i) size += std::abs(states(tile, i)[element]);
@@ -225,7 +246,31 @@ void ScanStage::go_through(const Wave& wave, int64_t unit, int thread) {
   const int64_t tile = unit % wave.count;
   const int64_t row = unit / wave.count;
   void** arguments = arguments_at(wave, tile, row, thread);
+  for (size_t i = 0; i < launch_.totals.size(); ++i) {
+    arguments[launch_.totals[i]] = partial(tile, row, i);
+  }
   steps_(arguments, calls_.strides(), steps_of(wave, tile), 0, calls_.kernel().length);
+}
+
+void ScanStage::add_totals(const Wave& wave, int64_t unit) {
+  const Columns of = columns_of(unit);  // of a total, in place of a row
+  const auto total = static_cast<size_t>(of.row);
+  if (plan_.dtype == DType::f64) {
+    add_totals<double>(wave, total, of);
+  } else {
+    add_totals<float>(wave, total, of);
+  }
+}
+
+template <typename T>
+void ScanStage::add_totals(const Wave& wave, size_t total, const Columns& of) {
+  T* const sums = static_cast<T*>(first_[launch_.totals[total]]);
+  for (int64_t tile = 0; tile < wave.count; ++tile) {
+    for (int64_t row = 0; row < plan_.batch; ++row) {
+      const T* const terms = reinterpret_cast<const T*>(partial(tile, row, total));
+      for (int64_t i = of.begin; i < of.end; ++i) sums[i] += terms[i];
+    }
+  }
 }
 
 /// For the next wave, or the next chunk.

@@ -18,6 +18,9 @@ namespace rnnc::cpu {
 /// where a step in between does. So it counts only where nothing on the way can come near overflow;
 /// elsewhere the tile's steps say which states are behind it.
 ///
+/// What is added up over the steps is so in each tile and row first, and then tile by tile, and row
+/// by row within one.
+///
 /// Tiles of a chunk are the same for all numbers of threads, and so are the bits.
 class ScanStage : public ChunkStage {
  public:
@@ -42,15 +45,28 @@ class ScanStage : public ChunkStage {
     int64_t composed() const { return std::min(count, tiles - 1 - first); }
   };
 
+  /// Elements of rows are handed on, and added up, so many at a time: no element needs another.
+  static constexpr int64_t kColumnsAtOnce = 64;
+  struct Columns {
+    int64_t row = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  int64_t blocks() const;
+  Columns columns_of(int64_t unit) const;
+
   int64_t steps_of(const Wave& wave, int64_t tile) const;
   void take_first_states();
   void compose(const Wave& wave, size_t round, int64_t unit, int thread);
-  void hand_on(const Wave& wave, size_t round, int64_t row, int thread);
+  void hand_on(const Wave& wave, size_t round, int64_t unit, int thread);
   template <typename T>
-  void hand_on(const Wave& wave, size_t round, int64_t tile, int64_t row, int thread);
+  void hand_on(const Wave& wave, size_t round, int64_t tile, const Columns& of, int thread);
   template <typename T>
-  bool apply(const ScanRound& round, int64_t tile, int64_t row);
+  bool apply(const ScanRound& round, int64_t tile, const Columns& of);
   void go_through(const Wave& wave, int64_t unit, int thread);
+  void add_totals(const Wave& wave, int64_t unit);
+  template <typename T>
+  void add_totals(const Wave& wave, size_t total, const Columns& of);
   void keep_last_states(const Wave& wave);
   void** arguments_at(const Wave& wave, int64_t tile, int64_t row, int thread);
 
@@ -61,6 +77,7 @@ class ScanStage : public ChunkStage {
   std::byte* state(int64_t tile, int64_t row, size_t carry) const;
   std::byte* state_behind(int64_t tile, int64_t row, size_t carry) const;
   std::byte* word(int64_t tile, int64_t row, int64_t word) const;
+  std::byte* partial(int64_t tile, int64_t row, size_t total) const;
 
   const Plan& plan_;
   const ScanLaunch& launch_;

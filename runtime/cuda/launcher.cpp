@@ -65,7 +65,7 @@ Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanPro
       products_(products),
       addresses_(plan, resident),
       parameter_block_(parameter_block),
-      accesses_(most_arguments(plan) + 1),  // of a scan its exchange
+      accesses_(most_arguments(plan) + 2),  // of a scan its exchange and partials
       apart_(accesses_.size()),
       parameters_(accesses_.size() + 3),
       instances_(most_parameter_bytes(kernels.module())) {
@@ -297,23 +297,6 @@ Status Launcher::run(const LoopLaunch& /*launch*/, const Run& at, LaunchQueue& q
   parameters_[1] = &count;
   set_accesses(module().of(at.id).accesses, at.position);
   const LaunchShape shape{dim3(grid.x, grid.y), dim3(static_cast<unsigned>(kernel.threads))};
-  return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
-}
-
-Status Launcher::run(const ScanLaunch& /*launch*/, const Run& at, LaunchQueue& queue) {
-  const auto& kernel = shape_of<CudaScanShape>(at.id);
-  CudaRows rows = rows_at({.count = static_cast<uint32_t>(plan_.batch)}, at.position);
-  auto count = static_cast<int32_t>(at.steps);
-  parameters_[0] = &rows;
-  parameters_[1] = &count;
-  const std::vector<Access>& accesses = module().of(at.id).accesses;
-  set_accesses(accesses, at.position);
-  // What tiles exchange lies in the order in which steps run.
-  accesses_[accesses.size() - 1] = addresses_.at(accesses.back(), at.first);
-  auto start_step = static_cast<int32_t>(step_at(plan_, addresses_.steps(), at.position));
-  parameters_[2 + accesses.size()] = &start_step;
-  const auto tiles = static_cast<unsigned>(cuda_scan_tiles(kernel, at.steps, plan_.batch));
-  const LaunchShape shape{dim3(tiles), dim3(kernel.threads)};
   return start(kernel_of(at.id), shape, parameters_.data(), queue, "launching");
 }
 

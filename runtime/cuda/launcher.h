@@ -119,6 +119,14 @@ class Launcher {
     bool accumulate = false;
   };
   static Status add_rows(cudaKernel_t kernel, RowSums sums, LaunchQueue& queue);
+  /// In as many slices as is best, and these.
+  static Status add_all_rows(cudaKernel_t kernel, const RowSums& sums, LaunchQueue& queue);
+  /// What the scan's tiles have left.
+  Status add_partials(const ScanLaunch& launch, const Run& at, LaunchQueue& queue);
+  /// What a whole chunk leaves of these, of all scans: rows and columns alone.
+  std::vector<RowSums> partial_sums() const;
+  /// Whether it writes the one sum that it makes the whole of.
+  bool opens_sum(const Run& at) const;
 
   const Launch& launch_of(LaunchId id) const { return plan_.stages[id.stage].launches[id.index]; }
   const CudaModule& module() const { return kernels_.module(); }

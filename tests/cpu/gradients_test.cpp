@@ -1,16 +1,22 @@
 // Both halves of a derivative on the CPU, against the interpreter.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
 #include <tuple>
 
 #include "runtime/backend/kernel_cache.h"
 #include "runtime/program/program.h"
+#include "runtime/program/run.h"
 #include "tests/cpu/allocation_count.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
+#include "tests/support/gradients/training_run.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_run.h"
 
 namespace rnnc::test {
@@ -82,6 +88,70 @@ TEST(CpuGradients, LoopsOverArrays) {
            .lengths = seed % 5 == 1,
            .resets = seed % 5 >= 3,
            .given_states = seed % 3 == 1});
+  }
+}
+
+/// Gradients of params that scans add up, tile by tile.
+TEST(CpuGradients, TotalsOfScans) {
+  uint64_t seed = 0;
+  for (const char* const cell : {"Floor", "Turning", "Weighted", "Biased"}) {
+    for (const auto& [size, batch, steps, chunk] : {std::array<int64_t, 4>{1, 1, 1, 1},
+                                                    {7, 3, 33, 100},
+                                                    {3, 1, 2600, 1300},
+                                                    {33, 2, 1030, 1030},
+                                                    {300, 1, 70, 70}}) {
+      SCOPED_TRACE(fmt::format("{} of {}, B {}, T {}, chunk {}", cell, size, batch, steps, chunk));
+      ++seed;
+      check(loop_cell(cell, size),
+            {.steps = steps,
+             .batch = batch,
+             .chunk = chunk,
+             .seed = seed,
+             .dtype = seed % 2 == 0 ? DType::f32 : DType::f64,
+             .lengths = seed % 3 == 1,
+             .resets = seed % 3 == 2,
+             .given_states = seed % 4 < 2,
+             .strategy = Strategy::Scan},
+            3);
+    }
+  }
+}
+
+TEST(CpuGradients, TotalsOfScansHaveTheSameBitsOnAnyNumberOfThreads) {
+  const Graph graph = loop_cell("Turning", 5);
+  std::optional<RunGradients> wanted;
+  for (const int threads : {1, 2, 3, 8}) {
+    Result<Program> program =
+        Program::compile(graph, {.threads = threads, .strategy = Strategy::Scan});
+    ASSERT_TRUE(program) << program.error().message;
+    Runner runner(*program);
+    const auto [args, loss] =
+        random_training(program->signature(), {.steps = 9000, .batch = 2, .given_states = true});
+    for (int time = 0; time < 2; ++time) {
+      const Result<RunGradients> got = runner.gradients(args, loss);
+      ASSERT_TRUE(got) << got.error().message;
+      if (!wanted) wanted = *got;
+      EXPECT_EQ(find_difference(*got, *wanted), "") << threads;
+    }
+  }
+}
+
+TEST(CpuGradients, TotalsOfScansKeepTheirDigitsOverLongSequences) {
+  const auto gradients = [](DType dtype) {
+    Result<Program> program = Program::compile(
+        loop_cell("Floor", 3), {.dtype = dtype, .threads = 2, .strategy = Strategy::Scan});
+    RNNC_CHECK(program.has_value(), "{}", program.error().message);
+    const auto [args, loss] =
+        random_training(program->signature(), {.steps = 16384, .batch = 1, .given_states = true});
+    Result<RunGradients> result = Runner(*program).gradients(args, loss);
+    RNNC_CHECK(result.has_value(), "{}", result.error().message);
+    return *std::move(result);
+  };
+  const RunGradients exact = gradients(DType::f64);
+  const RunGradients got = gradients(DType::f32);
+  for (size_t i = 0; i < exact.params.size(); ++i) {
+    EXPECT_LE(error_of(got.params[i].array.to_doubles(), exact.params[i].array.to_doubles()), 1e-5)
+        << exact.params[i].name;
   }
 }
 

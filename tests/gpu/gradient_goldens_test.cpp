@@ -29,6 +29,17 @@ TEST_P(GpuGradientGoldens, F32StepByStepInChunks) {
                    1e-4);
 }
 
+class GpuGradientGoldensOfScans : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuGradientGoldensOfScans, F32InChunks) {
+  expect_gradients(GetParam(), {.dtype = DType::f32, .chunk = 4, .strategy = Strategy::Scan}, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, GpuGradientGoldensOfScans,
+                         testing::Values("BidirectionalMinGRU", "HGRN", "LRU", "MinGRU", "MinLSTM",
+                                         "QRNN", "RGLRU", "RWKV4", "S4D"),
+                         [](const auto& cell) { return cell.param; });
+
 INSTANTIATE_TEST_SUITE_P(Cells, GpuGradientGoldens, testing::ValuesIn(golden_cells()),
                          [](const auto& cell) { return cell.param; });
 

@@ -14,6 +14,7 @@
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
+#include "tests/support/cells/loop_cells.h"
 #include "tests/support/cells/networks.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
@@ -44,6 +45,7 @@ class GpuPlans {
         if (total != nullptr && reads_pad(plan, *total)) ++padded_totals;
         const auto* scan = std::get_if<ScanLaunch>(&launch);
         if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;
+        if (scan != nullptr) scan_totals += static_cast<int>(scan->totals.size());
       }
     }
     return run_plan(*backend_, plan, args, sequences);
@@ -56,6 +58,7 @@ class GpuPlans {
   int turned_totals = 0;
   int padded_totals = 0;
   int scans_of_earlier_steps = 0;
+  int scan_totals = 0;
 
  private:
   static bool reads_pad(const Plan& plan, const TotalLaunch& total) {
@@ -266,6 +269,43 @@ TEST(GpuGradientsOfScans, OfOddSizesAndBatches) {
   }
   EXPECT_EQ(gpu.scans_of_earlier_steps, 2);
 }
+
+/// Of params, which scans add up tile by tile; of which sizes threads have two channels, groups
+/// several tiles, and totals a place apart from each other.
+class GpuGradientsOfScanTotals : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuGradientsOfScanTotals, OfOddSizesAndBatches) {
+  uint64_t seed = 0;
+  for (const auto& [size, batch, steps, chunk] : {std::array<int64_t, 4>{1, 1, 1, 1},
+                                                  {3, 2, 7, 100},
+                                                  {33, 1, 300, 130},
+                                                  {7, 3, 33, 20},
+                                                  {66, 2, 90, 90},
+                                                  {4, 1, 1000, 1000}}) {
+    for (const DType dtype : {DType::f32, seed % 2 == 0 ? DType::bf16 : DType::f16}) {
+      SCOPED_TRACE(fmt::format("size {}, batch {}, T {}, chunk {} in {}", size, batch, steps, chunk,
+                               to_string(dtype)));
+      ++seed;
+      GpuPlans gpu(dtype);
+      check(loop_cell(GetParam(), size),
+            {.steps = steps,
+             .batch = batch,
+             .chunk = chunk,
+             .seed = seed,
+             .dtype = dtype,
+             .lengths = seed % 3 == 1,
+             .resets = seed % 3 == 2,
+             .given_states = seed % 4 < 2,
+             .strategy = Strategy::Scan},
+            gpu);
+      EXPECT_GE(gpu.scan_totals, 2);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, GpuGradientsOfScanTotals,
+                         testing::Values("Floor", "Turning", "Weighted", "Biased"),
+                         [](const auto& name) { return name.param; });
 
 /// With phases one after the other in a step, reductions, and what is gathered.
 TEST(GpuGradientsOfTowers, OfEveryCell) {

@@ -31,6 +31,18 @@ TEST_P(GradientGoldens, CpuF64InChunks) {
                    1e-10);
 }
 
+class GradientGoldensOfScans : public testing::TestWithParam<const char*> {};
+
+TEST_P(GradientGoldensOfScans, CpuF64) {
+  expect_gradients(GetParam(), {.dtype = DType::f64, .threads = 2, .strategy = Strategy::Scan},
+                   ResidualChoice::Auto, 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, GradientGoldensOfScans,
+                         testing::Values("BidirectionalMinGRU", "HGRN", "LRU", "MinGRU", "MinLSTM",
+                                         "QRNN", "RGLRU", "RWKV4", "S4D"),
+                         [](const auto& cell) { return cell.param; });
+
 INSTANTIATE_TEST_SUITE_P(Cells, GradientGoldens, testing::ValuesIn(golden_cells()),
                          [](const auto& cell) { return cell.param; });
 

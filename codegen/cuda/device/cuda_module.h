@@ -57,6 +57,7 @@ struct CudaModule {
   uint32_t set_frame = kNoCudaKernel;
   uint32_t end_chunk = kNoCudaKernel;
   uint32_t states = kNoCudaKernel;  // of no plan without states
+  uint32_t total = kNoCudaKernel;   // that adds up rows, of plans that need it
 
   const CudaLaunch& of(LaunchId id) const { return launches[id.stage][id.index]; }
   CudaLaunch& of(LaunchId id) { return launches[id.stage][id.index]; }

@@ -100,8 +100,8 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch);
 static_assert(sizeof(CudaRows) + 2 * sizeof(int32_t) + kMostArrays * sizeof(CudaAccess) <=
               kMostParameterBytes);
 
-/// The kernel of totals.cuh, for Total launches without products. Parameters and what it does:
-/// there.
+/// The kernel of totals.cuh, for Total launches without products, and what tiles of scans add up.
+/// Parameters and what it does: there.
 inline constexpr const char* kCudaTotalName = "rnnc_total";
 inline constexpr int kCudaTotalColumns = 64;  // of a block, two of a thread
 inline constexpr int kCudaTotalThreads = 16;  // times half the columns
@@ -155,9 +155,10 @@ struct CudaLoopShape {
 };
 
 /// A kernel for scan launches (scan_kernels.h) that differ only in where their arrays lie.
-/// Parameters: CudaRows (`per_slice` unused), int32_t steps, one CudaAccess per argument, whose row 0
-/// is that of the chunk's first step, and the exchange's, all words of which have all bits set;
-/// int32_t, which step of the sequence the first one is. Grid: of as many blocks as there are tiles.
+/// Parameters: CudaRows (`per_slice` unused), int32_t steps, one CudaAccess per argument, whose row
+/// 0 is that of the chunk's first step, and the exchange's, all words of which have all bits set;
+/// with totals, which it leaves to be added up, that of its partials; int32_t, which step of the
+/// sequence the first one is. Grid: of as many blocks as there are tiles.
 struct CudaScanShape {
   int64_t length = 0;    // threads that have a row
   uint32_t threads = 0;  // per block

@@ -16,6 +16,9 @@
 // where a step in between does. So they count only as far as nothing on the way can come near
 // overflow. Otherwise the tile goes step by step, warp after warp, and hands on the states behind
 // it; whoever needs these knows it, since it sees the same maps and states.
+//
+// Totals over the steps a thread adds up in registers, and the block warp after warp: each tile
+// leaves its own sums behind, so that who adds up those of all tiles has them in one order.
 
 // So many steps of `distance` bytes behind `first`.
 template <typename T, typename Distance>
@@ -467,18 +470,52 @@ static __device__ __forceinline__ void rnnc_scan_load(const Scan& scan, const rn
 template <bool Whole, typename Scan>
 static __device__ __forceinline__ void rnnc_scan_run(const Scan& scan, const rnnc_scan_tile& tile,
                                                      const typename Scan::values* values,
-                                                     float (*states)[Scan::kStates]) {
+                                                     float (*states)[Scan::kStates],
+                                                     float* totals) {
   const typename Scan::outputs outputs = scan.open();
 #pragma unroll
   for (int s = 0; s < Scan::kSteps; ++s) {
-    if (Whole || tile.has(s)) scan.run(values[s], s, states, outputs, tile.inside);
+    if (Whole || tile.has(s)) scan.run(values[s], s, states, outputs, tile.inside, totals);
   }
 }
 
-// The whole of a block. `words`: of the thread's channels; `memory`: shared, rnnc_scan_memory's.
+// The totals of all warps' threads, as many at once as there is room for, to where the thread's
+// channels have theirs.
+template <typename Scan>
+static __device__ __forceinline__ void rnnc_scan_add_up(const rnnc_scan_tile& tile,
+                                                        const float* totals, float* memory,
+                                                        float* partials) {
+  constexpr int kWarps = Scan::kWarps;
+  constexpr int kTotals = Scan::kTotals * Scan::kItems;
+  constexpr int kRoom = rnnc_scan_memory<Scan>::kWords / (32 * kWarps);
+  static_assert(kRoom > 0, "a warp's maps take as much");
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+#pragma unroll
+  for (int first = 0; first < kTotals; first += kRoom) {
+    const int count = min(kRoom, kTotals - first);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kRoom; ++i) {
+      if (i < count) memory[(i * kWarps + warp) * 32 + lane] = totals[first + i];
+    }
+    __syncthreads();
+    for (int i = warp; i < count; i += kWarps) {
+      float sum = memory[i * kWarps * 32 + lane];
+#pragma unroll
+      for (int other = 1; other < kWarps; ++other) sum += memory[(i * kWarps + other) * 32 + lane];
+      const int total = first + i;
+      if (tile.inside) partials[total / Scan::kItems * Scan::kLength + total % Scan::kItems] = sum;
+    }
+  }
+}
+
+// The whole of a block. `words`: of the thread's channels; `memory`: shared, rnnc_scan_memory's;
+// `partials`: the tile's, from the thread's first channel on.
 template <typename Scan>
 static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_scan_tile& tile,
-                                                 const rnnc_scan_words& words, float* memory) {
+                                                 const rnnc_scan_words& words, float* memory,
+                                                 float* partials = nullptr) {
   typedef rnnc_scan_memory<Scan> all;
   unsigned* const early = reinterpret_cast<unsigned*>(memory + all::kRounds) +
                           (Scan::kEarly ? threadIdx.x / 32 % Scan::kItems * all::kEarlyOfItem : 0);
@@ -491,10 +528,12 @@ static __device__ __forceinline__ void rnnc_scan(const Scan& scan, const rnnc_sc
   float states[Scan::kItems][Scan::kStates] = {};
   if (tile.index == 0) scan.load_states(states);
   rnnc_scan_rounds<Scan, 0>(scan, values, tile, words, states, memory, early);
+  float totals[Scan::kTotals * Scan::kItems + 1] = {};  // the last of nothing: no array is empty
   if (tile.is_whole()) {
-    rnnc_scan_run<true>(scan, tile, values, states);
+    rnnc_scan_run<true>(scan, tile, values, states, totals);
   } else {
-    rnnc_scan_run<false>(scan, tile, values, states);
+    rnnc_scan_run<false>(scan, tile, values, states, totals);
   }
   if (tile.has_last() && tile.inside) scan.store_states(states);
+  if constexpr (Scan::kTotals > 0) rnnc_scan_add_up<Scan>(tile, totals, memory, partials);
 }

@@ -1,7 +1,8 @@
 // The struct that scan.cuh is a template over, in this order: where a thread's arrays lie, loading
 // a step's inputs and the states, what a thread keeps of a step, for each round the map of a step,
-// and the whole step. Of the kernel's body each function has what its results need and is not kept
-// yet: what a round keeps for later ones, and for the whole step, it makes with the step's map.
+// and the whole step, which adds to what the thread adds up. Of the kernel's body each function has
+// what its results need and is not kept yet: what a round keeps for later ones, and for the whole
+// step, it makes with the step's map.
 #include "codegen/cuda/elementwise/emit_scan.h"
 
 #include <algorithm>
@@ -21,11 +22,17 @@ constexpr size_t kMostEarly = 4;  // states that are asked for before they are n
 class ScanEmitter : TextWriter {
  public:
   ScanEmitter(const Kernel& kernel, const ScanTraits& traits, std::string_view name)
-      : kernel_(kernel), traits_(traits), name_(name), carried_(kernel.arguments.size(), false) {
+      : kernel_(kernel),
+        traits_(traits),
+        name_(name),
+        carried_(kernel.arguments.size(), false),
+        in_registers_(kernel.arguments.size(), false) {
     for (const LoopLaunch::Carry& carry : traits.carries) {
       carried_[carry.load] = true;
       carried_[carry.store] = true;
     }
+    in_registers_ = carried_;
+    for (const uint32_t i : traits.totals) in_registers_[i] = true;
   }
 
   std::string emit() {
@@ -52,9 +59,9 @@ class ScanEmitter : TextWriter {
   bool is_fixed(uint32_t index) const {
     return !argument(index).written && !carried_[index] && traits_.invariant[index];
   }
-  bool is_output(uint32_t index) const { return argument(index).written && !carried_[index]; }
+  bool is_output(uint32_t index) const { return argument(index).written && is_array(index); }
   bool is_carried(uint32_t index) const { return carried_[index]; }
-  bool is_array(uint32_t index) const { return !carried_[index]; }
+  bool is_array(uint32_t index) const { return !in_registers_[index]; }
   int items(uint32_t index) const { return argument(index).vector ? traits_.items : 1; }
 
   template <typename Visit>
@@ -68,6 +75,8 @@ class ScanEmitter : TextWriter {
     line("  static constexpr int kItems = {};", traits_.items);
     line("  static constexpr int kStates = {};", traits_.carries.size());
     line("  static constexpr int kRounds = {};", traits_.rounds.size());
+    line("  static constexpr int kTotals = {};", traits_.totals.size());
+    line("  static constexpr unsigned kLength = {}u;", kernel_.length);
     line("  static constexpr int kWarps = {};", traits_.warps);
     line("  static constexpr int kSteps = {};", traits_.steps_of_warp);
     line("  static constexpr int kGroup = {};", traits_.group);
@@ -78,7 +87,7 @@ class ScanEmitter : TextWriter {
            : carried_[i] ? "false"
                          : "Aligned",
            i);
-      if (carried_[i]) continue;
+      if (!is_array(i)) continue;
       line("  {}* a{};", cuda_array_type(argument(i)), i);
       if (is_queued(i) || is_output(i)) {
         line("  static constexpr rnnc_word d{} = {}ll;", i, traits_.bytes[i]);
@@ -106,7 +115,7 @@ class ScanEmitter : TextWriter {
          has_earlier() ? ", int start" : "");
     line("      : frame(rows.frame), {}row(row), e(e) {{", carried_accesses());
     for (uint32_t i = 0; i < kernel_.arguments.size(); ++i) {
-      if (carried_[i]) continue;
+      if (!is_array(i)) continue;
       line("    a{0} = rnnc_row(f{0}, p{0}, row){1};", i, argument(i).vector ? " + e" : "");
       if (is_queued(i) || is_output(i)) {
         const std::string_view before = traits_.descending ? " + 1" : " - 1";
@@ -387,7 +396,9 @@ class ScanEmitter : TextWriter {
     line("  }}");
     line(
         "  __device__ __forceinline__ void run(const values& in, int t, float (*states)[kStates],");
-    line("                                      const outputs& out, bool inside) const {{");
+    line(
+        "                                      const outputs& out, bool inside, float* totals) "
+        "const {{");
     line("    const {}_scan& scan = *this;", name_);
     for_arguments(&ScanEmitter::is_output, [&](uint32_t i) { line("    t{0} o{0} = {{}};", i); });
     line("#pragma unroll");
@@ -401,6 +412,12 @@ class ScanEmitter : TextWriter {
     for (const Instruction& instruction : kernel_.body) {
       const uint32_t i = instruction.argument;
       if (instruction.kind != Kind::Store || carried_[i]) continue;
+      const auto total = std::ranges::find(traits_.totals, i);
+      if (total != traits_.totals.end()) {
+        line("      totals[{} + x] += {};", (total - traits_.totals.begin()) * traits_.items,
+             cuda_value(kernel_, instruction.operands[0]));
+        continue;
+      }
       line("      {}o{}.set({}, {});", items(i) < traits_.items ? "if (x == 0) " : "", i, item(i),
            cuda_value(kernel_, instruction.operands[0]));
     }
@@ -420,12 +437,15 @@ class ScanEmitter : TextWriter {
     const int64_t length = kernel_.length / traits_.items;
     line("extern \"C\" __global__ void __launch_bounds__({}, {})", 32 * traits_.warps,
          traits_.blocks);
-    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange, int start) {{", name_,
-         cuda_access_parameters(kernel_.arguments.size()));
+    const bool adds_up = !traits_.totals.empty();
+    line("{}(const rnnc_rows rows, int steps{}, const rnnc_access exchange,{} int start) {{", name_,
+         cuda_access_parameters(kernel_.arguments.size()),
+         adds_up ? " const rnnc_access partials," : "");
     line("  const bool due = rnnc_is_due(rows);");
     line("  rnnc_begin();");
     line("  if (!due) return;");
     line("  unsigned* const words = rnnc_row<unsigned>(rows.frame, exchange, 0);");
+    if (adds_up) line("  float* const sums = rnnc_row<float>(rows.frame, partials, 0);");
     // On their way while the ticket is.
     for_arguments(&ScanEmitter::is_array, [&](uint32_t i) {
       line("  {0}* const f{1} = rnnc_row<{0}>(rows.frame, p{1}, 0);", cuda_array_type(argument(i)),
@@ -450,17 +470,21 @@ class ScanEmitter : TextWriter {
     line("                                 static_cast<rnnc_word>(channels) * {}, channels}};",
          scan_exchange_words(kernel_, traits_.rounds, traits_.group));
     line("  __shared__ float memory[rnnc_scan_memory<{}_scan<true>>::kWords];", name_);
+    if (adds_up) {
+      line("  const rnnc_word first_sum = (static_cast<rnnc_word>(index) * {} + row) * {}ll + e;",
+           traits_.rows, std::ssize(traits_.totals) * kernel_.length);
+    }
     std::string arguments = "rows";
     for (size_t i = 0; i < kernel_.arguments.size(); ++i) arguments += fmt::format(", p{}", i);
     for_arguments(&ScanEmitter::is_array,
                   [&](uint32_t i) { arguments += fmt::format(", f{}", i); });
-    const std::string run =
-        fmt::format("rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory);",
-                    has_earlier() ? ", start" : "");
+    const std::string run = fmt::format(
+        "rnnc_scan({{}}_scan<{{}}>({{}}, row, e, first_step{}), tile, place, memory{});",
+        has_earlier() ? ", start" : "", adds_up ? ", sums + first_sum" : "");
     if (traits_.aligned) {
       line("  {}", fmt::format(fmt::runtime(run), name_, true, arguments));
     } else {
-      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items, carried_));
+      line("  if ({}) {{", cuda_are_rows_aligned(kernel_, traits_.items, in_registers_));
       line("    {}", fmt::format(fmt::runtime(run), name_, true, arguments));
       line("  }} else {{");
       line("    {}", fmt::format(fmt::runtime(run), name_, false, arguments));
@@ -472,7 +496,8 @@ class ScanEmitter : TextWriter {
   const Kernel& kernel_;
   const ScanTraits& traits_;
   std::string_view name_;
-  std::vector<bool> carried_;  // by argument
+  std::vector<bool> carried_;       // by argument
+  std::vector<bool> in_registers_;  // likewise: carried, or added up
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct ScanTraits {
   int group = 1;                 // of tiles, of which the first hands on states
   std::vector<bool> invariant;   // by argument: the same at every step
   std::vector<bool> earlier;     // by argument: read a step earlier in the sequence
+  std::vector<uint32_t> totals;  // arguments that are added up
   std::vector<bool> kept;        // by instruction (ir/plan/scan_values.h)
   std::vector<int> made_in;      // by instruction: likewise, the round; none: -1
   std::vector<int64_t> bytes;    // by argument: from one step to the next

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/device/prelude.h"
 #include "codegen/cuda/elementwise/emit_scan.h"
+#include "codegen/cuda/elementwise/total_kernel.h"
 #include "ir/plan/scan_values.h"
 #include "ir/plan/waves.h"
 
@@ -16,7 +17,8 @@ constexpr int64_t kFewValues = 32;
 constexpr int64_t kWordsOfState = 8;
 
 /// Of many channels blocks come and go, each of which mostly waits: for its ticket, its inputs, the
-/// states before it. So many fit beside each other without keeping what they need in memory.
+/// states before it. So many fit beside each other without keeping what they need in memory. (What
+/// is added up takes the place of maps, which are done with by then.)
 int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   if (launch.warps > kWarpsOfManyChannels) return 1;
   const auto made = std::ranges::count_if(traits.made_in, [](int round) { return round >= 0; });
@@ -47,6 +49,7 @@ ScanTraits traits_of(const Plan& plan, const ScanLaunch& launch) {
                        .group = static_cast<int>(launch.group),
                        .invariant = {},
                        .earlier = std::vector<bool>(launch.accesses.size(), false),
+                       .totals = launch.totals,
                        .kept = scan_values(plan, launch),
                        .made_in = scan_values_of_rounds(plan, launch),
                        .bytes = {},
@@ -92,6 +95,10 @@ void add_scan_kernels(const Plan& plan, CudaModule& module) {
     }
     std::vector<Access> accesses = launch.accesses;
     accesses.push_back({.buffer = launch.exchange});
+    if (launch.partials != kNoBuffer) {
+      accesses.push_back({.buffer = launch.partials});
+      need_total_kernel(module);
+    }
     module.of(id) = {found->index, std::move(accesses)};
   });
 }

@@ -34,7 +34,8 @@ namespace rnnc {
 //     fused k0(product, product, b20, b19[t-1], b19, b18)
 //       a0..1 += b18[t-1] @ b22^T, k 4, 2 blocks
 //     loop k1(b24, b25, b34, b24) carrying a0 = a3
-//     scan k1(b24, b25, b34, b24) carrying a0 = a3 in tiles of 8 x 16 steps, exchange in b7
+//     scan k1(b24, b25, b34, b24, b40) carrying a0 = a3 adding up a4 in tiles of 8 x 16 steps
+//       x 1 channels in groups of 1, exchange in b7, partials in b8
 //       sum of a0, bounded: %4; %7
 //       max of a1, a2: %8 %9 %9 %8; %10 %11
 //     resident on 2 sides of 1 x 16 blocks of 8 warps, 8 rows at once, weights in 64 registers,

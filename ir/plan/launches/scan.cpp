@@ -1,5 +1,5 @@
 // Linear recurrences, tiles of time side by side: call 'carrying' … ['with' aN, … 'a step earlier']
-// 'in tiles of' …, and rounds
+// ['adding up' aN, …] 'in tiles of' …, and rounds
 //
 // round := ('sum' | 'max' | 'min') 'of' aN, … [', bounded'] ':' %N … ';' %N …
 //
@@ -37,6 +37,23 @@ std::string values_text(const std::vector<uint32_t>& values) {
   std::string text;
   for (const uint32_t value : values) text += fmt::format(" %{}", value);
   return text;
+}
+
+/// "with a3, a5"; of none nothing.
+std::string arguments_text(std::string_view opening, const std::vector<uint32_t>& arguments) {
+  std::string text;
+  for (const uint32_t i : arguments) {
+    text += fmt::format("{}a{}", text.empty() ? opening : ", ", i);
+  }
+  return text;
+}
+
+std::vector<uint32_t> parse_arguments(PlanScanner& in, size_t end) {
+  std::vector<uint32_t> arguments;
+  do {
+    arguments.push_back(in.id('a', end));
+  } while (!in.failed() && in.take(","));
+  return arguments;
 }
 
 std::vector<uint32_t> parse_values(PlanScanner& in, size_t end) {
@@ -220,6 +237,48 @@ Status check_earlier(const Plan& plan, const ScanLaunch& launch) {
   return moves ? Status() : fail("a scan without an exchange reads no earlier steps");
 }
 
+bool has_partials(const ScanLaunch& launch) {
+  return launch.exchange != kNoBuffer && !launch.totals.empty();
+}
+
+Status check_totals(const Plan& plan, const ScanLaunch& launch) {
+  const Kernel& kernel = plan.kernels[launch.kernel];
+  std::set<uint32_t> seen;
+  for (const uint32_t i : launch.totals) {
+    const Access& access = launch.accesses[i];
+    const bool carried = std::ranges::count(launch.carries, i, &LoopLaunch::Carry::store) > 0;
+    if (!kernel.arguments[i].written || !kernel.arguments[i].vector || carried ||
+        !seen.insert(i).second) {
+      return fail("a{} is nothing to add up", i);
+    }
+    for (const uint32_t other : seen) {
+      const Access& there = launch.accesses[other];
+      const bool meets = other != i && there.buffer == access.buffer &&
+                         std::abs(there.column - access.column) < kernel.length;
+      if (meets) return fail("a{} and a{} are added up in one place", other, i);
+    }
+    if (plan.buffers[access.buffer].extent != Extent::Invariant ||
+        kernel.arguments[i].dtype != compute_type(plan.dtype)) {
+      return fail("a{} is added up in {}", i, plan.buffers[access.buffer].name);
+    }
+  }
+  for (uint32_t i = 0; i < launch.accesses.size(); ++i) {
+    const bool invariant = plan.buffers[launch.accesses[i].buffer].extent == Extent::Invariant;
+    if (kernel.arguments[i].written && invariant && !seen.contains(i)) {
+      return fail("a{} is stored where every step stores it", i);
+    }
+  }
+  if (!has_partials(launch)) {
+    return launch.partials == kNoBuffer ? Status() : fail("partials of nothing");
+  }
+  if (launch.partials >= plan.buffers.size()) return fail("totals of a scan have no partials");
+  const Buffer& buffer = plan.buffers[launch.partials];
+  const bool fits = buffer.extent == Extent::Invariant && buffer.dtype == DType::f32 &&
+                    buffer.placement == Placement::Workspace &&
+                    buffer.width == scan_partials_width(plan, launch);
+  return fits ? Status() : fail("b{} has no room for what tiles add up", launch.partials);
+}
+
 Status check_exchange(const Plan& plan, const ScanLaunch& launch) {
   if (launch.warps < 1 || launch.steps_of_warp < 1) return fail("tiles of no steps");
   if (launch.exchange == kNoBuffer) {
@@ -255,19 +314,33 @@ int64_t scan_exchange_width(const Plan& plan, const ScanLaunch& launch) {
   return 1 + ceil_div(kernel.length * words, launch.tile_steps());
 }
 
-std::string text_of(const Plan& plan, const ScanLaunch& launch) {
-  std::string earlier;
-  for (const uint32_t i : launch.earlier) {
-    earlier += fmt::format("{}a{}", earlier.empty() ? " with " : ", ", i);
+int64_t scan_partials_width(const Plan& plan, const ScanLaunch& launch) {
+  const int64_t tiles = ceil_div(plan.chunk, launch.tile_steps());
+  return tiles * plan.batch * std::ssize(launch.totals) * plan.kernels[launch.kernel].length;
+}
+
+void fit_scan_partials(Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    for (const Launch& launch : stage.launches) {
+      const auto* const scan = std::get_if<ScanLaunch>(&launch);
+      if (scan == nullptr || scan->partials == kNoBuffer) continue;
+      plan.buffers[scan->partials].width = scan_partials_width(plan, *scan);
+    }
   }
-  std::string text = fmt::format(
-      "{} carrying {}{} in tiles of {} x {} steps", call_text(plan, launch.kernel, launch.accesses),
-      carries_text(launch.carries), earlier.empty() ? "" : earlier + " a step earlier",
-      launch.warps, launch.steps_of_warp);
+}
+
+std::string text_of(const Plan& plan, const ScanLaunch& launch) {
+  const std::string earlier = arguments_text(" with ", launch.earlier);
+  std::string text =
+      fmt::format("{} carrying {}{}{} in tiles of {} x {} steps",
+                  call_text(plan, launch.kernel, launch.accesses), carries_text(launch.carries),
+                  earlier.empty() ? "" : earlier + " a step earlier",
+                  arguments_text(" adding up ", launch.totals), launch.warps, launch.steps_of_warp);
   if (launch.exchange != kNoBuffer) {
     text += fmt::format(" x {} channels in groups of {}, exchange in b{}", launch.items,
                         launch.group, launch.exchange);
   }
+  if (launch.partials != kNoBuffer) text += fmt::format(", partials in b{}", launch.partials);
   for (const ScanRound& round : launch.rounds) {
     text += fmt::format("\n      {} of ", word_of(kSemiringWords, round.semiring));
     for (const uint32_t state : round.states) {
@@ -284,11 +357,10 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
   parse_call(in, launch.kernel, launch.accesses);
   parse_carries(in, launch.accesses.size(), launch.carries);
   if (in.take("with")) {
-    do {
-      launch.earlier.push_back(in.id('a', launch.accesses.size()));
-    } while (!in.failed() && in.take(","));
+    launch.earlier = parse_arguments(in, launch.accesses.size());
     in.expect("a step earlier");
   }
+  if (in.take("adding up")) launch.totals = parse_arguments(in, launch.accesses.size());
   in.expect("in tiles of");
   launch.warps = in.count();
   in.expect("x");
@@ -300,6 +372,7 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
     launch.group = in.count();
     in.expect(", exchange in");
     launch.exchange = in.buffer();
+    if (in.take(", partials in")) launch.partials = in.buffer();
   }
   Semiring semiring = Semiring::SumProduct;
   while (!in.failed() && in.take_word_of(kSemiringWords, semiring)) {
@@ -308,10 +381,16 @@ void parse(PlanScanner& in, ScanLaunch& launch) {
 }
 
 void add_touches(const Plan& plan, const ScanLaunch& launch, std::vector<Touch>& result) {
+  const int64_t length = plan.kernels[launch.kernel].length;
+  for (const uint32_t i : launch.totals) result.push_back({launch.accesses[i], length, false});
   add_arguments(plan, launch.kernel, launch.accesses, result);
-  if (launch.exchange == kNoBuffer) return;
-  const int64_t width = plan.buffers[launch.exchange].width;
-  result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
+  if (launch.exchange != kNoBuffer) {
+    const int64_t width = plan.buffers[launch.exchange].width;
+    result.push_back({{.buffer = launch.exchange, .stride = width}, width, true});
+  }
+  if (launch.partials != kNoBuffer) {
+    result.push_back({{.buffer = launch.partials}, plan.buffers[launch.partials].width, true});
+  }
 }
 
 Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
@@ -320,8 +399,17 @@ Status verify(LaunchVerifier& in, const ScanLaunch& launch) {
   if (status) status = FormCheck(in.plan().kernels[launch.kernel], launch).run();
   if (status) status = check_earlier(in.plan(), launch);
   if (status) status = check_exchange(in.plan(), launch);
+  if (status) status = check_totals(in.plan(), launch);
   if (!status) return status;
   std::vector<TypedTouch> touches = in.arguments(launch.kernel, launch.accesses);
+  for (const uint32_t i : launch.totals) {
+    const Kernel& kernel = in.plan().kernels[launch.kernel];
+    touches.push_back({launch.accesses[i], kernel.length, kernel.arguments[i].dtype, false});
+  }
+  if (launch.partials != kNoBuffer) {
+    const int64_t width = in.plan().buffers[launch.partials].width;
+    touches.push_back({{.buffer = launch.partials}, width, DType::f32, true});
+  }
   if (launch.exchange != kNoBuffer) {
     const int64_t width = in.plan().buffers[launch.exchange].width;
     touches.push_back({{.buffer = launch.exchange, .stride = width}, width, DType::f32, true});
@@ -344,6 +432,20 @@ LaunchWork work_of(const Plan& plan, const ScanLaunch& launch, int64_t rows) {
                          (flops_of(kernel) + composing * static_cast<double>(kernel.length))};
 }
 
+std::vector<BufferId> sums_of(const ScanLaunch& launch) {
+  std::vector<BufferId> sums;
+  for (const uint32_t i : launch.totals) {
+    const BufferId id = launch.accesses[i].buffer;
+    if (std::ranges::count(sums, id) == 0) sums.push_back(id);
+  }
+  return sums;
+}
+
+bool fills_sum(const Plan& plan, const ScanLaunch& launch) {
+  const Buffer& sum = plan.buffers[launch.accesses[launch.totals[0]].buffer];
+  return std::ssize(launch.totals) * plan.kernels[launch.kernel].length == sum.width;
+}
+
 LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
   LaunchWords words = describe(in, ElementwiseLaunch{launch.kernel, launch.accesses});
   words.kind = "scan";
@@ -354,6 +456,10 @@ LaunchWords describe(const LaunchNames& in, const ScanLaunch& launch) {
   for (const uint32_t i : launch.earlier) {
     words.notes.push_back({"fused", fmt::format("reads {} of the step before where it lies",
                                                 in.value(launch.accesses[i], 1))});
+  }
+  if (!launch.totals.empty()) {
+    words.notes.push_back({"fused", fmt::format("adds up {} over the steps, tile by tile",
+                                                plural(std::ssize(launch.totals), "value"))});
   }
   std::vector<std::string> rounds;
   for (const ScanRound& round : launch.rounds) {

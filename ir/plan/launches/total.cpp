@@ -161,7 +161,7 @@ LaunchWork work_of(const Plan& plan, const TotalLaunch& launch, int64_t rows) {
   const auto terms =
       static_cast<double>(rows * row_parts(launch)) * static_cast<double>(out_count(launch));
   if (!has_right(launch)) return {.elementwise = terms};
-  constexpr double kAcrossMemory = 0.65;  // see SplitLaunch
+  constexpr double kAcrossMemory = 0.65;  // see passes/plan/split_gemms.h
   return {.products = 2 * terms,
           .width = launch.n,
           .tf32 = launch.in_parts,

@@ -99,6 +99,43 @@ cell Bent[H](p: [H], n: [H]) -> h {
   state h: [H]
   h[t] = tanh(h[t-1] * p[t]) + n[t]
 }
+cell Floor[H](p: [H], n: [H]) -> y {
+  state h: [H]
+  param gamma, scale: [H]
+  keep = gamma + (1 - gamma) * sigmoid(p[t])
+  h[t] = keep * h[t-1] + (1 - keep) * n[t]
+  y = scale * h[t]
+}
+cell Turning[H](p: [H], n: [H]) -> (u, v) {
+  state u, v: [H]
+  param nu, theta: [H]
+  size = exp(-exp(nu))
+  c = size * cos(theta)
+  s = size * sin(theta)
+  u[t] = c * u[t-1] - s * v[t-1] + p[t]
+  v[t] = s * u[t-1] + c * v[t-1] + n[t]
+}
+cell Weighted[H](p: [H], n: [H]) -> y {
+  state a, b: [H]
+  state m: [H] = -1e30
+  param w, u: [H]
+  q = max(m[t-1], u + p[t])
+  past = exp(m[t-1] - q)
+  now = exp(u + p[t] - q)
+  y = past * a[t-1] + now * n[t] - 0.3 * (past * b[t-1] + now)
+  m[t] = max(m[t-1] - w, p[t])
+  kept = exp(m[t-1] - w - m[t])
+  added = exp(p[t] - m[t])
+  a[t] = kept * a[t-1] + added * n[t]
+  b[t] = kept * b[t-1] + added
+}
+cell Biased[H](p: [H], n: [H]) -> h {
+  state h: [H]
+  param W: [H, H]
+  param b, c: [H]
+  z = sigmoid(W @ p[t] + b)
+  h[t] = (1 - z) * h[t-1] + z * (n[t] + c)
+}
 )";
 
 }  // namespace

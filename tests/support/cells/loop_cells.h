@@ -1,4 +1,5 @@
-/// Cells without products, of which most are linear: for loops over time and scans.
+/// Cells without products in their recurrences, of which most are linear: for loops over time and
+/// scans.
 #pragma once
 
 #include <cstdint>

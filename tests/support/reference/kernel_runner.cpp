@@ -124,11 +124,13 @@ std::vector<double> KernelRunner::value_of(const Kernel& kernel, const Instructi
         at = {.step = plan_.descending ? steps_ - step : step - 1};
       }
       const PlanArrays::Place place = arrays_.locate(access, at, row);
+      const bool adds = std::ranges::count(totals_, instruction.argument) > 0;
       for (size_t i = 0; i < result.size(); ++i) {
+        const auto element = static_cast<int64_t>(i);
         if (instruction.kind == Instruction::Kind::Load) {
-          result[i] = load(place, static_cast<int64_t>(i));
+          result[i] = load(place, element);
         } else {
-          store(place, static_cast<int64_t>(i), operand(0, i));
+          store(place, element, operand(0, i) + (adds ? load(place, element) : 0));
         }
       }
       break;

@@ -22,6 +22,8 @@ class KernelRunner {
 
   /// From now on these arguments are of the step before, zero at the first (ScanLaunch::earlier).
   void read_earlier(std::vector<uint32_t> arguments) { earlier_ = std::move(arguments); }
+  /// From now on stores to these are added to what is there (ScanLaunch::totals).
+  void add_up(std::vector<uint32_t> arguments) { totals_ = std::move(arguments); }
 
   void run(uint32_t kernel, const std::vector<Access>& accesses, const ProductRows& products,
            Position at, int64_t row);
@@ -54,6 +56,7 @@ class KernelRunner {
   int64_t steps_ = 0;
   PlanArrays& arrays_;
   std::vector<uint32_t> earlier_;
+  std::vector<uint32_t> totals_;
 };
 
 }  // namespace rnnc

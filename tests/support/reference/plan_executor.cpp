@@ -150,6 +150,7 @@ class Executor {
   /// kernel from these on.
   void run_launch(const ScanLaunch& launch, Position at, int64_t rows) {
     kernels_.read_earlier(launch.earlier);
+    kernels_.add_up(launch.totals);
     const int64_t steps = rows / plan_.batch;
     const Kernel& kernel = plan_.kernels[launch.kernel];
     std::vector<int64_t> begins = {0};
@@ -181,6 +182,7 @@ class Executor {
       }
     }
     kernels_.read_earlier({});
+    kernels_.add_up({});
   }
 
   void run_launch(const RecurrenceLaunch& launch, Position at, int64_t rows) {

@@ -14,15 +14,18 @@ class Tiles {
       : kernel_(kernel), launch_(launch), values_(values) {}
 
   /// The states of a round after steps [begin, end): those of earlier rounds are right in `before`.
+  /// Where the composed map is not finite they are what the steps make of them, one by one.
   void compose(size_t number, int64_t begin, int64_t end, ScanStates before, ScanStates& after) {
     const ScanRound& round = launch_.rounds[number];
     const size_t m = round.states.size();
     const ScanStates first = before;
+    ScanStates one_by_one = before;
     std::vector<Row> map = identity(round);
     for (int64_t step = begin; step < end; ++step) {
       const ScanStates values = values_(before, step);
       map = composed(round, values, map);
       advance(number, values, before);
+      advance(number + 1, values_(one_by_one, step), one_by_one);
     }
     for (size_t i = 0; i < m; ++i) {
       Row& state = after[round.states[i]];
@@ -32,6 +35,7 @@ class Tiles {
           const double h = first[round.states[j]][e];
           state[e] = joined(round.semiring, state[e], map[i * (m + 1) + j][e], h);
         }
+        if (!std::isfinite(state[e])) state[e] = one_by_one[round.states[i]][e];
       }
     }
   }
