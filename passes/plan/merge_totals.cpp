@@ -294,7 +294,7 @@ class MergeTotals {
   Buffer stack_buffer(const std::vector<GemmLaunch>& parts) const {
     Buffer stack{.name = "",
                  .dtype = plan_.dtype,
-                 .placement = Placement::Resident,
+                 .placement = Placement::Program,
                  .extent = Extent::Invariant};
     for (const GemmLaunch& part : parts) {
       stack.name += (stack.name.empty() ? "" : "|") + buffer_of(part.weight.buffer).name;

@@ -55,11 +55,11 @@ class Writer {
 }  // namespace
 
 Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanProducts& products,
-                   char* resident, int64_t* parameter_block)
+                   char* program_memory, int64_t* parameter_block)
     : plan_(plan),
       kernels_(kernels),
       products_(products),
-      addresses_(plan, resident),
+      addresses_(plan, program_memory),
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan) + 1),  // of a scan its exchange
       apart_(accesses_.size()),
@@ -411,7 +411,7 @@ size_t parameter_words(const Plan& plan) {
   const Places places(plan, kBufferAlignment);
   size_t words = kCudaFirstSlot;
   for (size_t place = 0; place < places.count(); ++place) {
-    if (places.buffer_of(place).placement != Placement::Resident) ++words;
+    if (places.buffer_of(place).placement != Placement::Program) ++words;
   }
   return words;
 }
