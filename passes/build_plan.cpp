@@ -1,10 +1,11 @@
 // 1. Lower and simplify a copy of the Graph (passes/graph/pipeline.h); refuse what cannot be
 //    planned yet.
-// 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h),
-//    give its values buffers (passes/lower/layout.h) and write the launches
-//    (passes/lower/launches.h). For a GPU also with products apart from the work behind them, if
-//    steps of many rows are faster so; and, where recurrences may be one launch whose products have
-//    launches of their own so far, with these formed for it (passes/schedule/phases.h).
+// 2. Find the stages (passes/graph/dependence.h), order their work (passes/schedule/schedule.h)
+//    and, for a GPU, find which recurrences may be put on top of which (passes/schedule/stacks.h);
+//    give values buffers (passes/lower/layout.h) and write the launches (passes/lower/launches.h).
+//    For a GPU also with products apart from the work behind them, if steps of many rows are faster
+//    so; and, where recurrences may be one launch whose products have launches of their own so far,
+//    with these formed for it (passes/schedule/phases.h).
 // 3. Go through the plan's passes in the order that `plan_graph` lists. Where a pass has several
 //    ways, the fastest is taken (passes/candidates.h).
 #include "passes/build_plan.h"
@@ -42,6 +43,7 @@
 #include "passes/plan/wavefront.h"
 #include "passes/schedule/epilogues.h"
 #include "passes/schedule/schedule.h"
+#include "passes/schedule/stacks.h"
 
 namespace rnnc {
 namespace {
@@ -96,6 +98,11 @@ bool is_one_step(const PlanOptions& options) {
          options.strategy == Strategy::Any;
 }
 
+bool may_stack(const PlanOptions& options) {
+  return options.machine.kind == Machine::Kind::Cuda && options.passes.has(Pass::Resident) &&
+         options.passes.has(Pass::Stack);
+}
+
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
 /// them as they are.
@@ -113,7 +120,8 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
   plan.descending = graph.descending;
   plan.batch = options.batch;
   plan.chunk = 1;
-  const Schedule schedule = make_schedule(graph, dependence, plan, passes, in_phases);
+  Schedule schedule = make_schedule(graph, dependence, plan, passes, in_phases);
+  if (may_stack(options)) find_stacks(graph, schedule);
   const Result<Layout> layout =
       make_layout(graph, dependence, schedule, state_steps,
                   {.param_dtype = options.param_dtype.value_or(plan.dtype),
@@ -264,11 +272,13 @@ constexpr double kSlowerBackward = 2;
 Status make_stacks(Plan& plan, const PlanOptions& options) {
   const bool wanted = options.strategy == Strategy::Stacked;
   const bool free = options.strategy == Strategy::Any || is_of_loops(options.strategy);
-  if (!wanted && !free) return {};
   Plan stacked = plan;
+  forget_stack_places(plan);
+  if (!wanted && !free) return {};
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
   if (!made) return refuse(options, plan, made.error());
   if (!*made) return {};
+  forget_stack_places(stacked);
   if (wanted) {
     plan = std::move(stacked);
   } else {

@@ -29,7 +29,7 @@ int64_t weight_stride(const GemmLaunch& launch) {
 }
 
 bool ends_in_zeros(const Buffer& buffer) {
-  return buffer.pad > 0 && buffer.placement == Placement::Resident;
+  return buffer.pad > 0 && buffer.placement == Placement::Program;
 }
 
 std::vector<BufferId> cleared_buffers(const Plan& plan, uint32_t sweep) {

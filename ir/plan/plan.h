@@ -46,7 +46,6 @@
 /// multiples of C gives the bits of one run.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,6 +56,7 @@
 #include "ir/graph/graph.h"
 #include "ir/plan/recurrence_tile.h"
 #include "ir/plan/scan_round.h"
+#include "ir/plan/stack_place.h"
 
 namespace rnnc {
 
@@ -67,8 +67,8 @@ inline constexpr BufferId kNoBuffer = UINT32_MAX;
 enum class Placement : uint8_t {
   Caller,     // a pointer of the call: input, param, output, initial or final state
   Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
-  Resident,   // in the program's own memory, at `offset`; its address never changes. Of these only
-              // what Once stages write is kept between calls, and pads
+  Program,  // in memory of the program's own, at `offset`; its address never changes. Of these only
+            // what Once stages write is kept between calls, and pads
 };
 
 /// Of the caller's arrays, and what the caller has none of.
@@ -94,14 +94,14 @@ struct Buffer {
   uint32_t slot = 0;     // Caller: index among the Graph's inputs, params, outputs or states
   int64_t width = 0;     // elements in a row; an Invariant matrix [N, K] has width N * K
   uint32_t history = 0;  // Chunk: earlier steps kept in front
-  /// Bytes, a multiple of 256 (Workspace, Resident). Workspace buffers of extent Steps come after
+  /// Bytes, a multiple of 256 (Workspace, Program). Workspace buffers of extent Steps come after
   /// all others: theirs begin `Plan::workspace_bytes + offset * T` bytes into the workspace.
   /// Buffers whose lifetimes are disjoint may share memory (passes/memory/memory.h).
   int64_t offset = 0;
   uint32_t sweep = 0;  // Chunk: when its history moves
   uint32_t lag = 0;    // Chunk: of the stages that write it
   /// Elements at the end of each row that belong to no value (of temporaries that are not
-  /// Invariant): no launch writes them. In resident memory they are zero always, so that products
+  /// Invariant): no launch writes them. In program memory they are zero always, so that products
   /// may read on into them.
   int64_t pad = 0;
   friend bool operator==(const Buffer&, const Buffer&) = default;
@@ -503,8 +503,9 @@ struct Stage {
   std::string reason = {};  // why it is of its class and runs as it does, for people
   int phases = 0;           // of a recurrence: cross-unit dependencies within a step
   std::vector<Launch> launches = {};
-  uint32_t sweep = 0;  // Once stages: 0; Last stages: the last one
-  uint32_t lag = 0;    // chunks; see the top of this file. Once and Last stages: 0
+  uint32_t sweep = 0;     // Once stages: 0; Last stages: the last one
+  uint32_t lag = 0;       // chunks; see the top of this file. Once and Last stages: 0
+  StackPlace stack = {};  // until there are stacks
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
@@ -538,7 +539,7 @@ struct Plan {
   std::string note;             // for people: what is not as it could be, and why; or nothing
   int64_t workspace_bytes = 0;  // of Workspace buffers that do not grow with T
   int64_t workspace_bytes_per_step = 0;  // of those of extent Steps, a multiple of 256
-  int64_t resident_bytes = 0;
+  int64_t program_bytes = 0;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -579,7 +580,7 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps);
 /// Bytes from the start of a workspace for T steps to a buffer in it.
 int64_t workspace_offset(const Plan& plan, const Buffer& buffer, int64_t steps);
 
-/// Bytes of a Workspace or Resident buffer (rows * width * element size); of one of extent Steps,
+/// Bytes of a Workspace or Program buffer (rows * width * element size); of one of extent Steps,
 /// bytes per step.
 int64_t byte_size(const Plan& plan, const Buffer& buffer);
 

@@ -42,11 +42,18 @@ void for_each_access(Launch& launch, const Visit& visit) {
   std::visit(visit_launch, launch);
 }
 
-/// Likewise, of all launches of a plan.
+/// Likewise, of all launches of a plan, and of what it says of stacks whole rows.
 template <typename Visit>
 void for_each_access(Plan& plan, const Visit& visit) {
+  const auto visit_row = [&visit](BufferId& id) {
+    Access access{.buffer = id};
+    visit(access);
+    id = access.buffer;
+  };
   for (Stage& stage : plan.stages) {
     for (Launch& launch : stage.launches) for_each_access(launch, visit);
+    std::ranges::for_each(stage.stack.products, visit_row);
+    std::ranges::for_each(stage.stack.ahead, visit_row);
   }
   for (StatePlan& state : plan.states) {
     for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {

@@ -16,8 +16,8 @@ MemoryPiece memory_piece(const Buffer& buffer) {
   switch (buffer.placement) {
     case Placement::Workspace:
       return buffer.extent == Extent::Steps ? MemoryPiece::PerStep : MemoryPiece::Workspace;
-    case Placement::Resident:
-      return MemoryPiece::Resident;
+    case Placement::Program:
+      return MemoryPiece::Program;
     case Placement::Caller:
       break;
   }

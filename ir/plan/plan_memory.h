@@ -12,7 +12,7 @@
 namespace rnnc {
 
 /// The pieces of memory that offsets are relative to. None: the caller's.
-enum class MemoryPiece : uint8_t { None, Workspace, PerStep, Resident };
+enum class MemoryPiece : uint8_t { None, Workspace, PerStep, Program };
 MemoryPiece memory_piece(const Buffer& buffer);
 
 /// Calls `visit` with each two buffers whose memory overlaps, the lower number first.

@@ -56,7 +56,7 @@ class PlanParser {
     in_.expect("sweeps");
   }
 
-  // memory := 'memory: workspace' N 'bytes' ['and' N 'per step'] ', resident' N 'bytes'
+  // memory := 'memory: workspace' N 'bytes' ['and' N 'per step'] ', program' N 'bytes'
   void parse_memory() {
     in_.expect("workspace");
     plan_.workspace_bytes = in_.count();
@@ -65,8 +65,8 @@ class PlanParser {
       plan_.workspace_bytes_per_step = in_.count();
       in_.expect("per step");
     }
-    in_.expect(", resident");
-    plan_.resident_bytes = in_.count();
+    in_.expect(", program");
+    plan_.program_bytes = in_.count();
     in_.expect("bytes");
   }
 
@@ -93,7 +93,7 @@ class PlanParser {
     buffer.name = in_.name(kNameEnds);
     in_.expect(":");
     buffer.dtype = parse_type();
-    buffer.placement = in_.word_of(kPlacementWords, "`caller`, `workspace` or `resident`");
+    buffer.placement = in_.word_of(kPlacementWords, "`caller`, `workspace` or `program`");
     buffer.role = in_.word_of(kRoleWords, "what the buffer is for");
     in_.expect(",");
     buffer.extent = in_.word_of(kExtentWords, "`invariant`, `batch`, `steps` or `chunk`");
@@ -250,7 +250,7 @@ class PlanParser {
     return operands;
   }
 
-  // stage := DOMAIN [NAME '(' CLASS ')'] lag ':' [why] launch*
+  // stage := DOMAIN [NAME '(' CLASS ')'] lag ':' [why] [stack] launch*
   void parse_stage(Domain domain) {
     Stage stage;
     stage.domain = domain;
@@ -263,6 +263,7 @@ class PlanParser {
     parse_lag(stage.sweep, stage.lag);
     in_.expect(":");
     parse_why(stage);
+    parse_stack(stage.stack);
     while (!in_.failed()) {
       std::optional<Launch> launch = parse_launch(in_);
       if (!launch) break;
@@ -281,6 +282,20 @@ class PlanParser {
     }
     stage.phases = in_.number<int>();
     if (!in_.take("phase")) in_.expect("phases");
+  }
+
+  // stack := 'on top of' N [', products' bN+] [', ahead' bN+]
+  void parse_stack(StackPlace& stack) {
+    if (!in_.take("on top of")) return;
+    stack.below = in_.number<uint32_t>();
+    if (in_.take(", products")) stack.products = parse_buffers();
+    if (in_.take(", ahead")) stack.ahead = parse_buffers();
+  }
+
+  std::vector<BufferId> parse_buffers() {
+    std::vector<BufferId> buffers = {in_.buffer()};
+    while (!in_.failed() && in_.sees_id('b')) buffers.push_back(in_.buffer());
+    return buffers;
   }
 
   // state := NAME ['(a delay of' NAME ')'] lag ':' ['turning']

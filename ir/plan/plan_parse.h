@@ -1,7 +1,7 @@
 /// A Plan from its text form: `parse_plan(to_string(plan))` is the plan again, each field of it.
 ///
 ///     plan Elman: f32, batch 2, chunk 4
-///     memory: workspace 1024 bytes, resident 0 bytes
+///     memory: workspace 1024 bytes, program 0 bytes
 ///     buffers:
 ///       b0 x: f32 caller input, steps x 3, slot 0
 ///       b1 W: f32 caller param, invariant x 12, slot 0

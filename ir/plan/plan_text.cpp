@@ -63,8 +63,8 @@ class Printer {
          plan_.descending ? ", descending" : "", plan_.batch, plan_.chunk,
          plan_.sweeps == 1 ? "" : fmt::format(", {} sweeps", plan_.sweeps));
     const int64_t per_step = plan_.workspace_bytes_per_step;
-    line("memory: workspace {} bytes{}, resident {} bytes", plan_.workspace_bytes,
-         per_step == 0 ? "" : fmt::format(" and {} per step", per_step), plan_.resident_bytes);
+    line("memory: workspace {} bytes{}, program {} bytes", plan_.workspace_bytes,
+         per_step == 0 ? "" : fmt::format(" and {} per step", per_step), plan_.program_bytes);
     if (!plan_.note.empty()) line("note: {}", in_quotes(plan_.note));
     line("buffers:");
     for (BufferId id = 0; id < plan_.buffers.size(); ++id) print_buffer(id);
@@ -84,7 +84,7 @@ class Printer {
     text_ += '\n';
   }
 
-  /// `  b3 h: f32 resident temporary, chunk x 64, history 1, at 256, 8448 bytes`
+  /// `  b3 h: f32 program temporary, chunk x 64, history 1, at 256, 8448 bytes`
   void print_buffer(BufferId id) {
     const Buffer& buffer = plan_.buffers[id];
     std::string rest;
@@ -182,7 +182,18 @@ class Printer {
                          stage.phases == 1 ? "" : "s");
     }
     if (!why.empty()) line("    {}", why);
+    if (stage.stack != StackPlace()) {
+      line("    on top of {}{}{}", stage.stack.below, ids(", products", stage.stack.products),
+           ids(", ahead", stage.stack.ahead));
+    }
     for (const Launch& launch : stage.launches) line("    {}", launch_text(plan_, launch));
+  }
+
+  /// Behind a word; nothing if there are none.
+  static std::string ids(std::string_view word, const std::vector<BufferId>& buffers) {
+    std::string text(buffers.empty() ? "" : word);
+    for (const BufferId id : buffers) text += fmt::format(" b{}", id);
+    return text;
   }
 
   void print_state(const StatePlan& state) {

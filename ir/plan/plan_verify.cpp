@@ -96,7 +96,7 @@ class Verifier {
       if (caller && !of_batch && buffer.extent != extent_of(buffer.role)) {
         return fail("buffer {}: not the extent of its role", buffer.name);
       }
-      if (buffer.placement == Placement::Resident && buffer.extent == Extent::Steps) {
+      if (buffer.placement == Placement::Program && buffer.extent == Extent::Steps) {
         return fail("buffer {}: whole sequences are the caller's or in the workspace", buffer.name);
       }
       if (buffer.extent != Extent::Chunk && buffer.history > 0) {

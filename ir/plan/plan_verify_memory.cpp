@@ -1,4 +1,4 @@
-// 1. Every buffer of the workspace or of resident memory is aligned and inside its piece of memory.
+// 1. Every buffer of the workspace or of program memory is aligned and inside its piece of memory.
 // 2. Find where each is touched: by Once stages, and in which lags of which sweeps.
 // 3. Of two that share memory:
 //    a. None has a pad of zeros. Neither may live on between waves while the other is touched: a
@@ -75,12 +75,12 @@ class MemoryVerifier {
   }
 
   int64_t size_of(MemoryPiece piece) const {
-    if (piece == MemoryPiece::Resident) return plan_.resident_bytes;
+    if (piece == MemoryPiece::Program) return plan_.program_bytes;
     return piece == MemoryPiece::PerStep ? plan_.workspace_bytes_per_step : plan_.workspace_bytes;
   }
 
   static std::string_view name_of(MemoryPiece piece) {
-    if (piece == MemoryPiece::Resident) return "resident memory";
+    if (piece == MemoryPiece::Program) return "program memory";
     return piece == MemoryPiece::PerStep ? "workspace per step" : "workspace";
   }
 

@@ -17,7 +17,7 @@ struct Word {
 
 inline constexpr Word<Placement> kPlacementWords[] = {{Placement::Caller, "caller"},
                                                       {Placement::Workspace, "workspace"},
-                                                      {Placement::Resident, "resident"}};
+                                                      {Placement::Program, "program"}};
 
 inline constexpr Word<Role> kRoleWords[] = {{Role::Input, "input"},
                                             {Role::Param, "param"},

@@ -1,7 +1,8 @@
 // 1. For each stage, each group becomes a launch: products a GEMM; fused nodes a kernel that loads
 //    what it did not compute, and stores each value right where it is made, to every place that
 //    wants it; moves a launch of their own for each place of the value. A kernel with products
-//    takes their results as its first arguments; a loop first loads what it carries.
+//    takes their results as its first arguments; a loop first loads what it carries. Where a
+//    recurrence may be put on top of others, its stage says so in terms of what launches write.
 // 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
 // 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
 //    Of several steps they are of the earliest (ir/plan/state_steps.h).
@@ -9,10 +10,13 @@
 #include "passes/graph/linear_recurrence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
+#include "ir/plan/buffer_uses.h"
 #include "passes/lower/kernel_builder.h"
 
 namespace rnnc {
@@ -28,6 +32,8 @@ class LaunchBuilder {
     for (const Layout::StateBuffers& state : layout.states) {
       if (state.carry != kNoBuffer) carries_.insert(state.carry);
     }
+    has_stacks_ = std::ranges::any_of(
+        schedule.stages, [](const ScheduledStage& stage) { return !stage.stack.below.empty(); });
   }
 
   void run() {
@@ -60,12 +66,49 @@ class LaunchBuilder {
       stage.reason = "recurrences of which one uses the other, element by element";
     }
     if (stage_ == 0) add_rounded(stage);
-    for (const Group& group : scheduled.groups) {
-      std::visit([&](const auto& g) { add_launches(stage, g); }, group);
+    for (size_t group = 0; group < scheduled.groups.size(); ++group) {
+      const size_t first = stage.launches.size();
+      std::visit([&](const auto& g) { add_launches(stage, g); }, scheduled.groups[group]);
+      if (!has_stacks_) continue;
+      TouchedBuffers touched;
+      for (size_t i = first; i < stage.launches.size(); ++i) touched.add(plan_, stage.launches[i]);
+      written_[{stage_, group}] = std::move(touched.written);
     }
     if (scheduled.domain == Domain::Once) add_packs(stage);
     add_staged(stage);
+    if (!scheduled.stack.below.empty()) stage.stack = stack_place(scheduled.stack);
     return stage;
+  }
+
+  /// Nothing where what goes ahead is not all that writes where it does.
+  StackPlace stack_place(const ScheduledStack& stack) const {
+    StackPlace place{.below = static_cast<uint32_t>(stack.below.size())};
+    for (const GroupPlace group : stack.products) add_all(written_.at(group), place.products);
+    for (const GroupPlace group : stack.ahead) {
+      const std::set<BufferId> own = written_by_these(group, stack.ahead);
+      if (own.empty() && !written_.at(group).empty()) return {};
+      add_all(own, place.ahead);
+    }
+    for (const Layout::Staged& staged : layout_.staged) {
+      if (staged.stage + 1 == stage_) place.ahead.push_back(staged.target.buffer);
+    }
+    return place;
+  }
+
+  static void add_all(const std::set<BufferId>& from, std::vector<BufferId>& to) {
+    std::ranges::copy_if(from, std::back_inserter(to),
+                         [&](BufferId id) { return std::ranges::find(to, id) == to.end(); });
+  }
+
+  /// What the group writes, and no group but these.
+  std::set<BufferId> written_by_these(GroupPlace group,
+                                      const std::vector<GroupPlace>& these) const {
+    std::set<BufferId> buffers = written_.at(group);
+    for (const auto& [other, written] : written_) {
+      if (std::ranges::count(these, other) > 0) continue;
+      std::erase_if(buffers, [&, &w = written](BufferId id) { return w.contains(id); });
+    }
+    return buffers;
   }
 
   Layout::Place read(NodeId id) const { return layout_.read(schedule_, id, stage_); }
@@ -474,8 +517,10 @@ class LaunchBuilder {
   const Schedule& schedule_;
   const Layout& layout_;
   Plan& plan_;
-  std::unordered_set<BufferId> carries_;  // of loops
-  uint32_t stage_ = 0;                    // whose launches are being made
+  std::unordered_set<BufferId> carries_;              // of loops
+  std::map<GroupPlace, std::set<BufferId>> written_;  // so far, if a stage may be on top of others
+  bool has_stacks_ = false;
+  uint32_t stage_ = 0;  // whose launches are being made
 };
 
 }  // namespace

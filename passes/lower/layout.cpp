@@ -14,9 +14,9 @@
 // 6. Weights are read where they are, except that several are stacked, and that stages that run
 //    step by step read the program's own only, and no transposed ones.
 // 7. What totals add to, and what is computed after all steps, lies in the workspace.
-// 8. Resident are buffers of Once stages and those that products with launches of their own touch
-//    step by step, because captured graphs need fixed addresses. Whole sequences they multiply are
-//    copied chunk by chunk. All others go to the workspace.
+// 8. In program memory are buffers of Once stages and those that products with launches of their
+//    own touch step by step, because captured graphs need fixed addresses. Whole sequences they
+//    multiply are copied chunk by chunk. All others go to the workspace.
 #include "passes/lower/layout.h"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ class LayoutBuilder {
   BufferId add_temporary(std::string name, DType dtype, Extent extent, int64_t width,
                          bool after = false) {
     const Placement placement =
-        extent == Extent::Invariant && !after ? Placement::Resident : Placement::Workspace;
+        extent == Extent::Invariant && !after ? Placement::Program : Placement::Workspace;
     return add_buffer({std::move(name), dtype, placement, Role::Temporary, extent, 0, width, 0, 0});
   }
 
@@ -447,8 +447,8 @@ class LayoutBuilder {
     if (plan_.buffers[left.buffer].extent == Extent::Steps) {
       left = stage_chunk(stage, left, group.k * group.blocks);
     }
-    make_resident(left.buffer);
-    make_resident(layout_.places[group.members[0].result].compute.buffer);
+    fix_address(left.buffer);
+    fix_address(layout_.places[group.members[0].result].compute.buffer);
   }
 
   /// Of a whole sequence, in the stage before.
@@ -466,10 +466,10 @@ class LayoutBuilder {
     return access(found->second);
   }
 
-  void make_resident(BufferId buffer) {
+  void fix_address(BufferId buffer) {
     RNNC_CHECK(plan_.buffers[buffer].placement != Placement::Caller,
                "a recurrence multiplies the caller's '{}'", plan_.buffers[buffer].name);
-    plan_.buffers[buffer].placement = Placement::Resident;
+    plan_.buffers[buffer].placement = Placement::Program;
   }
 
   BufferId add_pack(const ProductGroup& group, bool transpose) {

@@ -19,7 +19,7 @@ Access turn_weight(Plan& plan, const GemmLaunch& gemm, std::vector<Launch>& once
   const int64_t matrices = gemm.blocks * gemm.repeats;
   plan.buffers.push_back({.name = plan.buffers[gemm.weight.buffer].name,
                           .dtype = plan.dtype,
-                          .placement = Placement::Resident,
+                          .placement = Placement::Program,
                           .extent = Extent::Invariant,
                           .width = matrices * gemm.n * gemm.k});
   const Access turned = {.buffer = static_cast<BufferId>(plan.buffers.size() - 1)};

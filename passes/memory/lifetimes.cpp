@@ -278,10 +278,10 @@ bool is_in(const Buffer& buffer, Arena arena) {
       return buffer.placement == Placement::Workspace && buffer.extent != Extent::Steps;
     case Arena::WorkspacePerStep:
       return buffer.placement == Placement::Workspace && buffer.extent == Extent::Steps;
-    case Arena::Resident:
+    case Arena::Program:
       break;
   }
-  return buffer.placement == Placement::Resident;
+  return buffer.placement == Placement::Program;
 }
 
 int64_t aligned_size(const Plan& plan, const Buffer& buffer) {

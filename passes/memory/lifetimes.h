@@ -30,8 +30,8 @@ bool overlap(const Lifetime& a, const Lifetime& b);
 int64_t live_bytes(const std::vector<Lifetime>& lifetimes);
 
 /// The pieces of memory that offsets are relative to.
-enum class Arena : uint8_t { Workspace, WorkspacePerStep, Resident };
-inline constexpr Arena kArenas[] = {Arena::Workspace, Arena::WorkspacePerStep, Arena::Resident};
+enum class Arena : uint8_t { Workspace, WorkspacePerStep, Program };
+inline constexpr Arena kArenas[] = {Arena::Workspace, Arena::WorkspacePerStep, Arena::Program};
 bool is_in(const Buffer& buffer, Arena arena);
 /// Bytes of a buffer, or bytes per step, rounded up to the alignment of offsets.
 int64_t aligned_size(const Plan& plan, const Buffer& buffer);

@@ -30,10 +30,10 @@ int64_t& bytes_of(Plan& plan, Arena arena) {
       return plan.workspace_bytes;
     case Arena::WorkspacePerStep:
       return plan.workspace_bytes_per_step;
-    case Arena::Resident:
+    case Arena::Program:
       break;
   }
-  return plan.resident_bytes;
+  return plan.program_bytes;
 }
 
 /// Returns the bytes in all.

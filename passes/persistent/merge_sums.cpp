@@ -112,7 +112,7 @@ class MergeSums {
   BufferId add_buffer(std::span<const Product> parts, int64_t width) {
     Buffer buffer{.name = "",
                   .dtype = plan_.dtype,
-                  .placement = Placement::Resident,
+                  .placement = Placement::Program,
                   .extent = Extent::Invariant,
                   .width = width};
     for (const Product& part : parts) {

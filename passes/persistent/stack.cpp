@@ -1,11 +1,10 @@
-// From each resident recurrence on, for as many of its sweep as come behind it, on copies of the
-// plan:
-// 1. What lies between two of them must be products of what the lower ones store, of which nothing
-//    but the upper one's kernels reads the results. What does not depend on the lower ones goes
-//    ahead, and what the upper one does not depend on goes behind both.
-// 2. Such products become products of the phases that load their results
-//    (passes/persistent/phase_products.h). The phases are a side of the lower ones' launch.
-// 3. Of the stacks that come about the tallest is taken that fits on the machine. Where one does
+// From each resident recurrence on, for as many of those behind it as may be on top, which the
+// schedule has found (passes/schedule/stacks.h), on copies of the plan:
+// 1. Of the work between two of them what the upper one waits for goes ahead, and what it does not
+//    need goes behind both. The rest are its own products: they become products of the phases that
+//    load their results (passes/persistent/phase_products.h). The phases are a side of the lower
+//    ones' launch.
+// 2. Of the stacks that come about the tallest is taken that fits on the machine. Where one does
 //    not, its layers are shared out over several, as equally as can be.
 #include "passes/persistent/stack.h"
 
@@ -15,7 +14,6 @@
 
 #include "ir/base/arithmetic.h"
 #include "ir/base/launch_limits.h"
-#include "ir/plan/buffer_uses.h"
 #include "ir/plan/kernel_facts.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/plan_verify_parts.h"
@@ -28,17 +26,17 @@
 namespace rnnc {
 namespace {
 
-TouchedBuffers buffers_of(const Plan& plan, const Launch& launch) {
-  TouchedBuffers buffers;
-  buffers.add(plan, launch);
-  return buffers;
-}
-
 RecurrenceLaunch& recurrence_of(Stage& stage) {
   return std::get<RecurrenceLaunch>(stage.launches[0]);
 }
 
 // ---- Two recurrences ----
+
+bool writes_one_of(const Plan& plan, const Launch& launch, const std::vector<BufferId>& buffers) {
+  return std::ranges::any_of(touches(plan, launch), [&](const Touch& touch) {
+    return touch.write && std::ranges::find(buffers, touch.access.buffer) != buffers.end();
+  });
+}
 
 /// Puts a recurrence on top of another one, which may be a stack.
 class Joint {
@@ -46,14 +44,9 @@ class Joint {
   /// Stages of the plan. Between them is at most one.
   Joint(Plan& plan, size_t lower, size_t upper) : plan_(plan), lower_(lower), upper_(upper) {}
 
-  /// The number of the stage that both have become; none if they cannot.
+  /// The number of the stage that both have become; none if a phase cannot have a product.
   std::optional<size_t> run() {
-    const TouchedBuffers lower = buffers_of(plan_, plan_.stages[lower_].launches[0]);
-    const TouchedBuffers upper = buffers_of(plan_, plan_.stages[upper_].launches[0]);
-    if (!sort_between(lower, upper) || !is_exclusive()) return std::nullopt;
-    if (intersect(upper.written, lower.written) || intersect(upper.written, lower.read)) {
-      return std::nullopt;
-    }
+    if (!sort_between()) return std::nullopt;
     turn_weights();
     const std::optional<std::vector<FusedLaunch>> phases =
         products_.as_products_of(plan_, recurrence_of(plan_.stages[upper_]).phases);
@@ -68,36 +61,19 @@ class Joint {
   }
 
  private:
-  /// Step 1.
-  bool sort_between(const TouchedBuffers& lower, const TouchedBuffers& upper) {
+  bool sort_between() {
     if (upper_ == lower_ + 1) return true;
-    TouchedBuffers stay, behind;  // of what is not ahead; of that, of what is behind
+    const StackPlace& place = plan_.stages[upper_].stack;
     const std::vector<Launch>& launches = plan_.stages[lower_ + 1].launches;
     for (size_t i = 0; i < launches.size(); ++i) {
-      const Launch& launch = launches[i];
-      const TouchedBuffers own = buffers_of(plan_, launch);
-      if (are_independent(own, lower) && are_independent(own, stay)) {
-        ahead_.push_back(launch);
-        continue;
-      }
-      stay.add(plan_, launch);
-      if (are_independent(own, upper)) {
-        behind_.push_back(launch);
-        behind.add(plan_, launch);
-        continue;
-      }
-      const auto* gemm = std::get_if<GemmLaunch>(&launch);
-      if (gemm == nullptr || !are_independent(own, behind) ||
-          !products_.add(*gemm, {lower_ + 1, i})) {
-        return false;
+      if (writes_one_of(plan_, launches[i], place.products)) {
+        const auto* gemm = std::get_if<GemmLaunch>(&launches[i]);
+        if (gemm == nullptr || !products_.add(*gemm, {lower_ + 1, i})) return false;
+      } else {
+        (writes_one_of(plan_, launches[i], place.ahead) ? ahead_ : behind_).push_back(launches[i]);
       }
     }
     return true;
-  }
-
-  bool is_exclusive() const {
-    const LaunchPlace reader{upper_, 0};
-    return products_.are_exclusive(plan_, recurrence_of(plan_.stages[upper_]).phases, {&reader, 1});
   }
 
   void turn_weights() {
@@ -146,14 +122,18 @@ class Joint {
 
 // ---- Stacks ----
 
-/// The recurrence behind a stage, if there is but a stage of time-parallel work between.
-std::optional<size_t> next_recurrence(const Plan& plan, size_t stage) {
+/// The recurrence behind a stack, if that may be below it and there is but a stage of time-parallel
+/// work between.
+std::optional<size_t> next_recurrence(Plan& plan, size_t stage) {
   const auto is_at = [&](size_t i) {
     return i < plan.stages.size() && plan.stages[i].sweep == plan.stages[stage].sweep;
   };
   size_t next = stage + 1;
   if (is_at(next) && is_time_parallel(plan.stages[next])) ++next;
-  return is_at(next) && is_resident(plan.stages[next]) ? std::optional(next) : std::nullopt;
+  const bool may_be_on_top =
+      is_at(next) && is_resident(plan.stages[next]) &&
+      plan.stages[next].stack.below >= recurrence_of(plan.stages[stage]).tile.sides.size();
+  return may_be_on_top ? std::optional(next) : std::nullopt;
 }
 
 /// A plan in which a stage is a stack, that has no tile yet.
@@ -238,6 +218,10 @@ Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& cho
   }
   if (!changed && choice.strategy == Strategy::Stacked) return fail("{}", reason);
   return changed;
+}
+
+void forget_stack_places(Plan& plan) {
+  for (Stage& stage : plan.stages) stage.stack = {};
 }
 
 }  // namespace rnnc

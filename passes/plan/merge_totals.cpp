@@ -353,7 +353,7 @@ class MergeTotals {
   Buffer stack_buffer(const std::vector<GemmLaunch>& parts, int64_t k) const {
     Buffer stack{.name = "",
                  .dtype = plan_.dtype,
-                 .placement = Placement::Resident,
+                 .placement = Placement::Program,
                  .extent = Extent::Invariant,
                  .width = k * parts[0].n};
     for (const GemmLaunch& part : parts) {

@@ -210,7 +210,7 @@ class PadTotals {
     }
     if (!is_aligned(total.right)) widen(total.right);
     Buffer& right = plan_.buffers[total.right.buffer];
-    if (right.pad > 0) right.placement = Placement::Resident;
+    if (right.pad > 0) right.placement = Placement::Program;
   }
 
   void widen(const Access& access) {
@@ -228,7 +228,7 @@ class PadTotals {
     Buffer buffer = {.name = buffer_of(source).name, .dtype = plan_.dtype, .extent = Extent::Chunk};
     buffer.width = rows.stride;
     buffer.pad = rows.stride - rows.length;
-    if (buffer.pad > 0) buffer.placement = Placement::Resident;
+    if (buffer.pad > 0) buffer.placement = Placement::Program;
     plan_.buffers.push_back(std::move(buffer));
     found->second = {.buffer = static_cast<BufferId>(plan_.buffers.size() - 1),
                      .stride = rows.stride};

@@ -1,6 +1,6 @@
 // 1. Find the products of Sequence and Step stages whose operands or results have rows that are not
 //    aligned, those of fused launches too, as far as their left operand can be:
-//    a. a temporary, by a wider row (its pad is zero in resident memory, ir/plan/plan.h);
+//    a. a temporary, by a wider row (its pad is zero in program memory, ir/plan/plan.h);
 //    b. of a Sequence stage, by a copy of the chunk in front of the product, if that costs less
 //       than it saves. Products of one stage share it.
 // 2. Results get wider rows, too. Where nothing but such products writes them, n grows with them.
@@ -214,7 +214,7 @@ class Padding {
     const Operands old = operands_of(product);
     if (product.left == Left::Widen) {
       widen(old.left.buffer, unit_);
-      if (product.k > old.k) plan_.buffers[old.left.buffer].placement = Placement::Resident;
+      if (product.k > old.k) plan_.buffers[old.left.buffer].placement = Placement::Program;
     } else if (product.left == Left::Copy) {
       const Access copy = copy_of(product);
       change(product, [&copy](auto& launch) { launch.left = copy; });
@@ -239,7 +239,7 @@ class Padding {
     Buffer buffer = {.name = buffer_of(source).name, .dtype = plan_.dtype, .extent = Extent::Chunk};
     buffer.width = round_up(old.k, unit_);
     buffer.pad = buffer.width - old.k;
-    if (product.k > old.k) buffer.placement = Placement::Resident;
+    if (product.k > old.k) buffer.placement = Placement::Program;
     const Access target = {.buffer = add(std::move(buffer)), .stride = round_up(old.k, unit_)};
     found->second = target;
     KernelBuilder builder(plan_, old.k);
@@ -390,7 +390,7 @@ class Padding {
   BufferId copy_weight(const Access& weight, const Matrix& matrix) {
     const BufferId id = add({.name = buffer_of(weight).name,
                              .dtype = plan_.dtype,
-                             .placement = Placement::Resident,
+                             .placement = Placement::Program,
                              .extent = Extent::Invariant,
                              .width = matrix.new_rows * matrix.stride});
     if (matrix.zeros) once_.emplace_back(zeros(id, matrix));

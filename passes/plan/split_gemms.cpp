@@ -97,7 +97,7 @@ Buffer parts_buffer(const Plan& plan, const Operand& operand) {
 
 Buffer weight_buffer(const Plan& plan, const GemmLaunch& gemm) {
   return {.name = "parts of " + plan.buffers[gemm.weight.buffer].name,
-          .placement = Placement::Resident,
+          .placement = Placement::Program,
           .extent = Extent::Invariant,
           .width = columns_of(gemm) * kSplitParts * part_of(gemm.k)};
 }

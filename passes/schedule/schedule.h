@@ -56,6 +56,20 @@ struct MoveGroup {
 
 using Group = std::variant<ProductGroup, FusedGroup, MoveGroup>;
 
+/// stages[stage].groups[group].
+struct GroupPlace {
+  uint32_t stage = 0;
+  size_t group = 0;
+  friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
+};
+
+/// How a recurrence may be put on top of others (passes/schedule/stacks.h).
+struct ScheduledStack {
+  std::vector<uint32_t> below;       // stages that may be one launch with it, the nearest first
+  std::vector<GroupPlace> products;  // between them and it, that may be its own
+  std::vector<GroupPlace> ahead;     // between them and it, that it waits for but they do not
+};
+
 struct ScheduledStage {
   Domain domain = Domain::Sequence;
   std::vector<uint32_t> recurrences;  // indices into Dependence::recurrences; of loops several
@@ -64,6 +78,7 @@ struct ScheduledStage {
   /// One launch goes through the steps by itself: a Sequence stage with a recurrence, of one
   /// kernel.
   bool loop = false;
+  ScheduledStack stack = {};  // of a Step stage with recurrences
 };
 
 /// Stage 0 runs once; each sweep opens with a time-parallel stage; a stage of domain Last, of a graph

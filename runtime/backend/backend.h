@@ -72,7 +72,7 @@ Call make_call(const ForwardArgs& args, std::span<const void* const> initial_sta
 /// That of a half of a backward call, whose other arrays are still to be set.
 Call make_call(const BackwardArgs& args);
 
-/// A plan compiled, loaded and given its resident memory. See ir/plan/plan.h for what running it
+/// A plan compiled, loaded and given its own memory. See ir/plan/plan.h for what running it
 /// means.
 class Executable {
  public:

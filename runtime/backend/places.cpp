@@ -64,17 +64,17 @@ int64_t Places::zero_bytes() const {
   return most;
 }
 
-size_t Places::resident_bytes() const {
-  return static_cast<size_t>(aligned_size(plan_.resident_bytes) + zero_bytes());
+size_t Places::program_bytes() const {
+  return static_cast<size_t>(aligned_size(plan_.program_bytes) + zero_bytes());
 }
 
-void Places::use_resident(std::byte* resident) {
+void Places::use_program_memory(std::byte* memory) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
-    if (buffer.placement == Placement::Resident) addresses_[id] = resident + buffer.offset;
+    if (buffer.placement == Placement::Program) addresses_[id] = memory + buffer.offset;
   }
-  const auto zeros = static_cast<size_t>(aligned_size(plan_.resident_bytes));
-  zeros_ = {resident + zeros, resident_bytes() - zeros};
+  const auto zeros = static_cast<size_t>(aligned_size(plan_.program_bytes));
+  zeros_ = {memory + zeros, program_bytes() - zeros};
 }
 
 void Places::bind(const Call& call) {

@@ -32,10 +32,10 @@ class Places {
   /// Row 0 of an access.
   Row row(const Access& access, Position position, int64_t steps) const;
 
-  /// Of memory that is the program's own: the resident buffers', and behind them zeros.
-  size_t resident_bytes() const;
+  /// Of memory that is the program's own: its buffers', and behind them zeros.
+  size_t program_bytes() const;
   /// Such memory, whose zeros are to be written before the first call.
-  void use_resident(std::byte* resident);
+  void use_program_memory(std::byte* memory);
   /// What states without a given value may begin at.
   std::span<std::byte> zeros() const { return zeros_; }
   /// All others, for the call.

@@ -16,8 +16,8 @@ class Addresses {
   /// `plan` outlives this.
   explicit Addresses(const Plan& plan) : plan_(plan), places_(plan, kAlignment) {}
 
-  /// The program's own memory, of `Places::resident_bytes`.
-  void use_resident(std::byte* resident) { places_.use_resident(resident); }
+  /// The program's own memory, of `Places::program_bytes`.
+  void use_program_memory(std::byte* memory) { places_.use_program_memory(memory); }
   void find(const Call& call);
   const Places& places() const { return places_; }
   std::byte* of(BufferId buffer) const { return places_.address(buffer); }

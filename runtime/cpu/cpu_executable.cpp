@@ -146,18 +146,18 @@ Status CpuExecutable::allocate(int threads) {
     packed_bytes += ceil_div(total->packed_bytes(), kLine) * kLine;
   }
   scratch_.bytes_per_thread = ceil_div(scratch_.bytes_per_thread, 256) * 256;
-  auto resident = AlignedMemory::allocate(addresses_.places().resident_bytes());
+  auto program = AlignedMemory::allocate(addresses_.places().program_bytes());
   auto packed = AlignedMemory::allocate(packed_bytes);
   auto scratch = AlignedMemory::allocate(scratch_.bytes_per_thread * threads);
-  for (const auto* memory : {&resident, &packed, &scratch}) {
+  for (const auto* memory : {&program, &packed, &scratch}) {
     if (!*memory) return tl::unexpected(memory->error());
   }
-  resident_ = std::move(*resident);
-  addresses_.use_resident(resident_.data());
+  program_memory_ = std::move(*program);
+  addresses_.use_program_memory(program_memory_.data());
   std::ranges::fill(addresses_.places().zeros(), std::byte{0});
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
-    std::memset(resident_.data() + buffer.offset, 0, byte_size(plan_, buffer));
+    std::memset(program_memory_.data() + buffer.offset, 0, byte_size(plan_, buffer));
   }
   packed_ = std::move(*packed);
   scratch_memory_ = std::move(*scratch);

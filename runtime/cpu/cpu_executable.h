@@ -74,7 +74,7 @@ class CpuExecutable : public Executable {
   Plan plan_;
   std::unique_ptr<CpuModule> module_;
   ThreadPool* pool_ = nullptr;  // null: one thread
-  AlignedMemory resident_, packed_, scratch_memory_;
+  AlignedMemory program_memory_, packed_, scratch_memory_;
   ThreadScratch scratch_;
   std::vector<PreparedStage> stages_;           // as Plan::stages
   std::vector<PreparedState> states_;           // as Plan::states

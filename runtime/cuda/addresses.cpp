@@ -3,11 +3,11 @@
 #include "ir/plan/alignment.h"
 
 namespace rnnc::cuda {
-Addresses::Addresses(const Plan& plan, char* resident)
+Addresses::Addresses(const Plan& plan, char* program_memory)
     : plan_(plan), places_(plan, kBufferAlignment), slots_(places_.count(), -1) {
-  places_.use_resident(reinterpret_cast<std::byte*>(resident));
+  places_.use_program_memory(reinterpret_cast<std::byte*>(program_memory));
   for (size_t place = 0; place < places_.count(); ++place) {
-    if (places_.buffer_of(place).placement == Placement::Resident) continue;
+    if (places_.buffer_of(place).placement == Placement::Program) continue;
     slots_[place] = static_cast<int32_t>(movable_.size());
     movable_.push_back(place);
   }
@@ -39,7 +39,7 @@ int64_t Addresses::bytes_from(const Access& access, const Places::Row& row) cons
 }
 
 char* Addresses::pointer(const Access& access, LaunchPosition position) const {
-  RNNC_CHECK(!position.replayed || is_resident(access), "a graph has no address of '{}'",
+  RNNC_CHECK(!position.replayed || is_fixed(access), "a graph has no address of '{}'",
              buffer_of(access).name);
   const Places::Row row = places_.row(access, position, steps_);
   return reinterpret_cast<char*>(places_.address(row.place)) + bytes_from(access, row);
@@ -54,7 +54,7 @@ char* Addresses::turned(const Access& access, int64_t parts, LaunchPosition posi
 CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
   if (access.buffer == kNoBuffer) return {};
   CudaAccess result{.address = 0, .per_step = 0, .stride = access.stride, .slot = -1};
-  if (!position.replayed || is_resident(access)) {
+  if (!position.replayed || is_fixed(access)) {
     result.address = reinterpret_cast<int64_t>(pointer(access, position));
     return result;
   }

@@ -22,8 +22,8 @@ struct LaunchPosition : Position {
 
 class Addresses {
  public:
-  /// `plan` outlives this; `resident` is the base of its resident memory (Places::resident_bytes).
-  Addresses(const Plan& plan, char* resident);
+  /// `plan` outlives this; `program_memory` has Places::program_bytes.
+  Addresses(const Plan& plan, char* program_memory);
 
   /// The caller's and the workspace's addresses, and the steps, for the calls that follow.
   void bind(const Call& call);
@@ -31,7 +31,7 @@ class Addresses {
   /// Of the call.
   int64_t steps() const { return steps_; }
 
-  /// Row 0 of an access. In a graph only resident memory has an address.
+  /// Row 0 of an access. In a graph only program memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;
   /// The same of a buffer that has rows as columns, with so many elements of each row
   /// (SplitLaunch).
@@ -50,14 +50,14 @@ class Addresses {
 
  private:
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
-  bool is_resident(const Access& access) const { return slots_[access.buffer] < 0; }
+  bool is_fixed(const Access& access) const { return slots_[access.buffer] < 0; }
   int64_t first_step(const Buffer& buffer, int64_t steps) const;
   int64_t bytes_from(const Access& access, const Places::Row& row) const;
 
   const Plan& plan_;
   int64_t steps_ = 1;  // of the call
   Places places_;
-  std::vector<int32_t> slots_;   // per place; -1 for resident ones
+  std::vector<int32_t> slots_;   // per place; -1 in program memory
   std::vector<size_t> movable_;  // per slot: its place
   std::vector<int64_t> block_;   // the parameter block
 };

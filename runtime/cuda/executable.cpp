@@ -1,5 +1,5 @@
 // Preparing:
-// 1. Allocate the resident memory and the parameter block: what lacks most often is memory.
+// 1. Allocate the program memory and the parameter block: what lacks most often is memory.
 // 2. Compile and load the kernels. If one of a recurrence is refused, all else is left out.
 // 3. Choose the products' algorithms, allocate their workspace, and run products and kernels once,
 //    so that launches load nothing.
@@ -10,7 +10,7 @@
 // The Sequence stages of a round are launched directly for the lags that have a chunk in this wave,
 // on the call's stream or on several that part from it and join it again. Its Step stages are a
 // replay of the graph, for waves at either end of the sequence too: what the graph reads and writes
-// outside resident memory it finds through the parameter block, which a kernel at the start of each
+// outside program memory it finds through the parameter block, which a kernel at the start of each
 // sweep fills in the stream's order, and whose step moves on at the end of each wave: that is the
 // last launch of the last round's graph, but for the waves in which states end, whose final values
 // are written before their histories move. By that step its kernels do nothing for a lag that has
@@ -90,7 +90,7 @@ class CudaExecutable : public Executable {
   const Plan plan_;
   const CudaDevice device_;
   const DeviceAllocator allocator_;
-  DeviceMemory memory_;  // resident buffers, then the parameter block
+  DeviceMemory memory_;  // program memory, then the parameter block
   int64_t* parameter_block_ = nullptr;
   std::optional<LoadedKernels> kernels_;
   std::string refusal_;
@@ -158,12 +158,12 @@ Status CudaExecutable::check_sizes() const {
 }
 
 Status CudaExecutable::allocate() {
-  const size_t resident = aligned_size(Places(plan_, kBufferAlignment).resident_bytes());
+  const size_t program = aligned_size(Places(plan_, kBufferAlignment).program_bytes());
   const size_t block = parameter_words(plan_) * sizeof(int64_t);
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, resident + block);
+  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, allocator_, program + block);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
-  parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + resident);
+  parameter_block_ = reinterpret_cast<int64_t*>(memory_.data() + program);
   return {};
 }
 
@@ -302,11 +302,11 @@ Status CudaExecutable::capture_sweep(uint32_t index, std::span<const OwnStream> 
   return {};
 }
 
-/// Products of the library have no addresses but resident ones in a graph, and are not kept from
-/// computing when there is nothing to compute, which must not reach a final state.
+/// Products of the library have no addresses in a graph but those of program memory, and are not
+/// kept from computing when there is nothing to compute, which must not reach a final state.
 bool CudaExecutable::can_replay(const Round& round) const {
   const auto is_fixed = [this](const Access& access) {
-    return plan_.buffers[access.buffer].placement == Placement::Resident;
+    return plan_.buffers[access.buffer].placement == Placement::Program;
   };
   const auto is_state = [this](BufferId buffer) {
     return plan_.buffers[buffer].extent == Extent::Batch &&

@@ -59,11 +59,11 @@ class Writer {
 }  // namespace
 
 Launcher::Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanProducts& products,
-                   char* resident, int64_t* parameter_block)
+                   char* program_memory, int64_t* parameter_block)
     : plan_(plan),
       kernels_(kernels),
       products_(products),
-      addresses_(plan, resident),
+      addresses_(plan, program_memory),
       parameter_block_(parameter_block),
       accesses_(most_arguments(plan) + 2),  // of a scan its exchange and partials
       apart_(accesses_.size()),
@@ -406,7 +406,7 @@ size_t parameter_words(const Plan& plan) {
   const Places places(plan, kBufferAlignment);
   size_t words = kCudaFirstSlot;
   for (size_t place = 0; place < places.count(); ++place) {
-    if (places.buffer_of(place).placement != Placement::Resident) ++words;
+    if (places.buffer_of(place).placement != Placement::Program) ++words;
   }
   return words;
 }

@@ -32,10 +32,10 @@ struct StateLaunch {
 
 class Launcher {
  public:
-  /// `plan`, `kernels`, `products` and what they refer to outlive this. `resident` is the base of
-  /// the plan's resident memory; `parameter_block` has `parameter_words(plan)`.
+  /// `plan`, `kernels`, `products` and what they refer to outlive this. `program_memory` has
+  /// Places::program_bytes, `parameter_block` has `parameter_words(plan)`.
   Launcher(const Plan& plan, const LoadedKernels& kernels, const PlanProducts& products,
-           char* resident, int64_t* parameter_block);
+           char* program_memory, int64_t* parameter_block);
   Launcher(const Launcher&) = delete;  // parameters point to members
   Launcher& operator=(const Launcher&) = delete;
 

@@ -22,13 +22,13 @@ Status allow_large_clusters(cudaKernel_t kernel, uint32_t blocks) {
 
 Result<std::string> refuse_blocks(cudaKernel_t kernel, const CudaRecurrenceShape& shape,
                                   const CudaDevice& device) {
-  int resident = 0;  // blocks of a multiprocessor
+  int fitting = 0;  // blocks of a multiprocessor
   const Status asked =
       check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                     &resident, kernel, static_cast<int>(shape.threads), shape.shared_bytes),
+                     &fitting, kernel, static_cast<int>(shape.threads), shape.shared_bytes),
                  "asking how many blocks fit");
   if (!asked) return tl::unexpected(asked.error());
-  const int64_t room = static_cast<int64_t>(resident) * device.multiprocessors;
+  const int64_t room = static_cast<int64_t>(fitting) * device.multiprocessors;
   if (room >= shape.blocks) return std::string();
   return fmt::format("its kernel needs {} blocks at once, and cuda:{} ({}) has room for {}",
                      shape.blocks, device.index, device.name, room);

@@ -62,7 +62,7 @@ MemoryMap map_memory(const Plan& plan, int64_t steps) {
   map.workspace_bytes_fixed = plan.workspace_bytes;
   map.workspace_bytes_per_step = plan.workspace_bytes_per_step;
   map.live_bytes = live_workspace_bytes(plan);
-  map.resident_bytes = plan.resident_bytes;
+  map.program_bytes = plan.program_bytes;
   Plan spread = plan;
   const Status status = assign_memory(spread, /*reuse=*/false);
   map.fixed_bytes_without_reuse = status ? spread.workspace_bytes : plan.workspace_bytes;
@@ -75,10 +75,10 @@ std::string_view name_of(Arena arena) {
       return "workspace";
     case Arena::WorkspacePerStep:
       return "workspace per step";
-    case Arena::Resident:
+    case Arena::Program:
       break;
   }
-  return "resident";
+  return "program";
 }
 
 }  // namespace rnnc::explain

@@ -30,7 +30,7 @@ struct MemoryMap {
   int64_t workspace_bytes_per_step = 0;   // and what does
   int64_t live_bytes = 0;                 // the most of the fixed part that is in use at a time
   int64_t fixed_bytes_without_reuse = 0;  // if every buffer had memory of its own
-  int64_t resident_bytes = 0;
+  int64_t program_bytes = 0;
   int64_t caller_bytes = 0;  // arrays of the call
 };
 

@@ -128,7 +128,7 @@ Json to_json(const MemoryMap& memory) {
           {"workspace_bytes_per_step", memory.workspace_bytes_per_step},
           {"live_bytes", memory.live_bytes},
           {"fixed_bytes_without_reuse", memory.fixed_bytes_without_reuse},
-          {"resident_bytes", memory.resident_bytes},
+          {"program_bytes", memory.program_bytes},
           {"caller_bytes", memory.caller_bytes},
           {"launches", memory.launches},
           {"blocks", std::move(blocks)}};

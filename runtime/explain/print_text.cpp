@@ -168,7 +168,7 @@ class TextPrinter : TextWriter {
                           bytes_text(static_cast<double>(memory.workspace_bytes_per_step))));
     row("  in use at once", memory.live_bytes, "the most; what does not grow with the steps");
     row("  without reuse", memory.fixed_bytes_without_reuse, "likewise");
-    row("resident", memory.resident_bytes, "the program's own: stacked weights, states");
+    row("program", memory.program_bytes, "the program's own: stacked weights, states");
     row("arrays", memory.caller_bytes, "the caller's");
   }
 

@@ -242,7 +242,7 @@ Result<Plan> ShapePlanner::plan(const PlanChoice& choice) const {
   if (!plan || planner_->options().device.kind != Device::Kind::cpu) return plan;
   const Status fits = check_host_memory(
       fmt::format("{} at batch {} needs", quote(planner_->signature().name), shape_.batch),
-      static_cast<double>(workspace_bytes(*plan, shape_.max_steps) + plan->resident_bytes));
+      static_cast<double>(workspace_bytes(*plan, shape_.max_steps) + plan->program_bytes));
   if (!fits) return tl::unexpected(fits.error());
   return plan;
 }

@@ -52,7 +52,7 @@ struct TrainingPlans {
 ///
 /// Thread-safety: calls on one Program must not overlap (one that does is an error), and its
 /// forward calls on a GPU must be in stream order (one stream, or ordered by events), because they
-/// share the program's resident memory. Different Programs are independent, from any threads.
+/// share the program's memory. Different Programs are independent, from any threads.
 /// Destroying one, with its Runners, waits for its GPU, so not while any thread captures a CUDA
 /// graph there.
 class Program {
@@ -67,7 +67,7 @@ class Program {
   const CompileOptions& options() const;
 
   /// Makes any T <= max_steps at this batch size runnable with exactly these features: plan,
-  /// kernels, resident memory. May be slow, allocate and use the disk. Both at least 1. Preparing
+  /// kernels, program memory. May be slow, allocate and use the disk. Both at least 1. Preparing
   /// again what is prepared is free; for more steps it may change the workspace's size. Where a GPU has no room for a resident recurrence, or its code
   /// would be slow, the shape runs without: `notes` says so.
   Status prepare(int64_t batch, int64_t max_steps, SequenceFeatures features = {});

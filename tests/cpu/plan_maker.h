@@ -41,9 +41,9 @@ class PlanMaker {
     buffer.history = history;
     if (role == Role::Output) buffer.slot = outputs_++;
     const bool grows = extent == Extent::Steps;
-    int64_t& end = placement == Placement::Resident ? plan.resident_bytes
-                   : grows                          ? plan.workspace_bytes_per_step
-                                                    : plan.workspace_bytes;
+    int64_t& end = placement == Placement::Program ? plan.program_bytes
+                   : grows                         ? plan.workspace_bytes_per_step
+                                                   : plan.workspace_bytes;
     if (placement != Placement::Caller) {
       buffer.offset = end;
       end += aligned_size(byte_size(plan, buffer));
@@ -59,7 +59,7 @@ class PlanMaker {
     return {add(name, Placement::Workspace, Role::Temporary, Extent::Steps, width), 0, 0, width};
   }
   Access invariant(const std::string& name, int64_t width) {
-    return {add(name, Placement::Resident, Role::Temporary, Extent::Invariant, width), 0, 0, 0};
+    return {add(name, Placement::Program, Role::Temporary, Extent::Invariant, width), 0, 0, 0};
   }
   Access param(int64_t width) {
     return {add("W", Placement::Caller, Role::Param, Extent::Invariant, width), 0, 0, 0};

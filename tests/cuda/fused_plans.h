@@ -8,7 +8,7 @@ namespace rnnc::test {
 
 /// Adds a buffer of our own.
 inline Access add_buffer(Plan& plan, Extent extent, DType dtype, int64_t width,
-                         Placement placement = Placement::Resident, uint32_t history = 0) {
+                         Placement placement = Placement::Program, uint32_t history = 0) {
   const bool invariant = extent == Extent::Invariant;
   Buffer buffer = {.name = "buffer",
                    .dtype = dtype,
@@ -42,7 +42,7 @@ struct FusedCase {
   std::vector<Product> products = {};
   uint32_t results = 1;
   uint32_t lags = 1;  // equal launches side by side
-  Placement operands = Placement::Resident;
+  Placement operands = Placement::Program;
 };
 
 /// A kernel that multiplies the sigmoid of each result plus an array with the row's mask, adds all

@@ -55,11 +55,11 @@ TEST(CudaFusedKernels, CopyAsMuchAtOnceAsAddressesAllow) {
     const size_t at = code.find("tile.copy_lefts<");
     return code.substr(at + 16, code.find('>', at) - at - 16);
   };
-  EXPECT_EQ(copies(DType::bf16, 64, Placement::Resident), "16");
-  EXPECT_EQ(copies(DType::bf16, 4, Placement::Resident), "8");
+  EXPECT_EQ(copies(DType::bf16, 64, Placement::Program), "16");
+  EXPECT_EQ(copies(DType::bf16, 4, Placement::Program), "8");
   EXPECT_EQ(copies(DType::bf16, 6, Placement::Workspace), "4");
-  EXPECT_EQ(copies(DType::bf16, 7, Placement::Resident), "2");
-  EXPECT_EQ(copies(DType::f32, 7, Placement::Resident), "4");
+  EXPECT_EQ(copies(DType::bf16, 7, Placement::Program), "2");
+  EXPECT_EQ(copies(DType::f32, 7, Placement::Program), "4");
   // The caller's arrays may lie anywhere.
   EXPECT_EQ(copies(DType::bf16, 64, Placement::Caller), "2");
   EXPECT_EQ(copies(DType::f32, 64, Placement::Caller), "4");

@@ -100,9 +100,9 @@ class RoundsTest : public testing::Test {
     Layer layer;
     layer.p = options.p != kNoBuffer ? options.p
                                      : add_buffer(Placement::Workspace, Extent::Chunk, kWidth);
-    layer.h = add_buffer(Placement::Resident, Extent::Chunk, kWidth, 1 + kChunk);
+    layer.h = add_buffer(Placement::Program, Extent::Chunk, kWidth, 1 + kChunk);
     const auto weight = [this] {
-      return access(add_buffer(Placement::Resident, Extent::Invariant, kWidth * kWidth));
+      return access(add_buffer(Placement::Program, Extent::Invariant, kWidth * kWidth));
     };
     add_stage(Domain::Sequence, options.lag,
               GemmLaunch{.left = access(from),
@@ -162,7 +162,7 @@ TEST_F(RoundsTest, NotIfTheyShareMemory) {
 
 TEST_F(RoundsTest, ResidentAndWorkspaceOffsetsAreNotCompared) {
   const Layer first = add_layer(x_, {});
-  const BufferId elsewhere = add_buffer(Placement::Resident, Extent::Chunk, kWidth);
+  const BufferId elsewhere = add_buffer(Placement::Program, Extent::Chunk, kWidth);
   plan_.buffers[elsewhere].offset = plan_.buffers[first.p].offset;
   add_layer(x_, {.p = elsewhere});
   EXPECT_EQ(rounds(), "0 2 | 1+3");

@@ -83,18 +83,18 @@ Plan sample(MaskLaunch::Kind mask = MaskLaunch::Kind::Reset) {
                   caller("eye", Role::Output, Extent::Steps, 9, 1),
                   caller("h0", Role::InitialState, Extent::Batch, 2),
                   caller("hT", Role::FinalState, Extent::Batch, 2),
-                  own("W", Placement::Resident, Extent::Invariant, 4, 0),
+                  own("W", Placement::Program, Extent::Invariant, 4, 0),
                   own("I", Placement::Workspace, Extent::Invariant, 9, 0),
                   own("sums", Placement::Workspace, Extent::Chunk, 2, 256),
                   own("y", Placement::Workspace, Extent::Steps, 2, 0),
                   own("r", Placement::Workspace, Extent::Chunk, 2, 512),
                   own("v", Placement::Workspace, Extent::Chunk, 1, 768),
-                  own("h", Placement::Resident, Extent::Chunk, 2, 256)};
+                  own("h", Placement::Program, Extent::Chunk, 2, 256)};
   plan.buffers[kH].history = 1;
   plan.buffers[kH].sweep = 1;
   plan.workspace_bytes = 1024;
   plan.workspace_bytes_per_step = 256;
-  plan.resident_bytes = 512;
+  plan.program_bytes = 512;
 
   const Kernel::Argument in{DType::f64, true, false};
   const Kernel::Argument mask_in{DType::f64, false, false};
@@ -169,9 +169,9 @@ TEST(Plan, Text) {
   plan.states[1].delay_of = 0;
   const std::string text = to_string(plan);
   for (const char* line :
-       {"memory: workspace 1024 bytes and 256 per step, resident 512 bytes\n",
+       {"memory: workspace 1024 bytes and 256 per step, program 512 bytes\n",
         "  b9 y: f64 workspace temporary, steps x 2, at 0, 256 bytes per step\n",
-        "  b12 h: f64 resident temporary, chunk x 2, history 1, sweep 1, at 256, 96 bytes\n",
+        "  b12 h: f64 program temporary, chunk x 2, history 1, sweep 1, at 256, 96 bytes\n",
         "  once:\n    copy b6 = b1^T, 2 x 2\n    k0(b7[0:3, stride 3]), 3 rows\n"
         "    k1(b7[0:1, stride 4]), 3 rows\n",
         "  sequence:\n    gemm b8 = b0 @ b6^T, n 1, k 2, 2 blocks\n",
@@ -255,7 +255,7 @@ TEST(PlanExecutor, MasksFollowLengthsAndResets) {
 }
 
 TEST(PlanVerify, SequencesInTheWorkspace) {
-  EXPECT_EQ(complaint([](Plan& p) { p.buffers[kY].placement = Placement::Resident; }),
+  EXPECT_EQ(complaint([](Plan& p) { p.buffers[kY].placement = Placement::Program; }),
             "buffer y: whole sequences are the caller's or in the workspace");
   EXPECT_EQ(complaint([](Plan& p) { p.buffers[kY].offset = 8; }), "buffer y is not aligned");
   EXPECT_EQ(complaint([](Plan& p) { p.workspace_bytes_per_step = 0; }),

@@ -87,7 +87,7 @@ TEST(Tables, AnIntegerWithoutARowReadsZerosAndAddsNothing) {
 }
 
 constexpr std::string_view kPlan = R"(plan Words: f32, batch 2, chunk 2
-memory: workspace 1024 bytes, resident 0 bytes
+memory: workspace 1024 bytes, program 0 bytes
 buffers:
   b0 token: i32 caller input, steps x 1, slot 0
   b1 table: f32 caller param, invariant x 6, slot 0

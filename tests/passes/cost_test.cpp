@@ -29,9 +29,9 @@ Machine machine() {
 
 /// A step of LSTM of B 16, H 1024 in bf16.
 struct Lstm : SmallPlan {
-  BufferId h = resident("h", Extent::Chunk, 1024, 1);
-  BufferId weight = resident("R", Extent::Invariant, 4096 * 1024);
-  BufferId q = resident("products of h", Extent::Batch, 4096);
+  BufferId h = program_buffer("h", Extent::Chunk, 1024, 1);
+  BufferId weight = program_buffer("R", Extent::Invariant, 4096 * 1024);
+  BufferId q = program_buffer("products of h", Extent::Batch, 4096);
 
   Lstm() {
     plan.batch = 16;
@@ -117,7 +117,7 @@ TEST(Cost, SmallProductsLeaveUnitsIdle) {
 
 TEST(Cost, OfAFusedLaunchHasNoResultsInMemory) {
   Lstm lstm;
-  const BufferId out = lstm.resident("out", Extent::Batch, 4096);
+  const BufferId out = lstm.program_buffer("out", Extent::Batch, 4096);
   const ElementwiseLaunch body = lstm.tanh({lstm.row(lstm.q)}, {lstm.row(out)});
   FusedLaunch fused;
   fused.kernel = body.kernel;
@@ -224,7 +224,7 @@ TEST(Cost, WhatOverlapsHasOneMachineTogether) {
   const double alone = lstm.cost(machine()).floor_seconds;
   Machine quick = machine();
   quick.launch_seconds = quick.wave_seconds = 0;
-  const BufferId other = lstm.resident("other", Extent::Batch, 4096);
+  const BufferId other = lstm.program_buffer("other", Extent::Batch, 4096);
   lstm.recurrence({lstm.gemm(other, lstm.row(lstm.h, 1), lstm.weight)});
   EXPECT_NEAR(cost_of(lstm.plan, 8, quick).seconds, 8 * 2 * alone, 1e-6);
   // What each of them does not reach alone, they do not reach together.

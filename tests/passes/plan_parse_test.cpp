@@ -167,7 +167,7 @@ TEST(PlanParse, OddFieldsComeBack) {
   const BufferId h = small.buffer(" h", Extent::Chunk, 8, 2);
   plan.buffers[h].slot = 1;
   plan.buffers[h].pad = 3;
-  const BufferId w = small.resident("", Extent::Invariant, 64);
+  const BufferId w = small.program_buffer("", Extent::Invariant, 64);
   const BufferId y = small.caller("y", Role::Output, Extent::Steps, 8);
   plan.buffers[y].offset = 256;
   GemmLaunch gemm = small.gemm(h, small.row(x), w);
@@ -190,6 +190,7 @@ TEST(PlanParse, OddFieldsComeBack) {
   stage.name = "where (x)";
   stage.reason = "\"quoted\"";
   stage.phases = 2;
+  stage.stack = {.below = 2, .products = {x, h}, .ahead = {w}};
   SplitLaunch split{.source = small.row(x), .target = small.row(h), .length = 8, .part = 4};
   split.once_rows = 2;
   small.recurrence({split}).name = "";
@@ -200,7 +201,9 @@ TEST(PlanParse, OddFieldsComeBack) {
   total.m = total.n = 2;
   total.accumulate = total.in_parts = total.turned = true;
   small.stage(Domain::Sequence, {turned, total}, 1);
-  small.recurrence({small.mean({small.row(x)}, {small.row(y)})}).lag = 7;
+  Stage& late = small.recurrence({small.mean({small.row(x)}, {small.row(y)})});
+  late.lag = 7;
+  late.stack.ahead = {h};
   plan.kernels[0].name = "k: 1";
   plan.kernels[0].arguments[0].product = true;
   plan.kernels[0].arguments[0].vector = false;

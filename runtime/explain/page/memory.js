@@ -7,7 +7,7 @@ function memoryText({ memory, steps }) {
   const reuse = saved > 0 ? ` Without reuse it would be ${bytesText(saved)} more.` : '';
   return `The workspace has ${bytesText(memory.workspace_bytes)}${perStep}; at most ` +
       `${bytesText(memory.live_bytes)} of what does not grow with the steps is in use at a time.` +
-      `${reuse} ${bytesText(memory.resident_bytes)} stay in the program. Buffers share memory ` +
+      `${reuse} ${bytesText(memory.program_bytes)} stay in the program. Buffers share memory ` +
       'where they are never in use together; stages of different lags may run at the same time.';
 }
 

@@ -138,18 +138,21 @@ void check_graph_passes(const FileCase& one, const std::vector<std::string>& wor
 }
 
 /// `stages PASSES`, `stages PASSES B=257`, `stages PASSES gpu`: what runs when, of the plan with
-/// these passes.
+/// these passes; `stages PASSES after=schedule`: on the way to it.
 void check_stages(const FileCase& one, const std::vector<std::string>& words) {
   int64_t batch = 3;
   Machine machine;
+  std::string after;
   for (size_t i = 2; i < words.size(); ++i) {
     if (words[i] == "gpu") {
       machine = h200_machine();
+    } else if (words[i].starts_with("after=")) {
+      after = words[i].substr(6);
     } else {
       batch = std::stoll(words[i].substr(2));
     }
   }
-  expect_output(one, lines(stages_of(one.framed(one.text()), words[1], batch, machine)));
+  expect_output(one, lines(stages_of(one.framed(one.text()), words[1], batch, machine, after)));
 }
 
 // ---- Plans ----

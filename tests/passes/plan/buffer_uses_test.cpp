@@ -20,7 +20,7 @@ struct Chain {
     h = small.buffer("h", Extent::Chunk, 4, 1);
     y = small.buffer("y", Extent::Chunk, 4);
     alone = small.buffer("alone", Extent::Chunk, 4);
-    weight = small.resident("W", Extent::Invariant, 16);
+    weight = small.program_buffer("W", Extent::Invariant, 16);
     GemmLaunch more = small.gemm(p, small.row(y), weight);
     more.accumulate = true;
     const ElementwiseLaunch tanh = small.tanh({small.row(p)}, {small.row(h)});

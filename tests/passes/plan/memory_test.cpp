@@ -118,7 +118,7 @@ void check_bound(const Graph& graph, DType dtype, int64_t batch, int64_t steps) 
     ASSERT_TRUE(plain.has_value()) << plain.error().message;
     EXPECT_LE(plan->workspace_bytes, plain->workspace_bytes);
     EXPECT_LE(plan->workspace_bytes_per_step, plain->workspace_bytes_per_step);
-    EXPECT_LE(plan->resident_bytes, plain->resident_bytes);
+    EXPECT_LE(plan->program_bytes, plain->program_bytes);
   }
 }
 

@@ -168,8 +168,8 @@ TEST(Padding, IsForGpusAndProductsThatAreWorthIt) {
 TEST(Padding, IsSeenInTheText) {
   const std::string text = to_string(plan_of(elman_graph(1061, 333), kApart, h200_machine()));
   for (const char* line :
-       {"x: f16 resident temporary, chunk x 1064, the last 3 a pad, at ",
-        "h: f16 resident temporary, chunk x 336, the last 3 a pad, history 1, at ",
+       {"x: f16 program temporary, chunk x 1064, the last 3 a pad, at ",
+        "h: f16 program temporary, chunk x 336, the last 3 a pad, history 1, at ",
         "products of x: f32 workspace temporary, chunk x 336, at ",
         "[0:1064] @ b12^T, n 336, k 1064\n", "[t-1, 0:336] @ b10^T, n 336, k 336\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;

@@ -578,8 +578,8 @@ TEST(PlanVerify, SharedMemory) {
   };
   EXPECT_EQ(complaint([](Plan& p) { p.workspace_bytes -= 256; }),
             "buffer products of x is outside the workspace");
-  EXPECT_EQ(complaint([](Plan& p) { p.resident_bytes -= 256; }),
-            "buffer R_i|R_f|R_g|R_o is outside the resident memory");
+  EXPECT_EQ(complaint([](Plan& p) { p.program_bytes -= 256; }),
+            "buffer R_i|R_f|R_g|R_o is outside the program memory");
   EXPECT_EQ(complaint(share("products of x", "c")),
             "buffer c overlaps products of x from wave to wave");
   EXPECT_EQ(complaint(share("products of h", "R_i|R_f|R_g|R_o")),

@@ -16,10 +16,10 @@ BufferId SmallPlan::buffer(const std::string& name, Extent extent, int64_t width
   return static_cast<BufferId>(plan.buffers.size() - 1);
 }
 
-BufferId SmallPlan::resident(const std::string& name, Extent extent, int64_t width,
-                             uint32_t history) {
+BufferId SmallPlan::program_buffer(const std::string& name, Extent extent, int64_t width,
+                                   uint32_t history) {
   const BufferId id = buffer(name, extent, width, history);
-  plan.buffers[id].placement = Placement::Resident;
+  plan.buffers[id].placement = Placement::Program;
   return id;
 }
 

@@ -17,7 +17,8 @@ struct SmallPlan {
 
   /// Of the workspace, of f32.
   BufferId buffer(const std::string& name, Extent extent, int64_t width, uint32_t history = 0);
-  BufferId resident(const std::string& name, Extent extent, int64_t width, uint32_t history = 0);
+  BufferId program_buffer(const std::string& name, Extent extent, int64_t width,
+                          uint32_t history = 0);
   BufferId caller(const std::string& name, Role role, Extent extent, int64_t width);
 
   /// The rows of a buffer `delay` steps ago.

@@ -381,7 +381,7 @@ TEST(SplitGemms, AreSeenInTheText) {
   const std::string text = to_string(plan_of(elman_graph(1022, 4096), {}));
   for (const char* line :
        {"parts of x: f32 workspace temporary, chunk x 3072, at ",
-        "parts of W: f32 resident temporary, invariant x 12582912, at ",
+        "parts of W: f32 program temporary, invariant x 12582912, at ",
         " = b1[0:1022, stride 1022], a weight, parts of 1024, 4096 rows\n",
         " = b0, a left operand, parts of 1024\n", "^T, n 4096, k 3072, in TF32\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;

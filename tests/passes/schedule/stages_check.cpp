@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <utility>
 
 #include "passes/build_plan.h"
 #include "tests/passes/cases.h"
@@ -55,7 +57,7 @@ void expect_same_results(const Graph& graph, const PlanOptions& options, double 
 }  // namespace
 
 std::string stages_of(const std::string& text, std::string_view passes, int64_t batch,
-                      const Machine& machine) {
+                      const Machine& machine, std::string_view after) {
   const Graph graph = graph_from(text);
   PlanOptions options{.batch = batch, .max_steps = 100, .chunk = 3, .machine = machine};
   options.passes = *PassSet::parse(passes);
@@ -68,7 +70,15 @@ std::string stages_of(const std::string& text, std::string_view passes, int64_t 
     if (!plan) return plan.error().message;
     expect_same_results(graph, options, tolerance);
   }
+  std::optional<Plan> left;
+  options.observer.after = [&](std::string_view name, double, const Graph*, const Plan* seen) {
+    if (name == after) left = *seen;
+  };
   Plan plan = *build_plan(graph, options);
+  if (!after.empty()) {
+    EXPECT_TRUE(left) << "there is no pass " << after;
+    plan = left.value_or(std::move(plan));
+  }
   for (Stage& stage : plan.stages) {  // of these the tests of dependence tell
     stage.reason.clear();
     stage.phases = 0;

@@ -14,7 +14,7 @@ PlanArrays::PlanArrays(const Plan& plan, const InterpreterArgs& args)
     : plan_(plan),
       args_(args),
       workspace_(static_cast<size_t>(workspace_bytes(plan, args.steps)), kPoison),
-      resident_(static_cast<size_t>(plan.resident_bytes), kPoison) {
+      program_memory_(static_cast<size_t>(plan.program_bytes), kPoison) {
   RNNC_CHECK(args.batch == plan.batch);
   clear_pads();
   for (const Buffer& buffer : plan.buffers) caller_.push_back(caller_array(buffer));
@@ -24,7 +24,7 @@ void PlanArrays::clear_pads() {
   for (const Buffer& buffer : plan_.buffers) {
     if (!ends_in_zeros(buffer)) continue;
     const auto element = static_cast<int64_t>(size_of(buffer.dtype));
-    std::byte* const begin = resident_.data() + buffer.offset;
+    std::byte* const begin = program_memory_.data() + buffer.offset;
     const int64_t row = buffer.width * element;
     for (int64_t end = row; end <= byte_size(plan_, buffer); end += row) {
       std::fill(begin + end - buffer.pad * element, begin + end, std::byte{0});
@@ -44,8 +44,8 @@ std::byte* PlanArrays::memory(const Buffer& buffer) {
   switch (buffer.placement) {
     case Placement::Workspace:
       return workspace_.data() + workspace_offset(plan_, buffer, args_.steps);
-    case Placement::Resident:
-      return resident_.data() + buffer.offset;
+    case Placement::Program:
+      return program_memory_.data() + buffer.offset;
     case Placement::Caller:
       break;
   }

@@ -1,4 +1,4 @@
-/// The memory of a plan that is executed in host memory: its workspace, what is resident, and the
+/// The memory of a plan that is executed in host memory: its workspace, program memory, and the
 /// arrays of the call. All that nobody has written is NaN.
 #pragma once
 
@@ -33,7 +33,7 @@ class PlanArrays {
   const Plan& plan_;
   const InterpreterArgs& args_;
   std::vector<std::vector<std::byte>> caller_;  // arrays of the call, per buffer; others empty
-  std::vector<std::byte> workspace_, resident_;
+  std::vector<std::byte> workspace_, program_memory_;
 };
 
 double load(const PlanArrays::Place& place, int64_t index);
