@@ -199,9 +199,10 @@ int64_t best_of(const std::vector<ChunkTrial>& trials, int64_t free_bytes,
 
 /// A step of each stage that runs step by step.
 double all_step_seconds(const Plan& plan, const Machine& machine) {
+  const CacheUse cache(plan);
   double seconds = 0;
   for (const Stage& stage : plan.stages) {
-    if (stage.domain == Domain::Step) seconds += cost_of(plan, stage, machine).seconds;
+    if (stage.domain == Domain::Step) seconds += cost_of(plan, cache, stage, machine).seconds;
   }
   return seconds;
 }
@@ -223,9 +224,11 @@ void take_faster(Plan& plan, Plan other, const PlanOptions& options, double slow
 }
 
 StepSeconds step_seconds(const Plan& plan, const Machine& machine) {
+  const CacheUse cache(plan);
   StepSeconds seconds;
   for (const Stage& stage : plan.stages) {
-    if (is_step_recurrence(stage)) seconds[stage.name] = cost_of(plan, stage, machine).seconds;
+    if (!is_step_recurrence(stage)) continue;
+    seconds[stage.name] = cost_of(plan, cache, stage, machine).seconds;
   }
   return seconds;
 }

@@ -82,30 +82,11 @@ std::vector<bool> first_of_each(const std::vector<Touch>& touches) {
 
 class CostModel {
  public:
-  CostModel(const Plan& plan, const Machine& machine)
-      : plan_(plan), machine_(machine), made_by_steps_(plan.buffers.size(), false) {
-    std::vector<bool> weights(plan.buffers.size(), false);
-    for (const Stage& stage : plan.stages) {
-      if (stage.domain != Domain::Step) continue;
-      for (const Launch& launch : stage.launches) {
-        for (const Touch& touch : touches(plan, launch)) {
-          (touch.write ? made_by_steps_ : weights)[touch.access.buffer] = true;
-        }
-      }
-    }
-    double in_use = 0;
-    for (BufferId id = 0; id < plan.buffers.size(); ++id) {
-      const Buffer& buffer = plan.buffers[id];
-      const auto bytes = static_cast<double>(byte_size(plan, buffer));
-      if (buffer.extent == Extent::Invariant && weights[id]) in_use += bytes;
-    }
-    const auto cache = static_cast<double>(machine.cache_bytes);
-    weights_stay_ = in_use <= cache;
-    for (const Buffer& buffer : plan.buffers) {
-      if (buffer.extent != Extent::Chunk) continue;
-      in_use += static_cast<double>(byte_size(plan, buffer));
-    }
-    chunks_stay_ = in_use <= cache;
+  CostModel(const Plan& plan, const CacheUse& cache, const Machine& machine)
+      : plan_(plan), machine_(machine), cache_(cache) {
+    const auto bytes = static_cast<double>(machine.cache_bytes);
+    weights_stay_ = cache.weight_bytes() <= bytes;
+    chunks_stay_ = cache.weight_bytes() + cache.chunk_bytes() <= bytes;
   }
 
   Cost launch(const Stage& stage, const Launch& launch) const {
@@ -290,7 +271,7 @@ class CostModel {
         cached = false;
         break;
       case Extent::Chunk:
-        cached = chunks_stay_ || (step && made_by_steps_[id]);
+        cached = chunks_stay_ || (step && cache_.is_made_by_steps(id));
         break;
     }
     return cached ? machine_.cache_bandwidth : machine_.memory_bandwidth;
@@ -380,7 +361,7 @@ class CostModel {
 
   const Plan& plan_;
   const Machine& machine_;
-  std::vector<bool> made_by_steps_;  // by buffer
+  const CacheUse& cache_;
   bool weights_stay_ = false;
   bool chunks_stay_ = false;
 };
@@ -398,16 +379,50 @@ Cost& operator+=(Cost& sum, const Cost& cost) {
   return sum;
 }
 
+CacheUse::CacheUse(const Plan& plan) : made_by_steps_(plan.buffers.size(), false) {
+  std::vector<bool> weights(plan.buffers.size(), false);
+  for (const Stage& stage : plan.stages) {
+    if (stage.domain != Domain::Step) continue;
+    for (const Launch& launch : stage.launches) {
+      for (const Touch& touch : touches(plan, launch)) {
+        (touch.write ? made_by_steps_ : weights)[touch.access.buffer] = true;
+      }
+    }
+  }
+  for (BufferId id = 0; id < plan.buffers.size(); ++id) {
+    const Buffer& buffer = plan.buffers[id];
+    if (buffer.extent == Extent::Invariant && weights[id]) {
+      weight_bytes_ += static_cast<double>(byte_size(plan, buffer));
+    }
+    add(plan, buffer);
+  }
+}
+
+void CacheUse::add(const Plan& plan, const Buffer& buffer) {
+  if (buffer.extent != Extent::Chunk) return;
+  chunk_bytes_ += static_cast<double>(byte_size(plan, buffer));
+}
+
+Cost cost_of(const Plan& plan, const CacheUse& cache, const Stage& stage, const Launch& launch,
+             const Machine& machine) {
+  return CostModel(plan, cache, machine).launch(stage, launch);
+}
+
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine) {
-  return CostModel(plan, machine).launch(stage, launch);
+  return cost_of(plan, CacheUse(plan), stage, launch, machine);
+}
+
+Cost cost_of(const Plan& plan, const CacheUse& cache, const Stage& stage, const Machine& machine) {
+  return CostModel(plan, cache, machine).stage(stage);
 }
 
 Cost cost_of(const Plan& plan, const Stage& stage, const Machine& machine) {
-  return CostModel(plan, machine).stage(stage);
+  return cost_of(plan, CacheUse(plan), stage, machine);
 }
 
 Cost cost_of(const Plan& plan, int64_t steps, const Machine& machine) {
-  return CostModel(plan, machine).call(steps);
+  const CacheUse cache(plan);
+  return CostModel(plan, cache, machine).call(steps);
 }
 
 double fork_seconds(const Plan& plan, uint32_t sweep, const Machine& machine) {

@@ -2,6 +2,8 @@
 /// its bandwidth, and the latency of a launch.
 #pragma once
 
+#include <vector>
+
 #include "ir/plan/plan.h"
 #include "passes/options/machine.h"
 
@@ -24,10 +26,35 @@ struct Cost {
 
 Cost& operator+=(Cost& sum, const Cost& cost);
 
+/// What of a plan wants to stay in a cache: the same for all of its launches.
+class CacheUse {
+ public:
+  explicit CacheUse(const Plan& plan);
+
+  /// A buffer that has come to the plan since, and that no step touches.
+  void add(const Plan& plan, const Buffer& buffer);
+
+  /// Weights that steps multiply with.
+  double weight_bytes() const { return weight_bytes_; }
+  /// What launches hand to each other.
+  double chunk_bytes() const { return chunk_bytes_; }
+  bool is_made_by_steps(BufferId id) const {
+    return id < made_by_steps_.size() && made_by_steps_[id];
+  }
+
+ private:
+  std::vector<bool> made_by_steps_;  // by buffer
+  double weight_bytes_ = 0;
+  double chunk_bytes_ = 0;
+};
+
 /// One execution of a launch of `stage`, over a full chunk where it is of domain Sequence.
+Cost cost_of(const Plan& plan, const CacheUse& cache, const Stage& stage, const Launch& launch,
+             const Machine& machine);
 Cost cost_of(const Plan& plan, const Stage& stage, const Launch& launch, const Machine& machine);
 
 /// One execution of all launches of a stage, one after the other.
+Cost cost_of(const Plan& plan, const CacheUse& cache, const Stage& stage, const Machine& machine);
 Cost cost_of(const Plan& plan, const Stage& stage, const Machine& machine);
 
 /// A call of `steps` steps without its Once stages. On a GPU, stages side by side in a wave

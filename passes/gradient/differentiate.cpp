@@ -509,6 +509,16 @@ Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals,
   return graph;
 }
 
+/// In which array each saved value is.
+void say_arrays(std::vector<ResidualDecision>& decisions, const ResidualArrays& arrays) {
+  for (ResidualDecision& decision : decisions) {
+    if (!decision.is_saved()) continue;
+    const auto found = arrays.places.find(decision.value);
+    const bool alone = found == arrays.places.end();
+    decision.array = alone ? decision.value : arrays.values[found->second.array][0];
+  }
+}
+
 }  // namespace
 
 std::string residual_name(NodeId id) {
@@ -544,13 +554,10 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
   result.adjoint_of = walk.adjoint_of();
   result.takes_outputs = options.outputs;
   result.residuals = walk.residuals().size();
-  result.decisions = explain_residuals(graph, facts.varies, given, dry.needed(), walk.used(), saved,
-                                       options.residuals, options.costs);
-  for (ResidualDecision& decision : result.decisions) {
-    if (!decision.is_saved()) continue;
-    const auto found = arrays.places.find(decision.value);
-    const bool alone = found == arrays.places.end();
-    decision.array = alone ? decision.value : arrays.values[found->second.array][0];
+  if (options.decisions) {
+    result.decisions = explain_residuals(graph, facts.varies, given, dry.needed(), walk.used(),
+                                         saved, options.residuals, options.costs);
+    say_arrays(result.decisions, arrays);
   }
   result.zero_gradients = walk.zero_gradients();
   result.backward = walk.take();

@@ -43,6 +43,8 @@ struct DifferentiateOptions {
   /// The backward half is given the outputs too: a state's earlier value that is an output's is read
   /// from there instead of saved, where the state begins with zero and there are no lengths.
   bool outputs = false;
+  /// Derivative::decisions are wanted, which may take time that grows with the square of the Graph.
+  bool decisions = false;
 
   /// All params and inputs, and the initial values of the states that are given.
   static DifferentiateOptions all(const Graph& graph, std::vector<bool> given);
@@ -64,7 +66,7 @@ struct Derivative {
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the Graph's state
   bool takes_outputs = false;        // as asked for
   size_t residuals = 0;              // how many there are
-  /// Of the Graph's nodes: how the backward half has them, and through which ops nothing passes
+  /// Of the Graph's nodes: how the backward half has them, if asked for, and through which ops nothing passes
   /// that a gradient asks for (passes/gradient/zero_gradients.h).
   std::vector<ResidualDecision> decisions;
   std::vector<NodeId> zero_gradients;

@@ -22,7 +22,12 @@ class Decisions {
         saved_(saved),
         choice_(choice),
         prices_(graph, given, choice, costs),
-        visit_(graph.nodes.size(), 0) {}
+        visit_(graph.nodes.size(), 0) {
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      has_it_.push_back(prices_.is_free(id) || (used[id] && saved[id]));
+      anew_.push_back(prices_.anew(id));
+    }
+  }
 
   std::vector<ResidualDecision> run() {
     std::vector<ResidualDecision> decisions;
@@ -33,8 +38,6 @@ class Decisions {
   }
 
  private:
-  bool has_it(NodeId id) const { return prices_.is_free(id) || (used_[id] && saved_[id]); }
-
   ResidualDecision decide(NodeId id) {
     ResidualDecision decision{.value = id, .asked = asked_[id]};
     if (!used_[id]) return decision;
@@ -43,7 +46,7 @@ class Decisions {
       return decision;
     }
     decision.save_bytes = static_cast<double>(prices_.saving(id)) / kByte;
-    const std::optional<int64_t> own = prices_.anew(id);
+    const std::optional<int64_t> own = anew_[id];
     if (!own) {
       const bool state = graph_[id].op == Op::State;
       decision.reason = state ? ResidualReason::State : ResidualReason::Reversed;
@@ -70,11 +73,11 @@ class Decisions {
       open.pop_back();
       if (!varies_[id] || visit_[id] == walk_) continue;
       visit_[id] = walk_;
-      if (id != value && has_it(id)) {
+      if (id != value && has_it_[id]) {
         decision.from.push_back(id);
         continue;
       }
-      const std::optional<int64_t> own = prices_.anew(id);
+      const std::optional<int64_t> own = anew_[id];
       if (!own) {
         decision.instead.push_back(id);
         continue;
@@ -98,6 +101,8 @@ class Decisions {
   const std::vector<bool>& saved_;
   const ResidualChoice choice_;
   const ResidualPrices prices_;
+  std::vector<bool> has_it_;  // the backward half: of each node
+  std::vector<std::optional<int64_t>> anew_;
   std::vector<uint32_t> visit_;  // the last walk that saw a node
   uint32_t walk_ = 0;
 };

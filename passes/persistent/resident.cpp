@@ -1,5 +1,4 @@
-// For each stage that runs a recurrence of class Block or Dense step by step, on a copy of the
-// plan:
+// For each stage that runs a recurrence of class Block or Dense step by step:
 // 1. Its launches become phases, each as it is: which products which kernel takes, the schedule has
 //    said (passes/schedule/phases.h).
 // 2. Values of one step that products read become chunks: no step's are stored where others are
@@ -139,7 +138,21 @@ class Resident {
         choice_(choice),
         stage_(plan.stages[stage]) {}
 
+  /// If it fails, the plan is as it was.
   Status run() {
+    const size_t buffers = plan_.buffers.size();
+    const size_t kernels = plan_.kernels.size();
+    Status status = put_on_chip();
+    if (status) return status;
+    for (auto& [id, before] : addressed_) plan_.buffers[id] = std::move(before);
+    plan_.buffers.resize(buffers);
+    plan_.kernels.resize(kernels);
+    return status;
+  }
+
+ private:
+  /// If it fails, the stage and the plan's other stages are as they were.
+  Status put_on_chip() {
     RecurrenceLaunch recurrence;
     const double launches = seconds_of_launches();
     Result<std::vector<FusedLaunch>> phases = phases_of(stage_);
@@ -160,17 +173,20 @@ class Resident {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
                   step * 1e6, launches * 1e6);
     }
-    stage_.launches = {std::move(recurrence)};
+    const std::vector<BufferId> sums = recurrence.sums;
+    std::vector<Launch> before =
+        std::exchange(stage_.launches, std::vector<Launch>{std::move(recurrence)});
+    Status status = verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
+    if (!status) {
+      stage_.launches = std::move(before);
+      return status;
+    }
     stage_.domain = Domain::Sequence;
-    const Status status = verify_recurrence(plan_, std::get<RecurrenceLaunch>(stage_.launches[0]));
-    const std::vector<BufferId> sums = std::get<RecurrenceLaunch>(stage_.launches[0]).sums;
     move_carried_totals(plan_, totals, sums);  // stages come and go
     append_once(plan_, once);                  // likewise
-    remove_unread_copies(plan_);
     return status;
   }
 
- private:
   /// Of a step.
   double seconds_of_launches() const {
     const auto formed = choice_.formed.find(stage_.name);
@@ -239,6 +255,7 @@ class Resident {
         Buffer& left = plan_.buffers[product.left.buffer];
         if (left.extent != Extent::Batch || !touched.written.contains(product.left.buffer))
           continue;
+        addressed_.emplace_back(product.left.buffer, left);
         left.extent = Extent::Chunk;
         left.placement = Placement::Workspace;
       }
@@ -267,6 +284,7 @@ class Resident {
   Tiles& tiles_;
   const ResidentChoice& choice_;
   Stage& stage_;
+  std::vector<std::pair<BufferId, Buffer>> addressed_;  // as they were
 };
 
 bool is_candidate(const Stage& stage) {
@@ -285,17 +303,18 @@ Result<bool> run_resident(Plan& plan, const Machine& machine, const ResidentChoi
   bool changed = false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (!is_candidate(plan.stages[i])) continue;
-    Plan trial = plan;
-    if (Status status = Resident(trial, machine, tiles, choice, i).run(); !status) {
+    if (Status status = Resident(plan, machine, tiles, choice, i).run(); !status) {
       if (tiles.has_strategy()) {
         return fail("recurrence {}: {}", plan.stages[i].name, status.error().message);
       }
       plan.stages[i].reason += "; not resident: " + status.error().message;
       continue;
     }
-    remove_unused_temporaries(trial);
-    plan = std::move(trial);
     changed = true;
+  }
+  if (changed) {
+    remove_unread_copies(plan);
+    remove_unused_temporaries(plan);
   }
   return changed;
 }

@@ -400,28 +400,33 @@ class FamilyFinder {
     for (const KernelFamily& chain : chains_) {
       cuts_[chain.kind] = {chain.begin, chain.begin + chain.count()};
     }
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (size_t kind = 0; kind < facts_.size(); ++kind) {
-        for (const auto& [taken, offset] : facts_[kind].takes) {
-          if (facts_[taken].loads) continue;
-          grew = share_cuts(cuts_[kind], cuts_[taken], offset) || grew;
-          grew = share_cuts(cuts_[taken], cuts_[kind], -offset) || grew;
-        }
-      }
-    }
+    share_cuts();
   }
 
-  /// As far as they lie inside.
-  static bool share_cuts(const std::set<int64_t>& from, std::set<int64_t>& to, int64_t offset) {
-    const size_t before = to.size();
-    if (to.empty()) return false;
-    const Range range = {*to.begin(), *to.rbegin()};
-    for (const int64_t position : from) {
-      const int64_t cut = position + offset;
-      if (cut > range.begin && cut < range.end) to.insert(cut);
+  /// Between kinds of which one takes the other, as far as they lie inside.
+  void share_cuts() {
+    std::vector<std::vector<std::pair<int64_t, int64_t>>> beside(facts_.size());
+    std::vector<Range> inside(facts_.size());
+    std::vector<std::pair<int64_t, int64_t>> open;  // kind and position
+    for (size_t kind = 0; kind < facts_.size(); ++kind) {
+      for (const auto& [taken, offset] : facts_[kind].takes) {
+        if (facts_[taken].loads) continue;
+        beside[kind].emplace_back(taken, offset);
+        beside[taken].emplace_back(static_cast<int64_t>(kind), -offset);
+      }
+      if (cuts_[kind].empty()) continue;
+      inside[kind] = {*cuts_[kind].begin() + 1, *cuts_[kind].rbegin()};
+      for (const int64_t cut : cuts_[kind]) open.emplace_back(static_cast<int64_t>(kind), cut);
     }
-    return to.size() > before;
+    while (!open.empty()) {
+      const auto [kind, position] = open.back();
+      open.pop_back();
+      for (const auto& [other, offset] : beside[kind]) {
+        const int64_t cut = position + offset;
+        if (cut < inside[other].begin || cut >= inside[other].end) continue;
+        if (cuts_[other].insert(cut).second) open.emplace_back(other, cut);
+      }
+    }
   }
 
   void make_families() {

@@ -30,6 +30,11 @@ constexpr int64_t kAlignedBytes = 16;
 constexpr double kLeastGain = 2;
 constexpr int64_t kUsualChunk = 256;
 
+Plan with_usual_chunk(Plan plan, const PaddingOptions& options) {
+  plan.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
+  return plan;
+}
+
 class Padding {
  public:
   Padding(Plan& plan, const Machine& machine, const PaddingOptions& options)
@@ -37,10 +42,9 @@ class Padding {
         machine_(machine),
         options_(options),
         unit_(unit_of(plan.dtype)),
-        usual_(plan),
-        uses_(plan) {
-    usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-  }
+        usual_(with_usual_chunk(plan, options)),
+        cache_(usual_),
+        uses_(plan) {}
 
   bool run() {
     find_products();
@@ -201,7 +205,7 @@ class Padding {
     const auto elements = static_cast<double>(usual_.chunk * plan_.batch * gemm.k);
     const double bytes = 2 * elements * static_cast<double>(size_of(plan_.dtype));
     const double copy = machine_.launch_seconds + bytes / machine_.memory_bandwidth;
-    return copy <= kLeastGain * cost_of(usual_, stage, gemm, machine_).seconds;
+    return copy <= kLeastGain * cost_of(usual_, cache_, stage, gemm, machine_).seconds;
   }
 
   /// The k that the product will have.
@@ -434,9 +438,10 @@ class Padding {
   Plan& plan_;
   const Machine& machine_;
   const PaddingOptions& options_;
-  int64_t unit_;     // elements of the storage type that rows of operands are multiples of
-  Plan usual_;       // as it was, with a chunk of a usual length
-  BufferUses uses_;  // as they were
+  int64_t unit_;          // elements of the storage type that rows of operands are multiples of
+  const Plan usual_;      // as it was, with a chunk of a usual length
+  const CacheUse cache_;  // of that
+  BufferUses uses_;       // as they were
   std::vector<Product> products_;
   std::set<BufferId> widened_;
   std::map<std::tuple<size_t, BufferId, uint32_t, int64_t, int64_t>, Access> copies_;

@@ -157,11 +157,19 @@ BufferId add(Plan& plan, Buffer buffer) {
   return static_cast<BufferId>(plan.buffers.size() - 1);
 }
 
+Plan with_usual_chunk(Plan plan, const SplitGemmsOptions& options) {
+  plan.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
+  return plan;
+}
+
 class SplitGemms {
  public:
   SplitGemms(Plan& plan, const Machine& machine, const SplitGemmsOptions& options)
-      : plan_(plan), machine_(machine), options_(options), usual_(plan) {
-    usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
+      : plan_(plan),
+        machine_(machine),
+        options_(options),
+        usual_(with_usual_chunk(plan, options)),
+        cache_(usual_) {
     const int64_t chunks = chunks_of(usual_, options.max_steps);
     chunks_ = static_cast<double>(chunks);
   }
@@ -181,6 +189,29 @@ class SplitGemms {
 
  private:
   using Key = decltype(std::declval<Operand>().key());
+
+  /// A plan that gets buffers for as long as this lives.
+  class Trial {
+   public:
+    Trial(Plan& plan, const CacheUse& cache)
+        : plan_(plan), cache_(cache), buffers_(plan.buffers.size()) {}
+    Trial(const Trial&) = delete;
+    Trial& operator=(const Trial&) = delete;
+    ~Trial() { plan_.buffers.resize(buffers_); }
+
+    BufferId add(Buffer buffer) {
+      cache_.add(plan_, buffer);
+      return rnnc::add(plan_, std::move(buffer));
+    }
+    double seconds_of(const Stage& stage, const Launch& launch, const Machine& machine) const {
+      return cost_of(plan_, cache_, stage, launch, machine).seconds;
+    }
+
+   private:
+    Plan& plan_;
+    CacheUse cache_;
+    size_t buffers_;
+  };
 
   // ---- Steps 1 and 2 ----
 
@@ -219,7 +250,7 @@ class SplitGemms {
   }
 
   /// Those of one left operand that are to be split, in order.
-  std::vector<size_t> choose(const Stage& stage, const std::vector<size_t>& launches) const {
+  std::vector<size_t> choose(const Stage& stage, const std::vector<size_t>& launches) {
     if (options_.always) return launches;
     std::vector<size_t> chosen;
     double gain = 0;
@@ -236,44 +267,48 @@ class SplitGemms {
     return gain > chunks_ * split_seconds(stage, left) ? chosen : std::vector<size_t>();
   }
 
-  double split_seconds(const Stage& stage, const Operand& operand) const {
-    Plan trial = usual_;
-    const SplitLaunch launch = split_operand(operand, add(trial, parts_buffer(trial, operand)));
-    return cost_of(trial, stage, launch, machine_).seconds;
+  double split_seconds(const Stage& stage, const Operand& operand) {
+    Trial trial(usual_, cache_);
+    const SplitLaunch launch = split_operand(operand, trial.add(parts_buffer(usual_, operand)));
+    return trial.seconds_of(stage, launch, machine_);
+  }
+
+  /// As it is.
+  double exact_seconds(const Stage& stage, const Launch& launch) {
+    return Trial(usual_, cache_).seconds_of(stage, launch, machine_);
   }
 
   /// Seconds of a call, but for splitting the left operand.
-  double gain_of(const Stage& stage, const GemmLaunch& gemm) const {
-    Plan trial = usual_;
-    const BufferId left = add(trial, parts_buffer(trial, left_of(gemm)));
-    const BufferId weight = add(trial, weight_buffer(trial, gemm));
-    const double exact = cost_of(usual_, stage, gemm, machine_).seconds;
-    const double parts =
-        cost_of(trial, stage, product_of_parts(gemm, left, weight), machine_).seconds;
-    const Stage once{.domain = Domain::Once};
-    const double once_seconds =
-        cost_of(trial, once, split_weight(gemm, gemm.weight, weight), machine_).seconds;
+  double gain_of(const Stage& stage, const GemmLaunch& gemm) {
+    const double exact = exact_seconds(stage, gemm);
+    Trial trial(usual_, cache_);
+    const BufferId left = trial.add(parts_buffer(usual_, left_of(gemm)));
+    const BufferId weight = trial.add(weight_buffer(usual_, gemm));
+    const double parts = trial.seconds_of(stage, product_of_parts(gemm, left, weight), machine_);
+    const double once_seconds = trial.seconds_of({.domain = Domain::Once},
+                                                 split_weight(gemm, gemm.weight, weight), machine_);
     return chunks_ * (exact - parts) - once_seconds;
   }
 
-  double gain_of(const Stage& stage, const TotalLaunch& total) const {
-    Plan trial = usual_;
-    const BufferId left = add(trial, parts_buffer(trial, left_of(total)));
-    const BufferId right = add(trial, parts_buffer(trial, right_of(plan_, total)));
-    const double exact = cost_of(usual_, stage, total, machine_).seconds;
+  double gain_of(const Stage& stage, const TotalLaunch& total) {
+    const double exact = exact_seconds(stage, total);
+    const double split = split_seconds(stage, right_of(plan_, total));
+    Trial trial(usual_, cache_);
+    const BufferId left = trial.add(parts_buffer(usual_, left_of(total)));
+    const BufferId right = trial.add(parts_buffer(usual_, right_of(plan_, total)));
     const double parts =
-        cost_of(trial, stage, total_of_parts(plan_, total, left, right), machine_).seconds;
-    return chunks_ * (exact - parts - split_seconds(stage, right_of(plan_, total)));
+        trial.seconds_of(stage, total_of_parts(plan_, total, left, right), machine_);
+    return chunks_ * (exact - parts - split);
   }
 
-  double gain_of_turning(const Stage& stage, const TotalLaunch& total) const {
-    Plan trial = usual_;
+  double gain_of_turning(const Stage& stage, const TotalLaunch& total) {
     const Operand right = right_of(plan_, total);
-    const BufferId target = add(trial, parts_buffer(trial, right));
-    const double across = cost_of(usual_, stage, total, machine_).seconds;
-    const double along =
-        cost_of(trial, stage, total_of_right(total, right, target), machine_).seconds;
-    return across - along - split_seconds(stage, right);
+    const double across = exact_seconds(stage, total);
+    const double split = split_seconds(stage, right);
+    Trial trial(usual_, cache_);
+    const BufferId target = trial.add(parts_buffer(usual_, right));
+    const double along = trial.seconds_of(stage, total_of_right(total, right, target), machine_);
+    return across - along - split;
   }
 
   // ---- Steps 3 and 4 ----
@@ -317,7 +352,8 @@ class SplitGemms {
   Plan& plan_;
   const Machine& machine_;
   const SplitGemmsOptions& options_;
-  Plan usual_;  // as it was, with a chunk of a usual length
+  Plan usual_;            // as it was, with a chunk of a usual length
+  const CacheUse cache_;  // of that
   double chunks_ = 1;
   bool changed_ = false;
   std::map<std::tuple<BufferId, int64_t, int64_t, int64_t, bool>, BufferId> weights_;

@@ -55,7 +55,8 @@ Result<TrainingExplanation> explain_prepared_training(Program& program, const Ca
   const Machine machine = program.backend().machine();
   const Result<TrainingOptions> training = planner.complete(*shape.training);
   if (!training) return tl::unexpected(training.error());
-  const Result<TrainingGraphs> graphs = planner.differentiate(shape.features, *training, machine);
+  const Result<TrainingGraphs> graphs =
+      planner.differentiate(shape.features, *training, machine, /*decisions=*/true);
   if (!graphs) return tl::unexpected(graphs.error());
   const auto options = [&](const Graph& half, const PreparedPlan& prepared) {
     const PlanShape planned{shape.batch, shape.steps, shape.features};

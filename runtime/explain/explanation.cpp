@@ -84,7 +84,8 @@ void stack(LaunchInfo& sum, const LaunchInfo& launch, size_t number) {
 }
 
 StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescriber& describer,
-                         const LaunchLines& lines, const Explanation& explanation) {
+                         const LaunchLines& lines, const CacheUse& cache,
+                         const Explanation& explanation) {
   StageInfo info;
   info.id = std::to_string(explanation.stages.size() + 1);
   info.title = title_of(stage);
@@ -99,7 +100,7 @@ StageInfo describe_stage(const Plan& plan, const Stage& stage, const LaunchDescr
     LaunchInfo entry = describer.describe(stage, launch);
     entry.lines = lines.of(describer.touches_of_step(stage, launch), entry.weights);
     entry.runs = runs_per_call(plan, stage.domain, explanation.steps);
-    entry.cost = cost_of(plan, stage, launch, explanation.machine);
+    entry.cost = cost_of(plan, cache, stage, launch, explanation.machine);
     info.cost += entry.cost;
     entry.bound = bound_of(entry.cost);
     entry.id = fmt::format("{}.{}", info.id, number);
@@ -199,8 +200,10 @@ Result<Explanation> explain_plan(const Graph& graph, const PlanOptions& options,
   const LaunchDescriber describer(*plan, options.machine.kind);
   explanation.after = picture_of(*plan, describer, lines);
   std::vector<Cost> costs;
+  const CacheUse cache(*plan);
   for (const Stage& stage : plan->stages) {
-    explanation.stages.push_back(describe_stage(*plan, stage, describer, lines, explanation));
+    explanation.stages.push_back(
+        describe_stage(*plan, stage, describer, lines, cache, explanation));
     costs.push_back(explanation.stages.back().cost);
     if (stage.domain == Domain::Once) explanation.once += costs.back();
   }

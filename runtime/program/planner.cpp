@@ -306,7 +306,7 @@ Result<TrainingOptions> Planner::complete(TrainingOptions options) const {
 
 Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                                               const TrainingOptions& options,
-                                              const Machine& machine) const {
+                                              const Machine& machine, bool decisions) const {
   const DType dtype = options_.dtype;
   const double rate = product_flops(machine, dtype, options_.allow_tf32);
   Graph lowered = bound_;
@@ -323,7 +323,8 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .residuals = options.residuals,
                 .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth,
                           static_cast<double>(size_of(compute_type(dtype)))},
-                .outputs = options.outputs && options.checkpoint == 0});
+                .outputs = options.outputs && options.checkpoint == 0,
+                .decisions = decisions});
   std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {
     accumulate_params(derivative.backward,

@@ -30,7 +30,7 @@ struct TrainingGraphs {
   Graph backward;                    // its params: the graph's, then gradients that are added to
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the graph's state
   size_t residuals = 0;              // last outputs of `forward` and inputs of `backward`
-  std::vector<ResidualDecision> decisions;  // of values of `step`
+  std::vector<ResidualDecision> decisions;  // of values of `step`, if asked for
   std::vector<std::string> notes;           // on what may surprise: Program::notes
 };
 
@@ -76,9 +76,9 @@ class Planner {
 
   /// Checks the options. What they leave empty is filled in.
   Result<TrainingOptions> complete(TrainingOptions options) const;
-  /// `options` are complete.
+  /// `options` are complete; `decisions`: whether people ask why values are saved.
   Result<TrainingGraphs> differentiate(SequenceFeatures features, const TrainingOptions& options,
-                                       const Machine& machine) const;
+                                       const Machine& machine, bool decisions = false) const;
   /// Of a half, for the residuals that it was made for.
   ShapePlanner at(Graph half, ResidualChoice residuals, const PlanShape& shape,
                   const Machine& machine) const;

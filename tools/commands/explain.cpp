@@ -142,8 +142,8 @@ Result<TrainingExplanation> explain_both_halves(const Options& options, const Gr
   const Result<TrainingOptions> training = planner->complete(
       training_options(planner->signature(), parse_residual_choice(options.residuals).value()));
   if (!training) return tl::unexpected(training.error());
-  const Result<TrainingGraphs> graphs =
-      planner->differentiate({plan.lengths, plan.resets}, *training, plan.machine);
+  const Result<TrainingGraphs> graphs = planner->differentiate(
+      {plan.lengths, plan.resets}, *training, plan.machine, /*decisions=*/true);
   if (!graphs) return tl::unexpected(graphs.error());
   plan.slack = slack_in_training(training->residuals, plan.dtype);
   HalfOptions halves{plan, plan};

@@ -19,6 +19,7 @@ Derivative derivative_of(const Graph& graph, ResidualChoice choice, ResidualCost
       DifferentiateOptions::all(graph, std::vector<bool>(graph.states.size(), false));
   options.residuals = choice;
   options.costs = costs;
+  options.decisions = true;
   return differentiate(graph, options);
 }
 

@@ -61,6 +61,7 @@ Derivative derivative_of(Graph graph) {
   RNNC_CHECK(run_pipeline(graph, {.training = true}).has_value(), "not lowered");
   DifferentiateOptions options = DifferentiateOptions::all(graph, {});
   options.residuals = ResidualChoice::All;
+  options.decisions = true;
   return differentiate(graph, options);
 }
 
