@@ -580,8 +580,7 @@ int64_t workspace_bytes(const Plan& plan, int64_t steps);
 /// Bytes from the start of a workspace for T steps to a buffer in it.
 int64_t workspace_offset(const Plan& plan, const Buffer& buffer, int64_t steps);
 
-/// Bytes of a Workspace or Program buffer (rows * width * element size); of one of extent Steps,
-/// bytes per step.
+/// Bytes of a Workspace or Program buffer, rows * width * element size; of extent Steps, per step.
 int64_t byte_size(const Plan& plan, const Buffer& buffer);
 
 /// "2 x 64 blocks of 8 warps, 8 rows at once, units 16, weights in 128 registers"; of a stack "4

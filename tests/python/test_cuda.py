@@ -159,11 +159,13 @@ class Cuda(unittest.TestCase):
                 y = cell(x)[0]
                 del other
                 gc.collect()
+            params = list(cell.parameters())  # the graph reads them where they are
             del cell  # what the graph has captured stays
             gc.collect()
             lstm(34)(torch.randn(3, 2, 34, device="cuda"))
         graph.replay()
         self.assertTrue(torch.equal(y, expected))
+        del params
 
     def test_more_steps_after_a_capture(self):
         cell = lstm()

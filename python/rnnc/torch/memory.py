@@ -10,13 +10,18 @@ from ctypes import CFUNCTYPE, c_size_t, c_void_p
 import torch
 
 
-@CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
-def allocate(context, size, stream):
-    # On a thread of its own: this one may be at filling a CUDA graph's pool, where nothing may stay.
-    found = []
-    thread = threading.Thread(target=_allocate, args=(found, size, context or 0, stream or 0))
+def outside_pools(work, *arguments):
+    """`work(*arguments)` on a thread of its own: this one may be at filling a CUDA graph's pool, where
+    nothing may stay."""
+    thread = threading.Thread(target=work, args=arguments)
     thread.start()
     thread.join()
+
+
+@CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
+def allocate(context, size, stream):
+    found = []
+    outside_pools(_allocate, found, size, context or 0, stream or 0)
     return found[0] if found else None
 
 

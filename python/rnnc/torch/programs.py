@@ -391,9 +391,26 @@ class Compiled:
         if size > KEPT_WORKSPACE or (self.stream is not None and self.stream.is_captured):
             return self.bytes(size)
         if self.workspace is None or self.workspace.numel() < size:
-            self.workspace = self.bytes(size)
+            self.workspace = self.kept_bytes(size)
             self.workspaces += 1
         return self.workspace
+
+    def kept_bytes(self, size):
+        """Not from a pool of a CUDA graph that is being prepared, as `torch.compile` does in its mode
+        "reduce-overhead" without a capture: nothing of it may outlive the call."""
+        if self.stream is None:
+            return self.bytes(size)
+        found, stream = [], torch.cuda.current_stream(self.device)
+
+        def allocate():
+            try:
+                with torch.cuda.stream(stream):  # threads have their own
+                    found.append(self.bytes(size))
+            except torch.OutOfMemoryError:
+                pass
+
+        memory.outside_pools(allocate)
+        return found[0] if found else self.bytes(size)  # whose error says what is missing
 
     def enter(self, prepared):
         """The stream of a call."""
