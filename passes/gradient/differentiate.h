@@ -66,8 +66,8 @@ struct Derivative {
   std::vector<uint32_t> adjoint_of;  // per state of `backward`, the Graph's state
   bool takes_outputs = false;        // as asked for
   size_t residuals = 0;              // how many there are
-  /// Of the Graph's nodes: how the backward half has them, if asked for, and through which ops nothing passes
-  /// that a gradient asks for (passes/gradient/zero_gradients.h).
+  /// Of the Graph's nodes: how the backward half has them, if asked for, and through which ops
+  /// nothing passes that a gradient asks for (passes/gradient/zero_gradients.h).
   std::vector<ResidualDecision> decisions;
   std::vector<NodeId> zero_gradients;
 };

@@ -1,7 +1,7 @@
 /// Weight gradients whose rows begin every multiple of 16 bytes, as products' do (padding.h), with
 /// the operands that they are sums of: on a GPU they take two to five times as long where they do
-/// not. (LSTM of 1085 units, 11008 rows, on an H100: 118 TFLOP/s in bf16 and 77 in TF32; 488 and 216
-/// with three columns more.)
+/// not. (LSTM of 1085 units, 11008 rows, on an H100: 118 TFLOP/s in bf16 and 77 in TF32; 488 and
+/// 216 with three columns more.)
 ///
 ///     total b9 += b4 x b0                     k7(b0, b12)                            x into b12
 ///     …                                →      total b9 += b4 x b12[0:1088]

@@ -192,8 +192,8 @@ class StepTime {
   }
 
   /// Laps that wait for their left operand: the first. Those behind it have it meanwhile, if few
-  /// words of it do not have to wait for registers, or for their turn. But of a phase that waits for
-  /// no block, only the first product's is asked for so early.
+  /// words of it do not have to wait for registers, or for their turn. But of a phase that waits
+  /// for no block, only the first product's is asked for so early.
   IntegerExpression waits(size_t p, const Product& product, const IntegerExpression& pieces) const {
     if (product.k_bytes % kBytesOfLoad != 0) return footprint_.laps;
     if (!waits_for_blocks(p) && &product != shape_.phases[p].products.data()) {

@@ -22,8 +22,7 @@ size_t most_arguments(const Plan& plan) {
   return most;
 }
 
-/// Of a launch of states' steps: about as many as a large GPU runs at once. Few steps a block leave it
-/// waiting for memory, many keep it from the next launch.
+/// Of a launch of states' steps: about as many as a large GPU runs at once.
 constexpr uint32_t kMostStateBlocks = 2048;
 
 /// Of the parameter of a kernel that has all of its launches' arrays in one.

@@ -88,7 +88,8 @@ TEST(CudaGradientUnits, OfRecurrencesGoFromStepToStepBackwards) {
 }
 
 TEST(CudaGradientUnits, OfLoopsGoFromStepToStepBackwards) {
-  const Halves halves = halves_of(tower({"Elementwise"}, 40), {.batch = 8});
+  const Halves halves =
+      halves_of(tower({"Elementwise"}, 40), {.batch = 8, .strategy = Strategy::Loop});
   const auto has_loop = [](const CudaModule& module) {
     return std::ranges::any_of(module.kernels, [](const CudaKernel& kernel) {
       return std::holds_alternative<CudaLoopShape>(kernel.shape);

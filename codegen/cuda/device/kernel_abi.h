@@ -190,8 +190,8 @@ struct CudaRecurrenceShape {
 /// kernel's index in the plan, an unused uint32_t, and the launch's CudaAccesses with room for as
 /// many as any has. Of a plan with histories (ir/plan/state_steps.h) an instance stands for the
 /// launches of a state's steps: their number is in the place of what is unused, and behind the
-/// accesses are as many int64_t, bytes from one step's to the next one's. Behind all instances is an
-/// int64_t, the number of all of their steps, which the blocks of a launch take in turns.
+/// accesses are as many int64_t, bytes from one step's to the next one's. Behind all instances is
+/// an int64_t, the number of all of their steps, which the blocks of a launch take in turns.
 /// Of states that turn (likewise), behind that.
 struct CudaStateTurn {
   const int32_t* lengths = nullptr;
