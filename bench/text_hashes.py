@@ -5,8 +5,8 @@
     python3 bench/text_hashes.py --beside OLD_RNNC  # compares two programs; --show prints the diffs
 
 Of every cell and network of examples/: plans, LLVM's text and CUDA, for f32 and narrower types, with all
-passes and without some. Of every shape of recurrences.py, bench/recurrences_list.tsv with it: plan and
-CUDA. Plans for a CPU are made for AVX2 and for as many threads as this machine has, those for a GPU
+passes and without some, and of backward halves. Of every shape of recurrences.py,
+bench/recurrences_list.tsv with it: plan and CUDA, backward halves with them. Plans for a CPU are made for AVX2 and for as many threads as this machine has, those for a GPU
 for an H200 and sm_90. `--forms asm,ptx` compares machine code instead, `--normalise` numbers the
 names of functions, labels and variables of ours in the order in which they come, so that what is
 only renamed stays equal, and leaves out comments. With either, both programs are needed: --beside.
@@ -34,6 +34,7 @@ CPU_OPTIONS = [
     {"dtype": "f32", "batch": 1},
     {"dtype": "f64", "batch": 16},
     {"dtype": "f32", "batch": 3, "passes": "none"},
+    {"dtype": "f32", "batch": 16, "backward": True},
 ]
 CUDA_OPTIONS = [
     {"dtype": "f32", "batch": 1},
@@ -43,6 +44,8 @@ CUDA_OPTIONS = [
     {"dtype": "f16", "batch": 64},
     {"dtype": "bf16", "batch": 3, "passes": "-resident"},
     {"dtype": "f32", "batch": 3, "passes": "none"},
+    {"dtype": "bf16", "batch": 16, "backward": True},
+    {"dtype": "f32", "tf32": True, "batch": 5, "backward": True},
 ]
 STRATEGIES = ("block", "cluster", "grid", "hybrid", "split-k", "stacked")
 LOOP_STRATEGIES = ("loop", "scan")  # of recurrences without products: on both devices
@@ -86,6 +89,8 @@ def all_texts():
         words = [word.relative_to(ROOT) if isinstance(word, Path) else word for word in words]
         options = {name: value for name, value in case.options.items() if name != "device"}
         yield CUDA, words, dims, options
+        if case in parts()["table"] or case in parts()["list"]:
+            yield CUDA, words, dims, options | {"backward": True}
         if case in parts()["table"]:
             for strategy in STRATEGIES:
                 yield CUDA, words, dims, options | {"strategy": strategy}
