@@ -10,22 +10,16 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "ir/base/arithmetic.h"
 #include "ir/plan/buffer_uses.h"
-#include "ir/plan/plan_accesses.h"
-#include "passes/cost/cost.h"
 #include "passes/lower/kernel_builder.h"
+#include "passes/plan/wider_rows.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignedBytes = 16;
-constexpr double kLeastGain = 2;  // padding.cpp
-constexpr int64_t kUsualChunk = 256;
 
 /// How long the rows of a total's result are, and how far apart they will be.
 struct Rows {
@@ -37,9 +31,7 @@ struct Rows {
 class PadTotals {
  public:
   PadTotals(Plan& plan, const Machine& machine, const PaddingOptions& options)
-      : plan_(plan), machine_(machine), options_(options), usual_(plan), uses_(plan) {
-    usual_.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-  }
+      : plan_(plan), options_(options), wider_(plan, machine, options.max_steps), uses_(plan) {}
 
   bool run() {
     find_totals();
@@ -48,8 +40,7 @@ class PadTotals {
     for (const LaunchPlace place : totals_) pad_operands(place);
     for (const LaunchPlace place : readers()) read_by_rows(place);
     for (const LaunchPlace place : totals_) pad_result(total_at(place));
-    set_strides();
-    insert_copies();
+    wider_.finish();
     return true;
   }
 
@@ -62,7 +53,7 @@ class PadTotals {
   const Buffer& buffer_of(const Access& access) const { return plan_.buffers[access.buffer]; }
 
   int64_t unit_of(const Access& access) const {
-    return kAlignedBytes / static_cast<int64_t>(size_of(buffer_of(access).dtype));
+    return kAlignedRowBytes / static_cast<int64_t>(size_of(buffer_of(access).dtype));
   }
 
   // ---- Step 1 ----
@@ -121,10 +112,7 @@ class PadTotals {
 
   bool pays_copy(const Stage& stage, const TotalLaunch& total, int64_t length) const {
     if (total.in_parts || total.turned) return false;
-    const auto elements = static_cast<double>(usual_.chunk * plan_.batch * length);
-    const double bytes = 2 * elements * static_cast<double>(size_of(plan_.dtype));
-    const double copy = machine_.launch_seconds + bytes / machine_.memory_bandwidth;
-    return copy <= kLeastGain * cost_of(usual_, stage, total, machine_).seconds;
+    return wider_.pays_copy(stage, total, length);
   }
 
   /// Launches but for totals that touch results of these.
@@ -197,45 +185,20 @@ class PadTotals {
   void pad_operands(LaunchPlace place) {
     TotalLaunch& total = total_at(place);
     const Rows rows = rows_.at(total.out.buffer);
-    if (!is_aligned(total.left)) {
-      if (can_widen(total.left)) {
-        widen(total.left);
-      } else {
-        total.left = copy_of(place, total.left, {total.m, round_up(total.m, unit_of(total.left))});
-      }
+    if (!is_aligned(total.left) && can_widen(total.left)) {
+      wider_.widen(total.left.buffer, unit_of(total.left));
+    } else if (!is_aligned(total.left)) {
+      const int64_t width = round_up(total.m, unit_of(total.left));
+      total.left = wider_.copy(place, total.left, total.m, width, /*zeros=*/false);
     }
     if (!has_columns(total, rows)) {
-      total.right = copy_of(place, total.right, rows);
+      total.right = wider_.copy(place, total.right, rows.length, rows.stride,
+                                /*zeros=*/rows.stride > rows.length);
       return;
     }
-    if (!is_aligned(total.right)) widen(total.right);
+    if (!is_aligned(total.right)) wider_.widen(total.right.buffer, unit_of(total.right));
     Buffer& right = plan_.buffers[total.right.buffer];
     if (right.pad > 0) right.placement = Placement::Program;
-  }
-
-  void widen(const Access& access) {
-    Buffer& buffer = plan_.buffers[access.buffer];
-    const int64_t values = buffer.width - buffer.pad;
-    buffer.width = round_up(values, unit_of(access));
-    buffer.pad = buffer.width - values;
-    widened_.insert(access.buffer);
-  }
-
-  Access copy_of(LaunchPlace place, const Access& source, const Rows& rows) {
-    const std::tuple key(place.stage, source.buffer, source.delay, source.column, rows.length);
-    const auto [found, fresh] = copies_.try_emplace(key);
-    if (!fresh) return found->second;
-    Buffer buffer = {.name = buffer_of(source).name, .dtype = plan_.dtype, .extent = Extent::Chunk};
-    buffer.width = rows.stride;
-    buffer.pad = rows.stride - rows.length;
-    if (buffer.pad > 0) buffer.placement = Placement::Program;
-    plan_.buffers.push_back(std::move(buffer));
-    found->second = {.buffer = static_cast<BufferId>(plan_.buffers.size() - 1),
-                     .stride = rows.stride};
-    KernelBuilder builder(plan_, rows.length);
-    builder.store(found->second, /*vector=*/true, builder.load(source, /*vector=*/true));
-    before_[place].emplace_back(builder.finish());
-    return found->second;
   }
 
   // ---- Step 3 ----
@@ -264,34 +227,12 @@ class PadTotals {
     plan_.buffers[total.out.buffer].width = total.m * total.n;
   }
 
-  void set_strides() {
-    const auto set = [this](Access& access) {
-      if (widened_.contains(access.buffer)) access.stride = plan_.buffers[access.buffer].width;
-    };
-    for_each_access(plan_, set);
-    for (auto& [place, launches] : before_) {
-      for (Launch& launch : launches) for_each_access(launch, set);
-    }
-  }
-
-  void insert_copies() {
-    for (auto place = before_.rbegin(); place != before_.rend(); ++place) {
-      std::vector<Launch>& launches = plan_.stages[place->first.stage].launches;
-      const auto at = launches.begin() + static_cast<std::ptrdiff_t>(place->first.launch);
-      launches.insert(at, place->second.begin(), place->second.end());
-    }
-  }
-
   Plan& plan_;
-  const Machine& machine_;
   const PaddingOptions& options_;
-  Plan usual_;             // as it was, with a chunk of a usual length
+  WiderRows wider_;
   const BufferUses uses_;  // as they were
   std::vector<LaunchPlace> totals_;
   std::map<BufferId, Rows> rows_;  // of their results
-  std::set<BufferId> widened_;
-  std::map<std::tuple<size_t, BufferId, uint32_t, int64_t, int64_t>, Access> copies_;
-  std::map<LaunchPlace, std::vector<Launch>> before_;
 };
 
 }  // namespace

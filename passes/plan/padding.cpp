@@ -12,38 +12,24 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "ir/base/arithmetic.h"
 #include "ir/plan/buffer_uses.h"
-#include "ir/plan/plan_accesses.h"
-#include "passes/cost/cost.h"
 #include "passes/lower/kernel_builder.h"
 #include "passes/lower/once_stages.h"
+#include "passes/plan/wider_rows.h"
 
 namespace rnnc {
 namespace {
-
-constexpr int64_t kAlignedBytes = 16;
-/// On an H200 products of rows that are not aligned take 3 to 50 times as long as others.
-constexpr double kLeastGain = 2;
-constexpr int64_t kUsualChunk = 256;
-
-Plan with_usual_chunk(Plan plan, const PaddingOptions& options) {
-  plan.chunk = std::clamp<int64_t>(options.max_steps, 1, kUsualChunk);
-  return plan;
-}
 
 class Padding {
  public:
   Padding(Plan& plan, const Machine& machine, const PaddingOptions& options)
       : plan_(plan),
-        machine_(machine),
         options_(options),
         unit_(unit_of(plan.dtype)),
-        usual_(with_usual_chunk(plan, options)),
-        cache_(usual_),
+        rows_(plan, machine, options.max_steps),
         uses_(plan) {}
 
   bool run() {
@@ -58,8 +44,8 @@ class Padding {
         if constexpr (requires { launch.n; }) launch.n = product.n;
       });
     }
-    set_strides();
-    insert_launches();
+    rows_.finish();
+    append_once(plan_, once_);
     return true;
   }
 
@@ -95,7 +81,7 @@ class Padding {
   };
 
   static int64_t unit_of(DType dtype) {
-    return kAlignedBytes / static_cast<int64_t>(size_of(dtype));
+    return kAlignedRowBytes / static_cast<int64_t>(size_of(dtype));
   }
 
   static Operands operands_of(const GemmLaunch& launch) {
@@ -183,7 +169,8 @@ class Padding {
     if (is_left_aligned(product)) return Left::Keep;
     const bool widens = can_widen(product.left);
     if (widens && reaches_pad(product)) return Left::Widen;
-    if (stage.domain == Domain::Sequence && pays_copy(stage, launch)) return Left::Copy;
+    if (stage.domain == Domain::Sequence && rows_.pays_copy(stage, launch, product.k))
+      return Left::Copy;
     // With a k as it is, products are the library's.
     const bool library = plan_.batch >= options_.least_library_rows;
     return widens && library ? std::optional(Left::Widen) : std::nullopt;
@@ -201,13 +188,6 @@ class Padding {
            product.left.column + product.k == buffer_of(product.left).width;
   }
 
-  bool pays_copy(const Stage& stage, const GemmLaunch& gemm) const {
-    const auto elements = static_cast<double>(usual_.chunk * plan_.batch * gemm.k);
-    const double bytes = 2 * elements * static_cast<double>(size_of(plan_.dtype));
-    const double copy = machine_.launch_seconds + bytes / machine_.memory_bandwidth;
-    return copy <= kLeastGain * cost_of(usual_, cache_, stage, gemm, machine_).seconds;
-  }
-
   /// The k that the product will have.
   int64_t padded_k(const Operands& product, Left left) const {
     const bool pads = left == Left::Copy || reaches_pad(product);
@@ -217,39 +197,13 @@ class Padding {
   void pad_left(const Product& product) {
     const Operands old = operands_of(product);
     if (product.left == Left::Widen) {
-      widen(old.left.buffer, unit_);
+      rows_.widen(old.left.buffer, unit_);
       if (product.k > old.k) plan_.buffers[old.left.buffer].placement = Placement::Program;
     } else if (product.left == Left::Copy) {
-      const Access copy = copy_of(product);
+      const Access copy = rows_.copy({product.stage, product.launch}, old.left, old.k,
+                                     round_up(old.k, unit_), /*zeros=*/product.k > old.k);
       change(product, [&copy](auto& launch) { launch.left = copy; });
     }
-  }
-
-  void widen(BufferId id, int64_t unit) {
-    Buffer& buffer = plan_.buffers[id];
-    const int64_t values = buffer.width - buffer.pad;
-    buffer.width = round_up(values, unit);
-    buffer.pad = buffer.width - values;
-    widened_.insert(id);
-  }
-
-  /// Of the chunk that it reads.
-  Access copy_of(const Product& product) {
-    const Operands old = operands_of(product);
-    const Access source = old.left;
-    const std::tuple key(product.stage, source.buffer, source.delay, source.column, old.k);
-    const auto [found, fresh] = copies_.try_emplace(key);
-    if (!fresh) return found->second;
-    Buffer buffer = {.name = buffer_of(source).name, .dtype = plan_.dtype, .extent = Extent::Chunk};
-    buffer.width = round_up(old.k, unit_);
-    buffer.pad = buffer.width - old.k;
-    if (product.k > old.k) buffer.placement = Placement::Program;
-    const Access target = {.buffer = add(std::move(buffer)), .stride = round_up(old.k, unit_)};
-    found->second = target;
-    KernelBuilder builder(plan_, old.k);
-    builder.store(target, /*vector=*/true, builder.load(source, /*vector=*/true));
-    before_[{product.stage, product.launch}].emplace_back(builder.finish());
-    return target;
   }
 
   BufferId add(Buffer buffer) {
@@ -274,7 +228,7 @@ class Padding {
         if (operands_of(*product).transposed) unit = std::max(unit, unit_);
       }
       const bool grows = may_grow(id, products);
-      widen(id, grows ? unit : result_unit);
+      rows_.widen(id, grows ? unit : result_unit);
       if (!grows) continue;
       plan_.buffers[id].pad = 0;
       for (Product* product : products) product->n = plan_.buffers[id].width;
@@ -284,7 +238,7 @@ class Padding {
   /// Whether products write the whole rows of a buffer and are all that does, and no pad is needed
   /// that is zero. Their weights change anyway.
   bool may_grow(BufferId id, const std::vector<Product*>& products) const {
-    if (widened_.contains(id)) return false;
+    if (rows_.is_wider(id)) return false;
     const int64_t width = plan_.buffers[id].width;
     const bool all = std::ranges::all_of(products, [&](const Product* product) {
       const Operands old = operands_of(*product);
@@ -381,7 +335,7 @@ class Padding {
         Launch& launch = plan_.stages[i].launches[j];
         if (!is_copy_of_rows(launch, id, matrix)) continue;
         if (std::exchange(first, false) && matrix.zeros) {
-          before_[{i, j}].emplace_back(zeros(id, matrix));
+          rows_.insert_before({i, j}, zeros(id, matrix));
         }
         const auto& copy = std::get<CopyLaunch>(launch);
         const Access target = {.buffer = id,
@@ -414,39 +368,13 @@ class Padding {
     return {.source = source, .target = target, .rows = rows, .columns = matrix.length};
   }
 
-  // ---- Step 4 ----
-
-  void set_strides() {
-    const auto set = [this](Access& access) {
-      if (widened_.contains(access.buffer)) access.stride = plan_.buffers[access.buffer].width;
-    };
-    for_each_access(plan_, set);
-    for (auto& [place, launches] : before_) {
-      for (Launch& launch : launches) for_each_access(launch, set);
-    }
-  }
-
-  void insert_launches() {
-    for (auto place = before_.rbegin(); place != before_.rend(); ++place) {
-      std::vector<Launch>& launches = plan_.stages[place->first.first].launches;
-      const auto at = launches.begin() + static_cast<std::ptrdiff_t>(place->first.second);
-      launches.insert(at, place->second.begin(), place->second.end());
-    }
-    append_once(plan_, once_);
-  }
-
   Plan& plan_;
-  const Machine& machine_;
   const PaddingOptions& options_;
-  int64_t unit_;          // elements of the storage type that rows of operands are multiples of
-  const Plan usual_;      // as it was, with a chunk of a usual length
-  const CacheUse cache_;  // of that
-  BufferUses uses_;       // as they were
+  int64_t unit_;  // elements of the storage type that rows of operands are multiples of
+  WiderRows rows_;
+  BufferUses uses_;  // as they were
   std::vector<Product> products_;
-  std::set<BufferId> widened_;
-  std::map<std::tuple<size_t, BufferId, uint32_t, int64_t, int64_t>, Access> copies_;
-  std::map<std::pair<size_t, size_t>, std::vector<Launch>> before_;  // by stage and launch
-  std::vector<Launch> once_;                                         // at the end of Once stages
+  std::vector<Launch> once_;  // at the end of Once stages
 };
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "passes/build_plan.h"
 #include "passes/memory/memory.h"
 #include "tests/passes/cases.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
@@ -102,19 +102,6 @@ TEST(MergeTotals, WithZerosBetweenRows) {
   EXPECT_EQ(to_string(same), to_string(merged_plan(half, cpu_machine())));
 }
 
-double worst(const std::vector<std::vector<double>>& actual,
-             const std::vector<std::vector<double>>& expected) {
-  double most = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    double size = 1;
-    for (const double value : expected[i]) size = std::max(size, std::abs(value));
-    for (size_t j = 0; j < expected[i].size(); ++j) {
-      most = std::max(most, std::abs(actual[i][j] - expected[i][j]) / size);
-    }
-  }
-  return most;
-}
-
 /// Memory that nothing has written is NaN.
 TEST(MergeTotals, GiveWhatTheGraphMeans) {
   uint64_t seed = 0;
@@ -129,8 +116,8 @@ TEST(MergeTotals, GiveWhatTheGraphMeans) {
         const auto check = [&](const Plan& plan) {
           const InterpreterResult actual = execute_plan(plan, args);
           const double most = dtype == DType::f32 ? 2e-5 : 5e-2;
-          EXPECT_LE(worst(actual.outputs, expected.outputs), most);
-          EXPECT_LE(worst(actual.results, expected.results), most);
+          EXPECT_LE(worst_error(actual.outputs, expected.outputs), most);
+          EXPECT_LE(worst_error(actual.results, expected.results), most);
         };
         check(merged_plan(half, cpu_machine(), dtype));
         check(merged_plan(half, h200_machine(), dtype));

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "passes/build_plan.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/merge_totals.h"
 #include "tests/passes/cases.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/reference/golden.h"
 #include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
@@ -68,20 +68,6 @@ int count_aligned(const Plan& plan) {
   return count;
 }
 
-double worst(const std::vector<std::vector<double>>& actual,
-             const std::vector<std::vector<double>>& expected) {
-  double most = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    double size = 1;
-    for (const double value : expected[i]) size = std::max(size, std::abs(value));
-    for (size_t j = 0; j < expected[i].size(); ++j) {
-      const double error = std::abs(actual[i][j] - expected[i][j]) / size;
-      most = error <= most ? most : error;  // also if it is NaN
-    }
-  }
-  return most;
-}
-
 /// Memory that nothing has written is NaN.
 TEST(PadTotals, AlignsRowsAndKeepsValues) {
   uint64_t seed = 0;
@@ -101,8 +87,8 @@ TEST(PadTotals, AlignsRowsAndKeepsValues) {
         EXPECT_GT(count_aligned(plan), 0);
         const InterpreterResult actual = execute_plan(plan, args);
         const bool exact = setting.dtype == DType::f32 && !setting.tf32;
-        EXPECT_LE(worst(actual.results, expected.results), exact ? 2e-5 : 5e-2);
-        EXPECT_LE(worst(actual.outputs, expected.outputs), exact ? 2e-5 : 5e-2);
+        EXPECT_LE(worst_error(actual.results, expected.results), exact ? 2e-5 : 5e-2);
+        EXPECT_LE(worst_error(actual.outputs, expected.outputs), exact ? 2e-5 : 5e-2);
       }
     }
   }

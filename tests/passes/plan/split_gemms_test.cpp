@@ -178,14 +178,6 @@ TEST(SplitGemms, KeepTheAccuracyOfF32) {
 
 // ---- Totals: gradients of weights ----
 
-double worst(const std::vector<std::vector<double>>& actual,
-             const std::vector<std::vector<double>>& expected) {
-  double most = 0;
-  for (size_t i = 0; i < expected.size(); ++i)
-    most = std::max(most, error_of(actual[i], expected[i]));
-  return most;
-}
-
 TEST(SplitGemms, ChangeNoGradient) {
   uint64_t seed = 0;
   for (const char* name : {"lstm", "gru", "gru_reset_before", "layer_norm_lstm", "elman",
@@ -202,8 +194,8 @@ TEST(SplitGemms, ChangeNoGradient) {
         EXPECT_TRUE(std::ranges::any_of(totals, &TotalLaunch::in_parts));
         EXPECT_EQ(std::ranges::any_of(totals, &TotalLaunch::turned), batch == 4);
         const InterpreterResult actual = execute_plan(plan, args);
-        EXPECT_LE(worst(actual.outputs, expected.outputs), 2e-5);
-        EXPECT_LE(worst(actual.results, expected.results), 2e-5);
+        EXPECT_LE(worst_error(actual.outputs, expected.outputs), 2e-5);
+        EXPECT_LE(worst_error(actual.results, expected.results), 2e-5);
       }
     }
   }
@@ -221,8 +213,8 @@ TEST(SplitGemms, TurnTheRightOperandsOfTotalsInTf32) {
       EXPECT_EQ(total.turned, total.right.buffer != kNoBuffer);
     }
     const InterpreterResult actual = execute_plan(plan, args);
-    EXPECT_LE(worst(actual.outputs, expected.outputs), 1e-2);
-    EXPECT_LE(worst(actual.results, expected.results), 1e-2);
+    EXPECT_LE(worst_error(actual.outputs, expected.outputs), 1e-2);
+    EXPECT_LE(worst_error(actual.results, expected.results), 1e-2);
   }
 }
 
@@ -233,7 +225,9 @@ TEST(SplitGemms, KeepTheAccuracyOfF32InTotals) {
     fill(args.inputs[i], 0.1 + 0.1 * static_cast<double>(i));
   const InterpreterResult expected = interpret(half, args);
   Plan plan = split_plan(half, {});
-  const auto error = [&] { return worst(execute_plan(plan, args).results, expected.results); };
+  const auto error = [&] {
+    return worst_error(execute_plan(plan, args).results, expected.results);
+  };
   EXPECT_LE(error(), 2e-6);
   // As if operands were rounded.
   for (Stage& stage : plan.stages) {

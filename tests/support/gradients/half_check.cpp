@@ -20,16 +20,6 @@ double tolerance(const HalfCheck& check) {
   return check.dtype == DType::f32 ? 1e-4 : 8e-2;
 }
 
-double worst(const std::vector<std::vector<double>>& actual,
-             const std::vector<std::vector<double>>& expected) {
-  EXPECT_EQ(actual.size(), expected.size());
-  double greatest = 0;
-  for (size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
-    greatest = std::max(greatest, error_of(actual[i], expected[i]));
-  }
-  return greatest;
-}
-
 /// What the forward half saves past a sequence's end is nobody's: zero.
 void clear_past_ends(const Graph& half, const InterpreterArgs& args, InterpreterResult& result) {
   for (size_t i = 0; i < half.outputs.size() && !args.lengths.empty(); ++i) {
@@ -77,8 +67,8 @@ void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
   ASSERT_TRUE(actual) << actual.error().message;
   clear_past_ends(half, args, expected);
   clear_past_ends(half, args, *actual);
-  EXPECT_LE(worst(actual->outputs, expected.outputs), tolerance(check));
-  EXPECT_LE(worst(actual->results, expected.results), tolerance(check));
+  EXPECT_LE(worst_error(actual->outputs, expected.outputs), tolerance(check));
+  EXPECT_LE(worst_error(actual->results, expected.results), tolerance(check));
 }
 
 }  // namespace

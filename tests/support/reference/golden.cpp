@@ -73,6 +73,16 @@ double error_of(const std::vector<double>& actual, const std::vector<double>& ex
   return difference / (1 + largest);
 }
 
+double worst_error(const std::vector<std::vector<double>>& actual,
+                   const std::vector<std::vector<double>>& expected) {
+  if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, error_of(actual[i], expected[i]));
+  }
+  return worst;
+}
+
 Result<GoldenFile> GoldenFile::read(std::string_view cell) {
   const auto path = data_root() / "tests/goldens" / fmt::format("{}.safetensors", cell);
   const auto bytes = read_file(path);

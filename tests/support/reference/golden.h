@@ -29,6 +29,9 @@ using Summaries = std::map<std::string, std::vector<double>>;
 
 /// max|a - b| / (1 + max|b|); infinite where sizes differ or just one of a pair is NaN or infinite.
 double error_of(const std::vector<double>& actual, const std::vector<double>& expected);
+/// The greatest of several arrays; infinite where there are not as many.
+double worst_error(const std::vector<std::vector<double>>& actual,
+                   const std::vector<std::vector<double>>& expected);
 
 /// One size of a cell in its goldens' grid.
 struct GoldenSize {
