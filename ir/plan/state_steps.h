@@ -70,7 +70,8 @@ inline bool has_turns(const Plan& plan) {
 }
 
 /// A launch of a state, which is of the earliest step, once for each of its steps; none if it has
-/// no accesses. Where that step does not come first in the caller's arrays it is their last.
+/// no accesses. Batch buffers, the caller's and carries of loops, hold the steps side by side; where
+/// the earliest does not come first in them it is their last.
 inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StatePlan& state,
                                                   const ElementwiseLaunch& launch) {
   if (launch.accesses.empty()) return {};
@@ -79,8 +80,8 @@ inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StateP
   for (uint32_t step = 0; step < launches.size(); ++step) {
     for (Access& access : launches[step].accesses) {
       const Buffer& buffer = plan.buffers[access.buffer];
-      const bool given = buffer.role == Role::InitialState || buffer.role == Role::FinalState;
-      if (given) access.column += (access.column > 0 ? -1 : 1) * (step * length);
+      if (buffer.extent == Extent::Batch)
+        access.column += (access.column > 0 ? -1 : 1) * (step * length);
       if (buffer.extent == Extent::Chunk) access.delay -= step;
     }
   }

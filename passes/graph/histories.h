@@ -41,6 +41,10 @@ struct StateSteps {
   bool newest_first = false;  // else the earliest
   bool turns = false;         // past a sequence's end
 
+  /// Positions in the array.
+  int64_t newest() const { return newest_first ? 0 : count - 1; }
+  int64_t earliest() const { return newest_first ? count - 1 : 0; }
+
   /// Steps from the one that is running back to the one that the array has at `position`.
   int64_t delay_of(int64_t position) const {
     return newest_first ? position + 1 : count - position;

@@ -457,9 +457,8 @@ class LaunchBuilder {
     const bool vector = !state.type.is_scalar();
     const int64_t width = element_count(state.type.shape);
     // In the caller's arrays, where the earliest step is.
-    const Access of_caller = {
-        .column = (buffers.steps.newest_first ? buffers.steps.count - 1 : 0) * width,
-        .stride = width * buffers.steps.count};
+    const Access of_caller = {.column = buffers.steps.earliest() * width,
+                              .stride = width * buffers.steps.count};
     const auto in = [&of_caller](BufferId buffer) {
       Access access = of_caller;
       access.buffer = buffer;
@@ -504,7 +503,9 @@ class LaunchBuilder {
   void store_history(KernelBuilder& builder, const Layout::StateBuffers& buffers, bool vector,
                      uint32_t value) const {
     if (buffers.carry != kNoBuffer) {
-      builder.store({buffers.carry, 0, 0, plan_.buffers[buffers.carry].width}, vector, value);
+      const int64_t width = plan_.buffers[buffers.carry].width;
+      const int64_t column = buffers.steps.earliest() * (width / buffers.steps.count);
+      builder.store({buffers.carry, 0, column, width}, vector, value);
     }
     for (const BufferId id : {buffers.compute, buffers.storage}) {
       if (id == kNoBuffer || plan_.buffers[id].history == 0) continue;

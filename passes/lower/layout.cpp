@@ -200,8 +200,12 @@ class LayoutBuilder {
       read.loaded = read.loaded || uses_[id].loaded;
       read.multiplied = read.multiplied || uses_[id].multiplied;
       if (!schedule_.stages[schedule_.stage[id]].loop) continue;
-      if (buffers.carry == kNoBuffer) buffers.carry = add_carry(state);
-      layout_.carried[id] = access(buffers.carry);
+      const int64_t newest = buffers.steps.newest() * element_count(state.type.shape);
+      if (buffers.carry == kNoBuffer) {
+        buffers.carry = add_carry(state, buffers.steps.count);
+        results_.emplace_back(state.next, access(buffers.carry, newest));
+      }
+      layout_.carried[id] = access(buffers.carry, newest);
     }
     const bool varies = dependence_.variation[state.next] != Variation::Invariant;
     const bool carried = buffers.carry != kNoBuffer;
@@ -215,11 +219,9 @@ class LayoutBuilder {
     }
   }
 
-  BufferId add_carry(const StateDecl& state) {
-    const BufferId id = add_temporary(state.name, compute_type(plan_.dtype), Extent::Batch,
-                                      element_count(state.type.shape));
-    results_.emplace_back(state.next, access(id));
-    return id;
+  BufferId add_carry(const StateDecl& state, int64_t steps) {
+    return add_temporary(state.name, compute_type(plan_.dtype), Extent::Batch,
+                         steps * element_count(state.type.shape));
   }
 
   BufferId add_history(const StateDecl& state, DType dtype, int64_t history) {

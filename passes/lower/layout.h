@@ -14,7 +14,8 @@ namespace rnnc {
 /// Places are Accesses with the stride of rows (t, b) or b; Invariant ones have stride 0.
 struct Layout {
   struct StateBuffers {
-    BufferId carry = kNoBuffer;    // of a loop
+    BufferId carry =
+        kNoBuffer;  // of a loop: all that the caller's hold, of which it has the newest
     BufferId compute = kNoBuffer;  // history in the compute type; of a loop only if others read it
     BufferId storage = kNoBuffer;  // and in the storage type, if products need one of their own
     BufferId initial = kNoBuffer;  // the caller's

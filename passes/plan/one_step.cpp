@@ -1,5 +1,6 @@
-// 1. Make the carries' buffers of each loop histories of one step. Its loads touch the step before;
-//    no other stage has any (passes/lower/layout.cpp).
+// 1. Make the carries' buffers of each loop histories of one step, but of states of several steps,
+//    which they hold side by side. Its loads touch the step before; no other stage has any
+//    (passes/lower/layout.cpp).
 // 2. So do the launches that fill them before the first step, and take them after the last.
 //
 // Initial values: of histories of one step, those that nothing but steps reads a step back get a
@@ -12,13 +13,26 @@
 
 #include "ir/plan/plan_accesses.h"
 #include "ir/plan/plan_touches.h"
+#include "ir/plan/state_steps.h"
 
 namespace rnnc {
 namespace {
 
-void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop, std::set<BufferId>& parted) {
+/// What states of several steps begin in.
+std::set<BufferId> buffers_of_histories(const Plan& plan) {
+  std::set<BufferId> buffers;
+  for (const StatePlan& state : plan.states) {
+    if (steps_of(plan, state) == 1) continue;
+    for (const Access& access : state.init_declared.accesses) buffers.insert(access.buffer);
+  }
+  return buffers;
+}
+
+void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop,
+                  const std::set<BufferId>& histories, std::set<BufferId>& parted) {
   for (const LoopLaunch::Carry& carry : loop.carries) {
     const BufferId id = loop.accesses[carry.load].buffer;
+    if (histories.contains(id)) continue;
     Buffer& buffer = plan.buffers[id];
     buffer.extent = Extent::Chunk;
     buffer.history = 1;
@@ -75,10 +89,12 @@ bool run_initial_values(Plan& plan) {
 }
 
 bool run_one_step(Plan& plan) {
+  const std::set<BufferId> histories = buffers_of_histories(plan);
   std::set<BufferId> parted;
   for (Stage& stage : plan.stages) {
     for (Launch& launch : stage.launches) {
-      if (auto* loop = std::get_if<LoopLaunch>(&launch)) part_carries(plan, stage, *loop, parted);
+      auto* loop = std::get_if<LoopLaunch>(&launch);
+      if (loop != nullptr) part_carries(plan, stage, *loop, histories, parted);
     }
   }
   for (StatePlan& state : plan.states) {

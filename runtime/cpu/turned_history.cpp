@@ -45,18 +45,21 @@ int64_t element_bytes(const PlainCall& of, const Access& access) {
 void turn_initial(const PlainCall& call, const StatePlan& state, Position position) {
   const Plan& plan = call.plan;
   if (!state.turns || !plan.descending) return;
-  const ElementwiseLaunch& launch = state.init_given;
-  for (Access access : launch.accesses) {
-    if (plan.buffers[access.buffer].extent != Extent::Chunk) continue;
+  const std::vector<ElementwiseLaunch> launches = launches_of(plan, state, state.init_given);
+  if (launches.empty()) return;
+  const ElementwiseLaunch& newest = launches.back();
+  const int64_t length = plan.kernels[newest.kernel].length;
+  for (Access access : newest.accesses) {
+    const Buffer& buffer = plan.buffers[access.buffer];
+    if (buffer.role == Role::InitialState) continue;
     const int64_t element = element_bytes(call, access);
-    access.delay = 2;
-    std::byte* const older = call.addresses.locate(access, position);
-    access.delay = 1;
-    std::byte* const newest = call.addresses.locate(access, position);
-    turn(call,
-         {newest, plan.kernels[launch.kernel].length * element, older - newest,
-          access.stride * element},
-         steps_of(plan, state));
+    std::byte* const first = call.addresses.locate(access, position);
+    int64_t apart = turn_of(plan, state, newest).apart * element;  // as the caller's array is
+    if (buffer.extent == Extent::Chunk) {
+      access.delay = 2;
+      apart = call.addresses.locate(access, position) - first;
+    }
+    turn(call, {first, length * element, apart, access.stride * element}, steps_of(plan, state));
   }
 }
 

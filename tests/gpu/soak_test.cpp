@@ -191,9 +191,10 @@ TEST(GpuSoak, Wide) {
 
 // 183: more values that are the same at every step than registers are kept for, and no reduction.
 // 6305: results beyond f16's numbers, were params not halved.
+// 910127, 910176: loops carry the newest step of a long history, of which nothing reads far back.
 TEST(GpuSoak, DrawsThatFailedOnce) {
   Counts counts;
-  for (const uint64_t seed : {183, 6305}) run_draw(seed, counts);
+  for (const uint64_t seed : {183, 6305, 910127, 910176}) run_draw(seed, counts);
 }
 
 }  // namespace

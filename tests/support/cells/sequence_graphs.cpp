@@ -92,6 +92,22 @@ constexpr std::string_view kHistories = R"(graph Histories(I = 3, H = 5) {
 }
 )";
 
+/// A loop that carries the newest step of a history: nothing comes of what is read far back.
+constexpr std::string_view kUnread = R"(graph Unread(H = 5) {
+  input x: [H]
+  state h: [H]
+  %0 = input x : [H]
+  %1 = state h @ 2 : [H]
+  %2 = state h @ 12 : [H]
+  %3 = add %0, %1 : [H]
+  %4 = tanh %3 : [H]
+  %5 = const 0.25 : []
+  init h = %5
+  next h = %4
+  output y = %4
+}
+)";
+
 /// Locals and a layer's input at earlier steps, near and far, within the recurrence, below and above
 /// it.
 constexpr std::string_view kLocals = R"(graph Locals(I = 3, H = 5) {
@@ -380,13 +396,13 @@ std::vector<std::string> sequence_graphs() {
 }
 
 std::vector<std::string> streaming_graphs() {
-  return {"LSTM", "Qrnn", "Histories", "Locals", "Blocks", "Arrays", "Derived", "Slices"};
+  return {"LSTM", "Qrnn", "Histories", "Unread", "Locals", "Blocks", "Arrays", "Derived", "Slices"};
 }
 
 Graph sequence_graph(const std::string& name, const DimBindings& dims) {
   if (name == "LSTM") return lstm(dims);
   for (const std::string_view text :
-       {kQrnn, kHistories, kLocals, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
+       {kQrnn, kHistories, kUnread, kLocals, kBidirectional, kBlocks, kArrays, kDerived, kSlices}) {
     Result<Graph> graph = parse_graph(text);
     RNNC_CHECK(graph.has_value(), "{}", graph.error().message);
     if (graph->name == name) return bound(*std::move(graph), dims);
