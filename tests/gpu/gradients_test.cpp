@@ -1,7 +1,6 @@
 // Both halves of a derivative on the GPU, against the interpreter: every way in which recurrences
 // run, graphs replayed and not, types, odd sizes.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +9,7 @@
 
 #include "frontend/unit.h"
 #include "passes/graph/delays.h"
-#include "runtime/backend/kernel_cache.h"
+#include "tests/gpu/gpu_plans.h"
 #include "tests/gpu/graphs.h"
 #include "tests/support/cells/array_cells.h"
 #include "tests/support/cells/language_cells.h"
@@ -22,67 +21,6 @@
 
 namespace rnnc::test {
 namespace {
-
-/// Runs plans on the GPU, and counts what is in them.
-class GpuPlans {
- public:
-  explicit GpuPlans(DType dtype, bool graphs = true)
-      : cache_(std::filesystem::path(testing::TempDir()) /
-               fmt::format("rnnc-gpu-gradients-{}", ::getpid())),
-        backend_(make(dtype, graphs, cache_)) {}
-
-  Machine machine() const { return backend_->machine(); }
-
-  Result<InterpreterResult> operator()(const Plan& plan, const InterpreterArgs& args,
-                                       const SequenceArgs& sequences) {
-    for (const Stage& stage : plan.stages) {
-      if (plan.descending && is_resident(stage)) ++descending_recurrences;
-      for (const Launch& launch : stage.launches) {
-        const auto* total = std::get_if<TotalLaunch>(&launch);
-        if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
-        if (total != nullptr && total->in_parts) ++totals_in_parts;
-        if (total != nullptr && total->turned) ++turned_totals;
-        if (total != nullptr && reads_pad(plan, *total)) ++padded_totals;
-        const auto* scan = std::get_if<ScanLaunch>(&launch);
-        if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;
-        if (scan != nullptr) scan_totals += static_cast<int>(scan->totals.size());
-      }
-    }
-    return run_plan(*backend_, plan, args, sequences);
-  }
-
-  int descending_recurrences = 0;
-  int sums = 0;
-  int outer_products = 0;
-  int totals_in_parts = 0;
-  int turned_totals = 0;
-  int padded_totals = 0;
-  int scans_of_earlier_steps = 0;
-  int scan_totals = 0;
-
- private:
-  static bool reads_pad(const Plan& plan, const TotalLaunch& total) {
-    if (total.right.buffer == kNoBuffer) return false;
-    const Buffer& right = plan.buffers[total.right.buffer];
-    return total.right.column + total.n > right.width - right.pad;
-  }
-
-  static std::unique_ptr<Backend> make(DType dtype, bool graphs, KernelCache& cache) {
-    Result<std::unique_ptr<Backend>> backend = make_cuda_backend(
-        {.dtype = dtype, .device = {.kind = Device::Kind::cuda, .index = 0}, .graphs = graphs},
-        cache);
-    RNNC_CHECK(backend.has_value(), "{}", backend.error().message);
-    return *std::move(backend);
-  }
-
-  KernelCache cache_;
-  std::unique_ptr<Backend> backend_;
-};
-
-void check(const Graph& graph, HalfCheck check, GpuPlans& gpu) {
-  check.machine = gpu.machine();
-  check_halves(graph, check, std::ref(gpu));
-}
 
 void check(const Graph& graph, const HalfCheck& half, bool graphs = true) {
   GpuPlans gpu(half.dtype, graphs);

@@ -1,84 +1,23 @@
 // Random draws of a cell, shape, type, strategy, lengths and resets against the interpreter. Half
 // of the cells are random graphs, half are shipped ones at random sizes; others are layers of
-// cells, and wide ones. RNNC_SOAK_DRAWS says how many, RNNC_SOAK_FIRST with which seed they begin:
+// cells, and wide ones:
 //
 //     RNNC_SOAK_DRAWS=500 rnnc_test_gpu --gtest_filter='GpuSoak*'
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
-#include <string_view>
 
-#include "passes/graph/delays.h"
 #include "passes/options/strategy.h"
+#include "tests/gpu/soak_draws.h"
 #include "tests/support/cells/golden_cases.h"
 #include "tests/support/cells/networks.h"
-#include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/sequence_cases.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr uint64_t kDraws = 10;
-
-uint64_t setting(const char* name, uint64_t usual) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return usual;
-  uint64_t value = usual;
-  std::from_chars(text, text + std::string_view(text).size(), value);
-  return value;
-}
-
-/// The same numbers for a seed on every machine.
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : bits_(seed * 0x9e3779b97f4a7c15 + 0x632be59bd9b4e019) {}
-
-  template <typename T>
-  T one_of(std::initializer_list<T> values) {
-    return values.begin()[next() % values.size()];
-  }
-  int64_t up_to(int64_t most) { return 1 + static_cast<int64_t>(next() % uint64_t(most)); }
-  bool one_in(uint64_t count) { return next() % count == 0; }
-
- private:
-  uint64_t next() {
-    bits_ = bits_ * 6364136223846793005 + 1442695040888963407;
-    return bits_ >> 33;
-  }
-
-  uint64_t bits_;
-};
-
-/// A shipped cell. Where its own dims allow it, the hidden state is of another size than any
-/// golden's.
-Graph shipped_cell(Dice& dice) {
-  const std::vector<std::string>& cells = golden_cells();
-  const std::string& cell = cells[static_cast<size_t>(dice.up_to(std::ssize(cells))) - 1];
-  const std::vector<GoldenCase> cases = golden_cases(cell, {DType::f32});
-  GoldenCase drawn = cases[0];
-  for (auto& [name, size] : drawn.size.dims) {
-    if (name == "H" || name == "I") size = dice.one_of<int64_t>({1, 3, 8, 16, 31, 48, 64, 72, 130});
-  }
-  Result<Graph> graph = golden_graph(drawn);
-  if (!graph) graph = golden_graph(cases[0]);
-  RNNC_CHECK(graph.has_value(), "{}: {}", cell, graph.error().message);
-  return *std::move(graph);
-}
-
-Graph random_cell(uint64_t seed, Dice& dice) {
-  Graph graph = random_graph(seed, {.operations = 30,
-                                    .largest_size = dice.one_of<int64_t>({8, 24, 70}),
-                                    .structure = true,
-                                    .reversals = dice.one_in(4),
-                                    .far = dice.one_in(4)});
-  run_delays(graph);
-  return graph;
-}
 
 std::string layer(Dice& dice) {
   return dice.one_of({"Dense", "Normed", "Gated", "Projected", "Update", "ResetBefore"});
@@ -168,8 +107,7 @@ void run_wide(uint64_t seed, Counts& counts) {
 }
 
 void run_draws(void (*run)(uint64_t, Counts&)) {
-  const uint64_t first = setting("RNNC_SOAK_FIRST", 1);
-  const uint64_t draws = setting("RNNC_SOAK_DRAWS", kDraws);
+  const auto [first, draws] = soak_seeds();
   Counts counts;
   for (uint64_t seed = first; seed < first + draws; ++seed) run(seed, counts);
   for (const auto& [strategy, count] : counts) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <random>
 
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/cells/random_numbers.h"
@@ -24,6 +25,19 @@ std::vector<double> random_integers(Random& random, const Graph& graph, uint32_t
   return values;
 }
 
+double rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::f64:
+      return 0x1p-53;
+    default:
+      return 0x1p-24;
+  }
+}
+
 }  // namespace
 
 InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, uint64_t seed,
@@ -45,6 +59,20 @@ InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, ui
       args.initial_states.push_back(random_values(random, state.type, batch));
     }
   }
+  return args;
+}
+
+InterpreterArgs moved_by_rounding(const Graph& graph, InterpreterArgs args, DType dtype) {
+  const double relative = rounding_of(dtype);
+  std::mt19937 generator(1);
+  const auto move = [&](std::vector<double>& array) {
+    for (double& value : array) value *= generator() % 2 == 0 ? 1 + relative : 1 - relative;
+  };
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    if (!graph.inputs[i].integer) move(args.inputs[i]);
+  }
+  std::ranges::for_each(args.params, move);
+  std::ranges::for_each(args.initial_states, move);
   return args;
 }
 

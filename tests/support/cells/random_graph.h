@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "ir/base/dtype.h"
 #include "ir/graph/graph.h"
 #include "ir/graph/interpreter.h"
 
@@ -42,5 +43,8 @@ Graph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
 /// below 4 that name rows which there are.
 InterpreterArgs random_args(const Graph& graph, int64_t steps, int64_t batch, uint64_t seed,
                             bool with_initial_states = false);
+
+/// Each real number up or down by what rounding to `dtype` may change, relative to it.
+InterpreterArgs moved_by_rounding(const Graph& graph, InterpreterArgs args, DType dtype);
 
 }  // namespace rnnc

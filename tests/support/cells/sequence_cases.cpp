@@ -24,22 +24,16 @@ std::string describe(const Sequences& sequences) {
                      sequences.given_states ? "given" : "as declared");
 }
 
-/// What numbers of a type are.
-struct NumberFormat {
-  double rounding;  // of a number, relative to it
-  double largest;
-};
-
-NumberFormat format_of(DType dtype) {
+double largest_of(DType dtype) {
   switch (dtype) {
     case DType::bf16:
-      return {0x1p-8, 0x1.fep127};
+      return 0x1.fep127;
     case DType::f16:
-      return {0x1p-11, 65504};
+      return 65504;
     case DType::f64:
-      return {0x1p-53, std::numeric_limits<double>::max()};
+      return std::numeric_limits<double>::max();
     default:
-      return {0x1p-24, 0x1.fffffep127};
+      return 0x1.fffffep127;
   }
 }
 
@@ -47,17 +41,6 @@ std::vector<std::vector<double>> values_of(const std::vector<NamedArray>& arrays
   std::vector<std::vector<double>> values;
   for (const NamedArray& array : arrays) values.push_back(array.array.to_doubles());
   return values;
-}
-
-/// Each number up or down by so much of itself.
-InterpreterArgs moved_by(InterpreterArgs args, double relative) {
-  std::mt19937 generator(1);
-  for (auto* arrays : {&args.inputs, &args.params, &args.initial_states}) {
-    for (std::vector<double>& array : *arrays) {
-      for (double& value : array) value *= generator() % 2 == 0 ? 1 + relative : 1 - relative;
-    }
-  }
-  return args;
 }
 
 /// Of the finite ones, absolute.
@@ -102,13 +85,12 @@ class SequenceProgram {
     constexpr double kRoom = 8;    // for what is greater than results
     constexpr int kHalvings = 20;  // more would not help
     SCOPED_TRACE(describe(sequences));
-    const NumberFormat format = format_of(dtype_);
     InterpreterArgs args = sequence_arguments(graph_, sequences, seed);
     const auto interpret = [&](const InterpreterArgs& of) {
       return interpret_sequences(graph_, of, sequences.lengths, sequences.resets);
     };
     InterpreterResult expected = interpret(args);
-    const auto fits = [&] { return largest_of(expected) <= format.largest / kRoom; };
+    const auto fits = [&] { return largest_of(expected) <= largest_of(dtype_) / kRoom; };
     for (int i = 0; i < kHalvings && cells == Cells::any && !fits(); ++i) {
       for (std::vector<double>& param : args.params) {
         for (double& value : param) value /= 2;
@@ -118,7 +100,8 @@ class SequenceProgram {
     const double error = error_of_results(run(args, sequences), expected);
     double allowed = tolerance;
     if (error > tolerance && cells == Cells::any) {
-      const double moved = error_of_results(interpret(moved_by(args, format.rounding)), expected);
+      const double moved =
+          error_of_results(interpret(moved_by_rounding(graph_, args, dtype_)), expected);
       allowed = std::max(allowed, kTimes * moved);
     }
     EXPECT_LE(error, allowed);

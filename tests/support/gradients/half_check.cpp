@@ -3,16 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "ir/plan/plan_parse.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
+#include "passes/options/strategy.h"
 #include "tests/support/cells/random_graph.h"
 #include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {
+
+constexpr double kTimesRounding = 8;  // rounding in between may do more than that of what goes in
 
 double tolerance(const HalfCheck& check) {
   if (check.dtype == DType::f64) return 1e-10;
@@ -35,6 +39,59 @@ void clear_past_ends(const Graph& half, const InterpreterArgs& args, Interpreter
   }
 }
 
+Result<Plan> plan_half(const Graph& half, const HalfCheck& check) {
+  return plan_graph(half, {.dtype = check.dtype,
+                           .param_dtype = check.param_dtype,
+                           .batch = check.batch,
+                           .max_steps = std::max<int64_t>(check.steps, 1000),
+                           .chunk = check.chunk,
+                           .lengths = check.lengths,
+                           .resets = check.resets,
+                           .tf32 = check.tf32,
+                           .passes = check.passes,
+                           .machine = check.machine,
+                           .strategy = check.strategy,
+                           .tile_rank = check.tile_rank});
+}
+
+/// Ways to run it, in the order in which they are tried: by another strategy if not by the one, then
+/// by any, then by none, since kernels may spill.
+std::vector<HalfCheck> turns_of(const HalfCheck& check) {
+  std::vector<HalfCheck> turns = {check};
+  if (!check.any_cell) return turns;
+  std::vector<Strategy> strategies;
+  for (const StrategyInfo& info : all_strategies()) strategies.push_back(info.strategy);
+  std::ranges::rotate(strategies, std::ranges::find(strategies, check.strategy));
+  if (check.strategy == Strategy::Any) strategies.clear();
+  strategies.push_back(Strategy::Any);
+  for (const Strategy strategy : strategies) {
+    turns.push_back(check);
+    turns.back().strategy = strategy;
+  }
+  turns.push_back(turns.back());
+  turns.back().passes = check.passes.without(Pass::Resident);
+  return turns;
+}
+
+bool is_refusal(const std::string& message) {
+  return message.find("strategy `") != std::string::npos ||
+         message.find("spills") != std::string::npos;
+}
+
+double worst_of(const InterpreterResult& actual, const InterpreterResult& expected) {
+  return std::max(worst_error(actual.outputs, expected.outputs),
+                  worst_error(actual.results, expected.results));
+}
+
+/// Other types hold whatever cells compute.
+bool fits_f16(const InterpreterResult& result) {
+  constexpr double kLargest = 65504.0 / 8;  // with room for what is greater than results
+  const auto fits = [](const std::vector<double>& array) {
+    return std::ranges::all_of(array, [](double value) { return std::fabs(value) <= kLargest; });
+  };
+  return std::ranges::all_of(result.outputs, fits) && std::ranges::all_of(result.results, fits);
+}
+
 /// On random numbers.
 void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
   InterpreterArgs args =
@@ -46,29 +103,32 @@ void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
   for (int64_t i = 0; check.resets && i < check.steps * check.batch; ++i) {
     args.resets.push_back(engine() % 4 == 0 ? 1 : 0);
   }
-  const Result<Plan> plan = plan_graph(half, {.dtype = check.dtype,
-                                              .param_dtype = check.param_dtype,
-                                              .batch = check.batch,
-                                              .max_steps = std::max<int64_t>(check.steps, 1000),
-                                              .chunk = check.chunk,
-                                              .lengths = check.lengths,
-                                              .resets = check.resets,
-                                              .tf32 = check.tf32,
-                                              .passes = check.passes,
-                                              .machine = check.machine,
-                                              .strategy = check.strategy});
-  ASSERT_TRUE(plan) << plan.error().message;
-  const Result<Plan> parsed = parse_plan(to_string(*plan));
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_EQ(*parsed, *plan);
   InterpreterResult expected = interpret(half, args);
-  Result<InterpreterResult> actual =
-      run(*plan, args, {.lengths = args.lengths, .resets = args.resets});
-  ASSERT_TRUE(actual) << actual.error().message;
   clear_past_ends(half, args, expected);
-  clear_past_ends(half, args, *actual);
-  EXPECT_LE(worst_error(actual->outputs, expected.outputs), tolerance(check));
-  EXPECT_LE(worst_error(actual->results, expected.results), tolerance(check));
+  if (check.any_cell && check.dtype == DType::f16 && !fits_f16(expected)) return;
+  for (const HalfCheck& turn : turns_of(check)) {
+    const Result<Plan> plan = plan_half(half, turn);
+    if (!plan && check.any_cell && is_refusal(plan.error().message)) continue;
+    ASSERT_TRUE(plan) << plan.error().message;
+    const Result<Plan> parsed = parse_plan(to_string(*plan));
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(*parsed, *plan);
+    Result<InterpreterResult> actual =
+        run(*plan, args, {.lengths = args.lengths, .resets = args.resets});
+    if (!actual && check.any_cell && is_refusal(actual.error().message)) continue;
+    ASSERT_TRUE(actual) << actual.error().message;
+    clear_past_ends(half, args, *actual);
+    const double error = worst_of(*actual, expected);
+    double allowed = tolerance(check);
+    if (check.any_cell && !(error <= allowed)) {
+      InterpreterResult moved = interpret(half, moved_by_rounding(half, args, check.dtype));
+      clear_past_ends(half, args, moved);
+      allowed = std::max(allowed, kTimesRounding * worst_of(moved, expected));
+    }
+    EXPECT_LE(error, allowed);
+    return;
+  }
+  FAIL() << "there is no way to run it";
 }
 
 }  // namespace

@@ -23,6 +23,10 @@ struct HalfCheck {
   Machine machine = {};
   bool tf32 = false;
   Strategy strategy = Strategy::Any;
+  int64_t tile_rank = 0;
+  /// Whatever cell it is: where its recurrences cannot run by `strategy` they run by any, and errors
+  /// may be some times what rounding each number that goes in does to results.
+  bool any_cell = false;
 };
 
 /// `execute_plan`, or the like on a device.
