@@ -27,17 +27,24 @@ using Kind = Instruction::Kind;
 
 // Measured on an H100, MinGRU and others from their gates' pre-activations.
 //
-// Of what a thread keeps of its steps (ir/plan/scan_values.h), floats: many leave room for few
+// Of what a thread keeps of its steps (ir/plan/scan_values.h), registers: many leave room for few
 // blocks beside each other, which is right where there are few channels, since states pass through
 // long tiles faster.
-constexpr int64_t kMostValues = 48;
-constexpr int64_t kMostValuesOfFew = 64;
+constexpr int64_t kMostWords = 48;
+constexpr int64_t kMostWordsOfFew = 64;
+constexpr int64_t kMostWordsOfPairs = 80;
 constexpr int64_t kFewChannels = 4096;
 // Pairs of channels load twice as much at once, and take the registers of two. (8x4096x1536 in
 // bf16, ps an element in pairs and without: minGRU 2.35 and 2.49, minLSTM 3.49 and 3.31, a complex
 // LRU 3.98 and 3.48.)
 constexpr int64_t kMostValuesOfPairs = 2;
 constexpr int64_t kMostInputsOfPairs = 2;
+// Of 16 bits a pair's inputs take no more registers than one's, and where there are many arrays half
+// as many loads and stores count for more than what is computed. (Backward halves, us a call in
+// pairs and without: minGRU 227 and 257, HGRN 331 and 396, RG-LRU 403 and 449, a complex LRU 325 and
+// 458, minLSTM 360 and 357, QRNN 340 and 335.)
+constexpr int64_t kLeastArraysOfPairs = 6;
+constexpr size_t kMostCarriesOfPairs = 3;
 // So many tiles side by side are on their way at once. Of their channels' each, those of a group
 // wait for the first at the same time, but compose the maps between.
 constexpr int64_t kTilesAtOnce = 256;
@@ -237,36 +244,54 @@ class ScanMaker {
     for (const ScanRound& round : scan.rounds) states = std::max(states, round.states.size());
     const std::vector<bool> kept = scan_values(plan_, scan);
     const int64_t values = std::max<int64_t>(std::ranges::count(kept, true), 1);
-    const bool pairs = states == 1 && values <= kMostValuesOfPairs &&
-                       inputs() <= kMostInputsOfPairs && channels >= 64 && can_pair();
-    scan.items = pairs ? 2 : 1;
+    const bool narrow = size_of(plan_.dtype) < size_of(DType::f32);
+    const bool pairs = narrow && arrays(true) + arrays(false) >= kLeastArraysOfPairs
+                           ? scan.carries.size() <= kMostCarriesOfPairs
+                           : states == 1 && values <= kMostValuesOfPairs &&
+                                 arrays(false) <= kMostInputsOfPairs && !has_roots();
+    scan.items = pairs && channels >= 64 && can_pair() ? 2 : 1;
     scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : 8;
-    scan.steps_of_warp = 16;
-    const int64_t most = few ? kMostValuesOfFew : kMostValues;
-    while (scan.steps_of_warp > 4 && scan.steps_of_warp * scan.items * values > most) {
-      scan.steps_of_warp /= 2;
-    }
+    scan.steps_of_warp = scan.items > 1 ? 8 : 16;
+    const int64_t most = scan.items > 1 ? kMostWordsOfPairs : few ? kMostWordsOfFew : kMostWords;
+    const int64_t words = words_of_step(scan, kept);
+    while (scan.steps_of_warp > 4 && scan.steps_of_warp * words > most) scan.steps_of_warp /= 2;
     const int64_t of_channels = ceil_div(channels, 32 * scan.items);
     scan.group = std::clamp<int64_t>(kTilesAtOnce / of_channels, 1, kMostGroup);
   }
 
-  /// Rows that it loads of a step.
-  int64_t inputs() const {
+  /// Registers for what is kept of a step: those of 16 bits are kept as they were loaded.
+  int64_t words_of_step(const ScanLaunch& scan, const std::vector<bool>& kept) const {
+    int64_t words = 0;
+    for (size_t id = 0; id < kept.size(); ++id) {
+      if (!kept[id]) continue;
+      const Instruction& value = plan_.kernels[scan.kernel].body[id];
+      const bool narrow = value.kind == Kind::Load &&
+                          size_of(kernel_.arguments[value.argument].dtype) < size_of(DType::f32);
+      words += narrow ? 1 : scan.items;
+    }
+    return std::max<int64_t>(words, 1);
+  }
+
+  /// Rows that it loads of a step, or stores.
+  int64_t arrays(bool written) const {
     int64_t count = 0;
     for (uint32_t i = 0; i < loop_.accesses.size(); ++i) {
       const Kernel::Argument& argument = kernel_.arguments[i];
       const bool varies = plan_.buffers[loop_.accesses[i].buffer].extent != Extent::Invariant;
-      if (varies && argument.vector && !argument.written && !is_carried(i)) ++count;
+      if (varies && argument.vector && argument.written == written && !is_carried(i)) ++count;
     }
     return count;
   }
 
-  /// Roots branch, so that a thread's wait for each other: more threads do better.
-  bool can_pair() const {
-    const auto branches = [](const Instruction& one) {
+  /// They branch in f32, so that a thread's wait for each other: more threads do better.
+  bool has_roots() const {
+    return std::ranges::any_of(kernel_.body, [](const Instruction& one) {
       return one.kind == Kind::Scalar && one.op == Op::Sqrt;
-    };
-    if (kernel_.length % 2 != 0 || std::ranges::any_of(kernel_.body, branches)) return false;
+    });
+  }
+
+  bool can_pair() const {
+    if (kernel_.length % 2 != 0) return false;
     for (size_t i = 0; i < loop_.accesses.size(); ++i) {
       const Access& access = loop_.accesses[i];
       if (kernel_.arguments[i].vector && (access.column % 2 != 0 || access.stride % 2 != 0)) {

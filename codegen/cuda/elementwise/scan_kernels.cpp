@@ -25,6 +25,7 @@ int64_t blocks_of(const ScanLaunch& launch, const ScanTraits& traits) {
   const auto of_step = std::ranges::count(traits.kept, true) + made;
   const auto states = std::ssize(launch.carries) - 1;
   const int64_t values = launch.items * (launch.steps_of_warp * of_step + kWordsOfState * states);
+  if (launch.items > 1) return values <= kFewValues ? 4 : 2;
   return values <= kFewValues ? 4 : values <= 2 * kFewValues ? 3 : values <= 3 * kFewValues ? 2 : 1;
 }
 
