@@ -21,7 +21,7 @@ namespace rnnc {
 /// all else is an error.
 Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& choice = {});
 
-/// From then on the plan says nothing of what may be on top of what.
-void forget_stack_places(Plan& plan);
+/// From then on the plan says nothing of which products may be whose, and what on top of what.
+void forget_others_work(Plan& plan);
 
 }  // namespace rnnc

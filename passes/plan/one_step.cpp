@@ -17,7 +17,7 @@ namespace rnnc {
 namespace {
 
 void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop, std::set<BufferId>& parted) {
-  for (const LoopLaunch::Carry& carry : loop.carries) {
+  for (const LoopCarry& carry : loop.carries) {
     const BufferId id = loop.accesses[carry.load].buffer;
     Buffer& buffer = plan.buffers[id];
     buffer.extent = Extent::Chunk;

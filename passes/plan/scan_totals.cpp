@@ -229,7 +229,7 @@ class TotalAdder {
       const uint32_t i = kernel.body[id].argument;
       if (kernel.body[id].kind != Kind::Load || scan.accesses[i] != access) continue;
       const bool moves = std::ranges::count(scan.earlier, i) > 0 ||
-                         std::ranges::count(scan.carries, i, &LoopLaunch::Carry::load) > 0;
+                         std::ranges::count(scan.carries, i, &LoopCarry::load) > 0;
       if (!moves && kernel.arguments[i].vector == as.vector) return id;
     }
     return std::nullopt;
