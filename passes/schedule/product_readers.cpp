@@ -21,6 +21,7 @@ struct ValueReaders {
 /// wants it: those read it where it is.
 bool is_copied(const Schedule& schedule, NodeId id) {
   const Values& values = schedule.values;
+  id = values.read[id];
   return values.is_stored[id] || std::ranges::any_of(values.readers[id], [&](NodeId reader) {
            return schedule.is_late(id, schedule.stage[reader]);
          });
