@@ -501,9 +501,9 @@ struct Stage {
   std::vector<Launch> launches = {};
   uint32_t sweep = 0;  // Once stages: 0; Last stages: the last one
   uint32_t lag = 0;    // chunks; see the top of this file. Once and Last stages: 0
-  /// Until recurrences have taken what they may, of one: results of products over all steps that its
-  /// kernels read, at their own step, and nothing but kernels of recurrences. What no other stage
-  /// has here may be its own.
+  /// Of a recurrence, until it has taken what it may: results of products over all steps that its
+  /// kernels read, and nothing but kernels of recurrences. What no other stage has here may be its
+  /// own.
   std::vector<BufferId> products = {};
   StackPlace stack = {};  // likewise
   friend bool operator==(const Stage&, const Stage&) = default;

@@ -2,8 +2,8 @@
 //    what it did not compute, and stores each value right where it is made, to every place that
 //    wants it; moves a launch of their own for each place of the value. A kernel with products
 //    takes their results as its first arguments; a loop first loads what it carries. Which products
-//    a recurrence may make its own, and that it may be put on top of others, its stage says in terms
-//    of what launches write.
+//    a recurrence may make its own, and where it may be put on top of others, its stage says in
+//    terms of what launches write.
 // 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
 // 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
 //    Of several steps they are of the earliest (ir/plan/state_steps.h).

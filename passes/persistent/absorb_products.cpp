@@ -1,6 +1,6 @@
 // For each recurrence whose launches have products, on a copy of the plan:
-// 1. Of the time-parallel stage before it take the products that may be its own, as the schedule has
-//    found (passes/schedule/product_readers.h), one array of results after the other
+// 1. Of the time-parallel stage before it take the products that may be its own, which the schedule
+//    has found (passes/schedule/product_readers.h), one array of results after the other
 //    (passes/persistent/phase_products.h). A loop that has products is a step.
 // 2. Of a resident one choose the tile anew, with room for the weights of these.
 #include "passes/persistent/absorb_products.h"

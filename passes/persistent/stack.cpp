@@ -3,9 +3,9 @@
 // 1. Of the work between two of them what the upper one waits for goes ahead, and what it does not
 //    need goes behind both. The rest are its own products: they become products of the phases that
 //    load their results (passes/persistent/phase_products.h). The phases are a side of the lower
-//    ones' launch. Of each height a `Stack` says all that, and the plan has its buffers and kernels.
-// 2. Of these stacks the tallest is taken that fits on the machine: it takes the place of its layers'
-//    stages. Where one does not fit, its layers are shared out over several, as equally as can be.
+//    ones' launch. A `Stack` says all that of one height, and the plan has what it uses.
+// 2. Of these stacks the tallest that fits on the machine takes the place of its layers' stages.
+//    Where one does not fit, its layers are shared out over several, as equally as can be.
 #include "passes/persistent/stack.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Stack {
   Stage stage;                      // whose launch has no tile yet, but all sides
   std::vector<Launch> behind = {};  // at the beginning of the time-parallel work behind it
   size_t last = 0;                  // the plan's stage that is the topmost layer
-  Checkpoint plan;                  // with all that it uses
+  Checkpoint plan;                  // with what it uses
 };
 
 size_t height(const Stack& stack) {
@@ -142,7 +142,7 @@ class Joint {
   PhaseProducts products_;
 };
 
-/// Of one more layer each, from a stage on that is a recurrence. The plan has what the tallest needs.
+/// Of one more layer each, from a stage on that is a recurrence. The plan has what all of them use.
 std::vector<Stack> stacks_from(Plan& plan, size_t stage) {
   std::vector<Stack> stacks = {
       {.stage = plan.stages[stage], .last = stage, .plan = Checkpoint(plan)}};

@@ -1,7 +1,7 @@
-// 1. Of each value, by all groups: the stages whose kernels read some of it, and whether products or
-//    moves read it where it lies.
-// 2. Of the products of time-parallel stages keep those whose results are for kernels of recurrences
-//    alone.
+// 1. Of each value, by all groups: the stages whose kernels read some of it, and whether products
+//    or moves read it where it lies.
+// 2. Of the products of time-parallel stages keep those whose results are for kernels of
+//    recurrences alone.
 #include "passes/schedule/product_readers.h"
 
 #include <algorithm>

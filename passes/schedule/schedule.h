@@ -92,8 +92,8 @@ struct Schedule {
   std::vector<ScheduledStage> stages;
   std::vector<uint32_t> stage;  // per node: where it is computed (leaves: where they are at hand)
   Values values;
-  /// Time-parallel products whose results nothing but kernels of recurrences reads, and the stages of
-  /// these (passes/schedule/product_readers.h). What one alone reads may be its own.
+  /// Time-parallel products whose results nothing but kernels of recurrences reads, and the stages
+  /// of these (passes/schedule/product_readers.h). What one alone reads may be its own.
   std::map<GroupPlace, std::set<uint32_t>> product_readers;
 
   uint32_t last_stage() const { return static_cast<uint32_t>(stages.size() - 1); }
