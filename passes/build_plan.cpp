@@ -103,6 +103,11 @@ bool may_stack(const PlanOptions& options) {
          options.passes.has(Pass::Stack);
 }
 
+/// Whether recurrences may multiply what they read themselves, at their one step.
+bool may_absorb(const PlanOptions& options) {
+  return is_one_step(options) && options.passes.has(Pass::Epilogue);
+}
+
 /// Stages and launches, all of one lag, for a chunk of one step. Nothing in them but buffers' bytes
 /// depends on the chunk. Recurrences `in_phases` are formed to be one launch, and no device can run
 /// them as they are.
@@ -129,6 +134,7 @@ Result<Plan> make_plan(Graph graph, const PlanOptions& options, const PassSet& p
                   plan);
   if (!layout) return tl::unexpected(layout.error());
   make_launches(graph, dependence, schedule, *layout, plan);
+  if (!may_stack(options) && !may_absorb(options)) forget_others_work(plan);
   if (is_one_step(options)) run_initial_values(plan);
   choose_own_products(plan);
   return plan;
@@ -273,12 +279,12 @@ Status make_stacks(Plan& plan, const PlanOptions& options) {
   const bool wanted = options.strategy == Strategy::Stacked;
   const bool free = options.strategy == Strategy::Any || is_of_loops(options.strategy);
   Plan stacked = plan;
-  forget_stack_places(plan);
+  if (!may_absorb(options)) forget_others_work(plan);
   if (!wanted && !free) return {};
   const Result<bool> made = run_stack(stacked, options.machine, tile_choice(options));
   if (!made) return refuse(options, plan, made.error());
   if (!*made) return {};
-  forget_stack_places(stacked);
+  if (!may_absorb(options)) forget_others_work(stacked);
   if (wanted) {
     plan = std::move(stacked);
   } else {
@@ -298,6 +304,7 @@ Status absorb_products(Plan& plan, const PlanOptions& options) {
   if (run_absorb_products(absorbed, options.machine, tile_choice(options))) {
     take_faster(plan, std::move(absorbed), options);
   }
+  forget_others_work(plan);
   return {};
 }
 
@@ -405,8 +412,7 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // Linear recurrences without products go through time in tiles, where that is faster.
       {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // One step gains nothing from products over all steps at once.
-      {"absorb", [&] { return absorb_products(plan, options); },
-       is_one_step(options) && passes.has(Pass::Epilogue)},
+      {"absorb", [&] { return absorb_products(plan, options); }, may_absorb(options)},
       {"round", [&] { return round_states(plan); }, is_one_step(options) && resident},
       {"unaligned", [&] { return merge_unaligned(plan, options); },
        passes.has(Pass::Merge) && passes.has(Pass::Pad)},

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Other kinds are made of these, or they are a whole way to run: they are everywhere.
-everywhere=" Elementwise Gemm Fused Loop Recurrence "
+everywhere=" Elementwise Gemm Fused Recurrence "
 
 mapfile -t kinds < <(tr '\n' ' ' <ir/plan/plan.h | grep -oE 'using Launch = std::variant<[^>]*>' |
   grep -oE '[A-Za-z]+Launch\b' | sed 's/Launch$//')

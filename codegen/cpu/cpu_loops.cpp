@@ -14,9 +14,8 @@ bool has_own_ways(const CpuLoop& loop) {
                              [](const Kernel::Argument& argument) {
                                return argument.vector || !argument.written;
                              }) &&
-         std::ranges::all_of(*loop.carries, [&](const LoopLaunch::Carry& carry) {
-           return arguments[carry.load].vector;
-         });
+         std::ranges::all_of(*loop.carries,
+                             [&](const LoopCarry& carry) { return arguments[carry.load].vector; });
 }
 
 CpuLoop loop_of(const Plan& plan, size_t stage) {
@@ -40,7 +39,7 @@ CpuLoop loop_of(const Plan& plan, size_t stage) {
     const Extent extent = plan.buffers[access.buffer].extent;
     loop.moves.push_back(extent == Extent::Steps || extent == Extent::Chunk);
   }
-  for (const LoopLaunch::Carry& carry : *loop.carries) {
+  for (const LoopCarry& carry : *loop.carries) {
     loop.moves[carry.load] = loop.moves[carry.store] = false;
   }
   return loop;

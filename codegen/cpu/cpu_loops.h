@@ -14,7 +14,7 @@ struct CpuLoop {
   size_t stage = 0;
   const Kernel* kernel = nullptr;
   const std::vector<Access>* accesses = nullptr;
-  const std::vector<LoopLaunch::Carry>* carries = nullptr;
+  const std::vector<LoopCarry>* carries = nullptr;
   const std::vector<ScanRound>* rounds = nullptr;  // null: no scan
   const std::vector<uint32_t>* totals = nullptr;   // likewise
   std::vector<bool> moves;                         // per argument: whether it changes with the step

@@ -124,8 +124,7 @@ void LoopEmitter::find_work() {
   for (uint32_t i = 0; i < kernel_.body.size(); ++i) {
     const Instruction& instruction = kernel_.body[i];
     if (instruction.kind != Kind::Store) continue;
-    const auto carry =
-        std::ranges::find(*loop_.carries, instruction.argument, &LoopLaunch::Carry::store);
+    const auto carry = std::ranges::find(*loop_.carries, instruction.argument, &LoopCarry::store);
     if (carry == loop_.carries->end()) {
       if (part_.stores) (is_total(instruction.argument) ? totals_ : stores_).push_back(i);
       continue;
@@ -139,8 +138,7 @@ void LoopEmitter::find_work() {
 
 /// By any part of the loop.
 bool LoopEmitter::is_carried(uint32_t argument) const {
-  return std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::load) !=
-         loop_.carries->end();
+  return std::ranges::find(*loop_.carries, argument, &LoopCarry::load) != loop_.carries->end();
 }
 
 bool LoopEmitter::is_total(uint32_t argument) const {
@@ -309,7 +307,7 @@ void LoopEmitter::rolled_step(std::vector<Place>& places) {
   std::vector<std::vector<Value*>> next;
   for (const Place& place : places) next.push_back(place.states);
   const auto carry_stored = [&](uint32_t argument) {
-    const auto carry = std::ranges::find(*loop_.carries, argument, &LoopLaunch::Carry::store);
+    const auto carry = std::ranges::find(*loop_.carries, argument, &LoopCarry::store);
     return static_cast<size_t>(carry - loop_.carries->begin());
   };
   const auto load_value = [&](uint32_t id, Value* element, size_t place) -> Value* {
@@ -350,7 +348,7 @@ void LoopEmitter::move_arrays(std::vector<Place>& places, bool load_them) {
   arrays_.resize(part_.carries.size(), nullptr);
   for (size_t i = 0; i < part_.carries.size(); ++i) {
     if (!is_array(i)) continue;
-    const LoopLaunch::Carry& carry = (*loop_.carries)[part_.carries[i]];
+    const LoopCarry& carry = (*loop_.carries)[part_.carries[i]];
     const int64_t count = kernel_.arguments[carry.load].count;
     if (arrays_[i] == nullptr) {  // with room for as many vectors as there ever are
       const auto most = static_cast<int64_t>(vectors_at_once(kernel_));

@@ -54,6 +54,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/graph/graph.h"
+#include "ir/plan/loop_carry.h"
 #include "ir/plan/recurrence_tile.h"
 #include "ir/plan/scan_round.h"
 #include "ir/plan/stack_place.h"
@@ -247,14 +248,9 @@ struct FusedLaunch {
 /// of one earlier step, which is loaded. Loads of carries come first in the kernel's body, those of
 /// arrays in its loops, and none of an array behind a loop that stores it.
 struct LoopLaunch {
-  struct Carry {
-    uint32_t load = 0;   // argument
-    uint32_t store = 0;  // argument with the same place, the value at the next step
-    friend bool operator==(const Carry&, const Carry&) = default;
-  };
   uint32_t kernel = 0;
   std::vector<Access> accesses;
-  std::vector<Carry> carries;
+  std::vector<LoopCarry> carries;
   friend bool operator==(const LoopLaunch&, const LoopLaunch&) = default;
 };
 
@@ -278,7 +274,7 @@ struct LoopLaunch {
 struct ScanLaunch {
   uint32_t kernel = 0;
   std::vector<Access> accesses;
-  std::vector<LoopLaunch::Carry> carries;
+  std::vector<LoopCarry> carries;
   std::vector<uint32_t> earlier;      // arguments, with an exchange only
   std::vector<uint32_t> totals = {};  // arguments
   std::vector<ScanRound> rounds;
@@ -503,9 +499,13 @@ struct Stage {
   std::string reason = {};  // why it is of its class and runs as it does, for people
   int phases = 0;           // of a recurrence: cross-unit dependencies within a step
   std::vector<Launch> launches = {};
-  uint32_t sweep = 0;     // Once stages: 0; Last stages: the last one
-  uint32_t lag = 0;       // chunks; see the top of this file. Once and Last stages: 0
-  StackPlace stack = {};  // until there are stacks
+  uint32_t sweep = 0;  // Once stages: 0; Last stages: the last one
+  uint32_t lag = 0;    // chunks; see the top of this file. Once and Last stages: 0
+  /// Of a recurrence, until it has taken what it may: results of products over all steps that its
+  /// kernels read, and nothing but kernels of recurrences. What no other stage has here may be its
+  /// own.
+  std::vector<BufferId> products = {};
+  StackPlace stack = {};  // likewise
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 

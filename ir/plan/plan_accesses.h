@@ -42,7 +42,7 @@ void for_each_access(Launch& launch, const Visit& visit) {
   std::visit(visit_launch, launch);
 }
 
-/// Likewise, of all launches of a plan, and of what it says of stacks whole rows.
+/// Likewise, of all launches of a plan, and of what stages say of others' work whole rows.
 template <typename Visit>
 void for_each_access(Plan& plan, const Visit& visit) {
   const auto visit_row = [&visit](BufferId& id) {
@@ -52,7 +52,7 @@ void for_each_access(Plan& plan, const Visit& visit) {
   };
   for (Stage& stage : plan.stages) {
     for (Launch& launch : stage.launches) for_each_access(launch, visit);
-    std::ranges::for_each(stage.stack.products, visit_row);
+    std::ranges::for_each(stage.products, visit_row);
     std::ranges::for_each(stage.stack.ahead, visit_row);
   }
   for (StatePlan& state : plan.states) {

@@ -250,7 +250,7 @@ class PlanParser {
     return operands;
   }
 
-  // stage := DOMAIN [NAME '(' CLASS ')'] lag ':' [why] [stack] launch*
+  // stage := DOMAIN [NAME '(' CLASS ')'] lag ':' [why] ['reads products' bN+] [stack] launch*
   void parse_stage(Domain domain) {
     Stage stage;
     stage.domain = domain;
@@ -263,6 +263,7 @@ class PlanParser {
     parse_lag(stage.sweep, stage.lag);
     in_.expect(":");
     parse_why(stage);
+    if (in_.take("reads products")) stage.products = parse_buffers();
     parse_stack(stage.stack);
     while (!in_.failed()) {
       std::optional<Launch> launch = parse_launch(in_);
@@ -284,11 +285,10 @@ class PlanParser {
     if (!in_.take("phase")) in_.expect("phases");
   }
 
-  // stack := 'on top of' N [', products' bN+] [', ahead' bN+]
+  // stack := 'on top of' N [', ahead' bN+]
   void parse_stack(StackPlace& stack) {
     if (!in_.take("on top of")) return;
     stack.below = in_.number<uint32_t>();
-    if (in_.take(", products")) stack.products = parse_buffers();
     if (in_.take(", ahead")) stack.ahead = parse_buffers();
   }
 

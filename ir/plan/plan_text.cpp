@@ -182,9 +182,9 @@ class Printer {
                          stage.phases == 1 ? "" : "s");
     }
     if (!why.empty()) line("    {}", why);
+    if (!stage.products.empty()) line("    {}", ids("reads products", stage.products));
     if (stage.stack != StackPlace()) {
-      line("    on top of {}{}{}", stage.stack.below, ids(", products", stage.stack.products),
-           ids(", ahead", stage.stack.ahead));
+      line("    on top of {}{}", stage.stack.below, ids(", ahead", stage.stack.ahead));
     }
     for (const Launch& launch : stage.launches) line("    {}", launch_text(plan_, launch));
   }

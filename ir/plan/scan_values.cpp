@@ -43,7 +43,7 @@ class ScanValues {
   void visit(uint32_t id) {
     const Instruction& instruction = body_[id];
     if (instruction.kind == Kind::Load) {
-      of_state_[id] = std::ranges::any_of(launch_.carries, [&](const LoopLaunch::Carry& carry) {
+      of_state_[id] = std::ranges::any_of(launch_.carries, [&](const LoopCarry& carry) {
         return carry.load == instruction.argument;
       });
       const Access& access = launch_.accesses[instruction.argument];
@@ -127,8 +127,7 @@ class ScanValuesOfRounds {
       result[id] = std::ranges::any_of(instruction.operands,
                                        [&](uint32_t operand) { return result[operand]; });
       if (instruction.kind != Kind::Load) continue;
-      result[id] =
-          std::ranges::count(launch_.carries, instruction.argument, &LoopLaunch::Carry::load) > 0;
+      result[id] = std::ranges::count(launch_.carries, instruction.argument, &LoopCarry::load) > 0;
     }
     return result;
   }

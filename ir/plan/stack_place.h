@@ -7,14 +7,12 @@
 
 namespace rnnc {
 
-/// What lies between the recurrence and those just before it and writes none of these buffers, it
-/// does not need.
+/// Of what lies between the recurrence and those just before it, it needs what writes `ahead`, which
+/// is made of nothing below it, and its own products (ir/plan/plan.h: Stage::products), which are of
+/// what those below it store.
 struct StackPlace {
   uint32_t below = 0;  // of the recurrences just before it, so many may be below it
-  /// Results of products of what recurrences store. Its kernels alone read them, at their own step:
-  /// the products may be theirs.
-  std::vector<uint32_t> products = {};
-  std::vector<uint32_t> ahead = {};  // what else it needs: made of nothing below it
+  std::vector<uint32_t> ahead = {};
   friend bool operator==(const StackPlace&, const StackPlace&) = default;
 };
 

@@ -1,8 +1,9 @@
 // 1. For each stage, each group becomes a launch: products a GEMM; fused nodes a kernel that loads
 //    what it did not compute, and stores each value right where it is made, to every place that
 //    wants it; moves a launch of their own for each place of the value. A kernel with products
-//    takes their results as its first arguments; a loop first loads what it carries. Where a
-//    recurrence may be put on top of others, its stage says so in terms of what launches write.
+//    takes their results as its first arguments; a loop first loads what it carries. Which products
+//    a recurrence may make its own, and where it may be put on top of others, its stage says in
+//    terms of what launches write.
 // 2. Packing copies end the Once stage, and copies of sequences the stage before their users.
 // 3. Each state gets its launches: both kinds of initial values go to its histories and carries.
 //    Of several steps they are of the earliest (ir/plan/state_steps.h).
@@ -76,14 +77,21 @@ class LaunchBuilder {
     }
     if (scheduled.domain == Domain::Once) add_packs(stage);
     add_staged(stage);
+    for (const auto& [product, readers] : schedule_.product_readers) {
+      if (readers.contains(stage_)) add_all({results_of(product)}, stage.products);
+    }
     if (!scheduled.stack.below.empty()) stage.stack = stack_place(scheduled.stack);
     return stage;
+  }
+
+  BufferId results_of(GroupPlace product) const {
+    const Group& group = schedule_.stages[product.stage].groups[product.group];
+    return layout_.places[std::get<ProductGroup>(group).members[0].result].compute.buffer;
   }
 
   /// Nothing where what goes ahead is not all that writes where it does.
   StackPlace stack_place(const ScheduledStack& stack) const {
     StackPlace place{.below = static_cast<uint32_t>(stack.below.size())};
-    for (const GroupPlace group : stack.products) add_all(written_.at(group), place.products);
     for (const GroupPlace group : stack.ahead) {
       const std::set<BufferId> own = written_by_these(group, stack.ahead);
       if (own.empty() && !written_.at(group).empty()) return {};

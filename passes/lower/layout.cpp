@@ -71,12 +71,12 @@ class LayoutBuilder {
     for (uint32_t state = 0; state < graph_.states.size(); ++state) add_state(state);
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) place_leaf(id);
     place_masks();
-    for_each_product([this](uint32_t, const ProductGroup& group, bool) {
+    for_each_product([this](GroupPlace, const ProductGroup& group, bool) {
       if (!group.accumulates) return;
       for (const ProductGroup::Member& member : group.members) summed_.insert(member.result);
     });
-    for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
-      if (!fused && !group.accumulates) place_product(stage, group);
+    for_each_product([this](GroupPlace place, const ProductGroup& group, bool fused) {
+      if (!fused && !group.accumulates) place_product(place, group);
     });
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       place_value(id);
@@ -84,23 +84,27 @@ class LayoutBuilder {
     }
     for (const auto& [id, access] : results_) add_store(id, result_stage(id), access);
     for (const auto& [id, access] : last_results_) add_store(id, schedule_.last_stage(), access);
-    for_each_product([this](uint32_t stage, const ProductGroup& group, bool fused) {
-      place_weights(stage, group, fused);
-      place_left(stage, group, fused);
+    for_each_product([this](GroupPlace place, const ProductGroup& group, bool fused) {
+      place_weights(place.stage, group, fused);
+      place_left(place.stage, group, fused);
     });
     return std::move(layout_);
   }
 
  private:
-  /// Calls `visit(stage, group, fused)`, `fused` telling whether it is part of a kernel.
+  /// Calls `visit(place, group, fused)`, `fused` telling whether it is part of the kernel there.
   template <typename Visit>
   void for_each_product(Visit visit) {
     for (uint32_t stage = 0; stage < schedule_.stages.size(); ++stage) {
-      for (const Group& group : schedule_.stages[stage].groups) {
-        if (const auto* product = std::get_if<ProductGroup>(&group)) visit(stage, *product, false);
-        const auto* kernel = std::get_if<FusedGroup>(&group);
+      const std::vector<Group>& groups = schedule_.stages[stage].groups;
+      for (size_t i = 0; i < groups.size(); ++i) {
+        const GroupPlace place{stage, i};
+        if (const auto* product = std::get_if<ProductGroup>(&groups[i])) {
+          visit(place, *product, false);
+        }
+        const auto* kernel = std::get_if<FusedGroup>(&groups[i]);
         if (kernel == nullptr) continue;
-        for (const ProductGroup& product : kernel->products) visit(stage, product, true);
+        for (const ProductGroup& product : kernel->products) visit(place, product, true);
       }
     }
   }
@@ -274,25 +278,22 @@ class LayoutBuilder {
   }
 
   /// A sum of several products stays in the compute type.
-  bool is_narrow(uint32_t stage, const ProductGroup& group) const {
-    const ScheduledStage& scheduled = schedule_.stages[stage];
-    if (!narrow_ || !options_.narrow_products || scheduled.domain != Domain::Sequence) return false;
-    return std::ranges::all_of(group.members, [&](const ProductGroup::Member& member) {
-      const Uses& uses = uses_[member.result];
-      const bool elsewhere =
-          uses.outside || uses.multiplied || uses.kept_loaded || uses.kept_multiplied;
-      return uses.loaded && !elsewhere && !summed_.contains(member.result);
-    });
+  bool is_narrow(GroupPlace place, const ProductGroup& group) const {
+    if (!narrow_ || !options_.narrow_products) return false;
+    return schedule_.product_readers.contains(place) &&
+           std::ranges::none_of(group.members, [&](const ProductGroup::Member& member) {
+             return summed_.contains(member.result);
+           });
   }
 
-  void place_product(uint32_t stage, const ProductGroup& group) {
+  void place_product(GroupPlace at, const ProductGroup& group) {
     int64_t width = 0;
     Extent extent = Extent::Batch;
     for (const ProductGroup::Member& member : group.members) {
       width += member.n * group.rows * group.blocks;
       if (extent_of(member.result) != Extent::Batch) extent = extent_of(member.result);
     }
-    const DType dtype = is_narrow(stage, group) ? plan_.dtype : compute_type(plan_.dtype);
+    const DType dtype = is_narrow(at, group) ? plan_.dtype : compute_type(plan_.dtype);
     const BufferId buffer = add_temporary("products of " + value_name(graph_, group.left), dtype,
                                           extent, width, is_after(group.members[0].node));
     int64_t column = 0;

@@ -97,7 +97,6 @@ class UseFinder {
     const bool late = schedule_.is_late(id, stage);
     uses_[id].*(late ? kept : now) = true;
     if (!late && schedule_.stage[id] != stage) uses_[id].other_stages = true;
-    if (schedule_.stages[stage].recurrences.empty()) uses_[id].outside = true;
   }
 
   const Graph& graph_;

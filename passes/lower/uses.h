@@ -12,7 +12,6 @@ struct Uses {
   bool loaded = false;        // by kernels
   bool multiplied = false;    // by products
   bool other_stages = false;  // by launches of another stage of its sweep
-  bool outside = false;       // by launches of a stage without recurrences
   bool kept_loaded = false;   // by kernels of later sweeps
   bool kept_multiplied = false;
 };

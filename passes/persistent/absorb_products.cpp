@@ -1,7 +1,7 @@
 // For each recurrence whose launches have products, on a copy of the plan:
-// 1. Of the time-parallel stage before it take the products that alone write what nothing but its
-//    kernels reads, one array of results after the other (passes/persistent/phase_products.h). A loop
-//    that has products is a step.
+// 1. Of the time-parallel stage before it take the products that may be its own, which the schedule
+//    has found (passes/schedule/product_readers.h), one array of results after the other
+//    (passes/persistent/phase_products.h). A loop that has products is a step.
 // 2. Of a resident one choose the tile anew, with room for the weights of these.
 #include "passes/persistent/absorb_products.h"
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/plan/plan_verify_parts.h"
+#include "passes/lower/checkpoint.h"
 #include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
 #include "passes/persistent/phase_products.h"
@@ -41,6 +42,16 @@ std::optional<std::vector<FusedLaunch>> phases_of(const Stage& stage) {
   return phases;
 }
 
+/// Results of products that no other stage reads.
+std::set<BufferId> own_products(const Plan& plan, size_t stage) {
+  std::set<BufferId> own(plan.stages[stage].products.begin(), plan.stages[stage].products.end());
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    if (i == stage) continue;
+    for (const BufferId id : plan.stages[i].products) own.erase(id);
+  }
+  return own;
+}
+
 class Absorber {
  public:
   Absorber(Plan& plan, size_t stage, std::vector<FusedLaunch> phases)
@@ -48,14 +59,7 @@ class Absorber {
 
   /// Step 1. True if there are any.
   bool run() {
-    for (size_t i = 0; i < plan_.stages[stage_].launches.size(); ++i) {
-      readers_.push_back({stage_, i});
-    }
-    std::set<BufferId> results;
-    for (const Launch& launch : before()) {
-      if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) results.insert(gemm->out.buffer);
-    }
-    for (const BufferId id : results) take(id);
+    for (const BufferId id : own_products(plan_, stage_)) take(id);
     if (absorbed_.empty()) return false;
     set_phases();
     remove_absorbed();
@@ -79,25 +83,25 @@ class Absorber {
   }
 
  private:
-  std::vector<Launch>& before() { return plan_.stages[stage_ - 1].launches; }
+  std::vector<Launch>& work_before() { return plan_.stages[stage_ - 1].launches; }
 
   /// Products that write the buffer.
   void take(BufferId id) {
     PhaseProducts products;
-    for (size_t i = 0; i < before().size(); ++i) {
-      const auto* gemm = std::get_if<GemmLaunch>(&before()[i]);
-      if (gemm == nullptr || gemm->out.buffer != id) continue;
-      if (!products.add(*gemm, {stage_ - 1, i})) return;
+    for (const Launch& launch : work_before()) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      const bool is_part = gemm != nullptr && gemm->out.buffer == id;
+      if (is_part && !products.add(*gemm)) return;
     }
-    if (!products.are_exclusive(plan_, phases_, readers_)) return;
-    Plan trial = plan_;
-    const std::vector<Launch> once = products.turn_weights(trial);
-    std::optional<std::vector<FusedLaunch>> phases = products.as_products_of(trial, phases_);
-    if (!phases) return;
-    plan_ = std::move(trial);
+    if (products.empty()) return;  // they are elsewhere
+    const Checkpoint before(plan_);
+    const std::vector<Launch> once = products.turn_weights(plan_);
+    std::optional<std::vector<FusedLaunch>> phases = products.as_products_of(plan_, phases_);
+    if (!phases) return before.restore(plan_);
     phases_ = *std::move(phases);
     once_.insert(once_.end(), once.begin(), once.end());
-    absorbed_.insert(products.places().begin(), products.places().end());
+    absorbed_.insert(id);
+    std::erase(plan_.stages[stage_].products, id);
   }
 
   void set_phases() {
@@ -111,12 +115,11 @@ class Absorber {
   }
 
   void remove_absorbed() {
-    std::vector<Launch> rest;
-    for (size_t i = 0; i < before().size(); ++i) {
-      if (!absorbed_.contains({stage_ - 1, i})) rest.push_back(std::move(before()[i]));
-    }
-    before() = std::move(rest);
-    if (!before().empty()) return;
+    std::erase_if(work_before(), [this](const Launch& launch) {
+      const auto* gemm = std::get_if<GemmLaunch>(&launch);
+      return gemm != nullptr && absorbed_.contains(gemm->out.buffer);
+    });
+    if (!work_before().empty()) return;
     --stage_;
     plan_.stages.erase(plan_.stages.begin() + static_cast<std::ptrdiff_t>(stage_));
   }
@@ -124,8 +127,7 @@ class Absorber {
   Plan& plan_;
   size_t stage_;
   std::vector<FusedLaunch> phases_;
-  std::vector<LaunchPlace> readers_;
-  std::set<LaunchPlace> absorbed_;
+  std::set<BufferId> absorbed_;  // results
   std::vector<Launch> once_;
 };
 

@@ -195,7 +195,7 @@ bool is_time_parallel(const Stage& stage) {
   return stage.domain == Domain::Sequence && stage.recurrence == RecurrenceClass::None;
 }
 
-bool PhaseProducts::add(const GemmLaunch& gemm, LaunchPlace place) {
+bool PhaseProducts::add(const GemmLaunch& gemm) {
   if (gemm.weight.stride != 0) return false;
   if (!gemm.accumulate) {
     products_.push_back({gemm});
@@ -208,31 +208,12 @@ bool PhaseProducts::add(const GemmLaunch& gemm, LaunchPlace place) {
     if (found == products_.end()) return false;
     found->push_back(gemm);
   }
-  places_.push_back(place);
   return true;
 }
 
-bool PhaseProducts::are_exclusive(const Plan& plan, std::span<const FusedLaunch> phases,
-                                  std::span<const LaunchPlace> readers) const {
-  if (products_.empty()) return true;
-  const BufferUses uses(plan);
-  std::vector<LaunchPlace> both = places_;
-  both.insert(both.end(), readers.begin(), readers.end());
-  const auto is_multiplied = [&](BufferId id) {
-    const auto is_left = [id](const auto& product) { return product.left.buffer == id; };
-    return std::ranges::any_of(products_,
-                               [&](const std::vector<GemmLaunch>& parts) {
-                                 return std::ranges::any_of(parts, is_left);
-                               }) ||
-           std::ranges::any_of(phases, [&](const FusedLaunch& phase) {
-             return std::ranges::any_of(phase.products, is_left);
-           });
-  };
-  return std::ranges::all_of(products_, [&](const std::vector<GemmLaunch>& parts) {
-    const BufferId id = parts[0].out.buffer;
-    const Buffer& out = plan.buffers[id];
-    return out.role == Role::Temporary && out.extent == Extent::Chunk && uses.are_of(id, both) &&
-           !is_multiplied(id);
+bool PhaseProducts::make(BufferId buffer) const {
+  return std::ranges::any_of(products_, [buffer](const std::vector<GemmLaunch>& parts) {
+    return parts[0].out.buffer == buffer;
   });
 }
 

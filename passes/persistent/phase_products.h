@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan.h"
 
 namespace rnnc {
@@ -21,16 +20,12 @@ bool is_time_parallel(const Stage& stage);
 class PhaseProducts {
  public:
   /// False if it cannot be one: its weight has a stride, or it adds to the results of another.
-  bool add(const GemmLaunch& gemm, LaunchPlace place);
+  bool add(const GemmLaunch& gemm);
 
   bool empty() const { return products_.empty(); }
-  /// Where the launches are.
-  const std::vector<LaunchPlace>& places() const { return places_; }
 
-  /// Whether nothing but these write their results, and nothing but the kernels of `phases`, which
-  /// are the launches `readers`, reads them.
-  bool are_exclusive(const Plan& plan, std::span<const FusedLaunch> phases,
-                     std::span<const LaunchPlace> readers) const;
+  /// Whether the buffer has their results.
+  bool make(BufferId buffer) const;
 
   /// A phase's products have weights by rows of k: gives these such, in buffers of their own, and
   /// what fills them once (passes/lower/once_stages.h).
@@ -43,7 +38,6 @@ class PhaseProducts {
 
  private:
   std::vector<std::vector<GemmLaunch>> products_;  // those that are added up together
-  std::vector<LaunchPlace> places_;
 };
 
 }  // namespace rnnc

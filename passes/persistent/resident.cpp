@@ -23,6 +23,7 @@
 #include "ir/plan/plan_verify_parts.h"
 #include "ir/plan/recurrence_kernel.h"
 #include "passes/cost/cost.h"
+#include "passes/lower/checkpoint.h"
 #include "passes/lower/once_stages.h"
 #include "passes/lower/unused_buffers.h"
 #include "passes/persistent/carried_totals.h"
@@ -140,13 +141,11 @@ class Resident {
 
   /// If it fails, the plan is as it was.
   Status run() {
-    const size_t buffers = plan_.buffers.size();
-    const size_t kernels = plan_.kernels.size();
+    const Checkpoint before(plan_);
     Status status = put_on_chip();
     if (status) return status;
-    for (auto& [id, before] : addressed_) plan_.buffers[id] = std::move(before);
-    plan_.buffers.resize(buffers);
-    plan_.kernels.resize(kernels);
+    for (auto& [id, buffer] : addressed_) plan_.buffers[id] = std::move(buffer);
+    before.restore(plan_);
     return status;
   }
 
@@ -219,8 +218,7 @@ class Resident {
   std::vector<LaunchPlace> carry_totals_of(RecurrenceLaunch& recurrence) {
     std::vector<LaunchPlace> totals = totals_to_carry(plan_, recurrence.phases);
     if (totals.empty()) return {};
-    const size_t buffers = plan_.buffers.size();
-    const size_t kernels = plan_.kernels.size();
+    const Checkpoint before(plan_);
     RecurrenceLaunch carrying = recurrence;
     carrying.sums = carry_totals(plan_, carrying.phases, totals);
     int64_t width = 0;
@@ -235,8 +233,7 @@ class Resident {
       recurrence = std::move(carrying);
       return totals;
     }
-    plan_.buffers.resize(buffers);
-    plan_.kernels.resize(kernels);
+    before.restore(plan_);
     return {};
   }
 

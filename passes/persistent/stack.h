@@ -17,11 +17,11 @@ namespace rnnc {
 
 /// After run_resident (passes/persistent/resident.h): `plan` has no lags yet, and no offsets. What
 /// may be on top of what it says itself (ir/plan/stack_place.h). Merges what fits, whatever it
-/// costs; the choice's sides do not matter. True if anything has changed: with the strategy Stacked
-/// all else is an error.
+/// costs; the choice's sides do not matter. True if anything has changed, else the plan is as it
+/// was: with the strategy Stacked that is an error.
 Result<bool> run_stack(Plan& plan, const Machine& machine, const TileChoice& choice = {});
 
-/// From then on the plan says nothing of what may be on top of what.
-void forget_stack_places(Plan& plan);
+/// From then on the plan says nothing of which products may be whose, and what on top of what.
+void forget_others_work(Plan& plan);
 
 }  // namespace rnnc

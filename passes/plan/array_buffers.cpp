@@ -21,13 +21,13 @@
 namespace rnnc {
 namespace {
 
-const std::vector<LoopLaunch::Carry> kNoCarries;
+const std::vector<LoopCarry> kNoCarries;
 
 /// A launch of a kernel.
 struct Run {
   uint32_t kernel = 0;
   std::vector<Access>* accesses = nullptr;
-  const std::vector<LoopLaunch::Carry>* carries = &kNoCarries;
+  const std::vector<LoopCarry>* carries = &kNoCarries;
 };
 
 class ArrayBuffers {

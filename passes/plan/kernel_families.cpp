@@ -41,7 +41,7 @@ std::optional<double> neutral_of(Op op) {
 class FamilyFinder {
  public:
   FamilyFinder(const Kernel& kernel, const std::vector<Access>& accesses,
-               const std::vector<LoopLaunch::Carry>& carries, int64_t least,
+               const std::vector<LoopCarry>& carries, int64_t least,
                const std::vector<int64_t>* forms)
       : kernel_(kernel),
         body_(kernel.body),
@@ -58,7 +58,7 @@ class FamilyFinder {
     for (uint32_t i = 0; i < body_.size(); ++i) {
       if (body_[i].kind == Kind::Load) load_of[body_[i].argument] = i;
     }
-    for (const LoopLaunch::Carry& carry : carries) {
+    for (const LoopCarry& carry : carries) {
       carried_load_[carry.store] = load_of[carry.load];
     }
   }
@@ -591,7 +591,7 @@ class FamilyFinder {
 }  // namespace
 
 KernelFamilies find_families(const Kernel& kernel, const std::vector<Access>& accesses,
-                             const std::vector<LoopLaunch::Carry>& carries, int64_t least,
+                             const std::vector<LoopCarry>& carries, int64_t least,
                              const std::vector<int64_t>* forms) {
   return FamilyFinder(kernel, accesses, carries, least, forms).run();
 }

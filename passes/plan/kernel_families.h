@@ -70,7 +70,7 @@ struct KernelFamilies {
 /// of a LoopLaunch: what is loaded of them in families, families store, and the other way. `forms`:
 /// by argument that is stored, not below 0 if it may lie anywhere, behind others of its form.
 KernelFamilies find_families(const Kernel& kernel, const std::vector<Access>& accesses,
-                             const std::vector<LoopLaunch::Carry>& carries, int64_t least,
+                             const std::vector<LoopCarry>& carries, int64_t least,
                              const std::vector<int64_t>* forms = nullptr);
 
 }  // namespace rnnc

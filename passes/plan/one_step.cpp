@@ -30,7 +30,7 @@ std::set<BufferId> buffers_of_histories(const Plan& plan) {
 
 void part_carries(Plan& plan, const Stage& stage, LoopLaunch& loop,
                   const std::set<BufferId>& histories, std::set<BufferId>& parted) {
-  for (const LoopLaunch::Carry& carry : loop.carries) {
+  for (const LoopCarry& carry : loop.carries) {
     const BufferId id = loop.accesses[carry.load].buffer;
     if (histories.contains(id)) continue;
     Buffer& buffer = plan.buffers[id];

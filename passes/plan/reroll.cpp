@@ -34,7 +34,7 @@ constexpr size_t kWorth = 2;
 /// A launch that runs the kernel.
 struct Call {
   std::vector<Access>* accesses = nullptr;
-  std::vector<LoopLaunch::Carry>* carries = nullptr;      // of loops
+  std::vector<LoopCarry>* carries = nullptr;              // of loops
   std::vector<FusedLaunch::Product>* products = nullptr;  // of fused launches
 };
 
@@ -130,8 +130,8 @@ bool run_kernel(Kernel& kernel, const Calls& calls) {
     return same_carries(call, first) && lie_alike(*first.accesses, *call.accesses);
   });
   if (!alike) return false;
-  static const std::vector<LoopLaunch::Carry> kNone;
-  const std::vector<LoopLaunch::Carry>& carries = first.carries ? *first.carries : kNone;
+  static const std::vector<LoopCarry> kNone;
+  const std::vector<LoopCarry>& carries = first.carries ? *first.carries : kNone;
   const KernelFamilies families = find_families(kernel, *first.accesses, carries, kLeastCount);
   if (families.families.empty()) return false;
   RerolledKernel made = reroll_kernel(kernel, carries, families);
@@ -154,9 +154,9 @@ std::string behind_products(size_t count) {
 }  // namespace
 
 std::string why_written_out(const Plan& plan, const Launch& launch, Machine::Kind machine) {
-  static const std::vector<LoopLaunch::Carry> kNone;
+  static const std::vector<LoopCarry> kNone;
   const std::vector<Access>* accesses = nullptr;
-  const std::vector<LoopLaunch::Carry>* carries = &kNone;
+  const std::vector<LoopCarry>* carries = &kNone;
   uint32_t id = 0;
   const auto take = [&](const auto& one) {
     id = one.kernel;

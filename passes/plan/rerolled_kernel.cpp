@@ -27,8 +27,7 @@ struct LoopPlace {
 
 class Reroller {
  public:
-  Reroller(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries,
-           const KernelFamilies& found)
+  Reroller(const Kernel& kernel, const std::vector<LoopCarry>& carries, const KernelFamilies& found)
       : kernel_(kernel),
         body_(kernel.body),
         carries_(carries),
@@ -187,7 +186,7 @@ class Reroller {
   /// What loads the first element of what the family stores, if that is carried.
   std::optional<uint32_t> carried_load(const KernelFamily& stores) const {
     const uint32_t argument = body_[stores.members[0]].argument;
-    const auto carry = std::ranges::find(carries_, argument, &LoopLaunch::Carry::store);
+    const auto carry = std::ranges::find(carries_, argument, &LoopCarry::store);
     if (carry == carries_.end()) return std::nullopt;
     const auto load = std::ranges::find_if(body_, [&](const Instruction& instruction) {
       return instruction.kind == Kind::Load && instruction.argument == carry->load;
@@ -214,7 +213,7 @@ class Reroller {
       if (body_[i].kind == Kind::Store && found_.of[i]) in_family[body_[i].argument] = true;
     }
     std::vector<bool> alone(kernel_.arguments.size(), false);
-    for (const LoopLaunch::Carry& carry : carries_) alone[carry.load] = !in_family[carry.store];
+    for (const LoopCarry& carry : carries_) alone[carry.load] = !in_family[carry.store];
     for (uint32_t i = 0; i < body_.size(); ++i) {
       if (body_[i].kind == Kind::Load && alone[body_[i].argument]) is_taken_alone_[i] = true;
     }
@@ -354,7 +353,7 @@ class Reroller {
   }
 
   void add_carries() {
-    for (const LoopLaunch::Carry& carry : carries_) {
+    for (const LoopCarry& carry : carries_) {
       if (!argument_[carry.store]) continue;  // stored by a family
       result_.carries.push_back({argument_of(carry.load), *argument_[carry.store]});
     }
@@ -369,7 +368,7 @@ class Reroller {
 
   const Kernel& kernel_;
   const std::vector<Instruction>& body_;
-  const std::vector<LoopLaunch::Carry>& carries_;
+  const std::vector<LoopCarry>& carries_;
   const KernelFamilies& found_;
   const std::vector<KernelFamily>& families_;
   std::map<std::pair<int64_t, int64_t>, uint32_t> loads_;  // by kind and position
@@ -392,7 +391,7 @@ class Reroller {
 
 }  // namespace
 
-RerolledKernel reroll_kernel(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries,
+RerolledKernel reroll_kernel(const Kernel& kernel, const std::vector<LoopCarry>& carries,
                              const KernelFamilies& families) {
   return Reroller(kernel, carries, families).run();
 }

@@ -11,10 +11,10 @@ struct RerolledKernel {
   Kernel kernel;
   /// By argument: the one of the kernel as it was that it is, or that its first element is.
   std::vector<uint32_t> arguments;
-  std::vector<LoopLaunch::Carry> carries;
+  std::vector<LoopCarry> carries;
 };
 
-RerolledKernel reroll_kernel(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries,
+RerolledKernel reroll_kernel(const Kernel& kernel, const std::vector<LoopCarry>& carries,
                              const KernelFamilies& families);
 
 }  // namespace rnnc

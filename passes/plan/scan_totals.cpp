@@ -20,6 +20,7 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/scan_exchange.h"
 #include "passes/lower/unused_buffers.h"
+#include "passes/plan/stored_parts.h"
 
 namespace rnnc {
 namespace {
@@ -94,31 +95,19 @@ class TotalAdder {
 
   // ---- What the scan stores ----
 
-  /// Of a total over rows: what a launch stores of it, in the order of the total's columns; none if
-  /// something else makes a part of it.
+  /// What a launch stores of a total, in the order of its columns; none if something else makes a
+  /// part of it.
   std::vector<Part> parts_of(LaunchPlace place, LaunchPlace maker, const Kernel& kernel,
                              const std::vector<Access>& accesses) const {
     const auto& total = std::get<TotalLaunch>(launch_at(place));
-    const Access& left = total.left;
-    const bool is_sum = total.right.buffer == kNoBuffer && left.delay == 0;
-    if (!is_sum || uses_.only_writer(left.buffer) != maker) return {};
-    std::vector<std::pair<int64_t, Part>> found;  // by column of the total
-    for (uint32_t i = 0; i < accesses.size(); ++i) {
-      const int64_t column = accesses[i].column - left.column;
-      const bool is_part = kernel.arguments[i].written && accesses[i].buffer == left.buffer &&
-                           column >= 0 && column < total.m;
-      if (!is_part) continue;
-      if (!kernel.arguments[i].vector) return {};
-      found.push_back({column, {i, total.out}});
-      found.back().second.sum.column += column;
-    }
-    std::ranges::sort(found, {}, &std::pair<int64_t, Part>::first);
+    if (uses_.only_writer(total.left.buffer) != maker) return {};
+    const KernelCall call{kernel, accesses};
     std::vector<Part> parts;
-    for (const auto& [column, part] : found) {
-      if (column != std::ssize(parts) * kernel.length) return {};
-      parts.push_back(part);
+    for (const StoredPart& stored : stored_parts(total, {&call, 1})) {
+      parts.push_back({stored.argument, total.out});
+      parts.back().sum.column += stored.column;
     }
-    return std::ssize(parts) * kernel.length == total.m ? parts : std::vector<Part>();
+    return parts;
   }
 
   bool fits(const std::vector<Part>& parts, LaunchPlace total, const ScanLaunch& scan,
@@ -157,15 +146,6 @@ class TotalAdder {
       return;
     }
     add_total(stored_value(kernel, part.argument), part.sum, scan, kernel);
-  }
-
-  static uint32_t stored_value(const Kernel& kernel, uint32_t argument) {
-    return std::ranges::find_if(kernel.body,
-                                [&](const Instruction& instruction) {
-                                  return instruction.kind == Kind::Store &&
-                                         instruction.argument == argument;
-                                })
-        ->operands[0];
   }
 
   void add_total(uint32_t value, const Access& sum, ScanLaunch& scan, Kernel& kernel) const {
@@ -229,7 +209,7 @@ class TotalAdder {
       const uint32_t i = kernel.body[id].argument;
       if (kernel.body[id].kind != Kind::Load || scan.accesses[i] != access) continue;
       const bool moves = std::ranges::count(scan.earlier, i) > 0 ||
-                         std::ranges::count(scan.carries, i, &LoopLaunch::Carry::load) > 0;
+                         std::ranges::count(scan.carries, i, &LoopCarry::load) > 0;
       if (!moves && kernel.arguments[i].vector == as.vector) return id;
     }
     return std::nullopt;

@@ -119,7 +119,7 @@ class ScanMaker {
   }
 
   bool is_carried(uint32_t argument) const {
-    return std::ranges::any_of(loop_.carries, [&](const LoopLaunch::Carry& carry) {
+    return std::ranges::any_of(loop_.carries, [&](const LoopCarry& carry) {
       return carry.load == argument || carry.store == argument;
     });
   }

@@ -1,21 +1,17 @@
 #include "passes/schedule/group_readers.h"
 
+#include "passes/schedule/group_values.h"
+
 namespace rnnc {
 
 GroupReaders::GroupReaders(const Graph& graph, const Values& values, const ScheduledStage& stage) {
-  const auto add_product = [&](const ProductGroup& product, size_t group) {
-    readers_[values.origin[product.left].value].memory.insert(group);
-  };
   for (size_t g = 0; g < stage.groups.size(); ++g) {
-    if (const auto* kernel = std::get_if<FusedGroup>(&stage.groups[g])) {
-      for (NodeId id : kernel->copies) add_kernel(values, id, g);
-      for (NodeId id : kernel->nodes) {
-        for (NodeId operand : graph[id].operands) add_kernel(values, operand, g);
-      }
-      for (const ProductGroup& product : kernel->products) add_product(product, g);
-    } else if (const auto* product = std::get_if<ProductGroup>(&stage.groups[g])) {
-      add_product(*product, g);
+    const Group& group = stage.groups[g];
+    if (std::holds_alternative<FusedGroup>(group)) {
+      for (NodeId id : copied_by(group)) add_kernel(values, id, g);
+      for (NodeId id : operands_of(graph, group)) add_kernel(values, id, g);
     }
+    for (NodeId id : multiplied_by(group)) readers_[values.origin[id].value].memory.insert(g);
   }
 }
 

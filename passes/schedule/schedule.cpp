@@ -21,6 +21,7 @@
 //    and add products up (passes/schedule/sums.h). Of recurrences that may be one launch, make all
 //    of it phases of that (passes/schedule/phases.h).
 // 7. Begin each sweep with the masks that its kernels read.
+// 8. Find which products are for recurrences' kernels alone (passes/schedule/product_readers.h).
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>
@@ -35,6 +36,7 @@
 #include "passes/schedule/loops.h"
 #include "passes/schedule/merge_products.h"
 #include "passes/schedule/phases.h"
+#include "passes/schedule/product_readers.h"
 #include "passes/schedule/sink.h"
 #include "passes/schedule/sums.h"
 
@@ -521,6 +523,7 @@ Schedule make_schedule(const Graph& graph, const Dependence& dependence, const P
     if (scheduled.loop) close_loop(scheduled);
   }
   add_masks(graph, schedule);
+  find_product_readers(graph, schedule);
   return schedule;
 }
 

@@ -2,6 +2,7 @@
 /// analysis a list of groups, each of which becomes one launch.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <variant>
@@ -65,9 +66,8 @@ struct GroupPlace {
 
 /// How a recurrence may be put on top of others (passes/schedule/stacks.h).
 struct ScheduledStack {
-  std::vector<uint32_t> below;       // stages that may be one launch with it, the nearest first
-  std::vector<GroupPlace> products;  // between them and it, that may be its own
-  std::vector<GroupPlace> ahead;     // between them and it, that it waits for but they do not
+  std::vector<uint32_t> below;    // stages that may be one launch with it, the nearest first
+  std::vector<GroupPlace> ahead;  // between them and it, that it waits for but they do not
 };
 
 struct ScheduledStage {
@@ -81,12 +81,20 @@ struct ScheduledStage {
   ScheduledStack stack = {};  // of a Step stage with recurrences
 };
 
+/// Whether all steps' work is there at once.
+inline bool is_time_parallel(const ScheduledStage& stage) {
+  return stage.domain == Domain::Sequence && stage.recurrences.empty();
+}
+
 /// Stage 0 runs once; each sweep opens with a time-parallel stage; a stage of domain Last, of a graph
 /// with results, comes last. Any of these may be empty.
 struct Schedule {
   std::vector<ScheduledStage> stages;
   std::vector<uint32_t> stage;  // per node: where it is computed (leaves: where they are at hand)
   Values values;
+  /// Time-parallel products whose results nothing but kernels of recurrences reads, and the stages
+  /// of these (passes/schedule/product_readers.h). What one alone reads may be its own.
+  std::map<GroupPlace, std::set<uint32_t>> product_readers;
 
   uint32_t last_stage() const { return static_cast<uint32_t>(stages.size() - 1); }
   uint32_t sweep_of(NodeId id) const { return stages[stage[id]].sweep; }

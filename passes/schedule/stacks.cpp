@@ -6,22 +6,19 @@
 #include "passes/schedule/stacks.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "passes/schedule/group_values.h"
+
 namespace rnnc {
 namespace {
 
 bool is_recurrence(const ScheduledStage& stage) {
   return stage.domain == Domain::Step && !stage.recurrences.empty();
-}
-
-bool is_time_parallel(const ScheduledStage& stage) {
-  return stage.domain == Domain::Sequence && stage.recurrences.empty();
 }
 
 NodeId left_of(const Group& group) {
@@ -80,57 +77,19 @@ class StackFinder {
     return computed;
   }
 
-  static std::vector<NodeId> made_by(const Group& group) {
-    if (const auto* kernel = std::get_if<FusedGroup>(&group)) {
-      std::vector<NodeId> made = kernel->nodes;
-      made.insert(made.end(), kernel->copies.begin(), kernel->copies.end());
-      return made;
-    }
-    if (const auto* move = std::get_if<MoveGroup>(&group)) return {move->node};
-    std::vector<NodeId> made;
-    for (const ProductGroup::Member& member : std::get<ProductGroup>(group).members) {
-      made.push_back(member.result);
-    }
-    return made;
-  }
-
-  /// What its kernel, or its move, reads; weights of products are there before all steps.
-  std::vector<NodeId> read_by_kernel(const Group& group) const {
-    std::vector<NodeId> read;
-    const auto add_operands = [&](NodeId id) {
-      const std::vector<NodeId>& operands = graph_[id].operands;
-      read.insert(read.end(), operands.begin(), operands.end());
-    };
-    if (const auto* kernel = std::get_if<FusedGroup>(&group)) {
-      std::ranges::for_each(kernel->nodes, add_operands);
-      read.insert(read.end(), kernel->copies.begin(), kernel->copies.end());
-    } else if (const auto* move = std::get_if<MoveGroup>(&group)) {
-      add_operands(move->node);
-    }
-    return read;
-  }
-
-  static std::vector<NodeId> read_by_products(const Group& group) {
-    std::vector<NodeId> read;
-    if (const auto* kernel = std::get_if<FusedGroup>(&group)) {
-      for (const ProductGroup& product : kernel->products) read.push_back(product.left);
-    } else if (left_of(group) != kNoNode) {
-      read.push_back(left_of(group));
-    }
+  /// Or its move.
+  std::vector<NodeId> read_by_kernel(GroupPlace place) const {
+    std::vector<NodeId> read = operands_of(graph_, group_at(place));
+    const std::vector<NodeId> copied = copied_by(group_at(place));
+    read.insert(read.end(), copied.begin(), copied.end());
     return read;
   }
 
   std::set<NodeId> computed_for(GroupPlace place) const {
-    std::vector<NodeId> read = read_by_kernel(group_at(place));
-    const std::vector<NodeId> lefts = read_by_products(group_at(place));
+    std::vector<NodeId> read = read_by_kernel(place);
+    const std::vector<NodeId> lefts = multiplied_by(group_at(place));
     read.insert(read.end(), lefts.begin(), lefts.end());
     return computed_for(read);
-  }
-
-  /// Whether the group does not compute it, but stores it where others want it.
-  static bool copies(const Group& group, NodeId id) {
-    const auto* kernel = std::get_if<FusedGroup>(&group);
-    return kernel != nullptr && std::ranges::count(kernel->copies, id) > 0;
   }
 
   // ---- Step 1 ----
@@ -165,17 +124,18 @@ class StackFinder {
 
   void find_stack(uint32_t stage) {
     ScheduledStack& stack = schedule_.stages[stage].stack;
-    std::set<NodeId> others;  // values, but for results of products that may be the stage's own
-    Stages blocked;           // that cannot be below it
+    std::vector<GroupPlace> products;  // of what recurrences store, that may be the stage's own
+    std::set<NodeId> others;           // values, but for results of these
+    Stages blocked;                    // that cannot be below it
     for (size_t group = 0; group < group_count(stage); ++group) {
       const GroupPlace place{stage, group};
-      for (NodeId id : computed_for(read_by_kernel(group_at(place)))) {
+      for (NodeId id : computed_for(read_by_kernel(place))) {
         if (schedule_.stage[id] == stage) continue;
-        if (take_products(id, stage, stack.products)) continue;
+        if (take_products(id, stage, products)) continue;
         blocked.merge(needs_of(id));
         others.insert(id);
       }
-      for (NodeId id : computed_for(read_by_products(group_at(place)))) {
+      for (NodeId id : computed_for(multiplied_by(group_at(place)))) {
         const uint32_t from = schedule_.stage[id];
         if (!schedule_.stages[from].recurrences.empty()) continue;  // it waits for that step
         blocked.merge(needs_of(id));
@@ -188,19 +148,11 @@ class StackFinder {
       return;
     }
     add_ahead(std::move(others), stack);
-    leave_products_of_others(stack);
-  }
-
-  /// Products of recurrences that cannot be below it go ahead.
-  void leave_products_of_others(ScheduledStack& stack) const {
-    const auto is_of_other = [&](GroupPlace place) {
+    // Products of recurrences that cannot be below it go ahead.
+    std::ranges::copy_if(products, std::back_inserter(stack.ahead), [&](GroupPlace place) {
       const uint32_t from = *recurrence_of(left_of(group_at(place)));
-      return std::ranges::count(stack.below, from) == 0;
-    };
-    const auto others = std::ranges::stable_partition(stack.products, std::not_fn(is_of_other));
-    std::ranges::copy_if(others, std::back_inserter(stack.ahead),
-                         [&](GroupPlace place) { return is_above_lowest(place, stack); });
-    stack.products.erase(others.begin(), others.end());
+      return std::ranges::count(stack.below, from) == 0 && is_above_lowest(place, stack);
+    });
   }
 
   bool is_above_lowest(GroupPlace place, const ScheduledStack& stack) const {
@@ -223,17 +175,17 @@ class StackFinder {
     return way;
   }
 
-  /// Adds the products that alone make the value, which is what only kernels of `stage` read.
+  /// Adds the products that alone make the value, of what recurrences store, if they may be the
+  /// stage's own.
   bool take_products(NodeId id, uint32_t stage, std::vector<GroupPlace>& products) const {
     std::vector<GroupPlace> makers = makers_of(id);
-    std::erase_if(makers, [&](GroupPlace maker) { return copies(group_at(maker), id); });
+    std::erase_if(makers, [&](GroupPlace maker) {
+      return std::ranges::count(copied_by(group_at(maker)), id) > 0;
+    });
     const auto may_be_own = [&](GroupPlace maker) {
-      const auto* product = std::get_if<ProductGroup>(&group_at(maker));
-      return product != nullptr && is_time_parallel(schedule_.stages[maker.stage]) &&
-             recurrence_of(product->left) &&
-             std::ranges::all_of(product->members, [&](const ProductGroup::Member& member) {
-               return is_read_by(member.result, stage);
-             });
+      const auto readers = schedule_.product_readers.find(maker);
+      return readers != schedule_.product_readers.end() && readers->second == Stages{stage} &&
+             recurrence_of(left_of(group_at(maker)));
     };
     if (makers.empty() || !std::ranges::all_of(makers, may_be_own)) return false;
     for (GroupPlace maker : makers) {
@@ -248,16 +200,6 @@ class StackFinder {
     for (NodeId id : computed_for(std::vector<NodeId>{left})) from.insert(schedule_.stage[id]);
     const bool is_one = from.size() == 1 && is_recurrence(schedule_.stages[*from.begin()]);
     return is_one ? std::optional(*from.begin()) : std::nullopt;
-  }
-
-  /// Whether kernels of the stage read it or parts of it, and nothing else does.
-  bool is_read_by(NodeId id, uint32_t stage) const {
-    return std::ranges::all_of(values_.users[id], [&](NodeId user) {
-      if (user == kNoNode) return false;
-      const ValueKind kind = values_.kind[user];
-      if (kind == ValueKind::View || kind == ValueKind::Spread) return is_read_by(user, stage);
-      return kind == ValueKind::Fused && schedule_.stage[user] == stage;
-    });
   }
 
   /// What is made above the lowest of the stages.

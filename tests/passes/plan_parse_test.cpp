@@ -190,7 +190,8 @@ TEST(PlanParse, OddFieldsComeBack) {
   stage.name = "where (x)";
   stage.reason = "\"quoted\"";
   stage.phases = 2;
-  stage.stack = {.below = 2, .products = {x, h}, .ahead = {w}};
+  stage.products = {x, h};
+  stage.stack = {.below = 2, .ahead = {w}};
   SplitLaunch split{.source = small.row(x), .target = small.row(h), .length = 8, .part = 4};
   split.once_rows = 2;
   small.recurrence({split}).name = "";

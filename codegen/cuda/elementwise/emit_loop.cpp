@@ -33,7 +33,7 @@ class LoopEmitter : TextWriter {
         shape_(shape),
         name_(name),
         carried_(kernel.arguments.size(), false) {
-    for (const LoopLaunch::Carry& carry : traits.carries) {
+    for (const LoopCarry& carry : traits.carries) {
       carried_[carry.load] = true;
       carried_[carry.store] = true;
     }
@@ -105,7 +105,7 @@ class LoopEmitter : TextWriter {
       if (!argument(i).written || carried_[i]) continue;
       line("    {}o{}.store(a{} + t * d{});", argument(i).vector ? "" : "if (e == 0) ", i, i, i);
     }
-    for (const LoopLaunch::Carry& carry : traits_.carries) {
+    for (const LoopCarry& carry : traits_.carries) {
       line("    n{} = o{};", carry.load, carry.store);
     }
     line("  }};");
@@ -170,7 +170,7 @@ class LoopEmitter : TextWriter {
     line("  for (int d = 0; d < {}; ++d) {{", depth_);
     line("    if (t + d < steps) step(t + d{});", for_queued(", q{0}[d]"));
     line("  }}");
-    for (const LoopLaunch::Carry& carry : traits_.carries) {
+    for (const LoopCarry& carry : traits_.carries) {
       line("  {}n{}.store(a{});", argument(carry.store).vector ? "" : "if (e == 0) ", carry.load,
            carry.store);
     }

@@ -11,7 +11,7 @@ namespace rnnc {
 
 /// What launches that share a kernel have in common, beside the elementwise kernel.
 struct LoopTraits {
-  std::vector<LoopLaunch::Carry> carries;
+  std::vector<LoopCarry> carries;
   std::vector<bool> invariant;  // by argument: the same at every step
   int items = 1;                // neighbouring elements per thread
   bool aligned = true;          // items of every array are surely aligned to their size together

@@ -18,7 +18,7 @@ class RolledLoopEmitter : TextWriter {
                     std::string_view name)
       : kernel_(kernel), traits_(traits), shape_(shape), name_(name) {
     loaded_.resize(kernel.arguments.size());
-    for (const LoopLaunch::Carry& carry : traits.carries) {
+    for (const LoopCarry& carry : traits.carries) {
       loaded_[carry.load] = loaded_[carry.store] = carry.load;
       const int64_t count = argument(carry.load).count;
       if (count > 1) arrays_ += count;
@@ -37,11 +37,11 @@ class RolledLoopEmitter : TextWriter {
     line("  rnnc_begin();");
     line("  if (!due || slice_row >= rows.per_slice || row >= rows.count) return;");
     addresses();
-    for (const LoopLaunch::Carry& carry : traits_.carries) move(carry, /*load=*/true);
+    for (const LoopCarry& carry : traits_.carries) move(carry, /*load=*/true);
     line("  for (int t = 0; t < steps; ++t) {{");
     part("{}", cuda_rolled_body(kernel_, arrays_, {load(), store()}));
     line("  }}");
-    for (const LoopLaunch::Carry& carry : traits_.carries) move(carry, /*load=*/false);
+    for (const LoopCarry& carry : traits_.carries) move(carry, /*load=*/false);
     line("}}");
     return take_text();
   }
@@ -62,7 +62,7 @@ class RolledLoopEmitter : TextWriter {
   }
 
   /// A carry's values, from memory or back.
-  void move(const LoopLaunch::Carry& carry, bool load) {
+  void move(const LoopCarry& carry, bool load) {
     const Kernel::Argument& state = argument(carry.load);
     const bool array = state.count > 1;
     const std::string value = fmt::format("n{}{}", carry.load, array ? "[l]" : "");

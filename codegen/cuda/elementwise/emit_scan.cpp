@@ -27,7 +27,7 @@ class ScanEmitter : TextWriter {
         name_(name),
         carried_(kernel.arguments.size(), false),
         in_registers_(kernel.arguments.size(), false) {
-    for (const LoopLaunch::Carry& carry : traits.carries) {
+    for (const LoopCarry& carry : traits.carries) {
       carried_[carry.load] = true;
       carried_[carry.store] = true;
     }
@@ -373,7 +373,7 @@ class ScanEmitter : TextWriter {
   }
 
   std::string loaded(uint32_t i) const {
-    const auto carry = std::ranges::find(traits_.carries, i, &LoopLaunch::Carry::load);
+    const auto carry = std::ranges::find(traits_.carries, i, &LoopCarry::load);
     if (carry != traits_.carries.end()) {
       return fmt::format("h[{}]", carry - traits_.carries.begin());
     }

@@ -11,7 +11,7 @@ namespace rnnc {
 
 /// What launches that share a kernel have in common, beside the elementwise kernel.
 struct ScanTraits {
-  std::vector<LoopLaunch::Carry> carries;
+  std::vector<LoopCarry> carries;
   std::vector<ScanRound> rounds;
   int64_t warps = 1;
   int64_t steps_of_warp = 1;

@@ -43,7 +43,7 @@ LoopTraits traits_of(const Plan& plan, const Kernel& kernel, const LoopLaunch& l
 std::vector<uint32_t> key_of(const LoopLaunch& launch, const LoopTraits& traits) {
   std::vector<uint32_t> key = {launch.kernel, static_cast<uint32_t>(traits.items),
                                traits.aligned ? 1U : 0U};
-  for (const LoopLaunch::Carry& carry : traits.carries) {
+  for (const LoopCarry& carry : traits.carries) {
     key.push_back(carry.load);
     key.push_back(carry.store);
   }

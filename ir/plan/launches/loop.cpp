@@ -17,7 +17,7 @@ inline constexpr Where kPlace<LoopLaunch> = Where::Loop;
 
 namespace {
 
-bool loads_after_store(const Kernel& kernel, const LoopLaunch::Carry& carry) {
+bool loads_after_store(const Kernel& kernel, const LoopCarry& carry) {
   bool is_stored = false;
   for (const Instruction& instruction : kernel.body) {
     const bool loads = instruction.kind == Instruction::Kind::Load;
@@ -28,23 +28,23 @@ bool loads_after_store(const Kernel& kernel, const LoopLaunch::Carry& carry) {
   return false;
 }
 
-int64_t states_in(const Kernel& kernel, const std::vector<LoopLaunch::Carry>& carries) {
+int64_t states_in(const Kernel& kernel, const std::vector<LoopCarry>& carries) {
   int64_t states = 0;
-  for (const LoopLaunch::Carry& carry : carries) states += kernel.arguments[carry.load].count;
+  for (const LoopCarry& carry : carries) states += kernel.arguments[carry.load].count;
   return states;
 }
 
 }  // namespace
 
-std::string carries_text(const std::vector<LoopLaunch::Carry>& carries) {
+std::string carries_text(const std::vector<LoopCarry>& carries) {
   std::string text;
-  for (const LoopLaunch::Carry& carry : carries) {
+  for (const LoopCarry& carry : carries) {
     text += fmt::format("{}a{} = a{}", text.empty() ? "" : ", ", carry.load, carry.store);
   }
   return text;
 }
 
-void parse_carries(PlanScanner& in, size_t arguments, std::vector<LoopLaunch::Carry>& carries) {
+void parse_carries(PlanScanner& in, size_t arguments, std::vector<LoopCarry>& carries) {
   in.expect("carrying");
   uint32_t load = 0;
   if (!in.take_id('a', arguments, load)) return;
@@ -71,13 +71,13 @@ void add_touches(const Plan& plan, const LoopLaunch& launch, std::vector<Touch>&
 }
 
 Status check_carries(LaunchVerifier& in, uint32_t id, const std::vector<Access>& accesses,
-                     const std::vector<LoopLaunch::Carry>& carries) {
+                     const std::vector<LoopCarry>& carries) {
   if (in.where() != Where::Loop) return fail("a loop is not alone in its stage");
   if (Status status = in.check_call(id, accesses); !status) return status;
   const Kernel& kernel = in.plan().kernels[id];
   if (has_reductions(kernel)) return fail("a loop has a reduction");
   std::set<uint32_t> loads;
-  for (const LoopLaunch::Carry& carry : carries) {
+  for (const LoopCarry& carry : carries) {
     const size_t count = kernel.arguments.size();
     if (carry.load >= count || carry.store >= count || kernel.arguments[carry.load].written ||
         !kernel.arguments[carry.store].written) {

@@ -72,7 +72,7 @@ void parse_round(PlanScanner& in, ScanLaunch& launch, Semiring semiring) {
       break;
     }
     const uint32_t load = in.id('a', launch.accesses.size());
-    const auto carry = std::ranges::find(launch.carries, load, &LoopLaunch::Carry::load);
+    const auto carry = std::ranges::find(launch.carries, load, &LoopCarry::load);
     if (carry == launch.carries.end()) in.complain(fmt::format("a{} is not carried", load));
     round.states.push_back(static_cast<uint32_t>(carry - launch.carries.begin()));
   } while (!in.failed() && in.take(","));
@@ -207,7 +207,7 @@ class FormCheck {
 Status check_apart(const Plan& plan, const ScanLaunch& launch) {
   const Kernel& kernel = plan.kernels[launch.kernel];
   std::set<uint32_t> carried;
-  for (const LoopLaunch::Carry& carry : launch.carries) {
+  for (const LoopCarry& carry : launch.carries) {
     if (kernel.length > 1 && !kernel.arguments[carry.load].vector) {
       return fail("a{} is carried for all elements of a row", carry.load);
     }
@@ -246,7 +246,7 @@ Status check_totals(const Plan& plan, const ScanLaunch& launch) {
   std::set<uint32_t> seen;
   for (const uint32_t i : launch.totals) {
     const Access& access = launch.accesses[i];
-    const bool carried = std::ranges::count(launch.carries, i, &LoopLaunch::Carry::store) > 0;
+    const bool carried = std::ranges::count(launch.carries, i, &LoopCarry::store) > 0;
     if (!kernel.arguments[i].written || !kernel.arguments[i].vector || carried ||
         !seen.insert(i).second) {
       return fail("a{} is nothing to add up", i);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/base/launch_limits.h"
 #include "ir/plan/kernel_facts.h"
@@ -157,6 +158,34 @@ TEST(Stack, OneOfTooManyArraysBecomesSeveral) {
   }
   EXPECT_EQ(sides_of(many(14)), "14");
   EXPECT_EQ(many(14).note, "");
+}
+
+/// As it is when stacks are made.
+Plan plan_before_stacks(const Graph& graph) {
+  std::optional<Plan> left;
+  PlanOptions options{.dtype = DType::bf16, .batch = 16};
+  options.observer.after = [&](std::string_view pass, double, const Graph*, const Plan* plan) {
+    if (pass == "resident") left = *plan;
+  };
+  plan_of(graph, options);
+  RNNC_CHECK(left.has_value(), "nothing is resident");
+  return *std::move(left);
+}
+
+TEST(Stack, IsAsTallAsFitsAndElseThePlanAsItWas) {
+  const Plan before = plan_before_stacks(tower(std::vector<std::string>(5, "Gated"), 160));
+  const auto sides_on = [&](int units) {
+    Plan plan = before;
+    Machine machine = h200_machine();
+    machine.units = units;
+    const Result<bool> made = run_stack(plan, machine);
+    EXPECT_EQ(*made, plan != before);
+    return sides_of(plan);
+  };
+  EXPECT_EQ(sides_on(132), "5");
+  EXPECT_EQ(sides_on(6), "3, 2");
+  EXPECT_EQ(sides_on(4), "2, 2, 1");
+  EXPECT_EQ(sides_on(1), "1, 1, 1, 1, 1");
 }
 
 TEST(Stack, AllBlocksRunAtOnce) {

@@ -162,8 +162,7 @@ ScanStates KernelRunner::scan_values(const ScanLaunch& launch, const ScanStates&
   const Kernel& kernel = plan_.kernels[launch.kernel];
   ScanStates values;
   for (const Instruction& instruction : kernel.body) {
-    const auto carry =
-        std::ranges::find(launch.carries, instruction.argument, &LoopLaunch::Carry::load);
+    const auto carry = std::ranges::find(launch.carries, instruction.argument, &LoopCarry::load);
     if (instruction.kind == Instruction::Kind::Load && carry != launch.carries.end()) {
       values.push_back(states[static_cast<size_t>(carry - launch.carries.begin())]);
     } else if (instruction.kind == Instruction::Kind::Store) {

@@ -158,11 +158,11 @@ class Executor {
       begins.push_back(std::min(steps, begins.back() + 1 + static_cast<int64_t>(random_() % 5)));
     }
     for (int64_t row = 0; row < plan_.batch; ++row) {
-      const auto place = [&](const LoopLaunch::Carry& carry) {
+      const auto place = [&](const LoopCarry& carry) {
         return locate(launch.accesses[carry.load], at, row);
       };
       ScanStates first;
-      for (const LoopLaunch::Carry& carry : launch.carries) {
+      for (const LoopCarry& carry : launch.carries) {
         std::vector<double>& elements = first.emplace_back();
         for (int64_t i = 0; i < kernel.length; ++i) elements.push_back(load(place(carry), i));
       }
