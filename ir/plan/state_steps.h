@@ -40,6 +40,27 @@ struct StateTurn {
   friend bool operator==(const StateTurn&, const StateTurn&) = default;
 };
 
+/// A state that `hiding` says has, at the sequence's end, entries that lie behind a reset, has its
+/// declared value in their place in the caller's array: its history is what it would be without
+/// resets, and a call that goes on does not know of those before it. So ascending plans hide in
+/// their final array what `hide` then writes; descending plans in what they are given, since it goes
+/// to steps before a reset.
+///
+/// How many of a history's newest entries no reset hides, of sequence `row` with so many steps: at
+/// most `most`. The entry of age d was d steps ago, and what reads it looks at resets of steps
+/// since.
+inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch, int64_t row,
+                             int64_t length, int64_t most) {
+  if (resets == nullptr) return most;
+  for (int64_t back = 0; back + 1 < most && back < length; ++back) {
+    const int64_t t = length - 1 - back;
+    const int64_t at = hiding == Hiding::Resets ? t : length - t;
+    const bool parts = hiding == Hiding::Resets || t > 0;
+    if (parts && resets[at * batch + row] != 0) return back + 1;
+  }
+  return most;
+}
+
 inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {
   StateTurn turn;
   if (!state.turns) return turn;
@@ -65,23 +86,41 @@ inline bool has_histories(const Plan& plan) {
                              [&](const StatePlan& state) { return steps_of(plan, state) > 1; });
 }
 
+inline bool has_hiding(const Plan& plan) {
+  return std::ranges::any_of(plan.states,
+                             [](const StatePlan& state) { return state.hiding != Hiding::None; });
+}
+
 inline bool has_turns(const Plan& plan) {
   return std::ranges::any_of(plan.states, &StatePlan::turns);
 }
 
 /// A launch of a state, which is of the earliest step, once for each of its steps; none if it has
-/// no accesses. Where that step does not come first in the caller's arrays it is their last.
+/// no accesses. Where that step does not come first in the caller's arrays it is their last. What
+/// has room for the newest step alone, beside the history, gets that one's: the launches of the
+/// others have the history twice.
 inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StatePlan& state,
                                                   const ElementwiseLaunch& launch) {
   if (launch.accesses.empty()) return {};
   std::vector<ElementwiseLaunch> launches(steps_of(plan, state), launch);
   const int64_t length = plan.kernels[launch.kernel].length;
-  for (uint32_t step = 0; step < launches.size(); ++step) {
+  const auto count = static_cast<uint32_t>(launches.size());
+  const auto is_history = [&](const Access& access) {
+    return plan.buffers[access.buffer].extent == Extent::Chunk && access.delay == count;
+  };
+  for (uint32_t step = 0; step < count; ++step) {
     for (Access& access : launches[step].accesses) {
       const Buffer& buffer = plan.buffers[access.buffer];
       const bool given = buffer.role == Role::InitialState || buffer.role == Role::FinalState;
+      const bool newest = !given && buffer.extent != Extent::Invariant && !is_history(access);
+      if (newest && step + 1 < count) {
+        const auto same = std::ranges::find_if(launch.accesses, [&](const Access& other) {
+          return is_history(other) && plan.buffers[other.buffer].dtype == buffer.dtype;
+        });
+        if (same != launch.accesses.end()) access = *same;
+      }
       if (given) access.column += (access.column > 0 ? -1 : 1) * (step * length);
-      if (buffer.extent == Extent::Chunk) access.delay -= step;
+      if (is_history(access)) access.delay -= step;
     }
   }
   return launches;

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "ir/graph/graph.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 
@@ -40,6 +41,7 @@ struct StateSteps {
   int64_t count = 1;
   bool newest_first = false;  // else the earliest
   bool turns = false;         // past a sequence's end
+  Hiding hiding = Hiding::None;
 
   /// Steps from the one that is running back to the one that the array has at `position`.
   int64_t delay_of(int64_t position) const {

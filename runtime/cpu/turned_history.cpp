@@ -63,13 +63,12 @@ void turn_initial(const PlainCall& call, const StatePlan& state, Position positi
 void turn_final(const PlainCall& call, const StatePlan& state) {
   const Plan& plan = call.plan;
   if (!state.turns || plan.descending) return;
-  const std::vector<ElementwiseLaunch> launches = launches_of(plan, state, state.write_final);
-  const ElementwiseLaunch& newest = launches.back();
-  const StateTurn one = turn_of(plan, state, newest);
-  const Access& access = newest.accesses[one.caller];
+  const StateTurn one = turn_of(plan, state, state.write_final);  // of the earliest step
+  Access access = state.write_final.accesses[one.caller];
+  access.column -= one.place * one.apart;
   const int64_t element = element_bytes(call, access);
   turn(call,
-       {call.addresses.locate(access, {}), plan.kernels[newest.kernel].length * element,
+       {call.addresses.locate(access, {}), plan.kernels[state.write_final.kernel].length * element,
         one.apart * element, access.stride * element},
        one.steps);
 }

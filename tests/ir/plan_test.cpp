@@ -137,6 +137,7 @@ Plan sample(MaskLaunch::Kind mask = MaskLaunch::Kind::Reset) {
                   .init_given = {.kernel = 2, .accesses = {{kGiven, 0, 0, 2}, {kH, 1, 0, 2}}},
                   .init_declared = {.kernel = 5, .accesses = {{kH, 1, 0, 2}}},
                   .write_final = {.kernel = 2, .accesses = {{kH, 1, 0, 2}, {kFinal, 0, 0, 2}}},
+                  .hide = {},
                   .sweep = 1}};
   return plan;
 }
