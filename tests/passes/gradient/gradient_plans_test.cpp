@@ -114,17 +114,16 @@ TEST(GradientPlans, OfHistories) {
           }
           return execute(plan, args, sequences);
         };
-        for (const bool lengths : {false, true}) {
-          for (const bool given : {false, true}) {
-            check_halves(tower({cell, cell}, 5),
-                         {.steps = steps,
-                          .batch = 4,
-                          .chunk = chunk,
-                          .seed = seed,
-                          .lengths = lengths,
-                          .given_states = given},
-                         run);
-          }
+        for (const unsigned kind : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
+          check_halves(tower({cell, cell}, 5),
+                       {.steps = steps,
+                        .batch = 4,
+                        .chunk = chunk,
+                        .seed = seed,
+                        .lengths = (kind & 1) != 0,
+                        .resets = (kind & 2) != 0,
+                        .given_states = (kind & 4) != 0},
+                       run);
         }
       }
     }
