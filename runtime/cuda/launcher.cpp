@@ -210,7 +210,9 @@ CudaStateTurn Launcher::turn_at(const ElementwiseLaunch& launch, const StateTurn
 CudaStateHide Launcher::hide_at(const StateLaunch& launch) const {
   if (launch.entries == CudaEntries::All) return {};
   const StatePlan& state = *launch.state;
-  const bool turns = state.turns && plan_.descending && call_.lengths != nullptr;
+  // What hides entries of an ascending plan goes to where they are; all else has slots that turned.
+  const bool in_place = !plan_.descending && launch.entries == CudaEntries::Hidden;
+  const bool turns = state.turns && !in_place && call_.lengths != nullptr;
   return {.resets = call_.reset,
           .lengths = call_.lengths,
           .first = call_.first_step,
@@ -218,7 +220,9 @@ CudaStateHide Launcher::hide_at(const StateLaunch& launch) const {
           .steps = static_cast<int32_t>(steps_of(plan_, state)),
           .place = static_cast<int32_t>(launch.place),
           .length = static_cast<int32_t>(plan_.kernels[launch.launch->kernel].length),
-          .turns = turns ? 1 : 0,
+          .turns = !turns             ? 0
+                   : plan_.descending ? 1
+                                      : -1,
           .reversed = state.hiding == Hiding::ReversedResets ? 1 : 0,
           .entries = launch.entries};
 }

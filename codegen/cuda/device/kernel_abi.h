@@ -218,7 +218,7 @@ struct CudaStateHide {
   int32_t steps = 1;   // of the history
   int32_t place = 0;   // of the launch's first step by age: 0 is the newest
   int32_t length = 1;  // elements of a row
-  int32_t turns = 0;  // whether the entry is as many places further as there are steps past the end
+  int32_t turns = 0;  // 1: by as many places ahead as there are steps past the end; -1: back
   int32_t reversed = 0;
   CudaEntries entries = CudaEntries::All;
 };

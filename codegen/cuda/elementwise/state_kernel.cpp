@@ -67,7 +67,9 @@ struct rnnc_entries {
       const rnnc_word rest = length - hide.first;
       const rnnc_word past = hide.call_steps - (rest < 0 ? 0 : rest);
       visible = newest;
-      turned = hide.turns ? static_cast<int>(past % hide.steps) : 0;
+      turned = static_cast<int>(past % hide.steps);
+      if (hide.turns < 0) turned = hide.steps - turned;
+      if (hide.turns == 0) turned = 0;
     }
   }
 
