@@ -46,9 +46,8 @@ struct StateTurn {
 /// their final array what `hide` then writes; descending plans in what they are given, since it goes
 /// to steps before a reset.
 ///
-/// How many of a history's newest entries no reset hides, of sequence `row` with so many steps: at
-/// most `most`. The entry of age d was d steps ago, and what reads it looks at resets of steps
-/// since.
+/// Of how many steps before the end of sequence `row`, of so many steps, no reset hides what is from
+/// there: at most `most`. What is from d steps before is behind the resets of the d - 1 steps since.
 inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch, int64_t row,
                              int64_t length, int64_t most) {
   if (resets == nullptr) return most;
@@ -59,6 +58,12 @@ inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch
     if (parts && resets[at * batch + row] != 0) return back + 1;
   }
   return most;
+}
+
+/// Whether so many visible steps do not reach an entry, by its place in the caller's array: 0 is the
+/// newest, of `count`. An adjoint's newest goes back to the earliest step.
+inline bool is_hidden(const Plan& plan, int64_t place, int64_t count, int64_t visible) {
+  return (plan.descending ? count - place : place + 1) > visible;
 }
 
 inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {

@@ -359,7 +359,8 @@ void CpuExecutable::hide(uint32_t state, Position position) {
     // Slots have turned by the steps past the end, and the caller's arrays have not.
     const bool turned = plan_.descending && plan.turns;
     const int64_t past = turned ? call_.steps - std::max<int64_t>(length - first, 0) : 0;
-    for (int64_t place = visible; place < count; ++place) {
+    for (int64_t place = 0; place < count; ++place) {
+      if (!is_hidden(plan_, place, count, visible)) continue;
       const int64_t slot = (place + count - past % count) % count;
       const PreparedLaunch& one = *steps[static_cast<size_t>(count - 1 - slot)];
       one.run(locate(one.accesses, position, 0), {b, b + 1, 0, one.tiles}, scratch_.of(0));

@@ -224,7 +224,8 @@ CudaStateHide Launcher::hide_at(const StateLaunch& launch) const {
                    : plan_.descending ? 1
                                       : -1,
           .reversed = state.hiding == Hiding::ReversedResets ? 1 : 0,
-          .entries = launch.entries};
+          .entries = launch.entries,
+          .newest_first = plan_.descending ? 0 : 1};
 }
 
 int64_t Launcher::exchange_bytes(size_t stage, int64_t steps) const {

@@ -218,11 +218,13 @@ struct CudaStateHide {
   int32_t steps = 1;   // of the history
   int32_t place = 0;   // of the launch's first step by age: 0 is the newest
   int32_t length = 1;  // elements of a row
-  int32_t turns = 0;  // 1: by as many places ahead as there are steps past the end; -1: back
+  int32_t turns = 0;   // 1: by as many places ahead as there are steps past the end; -1: back
   int32_t reversed = 0;
   CudaEntries entries = CudaEntries::All;
+  int32_t newest_first = 0;  // whether the newest is from the step before the sequence's end
+  int32_t unused = 0;
 };
-static_assert(sizeof(CudaStateHide) == 56);
+static_assert(sizeof(CudaStateHide) == 64);
 
 struct CudaStatesShape {
   uint32_t threads = 0;

@@ -30,11 +30,13 @@ struct rnnc_state_hide {
   int turns;
   int reversed;
   int entries;  // 0: all; 1: in sight; 2: hidden
+  int newest_first;  // whether those of the newest come from the step before the sequence's end
+  int unused;
 };)";
 
 constexpr std::string_view kEntryInSight = R"(
-// Of the thread's sequence, how many of the newest entries are in sight, and by how many places they
-// have turned. A block looks through the resets of one of its sequences after the other.
+// Of the thread's sequence, how many steps before its end are in sight, and by how many places its
+// entries have turned. A block looks through the resets of one of its sequences after the other.
 struct rnnc_entries {
   int visible = 0;
   int turned = 0;
@@ -43,6 +45,7 @@ struct rnnc_entries {
     __shared__ int newest;
     const rnnc_state_hide& hide = launch.hide;
     if (hide.entries == 0) return;
+    rnnc_begin();  // the resets may be another kernel's
     const unsigned slice = blockIdx.y * launch.rows.per_slice;
     const unsigned first = slice + blockIdx.x * blockDim.x * items / hide.length;
     const unsigned end = slice + ((blockIdx.x + 1) * blockDim.x * items - 1) / hide.length + 1;
@@ -75,7 +78,8 @@ struct rnnc_entries {
 
   __device__ __forceinline__ bool has(const rnnc_state_hide& hide, int step) const {
     if (hide.entries == 0) return true;
-    const bool in_sight = (hide.place - step + turned) % hide.steps < visible;
+    const int place = (hide.place - step + turned) % hide.steps;
+    const bool in_sight = (hide.newest_first ? place + 1 : hide.steps - place) <= visible;
     return in_sight == (hide.entries == 1);
   }
 };)";

@@ -88,7 +88,8 @@ class Executor {
       const int64_t turned = plan_.descending && state.turns ? args_.steps - length(row) : 0;
       for (int64_t place = 0; place < count; ++place) {
         bool hidden = false;
-        for (int64_t t = length(row) - place; t < length(row); ++t) {
+        const int64_t since = plan_.descending ? count - 1 - place : place;
+        for (int64_t t = length(row) - since; t < length(row); ++t) {
           const auto kind = state.hiding == Hiding::Resets ? MaskLaunch::Kind::Reset
                                                            : MaskLaunch::Kind::ResetReverse;
           hidden = hidden || (t >= 0 && mask(kind, t, row));
