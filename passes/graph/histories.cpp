@@ -12,6 +12,7 @@
 #include "passes/graph/histories.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 
@@ -32,6 +33,9 @@ class Histories {
     for (const OutputDecl& output : graph.outputs) users_[output.value].push_back(kNoNode);
     for (const ResultDecl& result : graph.results) users_[result.value].push_back(kNoNode);
     for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
+    const auto is_reset = [](const Node& node) { return node.op == Op::Reset; };
+    if (!graph.descending || std::ranges::none_of(graph.nodes, is_reset)) return;
+    for (const bool reversed : {false, true}) find_zeros(reversed);
   }
 
   std::vector<StateSteps> run() {
@@ -182,7 +186,8 @@ class Histories {
   bool is_hidden_elsewhere(uint32_t s, const History& history) const {
     const int64_t count = *graph_.states[s].type.shape[0].constant();
     if (!graph_.descending) return !history.newest_first && are_elements_masked(s, history, count);
-    return is_zero(history.init) && zero_within(history.newest, s) >= count;
+    const std::vector<int64_t>& zeros = zero_within_[graph_.states[s].reversed ? 1 : 0];
+    return is_zero(history.init) && zeros[history.newest] >= count;
   }
 
   /// Whether nothing sees an element where a reset has come since it was new. Of each node: how far
@@ -213,16 +218,23 @@ class Histories {
            std::ranges::all_of(graph_.states, hides, &StateDecl::next);
   }
 
-  /// Within how many steps of a reset, its own included, a value is zero for sure.
-  int64_t zero_within(NodeId id, uint32_t s) const {
-    const Node& node = graph_[id];
-    const auto of = [&](size_t operand) { return zero_within(node.operands[operand], s); };
+  /// Within how many steps of a reset, its own included, each value is zero for sure.
+  void find_zeros(bool reversed) {
+    std::vector<int64_t>& zeros = zero_within_[reversed ? 1 : 0];
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      zeros.push_back(zero_within(graph_[id], reversed, zeros));
+    }
+  }
+
+  int64_t zero_within(const Node& node, bool reversed, const std::vector<int64_t>& zeros) const {
+    const auto of = [&](size_t operand) { return zeros[node.operands[operand]]; };
     switch (node.op) {
       case Op::Constant:
         return node.value == 0 ? kNever : 0;
       case Op::Where: {
-        const bool of_resets = is_reset_mask(node.operands[0], s);
-        const int64_t within = of_resets ? int64_t{graph_[node.operands[0]].delay} + 1 : 0;
+        const Node& mask = graph_[node.operands[0]];
+        const bool of_resets = mask.op == Op::Reset && (mask.decl != 0) == reversed;
+        const int64_t within = of_resets ? int64_t{mask.delay} + 1 : 0;
         return std::min(of(1), std::max(of(2), within));
       }
       case Op::Add:
@@ -291,6 +303,7 @@ class Histories {
 
   Graph& graph_;
   std::vector<Direction> directions_;
+  std::array<std::vector<int64_t>, 2> zero_within_;  // of adjoints, by direction: per node
   std::vector<std::vector<NodeId>> users_;  // per node; kNoNode: a state, an output or a result
 };
 

@@ -92,6 +92,15 @@ TEST(PlanVerify, Accesses) {
             "stage 2: launch 3: columns from 0 are outside x");
 }
 
+TEST(PlanVerify, WhatHides) {
+  const auto hide = [](Plan& p) { p.states[0].hide = p.states[0].write_final; };
+  EXPECT_EQ(complaint([](Plan& p) { p.states[0].hiding = Hiding::Resets; }),
+            "h hides, and is no history");
+  EXPECT_EQ(complaint(hide), "h hides, or has what hides it, alone");
+  EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p.stages[1], 0).back = 3; }),
+            "stage 1: launch 0: a mask of 3 steps back");
+}
+
 TEST(PlanVerify, Order) {
   EXPECT_EQ(complaint([](Plan& p) { std::swap(step(p).launches[1], step(p).launches[2]); }),
             "stage 2: launch 1: mul.17 is read before it is written");
