@@ -55,6 +55,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/graph/graph.h"
+#include "ir/plan/buffer_kinds.h"
 #include "ir/plan/recurrence_tile.h"
 #include "ir/plan/scan_round.h"
 #include "ir/plan/stack_place.h"
@@ -63,28 +64,6 @@ namespace rnnc {
 
 using BufferId = uint32_t;
 inline constexpr BufferId kNoBuffer = UINT32_MAX;
-
-/// Who owns a buffer's memory.
-enum class Placement : uint8_t {
-  Caller,     // a pointer of the call: input, param, output, initial or final state
-  Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
-  Program,  // in memory of the program's own, at `offset`; its address never changes. Of these only
-            // what Once stages write is kept between calls, and pads
-};
-
-/// Of the caller's arrays, and what the caller has none of.
-/// A Result is what is left after all steps.
-enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Result, Temporary };
-inline constexpr size_t kCallerRoles = static_cast<size_t>(Role::Temporary);
-
-/// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
-enum class Extent : uint8_t {
-  Invariant,  // 1 row, the same for every t and b
-  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences, state
-              // launches and Last launches only
-  Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
-  Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
-};
 
 struct Buffer {
   std::string name;
