@@ -13,9 +13,7 @@ class Finder {
       }
     }
     for (const StatePlan& state : plan.states) {
-      add(state.init_given);
-      add(state.init_declared);
-      add(state.write_final);
+      for (const auto launch : kStateLaunches) add(state.*launch);
     }
   }
 

@@ -75,9 +75,7 @@ std::vector<bool> plain_kernels(const Plan& plan) {
     for (const Launch& launch : plan.stages[i].launches) std::visit(add, launch);
   }
   for (const StatePlan& state : plan.states) {
-    add_state(state.init_given);
-    add_state(state.init_declared);
-    add_state(state.write_final);
+    for (const auto launch : kStateLaunches) add_state(state.*launch);
   }
   for (size_t i = 0; i < plain.size(); ++i) plain[i] = plain[i] || !in_loops[i];
   return plain;

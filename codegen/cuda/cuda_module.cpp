@@ -52,6 +52,7 @@ void add_sequence_kernels(const Plan& plan, CudaModule& module) {
     module.source += fmt::format("#define has_{} 1\n", name);
   }
   if (!needed.empty()) module.source += kCudaSequence;
+  if (needed.contains(kCudaResetsBackName)) module.source += kCudaResets;
 }
 
 /// But for kernels that only begin and end states, which those have in theirs.

@@ -237,11 +237,12 @@ NodeId Graph::valid(bool reversed, SourceLocation location) {
                         .location = location});
 }
 
-NodeId Graph::reset(bool reversed, SourceLocation location) {
+NodeId Graph::reset(bool reversed, uint32_t back, SourceLocation location) {
   return append(*this, {.op = Op::Reset,
                         .type = {},
                         .operands = {},
                         .decl = reversed ? 1u : 0u,
+                        .delay = back,
                         .location = location});
 }
 

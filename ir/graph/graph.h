@@ -49,7 +49,8 @@ struct Node {
   std::vector<NodeId> operands;     // always smaller ids: the arena is in topological order
   uint32_t decl = 0;                // Input, Param, State, Final: index into the Graph's lists.
                                     // Valid, Reset: 1 for values that run in reverse, else 0
-  uint32_t delay = 0;               // Input, State: steps back in time
+  uint32_t delay = 0;               // Input, State: steps back in time. Reset: how many steps
+                                    // before count too
   double value = 0;                 // Constant
   std::vector<double> values = {};  // Vector
   Dim begin = {};                   // Slice, Index: the first element
@@ -151,7 +152,7 @@ struct Graph {
   NodeId range(Dim size, SourceLocation location = {});
   NodeId eye(Dim size, SourceLocation location = {});
   NodeId valid(bool reversed, SourceLocation location = {});
-  NodeId reset(bool reversed, SourceLocation location = {});
+  NodeId reset(bool reversed, uint32_t back = 0, SourceLocation location = {});
   NodeId final_state(uint32_t decl, SourceLocation location = {});
   NodeId total(NodeId value, SourceLocation location = {});
   NodeId total(NodeId left, NodeId right, Shape shape, SourceLocation location = {});

@@ -303,7 +303,7 @@ class Interpreter {
         for (size_t b = 0; b < batch_; ++b) out.elements[b] = t < length(b) ? 1 : 0;
         return;
       case Op::Reset:
-        for (size_t b = 0; b < batch_; ++b) out.elements[b] = is_reset(node, t, b) ? 1 : 0;
+        for (size_t b = 0; b < batch_; ++b) out.elements[b] = has_reset(node, t, b) ? 1 : 0;
         return;
       case Op::Reverse:
         return load_reversed(node, t, out);
@@ -397,6 +397,13 @@ class Interpreter {
     if (args_.resets.empty()) return false;
     if (node.decl == 0) return args_.resets[t * batch_ + b] != 0;
     return t > 0 && t < length(b) && args_.resets[(length(b) - t) * batch_ + b] != 0;
+  }
+
+  bool has_reset(const Node& node, size_t t, size_t b) const {
+    for (size_t back = 0; back <= node.delay && back <= t; ++back) {
+      if (is_reset(node, t - back, b)) return true;
+    }
+    return false;
   }
 
   /// Each sequence's own last step first, of an input or of what an earlier sweep kept; zero past

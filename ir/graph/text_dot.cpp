@@ -58,7 +58,8 @@ std::string node_label(const Graph& graph, const Node& node) {
       return fmt::format("at {}", node.begin.to_string());
     case Op::Valid:
     case Op::Reset:
-      return std::string(info(node.op).name) + (node.decl == 0 ? "" : " in reverse");
+      return std::string(info(node.op).name) + (node.decl == 0 ? "" : " in reverse") +
+             (node.delay > 0 ? fmt::format(" within {} steps", node.delay + 1) : "");
     default:
       return std::string(info(node.op).name);
   }

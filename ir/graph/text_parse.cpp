@@ -124,7 +124,8 @@ class GraphParser : private TextScanner {
   //       | ('param' | 'final') NAME shape
   //       | 'const' NUMBER shape
   //       | 'vector' NUMBER (',' NUMBER)* shape
-  //       | ('valid' | 'reset') ['reversed'] shape
+  //       | 'valid' ['reversed'] shape
+  //       | 'reset' ['reversed'] ['@' NUMBER] shape
   //       | ('eye' | 'range') shape
   //       | NAME '%' NUMBER (',' '%' NUMBER)* ['from' DIM 'to' DIM | 'at' DIM] shape
   // where `from` and `to` belong to a slice, `at` to an index.
@@ -164,7 +165,7 @@ class GraphParser : private TextScanner {
       case Op::Valid:
       case Op::Reset:
         node.decl = take_word("reversed") ? 1 : 0;
-        return {};
+        return node.op == Op::Reset && take('@') ? parse_number(node.delay) : Status();
       case Op::Vector:
         do {
           if (Status number = parse_number(node.values.emplace_back()); !number) return number;

@@ -166,6 +166,7 @@ Status check_attributes(const Graph& graph, const Node& node) {
     case Op::Reset:
       if (!shape.empty()) return fail("a mask is a scalar");
       if (node.decl > 1) return fail("there is no direction {}", node.decl);
+      if (node.op == Op::Valid && node.delay > 0) return fail("is of its own step alone");
       return {};
     case Op::Vector:
       if (shape != Shape{static_cast<int64_t>(node.values.size())}) {

@@ -17,8 +17,8 @@ BufferUses::BufferUses(const Plan& plan) : uses_(plan.buffers.size()) {
     for (size_t j = 0; j < launches.size(); ++j) add(launches[j], LaunchPlace{i, j});
   }
   for (const StatePlan& state : plan.states) {
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      add(*launch, std::nullopt);
+    for (const auto launch : kStateLaunches) {
+      add(state.*launch, std::nullopt);
     }
   }
 }

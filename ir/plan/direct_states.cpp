@@ -75,8 +75,8 @@ class DirectStateFinder {
 
   void count_buffers(const StatePlan& state) {
     std::set<BufferId> buffers;
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      for (const Access& access : launch->accesses) buffers.insert(access.buffer);
+    for (const auto launch : kStateLaunches) {
+      for (const Access& access : (state.*launch).accesses) buffers.insert(access.buffer);
     }
     for (const BufferId id : buffers) ++states_of_[id];
   }

@@ -13,6 +13,7 @@
 ///                   stages:  Sequence: each launch once, over rows (t, b), t0 <= t < t0 + n
 ///                            Step:     for t = t0 … t0 + n - 1: each launch, over rows b
 ///                   finals:  each state with k = K - 1, if it is asked for: `write_final`
+///                            (of those that hide, at either end, what follows: `hide`)
 ///                   history: of each Chunk buffer of sweep s with history D > 0, slots [C, C + D)
 ///                            move to [0, D)
 ///     last:   run every Last stage
@@ -54,6 +55,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/graph/graph.h"
+#include "ir/plan/buffer_kinds.h"
 #include "ir/plan/loop_carry.h"
 #include "ir/plan/recurrence_tile.h"
 #include "ir/plan/scan_round.h"
@@ -63,28 +65,6 @@ namespace rnnc {
 
 using BufferId = uint32_t;
 inline constexpr BufferId kNoBuffer = UINT32_MAX;
-
-/// Who owns a buffer's memory.
-enum class Placement : uint8_t {
-  Caller,     // a pointer of the call: input, param, output, initial or final state
-  Workspace,  // in the caller's workspace, at `offset`; holds nothing between calls
-  Program,  // in memory of the program's own, at `offset`; its address never changes. Of these only
-            // what Once stages write is kept between calls, and pads
-};
-
-/// Of the caller's arrays, and what the caller has none of.
-/// A Result is what is left after all steps.
-enum class Role : uint8_t { Input, Param, Output, InitialState, FinalState, Result, Temporary };
-inline constexpr size_t kCallerRoles = static_cast<size_t>(Role::Temporary);
-
-/// How many rows of `width` elements a buffer has, and which row belongs to (t, b).
-enum class Extent : uint8_t {
-  Invariant,  // 1 row, the same for every t and b
-  Batch,      // B rows: row b. Used by Step launches, carries of loops, recurrences, state
-              // launches and Last launches only
-  Steps,      // T * B rows: row t * B + b. The caller's sequences, and values across sweeps
-  Chunk,      // (history + C) * B rows: row (t - t0 + history) * B + b
-};
 
 struct Buffer {
   std::string name;
@@ -364,10 +344,12 @@ struct EarlierLaunch {
 ///   ResetReverse  0 < t < L and reset[L - t, b]: a reset parts step L - t from the one before it,
 ///                 and this is where a reversed run crosses from the one to the other
 /// Lengths that are not given are T, clamped to [0, T]; a reset mask that is not given is zero.
+/// With `back`, 1 also where one of so many steps before has one.
 struct MaskLaunch {
   enum class Kind : uint8_t { Valid, Reset, ResetReverse };
   Kind kind = Kind::Valid;
   Access target;
+  int64_t back = 0;
   friend bool operator==(const MaskLaunch&, const MaskLaunch&) = default;
 };
 
@@ -509,6 +491,9 @@ struct Stage {
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
+/// Whose resets a state's history hides behind, if it does.
+enum class Hiding : uint8_t { None, Resets, ReversedResets };
+
 struct StatePlan {
   std::string name;
   /// As in StateDecl: whose given value this one starts as if it is not given one itself.
@@ -516,13 +501,21 @@ struct StatePlan {
   ElementwiseLaunch init_given;     // from the caller's initial state, into every history slot
   ElementwiseLaunch init_declared;  // from the declared initial value
   ElementwiseLaunch write_final;    // after the last chunk, from the history's last slot
+  ElementwiseLaunch hide;           // of a state that hides, its declared value in place of these
   uint32_t sweep = 0;               // of the stage that writes it
   uint32_t lag = 0;                 // likewise
   /// Whether steps past a sequence's end write back what falls out of its history, so that this
   /// turns (ir/plan/state_steps.h).
   bool turns = false;
+  /// Whether resets leave the history as it is, and what reads it looks for them. The caller's array
+  /// that has it as it is at the end (ir/plan/state_steps.h) has none of what lies behind a reset.
+  Hiding hiding = Hiding::None;
   friend bool operator==(const StatePlan&, const StatePlan&) = default;
 };
+
+/// All that begins or ends a state.
+inline constexpr ElementwiseLaunch StatePlan::* kStateLaunches[] = {
+    &StatePlan::init_given, &StatePlan::init_declared, &StatePlan::write_final, &StatePlan::hide};
 
 struct Plan {
   std::string name;

@@ -56,8 +56,8 @@ void for_each_access(Plan& plan, const Visit& visit) {
     std::ranges::for_each(stage.stack.ahead, visit_row);
   }
   for (StatePlan& state : plan.states) {
-    for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      std::ranges::for_each(launch->accesses, visit);
+    for (const auto launch : kStateLaunches) {
+      std::ranges::for_each((state.*launch).accesses, visit);
     }
   }
 }

@@ -298,8 +298,8 @@ class PlanParser {
     return buffers;
   }
 
-  // state := NAME ['(a delay of' NAME ')'] lag ':' ['turning']
-  //          (('given' | 'declared' | 'final') ':' call)*
+  // state := NAME ['(a delay of' NAME ')'] lag ':' ['turning'] ['hiding' ['in reverse']]
+  //          (('given' | 'declared' | 'final' | 'hidden') ':' call)*
   void parse_state() {
     StatePlan state;
     state.name = in_.name(kStateNameEnds);
@@ -313,6 +313,7 @@ class PlanParser {
     parse_lag(state.sweep, state.lag);
     in_.expect(":");
     state.turns = in_.take("turning");
+    in_.take_word_of(kHidingWords, state.hiding);
     for (const auto& [what, launch] : kStateLaunchWords) {
       if (!in_.take(what)) continue;
       in_.expect(":");

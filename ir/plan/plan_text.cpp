@@ -198,10 +198,14 @@ class Printer {
 
   void print_state(const StatePlan& state) {
     std::string title = state_name_text(state.name);
+    std::string words;
     if (state.delay_of) {
       title += fmt::format(" (a delay of {})", name_text(plan_.states[*state.delay_of].name, ")"));
     }
-    line("  {}{}:{}", title, lag_text(state.sweep, state.lag), state.turns ? " turning" : "");
+    if (state.turns) words += " turning";
+    if (state.hiding != Hiding::None)
+      words += fmt::format(" {}", word_of(kHidingWords, state.hiding));
+    line("  {}{}:{}", title, lag_text(state.sweep, state.lag), words);
     for (const auto& [what, launch] : kStateLaunchWords) {
       const ElementwiseLaunch& one = state.*launch;
       if (!one.accesses.empty()) line("    {}: {}", what, text_of(plan_, one));

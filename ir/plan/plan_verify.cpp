@@ -175,11 +175,17 @@ class Verifier {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || state.write_final.accesses.empty()) continue;
       lag_ = state.lag;
-      for (const ElementwiseLaunch& launch : launches_of(plan_, state, state.write_final)) {
-        if (Status status = check_launch(launch); !status) {
-          return fail("final value of {}: {}", state.name, status.error().message);
+      const ElementwiseLaunch hide = plan_.descending ? ElementwiseLaunch{} : state.hide;
+      for (const ElementwiseLaunch* launches : {&state.write_final, &hide}) {
+        for (const ElementwiseLaunch& launch : launches_of(plan_, state, *launches)) {
+          if (Status status = check_launch(launch); !status) {
+            return fail("final value of {}: {}", state.name, status.error().message);
+          }
         }
       }
+      const bool both =
+          plan_.descending || hide.accesses.empty() || targets(hide) == targets(state.write_final);
+      if (!both) return fail("final values of {} go to different places", state.name);
     }
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       const bool carried = plan_.buffers[i].history > 0 && plan_.buffers[i].sweep == sweep;
@@ -432,9 +438,17 @@ class Verifier {
       if (state.turns && steps_of(plan_, state) == 1) {
         return fail("{} turns, and is no history", state.name);
       }
+      const bool hides = state.hiding != Hiding::None;
+      if (hides && steps_of(plan_, state) == 1) {
+        return fail("{} hides, and is no history", state.name);
+      }
+      if (hides == state.hide.accesses.empty()) {
+        return fail("{} hides, or has what hides it, alone", state.name);
+      }
       lag_ = state.lag;
-      for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
-        if (launch == &state.init_given && launch->accesses.empty()) continue;
+      const ElementwiseLaunch hide = plan_.descending ? state.hide : ElementwiseLaunch{};
+      for (const ElementwiseLaunch* launch : {&state.init_given, &state.init_declared, &hide}) {
+        if (launch != &state.init_declared && launch->accesses.empty()) continue;
         for (const ElementwiseLaunch& one : launches_of(plan_, state, *launch)) {
           if (Status status = check_launch(one); !status) {
             return fail("initial value of {}: {}", state.name, status.error().message);
@@ -443,6 +457,9 @@ class Verifier {
       }
       if (!state.init_given.accesses.empty() &&
           targets(state.init_given) != targets(state.init_declared)) {
+        return fail("initial values of {} go to different places", state.name);
+      }
+      if (!hide.accesses.empty() && targets(hide) != targets(state.init_declared)) {
         return fail("initial values of {} go to different places", state.name);
       }
       for (const auto& [buffer, delay] : targets(state.init_declared)) {

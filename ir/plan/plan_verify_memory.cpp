@@ -102,8 +102,8 @@ class MemoryVerifier {
       }
     }
     for (const StatePlan& state : plan_.states) {
-      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        for (const Touch& touch : touches(plan_, *launch)) {
+      for (const auto launch : kStateLaunches) {
+        for (const Touch& touch : touches(plan_, state.*launch)) {
           Uses& uses = uses_[touch.access.buffer];
           uses.places.emplace(state.sweep, state.lag);
           uses.kept = true;

@@ -54,7 +54,11 @@ struct StateLaunchWord {
 };
 inline constexpr StateLaunchWord kStateLaunchWords[] = {{"given", &StatePlan::init_given},
                                                         {"declared", &StatePlan::init_declared},
-                                                        {"final", &StatePlan::write_final}};
+                                                        {"final", &StatePlan::write_final},
+                                                        {"hidden", &StatePlan::hide}};
+
+inline constexpr Word<Hiding> kHidingWords[] = {
+    {Hiding::None, ""}, {Hiding::Resets, "hiding"}, {Hiding::ReversedResets, "hiding in reverse"}};
 
 /// The value's word; each value of an enum has one.
 template <typename T, size_t size>

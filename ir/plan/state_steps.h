@@ -40,6 +40,32 @@ struct StateTurn {
   friend bool operator==(const StateTurn&, const StateTurn&) = default;
 };
 
+/// A state that `hiding` says has, at the sequence's end, entries that lie behind a reset, has its
+/// declared value in their place in the caller's array: its history is what it would be without
+/// resets, and a call that goes on does not know of those before it. So ascending plans hide in
+/// their final array what `hide` then writes; descending plans in what they are given, since it goes
+/// to steps before a reset.
+///
+/// Of how many steps before the end of sequence `row`, of so many steps, no reset hides what is from
+/// there: at most `most`. What is from d steps before is behind the resets of the d - 1 steps since.
+inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch, int64_t row,
+                             int64_t length, int64_t most) {
+  if (resets == nullptr) return most;
+  for (int64_t back = 0; back + 1 < most && back < length; ++back) {
+    const int64_t t = length - 1 - back;
+    const int64_t at = hiding == Hiding::Resets ? t : length - t;
+    const bool parts = hiding == Hiding::Resets || t > 0;
+    if (parts && resets[at * batch + row] != 0) return back + 1;
+  }
+  return most;
+}
+
+/// Whether so many visible steps do not reach an entry, by its place in the caller's array: 0 is the
+/// newest, of `count`. An adjoint's newest goes back to the earliest step.
+inline bool is_hidden(const Plan& plan, int64_t place, int64_t count, int64_t visible) {
+  return (plan.descending ? count - place : place + 1) > visible;
+}
+
 inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {
   StateTurn turn;
   if (!state.turns) return turn;
@@ -63,6 +89,11 @@ inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const Element
 inline bool has_histories(const Plan& plan) {
   return std::ranges::any_of(plan.states,
                              [&](const StatePlan& state) { return steps_of(plan, state) > 1; });
+}
+
+inline bool has_hiding(const Plan& plan) {
+  return std::ranges::any_of(plan.states,
+                             [](const StatePlan& state) { return state.hiding != Hiding::None; });
 }
 
 inline bool has_turns(const Plan& plan) {

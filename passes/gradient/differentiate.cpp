@@ -19,6 +19,7 @@
 #include "ir/graph/sweeps.h"
 #include "passes/gradient/adjoint_sum.h"
 #include "passes/gradient/adjoints.h"
+#include "passes/gradient/masked_reads.h"
 #include "passes/gradient/residual_arrays.h"
 #include "passes/gradient/zero_gradients.h"
 #include "passes/graph/rebuild.h"
@@ -497,11 +498,15 @@ class Walk {
 /// The forward half: with the residuals as further outputs, and without stops.
 Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals,
                      const ResidualArrays& arrays, const Facts& facts) {
+  const MaskedReads masked(graph);
   for (const NodeId id : residuals) {
     const SourceLocation location = graph[id].location;
-    NodeId value = facts.reversed(id) ? graph.apply(Op::Reverse, {id}, location) : id;
+    NodeId value = masked.saved(graph, id);
+    if (facts.reversed(id)) value = graph.apply(Op::Reverse, {value}, location);
     if (const auto found = arrays.places.find(id); found != arrays.places.end()) {
-      value = graph.apply(Op::Stack, arrays.values[found->second.array], location);
+      std::vector<NodeId> values = arrays.values[found->second.array];
+      for (NodeId& one : values) one = masked.saved(graph, one);
+      value = graph.apply(Op::Stack, std::move(values), location);
     }
     graph.outputs.push_back({residual_name(id), value, location});
   }

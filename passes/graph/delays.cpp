@@ -28,7 +28,8 @@ using Source = std::pair<bool, uint32_t>;  // whether it is a state, and its num
 /// What a node reads earlier values of, if it does: of a state those before t - 1.
 std::optional<Source> delayed_source(const Node& node) {
   const bool of_state = node.op == Op::State;
-  if (node.delay < (of_state ? 2u : 1u)) return std::nullopt;
+  const bool reads = of_state || node.op == Op::Input;
+  if (!reads || node.delay < (of_state ? 2u : 1u)) return std::nullopt;
   return Source(of_state, node.decl);
 }
 

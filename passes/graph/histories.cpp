@@ -2,12 +2,18 @@
 //    one other, or but the last and, before them, one other, and all else that reads it takes
 //    single elements. With lengths it does so at valid steps, and at others stays as it is, or,
 //    being an adjoint, is the sum of what it is at the former and the latter.
-// 2. Its next value is then the other, at steps that are not valid what falls out of it, and each
+// 2. With resets its elements become what it starts as. It need not show that where all that is made
+//    of an element is masked by the resets since that was new, or where, in an adjoint, what is new
+//    is zero if a reset comes before it has gone through: follow the one and the other through the
+//    Graph.
+// 3. Its next value is then the other, at steps that are not valid what falls out of it, and each
 //    element what that was some steps ago.
-// 3. Remove what is left over.
+// 4. Remove what is left over.
 #include "passes/graph/histories.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <optional>
 
 #include "ir/graph/sweeps.h"
@@ -27,6 +33,9 @@ class Histories {
     for (const OutputDecl& output : graph.outputs) users_[output.value].push_back(kNoNode);
     for (const ResultDecl& result : graph.results) users_[result.value].push_back(kNoNode);
     for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
+    const auto is_reset = [](const Node& node) { return node.op == Op::Reset; };
+    if (!graph.descending || std::ranges::none_of(graph.nodes, is_reset)) return;
+    for (const bool reversed : {false, true}) find_zeros(reversed);
   }
 
   std::vector<StateSteps> run() {
@@ -37,7 +46,8 @@ class Histories {
       if (!history || !is_read_by_elements(s, *history)) continue;
       steps[s] = {.count = *graph_.states[s].type.shape[0].constant(),
                   .newest_first = history->newest_first,
-                  .turns = history->valid != kNoNode};
+                  .turns = history->valid != kNoNode,
+                  .hiding = history->hiding};
       read_steps(s, *history, steps[s]);
       changed = true;
     }
@@ -51,6 +61,8 @@ class Histories {
     NodeId newest = kNoNode;  // the element that is new
     bool newest_first = false;
     NodeId valid = kNoNode;  // at which steps, if not at all
+    NodeId init = kNoNode;   // of an element
+    Hiding hiding = Hiding::None;
     /// Nodes that have more of it than an element, each read by the next one alone.
     std::vector<NodeId> wholes = {};
   };
@@ -88,27 +100,68 @@ class Histories {
     return next;
   }
 
+  /// What all elements of a value along its first axis are, if they are one.
+  NodeId element_of(NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.op == Op::Constant) return id;
+    if (node.op == Op::Slice) return element_of(node.operands[0]);
+    if (node.op != Op::Stack && node.op != Op::Concat) return kNoNode;
+    NodeId element = kNoNode;
+    for (const NodeId operand : node.operands) {
+      const NodeId of = node.op == Op::Stack ? operand : element_of(operand);
+      if (of == kNoNode || (element != kNoNode && of != element)) return kNoNode;
+      element = of;
+    }
+    return element;
+  }
+
+  bool is_same(NodeId a, NodeId b) const {
+    const bool constants = graph_[a].op == Op::Constant && graph_[b].op == Op::Constant;
+    return a == b || (constants && graph_[a].value == graph_[b].value);
+  }
+
+  /// Of the state's direction.
+  bool is_reset_mask(NodeId id, uint32_t s) const {
+    return graph_[id].op == Op::Reset && (graph_[id].decl != 0) == graph_.states[s].reversed;
+  }
+
+  /// What is behind a mask that makes elements what they start as where a sequence begins anew.
+  NodeId unless_reset(NodeId id, uint32_t s, History& history) const {
+    const Node& node = graph_[id];
+    const bool masked = node.op == Op::Where && is_reset_mask(node.operands[0], s) &&
+                        graph_[node.operands[0]].delay == 0;
+    if (!masked) return id;
+    const NodeId hidden = element_of(node.operands[1]);
+    if (hidden == kNoNode || !is_same(hidden, history.init)) return id;
+    history.hiding = graph_.states[s].reversed ? Hiding::ReversedResets : Hiding::Resets;
+    history.wholes.push_back(node.operands[2]);
+    return node.operands[2];
+  }
+
   /// Elements that the state keeps: masked too, where its next value is.
-  NodeId kept_elements(NodeId id, History& history) const {
+  NodeId kept_elements(NodeId id, uint32_t s, History& history) const {
     history.wholes.push_back(id);
+    id = unless_reset(id, s, history);
     const Node& node = graph_[id];
     const bool masked = node.op == Op::Where && history.valid != kNoNode &&
                         node.operands[0] == history.valid && is_zero(node.operands[2]);
     if (!masked) return id;
     history.wholes.push_back(node.operands[1]);
-    return node.operands[1];
+    return unless_reset(node.operands[1], s, history);
   }
 
   std::optional<History> history_of(uint32_t s) const {
     const StateDecl& state = graph_.states[s];
-    if (graph_[state.init].op != Op::Constant) return std::nullopt;  // or it starts as several
     History history;
+    history.init = element_of(state.init);
+    if (history.init == kNoNode) return std::nullopt;  // it starts as several
     const NodeId joined = next_if_valid(s, history);
     const Node& next = graph_[joined];
     if (next.op != Op::Concat || next.operands.size() != 2) return std::nullopt;
     history.wholes.push_back(joined);
     history.newest_first = graph_[next.operands[0]].op == Op::Stack;
-    const Node& rest = graph_[kept_elements(next.operands[history.newest_first ? 1 : 0], history)];
+    const Node& rest =
+        graph_[kept_elements(next.operands[history.newest_first ? 1 : 0], s, history)];
     const Node& other = graph_[next.operands[history.newest_first ? 0 : 1]];
     if (rest.op != Op::Slice || other.op != Op::Stack || other.operands.size() != 1) {
       return std::nullopt;
@@ -121,7 +174,84 @@ class Histories {
         history.wholes, [this](NodeId whole) { return users_[whole].size() == 1; });
     history.newest = other.operands[0];
     if (!only_there || directions_[history.newest] == Direction::Invariant) return std::nullopt;
+    if (history.hiding != Hiding::None && !is_hidden_elsewhere(s, history)) return std::nullopt;
     return history;
+  }
+
+  // ---- Resets ----
+
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  /// Whether resets need not change what the history has.
+  bool is_hidden_elsewhere(uint32_t s, const History& history) const {
+    const int64_t count = *graph_.states[s].type.shape[0].constant();
+    if (!graph_.descending) return !history.newest_first && are_elements_masked(s, history, count);
+    const std::vector<int64_t>& zeros = zero_within_[graph_.states[s].reversed ? 1 : 0];
+    return is_zero(history.init) && zeros[history.newest] >= count;
+  }
+
+  /// Whether nothing sees an element where a reset has come since it was new. Of each node: how far
+  /// back the oldest element is that it shows, and would not if that had changed at a reset.
+  bool are_elements_masked(uint32_t s, const History& history, int64_t count) const {
+    std::vector<int64_t> shows(graph_.nodes.size(), 0);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_[id];
+      if (node.op == Op::Index && is_read_of(node.operands[0], s)) {
+        shows[id] = count - *node.begin.constant();
+        continue;
+      }
+      if (std::ranges::find(history.wholes, id) != history.wholes.end()) continue;
+      for (size_t i = 0; i < node.operands.size(); ++i) {
+        int64_t of = shows[node.operands[i]];
+        const bool masked = node.op == Op::Where && i == 2 && is_reset_mask(node.operands[0], s) &&
+                            graph_[node.operands[0]].delay + 1 >= of;
+        if (masked) of = 0;
+        if (of > 0 && (node.op == Op::Reverse || node.op == Op::Earlier)) of = kNever;
+        shows[id] = std::max(shows[id], of);
+      }
+    }
+    const auto hides = [&shows](NodeId id) { return shows[id] == 0; };
+    const auto ends = [&](const auto& decls) {
+      return std::ranges::all_of(decls, [&](const auto& decl) { return hides(decl.value); });
+    };
+    return hides(history.newest) && ends(graph_.outputs) && ends(graph_.results) &&
+           std::ranges::all_of(graph_.states, hides, &StateDecl::next);
+  }
+
+  /// Within how many steps of a reset, its own included, each value is zero for sure.
+  void find_zeros(bool reversed) {
+    std::vector<int64_t>& zeros = zero_within_[reversed ? 1 : 0];
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      zeros.push_back(zero_within(graph_[id], reversed, zeros));
+    }
+  }
+
+  int64_t zero_within(const Node& node, bool reversed, const std::vector<int64_t>& zeros) const {
+    const auto of = [&](size_t operand) { return zeros[node.operands[operand]]; };
+    switch (node.op) {
+      case Op::Constant:
+        return node.value == 0 ? kNever : 0;
+      case Op::Where: {
+        const Node& mask = graph_[node.operands[0]];
+        const bool of_resets = mask.op == Op::Reset && (mask.decl != 0) == reversed;
+        const int64_t within = of_resets ? int64_t{mask.delay} + 1 : 0;
+        return std::min(of(1), std::max(of(2), within));
+      }
+      case Op::Add:
+      case Op::Sub:
+        return std::min(of(0), of(1));
+      case Op::Mul:
+      case Op::MatMul:
+        return std::max(of(0), of(1));
+      case Op::Neg:
+      case Op::Broadcast:
+      case Op::Slice:
+      case Op::Index:
+      case Op::Sum:
+        return of(0);
+      default:
+        return 0;
+    }
   }
 
   bool is_read_by_elements(uint32_t s, const History& history) const {
@@ -154,6 +284,7 @@ class Histories {
               .location = node.location};
     }
     state.type = graph_[history.newest].type;
+    state.init = history.init;
     state.next = history.newest;
     if (history.valid == kNoNode) return;
     const auto last =
@@ -172,6 +303,7 @@ class Histories {
 
   Graph& graph_;
   std::vector<Direction> directions_;
+  std::array<std::vector<int64_t>, 2> zero_within_;  // of adjoints, by direction: per node
   std::vector<std::vector<NodeId>> users_;  // per node; kNoNode: a state, an output or a result
 };
 

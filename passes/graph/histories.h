@@ -24,14 +24,24 @@
 ///     %7 = where %6, %5, %0 : [900, I]  →   %7 = where %6, %2, %1 : [I]
 ///     next x@history = %7                   next x@history = %7
 ///
-/// With resets a row of the batch has a history of its own; such states stay as they are, and so
-/// does one that starts as anything but one number, or whose elements change on their way.
+/// With resets, its elements become what they start as. They need not: what an element is read for
+/// looks for resets since it was new (passes/graph/sequence_features.h), or, in an adjoint, what is
+/// new is zero where there is one before it is read. The state `hides`: only the caller's array has
+/// those elements as they start (ir/plan/state_steps.h).
+///
+///     %8 = reset : []                       %8 = reset @ 899 : []
+///     %9 = where %8, %init, %3 : [899, I]   %9 = where %8, %init, %1 : [I]   (as it was)
+///     %5 = concat %9, %4 : [900, I]     →   next x@history = %2
+///
+/// A state stays as it is where its elements start as several values, change on their way, or are
+/// seen past a reset.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "ir/graph/graph.h"
+#include "ir/plan/plan.h"
 
 namespace rnnc {
 
@@ -40,6 +50,7 @@ struct StateSteps {
   int64_t count = 1;
   bool newest_first = false;  // else the earliest
   bool turns = false;         // past a sequence's end
+  Hiding hiding = Hiding::None;
 
   /// Positions in the array.
   int64_t newest() const { return newest_first ? 0 : count - 1; }

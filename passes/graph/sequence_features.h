@@ -17,6 +17,13 @@
 ///                                       %r = reset : []
 ///                                       %1 = where %r, %init, %0 : [H]   (used instead of %0)
 ///
+/// An entry of a history (passes/graph/delays.h) that is d steps old is masked by itself, by the
+/// resets of d steps:
+///
+///     %1 = index %0 at 0 : [H]   →      %1 = index %0 at 0 : [H]             (d is 900)
+///                                       %r = reset @ 899 : []
+///                                       %2 = where %r, %init, %1 : [H]   (used instead of %1)
+///
 /// What a state keeps past the end is what it held, resets there or not. Values of states that run
 /// in reverse get `valid` and `reset` of their direction.
 #pragma once

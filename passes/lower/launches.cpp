@@ -286,7 +286,7 @@ class LaunchBuilder {
       const auto kind = node.op == Op::Valid ? MaskLaunch::Kind::Valid
                         : node.decl == 0     ? MaskLaunch::Kind::Reset
                                              : MaskLaunch::Kind::ResetReverse;
-      stage.launches.emplace_back(MaskLaunch{kind, read(group.node).compute});
+      stage.launches.emplace_back(MaskLaunch{kind, read(group.node).compute, node.delay});
       return;
     }
     const Layout::Place& place = layout_.places[group.node];
@@ -482,12 +482,7 @@ class LaunchBuilder {
     result.turns = buffers.steps.turns;
 
     KernelBuilder declared(plan_, width);
-    const NodeId init = schedule_.values.read[state.init];
-    store_history(declared, buffers, vector,
-                  graph_[init].op == Op::Constant
-                      ? declared.constant(graph_[init].value)
-                      : declared.load(layout_.read(schedule_, init, 0).compute,
-                                      !graph_[init].type.is_scalar()));
+    store_history(declared, buffers, vector, declared_value(declared, state));
     result.init_declared = declared.finish();
 
     KernelBuilder given(plan_, width);
@@ -501,7 +496,21 @@ class LaunchBuilder {
     const uint32_t last = final.load(held, vector);
     final.store(in(buffers.final), vector, last);
     result.write_final = final.finish();
+
+    result.hiding = buffers.steps.hiding;
+    if (result.hiding != Hiding::None && plan_.descending) result.hide = result.init_declared;
+    if (result.hiding != Hiding::None && !plan_.descending) {
+      KernelBuilder hide(plan_, width);
+      hide.store(in(buffers.final), vector, declared_value(hide, state));
+      result.hide = hide.finish();
+    }
     return result;
+  }
+
+  uint32_t declared_value(KernelBuilder& builder, const StateDecl& state) const {
+    const NodeId init = schedule_.values.read[state.init];
+    if (graph_[init].op == Op::Constant) return builder.constant(graph_[init].value);
+    return builder.load(layout_.read(schedule_, init, 0).compute, !graph_[init].type.is_scalar());
   }
 
   static uint32_t earliest(const Layout::StateBuffers& buffers) {

@@ -91,8 +91,8 @@ class LifetimeFinder {
       }
     }
     for (const StatePlan& state : plan_.states) {
-      for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-        for (const Touch& touch : touches(plan_, *launch)) {
+      for (const auto launch : kStateLaunches) {
+        for (const Touch& touch : touches(plan_, state.*launch)) {
           Uses& uses = uses_[touch.access.buffer];
           uses.sections.insert(state.sweep + 1);
           uses.kept = true;

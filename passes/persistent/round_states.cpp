@@ -104,7 +104,7 @@ class StateRounder {
       if (is_alike) return read_instead(state, id, access.buffer);
     }
     plan_.buffers[id].dtype = compute_;
-    for (ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
+    for (ElementwiseLaunch* launch : {&state.init_given, &state.init_declared, &state.hide}) {
       Kernel kernel = plan_.kernels[launch->kernel];
       for (size_t i = 0; i < launch->accesses.size(); ++i) {
         if (launch->accesses[i].buffer == id) kernel.arguments[i].dtype = compute_;
@@ -126,7 +126,7 @@ class StateRounder {
 
   /// From what begins the state.
   void drop(StatePlan& state, BufferId id) {
-    for (ElementwiseLaunch* launch : {&state.init_given, &state.init_declared}) {
+    for (ElementwiseLaunch* launch : {&state.init_given, &state.init_declared, &state.hide}) {
       const auto found = std::ranges::find(launch->accesses, id, &Access::buffer);
       if (found == launch->accesses.end()) continue;
       const auto argument = static_cast<uint32_t>(found - launch->accesses.begin());

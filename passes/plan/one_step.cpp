@@ -84,6 +84,7 @@ bool run_initial_values(Plan& plan) {
   for (StatePlan& state : plan.states) {
     std::ranges::for_each(state.init_given.accesses, take);
     std::ranges::for_each(state.init_declared.accesses, take);
+    std::ranges::for_each(state.hide.accesses, take);
   }
   return !initial.empty();
 }
@@ -98,8 +99,8 @@ bool run_one_step(Plan& plan) {
     }
   }
   for (StatePlan& state : plan.states) {
-    for (auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      for (Access& access : launch->accesses) {
+    for (const auto launch : kStateLaunches) {
+      for (Access& access : (state.*launch).accesses) {
         if (parted.contains(access.buffer)) access.delay = 1;
       }
     }

@@ -80,8 +80,9 @@ std::vector<Calls> find_calls(Plan& plan, bool on_cpu) {
     for (Launch& launch : stage.launches) std::visit(CallFinder(calls, on_cpu), launch);
   }
   for (const StatePlan& state : plan.states) {
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      if (!launch->accesses.empty()) calls[launch->kernel].others = true;
+    for (const auto member : kStateLaunches) {
+      const ElementwiseLaunch& launch = state.*member;
+      if (!launch.accesses.empty()) calls[launch.kernel].others = true;
     }
   }
   return calls;

@@ -89,8 +89,8 @@ void CpuExecutable::prepare_states() {
       }
       return prepared;
     };
-    states_.push_back(
-        {prepare(state.init_given), prepare(state.init_declared), prepare(state.write_final)});
+    states_.push_back({prepare(state.init_given), prepare(state.init_declared),
+                       prepare(state.write_final), prepare(state.hide)});
   }
 }
 
@@ -118,7 +118,8 @@ std::vector<PreparedLaunch*> CpuExecutable::prepared_launches() const {
   };
   for (const PreparedStage& stage : stages_) std::ranges::for_each(stage.launches, add);
   for (const PreparedState& state : states_) {
-    for (const auto* steps : {&state.init_given, &state.init_declared, &state.write_final}) {
+    for (const auto* steps :
+         {&state.init_given, &state.init_declared, &state.write_final, &state.hide}) {
       std::ranges::for_each(*steps, add);
     }
   }
@@ -327,6 +328,7 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
     }
     if (given) turn_initial({plan_, addresses_, call_}, state, {});
+    if (given && plan_.descending) hide(i, {});
   }
 }
 
@@ -340,6 +342,29 @@ void CpuExecutable::end_states(uint32_t sweep, const Wave& wave) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, end, everyone());
     }
     turn_final({plan_, addresses_, call_}, state);
+    if (!plan_.descending) hide(i, end);
+  }
+}
+
+void CpuExecutable::hide(uint32_t state, Position position) {
+  const StatePlan& plan = plan_.states[state];
+  const Launches& steps = states_[state].hide;  // the earliest first
+  if (call_.reset == nullptr) return;
+  const auto count = static_cast<int64_t>(steps.size());
+  const int64_t first = call_.piece.first_step;
+  for (int64_t b = 0; b < plan_.batch && count > 0; ++b) {
+    int64_t length = first + call_.steps;
+    if (call_.lengths != nullptr) length = std::clamp<int64_t>(call_.lengths[b], 0, length);
+    const int64_t visible = visible_steps(plan.hiding, call_.reset, plan_.batch, b, length, count);
+    // Slots have turned by the steps past the end, and the caller's arrays have not.
+    const bool turned = plan_.descending && plan.turns;
+    const int64_t past = turned ? call_.steps - std::max<int64_t>(length - first, 0) : 0;
+    for (int64_t place = 0; place < count; ++place) {
+      if (!is_hidden(plan_, place, count, visible)) continue;
+      const int64_t slot = (place + count - past % count) % count;
+      const PreparedLaunch& one = *steps[static_cast<size_t>(count - 1 - slot)];
+      one.run(locate(one.accesses, position, 0), {b, b + 1, 0, one.tiles}, scratch_.of(0));
+    }
   }
 }
 

@@ -34,7 +34,7 @@ class CpuExecutable : public Executable {
     std::unique_ptr<ChunkStage> steps;               // of domain Step, and loops
   };
   struct PreparedState {
-    Launches init_given, init_declared, write_final;  // of each of its steps
+    Launches init_given, init_declared, write_final, hide;  // of each of its steps
   };
 
   CpuExecutable(Plan plan, std::unique_ptr<CpuModule> module);
@@ -56,6 +56,8 @@ class CpuExecutable : public Executable {
   void clear_totals(uint32_t sweep);
   void run_sweep(uint32_t sweep);
   void begin_states(uint32_t sweep, const Wave& wave);
+  /// What lies behind resets in a state's history, as the caller has it at the sequences' ends.
+  void hide(uint32_t state, Position position);
   void run_wave(uint32_t sweep, const Wave& wave);
   void run_track(const Track& track, const Wave& wave, const Crew& crew);
   void end_states(uint32_t sweep, const Wave& wave);

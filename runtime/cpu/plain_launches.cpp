@@ -99,12 +99,20 @@ class PlainLaunches {
   void run(const MaskLaunch& launch, int64_t rows, Position position, const Crew& /*crew*/) const {
     std::byte* target = addresses_.locate(launch.target, position);
     const int64_t first = call_.piece.first_step + step_at(plan_, call_.steps, position);
-    for (int64_t row = 0; row < rows; ++row) {
-      const bool value = mask_value(launch.kind, first + row / plan_.batch, row % plan_.batch);
-      if (plan_.dtype == DType::f64) {
-        reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
-      } else {
-        reinterpret_cast<float*>(target)[row * launch.target.stride] = value ? 1 : 0;
+    for (int64_t b = 0; b < plan_.batch; ++b) {
+      int64_t newest = first - 1;  // step with one, that counts; else -1
+      const int64_t earliest = std::max<int64_t>(newest - launch.back, -1);
+      while (newest > earliest && !mask_value(launch.kind, newest, b)) --newest;
+      if (newest == earliest) newest = -1;
+      for (int64_t row = b; row < rows; row += plan_.batch) {
+        const int64_t t = first + row / plan_.batch;
+        if (mask_value(launch.kind, t, b)) newest = t;
+        const bool value = newest >= 0 && t - newest <= launch.back;
+        if (plan_.dtype == DType::f64) {
+          reinterpret_cast<double*>(target)[row * launch.target.stride] = value ? 1 : 0;
+        } else {
+          reinterpret_cast<float*>(target)[row * launch.target.stride] = value ? 1 : 0;
+        }
       }
     }
   }

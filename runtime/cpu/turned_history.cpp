@@ -45,34 +45,35 @@ int64_t element_bytes(const PlainCall& of, const Access& access) {
 void turn_initial(const PlainCall& call, const StatePlan& state, Position position) {
   const Plan& plan = call.plan;
   if (!state.turns || !plan.descending) return;
-  const std::vector<ElementwiseLaunch> launches = launches_of(plan, state, state.init_given);
-  if (launches.empty()) return;
-  const ElementwiseLaunch& newest = launches.back();
-  const int64_t length = plan.kernels[newest.kernel].length;
-  for (Access access : newest.accesses) {
+  const StateTurn one = turn_of(plan, state, state.init_given);  // of the earliest step
+  const int64_t length = plan.kernels[state.init_given.kernel].length;
+  for (Access access : state.init_given.accesses) {
     const Buffer& buffer = plan.buffers[access.buffer];
     if (buffer.role == Role::InitialState) continue;
     const int64_t element = element_bytes(call, access);
-    std::byte* const first = call.addresses.locate(access, position);
-    int64_t apart = turn_of(plan, state, newest).apart * element;  // as the caller's array is
+    int64_t apart = one.apart * element;
     if (buffer.extent == Extent::Chunk) {
       access.delay = 2;
-      apart = call.addresses.locate(access, position) - first;
+      std::byte* const older = call.addresses.locate(access, position);
+      access.delay = 1;
+      apart = older - call.addresses.locate(access, position);
+    } else {
+      access.column -= one.place * one.apart;  // as in the caller's array
     }
-    turn(call, {first, length * element, apart, access.stride * element}, steps_of(plan, state));
+    std::byte* const newest = call.addresses.locate(access, position);
+    turn(call, {newest, length * element, apart, access.stride * element}, one.steps);
   }
 }
 
 void turn_final(const PlainCall& call, const StatePlan& state) {
   const Plan& plan = call.plan;
   if (!state.turns || plan.descending) return;
-  const std::vector<ElementwiseLaunch> launches = launches_of(plan, state, state.write_final);
-  const ElementwiseLaunch& newest = launches.back();
-  const StateTurn one = turn_of(plan, state, newest);
-  const Access& access = newest.accesses[one.caller];
+  const StateTurn one = turn_of(plan, state, state.write_final);  // of the earliest step
+  Access access = state.write_final.accesses[one.caller];
+  access.column -= one.place * one.apart;
   const int64_t element = element_bytes(call, access);
   turn(call,
-       {call.addresses.locate(access, {}), plan.kernels[newest.kernel].length * element,
+       {call.addresses.locate(access, {}), plan.kernels[state.write_final.kernel].length * element,
         one.apart * element, access.stride * element},
        one.steps);
 }

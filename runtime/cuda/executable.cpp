@@ -20,7 +20,6 @@
 #include <optional>
 
 #include "ir/plan/alignment.h"
-#include "ir/plan/state_steps.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/cuda/cuda_wave.h"
 #include "runtime/cuda/exchange_clearing.h"
@@ -29,6 +28,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/loaded_kernels.h"
 #include "runtime/cuda/plan_products.h"
+#include "runtime/cuda/state_launches.h"
 
 namespace rnnc::cuda {
 namespace {
@@ -85,7 +85,7 @@ class CudaExecutable : public Executable {
   Status run_together(LaunchQueue& queue);
   bool is_worth_replaying(int64_t steps) const;
   Status begin_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
-  Status end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue);
+  Status end_states(uint32_t sweep, const CudaWave& wave, const Call& call, LaunchQueue& queue);
 
   const Plan plan_;
   const CudaDevice device_;
@@ -108,11 +108,8 @@ class CudaExecutable : public Executable {
   // That are being launched: forward allocates nothing.
   std::vector<StepLaunch> together_;
   std::vector<StateLaunch> states_;
-  struct StateLaunches {
-    std::vector<ElementwiseLaunch> given, declared, final;  // of each of its steps
-  };
-  std::vector<StateLaunches> state_launches_;  // as the plan's states
-  LaunchEvents* events_ = nullptr;             // of a call whose launches are timed
+  std::optional<StateLaunches> state_launches_;
+  LaunchEvents* events_ = nullptr;  // of a call whose launches are timed
 };
 
 // ---- Preparing ----
@@ -203,14 +200,8 @@ void CudaExecutable::find_sweeps() {
     }
   }
   together_.reserve(most_chains);
-  size_t most_states = 0;
-  for (const StatePlan& state : plan_.states) {
-    state_launches_.push_back({launches_of(plan_, state, state.init_given),
-                               launches_of(plan_, state, state.init_declared),
-                               launches_of(plan_, state, state.write_final)});
-    most_states += steps_of(plan_, state);
-  }
-  states_.reserve(most_states);
+  state_launches_.emplace(plan_);
+  states_.reserve(state_launches_->most());
 }
 
 /// Streams that a round's launches are on at once.
@@ -415,7 +406,7 @@ Status CudaExecutable::run_sweep(uint32_t index, const Call& call, bool replay,
     const CudaWave wave{at};
     const Status status = begin_states(index, wave, call, queue)
                               .and_then([&] { return run_wave(sweep, wave, replay, queue); })
-                              .and_then([&] { return end_states(index, wave, queue); })
+                              .and_then([&] { return end_states(index, wave, call, queue); })
                               .and_then([&]() -> Status {
                                 if (waves.is_last(wave)) return {};
                                 return end_wave(index, wave, replay, queue);
@@ -569,24 +560,21 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
     if (!launcher_->places().copies_initial(i)) continue;
     const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
-    const StateLaunches& launches = state_launches_[i];
-    for (const ElementwiseLaunch& launch : given ? launches.given : launches.declared) {
-      states_.push_back({&launch, wave.position(state.lag), turn_of(plan_, state, launch)});
-    }
+    state_launches_->append_begin(i, given, call.reset != nullptr, wave.position(state.lag),
+                                  states_);
   }
   return launcher_->states(states_, queue);
 }
 
-Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, LaunchQueue& queue) {
+Status CudaExecutable::end_states(uint32_t sweep, const CudaWave& wave, const Call& call,
+                                  LaunchQueue& queue) {
   states_.clear();
   for (uint32_t i = 0; i < plan_.states.size(); ++i) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.ends(state.lag)) continue;
     if (!launcher_->places().copies_final(i)) continue;
     const LaunchPosition end = wave.position(state.lag, wave.count(state.lag));
-    for (const ElementwiseLaunch& launch : state_launches_[i].final) {
-      states_.push_back({&launch, end, turn_of(plan_, state, launch)});
-    }
+    state_launches_->append_end(i, call.reset != nullptr, end, states_);
   }
   return launcher_->states(states_, queue);
 }

@@ -162,6 +162,7 @@ Status Launcher::states(std::span<const StateLaunch> launches, LaunchQueue& queu
       if (shape.apart > 0) apart.append(apart_[a]);
     }
     if (shape.turn > 0) Writer(instance + shape.turn).append(turn_at(*first.launch, first.turn));
+    if (shape.hide > 0) Writer(instance + shape.hide).append(hide_at(first));
     ++count;
     i += steps;
   }
@@ -180,7 +181,8 @@ uint32_t Launcher::find_steps(std::span<const StateLaunch> launches) {
     StateTurn turn = first.turn;
     if (turn.steps > 0) turn.place -= step;
     const bool is_step = next.launch->kernel == first.launch->kernel &&
-                         next.position.order() == first.position.order() && next.turn == turn;
+                         next.position.order() == first.position.order() && next.turn == turn &&
+                         next.state == first.state && next.entries == first.entries;
     if (!is_step) return step;
     for (size_t i = 0; i < accesses.size(); ++i) {
       const CudaAccess own = addresses_.at(next.launch->accesses[i], next.position);
@@ -203,6 +205,27 @@ CudaStateTurn Launcher::turn_at(const ElementwiseLaunch& launch, const StateTurn
           .steps = call_.lengths == nullptr ? 0 : static_cast<int32_t>(turn.steps),
           .place = static_cast<int32_t>(turn.place),
           .ahead = turn.ahead ? 1 : 0};
+}
+
+CudaStateHide Launcher::hide_at(const StateLaunch& launch) const {
+  if (launch.entries == CudaEntries::All) return {};
+  const StatePlan& state = *launch.state;
+  // What hides entries of an ascending plan goes to where they are; all else has slots that turned.
+  const bool in_place = !plan_.descending && launch.entries == CudaEntries::Hidden;
+  const bool turns = state.turns && !in_place && call_.lengths != nullptr;
+  return {.resets = call_.reset,
+          .lengths = call_.lengths,
+          .first = call_.first_step,
+          .call_steps = call_.steps,
+          .steps = static_cast<int32_t>(steps_of(plan_, state)),
+          .place = static_cast<int32_t>(launch.place),
+          .length = static_cast<int32_t>(plan_.kernels[launch.launch->kernel].length),
+          .turns = !turns             ? 0
+                   : plan_.descending ? 1
+                                      : -1,
+          .reversed = state.hiding == Hiding::ReversedResets ? 1 : 0,
+          .entries = launch.entries,
+          .newest_first = plan_.descending ? 0 : 1};
 }
 
 int64_t Launcher::exchange_bytes(size_t stage, int64_t steps) const {

@@ -28,6 +28,10 @@ struct StateLaunch {
   const ElementwiseLaunch* launch = nullptr;
   LaunchPosition position = {};
   StateTurn turn = {};
+  /// Of a state that hides, where the call has resets: which entries, and where in the history.
+  const StatePlan* state = nullptr;
+  CudaEntries entries = CudaEntries::All;
+  int64_t place = 0;
 };
 
 class Launcher {
@@ -144,6 +148,7 @@ class Launcher {
   /// Where and when a launch runs, for the parameters of generated kernels.
   CudaRows rows_at(CudaRows rows, LaunchPosition position) const;
   CudaStateTurn turn_at(const ElementwiseLaunch& launch, const StateTurn& turn) const;
+  CudaStateHide hide_at(const StateLaunch& launch) const;
 
   const Plan& plan_;
   const LoadedKernels& kernels_;

@@ -200,7 +200,7 @@ class RoundFinder {
     }
     return std::ranges::any_of(plan_.states, [&](const StatePlan& state) {
       const Stage launches = {
-          .launches = {state.init_given, state.init_declared, state.write_final}};
+          .launches = {state.init_given, state.init_declared, state.write_final, state.hide}};
       return depend(plan_, regions_of(plan_, launches), regions);
     });
   }

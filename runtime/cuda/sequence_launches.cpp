@@ -133,6 +133,17 @@ class SequenceLaunch {
     int64_t first = at_.call.first_step + step_at(at_.plan, at_.call.steps, at_.first);
     int64_t steps = at_.call.first_step + at_.call.steps;
     auto batch = static_cast<unsigned>(at_.plan.batch);
+    if (launch.back > 0) {
+      int reversed = launch.kind == MaskLaunch::Kind::ResetReverse ? 1 : 0;
+      int64_t back = launch.back;
+      int64_t span = kCudaResetSpan;
+      void* parameters[] = {
+          &target, &reversed, &at_.call.lengths, &at_.call.reset, &steps, &first, &batch, &rows,
+          &back,   &span};
+      const int64_t threads = ceil_div(rows / at_.plan.batch, span) * at_.plan.batch;
+      const LaunchShape shape{dim3(blocks_for(threads, INT32_MAX)), dim3(kThreads)};
+      return start(at_.kernel, shape, parameters, at_.queue, "filling a mask");
+    }
     void* parameters[] = {&target, &kind, &at_.call.lengths, &at_.call.reset, &steps, &first,
                           &batch,  &rows};
     const LaunchShape shape{dim3(blocks_for(rows, INT32_MAX)), dim3(kThreads)};

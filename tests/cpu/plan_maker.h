@@ -115,8 +115,11 @@ class PlanMaker {
     kernel.body = {zero, store};
     plan.kernels.push_back(kernel);
     const auto id = static_cast<uint32_t>(plan.kernels.size() - 1);
-    plan.states.push_back(
-        {.name = name, .init_given = {}, .init_declared = {id, {before}, 1}, .write_final = {}});
+    plan.states.push_back({.name = name,
+                           .init_given = {},
+                           .init_declared = {id, {before}, 1},
+                           .write_final = {},
+                           .hide = {}});
     return access;
   }
 

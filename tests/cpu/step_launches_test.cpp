@@ -236,8 +236,11 @@ Plan make_loop(DType dtype, int64_t batch, int64_t length) {
   zero.body = {{.kind = Kind::Constant, .operands = {}},
                {.kind = Kind::Store, .vector = true, .argument = 0, .operands = {0}}};
   maker.plan.kernels = {zero};
-  maker.plan.states.push_back(
-      {.name = "h", .init_given = {}, .init_declared = {0, {carried}, 1}, .write_final = {}});
+  maker.plan.states.push_back({.name = "h",
+                               .init_given = {},
+                               .init_declared = {0, {carried}, 1},
+                               .write_final = {},
+                               .hide = {}});
 
   BodyMaker body(dtype, length);
   const uint32_t h = body.load();

@@ -122,6 +122,13 @@ static inline unsigned long long __cvta_generic_to_shared(const void* pointer) {
 }
 
 // A thread runs until it waits, so that this happens at once.
+static inline int atomicMin(int* place, int value) {
+  int old = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (value < old && !__atomic_compare_exchange_n(place, &old, value, false, __ATOMIC_RELAXED,
+                                                     __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
 static inline unsigned atomicInc(unsigned* place, unsigned last) {
   rnnc::emulator::machine->release();
   const unsigned old = *place;

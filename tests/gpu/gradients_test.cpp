@@ -429,6 +429,7 @@ TEST(GpuGradientsOfDelays, ShorterAndLongerThanSequences) {
                .seed = seed,
                .dtype = dtype,
                .lengths = seed % 4 >= 2,
+               .resets = seed % 5 >= 2,
                .given_states = seed % 3 != 1},
               gpu);
         EXPECT_GE(gpu.descending_recurrences, 1);

@@ -137,6 +137,7 @@ Plan sample(MaskLaunch::Kind mask = MaskLaunch::Kind::Reset) {
                   .init_given = {.kernel = 2, .accesses = {{kGiven, 0, 0, 2}, {kH, 1, 0, 2}}},
                   .init_declared = {.kernel = 5, .accesses = {{kH, 1, 0, 2}}},
                   .write_final = {.kernel = 2, .accesses = {{kH, 1, 0, 2}, {kFinal, 0, 0, 2}}},
+                  .hide = {},
                   .sweep = 1}};
   return plan;
 }
@@ -241,6 +242,12 @@ TEST(PlanExecutor, MasksFollowLengthsAndResets) {
   result = execute_plan(sample(MaskLaunch::Kind::ResetReverse), args, sequences);
   EXPECT_EQ(column(result, 0), (Values{5.5, 9.5, 3.5, 5.5, 6.5}));  // from step 3 to step 2
   EXPECT_EQ(column(result, 1), (Values{3.5, 5.5, 1.5, 1.5, 1.5}));  // from step 1 to step 0
+  Plan back = sample(MaskLaunch::Kind::Reset);
+  std::get<MaskLaunch>(back.stages[2].launches[1]).back = 1;
+  EXPECT_NE(to_string(back).find("mask b11 = reset @ 1\n"), std::string::npos);
+  result = execute_plan(back, args, sequences);
+  EXPECT_EQ(column(result, 0), (Values{5.5, 9.5, 12.5, 2.5, 1.5}));  // at t = 3 and 4
+  EXPECT_EQ(column(result, 1), (Values{3.5, 2.5, 1.5, 1.5, 1.5}));   // at t = 1 and 2
   result = execute_plan(sample(MaskLaunch::Kind::Valid), args, sequences);
   EXPECT_EQ(column(result, 0), (Values{5.5, 4.5, 3.5, 2.5, 1.5}));
   EXPECT_EQ(column(result, 1), (Values{3.5, 2.5, 1.5, 1.5, 1.5}));

@@ -207,6 +207,9 @@ TEST(Verify, Structure) {
   graph = good();
   graph.nodes.push_back({.op = Op::Valid, .type = {}, .operands = {}, .decl = 2, .location = {}});
   EXPECT_EQ(error(graph), "%6 = valid: there is no direction 2");
+  graph.nodes.back().decl = 0;
+  graph.nodes.back().delay = 3;
+  EXPECT_EQ(error(graph), "%6 = valid: is of its own step alone");
 }
 
 TEST(Verify, SlicesAndIndices) {

@@ -60,8 +60,9 @@ Setting choose_setting(uint64_t seed, const WrittenProgram& program, const Devic
     }
   }
   if (below(3) == 0) {
+    const uint64_t apart = below(2) == 0 ? 4 : 4 + program.farthest;
     for (int64_t i = 0; i < setting.steps * setting.batch; ++i) {
-      setting.resets.push_back(below(4) == 0 ? 1 : 0);
+      setting.resets.push_back(below(apart) == 0 ? 1 : 0);
     }
   }
   for (const PassInfo& info : all_passes()) {

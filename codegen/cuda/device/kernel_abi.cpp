@@ -39,7 +39,9 @@ std::string cuda_sequence_kernel(const Plan& plan, const Launch& launch) {
     return fmt::format("rnnc_add_rows_{}", to_string(dtype(total->value)));
   }
   if (std::holds_alternative<RealLaunch>(launch)) return "rnnc_real";
-  if (std::holds_alternative<MaskLaunch>(launch)) return "rnnc_mask";
+  if (const auto* mask = std::get_if<MaskLaunch>(&launch)) {
+    return mask->back > 0 ? kCudaResetsBackName : "rnnc_mask";
+  }
   const auto* split = std::get_if<SplitLaunch>(&launch);
   if (split == nullptr) return "";
   return split->turned ? kCudaSplitTurnedName : kCudaSplitName;

@@ -73,6 +73,9 @@ struct CudaHistories {
 inline constexpr const char* kCudaSplitName = "rnnc_split";
 inline constexpr const char* kCudaSplitTurnedName = "rnnc_split_turned";
 inline constexpr int kCudaRowsThreads = 256;
+/// The kernel of resets.cuh, and how many steps of a sequence a thread of it takes.
+inline constexpr const char* kCudaResetsBackName = "rnnc_resets_back";
+inline constexpr int64_t kCudaResetSpan = 32;
 inline constexpr const char* kCudaCopyName = "rnnc_copy_arrays";
 /// Its parameter; gridDim.y is the number of copies.
 inline constexpr int kCudaCopiesPerLaunch = 64;
@@ -204,6 +207,24 @@ struct CudaStateTurn {
   int32_t ahead = 0;
 };
 static_assert(sizeof(CudaStateTurn) == 48);
+/// Of states that hide (likewise), behind that: whether the launch is of entries that resets leave
+/// in sight alone, or of those that they hide.
+enum class CudaEntries : int32_t { All, Visible, Hidden };
+struct CudaStateHide {
+  const uint8_t* resets = nullptr;
+  const int32_t* lengths = nullptr;
+  int64_t first = 0;
+  int64_t call_steps = 0;
+  int32_t steps = 1;   // of the history
+  int32_t place = 0;   // of the launch's first step by age: 0 is the newest
+  int32_t length = 1;  // elements of a row
+  int32_t turns = 0;   // 1: by as many places ahead as there are steps past the end; -1: back
+  int32_t reversed = 0;
+  CudaEntries entries = CudaEntries::All;
+  int32_t newest_first = 0;  // whether the newest is from the step before the sequence's end
+  int32_t unused = 0;
+};
+static_assert(sizeof(CudaStateHide) == 64);
 
 struct CudaStatesShape {
   uint32_t threads = 0;
@@ -214,6 +235,7 @@ struct CudaStatesShape {
   // Where in an instance, in bytes, these are; 0: nowhere.
   uint32_t apart = 0;  // from step to step
   uint32_t turn = 0;   // the CudaStateTurn
+  uint32_t hide = 0;   // the CudaStateHide
 };
 
 }  // namespace rnnc

@@ -11,6 +11,7 @@ extern const std::string_view kCudaFused;       // fused.cuh: units with fused l
 extern const std::string_view kCudaRecurrence;  // recurrence*.cuh: units with recurrence launches
 extern const std::string_view kCudaScan;        // scan_maps.cuh, scan.cuh: units with scan launches
 extern const std::string_view kCudaSequence;    // sequence.cuh: units with such launches
+extern const std::string_view kCudaResets;      // resets.cuh: units with masks that look back
 extern const std::string_view kCudaTotals;      // totals.cuh: units with sums of rows
 
 }  // namespace rnnc

@@ -109,8 +109,8 @@ std::vector<std::optional<KernelTraits>> kernel_traits(const Plan& plan) {
     }
   }
   for (const StatePlan& state : plan.states) {
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      for (const ElementwiseLaunch& one : launches_of(plan, state, *launch)) add(one);
+    for (const auto launch : kStateLaunches) {
+      for (const ElementwiseLaunch& one : launches_of(plan, state, state.*launch)) add(one);
     }
   }
   for (size_t i = 0; i < traits.size(); ++i) {

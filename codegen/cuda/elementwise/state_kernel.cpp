@@ -17,6 +17,73 @@ constexpr const char* kName = "rnnc_states";
 constexpr uint32_t kMostInstances = 64;
 constexpr uint32_t kMostBytes = 4096;  // of parameters: more make launches slower
 
+constexpr std::string_view kHideStruct =
+    R"(// Of a launch of a state's steps: which of its entries it is for, behind resets or not.
+struct rnnc_state_hide {
+  const unsigned char* resets;
+  const int* lengths;
+  rnnc_word first;
+  rnnc_word call_steps;
+  int steps;
+  int place;
+  int length;
+  int turns;
+  int reversed;
+  int entries;  // 0: all; 1: in sight; 2: hidden
+  int newest_first;  // whether those of the newest come from the step before the sequence's end
+  int unused;
+};)";
+
+constexpr std::string_view kEntryInSight = R"(
+// Of the thread's sequence, how many steps before its end are in sight, and by how many places its
+// entries have turned. A block looks through the resets of one of its sequences after the other.
+struct rnnc_entries {
+  int visible = 0;
+  int turned = 0;
+
+  __device__ __forceinline__ void find(const rnnc_state_launch& launch, unsigned items) {
+    __shared__ int newest;
+    const rnnc_state_hide& hide = launch.hide;
+    if (hide.entries == 0) return;
+    rnnc_begin();  // the resets may be another kernel's
+    const unsigned slice = blockIdx.y * launch.rows.per_slice;
+    const unsigned first = slice + blockIdx.x * blockDim.x * items / hide.length;
+    const unsigned end = slice + ((blockIdx.x + 1) * blockDim.x * items - 1) / hide.length + 1;
+    const unsigned own = slice + (blockIdx.x * blockDim.x + threadIdx.x) * items / hide.length;
+    for (unsigned row = first; row < min(end, launch.rows.count); ++row) {
+      const rnnc_word all = hide.first + hide.call_steps;
+      rnnc_word length = hide.lengths == nullptr ? all : max(hide.lengths[row], 0);
+      if (length > all) length = all;
+      __syncthreads();
+      if (threadIdx.x == 0) newest = hide.steps;
+      __syncthreads();
+      for (int back = threadIdx.x; back + 1 < hide.steps && back < length; back += blockDim.x) {
+        const rnnc_word t = length - 1 - back;
+        const rnnc_word at = hide.reversed ? length - t : t;
+        if (hide.reversed && t == 0) break;
+        if (hide.resets[at * launch.rows.count + row] == 0) continue;
+        atomicMin(&newest, back + 1);
+        break;
+      }
+      __syncthreads();
+      if (row != own) continue;
+      const rnnc_word rest = length - hide.first;
+      const rnnc_word past = hide.call_steps - (rest < 0 ? 0 : rest);
+      visible = newest;
+      turned = static_cast<int>(past % hide.steps);
+      if (hide.turns < 0) turned = hide.steps - turned;
+      if (hide.turns == 0) turned = 0;
+    }
+  }
+
+  __device__ __forceinline__ bool has(const rnnc_state_hide& hide, int step) const {
+    if (hide.entries == 0) return true;
+    const int place = (hide.place - step + turned) % hide.steps;
+    const bool in_sight = (hide.newest_first ? place + 1 : hide.steps - place) <= visible;
+    return in_sight == (hide.entries == 1);
+  }
+};)";
+
 class Emitter : TextWriter {
  public:
   Emitter(const Plan& plan, const std::vector<std::optional<KernelTraits>>& taken, size_t accesses)
@@ -27,6 +94,7 @@ class Emitter : TextWriter {
       if (taken_[i]) part("{}", emit_cuda_function(plan_.kernels[i], i, *taken_[i]));
     }
     if (has_turns(plan_)) turn();
+    if (has_hiding(plan_)) line("{}", kHideStruct);
     line("struct rnnc_state_launch {{");
     line("  rnnc_rows rows;");
     line("  unsigned kernel;");
@@ -34,8 +102,10 @@ class Emitter : TextWriter {
     line("  rnnc_access access[{}];", accesses_);
     if (has_histories(plan_)) line("  rnnc_word apart[{}];  // from step to step", accesses_);
     if (has_turns(plan_)) line("  rnnc_state_turn turn;");
+    if (has_hiding(plan_)) line("  rnnc_state_hide hide;");
     line("}};");
     if (has_histories(plan_)) access_of_step(shape);
+    if (has_hiding(plan_)) part("{}", kEntryInSight);
     line("struct rnnc_state_launches {{");
     line("  rnnc_state_launch of[{}];", shape.most_instances);
     if (has_histories(plan_)) line("  rnnc_word steps;  // of all");
@@ -45,8 +115,17 @@ class Emitter : TextWriter {
     if (has_histories(plan_)) {
       line("  const rnnc_state_launch* of = launches.of;");
       line("  rnnc_word before = 0;  // steps of those before it");
+      if (has_hiding(plan_)) {
+        line("  const rnnc_state_launch* seen = nullptr;");
+        line("  rnnc_entries entries;");
+      }
       line("  for (rnnc_word all = blockIdx.z; all < launches.steps; all += gridDim.z) {{");
       line("    while (all - before >= of->steps) before += of++->steps;");
+      if (has_hiding(plan_)) {
+        line("    if (of != seen) entries.find(*of, {}u);", shape.items);
+        line("    seen = of;");
+        line("    if (!entries.has(of->hide, static_cast<int>(all - before))) continue;");
+      }
       line("    const auto step = static_cast<unsigned>(all - before);");
       line("    const rnnc_state_launch& launch = *of;");
     } else {
@@ -152,11 +231,12 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   uint32_t launches = 0;  // at once
   for (const StatePlan& state : plan.states) {
     ++launches;  // of all of its steps
-    for (const auto* launch : {&state.init_given, &state.init_declared, &state.write_final}) {
-      if (launch->accesses.empty()) continue;
-      const Kernel& kernel = plan.kernels[launch->kernel];
+    for (const auto member : kStateLaunches) {
+      const ElementwiseLaunch& launch = state.*member;
+      if (launch.accesses.empty()) continue;
+      const Kernel& kernel = plan.kernels[launch.kernel];
       RNNC_CHECK(!has_reductions(kernel), "a state begins or ends element by element");
-      taken_[launch->kernel] = traits[launch->kernel];
+      taken_[launch.kernel] = traits[launch.kernel];
       accesses_ = std::max(accesses_, kernel.arguments.size());
       shape_.threads = static_cast<uint32_t>(cuda_kernel_shape(kernel).threads);
     }
@@ -172,6 +252,7 @@ CudaStateKernel::CudaStateKernel(const Plan& plan)
   };
   if (has_histories(plan)) shape_.apart = add(accesses_ * sizeof(int64_t));
   if (has_turns(plan)) shape_.turn = add(sizeof(CudaStateTurn));
+  if (has_hiding(plan)) shape_.hide = add(sizeof(CudaStateHide));
   shape_.instance_bytes = static_cast<uint32_t>(bytes);
   shape_.most_instances =
       std::min({launches, kMostInstances, std::max(1U, kMostBytes / shape_.instance_bytes)});

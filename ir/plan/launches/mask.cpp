@@ -18,13 +18,15 @@ constexpr Word<MaskLaunch::Kind> kMaskWords[] = {
 
 std::string text_of(const Plan& plan, const MaskLaunch& launch) {
   return fmt::format("{} = {}", access_text(plan, launch.target, 1),
-                     word_of(kMaskWords, launch.kind));
+                     word_of(kMaskWords, launch.kind)) +
+         (launch.back > 0 ? fmt::format(" @ {}", launch.back) : "");
 }
 
 void parse(PlanScanner& in, MaskLaunch& launch) {
   launch.target = parse_access(in, 1);
   in.expect("=");
   launch.kind = in.word_of(kMaskWords, "what the mask is of");
+  if (in.take("@")) launch.back = in.count();
 }
 
 void add_touches(const Plan&, const MaskLaunch& launch, std::vector<Touch>& result) {
@@ -33,6 +35,9 @@ void add_touches(const Plan&, const MaskLaunch& launch, std::vector<Touch>& resu
 
 Status verify(LaunchVerifier& in, const MaskLaunch& launch) {
   if (in.where() != Where::Sequence) return fail("masks are for Sequence stages");
+  if (launch.back < 0 || (launch.back > 0 && launch.kind == MaskLaunch::Kind::Valid)) {
+    return fail("a mask of {} steps back", launch.back);
+  }
   const TypedTouch target{launch.target, 1, compute_type(in.plan().dtype), true};
   if (Status status = in.check_touches({target}, 1); !status) return status;
   const Buffer& buffer = in.plan().buffers[launch.target.buffer];
@@ -48,8 +53,12 @@ LaunchWords describe(const LaunchNames&, const MaskLaunch& launch) {
   LaunchWords words;
   words.kind = words.summary = "mask";
   words.strategy = "mask";
-  words.what = launch.kind == MaskLaunch::Kind::Valid ? "1 for steps that a sequence has, else 0"
-                                                      : "1 where a sequence begins anew, else 0";
+  words.what = "1 for steps that a sequence has, else 0";
+  if (launch.kind == MaskLaunch::Kind::Valid) return words;
+  words.what = launch.back == 0
+                   ? "1 where a sequence begins anew, else 0"
+                   : fmt::format("1 where a sequence has begun anew within {} steps, else 0",
+                                 launch.back + 1);
   return words;
 }
 

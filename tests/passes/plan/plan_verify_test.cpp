@@ -92,6 +92,13 @@ TEST(PlanVerify, Accesses) {
             "stage 2: launch 3: columns from 0 are outside x");
 }
 
+TEST(PlanVerify, WhatHides) {
+  const auto hide = [](Plan& p) { p.states[0].hide = p.states[0].write_final; };
+  EXPECT_EQ(complaint([](Plan& p) { p.states[0].hiding = Hiding::Resets; }),
+            "h hides, and is no history");
+  EXPECT_EQ(complaint(hide), "h hides, or has what hides it, alone");
+}
+
 TEST(PlanVerify, Order) {
   EXPECT_EQ(complaint([](Plan& p) { std::swap(step(p).launches[1], step(p).launches[2]); }),
             "stage 2: launch 1: mul.17 is read before it is written");
@@ -126,6 +133,8 @@ TEST(PlanVerify, Sweeps) {
       "stage 4: launch 2: valid.19 is read before it is written");
   EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p.stages[1], 0).target.buffer = 0; }),
             "stage 1: launch 0: x has no stride of 1");
+  EXPECT_EQ(complaint([](Plan& p) { launch<MaskLaunch>(p.stages[1], 0).back = 3; }),
+            "stage 1: launch 0: a mask of 3 steps back");
 }
 
 TEST(PlanVerify, ProductsWithAnEpilogue) {

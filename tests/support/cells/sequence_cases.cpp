@@ -191,8 +191,10 @@ Sequences random_sequences(int64_t steps, int64_t batch, SequenceFeatures featur
     const int64_t length = static_cast<int64_t>(generator() % (steps + 1));
     sequences.lengths.push_back(b == 1 ? 0 : b == 2 ? steps : length);
   }
+  // Some far apart, so that there is something left of histories.
+  const uint32_t apart = seed % 3 == 0 ? 16 : 4;
   for (int64_t i = 0; i < steps * batch && features.resets; ++i) {
-    sequences.resets.push_back(i == 0 || generator() % 4 == 0 ? 1 : 0);
+    sequences.resets.push_back(i == 0 || generator() % apart == 0 ? 1 : 0);
   }
   return sequences;
 }

@@ -67,13 +67,37 @@ class Executor {
       const ElementwiseLaunch& launch =
           arrays_.given(i) != nullptr ? state.init_given : state.init_declared;
       run_state(state, launch, {});
+      if (arrays_.given(i) != nullptr && plan_.descending) hide(state, {});
     }
   }
 
   void end_states(uint32_t sweep, const Wave& wave) {
     for (const StatePlan& state : plan_.states) {
       if (state.sweep != sweep || !wave.ends(state.lag)) continue;
-      run_state(state, state.write_final, wave.position(state.lag, wave.count(state.lag)));
+      const Position end = wave.position(state.lag, wave.count(state.lag));
+      run_state(state, state.write_final, end);
+      if (!plan_.descending) hide(state, end);
+    }
+  }
+
+  /// Entry by entry of the caller's array.
+  void hide(const StatePlan& state, Position at) {
+    const std::vector<ElementwiseLaunch> launches = launches_of(plan_, state, state.hide);
+    const int64_t count = std::ssize(launches);
+    for (int64_t row = 0; row < plan_.batch && count > 0; ++row) {
+      const int64_t turned = plan_.descending && state.turns ? args_.steps - length(row) : 0;
+      for (int64_t place = 0; place < count; ++place) {
+        bool hidden = false;
+        const int64_t since = plan_.descending ? count - 1 - place : place;
+        for (int64_t t = length(row) - since; t < length(row); ++t) {
+          const auto kind = state.hiding == Hiding::Resets ? MaskLaunch::Kind::Reset
+                                                           : MaskLaunch::Kind::ResetReverse;
+          hidden = hidden || (t >= 0 && mask(kind, t, row));
+        }
+        const int64_t slot = (place + count - turned % count) % count;
+        const ElementwiseLaunch& one = launches[static_cast<size_t>(count - 1 - slot)];
+        if (hidden) kernels_.run(one.kernel, one.accesses, {}, at, row);
+      }
     }
   }
 
@@ -413,7 +437,11 @@ class Executor {
 
   void run_launch(const MaskLaunch& launch, Position at, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
-      const bool value = mask(launch.kind, step_at(at) + row / plan_.batch, row % plan_.batch);
+      const int64_t t = step_at(at) + row / plan_.batch;
+      bool value = mask(launch.kind, t, row % plan_.batch);
+      for (int64_t back = 1; back <= std::min(launch.back, t); ++back) {
+        value = value || mask(launch.kind, t - back, row % plan_.batch);
+      }
       store(locate(launch.target, at, row), 0, value ? 1 : 0);
     }
   }
