@@ -45,42 +45,44 @@ std::string reason(const Thread& thread) {
 }
 
 /// Element `half` of a word.
-float element(WarpWork work, unsigned word, unsigned half) {
-  if (work == WarpWork::MultiplyTf32)
+template <WarpWork Work>
+float element(unsigned word, unsigned half) {
+  if (Work == WarpWork::MultiplyTf32) {
     return std::bit_cast<float>(word & 0xffffe000U);  // what hardware reads
+  }
   const auto bits = static_cast<uint16_t>(word >> (16 * half));
-  return work == WarpWork::MultiplyBf16 ? float_from_bf16(bits) : float_from_f16(bits);
+  return Work == WarpWork::MultiplyBf16 ? float_from_bf16(bits) : float_from_f16(bits);
 }
 
 /// mma.sync m16n8k16 of 16-bit elements or m16n8k8 of tf32: lane 4 * i + j has rows i and i + 8 of
 /// a, row i of b transposed, and of the sums columns 2j and 2j + 1. Its words along k are j and
 /// j + 4.
-void multiply(const Warp& warp, WarpWork work) {
-  const unsigned per_word = work == WarpWork::MultiplyTf32 ? 1 : 2;
-  float a[16][16];
-  float b[8][16];
+template <WarpWork Work>
+void multiply(const Warp& warp) {
+  constexpr unsigned kPerWord = Work == WarpWork::MultiplyTf32 ? 1 : 2;
+  constexpr unsigned kDepth = 8 * kPerWord;
+  float a[16][kDepth];
+  using Row [[gnu::vector_size(8 * sizeof(float))]] = float;
+  Row b[kDepth];
   for (unsigned lane = 0; lane < 32; ++lane) {
     const LaneWork& own = *warp.lanes[lane]->work;
     const unsigned i = lane / 4;
-    for (unsigned half = 0; half < per_word; ++half) {
-      const unsigned low = lane % 4 * per_word + half;
-      const unsigned high = low + 4 * per_word;
-      a[i][low] = element(work, *own.a[0], half);
-      a[i + 8][low] = element(work, *own.a[1], half);
-      a[i][high] = element(work, *own.a[2], half);
-      a[i + 8][high] = element(work, *own.a[3], half);
-      b[i][low] = element(work, *own.b[0], half);
-      b[i][high] = element(work, *own.b[1], half);
+    for (unsigned half = 0; half < kPerWord; ++half) {
+      const unsigned low = lane % 4 * kPerWord + half;
+      const unsigned high = low + 4 * kPerWord;
+      a[i][low] = element<Work>(*own.a[0], half);
+      a[i + 8][low] = element<Work>(*own.a[1], half);
+      a[i][high] = element<Work>(*own.a[2], half);
+      a[i + 8][high] = element<Work>(*own.a[3], half);
+      b[low][i] = element<Work>(*own.b[0], half);
+      b[high][i] = element<Work>(*own.b[1], half);
     }
   }
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    float* const sums = warp.lanes[lane]->work->sum;
-    for (unsigned s = 0; s < 4; ++s) {
-      const float* const left = a[lane / 4 + s / 2 * 8];
-      const float* const right = b[lane % 4 * 2 + s % 2];
-      float sum = 0;
-      for (unsigned k = 0; k < 8 * per_word; ++k) sum += left[k] * right[k];
-      sums[s] += sum;
+  for (unsigned i = 0; i < 16; ++i) {
+    Row sums = {};
+    for (unsigned k = 0; k < kDepth; ++k) sums += a[i][k] * b[k];
+    for (unsigned j = 0; j < 8; ++j) {
+      warp.lanes[i % 8 * 4 + j / 2]->work->sum[i / 8 * 2 + j % 2] += sums[j];
     }
   }
 }
@@ -144,7 +146,8 @@ std::string describe_waiting(const std::vector<std::unique_ptr<Block>>& blocks) 
 void do_warp_work(Warp& warp, unsigned lanes) {
   const WarpWork work = warp.lanes[static_cast<unsigned>(std::countr_zero(lanes))]->work->work;
   unsigned ballot = 0;
-  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+  const bool of_words = work == WarpWork::Shuffle || work == WarpWork::Ballot;
+  for (unsigned rest = of_words ? lanes : 0; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
     LaneWork& own = *warp.lanes[lane]->work;
     if (work == WarpWork::Ballot && own.word != 0) ballot |= 1U << lane;
@@ -158,7 +161,9 @@ void do_warp_work(Warp& warp, unsigned lanes) {
       warp.lanes[static_cast<unsigned>(std::countr_zero(rest))]->work->result = ballot;
     }
   }
-  if (work >= WarpWork::MultiplyBf16) multiply(warp, work);
+  if (work == WarpWork::MultiplyBf16) multiply<WarpWork::MultiplyBf16>(warp);
+  if (work == WarpWork::MultiplyF16) multiply<WarpWork::MultiplyF16>(warp);
+  if (work == WarpWork::MultiplyTf32) multiply<WarpWork::MultiplyTf32>(warp);
 }
 
 }  // namespace rnnc::emulator

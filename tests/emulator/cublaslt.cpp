@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "ir/base/dtype.h"
@@ -75,34 +74,57 @@ struct Product {
   float alpha, beta;
   bool unfinished;  // its last column is not written
 
+  int64_t depth() const {
+    return static_cast<int64_t>(operation.right_transposed != 0 ? b.columns : b.rows);
+  }
+  int64_t width() const {
+    return static_cast<int64_t>(operation.right_transposed != 0 ? b.rows : b.columns);
+  }
+  bool tf32() const { return operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32; }
+
   void run() const {
-    const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    const bool turned = operation.right_transposed != 0;
-    const auto depth = static_cast<int64_t>(turned ? b.columns : b.rows);
-    const auto width = static_cast<int64_t>(turned ? b.rows : b.columns);
-    // Along k one after the other, in f32.
-    std::vector<float> columns(b.rows * b.columns);
-    std::vector<float> row(static_cast<size_t>(depth));
+    Matrix columns(static_cast<size_t>(depth() * ((width() + kTogether - 1) / kTogether)));
+    std::vector<float> row(static_cast<size_t>(depth()));
     for (int64_t block = 0; block < d.blocks; ++block) {
-      for (int64_t j = 0; j < width; ++j) {
-        for (int64_t k = 0; k < depth; ++k) {
-          const int64_t at = turned ? j + k * b.stride : k + j * b.stride;
-          columns[static_cast<size_t>(j * depth + k)] =
-              load(right, b.type, block * b.block_offset + at, tf32);
-        }
-      }
+      load_columns(block, columns);
       for (int64_t i = 0; i < static_cast<int64_t>(d.rows); ++i) {
-        for (int64_t k = 0; k < depth; ++k) {
+        for (int64_t k = 0; k < depth(); ++k) {
           const int64_t at = operation.left_transposed != 0 ? k + i * a.stride : i + k * a.stride;
-          row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32);
+          row[static_cast<size_t>(k)] = load(left, a.type, block * a.block_offset + at, tf32());
         }
-        for (int64_t j = 0; j + (unfinished ? 1 : 0) < static_cast<int64_t>(d.columns); ++j) {
-          const float sum =
-              std::inner_product(row.begin(), row.end(), columns.begin() + j * depth, 0.0F);
-          const int64_t at = block * d.block_offset + i + j * d.stride;
-          const float before = beta != 0 ? load(result, d.type, at, /*tf32=*/false) : 0;
-          store(result, d.type, at, alpha * sum + (beta != 0 ? beta * before : 0));
-        }
+        multiply_row(block, i, row, columns);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kTogether = 16;
+  using Columns [[gnu::vector_size(kTogether * sizeof(float))]] = float;  // elements of as many
+  using Matrix = std::vector<Columns>;  // [columns / kTogether][depth]; zeros after the last
+
+  void load_columns(int64_t block, Matrix& columns) const {
+    for (int64_t j = 0; j < width(); ++j) {
+      for (int64_t k = 0; k < depth(); ++k) {
+        const int64_t at = operation.right_transposed != 0 ? j + k * b.stride : k + j * b.stride;
+        columns[static_cast<size_t>(j / kTogether * depth() + k)][j % kTogether] =
+            load(right, b.type, block * b.block_offset + at, tf32());
+      }
+    }
+  }
+
+  /// Along k one after the other, in f32.
+  void multiply_row(int64_t block, int64_t i, const std::vector<float>& row,
+                    const Matrix& columns) const {
+    const int64_t end = static_cast<int64_t>(d.columns) - (unfinished ? 1 : 0);
+    for (int64_t first = 0; first < end; first += kTogether) {
+      const Columns* const group = columns.data() + first / kTogether * depth();
+      Columns sums = {};
+      for (size_t k = 0; k < row.size(); ++k) sums += row[k] * group[k];
+      for (int64_t j = first; j < std::min(first + kTogether, end); ++j) {
+        const int64_t at = block * d.block_offset + i + j * d.stride;
+        const float before = beta != 0 ? load(result, d.type, at, /*tf32=*/false) : 0;
+        const float sum = sums[j - first];
+        store(result, d.type, at, alpha * sum + (beta != 0 ? beta * before : 0));
       }
     }
   }
