@@ -41,6 +41,7 @@ CUDA_OPTIONS = [
     {"dtype": "f32", "tf32": True, "batch": 16},
     {"dtype": "f32", "batch": 16, "passes": "-split"},
     {"dtype": "bf16", "batch": 16},
+    {"dtype": "bf16", "batch": 1, "steps": 1},
     {"dtype": "f16", "batch": 64},
     {"dtype": "bf16", "batch": 3, "passes": "-resident"},
     {"dtype": "f32", "batch": 3, "passes": "none"},

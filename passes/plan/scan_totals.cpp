@@ -117,8 +117,9 @@ class TotalAdder {
            });
   }
 
-  /// Whether launches but totals of `apart` read any of so many columns.
+  /// Whether launches but totals of `apart` read any of so many columns, or the caller does.
   bool is_read(const Access& access, int64_t length, const std::set<LaunchPlace>& apart) const {
+    if (plan_.buffers[access.buffer].placement == Placement::Caller) return true;
     const int64_t begin = access.column;
     for (const BufferUse& use : uses_.of(access.buffer)) {
       if (use.write || (use.place && apart.contains(*use.place))) continue;

@@ -251,8 +251,8 @@ class ScanMaker {
                                  arrays(false) <= kMostInputsOfPairs && !has_roots();
     scan.items = pairs && channels >= 64 && can_pair() ? 2 : 1;
     scan.warps = few && states <= kMostStatesOfManyWarps ? 16 : 8;
-    scan.steps_of_warp = scan.items > 1 ? 8 : 16;
-    const int64_t most = scan.items > 1 ? kMostWordsOfPairs : few ? kMostWordsOfFew : kMostWords;
+    scan.steps_of_warp = scan.items > 1 && !few ? 8 : 16;
+    const int64_t most = few ? kMostWordsOfFew : scan.items > 1 ? kMostWordsOfPairs : kMostWords;
     const int64_t words = words_of_step(scan, kept);
     while (scan.steps_of_warp > 4 && scan.steps_of_warp * words > most) scan.steps_of_warp /= 2;
     const int64_t of_channels = ceil_div(channels, 32 * scan.items);

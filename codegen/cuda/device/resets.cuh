@@ -1,8 +1,8 @@
 // ---- Mask launches that look back at resets (ir/plan/plan.h), behind sequence.cuh. ----
 
 static __device__ __forceinline__ bool rnnc_is_reset(const unsigned char* resets, int reversed,
-                                                     rnnc_word t, rnnc_word length,
-                                                     unsigned batch, unsigned b) {
+                                                     rnnc_word t, rnnc_word length, unsigned batch,
+                                                     unsigned b) {
   const rnnc_word at = reversed ? length - t : t;
   const bool inside = !reversed || (t > 0 && at > 0);
   return resets != nullptr && inside && resets[at * batch + b] != 0;

@@ -6,13 +6,18 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/graph/interpreter.h"
+#include "ir/graph/text.h"
 #include "ir/plan/plan_parse.h"
 #include "ir/plan/scan_exchange.h"
 #include "passes/build_plan.h"
 #include "passes/gradient/differentiate.h"
 #include "passes/graph/pipeline.h"
 #include "tests/support/cells/loop_cells.h"
+#include "tests/support/cells/random_graph.h"
 #include "tests/support/gradients/half_check.h"
+#include "tests/support/reference/golden.h"
+#include "tests/support/reference/plan_executor.h"
 
 namespace rnnc::test {
 namespace {
@@ -105,6 +110,43 @@ TEST(ScanTotals, AreAllThatIsStored) {
                 tiles * 3 * std::ssize(scan.totals) * plan.kernels[scan.kernel].length);
     }
   }
+}
+
+/// A total of the scan's outputs, and one of what is computed beside an output.
+TEST(ScanTotals, LeaveWhatTheCallerReads) {
+  Graph graph = parse_graph(R"(graph Outputs(H = 7) {
+  input x: [H]
+  state h: [H]
+  %0 = input x : [H]
+  %1 = state h @ 1 : [H]
+  %2 = mul %0, %0 : [H]
+  %3 = total %2 : [H]
+  %4 = neg %0 : [H]
+  %5 = add %1, %0 : [H]
+  %6 = total %5 : [H]
+  %7 = const 0 : []
+  init h = %7
+  next h = %5
+  output y = %5
+  output z = %4
+  result squares = %3
+  result sums = %6
+}
+)")
+                    .value();
+  graph.bind({{"H", 7}});
+  const Result<Plan> plan = plan_graph(graph, {.batch = 2,
+                                               .max_steps = 40,
+                                               .chunk = 40,
+                                               .machine = h200_machine(),
+                                               .strategy = Strategy::Scan});
+  ASSERT_TRUE(plan) << plan.error().message;
+  const InterpreterArgs args = random_args(graph, 33, 2, 1);
+  const Result<InterpreterResult> actual = execute_plan(*plan, args, {});
+  ASSERT_TRUE(actual) << actual.error().message;
+  const InterpreterResult expected = interpret(graph, args);
+  EXPECT_LE(worst_error(actual->outputs, expected.outputs), 1e-5);
+  EXPECT_LE(worst_error(actual->results, expected.results), 1e-5);
 }
 
 TEST(ScanTotals, AreAddedUpBesideWhatProductsRead) {
