@@ -24,19 +24,6 @@ std::string describe(const Sequences& sequences) {
                      sequences.given_states ? "given" : "as declared");
 }
 
-double largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return 0x1.fep127;
-    case DType::f16:
-      return 65504;
-    case DType::f64:
-      return std::numeric_limits<double>::max();
-    default:
-      return 0x1.fffffep127;
-  }
-}
-
 std::vector<std::vector<double>> values_of(const std::vector<NamedArray>& arrays) {
   std::vector<std::vector<double>> values;
   for (const NamedArray& array : arrays) values.push_back(array.array.to_doubles());
@@ -81,8 +68,6 @@ class SequenceProgram {
 
   /// Against each segment by itself.
   void check(const Sequences& sequences, uint32_t seed, double tolerance, Cells cells) {
-    constexpr double kTimes = 8;   // rounding in between may do more than that of what goes in
-    constexpr double kRoom = 8;    // for what is greater than results
     constexpr int kHalvings = 20;  // more would not help
     SCOPED_TRACE(describe(sequences));
     InterpreterArgs args = sequence_arguments(graph_, sequences, seed);
@@ -90,7 +75,7 @@ class SequenceProgram {
       return interpret_sequences(graph_, of, sequences.lengths, sequences.resets);
     };
     InterpreterResult expected = interpret(args);
-    const auto fits = [&] { return largest_of(expected) <= largest_of(dtype_) / kRoom; };
+    const auto fits = [&] { return largest_of(expected) <= largest_result(dtype_); };
     for (int i = 0; i < kHalvings && cells == Cells::any && !fits(); ++i) {
       for (std::vector<double>& param : args.params) {
         for (double& value : param) value /= 2;
@@ -102,7 +87,7 @@ class SequenceProgram {
     if (error > tolerance && cells == Cells::any) {
       const double moved =
           error_of_results(interpret(moved_by_rounding(graph_, args, dtype_)), expected);
-      allowed = std::max(allowed, kTimes * moved);
+      allowed = std::max(allowed, kTimesRounding * moved);
     }
     EXPECT_LE(error, allowed);
   }
@@ -204,6 +189,20 @@ InterpreterArgs sequence_arguments(const Graph& graph, const Sequences& sequence
       random_args(graph, sequences.steps, sequences.batch, seed, sequences.given_states);
   if (std::ranges::any_of(graph.states, &StateDecl::reversed)) clear_implied_states(graph, args);
   return args;
+}
+
+double largest_result(DType dtype) {
+  constexpr double kRoom = 8;
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1.fep127 / kRoom;
+    case DType::f16:
+      return 65504 / kRoom;
+    case DType::f64:
+      return std::numeric_limits<double>::max() / kRoom;
+    default:
+      return 0x1.fffffep127 / kRoom;
+  }
 }
 
 double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected) {

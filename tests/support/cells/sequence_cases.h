@@ -37,6 +37,13 @@ InterpreterArgs sequence_arguments(const Graph& graph, const Sequences& sequence
 /// Largest error over outputs and final states.
 double error_of_results(const InterpreterResult& actual, const InterpreterResult& expected);
 
+/// Of a chaotic cell, what rounding in between may do to results: so many times that of each number
+/// that goes in (`moved_by_rounding`).
+inline constexpr double kTimesRounding = 8;
+
+/// Results up to this leave room in their type for what is greater in between.
+double largest_result(DType dtype);
+
 /// Which cells a check is for.
 enum class Cells {
   tame,  // results are as exact as their type

@@ -11,12 +11,11 @@
 #include "passes/graph/pipeline.h"
 #include "passes/options/strategy.h"
 #include "tests/support/cells/random_graph.h"
+#include "tests/support/cells/sequence_cases.h"
 #include "tests/support/reference/golden.h"
 
 namespace rnnc::test {
 namespace {
-
-constexpr double kTimesRounding = 8;  // rounding in between may do more than that of what goes in
 
 double tolerance(const HalfCheck& check) {
   if (check.dtype == DType::f64) return 1e-10;
@@ -83,13 +82,11 @@ double worst_of(const InterpreterResult& actual, const InterpreterResult& expect
                   worst_error(actual.results, expected.results));
 }
 
-/// Other types hold whatever cells compute.
-bool fits_f16(const InterpreterResult& result) {
-  constexpr double kLargest = 65504.0 / 8;  // with room for what is greater than results
-  const auto fits = [](const std::vector<double>& array) {
-    return std::ranges::all_of(array, [](double value) { return std::fabs(value) <= kLargest; });
+bool fits(const InterpreterResult& result, DType dtype) {
+  const auto holds = [most = largest_result(dtype)](const std::vector<double>& array) {
+    return std::ranges::all_of(array, [most](double value) { return std::fabs(value) <= most; });
   };
-  return std::ranges::all_of(result.outputs, fits) && std::ranges::all_of(result.results, fits);
+  return std::ranges::all_of(result.outputs, holds) && std::ranges::all_of(result.results, holds);
 }
 
 /// On random numbers.
@@ -106,7 +103,7 @@ void check_half(const Graph& half, const HalfCheck& check, const RunPlan& run) {
   }
   InterpreterResult expected = interpret(half, args);
   clear_past_ends(half, args, expected);
-  if (check.any_cell && check.dtype == DType::f16 && !fits_f16(expected)) return;
+  if (check.any_cell && check.dtype == DType::f16 && !fits(expected, check.dtype)) return;
   for (const HalfCheck& turn : turns_of(check)) {
     const Result<Plan> plan = plan_half(half, turn);
     if (!plan && check.any_cell && is_refusal(plan.error().message)) continue;
