@@ -507,8 +507,9 @@ struct StatePlan {
   /// Whether steps past a sequence's end write back what falls out of its history, so that this
   /// turns (ir/plan/state_steps.h).
   bool turns = false;
-  /// Whether resets leave the history as it is, and what reads it looks for them. The caller's array
-  /// that has it as it is at the end (ir/plan/state_steps.h) has none of what lies behind a reset.
+  /// Whether resets leave the history as it is, and what reads it looks for them. The caller's
+  /// array that has it as it is at the end (ir/plan/state_steps.h) has none of what lies behind a
+  /// reset.
   Hiding hiding = Hiding::None;
   friend bool operator==(const StatePlan&, const StatePlan&) = default;
 };

@@ -7,9 +7,9 @@
 
 namespace rnnc {
 
-/// Of what lies between the recurrence and those just before it, it needs what writes `ahead`, which
-/// is made of nothing below it, and its own products (ir/plan/plan.h: Stage::products), which are of
-/// what those below it store.
+/// Of what lies between the recurrence and those just before it, it needs what writes `ahead`,
+/// which is made of nothing below it, and its own products (ir/plan/plan.h: Stage::products), which
+/// are of what those below it store.
 struct StackPlace {
   uint32_t below = 0;  // of the recurrences just before it, so many may be below it
   std::vector<uint32_t> ahead = {};

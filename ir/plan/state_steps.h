@@ -43,11 +43,12 @@ struct StateTurn {
 /// A state that `hiding` says has, at the sequence's end, entries that lie behind a reset, has its
 /// declared value in their place in the caller's array: its history is what it would be without
 /// resets, and a call that goes on does not know of those before it. So ascending plans hide in
-/// their final array what `hide` then writes; descending plans in what they are given, since it goes
-/// to steps before a reset.
+/// their final array what `hide` then writes; descending plans in what they are given, since it
+/// goes to steps before a reset.
 ///
-/// Of how many steps before the end of sequence `row`, of so many steps, no reset hides what is from
-/// there: at most `most`. What is from d steps before is behind the resets of the d - 1 steps since.
+/// Of how many steps before the end of sequence `row`, of so many steps, no reset hides what is
+/// from there: at most `most`. What is from d steps before is behind the resets of the d - 1 steps
+/// since.
 inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch, int64_t row,
                              int64_t length, int64_t most) {
   if (resets == nullptr) return most;
@@ -60,8 +61,8 @@ inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch
   return most;
 }
 
-/// Whether so many visible steps do not reach an entry, by its place in the caller's array: 0 is the
-/// newest, of `count`. An adjoint's newest goes back to the earliest step.
+/// Whether so many visible steps do not reach an entry, by its place in the caller's array: 0 is
+/// the newest, of `count`. An adjoint's newest goes back to the earliest step.
 inline bool is_hidden(const Plan& plan, int64_t place, int64_t count, int64_t visible) {
   return (plan.descending ? count - place : place + 1) > visible;
 }
@@ -101,8 +102,8 @@ inline bool has_turns(const Plan& plan) {
 }
 
 /// A launch of a state, which is of the earliest step, once for each of its steps; none if it has
-/// no accesses. Batch buffers, the caller's and carries of loops, hold the steps side by side; where
-/// the earliest does not come first in them it is their last.
+/// no accesses. Batch buffers, the caller's and carries of loops, hold the steps side by side;
+/// where the earliest does not come first in them it is their last.
 inline std::vector<ElementwiseLaunch> launches_of(const Plan& plan, const StatePlan& state,
                                                   const ElementwiseLaunch& launch) {
   if (launch.accesses.empty()) return {};

@@ -2,10 +2,10 @@
 //    one other, or but the last and, before them, one other, and all else that reads it takes
 //    single elements. With lengths it does so at valid steps, and at others stays as it is, or,
 //    being an adjoint, is the sum of what it is at the former and the latter.
-// 2. With resets its elements become what it starts as. It need not show that where all that is made
-//    of an element is masked by the resets since that was new, or where, in an adjoint, what is new
-//    is zero if a reset comes before it has gone through: follow the one and the other through the
-//    Graph.
+// 2. With resets its elements become what it starts as. It need not show that where all that is
+//    made of an element is masked by the resets since that was new, or where, in an adjoint, what
+//    is new is zero if a reset comes before it has gone through: follow the one and the other
+//    through the Graph.
 // 3. Its next value is then the other, at steps that are not valid what falls out of it, and each
 //    element what that was some steps ago.
 // 4. Remove what is left over.

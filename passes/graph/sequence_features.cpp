@@ -4,7 +4,8 @@
 // 1. Order the nodes so that initial values, which depend on no read, come first.
 // 2. Copy them in that order. Behind each read of a state put a `where`, which stands for the read
 //    from there on. What takes an entry of a history has a `where` of its own in that one's stead,
-//    of resets as far back as the entry is: so the history can lie still (passes/graph/histories.h).
+//    of resets as far back as the entry is: so the history can lie still
+//    (passes/graph/histories.h).
 //
 // Reversal:
 // 1. Copy the nodes in order, a Reverse behind each input; states run in reverse from now on.
@@ -50,7 +51,8 @@ std::vector<NodeId> initial_values_first(const Graph& graph) {
   return order;
 }
 
-/// Histories (passes/graph/delays.h): whose value joins its own elements but the first and one more.
+/// Histories (passes/graph/delays.h): whose value joins its own elements but the first and one
+/// more.
 std::vector<bool> states_that_hand_on(const Graph& graph) {
   std::vector<bool> result;
   for (uint32_t s = 0; s < graph.states.size(); ++s) {

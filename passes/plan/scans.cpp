@@ -39,10 +39,10 @@ constexpr int64_t kFewChannels = 4096;
 // LRU 3.98 and 3.48.)
 constexpr int64_t kMostValuesOfPairs = 2;
 constexpr int64_t kMostInputsOfPairs = 2;
-// Of 16 bits a pair's inputs take no more registers than one's, and where there are many arrays half
-// as many loads and stores count for more than what is computed. (Backward halves, us a call in
-// pairs and without: minGRU 227 and 257, HGRN 331 and 396, RG-LRU 403 and 449, a complex LRU 325 and
-// 458, minLSTM 360 and 357, QRNN 340 and 335.)
+// Of 16 bits a pair's inputs take no more registers than one's, and where there are many arrays
+// half as many loads and stores count for more than what is computed. (Backward halves, us a call
+// in pairs and without: minGRU 227 and 257, HGRN 331 and 396, RG-LRU 403 and 449, a complex LRU 325
+// and 458, minLSTM 360 and 357, QRNN 340 and 335.)
 constexpr int64_t kLeastArraysOfPairs = 6;
 constexpr size_t kMostCarriesOfPairs = 3;
 // So many tiles side by side are on their way at once. Of their channels' each, those of a group

@@ -23,8 +23,8 @@ struct StoredPart {
   int64_t length = 0;
 };
 
-/// In the order of their columns; none if the total is no sum of rows, or of others than these calls
-/// store, or of earlier steps'.
+/// In the order of their columns; none if the total is no sum of rows, or of others than these
+/// calls store, or of earlier steps'.
 std::vector<StoredPart> stored_parts(const TotalLaunch& total, std::span<const KernelCall> calls);
 
 /// The instruction whose value the kernel stores in an argument outside of its loops.

@@ -35,7 +35,8 @@ void StateLaunches::append(size_t index, const Steps& steps, CudaEntries entries
   const StatePlan& state = plan_.states[index];
   auto place = static_cast<int64_t>(steps.size());
   for (const ElementwiseLaunch& launch : steps) {
-    // What hides entries of the caller's array does so where they are, and not where they come from.
+    // What hides entries of the caller's array does so where they are, and not where they come
+    // from.
     const bool turns = entries != CudaEntries::Hidden;
     launches.push_back({.launch = &launch,
                         .position = position,

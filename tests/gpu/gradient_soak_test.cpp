@@ -1,5 +1,5 @@
-// Random draws of a cell, shape, type, strategy, tile, lengths, resets and initial states: both halves
-// of the derivative against the interpreter. Half of the cells are random graphs:
+// Random draws of a cell, shape, type, strategy, tile, lengths, resets and initial states: both
+// halves of the derivative against the interpreter. Half of the cells are random graphs:
 //
 //     RNNC_SOAK_DRAWS=500 rnnc_test_gpu --gtest_filter='GpuGradientSoak*'
 #include <gtest/gtest.h>

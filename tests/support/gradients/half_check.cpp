@@ -53,8 +53,8 @@ Result<Plan> plan_half(const Graph& half, const HalfCheck& check) {
                            .tile_rank = check.tile_rank});
 }
 
-/// Ways to run it, in the order in which they are tried: by another strategy if not by the one, then
-/// by any, then by none, since kernels may spill.
+/// Ways to run it, in the order in which they are tried: by another strategy if not by the one,
+/// then by any, then by none, since kernels may spill.
 std::vector<HalfCheck> turns_of(const HalfCheck& check) {
   std::vector<HalfCheck> turns = {check};
   if (!check.any_cell) return turns;

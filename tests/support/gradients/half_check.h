@@ -24,8 +24,8 @@ struct HalfCheck {
   bool tf32 = false;
   Strategy strategy = Strategy::Any;
   int64_t tile_rank = 0;
-  /// Whatever cell it is: where its recurrences cannot run by `strategy` they run by any, and errors
-  /// may be some times what rounding each number that goes in does to results.
+  /// Whatever cell it is: where its recurrences cannot run by `strategy` they run by any, and
+  /// errors may be some times what rounding each number that goes in does to results.
   bool any_cell = false;
 };
 
