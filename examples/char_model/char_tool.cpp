@@ -1,5 +1,5 @@
-// Text in and out of the character model: makes the one-hot array that `rnnc run` reads, and turns
-// the log-probabilities it writes into bits per character.
+// Text in and out of the character model: makes the array of numbers that `rnnc run` reads, and
+// turns the log-probabilities it writes into bits per character.
 //
 //     char_tool encode vocabulary.txt excerpt.txt x.npy
 //     rnnc run char_lm.rnn --cell CharLM --weights … --input x=x.npy --output y=y.npy
@@ -38,15 +38,11 @@ Result<std::vector<size_t>> number(const std::string& text, const std::string& v
   return numbers;
 }
 
-/// One-hot [T, 1, V]. The last character has no successor to predict, so it is left out.
-Status encode(const std::vector<size_t>& characters, size_t vocabulary, const std::string& path) {
-  const size_t steps = characters.size() - 1;
-  std::vector<double> values(steps * vocabulary);
-  for (size_t t = 0; t < steps; ++t) values[t * vocabulary + characters[t]] = 1;
-  return rnnc::write_npy(
-      path, Array::from_doubles(values,
-                                {static_cast<int64_t>(steps), 1, static_cast<int64_t>(vocabulary)},
-                                rnnc::DType::f32));
+/// [T, 1]. The last character has no successor to predict, so it is left out.
+Status encode(const std::vector<size_t>& characters, const std::string& path) {
+  const std::vector<double> numbers(characters.begin(), characters.end() - 1);
+  return rnnc::write_npy(path,
+                         Array::from_doubles(numbers, {std::ssize(numbers), 1}, rnnc::DType::i32));
 }
 
 /// Prints the mean of -log2 p(character t + 1).
@@ -74,7 +70,7 @@ Status run(const std::string& command, const std::string& vocabulary_path,
   if (!text) return tl::unexpected(text.error());
   const auto characters = number(*text, *vocabulary);
   if (!characters) return tl::unexpected(characters.error());
-  if (command == "encode") return encode(*characters, vocabulary->size(), array_path);
+  if (command == "encode") return encode(*characters, array_path);
   if (command == "score") return score(*characters, vocabulary->size(), array_path);
   return rnnc::fail("unknown command {}: encode or score", command);
 }

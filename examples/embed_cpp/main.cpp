@@ -76,15 +76,13 @@ class Writer {
       states_.emplace_back(state.elements());
       next_states_.emplace_back(state.elements());
     }
-    input_.resize(program_.arrays(RNNC_INPUT)[0].elements());
     output_.resize(program_.arrays(RNNC_OUTPUT)[0].elements());
   }
 
   /// The log-probability of each character to come after this one.
   const Values& read(size_t character) {
-    input_.assign(input_.size(), 0);
-    input_.at(character) = 1;
-    const void* inputs[] = {input_.data()};
+    const auto number = static_cast<int32_t>(character);
+    const void* inputs[] = {&number};
     void* outputs[] = {output_.data()};
     const auto params = pointers_to<const void*>(params_);
     const auto states = pointers_to<const void*>(states_);
@@ -109,7 +107,7 @@ class Writer {
   rnnc::Program program_;
   std::vector<char> workspace_;
   std::vector<Values> params_, states_, next_states_;
-  Values input_, output_;
+  Values output_;
   bool first_ = true;
 };
 

@@ -14,23 +14,22 @@ CharText::CharText(std::string text) : text_(std::move(text)) {
 
 training::Piece CharText::piece(std::string_view text, int64_t batch, int64_t begin,
                                 int64_t steps) const {
-  std::array<size_t, 256> numbers{};
+  std::array<int32_t, 256> numbers{};
   for (size_t i = 0; i < vocabulary_.size(); ++i) {
-    numbers[static_cast<unsigned char>(vocabulary_[i])] = i;
+    numbers[static_cast<unsigned char>(vocabulary_[i])] = static_cast<int32_t>(i);
   }
-  const size_t width = vocabulary_.size();
   training::Piece piece;
   piece.fresh = begin == 0;
-  piece.x = rnnc::Array::zeros(rnnc::DType::f32, {steps, batch, static_cast<int64_t>(width)});
+  piece.x = rnnc::Array::zeros(rnnc::DType::i32, {steps, batch});
   piece.target = piece.x;
-  auto* x = reinterpret_cast<float*>(piece.x.data.data());
-  auto* target = reinterpret_cast<float*>(piece.target.data.data());
+  auto* x = reinterpret_cast<int32_t*>(piece.x.data.data());
+  auto* target = reinterpret_cast<int32_t*>(piece.target.data.data());
   const int64_t length = stream_length(text, batch);
   for (int64_t t = 0; t < steps; ++t) {
-    for (int64_t b = 0; b < batch; ++b, x += width, target += width) {
+    for (int64_t b = 0; b < batch; ++b) {
       const auto place = static_cast<size_t>(b * length + begin + t);
-      x[numbers[static_cast<unsigned char>(text[place])]] = 1;
-      target[numbers[static_cast<unsigned char>(text[place + 1])]] = 1;
+      *x++ = numbers[static_cast<unsigned char>(text[place])];
+      *target++ = numbers[static_cast<unsigned char>(text[place + 1])];
     }
   }
   return piece;

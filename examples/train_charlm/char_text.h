@@ -21,8 +21,8 @@ class CharText {
   std::string_view training() const { return std::string_view(text_).substr(0, training_size_); }
   std::string_view held_out() const { return std::string_view(text_).substr(training_size_); }
 
-  /// Of `text`, cut into `batch` streams of equal length: `steps` characters of each from `begin`,
-  /// one-hot, and those that follow them, [T, B, V] each in f32.
+  /// Of `text`, cut into `batch` streams of equal length: the numbers of `steps` characters of each
+  /// from `begin`, and of those that follow them, [T, B] each.
   training::Piece piece(std::string_view text, int64_t batch, int64_t begin, int64_t steps) const;
 
  private:

@@ -38,8 +38,12 @@ Result<std::string> evaluate(rnnc::Program& program, const CharText& text,
   rnnc::RunArgs args;
   double nats = 0;
   for (int64_t begin = 0; begin < length; begin += kSteps) {
-    Piece piece = text.piece(text.held_out(), 1, begin, std::min(kSteps, length - begin));
-    args.inputs = {{"x", std::move(piece.x)}, {"target", std::move(piece.target)}};
+    const Piece piece = text.piece(text.held_out(), 1, begin, std::min(kSteps, length - begin));
+    args.inputs.clear();
+    for (const rnnc::ArrayInfo& input : program.signature().inputs) {
+      const rnnc::Array& array = input.name == "target" ? piece.target : piece.x;
+      args.inputs.push_back({input.name, training::as_input(array, input)});
+    }
     Result<rnnc::RunResult> result = runner.run(args);
     if (!result) return tl::unexpected(result.error());
     for (const NamedArray& output : result->outputs) {
@@ -53,15 +57,17 @@ Result<std::string> evaluate(rnnc::Program& program, const CharText& text,
 
 training::Task task_of(const Options& options, const CharText& text) {
   const auto width = static_cast<int64_t>(text.vocabulary().size());
-  return {.signature = {.inputs = {{"x", width, "a one-hot character"},
-                                   {"target", width, "a one-hot character"}},
-                        .in_pieces = true},
+  return {.signature = {.inputs = {{"x", width, "a one-hot character", true},
+                                   {"target", width, "a one-hot character", true}},
+                        .in_pieces = true,
+                        .dims = {{"V", width}}},
           .pieces = {.batch = options.batch, .steps = options.length, .go_on = true},
           .read =
               [&](int64_t& position) {
                 const int64_t end = stream_length(text.training(), options.batch);
                 if (position > end - options.length) position = 0;
-                Piece piece = text.piece(text.training(), options.batch, position, options.length);
+                const Piece piece =
+                    text.piece(text.training(), options.batch, position, options.length);
                 position += options.length;
                 return piece;
               },

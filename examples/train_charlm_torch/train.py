@@ -7,7 +7,7 @@
 Under torchrun each process has a GPU, if there are any, and its part of the streams: losses and what
 is written are as of one process, and a run that ended on two GPUs goes on with one.
 
-The network, from one-hot characters to log-probabilities of the next one, is one text that rnnc
+The network, from characters to log-probabilities of the next one, is one text that rnnc
 compiles. What `--out` holds, `rnnc run` takes: model.rnn and weights.safetensors. Needs torch, rnnc
 and safetensors.
 """
@@ -35,9 +35,9 @@ cell Dense[I, O](x: [I]) -> y {{
   y = W @ x[t] + b
 }}
 
-/// Reads one-hot characters and predicts the next one: log-probabilities over V characters.
-network CharLM[V = {characters}, H = {hidden}, L = {layers}](x: [V]) -> y {{
-  y = x
+/// Reads characters, of which there are V, and predicts the next one: log-probabilities.
+network CharLM[V = {characters}, H = {hidden}, L = {layers}](x: int []) -> y {{
+  y = one_hot(x, V)
   for l in 0..L {{ y = {cell}[H = H](y) }}
   y = log_softmax(Dense[O = V](y) as head)
 }}
@@ -101,7 +101,7 @@ class Ranks:
 
 
 class Trainer:
-    """Truncated backpropagation through time. `model` takes inputs [T, B, V] and `states`."""
+    """Truncated backpropagation through time. `model` takes characters [T, B] and `states`."""
 
     def __init__(self, model, text, rate, ranks):
         self.model, self.text, self.steps, self.states = model, text, 0, None
@@ -112,8 +112,7 @@ class Trainer:
     def loss(self, model, piece, states):
         """Nats per character, and the last states."""
         piece = piece.to(self.device)
-        x = functional.one_hot(piece[:-1], len(self.text.vocabulary)).float()
-        y, states = model(x, states=states)
+        y, states = model(piece[:-1], states=states)
         return functional.nll_loss(y.flatten(0, 1), piece[1:].flatten()), states
 
     def step(self, is_reported=True):
@@ -156,8 +155,7 @@ def write(model, vocabulary, count, device):
     """Lets the model write, one character after the other."""
     number, states, characters = torch.zeros(1, 1, dtype=torch.long), None, []
     for _ in range(count):
-        x = functional.one_hot(number, len(vocabulary)).float().to(device)
-        y, states = model(x, states=states)
+        y, states = model(number.to(device), states=states)
         number = torch.multinomial(y[0].exp().cpu(), 1)
         characters.append(vocabulary[number.item()])
     return "".join(characters)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/training/trainer.h"
 #include "ir/base/status.h"
 #include "runtime/arrays/array.h"
 #include "runtime/arrays/signature.h"
@@ -14,11 +15,9 @@ namespace training {
 
 /// In the file numbers stand under `run.` and lists under `param.` and the like, so that `rnnc run
 /// --weights FILE --weight-prefix param.` runs what was trained.
-struct Checkpoint {
-  int64_t step = 0;
+struct Checkpoint : Trained {
   int64_t position = 0;  // in the data: where the next piece is read
   uint32_t data = 0;     // a hash of the data
-  std::vector<rnnc::NamedArray> params, mean, variance, states;
 };
 
 /// Whole or not at all: a run that is killed leaves the file that was there before.
@@ -27,7 +26,7 @@ rnnc::Status write_checkpoint(const std::filesystem::path& path, const Checkpoin
 /// What a checkpoint must be of.
 struct CheckpointSource {
   std::string program;
-  std::vector<rnnc::ArrayInfo> params;  // as the host keeps them
+  std::vector<rnnc::ArrayInfo> params;
   std::vector<rnnc::ArrayInfo> states;  // that pieces hand on
   int64_t batch = 0;
   uint32_t data = 0;

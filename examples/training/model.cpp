@@ -17,8 +17,8 @@ using rnnc::Status;
 
 tl::unexpected<rnnc::Error> lacks(const std::string& program, const char* kind,
                                   const NeededVector& vector) {
-  return fail("{} needs an {} {} of [{}], {}", quote(program), kind, quote(vector.name),
-              vector.size, vector.what);
+  return fail("{} needs an {} {} of [{}], {}{}", quote(program), kind, quote(vector.name),
+              vector.size, vector.what, vector.or_number ? ", or `int []`, its number" : "");
 }
 
 Status check_vectors(const std::string& program, const char* kind,
@@ -26,7 +26,13 @@ Status check_vectors(const std::string& program, const char* kind,
                      const std::vector<NeededVector>& needed) {
   for (const NeededVector& vector : needed) {
     const auto found = std::ranges::find(arrays, vector.name, &ArrayInfo::name);
-    if (found == arrays.end() || found->shape != std::vector<int64_t>{vector.size}) {
+    const bool is_found = found != arrays.end();
+    if (is_found && vector.or_number && found->dtype == rnnc::DType::i32) {
+      if (found->table_rows == 0 || found->table_rows >= vector.size) continue;
+      return fail("{} takes {} below {}, but {} are needed", quote(program), quote(vector.name),
+                  found->table_rows, vector.size);
+    }
+    if (!is_found || found->shape != std::vector<int64_t>{vector.size}) {
       return lacks(program, kind, vector);
     }
   }
@@ -39,7 +45,9 @@ Result<rnnc::RunArgs> shapes_of(const rnnc::Graph& graph, const std::vector<Need
   for (const NeededVector& vector : needed) {
     const auto found = std::ranges::find(graph.inputs, vector.name, &rnnc::InputDecl::name);
     if (found == graph.inputs.end()) return lacks(graph.name, "input", vector);
-    shapes.inputs.push_back({vector.name, {.shape = {1, 1, vector.size}, .data = {}}});
+    std::vector<int64_t> shape = {1, 1};
+    if (!(found->integer && vector.or_number)) shape.push_back(vector.size);
+    shapes.inputs.push_back({vector.name, {.shape = std::move(shape), .data = {}}});
   }
   for (const rnnc::InputDecl& input : graph.inputs) {
     if (std::ranges::find(needed, input.name, &NeededVector::name) == needed.end()) {
@@ -76,6 +84,11 @@ Result<rnnc::Program> compile_loss(const std::filesystem::path& file, std::strin
   if (!graph) return fail("the model does not compile\n{}", unit->render());
   const Result<rnnc::RunArgs> shapes = shapes_of(*graph, needed.inputs);
   if (!shapes) return tl::unexpected(shapes.error());
+  for (const auto& [dim, value] : needed.dims) {
+    if (std::ranges::find(graph->dims, dim, &rnnc::DimDecl::name) != graph->dims.end()) {
+      options.dims.insert({dim, value});
+    }
+  }
   const Result<rnnc::DimBindings> dims = rnnc::infer_dims(*graph, options.dims, *shapes);
   if (!dims) return tl::unexpected(dims.error());
   options.dims = *dims;

@@ -1,6 +1,7 @@
 #include "examples/training/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/backend/backend.h"
 
@@ -16,8 +17,8 @@ using rnnc::NamedArray;
 using rnnc::Result;
 using rnnc::Status;
 
-/// Pieces that begin with the declared initial states while others go on: a plan of its own, so that
-/// the others pay nothing.
+/// Pieces that begin with the declared initial states while others go on: a plan of its own, so
+/// that the others pay nothing.
 constexpr rnnc::SequenceFeatures kFresh = {.resets = true};
 
 /// f16 has no numbers below 6e-8, where many gradients of a mean are (Micikevicius et al. 2018,
@@ -43,30 +44,50 @@ Status allocate_all(rnnc::Backend& backend, const std::vector<ArrayInfo>& infos,
   return {};
 }
 
-void scale(Array& array, double factor) {
-  std::vector<double> values = array.to_doubles();
-  for (double& value : values) value *= factor;
-  array = Array::from_doubles(values, array.shape, array.dtype);
+/// In the other's type.
+Status copy_by_host(const ArrayRows& from, ArrayRows& to) {
+  const Result<std::vector<NamedArray>> arrays = from.download();
+  return arrays ? to.upload(*arrays) : tl::unexpected(arrays.error());
 }
 
 }  // namespace
 
-std::vector<ArrayInfo> host_params(const rnnc::Signature& signature) {
-  std::vector<ArrayInfo> params = signature.params;
-  for (ArrayInfo& param : params) param.dtype = rnnc::compute_type(param.dtype);
-  return params;
+Array as_input(const Array& array, const ArrayInfo& input) {
+  if (array.dtype != DType::i32 || input.shape.empty()) return array;
+  const int64_t width = input.shape[0];
+  Array ones = Array::zeros(DType::f32, leading(array.shape, input));
+  const auto* numbers = reinterpret_cast<const int32_t*>(array.data.data());
+  auto* values = reinterpret_cast<float*>(ones.data.data());
+  for (int64_t i = 0; i < array.elements(); ++i) values[i * width + numbers[i]] = 1;
+  return ones;
 }
 
-Trainer::Trainer(rnnc::Program& program, const PieceShape& shape)
+Trainer::Trainer(rnnc::Program& program, const PieceShape& shape, AdamW adamw)
     : program_(&program),
       shape_(shape),
+      adamw_(std::move(adamw)),
+      params_{{program.backend(), adamw_.mean().infos()},
+              {program.backend(), adamw_.mean().infos()}},
+      gradients_(program.backend(), adamw_.mean().infos()),
+      rounded_params_(program.backend(), program.signature().params),
+      rounded_gradients_(program.backend(), program.signature().params),
       loss_gradient_(program.backend()),
       workspace_(program.backend()),
       reserve_(program.backend()),
       reset_(program.backend()) {}
 
-Result<Trainer> Trainer::make(rnnc::Program& program, const PieceShape& shape) {
-  Trainer trainer(program, shape);
+Result<Trainer> Trainer::make(rnnc::Program& program, const PieceShape& shape,
+                              const AdamWOptions& options) {
+  std::vector<ArrayInfo> params = program.signature().params;
+  bool is_rounded = false;
+  for (ArrayInfo& param : params) {
+    is_rounded |= rnnc::size_of(param.dtype) == 2;
+    param.dtype = rnnc::compute_type(param.dtype);
+  }
+  Result<AdamW> adamw = AdamW::make(options, program.options(), params);
+  if (!adamw) return tl::unexpected(adamw.error());
+  Trainer trainer(program, shape, *std::move(adamw));
+  trainer.is_rounded_ = is_rounded;
   Status status = trainer.prepare();
   if (status) status = trainer.allocate();
   if (status) status = trainer.give_loss_gradients();
@@ -96,8 +117,11 @@ Status Trainer::allocate() {
   const rnnc::Signature& signature = program_->signature();
   const std::vector<int64_t> rows = {shape_.steps, shape_.batch};
   Status status = allocate_all(backend, signature.inputs, rows, inputs_, input_pointers_);
-  if (status) status = allocate_all(backend, signature.params, {}, params_, param_pointers_);
-  if (status) status = allocate_all(backend, signature.params, {}, gradients_, param_gradients_);
+  if (status) status = params_[0].allocate();
+  if (status) status = params_[1].allocate();
+  if (status) status = gradients_.allocate();
+  if (status && is_rounded_) status = rounded_params_.allocate();
+  if (status && is_rounded_) status = rounded_gradients_.allocate();
   if (status) status = allocate_all(backend, signature.outputs, rows, outputs_, output_pointers_);
   if (status) status = workspace_.reserve(workspace_bytes_);
   if (status) status = reserve_.reserve(reserve_bytes_);
@@ -127,36 +151,56 @@ Status Trainer::give_loss_gradients() {
   return status;
 }
 
-Result<double> Trainer::forward(const std::vector<NamedArray>& params, const Piece& piece) {
-  const rnnc::Signature& signature = program_->signature();
+Status Trainer::load_inputs(const Piece& piece) {
+  const std::vector<ArrayInfo>& inputs = program_->signature().inputs;
   Status status;
-  for (size_t i = 0; status && i < params_.size(); ++i) {
-    status = params_[i].upload(params[i].array, signature.params[i].dtype);
+  for (size_t i = 0; status && i < inputs.size(); ++i) {
+    const Array& array = inputs[i].name == "target" ? piece.target : piece.x;
+    status = inputs_[i].upload(as_input(array, inputs[i]), inputs[i].dtype);
   }
-  for (size_t i = 0; status && i < inputs_.size(); ++i) {
-    const ArrayInfo& input = signature.inputs[i];
-    status = inputs_[i].upload(input.name == "target" ? piece.target : piece.x, input.dtype);
+  return status;
+}
+
+/// Both halves, of which the losses and the gradients are left.
+Status Trainer::run(bool fresh) {
+  const bool resets = shape_.go_on && fresh;
+  const uint8_t* begins = resets ? static_cast<const uint8_t*>(reset_.get()) : nullptr;
+  const std::vector<void*> params = (is_rounded_ ? rounded_params_ : params_[current_]).pointers();
+  const std::vector<const void*> param_pointers(params.begin(), params.end());
+  Status status = program_->forward({.steps = shape_.steps,
+                                     .batch = shape_.batch,
+                                     .inputs = input_pointers_,
+                                     .params = param_pointers,
+                                     .outputs = output_pointers_,
+                                     .initial_states = initial_states_,
+                                     .final_states = final_states_,
+                                     .workspace = workspace_.get(),
+                                     .workspace_bytes = workspace_bytes_,
+                                     .reset = begins,
+                                     .reserve = reserve_.get(),
+                                     .reserve_bytes = reserve_bytes_});
+  if (!status) return status;
+  const std::vector<void*> gradients = (is_rounded_ ? rounded_gradients_ : gradients_).pointers();
+  return program_->backward({.steps = shape_.steps,
+                             .batch = shape_.batch,
+                             .inputs = input_pointers_,
+                             .params = param_pointers,
+                             .output_gradients = output_gradients_,
+                             .param_gradients = gradients,
+                             .reuse_params = true,
+                             .workspace = workspace_.get(),
+                             .workspace_bytes = workspace_bytes_,
+                             .reset = begins,
+                             .reserve = reserve_.get(),
+                             .reserve_bytes = reserve_bytes_});
+}
+
+Result<double> Trainer::mean_loss() const {
+  if (Status status = program_->backend().synchronize(nullptr); !status) {
+    return tl::unexpected(status.error());
   }
-  const bool resets = shape_.go_on && piece.fresh;
-  begins_ = resets ? static_cast<const uint8_t*>(reset_.get()) : nullptr;
-  if (status) {
-    status = program_->forward({.steps = shape_.steps,
-                                .batch = shape_.batch,
-                                .inputs = input_pointers_,
-                                .params = param_pointers_,
-                                .outputs = output_pointers_,
-                                .initial_states = initial_states_,
-                                .final_states = final_states_,
-                                .workspace = workspace_.get(),
-                                .workspace_bytes = workspace_bytes_,
-                                .reset = begins_,
-                                .reserve = reserve_.get(),
-                                .reserve_bytes = reserve_bytes_});
-  }
-  if (status) status = program_->backend().synchronize(nullptr);
-  if (!status) return tl::unexpected(status.error());
-  const Result<Array> losses =
-      outputs_[loss_].download(signature.outputs[loss_].dtype, {shape_.steps, shape_.batch});
+  const Result<Array> losses = outputs_[loss_].download(program_->signature().outputs[loss_].dtype,
+                                                        {shape_.steps, shape_.batch});
   if (!losses) return tl::unexpected(losses.error());
   const std::vector<double> all = losses->to_doubles();
   double sum = 0;
@@ -164,49 +208,55 @@ Result<double> Trainer::forward(const std::vector<NamedArray>& params, const Pie
   return sum / static_cast<double>(shape_.steps * shape_.batch - first_counted());
 }
 
-Result<std::vector<NamedArray>> Trainer::backward() {
-  Status status = program_->backward({.steps = shape_.steps,
-                                      .batch = shape_.batch,
-                                      .inputs = input_pointers_,
-                                      .params = param_pointers_,
-                                      .output_gradients = output_gradients_,
-                                      .param_gradients = param_gradients_,
-                                      .reuse_params = true,
-                                      .workspace = workspace_.get(),
-                                      .workspace_bytes = workspace_bytes_,
-                                      .reset = begins_,
-                                      .reserve = reserve_.get(),
-                                      .reserve_bytes = reserve_bytes_});
-  if (status) status = program_->backend().synchronize(nullptr);
+Result<double> Trainer::update(const Piece& piece) {
+  Status status = load_inputs(piece);
+  if (status && is_rounded_) status = copy_by_host(params_[current_], rounded_params_);
+  if (status) status = run(piece.fresh);
   if (!status) return tl::unexpected(status.error());
-  std::vector<NamedArray> gradients;
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    const ArrayInfo& info = program_->signature().params[i];
-    Result<Array> gradient = gradients_[i].download(info.dtype, info.shape);
-    if (!gradient) return tl::unexpected(gradient.error());
-    if (loss_scale_ != 1) scale(*gradient, 1 / loss_scale_);
-    gradients.push_back({info.name, *std::move(gradient)});
+  const Result<double> loss = mean_loss();
+  if (!loss || !std::isfinite(*loss)) return loss;
+  if (is_rounded_) status = copy_by_host(rounded_gradients_, gradients_);
+  const size_t next = 1 - current_;
+  if (status) {
+    status = adamw_.update(params_[current_], gradients_, loss_scale_, params_[next]);
   }
-  return gradients;
+  if (!status) return tl::unexpected(status.error());
+  current_ = next;
+  return loss;
 }
 
-Result<std::vector<NamedArray>> Trainer::states() const {
-  std::vector<NamedArray> states;
+Status Trainer::load(const Trained& trained) {
+  Status status;
+  const auto load_rows = [&](ArrayRows& rows, const std::vector<NamedArray>& arrays) {
+    if (status && !arrays.empty()) status = rows.upload(arrays);
+  };
+  load_rows(params_[current_], trained.params);
+  load_rows(adamw_.mean(), trained.mean);
+  load_rows(adamw_.variance(), trained.variance);
+  for (size_t i = 0; status && i < trained.states.size(); ++i) {
+    status = states_[i].upload(trained.states[i].array, program_->signature().states[i].dtype);
+  }
+  adamw_.steps() = trained.step;
+  return status;
+}
+
+Result<Trained> Trainer::trained() {
+  Trained trained;
+  trained.step = adamw_.steps();
+  for (const auto& [rows, arrays] :
+       {std::pair{&params_[current_], &trained.params}, std::pair{&adamw_.mean(), &trained.mean},
+        std::pair{&adamw_.variance(), &trained.variance}}) {
+    Result<std::vector<NamedArray>> downloaded = rows->download();
+    if (!downloaded) return tl::unexpected(downloaded.error());
+    *arrays = *std::move(downloaded);
+  }
   for (size_t i = 0; i < states_.size(); ++i) {
     const ArrayInfo& info = program_->signature().states[i];
     Result<Array> state = states_[i].download(info.dtype, leading({shape_.batch}, info));
     if (!state) return tl::unexpected(state.error());
-    states.push_back({info.name, *std::move(state)});
+    trained.states.push_back({info.name, *std::move(state)});
   }
-  return states;
-}
-
-Status Trainer::load_states(const std::vector<NamedArray>& states) {
-  for (size_t i = 0; i < states_.size(); ++i) {
-    Status status = states_[i].upload(states[i].array, program_->signature().states[i].dtype);
-    if (!status) return status;
-  }
-  return {};
+  return trained;
 }
 
 }  // namespace training

@@ -40,8 +40,10 @@ NodeId sum_to(Graph& graph, NodeId value, const Type& type, bool by_rows, Source
   return add_all(graph, sums, type, location);
 }
 
-NodeId add_all(Graph& graph, const std::vector<NodeId>& values, const Type& type,
+NodeId add_all(Graph& graph, std::vector<NodeId> values, const Type& type,
                SourceLocation location) {
+  std::ranges::stable_partition(values,
+                                [&](NodeId value) { return graph[value].op == Op::MatMul; });
   NodeId sum = kNoNode;
   for (const NodeId value : values) {
     sum = sum == kNoNode ? value : graph.apply(Op::Add, {sum, value}, location);

@@ -29,9 +29,9 @@ struct AdjointSum {
   }
 };
 
-/// The sum of the values, in their order; kNoNode of none. Scalars spread to `type`.
-NodeId add_all(Graph& graph, const std::vector<NodeId>& values, const Type& type,
-               SourceLocation location);
+/// The sum of the values, in their order but for products, which come first: as neighbours they are
+/// one result (passes/schedule/sums.h). kNoNode of none. Scalars spread to `type`.
+NodeId add_all(Graph& graph, std::vector<NodeId> values, const Type& type, SourceLocation location);
 
 /// Pieces as values of `type`: those that do not overlap side by side, with zeros between.
 std::vector<NodeId> join_pieces(Graph& graph, std::vector<AdjointSum::Piece> pieces,

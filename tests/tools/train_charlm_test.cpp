@@ -89,7 +89,9 @@ TEST_F(TrainCharLM, SaysWhatIsWrong) {
   EXPECT_EQ(problem({"--text=short.txt"}),
             error() + "short.txt has 16 characters: too few for --batch 16 and --length 64\n");
   EXPECT_EQ(problem({"toy.rnn", "--hidden=4"}),
-            error() + "`Toy` needs an input `target` of [58], a one-hot character\n");
+            error() +
+                "`Toy` needs an input `target` of [58], a one-hot character, or "
+                "`int []`, its number\n");
   directory_.write("more.rnn",
                    "cell More[V](x: [V], target: [V], s: []) -> loss {\n"
                    "  loss = s[t] * sum(x[t] * target[t])\n}\n");

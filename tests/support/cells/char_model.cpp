@@ -31,13 +31,11 @@ Result<double> char_model_bits(const CompileOptions& options) {
   auto weights = read_safetensors(data_root() / kFolder / "char_lm.safetensors");
   if (!weights) return tl::unexpected(weights.error());
 
-  std::vector<double> one_hot(steps * width);
-  for (size_t t = 0; t < steps; ++t) one_hot[t * width + vocabulary.find(text[t])] = 1;
+  std::vector<double> numbers(steps);
+  for (size_t t = 0; t < steps; ++t) numbers[t] = static_cast<double>(vocabulary.find(text[t]));
   RunArgs args;
   args.params = *std::move(weights);
-  args.inputs = {{"x", Array::from_doubles(
-                           one_hot, {static_cast<int64_t>(steps), 1, static_cast<int64_t>(width)},
-                           DType::f32)}};
+  args.inputs = {{"x", Array::from_doubles(numbers, {static_cast<int64_t>(steps), 1}, DType::i32)}};
   const auto result = Runner(*program).run(args);
   if (!result) return tl::unexpected(result.error());
 

@@ -4,8 +4,8 @@
 #include <regex>
 
 #include "examples/train_charlm/char_text.h"
-#include "examples/training/adamw.h"
 #include "examples/training/model.h"
+#include "examples/training/trainer.h"
 #include "runtime/arrays/random_arrays.h"
 #include "tests/runtime/temporary_directory.h"
 #include "tests/support/reference/deterministic.h"
@@ -26,13 +26,15 @@ Result<Program> compile_model(const std::string& cell, int64_t vocabulary, Compi
   directory.write("model.rnn", text);
   return training::compile_loss(
       directory / "model.rnn", "CharLMLoss",
-      {.inputs = {{"x", vocabulary, ""}, {"target", vocabulary, ""}}, .in_pieces = true},
+      {.inputs = {{"x", vocabulary, "", true}, {"target", vocabulary, "", true}},
+       .in_pieces = true,
+       .dims = {{"V", vocabulary}}},
       std::move(options));
 }
 
 std::vector<NamedArray> make_params(const Signature& signature) {
   std::vector<NamedArray> params;
-  for (const ArrayInfo& info : training::host_params(signature)) {
+  for (const ArrayInfo& info : signature.params) {
     const auto values = deterministic_values("training." + info.name, info.elements(),
                                              weight_bound(info), DType::f32);
     params.push_back({info.name, Array::from_doubles(values, info.shape, info.dtype)});
@@ -54,25 +56,24 @@ Result<TrainingLosses> train_beside_torch(const std::string& cell, CompileOption
   const training::PieceShape shape{.batch = golden.at("batch").get<int64_t>(),
                                    .steps = golden.at("length").get<int64_t>(),
                                    .go_on = true};
-  Result<training::Trainer> trainer = training::Trainer::make(*program, shape);
+  Result<training::Trainer> trainer =
+      training::Trainer::make(*program, shape,
+                              {.learning_rate = golden.at("learning_rate").get<double>(),
+                               .weight_decay = golden.at("weight_decay").get<double>(),
+                               .beta1 = golden.at("beta1").get<double>(),
+                               .beta2 = golden.at("beta2").get<double>(),
+                               .epsilon = golden.at("epsilon").get<double>(),
+                               .clip = golden.at("clip").get<double>()});
   if (!trainer) return tl::unexpected(trainer.error());
-  std::vector<NamedArray> params = make_params(program->signature());
-  training::AdamW adamw({.learning_rate = golden.at("learning_rate").get<double>(),
-                         .weight_decay = golden.at("weight_decay").get<double>(),
-                         .beta1 = golden.at("beta1").get<double>(),
-                         .beta2 = golden.at("beta2").get<double>(),
-                         .epsilon = golden.at("epsilon").get<double>(),
-                         .clip = golden.at("clip").get<double>()},
-                        params);
+  training::Trained first;
+  first.params = make_params(program->signature());
+  if (Status status = trainer->load(first); !status) return tl::unexpected(status.error());
   for (size_t step = 0; step < losses.expected.size(); ++step) {
     const auto begin = static_cast<int64_t>(step) * shape.steps;
     const Result<double> loss =
-        trainer->forward(params, text.piece(text.training(), shape.batch, begin, shape.steps));
+        trainer->update(text.piece(text.training(), shape.batch, begin, shape.steps));
     if (!loss) return tl::unexpected(loss.error());
     losses.actual.push_back(*loss);
-    Result<std::vector<NamedArray>> gradients = trainer->backward();
-    if (!gradients) return tl::unexpected(gradients.error());
-    adamw.update(params, *gradients);
   }
   return losses;
 }
