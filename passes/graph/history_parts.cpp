@@ -219,9 +219,7 @@ class Parting {
            graph_[guard.mask].decl == graph_[rows_.valid].decl;
   }
 
-  bool is_read(NodeId id) const {
-    return graph_[id].op == Op::State && graph_[id].decl == state_;
-  }
+  bool is_read(NodeId id) const { return graph_[id].op == Op::State && graph_[id].decl == state_; }
 
   /// Whether nothing else has several of the state's rows.
   bool is_read_by_rows() const {

@@ -28,8 +28,8 @@ namespace rnnc {
 /// What a state has of the caller's array: of its own, or of that of the state `of`.
 struct StatePart {
   uint32_t of = 0;
-  int64_t before = 0;  // elements in the array before its own
-  int64_t after = 0;   // and behind them
+  int64_t before = 0;       // elements in the array before its own
+  int64_t after = 0;        // and behind them
   NodeId newest = kNoNode;  // of a part: what is new in it
   int64_t count = 1;        // and how many steps it has
   bool is_hidden = false;   // and whether resets hide what it has
