@@ -15,7 +15,7 @@
 ///
 /// %z and %y are zeros. Masks of lengths and resets go with what they mask. A state stays whole
 /// where it does anything else with its elements, does not start as zero, or would have parts of
-/// less than two elements each, all in all.
+/// less than two elements on average: all of them are moved then, or nearly so, whatever has them.
 #pragma once
 
 #include <cstdint>
