@@ -7,6 +7,7 @@
 #include "passes/graph/history_parts.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
