@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -144,9 +145,15 @@ class DimParser {
 Dim::Dim(int64_t value) {
   if (value == std::numeric_limits<int64_t>::min()) {
     fault_ = Fault::TooLarge;
-  } else if (value != 0) {
-    terms_.push_back({{}, value, 1});
+  } else {
+    whole_ = value;
   }
+}
+
+/// Those of a whole number too: one, or none of zero.
+std::vector<Dim::Term> Dim::all_terms() const {
+  if (whole_ == 0) return terms_;
+  return {{{}, whole_, 1}};
 }
 
 Dim Dim::symbol(std::string name) {
@@ -165,14 +172,6 @@ Result<Dim> Dim::parse(std::string_view text) {
   Result<Dim> dim = DimParser(text).parse();
   if (dim && dim->fault_ != Fault::None) return fail("the dim `{}` is too large", text);
   return dim;
-}
-
-std::optional<int64_t> Dim::constant() const {
-  if (fault_ != Fault::None) return std::nullopt;
-  if (terms_.empty()) return 0;
-  const Term& term = terms_.front();
-  if (terms_.size() > 1 || !term.powers.empty() || term.denominator != 1) return std::nullopt;
-  return term.numerator;
 }
 
 std::optional<std::string> Dim::bare_symbol() const {
@@ -200,15 +199,14 @@ Dim Dim::power(const Dim& base, int exponent) {
   if (exponent >= 0) return result;
   if (result.fault_ != Fault::None) return result;
   if (const auto inverse = divide(1, result)) return *inverse;
-  return faulty(result.terms_.empty() ? Fault::DivisionByZero : Fault::DivisionBySum);
+  return faulty(result == Dim() ? Fault::DivisionByZero : Fault::DivisionBySum);
 }
 
 Dim Dim::substitute(const std::map<std::string, Dim, std::less<>>& values) const {
-  if (fault_ != Fault::None || constant()) return *this;
+  if (fault_ != Fault::None || is_whole()) return *this;
   Dim sum;
   for (const Term& term : terms_) {
-    Dim product;
-    product.terms_.push_back({{}, term.numerator, term.denominator});
+    Dim product = normalised({{{}, term.numerator, term.denominator}});
     for (const auto& [name, exponent] : term.powers) {
       const auto found = values.find(name);
       product = product * power(found == values.end() ? symbol(name) : found->second, exponent);
@@ -241,18 +239,17 @@ Result<int64_t> Dim::evaluate(const DimBindings& bindings) const {
     case Fault::DivisionBySum:
       return fail("{} divides by a sum of dims", what);
   }
-  const Term value = bound.terms_.empty() ? Term{} : bound.terms_.front();
-  if (value.denominator != 1) {
+  if (!bound.is_whole()) {
+    const Term& value = bound.terms_.front();
     return fail("{} is not a whole number{}: {} / {} leaves {}", what, values, value.numerator,
                 value.denominator, value.numerator % value.denominator);
   }
-  if (value.numerator < 0) {
-    return fail("{} is negative{}: {}", what, values, value.numerator);
+  const int64_t value = bound.whole_;
+  if (value < 0) return fail("{} is negative{}: {}", what, values, value);
+  if (value > kLargestDim) {
+    return fail("{} is too large{}: {} is above {}", what, values, value, kLargestDim);
   }
-  if (value.numerator > kLargestDim) {
-    return fail("{} is too large{}: {} is above {}", what, values, value.numerator, kLargestDim);
-  }
-  return value.numerator;
+  return value;
 }
 
 // "3 * H / 2 / N": factors above the line, then those below.
@@ -281,7 +278,7 @@ std::string Dim::to_string() const {
     case Fault::DivisionBySum:
       return "(divided by a sum)";
   }
-  if (terms_.empty()) return "0";
+  if (is_whole()) return std::to_string(whole_);
   // As people write it: `H + 1`, `2 - H`. What is added comes first, a bare number after names.
   std::vector<const Term*> order;
   for (const Term& term : terms_) order.push_back(&term);
@@ -311,6 +308,9 @@ Dim Dim::normalised(std::vector<Term> terms) {
   }
   std::erase_if(result.terms_, [](const Term& term) { return term.numerator == 0; });
   if (result.terms_.size() > kMostTerms) return faulty(Fault::TooLarge);
+  if (result.terms_.size() != 1) return result;
+  const Term& only = result.terms_.front();
+  if (only.powers.empty() && only.denominator == 1) return only.numerator;
   return result;
 }
 
@@ -332,8 +332,12 @@ std::optional<Dim::Term> Dim::multiply(const Term& left, const Term& right) {
 Dim operator+(const Dim& left, const Dim& right) {
   if (left.fault_ != Dim::Fault::None) return left;
   if (right.fault_ != Dim::Fault::None) return right;
-  std::vector<Dim::Term> terms = left.terms_;
-  terms.insert(terms.end(), right.terms_.begin(), right.terms_.end());
+  if (left.is_whole() && right.is_whole()) {
+    const std::optional<int64_t> sum = checked_add(left.whole_, right.whole_);
+    return sum ? Dim(*sum) : Dim::faulty(Dim::Fault::TooLarge);
+  }
+  std::vector<Dim::Term> terms = left.all_terms();
+  std::ranges::copy(right.all_terms(), std::back_inserter(terms));
   return Dim::normalised(std::move(terms));
 }
 
@@ -344,10 +348,14 @@ Dim operator-(const Dim& left, const Dim& right) {
 Dim operator*(const Dim& left, const Dim& right) {
   if (left.fault_ != Dim::Fault::None) return left;
   if (right.fault_ != Dim::Fault::None) return right;
+  if (left.is_whole() && right.is_whole()) {
+    const std::optional<int64_t> product = checked_multiply(left.whole_, right.whole_);
+    return product ? Dim(*product) : Dim::faulty(Dim::Fault::TooLarge);
+  }
+  const std::vector<Dim::Term> of_right = right.all_terms();
   std::vector<Dim::Term> terms;
-  terms.reserve(left.terms_.size() * right.terms_.size());
-  for (const Dim::Term& a : left.terms_) {
-    for (const Dim::Term& b : right.terms_) {
+  for (const Dim::Term& a : left.all_terms()) {
+    for (const Dim::Term& b : of_right) {
       auto product = Dim::multiply(a, b);
       if (!product) return Dim::faulty(Dim::Fault::TooLarge);
       terms.push_back(std::move(*product));
@@ -358,17 +366,15 @@ Dim operator*(const Dim& left, const Dim& right) {
 
 std::optional<Dim> Dim::divide(const Dim& left, const Dim& right) {
   if (right.fault_ != Fault::None) return right;
-  if (right.terms_.size() != 1) return std::nullopt;
-  const Term& divisor = right.terms_.front();
+  if (right.term_count() != 1) return std::nullopt;
+  const Term divisor = right.all_terms().front();
   Term inverse{{}, divisor.denominator, divisor.numerator};
   if (inverse.denominator < 0) {
     inverse.numerator = -inverse.numerator;
     inverse.denominator = -inverse.denominator;
   }
   for (const auto& [name, exponent] : divisor.powers) inverse.powers[name] = -exponent;
-  Dim factor;
-  factor.terms_.push_back(std::move(inverse));
-  return left * factor;
+  return left * normalised({std::move(inverse)});
 }
 
 std::string to_string(const Shape& shape) {

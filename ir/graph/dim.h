@@ -31,11 +31,13 @@ class Dim {
   static Result<Dim> parse(std::string_view text);
 
   /// The number, if no symbol is left and the value is whole.
-  std::optional<int64_t> constant() const;
+  std::optional<int64_t> constant() const {
+    return is_whole() ? std::optional(whole_) : std::nullopt;
+  }
   /// The symbol's name, if this is one bare symbol.
   std::optional<std::string> bare_symbol() const;
   /// How many summands it has: what arithmetic with it costs.
-  size_t term_count() const { return terms_.size(); }
+  size_t term_count() const { return is_whole() ? size_t{whole_ != 0} : terms_.size(); }
   /// Names that occur, sorted, each once.
   std::vector<std::string> symbols() const;
 
@@ -66,9 +68,13 @@ class Dim {
   /// Why a dim has no value.
   enum class Fault : uint8_t { None, TooLarge, DivisionByZero, DivisionBySum };
 
-  std::vector<Term> terms_;  // sorted by powers, no zero coefficients
+  // Most dims are whole numbers, which need no memory of their own.
+  int64_t whole_ = 0;        // the value, if there are no terms
+  std::vector<Term> terms_;  // sorted by powers, no zero coefficients; none of a whole number
   Fault fault_ = Fault::None;
 
+  bool is_whole() const { return terms_.empty() && fault_ == Fault::None; }
+  std::vector<Term> all_terms() const;
   static Dim faulty(Fault fault);
   static Dim normalised(std::vector<Term> terms);
   static std::optional<Term> multiply(const Term& left, const Term& right);

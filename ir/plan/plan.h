@@ -528,7 +528,7 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
   std::vector<Stage> stages;      // Once stages first, then by sweep, then Last stages
-  std::vector<StatePlan> states;  // the Graph's, in order, implied ones included
+  std::vector<StatePlan> states;  // the Graph's in order, implied ones included; parts of these
   uint32_t sweeps = 1;
   std::string note;             // for people: what is not as it could be, and why; or nothing
   int64_t workspace_bytes = 0;  // of Workspace buffers that do not grow with T

@@ -439,7 +439,7 @@ class Verifier {
         return fail("{} turns, and is no history", state.name);
       }
       const bool hides = state.hiding != Hiding::None;
-      if (hides && steps_of(plan_, state) == 1) {
+      if (hides && steps_of(plan_, state) + steps_behind(plan_, state) == 1) {
         return fail("{} hides, and is no history", state.name);
       }
       if (hides == state.hide.accesses.empty()) {

@@ -19,6 +19,31 @@ inline uint32_t steps_of(const Plan& plan, const StatePlan& state) {
   return steps;
 }
 
+/// Which of the caller's arrays a state begins and ends with: its own, or, of what is a part of
+/// another state's history (passes/graph/history_parts.h), that of this one.
+inline uint32_t slot_of(const Plan& plan, size_t state) {
+  const StatePlan& of = plan.states[state];
+  for (const ElementwiseLaunch* launch : {&of.init_given, &of.write_final}) {
+    for (const Access& access : launch->accesses) {
+      const Buffer& buffer = plan.buffers[access.buffer];
+      if (buffer.placement == Placement::Caller) return buffer.slot;
+    }
+  }
+  return static_cast<uint32_t>(state);
+}
+
+/// Of a state that is a part of an adjoint's history, steps of that behind its own, which it goes
+/// on through.
+inline int64_t steps_behind(const Plan& plan, const StatePlan& state) {
+  for (const Access& access : state.init_given.accesses) {
+    const Buffer& buffer = plan.buffers[access.buffer];
+    if (!plan.descending || buffer.role != Role::InitialState) continue;
+    const int64_t length = plan.kernels[state.init_given.kernel].length;
+    return (buffer.width - access.column) / length - 1;
+  }
+  return 0;
+}
+
 /// Of a state that `turns`, a launch of one of its steps as `launches_of` has it: where sequences
 /// differ in what it is of. A step past a sequence's end writes what falls out of its history back
 /// into it, as the newest. So the slots hold the same steps before and after all of these, turned by
@@ -62,9 +87,11 @@ inline int64_t visible_steps(Hiding hiding, const uint8_t* resets, int64_t batch
 }
 
 /// Whether so many visible steps do not reach an entry, by its place in the caller's array: 0 is
-/// the newest, of `count`. An adjoint's newest goes back to the earliest step.
-inline bool is_hidden(const Plan& plan, int64_t place, int64_t count, int64_t visible) {
-  return (plan.descending ? count - place : place + 1) > visible;
+/// the newest, of `count`, behind which others are. An adjoint's newest goes back to the earliest
+/// step.
+inline bool is_hidden(const Plan& plan, int64_t place, int64_t count, int64_t behind,
+                      int64_t visible) {
+  return (plan.descending ? count + behind - place : place + 1) > visible;
 }
 
 inline StateTurn turn_of(const Plan& plan, const StatePlan& state, const ElementwiseLaunch& one) {

@@ -3,6 +3,9 @@
 // 2. Keep the marked nodes in order and renumber.
 #include "passes/graph/dead_code.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "passes/graph/rebuild.h"
 
 namespace rnnc {
@@ -14,6 +17,7 @@ bool run_dead_code(Graph& graph) {
     if (!live[id]) continue;
     for (NodeId operand : graph.nodes[id].operands) live[operand] = true;
   }
+  if (std::ranges::all_of(live, std::identity())) return false;
 
   std::vector<NodeId> renumbered(graph.nodes.size(), kNoNode);
   std::vector<Node> kept;
@@ -23,10 +27,9 @@ bool run_dead_code(Graph& graph) {
     kept.push_back(std::move(graph.nodes[id]));
     for (NodeId& operand : kept.back().operands) operand = renumbered[operand];
   }
-  const bool changed = kept.size() != renumbered.size();
   graph.nodes = std::move(kept);
   for_each_root(graph, [&](NodeId& root) { root = renumbered[root]; });
-  return changed;
+  return true;
 }
 
 }  // namespace rnnc

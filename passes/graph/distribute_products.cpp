@@ -6,6 +6,8 @@
 //    recurrence, multiply each and choose then.
 #include "passes/graph/distribute_products.h"
 
+#include <algorithm>
+
 #include "passes/graph/dependence.h"
 #include "passes/graph/rebuild.h"
 
@@ -122,6 +124,8 @@ class DistributeProducts {
 }  // namespace
 
 bool run_distribute_products(Graph& graph) {
+  const auto is_product = [](const Node& node) { return node.op == Op::MatMul; };
+  if (std::ranges::none_of(graph.nodes, is_product)) return false;
   return DistributeProducts(graph).run();
 }
 

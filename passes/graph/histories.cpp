@@ -18,6 +18,7 @@
 
 #include "ir/graph/sweeps.h"
 #include "passes/graph/dead_code.h"
+#include "passes/graph/history_parts.h"
 #include "passes/graph/rebuild.h"
 
 namespace rnnc {
@@ -25,8 +26,12 @@ namespace {
 
 class Histories {
  public:
-  explicit Histories(Graph& graph)
-      : graph_(graph), directions_(find_directions(graph)), users_(graph.nodes.size()) {
+  Histories(Graph& graph, const std::vector<StatePart>& parts)
+      : graph_(graph),
+        parts_(parts),
+        directions_(find_directions(graph)),
+        users_(graph.nodes.size()),
+        falls_(graph.nodes.size(), 0) {
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
       for (const NodeId operand : graph[id].operands) users_[operand].push_back(id);
     }
@@ -34,7 +39,8 @@ class Histories {
     for (const ResultDecl& result : graph.results) users_[result.value].push_back(kNoNode);
     for (const StateDecl& state : graph.states) users_[state.next].push_back(kNoNode);
     const auto is_reset = [](const Node& node) { return node.op == Op::Reset; };
-    if (!graph.descending || std::ranges::none_of(graph.nodes, is_reset)) return;
+    has_zeros_ = graph.descending && std::ranges::any_of(graph.nodes, is_reset);
+    if (!has_zeros_) return;
     for (const bool reversed : {false, true}) find_zeros(reversed);
   }
 
@@ -42,14 +48,21 @@ class Histories {
     std::vector<StateSteps> steps(graph_.states.size());
     bool changed = false;
     for (uint32_t s = 0; s < graph_.states.size(); ++s) {
+      const StatePart& part = parts_[s];
+      changed = changed || part.is_part();
+      steps[s] = {.of = part.of, .before = part.before, .after = part.after};
       const std::optional<History> history = history_of(s);
-      if (!history || !is_read_by_elements(s, *history)) continue;
-      steps[s] = {.count = *graph_.states[s].type.shape[0].constant(),
-                  .newest_first = history->newest_first,
-                  .turns = history->valid != kNoNode,
-                  .hiding = history->hiding};
-      read_steps(s, *history, steps[s]);
-      changed = true;
+      if (history && is_read_by_elements(s, *history)) {
+        steps[s].count = *graph_.states[s].type.shape[0].constant();
+        steps[s].newest_first = history->newest_first;
+        steps[s].turns = history->valid != kNoNode;
+        steps[s].hiding = history->hiding;
+        read_steps(s, *history, steps[s]);
+        changed = true;
+      } else if (part.count == 1 && part.is_hidden && part.after > 0) {
+        steps[s].hiding = hiding_of(s);
+      }
+      if (part.is_part()) find_falls(s);
     }
     if (changed) run_dead_code(graph_);
     return steps;
@@ -125,6 +138,10 @@ class Histories {
     return graph_[id].op == Op::Reset && (graph_[id].decl != 0) == graph_.states[s].reversed;
   }
 
+  Hiding hiding_of(uint32_t s) const {
+    return graph_.states[s].reversed ? Hiding::ReversedResets : Hiding::Resets;
+  }
+
   /// What is behind a mask that makes elements what they start as where a sequence begins anew.
   NodeId unless_reset(NodeId id, uint32_t s, History& history) const {
     const Node& node = graph_[id];
@@ -133,7 +150,7 @@ class Histories {
     if (!masked) return id;
     const NodeId hidden = element_of(node.operands[1]);
     if (hidden == kNoNode || !is_same(hidden, history.init)) return id;
-    history.hiding = graph_.states[s].reversed ? Hiding::ReversedResets : Hiding::Resets;
+    history.hiding = hiding_of(s);
     history.wholes.push_back(node.operands[2]);
     return node.operands[2];
   }
@@ -221,9 +238,27 @@ class Histories {
   /// Within how many steps of a reset, its own included, each value is zero for sure.
   void find_zeros(bool reversed) {
     std::vector<int64_t>& zeros = zero_within_[reversed ? 1 : 0];
+    zeros.clear();
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-      zeros.push_back(zero_within(graph_[id], reversed, zeros));
+      const Node& node = graph_[id];
+      const bool runs_so = node.op == Op::State && graph_.states[node.decl].reversed == reversed;
+      zeros.push_back(runs_so ? falls_[id] : zero_within(node, reversed, zeros));
     }
+  }
+
+  /// What falls out of a part was new as many steps ago as that has.
+  void find_falls(uint32_t s) {
+    const StatePart& part = parts_[s];
+    if (!has_zeros_) return;
+    const bool reversed = graph_.states[s].reversed;
+    const int64_t within = zero_within_[reversed ? 1 : 0][part.newest] - part.count;
+    falls_.resize(graph_.nodes.size(), 0);
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_[id];
+      const bool falls = node.op == Op::State && node.decl == s && node.delay == part.count;
+      if (falls) falls_[id] = std::max<int64_t>(within, 0);
+    }
+    find_zeros(reversed);
   }
 
   int64_t zero_within(const Node& node, bool reversed, const std::vector<int64_t>& zeros) const {
@@ -302,15 +337,19 @@ class Histories {
   }
 
   Graph& graph_;
+  const std::vector<StatePart>& parts_;
   std::vector<Direction> directions_;
+  bool has_zeros_ = false;
   std::array<std::vector<int64_t>, 2> zero_within_;  // of adjoints, by direction: per node
   std::vector<std::vector<NodeId>> users_;  // per node; kNoNode: a state, an output or a result
+  std::vector<int64_t> falls_;  // per node, of what falls out of a part: within how many it is zero
 };
 
 }  // namespace
 
 std::vector<StateSteps> make_histories(Graph& graph) {
-  return Histories(graph).run();
+  const std::vector<StatePart> parts = part_histories(graph);
+  return Histories(graph, parts).run();
 }
 
 }  // namespace rnnc

@@ -34,7 +34,8 @@
 ///     %5 = concat %9, %4 : [900, I]     →   next x@history = %2
 ///
 /// A state stays as it is where its elements start as several values, change on their way, or are
-/// seen past a reset.
+/// seen past a reset. To adjoints steps may add in several places (passes/graph/history_parts.h):
+/// that makes several states, each of which has a part of the caller's array.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,12 @@
 
 namespace rnnc {
 
-/// What of a state the caller's arrays hold: [B, count, ...], or [B, ...] if it is no history.
+/// What of a state the caller's arrays hold: [B, count, ...], or [B, ...] if it is no history; of a
+/// part, that is within the array.
 struct StateSteps {
+  uint32_t of = 0;     // whose array it is, where a state has a part of another's
+  int64_t before = 0;  // elements of that before its own
+  int64_t after = 0;   // and behind them
   int64_t count = 1;
   bool newest_first = false;  // else the earliest
   bool turns = false;         // past a sequence's end
@@ -62,7 +67,8 @@ struct StateSteps {
   }
 };
 
-/// Of each state. Needs a bound Graph after the pipeline. What reads a history's last value
+/// Of each state, parts that are states now behind those that there were. Needs a bound Graph after
+/// the pipeline. What reads a history's last value
 /// (`Op::Final`) reads the caller's array, and has its type.
 std::vector<StateSteps> make_histories(Graph& graph);
 

@@ -32,9 +32,8 @@ Result<bool> run(std::span<const Step> steps, Graph& graph, const PassObserver& 
   bool changed = false;
   for (const Step& step : steps) {
     if (!step.wanted) continue;
-    if (observe(observer, step.name, &graph, nullptr, [&] { return step.run(graph); })) {
-      changed = true;
-    }
+    if (!observe(observer, step.name, &graph, nullptr, [&] { return step.run(graph); })) continue;
+    changed = true;
     if (Status status = verify(graph); !status) {
       return fail_as(ErrorKind::Internal, "this is a bug in rnnc: after pass {}: {}", step.name,
                      status.error().message);

@@ -15,7 +15,8 @@ struct PipelineOptions {
   PassObserver observer = {};
 };
 
-/// Runs the lowerings, which every plan needs, and the passes that are wanted; verifies after each:
+/// Runs the lowerings, which every plan needs, and the passes that are wanted; verifies what each of
+/// these has changed:
 /// an error is a bug in the pass that it names. `graph` is bound and verified; declared inputs,
 /// params, outputs and states keep their places, and states for delays come after them.
 Status run_pipeline(Graph& graph, const PipelineOptions& options = {});

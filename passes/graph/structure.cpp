@@ -398,12 +398,16 @@ class Pieces {
   bool changed_ = false;
 };
 
+bool has_reverse(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::Reverse; });
+}
+
 }  // namespace
 
 bool run_structure(Graph& graph) {
   bool changed = false;
   for (bool again = true; again;) {
-    const bool reversals = Reversals(graph).run();
+    const bool reversals = has_reverse(graph) && Reversals(graph).run();
     const bool pieces = Pieces(graph).run();
     again = reversals || pieces;
     if (again) run_dead_code(graph);

@@ -465,8 +465,8 @@ class LaunchBuilder {
     const bool vector = !state.type.is_scalar();
     const int64_t width = element_count(state.type.shape);
     // In the caller's arrays, where the earliest step is.
-    const Access of_caller = {.column = buffers.steps.earliest() * width,
-                              .stride = width * buffers.steps.count};
+    const Access of_caller = {.column = buffers.steps.before + buffers.steps.earliest() * width,
+                              .stride = plan_.buffers[buffers.initial].width};
     const auto in = [&of_caller](BufferId buffer) {
       Access access = of_caller;
       access.buffer = buffer;

@@ -183,15 +183,22 @@ class LayoutBuilder {
     for (size_t i = 0; i < graph_.states.size(); ++i) {
       const StateDecl& state = graph_.states[i];
       const DType dtype = compute_type(plan_.dtype);
-      Type type = state.type;
-      const int64_t steps = state_steps_[i].count;
-      if (steps > 1) type.shape.insert(type.shape.begin(), steps);
+      const StateSteps& steps = state_steps_[i];
       Layout::StateBuffers& buffers = layout_.states[i];
-      buffers.steps = state_steps_[i];
+      buffers.steps = steps;
+      if (steps.of != i) {
+        buffers.initial = layout_.states[steps.of].initial;
+        buffers.final = layout_.states[steps.of].final;
+        continue;
+      }
       buffers.initial =
-          add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, type);
+          add_caller_buffer(state.name, dtype, Role::InitialState, Extent::Batch, i, state.type);
       buffers.final =
-          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, type);
+          add_caller_buffer(state.name, dtype, Role::FinalState, Extent::Batch, i, state.type);
+      for (const BufferId id : {buffers.initial, buffers.final}) {
+        int64_t& width = plan_.buffers[id].width;
+        width = steps.before + steps.count * width + steps.after;
+      }
     }
   }
 

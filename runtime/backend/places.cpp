@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ir/plan/alignment.h"
+#include "ir/plan/state_steps.h"
 
 namespace rnnc {
 namespace {
@@ -32,7 +33,7 @@ Places::Places(const Plan& plan, size_t alignment)
     if (direct.starts_at_zero) {
       direct.starts_at_zero = bytes_of_step(plan, plan.buffers[direct.initial]) <= kMostZeroBytes;
     }
-    states_.push_back({.direct = direct});
+    states_.push_back({.direct = direct, .slot = slot_of(plan, states_.size())});
     for (const BufferId id : {direct.initial, direct.final}) add_halves(id);
   }
   addresses_.resize(buffers_.size(), nullptr);
@@ -105,13 +106,13 @@ void Places::bind_state(uint32_t index, const Call& call) {
   State& state = states_[index];
   const auto& [initial, starts_at_zero, final] = state.direct;
   const bool one = call.steps == 1;
-  std::byte* given = call.arrays.at(Role::InitialState, index);
+  std::byte* given = call.arrays.at(Role::InitialState, state.slot);
   if (given == nullptr && starts_at_zero) given = zeros_.data();
   state.copies_initial = !one || initial == kNoBuffer || !is_usable(given);
   if (!state.copies_initial) {
     addresses_[halves_[initial] == 0 ? initial : halves_[initial]] = given;
   }
-  std::byte* const wanted = call.arrays.at(Role::FinalState, index);
+  std::byte* const wanted = call.arrays.at(Role::FinalState, state.slot);
   state.copies_final = wanted != nullptr;
   if (!one || final == kNoBuffer || !is_usable(wanted)) return;
   const Buffer& buffer = plan_.buffers[final];

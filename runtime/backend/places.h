@@ -41,6 +41,10 @@ class Places {
   /// All others, for the call.
   void bind(const Call& call);
 
+  /// The caller's, or null.
+  const std::byte* initial_value(size_t state, const Call& call) const {
+    return call.arrays.at(Role::InitialState, states_[state].slot);
+  }
   /// Whether `init_given` or `init_declared` must run: the step does not read the value where it is.
   bool copies_initial(size_t state) const { return states_[state].copies_initial; }
   /// Whether `write_final` must run: the value is asked for, and not written where it belongs.
@@ -49,6 +53,7 @@ class Places {
  private:
   struct State {
     DirectState direct;
+    uint32_t slot = 0;  // of the caller's arrays
     bool copies_initial = true;
     bool copies_final = true;
   };

@@ -323,7 +323,7 @@ void CpuExecutable::begin_states(uint32_t sweep, const Wave& wave) {
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
     if (!addresses_.places().copies_initial(i)) continue;
-    const bool given = call_.arrays.at(Role::InitialState, i) != nullptr;
+    const bool given = addresses_.places().initial_value(i, call_) != nullptr;
     for (const auto& launch : given ? states_[i].init_given : states_[i].init_declared) {
       if (launch != nullptr) run_parts(*launch, plan_.batch, {}, everyone());
     }
@@ -351,16 +351,18 @@ void CpuExecutable::hide(uint32_t state, Position position) {
   const Launches& steps = states_[state].hide;  // the earliest first
   if (call_.reset == nullptr) return;
   const auto count = static_cast<int64_t>(steps.size());
+  const int64_t behind = steps_behind(plan_, plan);
   const int64_t first = call_.piece.first_step;
   for (int64_t b = 0; b < plan_.batch && count > 0; ++b) {
     int64_t length = first + call_.steps;
     if (call_.lengths != nullptr) length = std::clamp<int64_t>(call_.lengths[b], 0, length);
-    const int64_t visible = visible_steps(plan.hiding, call_.reset, plan_.batch, b, length, count);
+    const int64_t visible =
+        visible_steps(plan.hiding, call_.reset, plan_.batch, b, length, count + behind);
     // Slots have turned by the steps past the end, and the caller's arrays have not.
     const bool turned = plan_.descending && plan.turns;
     const int64_t past = turned ? call_.steps - std::max<int64_t>(length - first, 0) : 0;
     for (int64_t place = 0; place < count; ++place) {
-      if (!is_hidden(plan_, place, count, visible)) continue;
+      if (!is_hidden(plan_, place, count, behind, visible)) continue;
       const int64_t slot = (place + count - past % count) % count;
       const PreparedLaunch& one = *steps[static_cast<size_t>(count - 1 - slot)];
       one.run(locate(one.accesses, position, 0), {b, b + 1, 0, one.tiles}, scratch_.of(0));

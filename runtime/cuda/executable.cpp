@@ -559,7 +559,7 @@ Status CudaExecutable::begin_states(uint32_t sweep, const CudaWave& wave, const 
     const StatePlan& state = plan_.states[i];
     if (state.sweep != sweep || !wave.begins(state.lag)) continue;
     if (!launcher_->places().copies_initial(i)) continue;
-    const bool given = call.arrays.at(Role::InitialState, i) != nullptr;
+    const bool given = launcher_->places().initial_value(i, call) != nullptr;
     state_launches_->append_begin(i, given, call.reset != nullptr, wave.position(state.lag),
                                   states_);
   }

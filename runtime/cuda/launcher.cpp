@@ -225,7 +225,8 @@ CudaStateHide Launcher::hide_at(const StateLaunch& launch) const {
                                       : -1,
           .reversed = state.hiding == Hiding::ReversedResets ? 1 : 0,
           .entries = launch.entries,
-          .newest_first = plan_.descending ? 0 : 1};
+          .newest_first = plan_.descending ? 0 : 1,
+          .behind = static_cast<int32_t>(steps_behind(plan_, state))};
 }
 
 int64_t Launcher::exchange_bytes(size_t stage, int64_t steps) const {

@@ -52,6 +52,25 @@ TEST(CpuCheckpoints, OfLanguageCellsAndNetworks) {
   EXPECT_GE(checked, 8);
 }
 
+/// What histories' adjoints have goes on from piece to piece, in one place of an array and in
+/// several.
+TEST(CpuCheckpoints, OfHistories) {
+  uint64_t seed = 0;
+  for (const std::string cell : {"Dilated", "Skip", "Lags", "Echoes"}) {
+    for (const unsigned kind : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
+      SCOPED_TRACE(fmt::format("{}, {}", cell, kind));
+      ++seed;
+      check_checkpoints(tower({cell}, 7), {.threads = 2, .chunk = 4},
+                        {.steps = 45,
+                         .seed = seed,
+                         .lengths = (kind & 1) != 0,
+                         .resets = (kind & 2) != 0,
+                         .given_states = (kind & 4) != 0},
+                        {4, 12, 100});
+    }
+  }
+}
+
 /// The chunk that is chosen, and rows that fill blocks of sums.
 TEST(CpuCheckpoints, OfManyRows) {
   check_checkpoints(network("Stack", 33), {.threads = 2},

@@ -76,6 +76,27 @@ TEST(CpuGradients, LanguageCellsAndNetworksOfOddSizes) {
   }
 }
 
+/// Read in one place and in several, shorter and longer than sequences and chunks.
+TEST(CpuGradients, Histories) {
+  uint64_t seed = 0;
+  for (const std::string cell : {"Dilated", "Skip", "Lags", "Echoes"}) {
+    for (const int64_t steps : {7, 45}) {
+      for (const unsigned kind : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
+        SCOPED_TRACE(fmt::format("{}, {} steps, {}", cell, steps, kind));
+        ++seed;
+        check(tower({cell, cell}, 9), {.steps = steps,
+                                       .batch = 4,
+                                       .chunk = static_cast<int64_t>(seed % 3 == 0 ? 40 : 4),
+                                       .seed = seed,
+                                       .dtype = seed % 3 == 1 ? DType::f64 : DType::f32,
+                                       .lengths = (kind & 1) != 0,
+                                       .resets = (kind & 2) != 0,
+                                       .given_states = (kind & 4) != 0});
+      }
+    }
+  }
+}
+
 TEST(CpuGradients, LoopsOverArrays) {
   for (uint64_t seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, random_array_cell(seed)));

@@ -414,7 +414,7 @@ TEST(GpuGradientsOfDelays, LongerThanChunks) {
 TEST(GpuGradientsOfDelays, ShorterAndLongerThanSequences) {
   uint64_t seed = 0;
   const std::vector<std::vector<std::string>> towers = {
-      {"Dilated"}, {"Skip"}, {"Dilated", "Gated", "Dilated"}};
+      {"Dilated"}, {"Skip"}, {"Dilated", "Gated", "Dilated"}, {"Lags"}, {"Lags", "Echoes"}};
   for (const std::vector<std::string>& cells : towers) {
     for (const DType dtype : kTypes) {
       for (const int64_t steps : {7, 26}) {

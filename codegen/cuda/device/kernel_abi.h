@@ -222,7 +222,7 @@ struct CudaStateHide {
   int32_t reversed = 0;
   CudaEntries entries = CudaEntries::All;
   int32_t newest_first = 0;  // whether the newest is from the step before the sequence's end
-  int32_t unused = 0;
+  int32_t behind = 0;        // steps of the caller's array that it goes on through
 };
 static_assert(sizeof(CudaStateHide) == 64);
 

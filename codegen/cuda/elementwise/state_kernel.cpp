@@ -31,7 +31,7 @@ struct rnnc_state_hide {
   int reversed;
   int entries;  // 0: all; 1: in sight; 2: hidden
   int newest_first;  // whether those of the newest come from the step before the sequence's end
-  int unused;
+  int behind;  // steps behind its own
 };)";
 
 constexpr std::string_view kEntryInSight = R"(
@@ -50,14 +50,15 @@ struct rnnc_entries {
     const unsigned first = slice + blockIdx.x * blockDim.x * items / hide.length;
     const unsigned end = slice + ((blockIdx.x + 1) * blockDim.x * items - 1) / hide.length + 1;
     const unsigned own = slice + (blockIdx.x * blockDim.x + threadIdx.x) * items / hide.length;
+    const int most = hide.steps + hide.behind;
     for (unsigned row = first; row < min(end, launch.rows.count); ++row) {
       const rnnc_word all = hide.first + hide.call_steps;
       rnnc_word length = hide.lengths == nullptr ? all : max(hide.lengths[row], 0);
       if (length > all) length = all;
       __syncthreads();
-      if (threadIdx.x == 0) newest = hide.steps;
+      if (threadIdx.x == 0) newest = most;
       __syncthreads();
-      for (int back = threadIdx.x; back + 1 < hide.steps && back < length; back += blockDim.x) {
+      for (int back = threadIdx.x; back + 1 < most && back < length; back += blockDim.x) {
         const rnnc_word t = length - 1 - back;
         const rnnc_word at = hide.reversed ? length - t : t;
         if (hide.reversed && t == 0) break;
@@ -79,7 +80,8 @@ struct rnnc_entries {
   __device__ __forceinline__ bool has(const rnnc_state_hide& hide, int step) const {
     if (hide.entries == 0) return true;
     const int place = (hide.place - step + turned) % hide.steps;
-    const bool in_sight = (hide.newest_first ? place + 1 : hide.steps - place) <= visible;
+    const int steps = hide.newest_first ? place + 1 : hide.steps + hide.behind - place;
+    const bool in_sight = steps <= visible;
     return in_sight == (hide.entries == 1);
   }
 };)";

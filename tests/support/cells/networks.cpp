@@ -98,6 +98,19 @@ cell Skip[I, H](x: [I]) -> h {
   param R, S: [H, H]
   h[t] = 0.5 * tanh(W @ x[t] + R @ h[t-1] + S @ h[t-9]) + 0.25 * h[t-9] + 0.25 * h[t-10]
 }
+cell Lags[I, H](x: [I]) -> h {
+  state h: [H]
+  param W, V: [H, I]
+  param R, S: [H, H]
+  y = W @ x[t] + V @ (x[t-12] - 0.5 * x[t-30]) + R @ h[t-1] + S @ h[t-20]
+  h[t] = 0.5 * tanh(y) + 0.25 * h[t-3] - 0.25 * h[t-9] + 0.125 * h[t-10]
+}
+cell Echoes[I, H](x: [I]) -> h {
+  state h: [H]
+  param W: [H, I]
+  param u, v: [H]
+  h[t] = tanh(W @ x[t] + u * h[t-1] + v * h[t-12]) - 0.25 * h[t-20]
+}
 )";
 
 const std::map<std::string, std::string_view>& definitions() {

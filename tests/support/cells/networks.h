@@ -26,7 +26,9 @@ Graph network(const std::string& name, int64_t size);
 ///   Elementwise        without products of its own states
 ///   Many               of many arrays: 60 params beside the weights
 ///   Dilated            LSTM that reads itself 11 steps back
-///   Skip               tanh that reads itself one step back and nine
+///   Skip               tanh that reads itself one step back, nine and ten
+///   Lags               likewise in five places, and its input in three
+///   Echoes             in three, without products of its own states
 Graph tower(const std::vector<std::string>& cells, int64_t size);
 
 }  // namespace rnnc::test

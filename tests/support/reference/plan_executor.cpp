@@ -64,10 +64,9 @@ class Executor {
     for (size_t i = 0; i < plan_.states.size(); ++i) {
       const StatePlan& state = plan_.states[i];
       if (state.sweep != sweep || !wave.begins(state.lag)) continue;
-      const ElementwiseLaunch& launch =
-          arrays_.given(i) != nullptr ? state.init_given : state.init_declared;
-      run_state(state, launch, {});
-      if (arrays_.given(i) != nullptr && plan_.descending) hide(state, {});
+      const bool given = arrays_.given(slot_of(plan_, i)) != nullptr;
+      run_state(state, given ? state.init_given : state.init_declared, {});
+      if (given && plan_.descending) hide(state, {});
     }
   }
 
@@ -84,11 +83,12 @@ class Executor {
   void hide(const StatePlan& state, Position at) {
     const std::vector<ElementwiseLaunch> launches = launches_of(plan_, state, state.hide);
     const int64_t count = std::ssize(launches);
+    const int64_t behind = steps_behind(plan_, state);
     for (int64_t row = 0; row < plan_.batch && count > 0; ++row) {
       const int64_t turned = plan_.descending && state.turns ? args_.steps - length(row) : 0;
       for (int64_t place = 0; place < count; ++place) {
         bool hidden = false;
-        const int64_t since = plan_.descending ? count - 1 - place : place;
+        const int64_t since = plan_.descending ? count + behind - 1 - place : place;
         for (int64_t t = length(row) - since; t < length(row); ++t) {
           const auto kind = state.hiding == Hiding::Resets ? MaskLaunch::Kind::Reset
                                                            : MaskLaunch::Kind::ResetReverse;
