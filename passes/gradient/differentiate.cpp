@@ -490,7 +490,7 @@ Derivative differentiate(const Graph& graph, const DifferentiateOptions& options
       choose_residuals(graph, facts.varies, given, dry.needed(), options.residuals, options.costs);
   std::vector<bool> reversed;
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    saved[id] = saved[id] || followed[id];
+    saved[id] = followed[id] || (saved[id] && !given[id]);
     reversed.push_back(facts.reversed(id));
   }
   const ResidualArrays arrays = find_residual_arrays(graph, saved, reversed);
