@@ -1,5 +1,5 @@
-/// What is known of a Graph before it is differentiated, and which of its states' earlier values the
-/// backward half reads from later ones.
+/// What is known of a Graph before it is differentiated, and which of its states' earlier values
+/// the backward half reads from later ones.
 #pragma once
 
 #include <cstdint>

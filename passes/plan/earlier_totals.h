@@ -14,8 +14,8 @@
 namespace rnnc {
 
 /// `plan` has its pads, and no lags and no offsets yet. True if it has changed. Copies that
-/// something else reads too stay, and so do those whose rows are aligned where the caller's are not.
-/// Does nothing for a CPU.
+/// something else reads too stay, and so do those whose rows are aligned where the caller's are
+/// not. Does nothing for a CPU.
 bool run_earlier_totals(Plan& plan, const Machine& machine);
 
 }  // namespace rnnc

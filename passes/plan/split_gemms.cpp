@@ -9,7 +9,7 @@
 // 4. Split each weight once, turned round before if it is transposed. Several repeats of a product
 //    become one of more columns.
 // Of plans that round to TF32 the right operands of totals are turned, where that takes less than
-// it gains.
+// it gains. So are those in parts, where columns can be aligned.
 #include "passes/plan/split_gemms.h"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ bool can_split(const Plan& plan, const TotalLaunch& total) {
          plan.batch <= kMostSplitRows;
 }
 
-/// Whether a call has pieces of a total whose columns begin every multiple of 16 bytes: of parts only
-/// so many rows are added up at once.
+/// Whether a call has pieces of a total whose columns begin every multiple of 16 bytes: of parts
+/// only so many rows are added up at once.
 bool can_turn(const Plan& plan, const SplitGemmsOptions& options) {
   const int64_t most =
       plan.tf32 ? options.max_steps : std::min(options.max_steps, kMostSplitRows / plan.batch);

@@ -40,8 +40,8 @@ std::optional<LibraryProduct> product_of(const Plan& plan, const GemmLaunch& lau
 }
 
 /// Steps that a total adds up at once: of parts so many as have few enough rows, in pieces that are
-/// about equal. Where columns of rows are turned, as many as leave the next ones aligned, if a piece
-/// may have so many.
+/// about equal. Where columns of rows are turned, as many as leave the next ones aligned, if a
+/// piece may have so many.
 int64_t steps_at_once(const Plan& plan, const TotalLaunch& launch) {
   const int64_t most =
       launch.in_parts ? std::max<int64_t>(1, kMostSplitRows / plan.batch) : plan.chunk;

@@ -1,8 +1,8 @@
 // A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
 // adds up: one in parts in equal pieces (library_products.cpp). What is left of a
 // sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all known
-// beforehand, serve every length. Nothing is a step earlier than the first step: a total of such rows
-// leaves it out.
+// beforehand, serve every length. Nothing is a step earlier than the first step: a total of such
+// rows leaves it out.
 #include "runtime/cuda/plan_products.h"
 
 #include <algorithm>

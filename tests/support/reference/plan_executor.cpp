@@ -410,7 +410,7 @@ class Executor {
     }
   }
 
-  /// The parts of element `column` of a launch's row, in a buffer that has columns in place of rows.
+  /// The parts of element `column` of a launch's row, in a buffer with columns in place of rows.
   Place turned(const Access& access, int64_t parts, int64_t row, int64_t column) {
     const Buffer& buffer = plan_.buffers[access.buffer];
     const int64_t element = (column * turned_rows(plan_) + row) * parts;
