@@ -31,6 +31,7 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/earlier_totals.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
@@ -355,6 +356,11 @@ Status narrow(Plan& plan) {
   return {};
 }
 
+Status read_earlier(Plan& plan, const PlanOptions& options) {
+  run_earlier_totals(plan, options.machine);
+  return {};
+}
+
 Status set_chunk(Plan& plan, const PlanOptions& options) {
   plan.chunk = chunk_of(plan, options);
   fit_scan_partials(plan);
@@ -421,6 +427,9 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       {"pad", [&] { return pad(plan, options); }, passes.has(Pass::Pad)},
       // Behind the pads, which are made for what products write as it is.
       {"narrow", [&] { return narrow(plan); }, writes_narrow(options)},
+      // Of rows as they are: neither split nor padded.
+      {"earlier", [&] { return read_earlier(plan, options); },
+       passes.has(Pass::Merge) && passes.has(Pass::Pad)},
       // Of all launches that there will be…
       {"chunk", [&] { return set_chunk(plan, options); }},
       // …and before the lags, which are counted in chunks and make histories as long.

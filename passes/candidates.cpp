@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/cost.h"
@@ -141,15 +142,22 @@ int64_t chunk_for_threads(const Plan& plan, int64_t max_steps, int threads) {
   return threads < kThreadsToShare * side_by_side ? shorter : chunk;
 }
 
+/// Chunks are such a number of steps, or all there are: pieces of totals that are turned begin and
+/// end with it (runtime/cuda/plan_products.h).
+int64_t unit_of_chunks(const Plan& plan) {
+  return std::ranges::any_of(plan.buffers, &Buffer::turned) ? turned_steps(plan) : 1;
+}
+
 /// Chunks to try, ascending: those that divide `steps` into equal parts, nearly, and for long
 /// sequences powers of two.
 std::set<int64_t> chunks(const Plan& plan, int64_t steps) {
   std::set<int64_t> result;
+  const int64_t unit = unit_of_chunks(plan);
   int64_t most = std::min(steps, runs_on_chip(plan) ? kMostResidentChunk : kMostChunk);
   if (has_scans(plan)) most = std::min(steps, std::max(most, kMostScanRows / plan.batch));
   for (int64_t chunk = 1; chunk <= most; chunk *= 2) result.insert(chunk);
   for (int64_t count = 1; count <= kMostParts; ++count) {
-    result.insert(std::min(most, (steps + count - 1) / count));
+    result.insert(std::min(most, round_up(ceil_div(steps, count), unit)));
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include "ir/plan/alignment.h"
 #include "ir/plan/recurrence_kernel.h"
 #include "ir/plan/recurrence_sides.h"
+#include "ir/plan/waves.h"
 
 namespace rnnc {
 
@@ -64,7 +65,7 @@ int64_t byte_size(const Plan& plan, const Buffer& buffer) {
       rows = plan.batch;
       break;
     case Extent::Chunk:
-      rows = (buffer.history + plan.chunk) * plan.batch;
+      rows = buffer.turned ? turned_rows(plan) : (buffer.history + plan.chunk) * plan.batch;
       break;
   }
   const int64_t bytes = rows * buffer.width * static_cast<int64_t>(size_of(buffer.dtype));

@@ -85,6 +85,7 @@ struct Buffer {
   /// Invariant): no launch writes them. In program memory they are zero always, so that products
   /// may read on into them.
   int64_t pad = 0;
+  bool turned = false;  // Chunk: has columns in place of rows, as SplitLaunch says
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
@@ -399,7 +400,8 @@ struct RealLaunch {
 /// Operands `in_parts` are what SplitLaunch makes, of one block: `left` a left operand and `right` a
 /// weight, whose access is to the first of a row's parts. The sum then goes over the parts of each
 /// row as well, and products are in TF32. No more than `kMostSplitRows` rows are added up before
-/// the result is added to `out`. A `right` that is `turned` is one that SplitLaunch has turned.
+/// the result is added to `out`. A `right` that is `turned` is one that SplitLaunch has turned. One
+/// that is `earlier`, an array of the caller's, is read a step late, as EarlierLaunch does.
 struct TotalLaunch {
   Access left;
   Access right = {};  // none: the sum of `left`
@@ -410,6 +412,7 @@ struct TotalLaunch {
   bool accumulate = false;  // adds to `out`: in Sequence stages always, in Last ones never
   bool in_parts = false;
   bool turned = false;
+  bool earlier = false;
   friend bool operator==(const TotalLaunch&, const TotalLaunch&) = default;
 };
 
@@ -429,8 +432,8 @@ inline constexpr int64_t kSplitParts = 3;
 /// part, which is a rounded to TF32.
 ///
 /// Of a total's weight the target may be `turned`, columns in place of rows: the parts of element i
-/// of row r, of the R rows of a whole chunk, begin at element (i * R + r) * parts of the buffer and
-/// lie behind one another.
+/// of the launch's row r begin at element (i * turned_rows + r) * parts of the buffer, which is
+/// `turned` as well, and lie behind one another (ir/plan/waves.h has `turned_rows`).
 struct SplitLaunch {
   Access source;
   Access target;

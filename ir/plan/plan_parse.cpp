@@ -87,7 +87,7 @@ class PlanParser {
   }
 
   // buffer := bN NAME ':' DTYPE PLACEMENT ROLE ',' EXTENT 'x' N [', the last' N 'a pad']
-  //           [', history' N] [', sweep' N] [', lag' N] [', slot' N] [', at' N place]
+  //           [', turned'] [', history' N] [', sweep' N] [', lag' N] [', slot' N] [', at' N place]
   void parse_buffer() {
     Buffer buffer;
     buffer.name = in_.name(kNameEnds);
@@ -104,6 +104,7 @@ class PlanParser {
       in_.expect("a pad");
       if (buffer.pad > buffer.width) in_.complain("the pad is wider than the row");
     }
+    buffer.turned = in_.take(", turned");
     if (in_.take(", history")) buffer.history = in_.number<uint32_t>();
     parse_lag(buffer.sweep, buffer.lag);
     if (in_.take(", slot")) buffer.slot = in_.number<uint32_t>();

@@ -89,6 +89,7 @@ class Printer {
     const Buffer& buffer = plan_.buffers[id];
     std::string rest;
     if (buffer.pad > 0) rest += fmt::format(", the last {} a pad", buffer.pad);
+    if (buffer.turned) rest += ", turned";
     if (buffer.history > 0) rest += fmt::format(", history {}", buffer.history);
     rest += lag_text(buffer.sweep, buffer.lag);
     const bool is_caller = buffer.placement == Placement::Caller;

@@ -102,6 +102,10 @@ class Verifier {
       if (buffer.extent != Extent::Chunk && buffer.history > 0) {
         return fail("buffer {}: only chunks have a history", buffer.name);
       }
+      if (buffer.turned && (caller || buffer.extent != Extent::Chunk || buffer.history > 0)) {
+        return fail("buffer {}: only chunks of temporaries without a history are turned",
+                    buffer.name);
+      }
       if (buffer.sweep >= plan_.sweeps) {
         return fail("buffer {}: there is no sweep {}", buffer.name, buffer.sweep);
       }
@@ -316,6 +320,9 @@ class Verifier {
     const Buffer& buffer = plan_.buffers[access.buffer];
     if (touch.dtype != buffer.dtype) {
       return fail("{} is {}, not {}", buffer.name, to_string(buffer.dtype), to_string(touch.dtype));
+    }
+    if (buffer.turned != touch.turned) {
+      return fail("{} is {}turned", buffer.name, buffer.turned ? "" : "not ");
     }
     if (buffer.extent == Extent::Batch && once_rows != 1 && once_rows != plan_.batch) {
       return fail("{} rows of {}", once_rows, buffer.name);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
+#include "ir/base/arithmetic.h"
 #include "ir/plan/plan.h"
 
 namespace rnnc {
@@ -59,6 +61,18 @@ inline int64_t first_element(const Plan& plan, const Access& access, Position po
   const Buffer& buffer = plan.buffers[access.buffer];
   return step_in_buffer(plan, buffer, access.delay, position, steps) * plan.batch * buffer.width +
          access.column;
+}
+
+/// From one column of a turned buffer to the next: the rows of a whole chunk, and as many more as
+/// make columns begin every multiple of 16 bytes.
+inline constexpr int64_t kTurnedUnit = 4;
+inline int64_t turned_rows(const Plan& plan) {
+  return round_up(plan.chunk * plan.batch, kTurnedUnit);
+}
+
+/// The fewest steps after which a column is at a multiple of 16 bytes again.
+inline int64_t turned_steps(const Plan& plan) {
+  return kTurnedUnit / std::gcd(kTurnedUnit, plan.batch);
 }
 
 /// Whether the end of a wave of a sweep moves a buffer's last slots to its first.

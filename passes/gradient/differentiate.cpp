@@ -1,4 +1,5 @@
-// 1. Find which values have an adjoint: those between what is wanted and an output or a state.
+// 1. Find which values have an adjoint: those between what is wanted and an output or a state
+//    (passes/gradient/step_facts.h).
 // 2. Walk through the nodes from the last to the first. A node's adjoint is the sum of what its uses
 //    have contributed; outputs begin with their gradients, next states with the adjoint that comes
 //    from the step after. The op's rule (passes/gradient/adjoints.h) passes it on to its operands.
@@ -16,11 +17,11 @@
 #include <map>
 #include <optional>
 
-#include "ir/graph/sweeps.h"
 #include "passes/gradient/adjoint_sum.h"
 #include "passes/gradient/adjoints.h"
 #include "passes/gradient/masked_reads.h"
 #include "passes/gradient/residual_arrays.h"
+#include "passes/gradient/step_facts.h"
 #include "passes/gradient/zero_gradients.h"
 #include "passes/graph/rebuild.h"
 #include "passes/graph/stop_gradients.h"
@@ -28,89 +29,10 @@
 namespace rnnc {
 namespace {
 
-/// Facts about the Graph that both walks share.
-struct Facts {
-  Facts(const Graph& graph, const DifferentiateOptions& options)
-      : directions(find_directions(graph)) {
-    for (const Direction direction : directions)
-      varies.push_back(direction != Direction::Invariant);
-    lengths = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op == Op::Valid; });
-    find_active(graph, options);
-    for (uint32_t s = 0; s < graph.states.size(); ++s) {
-      outputs.push_back(options.outputs && !options.given[s] ? output_of(graph, s) : std::nullopt);
-    }
-  }
-
-  std::vector<Direction> directions;
-  std::vector<bool> varies;  // over steps
-  std::vector<bool> active;  // has an adjoint
-  std::vector<bool> active_states;
-  /// Per state: the output that is its value at the step before, zero before the first.
-  std::vector<std::optional<uint32_t>> outputs;
-  bool lengths = false;
-
-  /// Whether a state's earlier value is read from an output.
-  std::vector<bool> from_outputs(const Graph& graph) const {
-    std::vector<bool> nodes;
-    for (const Node& node : graph.nodes) {
-      nodes.push_back(node.op == Op::State && outputs[node.decl].has_value());
-    }
-    return nodes;
-  }
-
-  bool reversed(NodeId id) const { return directions[id] == Direction::Reversed; }
-
- private:
-  std::optional<uint32_t> output_of(const Graph& graph, uint32_t s) const {
-    const StateDecl& state = graph.states[s];
-    const NodeId init = read_through_broadcasts(graph, state.init);
-    const bool zero = graph[init].op == Op::Constant && graph[init].value == 0;
-    if (!zero || state.reversed || state.delay_of || lengths) return std::nullopt;
-    const auto output = std::ranges::find(graph.outputs, state.next, &OutputDecl::value);
-    if (output == graph.outputs.end()) return std::nullopt;
-    return static_cast<uint32_t>(output - graph.outputs.begin());
-  }
-
-  static NodeId read_through_broadcasts(const Graph& graph, NodeId id) {
-    while (graph[id].op == Op::Broadcast) id = graph[id].operands[0];
-    return id;
-  }
-
-  /// What depends on something that is wanted, through states too.
-  void find_active(const Graph& graph, const DifferentiateOptions& options) {
-    active.assign(graph.nodes.size(), false);
-    active_states.assign(graph.states.size(), false);
-    for (size_t s = 0; s < graph.states.size(); ++s) {
-      active_states[s] = options.given[s] && options.initial_states[s];
-    }
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-        const Node& node = graph[id];
-        bool is_active = std::ranges::any_of(node.operands, [&](NodeId o) { return active[o]; });
-        if (node.op == Op::Param) is_active = options.params[node.decl];
-        if (node.op == Op::Input) is_active = options.inputs[node.decl];
-        if (node.op == Op::State) is_active = active_states[node.decl];
-        if (node.op == Op::StopGradient) is_active = false;
-        active[id] = is_active;
-      }
-      for (size_t s = 0; s < graph.states.size(); ++s) {
-        const StateDecl& state = graph.states[s];
-        const std::optional<uint32_t>& of = state.delay_of;
-        const bool is_active =
-            active[state.next] || active[state.init] || (of && active_states[*of]);
-        if (!is_active || active_states[s]) continue;
-        active_states[s] = true;
-        changed = true;
-      }
-    }
-  }
-};
-
 class Walk {
  public:
   /// Without `saved` every value that is asked for counts as saved.
-  Walk(const Graph& forward, const DifferentiateOptions& options, const Facts& facts,
+  Walk(const Graph& forward, const DifferentiateOptions& options, const StepFacts& facts,
        const std::vector<bool>* saved, const ResidualArrays& arrays = {})
       : forward_(forward),
         options_(options),
@@ -136,6 +58,17 @@ class Walk {
   }
 
   const std::vector<bool>& needed() const { return needed_; }
+  /// Which values of the forward half totals of products take as they are.
+  std::vector<bool> multiplied() const {
+    std::vector<bool> taken(backward_.nodes.size(), false);
+    for (const Node& node : backward_.nodes) {
+      if (node.op != Op::Total || node.operands.size() < 2) continue;
+      for (const NodeId operand : node.operands) taken[operand] = true;
+    }
+    std::vector<bool> multiplied;
+    for (const NodeId copy : copies_) multiplied.push_back(copy != kNoNode && taken[copy]);
+    return multiplied;
+  }
   /// Whether the backward half has a value, by whatever way.
   std::vector<bool> used() const {
     std::vector<bool> used;
@@ -363,6 +296,9 @@ class Walk {
     if (node.op == Op::State && facts_.outputs[node.decl]) {
       needed_[id] = true;
       result = earlier_output(*facts_.outputs[node.decl], node.location);
+    } else if (node.op == Op::State && facts_.follows[node.decl]) {
+      const NodeId next = copy(forward_.states[node.decl].next);
+      result = backward_.apply(Op::Earlier, {next}, node.location);
     } else if (facts_.varies[id] && !is_leaf) {
       needed_[id] = true;
       if (saved_ == nullptr || (*saved_)[id]) result = residual(id);
@@ -478,7 +414,7 @@ class Walk {
 
   const Graph& forward_;
   const DifferentiateOptions& options_;
-  const Facts& facts_;
+  const StepFacts& facts_;
   const std::vector<bool>* saved_;
   const ResidualArrays arrays_;
   std::vector<NodeId> array_inputs_;  // per array
@@ -497,7 +433,7 @@ class Walk {
 
 /// The forward half: with the residuals as further outputs, and without stops.
 Graph with_residuals(Graph graph, const std::vector<NodeId>& residuals,
-                     const ResidualArrays& arrays, const Facts& facts) {
+                     const ResidualArrays& arrays, const StepFacts& facts) {
   const MaskedReads masked(graph);
   for (const NodeId id : residuals) {
     const SourceLocation location = graph[id].location;
@@ -543,14 +479,20 @@ DifferentiateOptions DifferentiateOptions::all(const Graph& graph, std::vector<b
 Derivative differentiate(const Graph& graph, const DifferentiateOptions& options) {
   RNNC_CHECK(graph.dims.empty(), "dims are bound before differentiation");
   RNNC_CHECK(graph.results.empty(), "a Graph with results is not differentiated");
-  const Facts facts(graph, options);
+  StepFacts facts(graph, options);
   Walk dry(graph, options, facts, nullptr);
   dry.run();
-  const std::vector<bool> given = facts.from_outputs(graph);
-  const std::vector<bool> saved =
+  facts.let_follow(graph, dry.needed(), dry.multiplied());
+  const std::vector<bool> followed = facts.followed(graph);
+  std::vector<bool> given = facts.read_later(graph);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) given[id] = given[id] || followed[id];
+  std::vector<bool> saved =
       choose_residuals(graph, facts.varies, given, dry.needed(), options.residuals, options.costs);
   std::vector<bool> reversed;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) reversed.push_back(facts.reversed(id));
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    saved[id] = followed[id] || (saved[id] && !given[id]);
+    reversed.push_back(facts.reversed(id));
+  }
   const ResidualArrays arrays = find_residual_arrays(graph, saved, reversed);
   Walk walk(graph, options, facts, &saved, arrays);
   walk.run();

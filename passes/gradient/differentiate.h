@@ -43,6 +43,8 @@ struct DifferentiateOptions {
   /// The backward half is given the outputs too: a state's earlier value that is an output's is read
   /// from there instead of saved, where the state begins with zero and there are no lengths.
   bool outputs = false;
+  /// Calls are pieces of sequences, and states begin with what the piece before has left.
+  bool in_pieces = false;
   /// Derivative::decisions are wanted, which may take time that grows with the square of the Graph.
   bool decisions = false;
 

@@ -41,13 +41,18 @@ class Decisions {
   ResidualDecision decide(NodeId id) {
     ResidualDecision decision{.value = id, .asked = asked_[id]};
     if (!used_[id]) return decision;
-    if (prices_.is_free(id)) {
-      decision.reason = ResidualReason::Given;
+    if (prices_.is_free(id) && !saved_[id]) {
+      const Node& node = graph_[id];
+      const bool follows = node.op == Op::State && has_it_[graph_.states[node.decl].next] &&
+                           saved_[graph_.states[node.decl].next];
+      decision.reason = follows ? ResidualReason::Follows : ResidualReason::Given;
       return decision;
     }
     decision.save_bytes = static_cast<double>(prices_.saving(id)) / kByte;
     const std::optional<int64_t> own = anew_[id];
-    if (!own) {
+    if (prices_.is_free(id)) {
+      decision.reason = ResidualReason::Followed;
+    } else if (!own) {
       const bool state = graph_[id].op == Op::State;
       decision.reason = state ? ResidualReason::State : ResidualReason::Reversed;
     } else if (!saved_[id]) {
@@ -111,7 +116,8 @@ class Decisions {
 
 bool ResidualDecision::is_saved() const {
   return reason == ResidualReason::State || reason == ResidualReason::Reversed ||
-         reason == ResidualReason::AskedFor || reason == ResidualReason::Dearer;
+         reason == ResidualReason::AskedFor || reason == ResidualReason::Dearer ||
+         reason == ResidualReason::Followed;
 }
 
 std::vector<ResidualDecision> explain_residuals(const Graph& graph, const std::vector<bool>& varies,

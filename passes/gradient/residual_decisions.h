@@ -12,6 +12,8 @@ namespace rnnc {
 enum class ResidualReason : uint8_t {
   NotNeeded,  // not had: no gradient asks for it
   Given,      // read again: an input or output of the call, or a mask
+  Followed,   // saved: it is also a state's earlier value, a step later
+  Follows,    // read again: that
   State,      // saved: a state's earlier value, so that the recurrence is not run again
   Reversed,   // saved: a sequence that was reversed here
   AskedFor,   // saved: all that is asked for is (ResidualChoice::All)

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/plan/buffer_uses.h"
 #include "ir/plan/plan_accesses.h"
 
 namespace rnnc {
@@ -35,6 +36,17 @@ void remove_unused_temporaries(Plan& plan) {
   }
   plan.buffers = std::move(kept);
   for_all([&ids](BufferId& id) { id = ids[id]; });
+}
+
+void remove_unread_earlier_steps(Plan& plan) {
+  const BufferUses uses(plan);
+  const auto is_unread = [&](const Launch& launch) {
+    const auto* const copy = std::get_if<EarlierLaunch>(&launch);
+    return copy != nullptr && !uses.is_read(copy->target.buffer);
+  };
+  for (Stage& stage : plan.stages) std::erase_if(stage.launches, is_unread);
+  std::erase_if(plan.stages, [](const Stage& stage) { return stage.launches.empty(); });
+  remove_unused_temporaries(plan);
 }
 
 }  // namespace rnnc

@@ -77,7 +77,7 @@ class PadTotals {
   }
 
   bool can_pad(const Stage& stage, const TotalLaunch& total) const {
-    if (total.right.buffer == kNoBuffer || total.blocks != 1) return false;
+    if (total.right.buffer == kNoBuffer || total.blocks != 1 || total.earlier) return false;
     if (std::min(total.m, total.n) < options_.least_size) return false;
     const bool aligned = is_aligned(total.left) && is_aligned(total.right);
     if (aligned && rows_of(total).stride == total.n) return false;

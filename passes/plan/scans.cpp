@@ -320,17 +320,6 @@ const EarlierLaunch* copy_of(const Plan& plan, const ScanLaunch& scan, uint32_t 
   return copy != nullptr && copy->source.delay == 0 ? copy : nullptr;
 }
 
-void remove_unread_copies(Plan& plan) {
-  const BufferUses uses(plan);
-  const auto is_unread = [&](const Launch& launch) {
-    const auto* const copy = std::get_if<EarlierLaunch>(&launch);
-    return copy != nullptr && !uses.is_read(copy->target.buffer);
-  };
-  for (Stage& stage : plan.stages) std::erase_if(stage.launches, is_unread);
-  std::erase_if(plan.stages, [](const Stage& stage) { return stage.launches.empty(); });
-  remove_unused_temporaries(plan);
-}
-
 void read_in_place(Plan& plan) {
   const BufferUses uses(plan);
   for (Stage& stage : plan.stages) {
@@ -346,7 +335,7 @@ void read_in_place(Plan& plan) {
       scan->earlier.push_back(i);
     }
   }
-  remove_unread_copies(plan);
+  remove_unread_earlier_steps(plan);
 }
 
 }  // namespace

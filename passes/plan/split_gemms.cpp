@@ -9,7 +9,7 @@
 // 4. Split each weight once, turned round before if it is transposed. Several repeats of a product
 //    become one of more columns.
 // Of plans that round to TF32 the right operands of totals are turned, where that takes less than
-// it gains.
+// it gains. So are those in parts, where columns can be aligned.
 #include "passes/plan/split_gemms.h"
 
 #include <algorithm>
@@ -29,8 +29,6 @@ namespace rnnc {
 namespace {
 
 constexpr int64_t kPartUnit = 4;  // elements of 16 bytes
-constexpr int64_t kTurnedRows =
-    4;  // of a step, or columns of rows begin at no multiple of 16 bytes
 constexpr int64_t kUsualChunk = 256;
 
 int64_t part_of(int64_t length) {
@@ -47,7 +45,16 @@ bool can_split(const Plan&, const GemmLaunch& gemm) {
 }
 
 bool can_split(const Plan& plan, const TotalLaunch& total) {
-  return total.right.buffer != kNoBuffer && total.blocks == 1 && plan.batch <= kMostSplitRows;
+  return total.right.buffer != kNoBuffer && total.blocks == 1 && !total.earlier &&
+         plan.batch <= kMostSplitRows;
+}
+
+/// Whether a call has pieces of a total whose columns begin every multiple of 16 bytes: of parts
+/// only so many rows are added up at once.
+bool can_turn(const Plan& plan, const SplitGemmsOptions& options) {
+  const int64_t most =
+      plan.tf32 ? options.max_steps : std::min(options.max_steps, kMostSplitRows / plan.batch);
+  return turned_steps(plan) <= most;
 }
 
 /// What varies, and is read row by row.
@@ -69,11 +76,11 @@ Operand left_of(const GemmLaunch& gemm) {
 Operand left_of(const TotalLaunch& total) {
   return {total.left, total.m};
 }
-Operand right_of(const Plan& plan, const TotalLaunch& total) {
+Operand right_of(const Plan& plan, const TotalLaunch& total, bool turned) {
   return {.access = total.right,
           .length = total.n,
           .weight = true,
-          .turned = plan.batch % kTurnedRows == 0,
+          .turned = turned,
           .parts = plan.tf32 ? 1 : kSplitParts};
 }
 
@@ -92,7 +99,8 @@ std::optional<Operand> left_of(const Plan& plan, const Launch& launch) {
 Buffer parts_buffer(const Plan& plan, const Operand& operand) {
   return {.name = "parts of " + plan.buffers[operand.access.buffer].name,
           .extent = Extent::Chunk,
-          .width = operand.parts * part_of(operand.length)};
+          .width = operand.parts * part_of(operand.length),
+          .turned = operand.turned};
 }
 
 Buffer weight_buffer(const Plan& plan, const GemmLaunch& gemm) {
@@ -144,9 +152,9 @@ TotalLaunch total_of_right(TotalLaunch total, const Operand& operand, BufferId r
   return total;
 }
 
-TotalLaunch total_of_parts(const Plan& plan, const TotalLaunch& total, BufferId left,
+TotalLaunch total_of_parts(const TotalLaunch& total, BufferId left, const Operand& operand,
                            BufferId right) {
-  TotalLaunch result = total_of_right(total, right_of(plan, total), right);
+  TotalLaunch result = total_of_right(total, operand, right);
   result.left = {.buffer = left, .stride = kSplitParts * part_of(total.m)};
   result.in_parts = true;
   return result;
@@ -168,6 +176,7 @@ class SplitGemms {
       : plan_(plan),
         machine_(machine),
         options_(options),
+        turns_(can_turn(plan, options)),
         usual_(with_usual_chunk(plan, options)),
         cache_(usual_) {
     const int64_t chunks = chunks_of(usual_, options.max_steps);
@@ -228,14 +237,17 @@ class SplitGemms {
     insert_before(stage);
   }
 
+  Operand right_of(const TotalLaunch& total) const { return rnnc::right_of(plan_, total, turns_); }
+
   void turn_totals(Stage& stage) {
+    if (!turns_) return;
     parts_.clear();
     before_.clear();
     for (size_t i = 0; i < stage.launches.size(); ++i) {
       auto* total = std::get_if<TotalLaunch>(&stage.launches[i]);
       if (total == nullptr || !can_split(plan_, *total)) continue;
-      const Operand right = right_of(plan_, *total);
-      if (!right.turned || !(options_.always || gain_of_turning(stage, *total) > 0)) continue;
+      const Operand right = right_of(*total);
+      if (!options_.always && gain_of_turning(stage, *total) <= 0) continue;
       *total = total_of_right(*total, right, parts_before(i, right));
     }
     insert_before(stage);
@@ -292,17 +304,18 @@ class SplitGemms {
 
   double gain_of(const Stage& stage, const TotalLaunch& total) {
     const double exact = exact_seconds(stage, total);
-    const double split = split_seconds(stage, right_of(plan_, total));
+    const Operand operand = right_of(total);
+    const double split = split_seconds(stage, operand);
     Trial trial(usual_, cache_);
     const BufferId left = trial.add(parts_buffer(usual_, left_of(total)));
-    const BufferId right = trial.add(parts_buffer(usual_, right_of(plan_, total)));
+    const BufferId right = trial.add(parts_buffer(usual_, operand));
     const double parts =
-        trial.seconds_of(stage, total_of_parts(plan_, total, left, right), machine_);
+        trial.seconds_of(stage, total_of_parts(total, left, operand, right), machine_);
     return chunks_ * (exact - parts - split);
   }
 
   double gain_of_turning(const Stage& stage, const TotalLaunch& total) {
-    const Operand right = right_of(plan_, total);
+    const Operand right = right_of(total);
     const double across = exact_seconds(stage, total);
     const double split = split_seconds(stage, right);
     Trial trial(usual_, cache_);
@@ -319,8 +332,9 @@ class SplitGemms {
       *gemm = product_of_parts(*gemm, left, weight_of(*gemm));
     } else {
       auto& total = std::get<TotalLaunch>(stage.launches[index]);
+      const Operand right = right_of(total);
       const BufferId left = parts_before(index, left_of(total));
-      total = total_of_parts(plan_, total, left, parts_before(index, right_of(plan_, total)));
+      total = total_of_parts(total, left, right, parts_before(index, right));
     }
   }
 
@@ -352,6 +366,7 @@ class SplitGemms {
   Plan& plan_;
   const Machine& machine_;
   const SplitGemmsOptions& options_;
+  const bool turns_;      // right operands of totals
   Plan usual_;            // as it was, with a chunk of a usual length
   const CacheUse cache_;  // of that
   double chunks_ = 1;

@@ -45,12 +45,6 @@ char* Addresses::pointer(const Access& access, LaunchPosition position) const {
   return reinterpret_cast<char*>(places_.address(row.place)) + bytes_from(access, row);
 }
 
-char* Addresses::turned(const Access& access, int64_t parts, LaunchPosition position) const {
-  const int64_t row = places_.row(access, position, steps_).element / access.stride;
-  const auto element = static_cast<int64_t>(size_of(buffer_of(access).dtype));
-  return reinterpret_cast<char*>(places_.address(access.buffer)) + row * parts * element;
-}
-
 CudaAccess Addresses::at(const Access& access, LaunchPosition position) const {
   if (access.buffer == kNoBuffer) return {};
   CudaAccess result{.address = 0, .per_step = 0, .stride = access.stride, .slot = -1};

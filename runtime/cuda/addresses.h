@@ -33,10 +33,7 @@ class Addresses {
 
   /// Row 0 of an access. In a graph only program memory has an address.
   char* pointer(const Access& access, LaunchPosition position) const;
-  /// The same of a buffer that has rows as columns, with so many elements of each row
-  /// (SplitLaunch).
-  char* turned(const Access& access, int64_t parts, LaunchPosition position) const;
-  /// Row (0, 0) of a sequence.
+  /// Row (0, 0) of a sequence, or row 0 of a buffer that is turned.
   char* start(const Access& access) const {
     return reinterpret_cast<char*>(places_.address(access.buffer)) +
            access.column * static_cast<int64_t>(size_of(buffer_of(access).dtype));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/base/arithmetic.h"
+#include "ir/plan/waves.h"
 
 namespace rnnc::cuda {
 namespace {
@@ -38,32 +39,45 @@ std::optional<LibraryProduct> product_of(const Plan& plan, const GemmLaunch& lau
                                   .accumulate = launch.accumulate}};
 }
 
+/// Steps that a total adds up at once: of parts so many as have few enough rows, in pieces that are
+/// about equal. Where columns of rows are turned, as many as leave the next ones aligned, if a
+/// piece may have so many.
+int64_t steps_at_once(const Plan& plan, const TotalLaunch& launch) {
+  const int64_t most =
+      launch.in_parts ? std::max<int64_t>(1, kMostSplitRows / plan.batch) : plan.chunk;
+  const int64_t piece = ceil_div(plan.chunk, ceil_div(plan.chunk, most));
+  if (!launch.turned) return piece;
+  const int64_t unit = turned_steps(plan);
+  const int64_t more = round_up(piece, unit);
+  if (more <= std::min(most, plan.chunk)) return more;
+  return piece < unit ? piece : more - unit;
+}
+
 std::optional<LibraryProduct> product_of(const Plan& plan, const TotalLaunch& launch) {
   if (launch.right.buffer == kNoBuffer) return std::nullopt;
   const bool alone = launch.blocks == 1;
-  const int64_t rows = plan.chunk * plan.batch;
-  const int64_t most = std::max<int64_t>(1, kMostSplitRows / plan.batch);
-  const int64_t piece = ceil_div(plan.chunk, ceil_div(plan.chunk, most));
-  return LibraryProduct{.left = launch.left,
-                        .weight = launch.right,
-                        .out = launch.out,
-                        .left_apart = alone ? 0 : launch.m,
-                        .weight_apart = alone ? 0 : launch.n,
-                        .out_apart = alone ? 0 : launch.m * launch.n,
-                        .blocks = launch.blocks,
-                        .row_parts = row_parts(launch),
-                        .turned = launch.turned,
-                        .most_steps = launch.in_parts ? piece : plan.chunk,
-                        .once_rows = plan.batch,
-                        .shape = {.m = launch.m,
-                                  .n = launch.n,
-                                  .blocks = launch.blocks,
-                                  .left_stride = part_stride(launch, launch.left),
-                                  .weight_stride = part_stride(launch, launch.right),
-                                  .turned_stride = launch.turned ? rows * row_parts(launch) : 0,
-                                  .dtype = plan.dtype,
-                                  .tf32 = plan.tf32 || launch.in_parts,
-                                  .accumulate = launch.accumulate}};
+  return LibraryProduct{
+      .left = launch.left,
+      .weight = launch.right,
+      .out = launch.out,
+      .left_apart = alone ? 0 : launch.m,
+      .weight_apart = alone ? 0 : launch.n,
+      .out_apart = alone ? 0 : launch.m * launch.n,
+      .blocks = launch.blocks,
+      .row_parts = row_parts(launch),
+      .turned = launch.turned,
+      .earlier = launch.earlier,
+      .most_steps = steps_at_once(plan, launch),
+      .once_rows = plan.batch,
+      .shape = {.m = launch.m,
+                .n = launch.n,
+                .blocks = launch.blocks,
+                .left_stride = part_stride(launch, launch.left),
+                .weight_stride = part_stride(launch, launch.right),
+                .turned_stride = launch.turned ? turned_rows(plan) * row_parts(launch) : 0,
+                .dtype = plan.dtype,
+                .tf32 = plan.tf32 || launch.in_parts,
+                .accumulate = launch.accumulate}};
 }
 
 }  // namespace

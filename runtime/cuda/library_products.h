@@ -22,6 +22,7 @@ struct LibraryProduct {
   int64_t repeats = 1;
   int64_t row_parts = 1;
   bool turned = false;     // the weight of a total
+  bool earlier = false;    // likewise
   int64_t most_steps = 0;  // of a Sequence stage, at once
   int64_t once_rows = 0;   // those of a Once or Last stage
   ProductShape shape;

@@ -1,7 +1,8 @@
 // A product runs over B rows in a step, and over a chunk's C * B rows in a sequence, which a total
 // adds up: one in parts in equal pieces (library_products.cpp). What is left of a
 // sequence after its full chunks is run in pieces of 2^i steps, so that a few shapes, all known
-// beforehand, serve every length.
+// beforehand, serve every length. Nothing is a step earlier than the first step: a total of such
+// rows leaves it out.
 #include "runtime/cuda/plan_products.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <numeric>
 
 #include "ir/plan/alignment.h"
+#include "ir/plan/waves.h"
 
 namespace rnnc::cuda {
 namespace {
@@ -38,14 +40,16 @@ Status PlanProducts::add(LaunchId id, const LibraryProduct& operands, CudaContex
     if (!lt) return tl::unexpected(lt.error());
     context.lt = std::move(*lt);
   }
-  std::vector<ProductAlignment> alignments = {alignment(operands, true)};
-  if (const ProductAlignment least = alignment(operands, false); least != alignments[0]) {
-    alignments.push_back(least);
-  }
-  std::vector<int64_t> rows =
+  std::vector<int64_t> counts =
       row_counts(plan_.stages[id.stage].domain, operands.once_rows, operands.most_steps);
-  for (int64_t& count : rows) count *= operands.row_parts;
-  Result<Product> product = Product::prepare(*context.lt, operands.shape, rows, alignments);
+  if (operands.earlier && plan_.chunk > 1) counts.push_back((plan_.chunk - 1) * plan_.batch);
+  std::vector<ProductUse> uses;
+  for (const int64_t rows : counts) {
+    for (const ProductAlignment& alignment : alignments(operands, rows)) {
+      uses.push_back({rows * operands.row_parts, alignment});
+    }
+  }
+  Result<Product> product = Product::prepare(*context.lt, operands.shape, uses);
   if (!product) return tl::unexpected(product.error());
   products_.emplace(id, Planned{operands, std::move(*product)});
   return {};
@@ -77,18 +81,35 @@ uint32_t PlanProducts::alignment(const Access& access, int64_t apart,
   return static_cast<uint32_t>(result);
 }
 
-ProductAlignment PlanProducts::alignment(const LibraryProduct& operands,
-                                         bool aligned_caller) const {
+/// Of columns from any multiple of so many steps on.
+uint32_t PlanProducts::turned_alignment(const LibraryProduct& operands, int64_t steps) const {
+  const int64_t elements = steps * plan_.batch * operands.row_parts;
+  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  return static_cast<uint32_t>(std::gcd(int64_t{kBufferAlignment}, elements * element));
+}
+
+/// Best first. Pieces of turned columns begin where they are aligned, but for single steps behind
+/// two others, and where no piece has steps enough for that.
+std::vector<ProductAlignment> PlanProducts::alignments(const LibraryProduct& operands,
+                                                       int64_t rows) const {
   const auto element = static_cast<uint32_t>(size_of(plan_.dtype));
-  const uint32_t caller = aligned_caller ? kUsualAlignment : element;
-  const auto out = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
-  return {
-      .left = alignment(operands.left, operands.left_apart, caller),
-      .weight = operands.turned ? static_cast<uint32_t>(
-                                      std::gcd(int64_t{kBufferAlignment},
-                                               plan_.batch * operands.row_parts * int64_t{element}))
-                                : alignment(operands.weight, operands.weight_apart, caller),
-      .out = alignment(operands.out, operands.out_apart, aligned_caller ? kUsualAlignment : out)};
+  const auto out_element = static_cast<uint32_t>(size_of(plan_.buffers[operands.out.buffer].dtype));
+  const int64_t apart = operands.turned ? turned_steps(plan_) : 1;
+  const bool anywhere = rows == plan_.batch || operands.most_steps % apart != 0;
+  std::vector<ProductAlignment> result;
+  for (const bool aligned_caller : {true, false}) {
+    const uint32_t caller = aligned_caller ? kUsualAlignment : element;
+    const uint32_t out = aligned_caller ? kUsualAlignment : out_element;
+    for (const int64_t steps : {apart, anywhere ? int64_t{1} : apart}) {
+      const ProductAlignment next = {
+          .left = alignment(operands.left, operands.left_apart, caller),
+          .weight = operands.turned ? turned_alignment(operands, steps)
+                                    : alignment(operands.weight, operands.weight_apart, caller),
+          .out = alignment(operands.out, operands.out_apart, out)};
+      if (std::ranges::find(result, next) == result.end()) result.push_back(next);
+    }
+  }
+  return result;
 }
 
 size_t PlanProducts::workspace_bytes() const {
@@ -135,19 +156,31 @@ Status PlanProducts::warm_up(const CudaDevice& device, const DeviceAllocator& al
   return status ? done : status;
 }
 
+Status PlanProducts::clear(const LibraryProduct& operands, const Addresses& addresses,
+                           cudaStream_t stream) const {
+  const ProductShape& shape = operands.shape;
+  const int64_t elements = shape.blocks * shape.m * shape.n;
+  return check_cuda(cudaMemsetAsync(addresses.pointer(operands.out, {}), 0,
+                                    static_cast<size_t>(elements) * sizeof(float), stream),
+                    "clearing a total");
+}
+
 Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                          LaunchPosition position, void* workspace, cudaStream_t stream,
                          bool opens) const {
   const Planned& planned = products_.at(id);
   const LibraryProduct& operands = planned.operands;
+  const auto element = static_cast<int64_t>(size_of(plan_.dtype));
+  int64_t done = 0;  // rows
   const auto run_at = [&](int64_t count, LaunchPosition at) -> Status {
     Access weight = operands.weight;
     Access out = operands.out;
+    const int64_t back = operands.earlier ? plan_.batch * weight.stride * element : 0;
     for (int64_t repeat = 0; repeat < operands.repeats; ++repeat) {
       const ProductPointers pointers{
           .left = addresses.pointer(operands.left, at),
-          .weight = operands.turned ? addresses.turned(weight, operands.row_parts, at)
-                                    : addresses.pointer(weight, at),
+          .weight = operands.turned ? addresses.start(weight) + done * operands.row_parts * element
+                                    : addresses.pointer(weight, at) - back,
           .out = addresses.pointer(out, at)};
       Status status =
           planned.product.run(count * operands.row_parts, pointers, workspace, stream, opens);
@@ -159,6 +192,10 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
   };
   if (plan_.stages[id.stage].domain != Domain::Sequence) return run_at(rows, position);
   int64_t steps = rows / plan_.batch;
+  if (operands.earlier && step_at(plan_, addresses.steps(), position) == 0) {
+    if (--steps == 0 && opens) return clear(operands, addresses, stream);
+    position.step += plan_.descending ? -1 : 1;
+  }
   const int64_t last = rows == plan_.chunk * plan_.batch ? steps % operands.most_steps : 0;
   while (steps > 0) {
     const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(steps)));
@@ -167,6 +204,7 @@ Status PlanProducts::run(LaunchId id, int64_t rows, const Addresses& addresses,
                                                        : floor;
     if (Status status = run_at(piece * plan_.batch, position); !status) return status;
     opens = false;
+    done += piece * plan_.batch;
     position.step += plan_.descending ? -piece : piece;
     steps -= piece;
   }

@@ -37,7 +37,10 @@ class PlanProducts {
   explicit PlanProducts(const Plan& plan) : plan_(plan) {}
   std::vector<int64_t> row_counts(Domain domain, int64_t once_rows, int64_t most_steps) const;
   uint32_t alignment(const Access& access, int64_t apart, uint32_t caller_alignment) const;
-  ProductAlignment alignment(const LibraryProduct& operands, bool aligned_caller) const;
+  uint32_t turned_alignment(const LibraryProduct& operands, int64_t steps) const;
+  std::vector<ProductAlignment> alignments(const LibraryProduct& operands, int64_t rows) const;
+  Status clear(const LibraryProduct& operands, const Addresses& addresses,
+               cudaStream_t stream) const;
   Status add(LaunchId id, const LibraryProduct& operands, CudaContext& context);
 
   const Plan& plan_;

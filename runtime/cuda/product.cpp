@@ -83,16 +83,11 @@ Status limit_algorithms(const CublasLtLibrary& library, const ProductAlignment& 
 }  // namespace
 
 Result<Product> Product::prepare(const CublasLt& lt, const ProductShape& shape,
-                                 const std::vector<int64_t>& rows,
-                                 const std::vector<ProductAlignment>& alignments) {
+                                 const std::vector<ProductUse>& uses) {
   Product product(lt, shape);
   if (Status status = product.describe(); !status) return tl::unexpected(status.error());
-  for (const int64_t count : rows) {
-    for (const ProductAlignment& alignment : alignments) {
-      if (Status status = product.add_variant(count, alignment); !status) {
-        return tl::unexpected(status.error());
-      }
-    }
+  for (const ProductUse& use : uses) {
+    if (Status status = product.add_variant(use); !status) return tl::unexpected(status.error());
   }
   return product;
 }
@@ -141,10 +136,8 @@ Status Product::init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, i
       });
 }
 
-Status Product::add_variant(int64_t rows, const ProductAlignment& alignment) {
-  Variant variant;
-  variant.rows = rows;
-  variant.alignment = alignment;
+Status Product::add_variant(const ProductUse& use) {
+  Variant variant = {use};
   return describe_matrices(variant).and_then([&] { return choose_algorithm(variant); }).map([&] {
     variants_.push_back(variant);
   });

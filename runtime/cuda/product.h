@@ -47,17 +47,22 @@ struct ProductAlignment {
   friend bool operator==(const ProductAlignment&, const ProductAlignment&) = default;
 };
 
+/// How a product is run: over so many rows of arrays that are aligned so.
+struct ProductUse {
+  int64_t rows = 0;
+  ProductAlignment alignment;
+};
+
 /// One product for a few numbers of rows.
 class Product {
  public:
   /// The most memory that an algorithm may ask for.
   static constexpr size_t kMostWorkspaceBytes = size_t{32} << 20;
 
-  /// Chooses algorithms for each number of rows and each alignment. Needs no memory. Only
+  /// Chooses an algorithm for each use; `run` takes the first that fits. Needs no memory. Only
   /// algorithms that give the same bits every time.
   static Result<Product> prepare(const CublasLt& lt, const ProductShape& shape,
-                                 const std::vector<int64_t>& rows,
-                                 const std::vector<ProductAlignment>& alignments);
+                                 const std::vector<ProductUse>& uses);
 
   /// Of library workspace, for every algorithm chosen.
   size_t workspace_bytes() const { return workspace_bytes_; }
@@ -80,9 +85,7 @@ class Product {
              bool opens = false) const;
 
  private:
-  struct Variant {
-    int64_t rows = 0;
-    ProductAlignment alignment;
+  struct Variant : ProductUse {
     cublasLtMatrixLayoutOpaque_t weight = {};
     cublasLtMatrixLayoutOpaque_t left = {};
     cublasLtMatrixLayoutOpaque_t out = {};
@@ -96,7 +99,7 @@ class Product {
   Status describe_matrices(Variant& variant) const;
   Status init_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows,
                      int64_t columns, int64_t stride, int64_t block_offset) const;
-  Status add_variant(int64_t rows, const ProductAlignment& alignment);
+  Status add_variant(const ProductUse& use);
   Status choose_algorithm(Variant& variant);
   /// For arrays of this alignment, best first, at least one and at most `most`; each with so much
   /// workspace at most.

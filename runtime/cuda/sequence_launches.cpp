@@ -177,14 +177,14 @@ class SequenceLaunch {
     int64_t rows = at_.rows;
     constexpr int64_t kMostBlocks = 65535;
     const char* source = at_.addresses.pointer(launch.source, at_.first);
-    char* target = at_.addresses.turned(launch.target, launch.parts, at_.first);
+    char* target = at_.addresses.start(launch.target);
     int weight = launch.weight ? 1 : 0;
     float most = launch.weight ? kMostSplitWeight : kMostSplitLeft;
     int64_t length = launch.length;
     int64_t part = launch.part;
     auto parts = static_cast<int>(launch.parts);
     int64_t source_stride = launch.source.stride;
-    int64_t apart = at_.plan.chunk * at_.plan.batch * launch.parts;
+    int64_t apart = turned_rows(at_.plan) * launch.parts;
     void* parameters[] = {&source, &target, &weight, &most,          &rows,
                           &length, &part,   &parts,  &source_stride, &apart};
     const int64_t down = std::min(ceil_div(rows, kCudaSplitTile), kMostBlocks);

@@ -21,27 +21,37 @@ bool is_leaf(Op op) {
   return op == Op::Input || op == Op::Param || op == Op::State || op == Op::Final;
 }
 
-/// "h[t-1]" of a half that reads the other's output "h@output".
-std::string earlier_name(const Graph& graph, NodeId of) {
+std::string without_step(std::string name) {
+  if (name.ends_with(kOfStep)) name.resize(name.size() - kOfStep.size());
+  return name;
+}
+
+/// "h[t-1]" of a half that reads the other's output "h@output", or what that has saved of h[t].
+std::string earlier_name(const Graph& graph, NodeId of, const SavedNames& saved) {
   std::string name = value_name(graph, of);
-  if (name.ends_with(kOutput)) name.resize(name.size() - kOutput.size());
+  if (const auto found = saved.find(name); found != saved.end()) {
+    name = without_step(found->second);
+  } else if (name.ends_with(kOutput)) {
+    name.resize(name.size() - kOutput.size());
+  }
   return name + "[t-1]";
 }
 
 /// By the name that a buffer of the value has.
-std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph) {
+std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph,
+                                                              const SavedNames& saved) {
   std::map<std::string, std::string, std::less<>> names;
   const ValueNames values(graph);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const uint32_t equation = graph[id].location.equation;
     if (graph[id].op == Op::Earlier) {
-      names.emplace(value_name(graph, id), earlier_name(graph, graph[id].operands[0]));
+      names.emplace(value_name(graph, id), earlier_name(graph, graph[id].operands[0], saved));
       continue;
     }
     if (is_leaf(graph[id].op) || equation == 0 || equation > graph.equations.size()) continue;
     std::string name = graph.equations[equation - 1].name;
     const bool whole = values.of(id) == name;
-    if (name.ends_with(kOfStep)) name.resize(name.size() - kOfStep.size());
+    name = without_step(std::move(name));
     if (!whole) name += fmt::format(".{}", id);
     names.emplace(value_name(graph, id), std::move(name));
   }
@@ -54,8 +64,10 @@ std::map<std::string, std::string, std::less<>> names_in_text(const Graph& graph
 }  // namespace
 
 void name_as_text(const Graph& graph, const SavedNames& saved, Plan& plan) {
-  auto names = names_in_text(graph);
-  for (const auto& [array, name] : saved) names.emplace(array, fmt::format("{}{}", kSaved, name));
+  auto names = names_in_text(graph, saved);
+  for (const auto& [array, name] : saved) {
+    names.emplace(array, fmt::format("{}{}", kSaved, without_step(name)));
+  }
   for (Buffer& buffer : plan.buffers) {
     std::string renamed;
     for (size_t begin = 0; begin <= buffer.name.size();) {

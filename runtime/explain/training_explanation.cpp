@@ -36,6 +36,7 @@ class ResidualWriter {
   static std::string how(const ResidualDecision& decision) {
     if (decision.is_saved()) return "saved";
     return decision.reason == ResidualReason::Given     ? "read"
+           : decision.reason == ResidualReason::Follows ? "read"
            : decision.reason == ResidualReason::Cheaper ? "anew"
                                                         : "not needed";
   }
@@ -46,6 +47,10 @@ class ResidualWriter {
         return "no gradient asks for it";
       case ResidualReason::Given:
         return why_given(step_[decision.value].op);
+      case ResidualReason::Followed:
+        return "read by a product, and a step earlier as a state's earlier value, too";
+      case ResidualReason::Follows:
+        return "saved at the step before: read again, a step earlier, at no cost";
       case ResidualReason::State:
         return "a state's earlier value: always saved, so that no recurrence runs again";
       case ResidualReason::Reversed:

@@ -324,6 +324,7 @@ Result<TrainingGraphs> Planner::differentiate(SequenceFeatures features,
                 .costs = {static_cast<double>(size_of(dtype)), rate / machine.memory_bandwidth,
                           static_cast<double>(size_of(compute_type(dtype)))},
                 .outputs = options.outputs && options.checkpoint == 0,
+                .in_pieces = options.checkpoint > 0,
                 .decisions = decisions});
   std::vector<std::string> notes = describe_zero_gradients(lowered, derivative.zero_gradients);
   if (options.accumulate) {

@@ -45,6 +45,7 @@ Result<InterpreterResult> GpuPlans::operator()(const Plan& plan, const Interpret
       if (total != nullptr) ++(total->right.buffer == kNoBuffer ? sums : outer_products);
       if (total != nullptr && total->in_parts) ++totals_in_parts;
       if (total != nullptr && total->turned) ++turned_totals;
+      if (total != nullptr && total->earlier) ++earlier_totals;
       if (total != nullptr && reads_pad(plan, *total)) ++padded_totals;
       const auto* scan = std::get_if<ScanLaunch>(&launch);
       if (scan != nullptr && !scan->earlier.empty()) ++scans_of_earlier_steps;

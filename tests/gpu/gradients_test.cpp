@@ -293,12 +293,13 @@ TEST(GpuGradientsOfStacks, OfSeveralCells) {
 /// A chunk's rows in one piece, and in several of which the last is shorter; a last chunk that is
 /// shorter, too.
 TEST(GpuGradientsInParts, OfWeights) {
-  for (const int64_t batch : {150, 152, 300}) {
+  for (const int64_t batch : {150, 151, 152, 300}) {
     SCOPED_TRACE(batch);
     GpuPlans gpu(DType::f32);
     check(lstm_graph(256, 256),
           {.steps = 14, .batch = batch, .chunk = 11, .seed = 1, .dtype = DType::f32}, gpu);
     EXPECT_GE(gpu.totals_in_parts, 2);
+    EXPECT_GE(gpu.turned_totals, 2);
   }
 }
 
@@ -315,19 +316,44 @@ TEST(GpuGradientsInTf32, OfResidentAndSteppedRecurrences) {
   }
 }
 
-/// With right operands turned, in chunks of which the one that runs last is shorter.
+/// With right operands turned, in chunks of which the one that runs last is shorter. Columns of odd
+/// batches end anywhere.
 TEST(GpuGradientsInTf32, OfLargeWeights) {
-  GpuPlans gpu(DType::f32);
-  check(lstm_graph(16, 512),
-        {.steps = 14,
-         .batch = 64,
-         .chunk = 11,
-         .seed = 1,
-         .dtype = DType::f32,
-         .passes = kNothingRefused,
-         .tf32 = true},
-        gpu);
-  EXPECT_GE(gpu.turned_totals, 1);  // of h: x is narrow
+  for (const int64_t batch : {64, 63, 66}) {
+    SCOPED_TRACE(batch);
+    GpuPlans gpu(DType::f32);
+    check(lstm_graph(16, 512),
+          {.steps = 14,
+           .batch = batch,
+           .chunk = 11,
+           .seed = 1,
+           .dtype = DType::f32,
+           .passes = kNothingRefused,
+           .tf32 = true},
+          gpu);
+    EXPECT_GE(gpu.turned_totals, 1);  // of h: x is narrow
+  }
+}
+
+/// Totals that read outputs a step earlier, in chunks that hold the first step and that do not.
+TEST(GpuGradientsOfOutputs, AStepEarlier) {
+  uint64_t seed = 0;
+  for (const DType dtype : kTypes) {
+    GpuPlans gpu(dtype);
+    for (const auto& [steps, chunk] :
+         {std::pair(1, 4), std::pair(2, 2), std::pair(9, 4), std::pair(7, 9), std::pair(5, 1)}) {
+      SCOPED_TRACE(fmt::format("{} steps, chunks of {}", steps, chunk));
+      HalfCheck of{.steps = steps,
+                   .batch = 3,
+                   .chunk = chunk,
+                   .seed = seed += 2,  // even ones: backward halves are given the outputs
+                   .dtype = dtype,
+                   .tf32 = dtype == DType::f32 && seed % 4 == 0};
+      check(lstm_graph(24, 32), of, gpu);
+      check(network("Stack", 24), of, gpu);
+    }
+    EXPECT_GE(gpu.earlier_totals, 10);
+  }
 }
 
 /// Rows of weight gradients that would not be aligned have columns behind them, and gates lie side

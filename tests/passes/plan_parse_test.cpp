@@ -167,6 +167,7 @@ TEST(PlanParse, OddFieldsComeBack) {
   const BufferId h = small.buffer(" h", Extent::Chunk, 8, 2);
   plan.buffers[h].slot = 1;
   plan.buffers[h].pad = 3;
+  plan.buffers[h].turned = true;
   const BufferId w = small.program_buffer("", Extent::Invariant, 64);
   const BufferId y = small.caller("y", Role::Output, Extent::Steps, 8);
   plan.buffers[y].offset = 256;
@@ -201,7 +202,10 @@ TEST(PlanParse, OddFieldsComeBack) {
   TotalLaunch total{.left = small.row(x), .right = small.row(y), .out = {w, 0, 0, 0}};
   total.m = total.n = 2;
   total.accumulate = total.in_parts = total.turned = true;
-  small.stage(Domain::Sequence, {turned, total}, 1);
+  TotalLaunch earlier = total;
+  earlier.in_parts = earlier.turned = false;
+  earlier.earlier = true;
+  small.stage(Domain::Sequence, {turned, total, earlier}, 1);
   Stage& late = small.recurrence({small.mean({small.row(x)}, {small.row(y)})});
   late.lag = 7;
   late.stack.ahead = {h};

@@ -13,6 +13,7 @@ struct TypedTouch {
   int64_t count = 0;  // elements of a row
   DType dtype = DType::f32;
   bool write = false;
+  bool turned = false;  // rows of columns
 };
 
 /// Loop, Recurrence: a Sequence stage of one such launch.

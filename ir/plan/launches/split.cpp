@@ -64,7 +64,8 @@ Status verify(LaunchVerifier& in, const SplitLaunch& launch) {
     return fail("{} parts", launch.parts);
   }
   const TypedTouch source{launch.source, launch.length, DType::f32, false};
-  const TypedTouch target{launch.target, launch.parts * launch.part, DType::f32, true};
+  const TypedTouch target{launch.target, launch.parts * launch.part, DType::f32, true,
+                          launch.turned};
   return in.check_touches({source, target}, launch.once_rows);
 }
 

@@ -30,6 +30,7 @@ int64_t out_count(const TotalLaunch& launch) {
 struct Operand {
   Access access;
   int64_t count = 0;
+  bool turned = false;
 };
 
 /// Each of them, or each part.
@@ -42,7 +43,7 @@ std::vector<Operand> operands_of(const TotalLaunch& launch) {
     }
   };
   add({launch.left, left_count(launch)});
-  if (has_right(launch)) add({launch.right, right_count(launch)});
+  if (has_right(launch)) add({launch.right, right_count(launch), launch.turned});
   return operands;
 }
 
@@ -60,6 +61,19 @@ Status verify_parts(const Plan& plan, const TotalLaunch& launch) {
   return {};
 }
 
+Status verify_earlier(const LaunchVerifier& in, const TotalLaunch& launch) {
+  if (in.where() != Where::Sequence) return fail("earlier steps are for Sequence stages");
+  if (!has_right(launch) || launch.in_parts || launch.turned) {
+    return fail("earlier steps of what is no product of plain rows");
+  }
+  if (launch.right.buffer >= in.plan().buffers.size()) {
+    return fail("there is no buffer {}", launch.right.buffer);
+  }
+  const Buffer& from = in.plan().buffers[launch.right.buffer];
+  if (from.extent == Extent::Steps && from.placement == Placement::Caller) return {};
+  return fail("{} is no sequence of the caller's", from.name);
+}
+
 /// Of plans that round to TF32, and of operands in parts.
 bool is_tf32(const Plan& plan, const TotalLaunch& launch) {
   return has_right(launch) && (plan.tf32 || launch.in_parts);
@@ -69,11 +83,11 @@ bool is_tf32(const Plan& plan, const TotalLaunch& launch) {
 
 std::string text_of(const Plan& plan, const TotalLaunch& launch) {
   return fmt::format(
-      "{} {} {}{}{}{}{}", access_text(plan, launch.out, out_count(launch)),
+      "{} {} {}{}{}{}{}{}", access_text(plan, launch.out, out_count(launch)),
       launch.accumulate ? "+=" : "=", access_text(plan, launch.left, left_count(launch)),
       has_right(launch) ? " x " + access_text(plan, launch.right, right_count(launch)) : "",
       count_text(launch.blocks, "blocks"), launch.in_parts ? ", in parts" : "",
-      launch.turned ? ", turned" : "");
+      launch.turned ? ", turned" : "", launch.earlier ? ", a step earlier" : "");
 }
 
 void parse(PlanScanner& in, TotalLaunch& launch) {
@@ -96,6 +110,10 @@ void parse(PlanScanner& in, TotalLaunch& launch) {
     }
     if (in.take("turned")) {
       launch.turned = true;
+      break;
+    }
+    if (in.take("a step earlier")) {
+      launch.earlier = true;
       break;
     }
     launch.blocks = in.count();
@@ -141,9 +159,13 @@ Status verify(LaunchVerifier& in, const TotalLaunch& launch) {
                         launch.blocks != 1 || !is_whole_chunk(plan, launch.right))) {
     return fail("what is turned is no whole chunk of an operand in TF32");
   }
+  if (launch.earlier) {
+    if (Status status = verify_earlier(in, launch); !status) return status;
+  }
   std::vector<TypedTouch> touches;
   for (const Operand& operand : operands_of(launch)) {
-    touches.push_back({operand.access, operand.count, widened ? compute : plan.dtype, false});
+    touches.push_back(
+        {operand.access, operand.count, widened ? compute : plan.dtype, false, operand.turned});
   }
   if (launch.accumulate) touches.push_back({launch.out, out_count(launch), compute, false});
   touches.push_back({launch.out, out_count(launch), compute, true});
@@ -181,7 +203,9 @@ LaunchWords describe(const LaunchNames& in, const TotalLaunch& launch) {
   words.strategy = fmt::format("GEMM over {}, {} x {}{}{}", rows, launch.m, launch.n,
                                launch.blocks > 1 ? fmt::format(", {} blocks", launch.blocks) : "",
                                launch.in_parts ? ", f32 in parts on tensor cores" : "");
-  words.what = fmt::format("sum of {} times {}", left, in.value(launch.right, right_count(launch)));
+  words.what =
+      fmt::format("sum of {} times {}{}", left, in.value(launch.right, right_count(launch)),
+                  launch.earlier ? " a step earlier" : "");
   return words;
 }
 

@@ -87,6 +87,62 @@ TEST(ResidualDecisions, SayWhatWouldBeDoneAndWhatItIsMadeOf) {
   EXPECT_EQ(decisions[5].products, 0);
 }
 
+/// y = V h[t] has the weight gradient V' = Σ dy h[t]ᵀ: h[t] is saved, and h[t-1] read from it.
+std::string cell_below_a_product(std::string_view init) {
+  return fmt::format(R"(graph G {{
+  input x: [4]
+  param R: [4, 4]
+  param V: [4, 4]
+  state h: [4]
+  %0 = param R : [4, 4]
+  %1 = input x : [4]
+  %2 = state h @ 1 : [4]
+  %3 = matmul %0, %2 : [4]
+  %4 = mul %3, %1 : [4]
+  %5 = param V : [4, 4]
+  %6 = matmul %5, %4 : [4]
+  %7 = const {} : []
+  %8 = broadcast %7 : [4]
+  init h = %8
+  next h = %4
+  output y = %6
+}})",
+                     init);
+}
+
+TEST(ResidualDecisions, AStateFollowsItsNextValueThatProductsTake) {
+  const Graph graph = graph_from(cell_below_a_product("0"));
+  for (const ResidualChoice choice :
+       {ResidualChoice::All, ResidualChoice::Least, ResidualChoice::Auto}) {
+    const Derivative derivative = derivative_of(graph, choice);
+    std::map<NodeId, ResidualDecision> decisions;
+    for (const ResidualDecision& one : derivative.decisions) decisions[one.value] = one;
+    EXPECT_EQ(decisions[4].reason, ResidualReason::Followed);
+    EXPECT_TRUE(decisions[4].is_saved());
+    EXPECT_EQ(decisions[2].reason, ResidualReason::Follows);
+    EXPECT_FALSE(decisions[2].is_saved());
+    EXPECT_EQ(std::ranges::count(derivative.backward.nodes, Op::Earlier, &Node::op), 1);
+  }
+}
+
+/// What it begins with is no value of a step before, nor what a piece before has left; and a state
+/// that is given begins with that.
+TEST(ResidualDecisions, AStateThatBeginsWithAValueIsSaved) {
+  const auto saves_state = [](const Graph& graph, bool given, bool in_pieces) {
+    DifferentiateOptions options = DifferentiateOptions::all(graph, {given});
+    options.decisions = true;
+    options.in_pieces = in_pieces;
+    const Derivative derivative = differentiate(graph, options);
+    const auto state = std::ranges::find(derivative.decisions, NodeId{2}, &ResidualDecision::value);
+    return state->reason == ResidualReason::State;
+  };
+  const Graph from_zero = graph_from(cell_below_a_product("0"));
+  EXPECT_FALSE(saves_state(from_zero, false, false));
+  EXPECT_TRUE(saves_state(from_zero, true, false));
+  EXPECT_TRUE(saves_state(from_zero, false, true));
+  EXPECT_TRUE(saves_state(graph_from(cell_below_a_product("1")), false, false));
+}
+
 /// Whatever was chosen is no dearer than its one alternative, with all else as it is.
 TEST(ResidualDecisions, AreNeverDearerThanTheirAlternative) {
   for (uint64_t seed = 0; seed < 150; ++seed) {

@@ -25,6 +25,7 @@
 #include "passes/persistent/resident.h"
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
+#include "passes/plan/earlier_totals.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/padding.h"
@@ -189,6 +190,10 @@ constexpr PlanPass kPlanPasses[] = {
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_split_gemms(plan, setting.machine,
                               {.max_steps = setting.max_steps, .always = true});
+     }},
+    {"earlier",
+     [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
+       return run_earlier_totals(plan, setting.machine);
      }},
     {"narrow",
      [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_narrow_products(plan); }},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/plan/waves.h"
 #include "passes/build_plan.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/padding.h"
@@ -185,14 +186,16 @@ TEST(SplitGemms, ChangeNoGradient) {
     for (const int64_t hidden : {1, 3, 8, 33}) {
       SCOPED_TRACE(fmt::format("{} {}", name, hidden));
       const Graph half = load_backward_half(name, {{"H", hidden}});
-      const int64_t batch = ++seed % 2 == 0 ? 3 : 4;
+      constexpr int64_t kBatches[] = {1, 3, 4, 5, 6, 7, 33};
+      const int64_t batch = kBatches[++seed % std::size(kBatches)];
+      const int64_t chunk = seed % 2 == 0 ? 4 : 3;  // and the last one is shorter
       const InterpreterArgs args = random_args(half, 11, batch, seed);
       const InterpreterResult expected = interpret(half, args);
       for (const PassSet passes : {kByStep, kNotMerged, PassSet::all()}) {
-        const Plan plan = split_plan(half, {.batch = batch, .passes = passes});
+        const Plan plan = split_plan(half, {.batch = batch, .chunk = chunk, .passes = passes});
         const std::vector<TotalLaunch> totals = launches<TotalLaunch>(plan, Domain::Sequence);
         EXPECT_TRUE(std::ranges::any_of(totals, &TotalLaunch::in_parts));
-        EXPECT_EQ(std::ranges::any_of(totals, &TotalLaunch::turned), batch == 4);
+        EXPECT_TRUE(std::ranges::any_of(totals, &TotalLaunch::turned));
         const InterpreterResult actual = execute_plan(plan, args);
         EXPECT_LE(worst_error(actual.outputs, expected.outputs), 2e-5);
         EXPECT_LE(worst_error(actual.results, expected.results), 2e-5);
@@ -205,16 +208,40 @@ TEST(SplitGemms, TurnTheRightOperandsOfTotalsInTf32) {
   for (const char* name : {"lstm", "gru", "stacked_lstm", "bidirectional"}) {
     SCOPED_TRACE(name);
     const Graph half = load_backward_half(name, {{"H", 33}});
-    const InterpreterArgs args = random_args(half, 11, 4, 1);
-    const InterpreterResult expected = interpret(half, args);
-    const Plan plan = split_plan(half, {.batch = 4, .tf32 = true});
-    for (const TotalLaunch& total : launches<TotalLaunch>(plan, Domain::Sequence)) {
-      EXPECT_FALSE(total.in_parts);
-      EXPECT_EQ(total.turned, total.right.buffer != kNoBuffer);
+    for (const int64_t batch : {1, 3, 4, 5, 6, 7, 33}) {
+      SCOPED_TRACE(batch);
+      const InterpreterArgs args = random_args(half, 11, batch, 1);
+      const InterpreterResult expected = interpret(half, args);
+      const Plan plan = split_plan(half, {.batch = batch, .chunk = 5, .tf32 = true});
+      for (const TotalLaunch& total : launches<TotalLaunch>(plan, Domain::Sequence)) {
+        EXPECT_FALSE(total.in_parts);
+        EXPECT_EQ(total.turned, total.right.buffer != kNoBuffer);
+      }
+      const InterpreterResult actual = execute_plan(plan, args);
+      EXPECT_LE(worst_error(actual.outputs, expected.outputs), 1e-2);
+      EXPECT_LE(worst_error(actual.results, expected.results), 1e-2);
     }
-    const InterpreterResult actual = execute_plan(plan, args);
-    EXPECT_LE(worst_error(actual.outputs, expected.outputs), 1e-2);
-    EXPECT_LE(worst_error(actual.results, expected.results), 1e-2);
+  }
+}
+
+/// Columns have the rows of a chunk and up to three more, whatever its length: workspaces have at
+/// most so much of them that does not grow with it.
+TEST(SplitGemms, TurnToColumnsThatAreAligned) {
+  const Graph half = load_backward_half("lstm", {{"H", 8}});
+  for (const int64_t batch : {1, 2, 3, 4, 5, 33}) {
+    for (const int64_t chunk : {1, 2, 3, 4, 7, 11}) {
+      const Plan plan = split_plan(half, {.batch = batch, .chunk = chunk, .tf32 = true});
+      const int64_t rows = chunk * batch;
+      EXPECT_EQ(turned_rows(plan) % 4, 0);
+      EXPECT_TRUE(turned_rows(plan) >= rows && turned_rows(plan) < rows + 4);
+      size_t turned = 0;
+      for (const Buffer& buffer : plan.buffers) {
+        if (!buffer.turned) continue;
+        ++turned;
+        EXPECT_EQ(byte_size(plan, buffer), turned_rows(plan) * buffer.width * 4);
+      }
+      EXPECT_GE(turned, 1U);
+    }
   }
 }
 
@@ -357,10 +384,32 @@ TEST(SplitGemms, AreForLargeTotalsOfF32OnGpus) {
   EXPECT_EQ(turned_totals(plan_of(large, {})), 1);
   EXPECT_EQ(turned_totals(plan_of(large, {.tf32 = true})), 1);
   EXPECT_EQ(turned_totals(plan_of(large, {.dtype = DType::bf16})), 0);
-  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 63})), 0);  // rows begin at odd places
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 63})), 1);
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 63, .tf32 = true})), 1);
+  // Single steps of odd batches begin anywhere, and so do pieces of few steps.
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 2047, .max_steps = 3, .tf32 = true})), 0);
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 2048, .max_steps = 3, .tf32 = true})), 1);
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 513})), 0);
+  EXPECT_EQ(totals_in_parts(plan_of(large, {.batch = 513})), 1);
+  EXPECT_EQ(turned_totals(plan_of(large, {.batch = 513, .tf32 = true})), 1);
   // A step alone is more rows than are added up at once.
   EXPECT_EQ(totals_in_parts(plan_of(large, {.batch = kMostSplitRows + 1})), 0);
   EXPECT_EQ(totals_in_parts(plan_of(load_backward_half("lstm", {{"H", 8}}), {})), 0);
+}
+
+/// So that pieces of totals end where columns are aligned.
+TEST(SplitGemms, MakeChunksOfWholeColumns) {
+  const Graph large = load_backward_half("lstm", {{"H", 1024}});
+  for (const int64_t batch : {3, 33, 62}) {
+    for (const int64_t steps : {999, 1001, 1500}) {
+      SCOPED_TRACE(fmt::format("{} x {}", steps, batch));
+      const Result<Plan> plan = build_plan(
+          large, {.batch = batch, .max_steps = steps, .tf32 = true, .machine = h200_machine()});
+      ASSERT_TRUE(plan) << plan.error().message;
+      EXPECT_GE(turned_totals(*plan), 1);
+      EXPECT_EQ(plan->chunk * batch % kTurnedUnit, 0) << plan->chunk;
+    }
+  }
 }
 
 TEST(SplitGemms, StayAsTheyAreWithoutThePass) {

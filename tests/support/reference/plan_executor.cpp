@@ -281,7 +281,12 @@ class Executor {
     double a = load(locate(launch.left, at, row), left);
     if (launch.right.buffer == kNoBuffer) return a;
     const int64_t right = part * part_stride(launch, launch.right) + i / launch.m * launch.n + j;
-    double b = launch.turned ? load(turned(launch.right, row_parts(launch), at, row, j), part)
+    const int64_t before = step_at(at) + row / plan_.batch - 1;  // step
+    if (launch.earlier && before < 0) return 0;
+    if (launch.earlier) {
+      return a * load(locate(launch.right, position_of(before), row % plan_.batch), right);
+    }
+    double b = launch.turned ? load(turned(launch.right, row_parts(launch), row, j), part)
                              : load(locate(launch.right, at, row), right);
     if (launch.in_parts) {
       a = cut_to_tf32(a);
@@ -396,7 +401,7 @@ class Executor {
         for (int64_t part = 0; part < launch.parts; ++part) {
           const float element = launch.parts == 1 ? rounded : three[part];
           if (launch.turned) {
-            store(turned(launch.target, launch.parts, at, row, i), part, element);
+            store(turned(launch.target, launch.parts, row, i), part, element);
           } else {
             store(locate(launch.target, at, row), part * launch.part + i, element);
           }
@@ -405,11 +410,10 @@ class Executor {
     }
   }
 
-  /// The parts of element `column` of a row, in a buffer that has rows as columns.
-  Place turned(const Access& access, int64_t parts, Position at, int64_t row, int64_t column) {
+  /// The parts of element `column` of a launch's row, in a buffer with columns in place of rows.
+  Place turned(const Access& access, int64_t parts, int64_t row, int64_t column) {
     const Buffer& buffer = plan_.buffers[access.buffer];
-    const int64_t first = first_element(plan_, access, at, args_.steps) / buffer.width;
-    const int64_t element = (column * plan_.chunk * plan_.batch + first + row) * parts;
+    const int64_t element = (column * turned_rows(plan_) + row) * parts;
     return {buffer.dtype,
             arrays_.memory(buffer) + element * static_cast<int64_t>(size_of(buffer.dtype))};
   }
