@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""clang-tidy for many sources at once. Most of its time goes into headers, which it parses and walks
+through for every source anew; so sources that are compiled alike are checked together:
+
+1. Sources of one folder with the same flags make a unit, which includes their headers and then them.
+   A source that has a name of its own is not with those to which the name means something else.
+2. A name that several of them have in an unnamed namespace is a macro for another one meanwhile.
+3. A unit that is not good is halved, down to single sources: what is said of these counts.
+
+usage: tidy.py BUILD SOURCE…
+"""
+
+import collections
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+TIDY = "clang-tidy-19"
+# More sources take more memory, and fewer share headers.
+MOST_SOURCES = 12
+
+# What may mean a source's own function or type, and what is of a class or a namespace.
+MENTION = re.compile(r"(?<![\w:.>])(?:[A-Z]\w*|\w+(?=\())")
+MEMBER = re.compile(r"(?<=::|->)\w+|(?<=\.)\w+")
+ALIAS = re.compile(r"^(?:using (\w+) = |namespace (\w+) = )(.*)", re.MULTILINE)
+TYPE = re.compile(r"(?:struct|class|enum(?: class)?|union) (\w+)")
+CONSTANT = re.compile(r"(?:static |inline )?(?:constexpr|const) .*?(\w+)(?:\[\w*\])*(?: =|\{)")
+FUNCTION = re.compile(r"\w[\w:<>,&*\[\] ]*[ &*](\w+)\(")
+
+
+def own_names(text):
+    """What a source declares in unnamed namespaces but aliases, by lines that are not indented."""
+    names = set()
+    unnamed = False
+    for line in text.splitlines():
+        if line == "namespace {":
+            unnamed = True
+        elif line == "}  // namespace":
+            unnamed = False
+        elif unnamed:
+            for pattern in (TYPE, CONSTANT, FUNCTION):
+                if match := pattern.match(line):
+                    names.add(match[1])
+                    break
+    return names
+
+
+class Names:
+    """What a source's names mean to others."""
+
+    def __init__(self, text):
+        self.aliases = {match[1] or match[2]: match[3] for match in ALIAS.finditer(text)}
+        self.own = own_names(text)
+        self.mentions = set(MENTION.findall(text))
+        self.members = set(MEMBER.findall(text))
+
+    def clash_with(self, other):
+        shared = self.own & other.own
+        same = {name for name, meaning in self.aliases.items() if other.aliases.get(name) == meaning}
+        mine = (self.own | self.aliases.keys()) & other.mentions
+        theirs = (other.own | other.aliases.keys()) & self.mentions
+        return (mine | theirs) - shared - same or shared & (self.members | other.members)
+
+
+def unit_text(sources):
+    """A source of sources; the headers first, where no name is another."""
+    texts = {source: source.read_text() for source in sources}
+    headers = dict.fromkeys(
+        line
+        for text in texts.values()
+        for line in itertools.takewhile(lambda line: not line.startswith("namespace"), text.splitlines())
+        if line.startswith("#include"))
+    names = {source: own_names(text) for source, text in texts.items()}
+    count = collections.Counter(name for own in names.values() for name in own)
+    lines = list(headers)
+    for number, source in enumerate(sources):
+        shared = sorted(name for name in names[source] if count[name] > 1)
+        lines += [f"#define {name} {name}_{number}" for name in shared]
+        lines.append(f'#include "{source}"')
+        lines += [f"#undef {name}" for name in shared]
+    return "\n".join(lines) + "\n"
+
+
+def compiler_flags(entry):
+    """Of an entry of compile_commands.json: all but compiler, source and result."""
+    words = shlex.split(entry["command"])
+    while not os.path.basename(words[0]).startswith(("c++", "g++", "clang++")):
+        words.pop(0)
+    words.pop(0)
+    flags = []
+    while words:
+        word = words.pop(0)
+        if word in ("-o", "-c"):
+            words.pop(0)
+        else:
+            flags.append(word)
+    return tuple(flags)
+
+
+def make_units(build, sources):
+    """Lists of sources, with the flags of each list."""
+    entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    groups = collections.defaultdict(list)
+    for source in sources:
+        if str(source) in entries:
+            groups[source.parent, compiler_flags(entries[str(source)])].append(source)
+    for (_, flags), group in groups.items():
+        units = []
+        for source in group:
+            names = Names(source.read_text())
+            for unit, others in units:
+                if len(unit) < MOST_SOURCES and not any(names.clash_with(other) for other in others):
+                    break
+            else:
+                unit, others = [], []
+                units.append((unit, others))
+            unit.append(source)
+            others.append(names)
+        for unit, _ in units:
+            yield unit, flags
+
+
+def run(words):
+    done = subprocess.run([TIDY, "--quiet", *words], capture_output=True, text=True)
+    return done.returncode == 0, done.stdout + "".join(
+        line for line in done.stderr.splitlines(True) if "warnings generated" not in line)
+
+
+def check(build, root, sources, flags):
+    if len(sources) > 1:
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=build) as unit:
+            unit.write(unit_text(sources))
+            unit.flush()
+            # Names of other sources are shadowed without harm.
+            good, output = run([f"--header-filter=^{re.escape(str(root))}/.*", unit.name, "--", *flags,
+                                "-Wno-shadow"])
+        if good:
+            return True, output
+        half = len(sources) // 2
+        parts = [check(build, root, part, flags) for part in (sources[:half], sources[half:])]
+        return all(good for good, _ in parts), "".join(output for _, output in parts)
+    return run(["-p", str(build), *map(str, sources)])
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    root = pathlib.Path.cwd()
+    units = list(make_units(build, [root / name for name in sys.argv[2:]]))
+    units.sort(key=lambda unit: -len(unit[0]))  # the longest first
+    good = True
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+        for passed, output in workers.map(lambda unit: check(build, root, *unit), units):
+            sys.stdout.write(output)
+            good = good and passed
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
