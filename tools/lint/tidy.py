@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""clang-tidy for many sources at once. Most of its time goes into headers, which it parses and walks
-through for every source anew; so sources that are compiled alike are checked together:
+"""clang-tidy for many sources at once. Most of its time goes into headers, which it parses and
+walks through for every source anew; so sources that are compiled alike are checked together:
 
-1. Sources of one folder with the same flags make a unit, which includes their headers and then them.
-   A source that has a name of its own is not with those to which the name means something else.
+1. Sources of one folder with the same flags make a unit: their headers, then they themselves. A
+   source that has a name of its own is not with those to which the name means something else.
 2. A name that several of them have in an unnamed namespace is a macro for another one meanwhile.
-3. A unit that is not good is halved, down to single sources: what is said of these counts.
+3. Where a unit is not good, its sources are checked one by one: what is said of these counts.
 
 usage: tidy.py BUILD SOURCE…
 """
 
 import collections
 import concurrent.futures
-import itertools
 import json
 import os
 import pathlib
@@ -25,6 +24,8 @@ import tempfile
 TIDY = "clang-tidy-19"
 # More sources take more memory, and fewer share headers.
 MOST_SOURCES = 12
+
+PROGRESS = re.compile(r"warnings? generated\.|Processing file")
 
 # What may mean a source's own function or type, and what is of a class or a namespace.
 MENTION = re.compile(r"(?<![\w:.>])(?:[A-Z]\w*|\w+(?=\())")
@@ -63,7 +64,7 @@ class Names:
 
     def clash_with(self, other):
         shared = self.own & other.own
-        same = {name for name, meaning in self.aliases.items() if other.aliases.get(name) == meaning}
+        same = {name for name in self.aliases if other.aliases.get(name) == self.aliases[name]}
         mine = (self.own | self.aliases.keys()) & other.mentions
         theirs = (other.own | other.aliases.keys()) & self.mentions
         return (mine | theirs) - shared - same or shared & (self.members | other.members)
@@ -75,8 +76,9 @@ def unit_text(sources):
     headers = dict.fromkeys(
         line
         for text in texts.values()
-        for line in itertools.takewhile(lambda line: not line.startswith("namespace"), text.splitlines())
-        if line.startswith("#include"))
+        for line in text.partition("\nnamespace")[0].splitlines()
+        if line.startswith("#include")
+    )
     names = {source: own_names(text) for source, text in texts.items()}
     count = collections.Counter(name for own in names.values() for name in own)
     lines = list(headers)
@@ -106,17 +108,21 @@ def compiler_flags(entry):
 
 def make_units(build, sources):
     """Lists of sources, with the flags of each list."""
-    entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    commands = json.loads((build / "compile_commands.json").read_text())
+    entries = {entry["file"]: entry for entry in commands}
     groups = collections.defaultdict(list)
     for source in sources:
         if str(source) in entries:
             groups[source.parent, compiler_flags(entries[str(source)])].append(source)
+        else:
+            yield [source], ()  # clang-tidy takes the flags of a source nearby
     for (_, flags), group in groups.items():
         units = []
         for source in group:
             names = Names(source.read_text())
             for unit, others in units:
-                if len(unit) < MOST_SOURCES and not any(names.clash_with(other) for other in others):
+                clash = any(names.clash_with(other) for other in others)
+                if len(unit) < MOST_SOURCES and not clash:
                     break
             else:
                 unit, others = [], []
@@ -129,8 +135,8 @@ def make_units(build, sources):
 
 def run(words):
     done = subprocess.run([TIDY, "--quiet", *words], capture_output=True, text=True)
-    return done.returncode == 0, done.stdout + "".join(
-        line for line in done.stderr.splitlines(True) if "warnings generated" not in line)
+    errors = [line for line in done.stderr.splitlines(True) if not PROGRESS.search(line)]
+    return done.returncode == 0, done.stdout + "".join(errors)
 
 
 def check(build, root, sources, flags):
@@ -139,13 +145,10 @@ def check(build, root, sources, flags):
             unit.write(unit_text(sources))
             unit.flush()
             # Names of other sources are shadowed without harm.
-            good, output = run([f"--header-filter=^{re.escape(str(root))}/.*", unit.name, "--", *flags,
-                                "-Wno-shadow"])
+            own = f"--header-filter=^{re.escape(str(root))}/.*"
+            good, output = run([own, unit.name, "--", *flags, "-Wno-shadow"])
         if good:
             return True, output
-        half = len(sources) // 2
-        parts = [check(build, root, part, flags) for part in (sources[:half], sources[half:])]
-        return all(good for good, _ in parts), "".join(output for _, output in parts)
     return run(["-p", str(build), *map(str, sources)])
 
 
