@@ -85,9 +85,9 @@ Result<rnnc::Program> compile_loss(const std::filesystem::path& file, std::strin
   const Result<rnnc::RunArgs> shapes = shapes_of(*graph, needed.inputs);
   if (!shapes) return tl::unexpected(shapes.error());
   for (const auto& [dim, value] : needed.dims) {
-    if (std::ranges::find(graph->dims, dim, &rnnc::DimDecl::name) != graph->dims.end()) {
-      options.dims.insert({dim, value});
-    }
+    if (std::ranges::find(graph->dims, dim, &rnnc::DimDecl::name) == graph->dims.end()) continue;
+    const int64_t given = options.dims.insert({dim, value}).first->second;
+    if (given != value) return fail("{} is {}, but the data have {}", quote(dim), given, value);
   }
   const Result<rnnc::DimBindings> dims = rnnc::infer_dims(*graph, options.dims, *shapes);
   if (!dims) return tl::unexpected(dims.error());

@@ -96,6 +96,11 @@ TEST_F(TrainCharLM, SaysWhatIsWrong) {
                    "cell More[V](x: [V], target: [V], s: []) -> loss {\n"
                    "  loss = s[t] * sum(x[t] * target[t])\n}\n");
   EXPECT_EQ(problem({"more.rnn"}), error() + "`More` has an input `s` that there is nothing for\n");
+  EXPECT_EQ(problem({"--dim=V=10"}), error() + "`V` is 10, but the data have 58\n");
+  directory_.write("table.rnn",
+                   "cell Table[V](x: int [], target: int []) -> loss {\n  param table: [20, V]\n"
+                   "  loss = cross_entropy(table[x[t]], one_hot(target[t], V))\n}\n");
+  EXPECT_EQ(problem({"table.rnn"}), error() + "`Table` takes `x` below 20, but 58 are needed\n");
   EXPECT_EQ(problem({"--dtype=f12"}), error() + "--dtype: f12 is none of f64, f32, bf16 and f16\n");
   EXPECT_NE(problem({"bad.rnn"}).find("bad.rnn:2:14: error: unknown name `z`"), std::string::npos);
   directory_.write("sums.rnn",
