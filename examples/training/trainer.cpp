@@ -213,7 +213,7 @@ Result<double> Trainer::update(const Piece& piece) {
   if (status && is_rounded_) status = copy_by_host(params_[current_], rounded_params_);
   if (status) status = run(piece.fresh);
   if (!status) return tl::unexpected(status.error());
-  const Result<double> loss = mean_loss();
+  Result<double> loss = mean_loss();
   if (!loss || !std::isfinite(*loss)) return loss;
   if (is_rounded_) status = copy_by_host(rounded_gradients_, gradients_);
   const size_t next = 1 - current_;
