@@ -2,8 +2,8 @@
 # run.sh PYTHON: the tests of each file in a process of its own, as many at once as there are
 # processors; the largest files first, which take longest. What they say comes file by file.
 set -euo pipefail
+python=$(realpath -s "$(command -v "$1")") # of a virtual environment: not what it links to
 cd "$(dirname "$0")"
-python=$(command -v "$1")
 
 run_file() { # FILE
   local log status=0
