@@ -87,7 +87,9 @@ Result<rnnc::Program> compile_loss(const std::filesystem::path& file, std::strin
   for (const auto& [dim, value] : needed.dims) {
     if (std::ranges::find(graph->dims, dim, &rnnc::DimDecl::name) == graph->dims.end()) continue;
     const int64_t given = options.dims.insert({dim, value}).first->second;
-    if (given != value) return fail("{} is {}, but the data have {}", quote(dim), given, value);
+    if (given != value) {
+      return fail("{} is {}, but the data have {}: leave it out", quote(dim), given, value);
+    }
   }
   const Result<rnnc::DimBindings> dims = rnnc::infer_dims(*graph, options.dims, *shapes);
   if (!dims) return tl::unexpected(dims.error());

@@ -96,7 +96,7 @@ TEST_F(TrainCharLM, SaysWhatIsWrong) {
                    "cell More[V](x: [V], target: [V], s: []) -> loss {\n"
                    "  loss = s[t] * sum(x[t] * target[t])\n}\n");
   EXPECT_EQ(problem({"more.rnn"}), error() + "`More` has an input `s` that there is nothing for\n");
-  EXPECT_EQ(problem({"--dim=V=10"}), error() + "`V` is 10, but the data have 58\n");
+  EXPECT_EQ(problem({"--dim=V=10"}), error() + "`V` is 10, but the data have 58: leave it out\n");
   directory_.write("table.rnn",
                    "cell Table[V](x: int [], target: int []) -> loss {\n  param table: [20, V]\n"
                    "  loss = cross_entropy(table[x[t]], one_hot(target[t], V))\n}\n");
