@@ -32,6 +32,7 @@
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/earlier_totals.h"
+#include "passes/plan/long_products.h"
 #include "passes/plan/merge_totals.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
@@ -168,6 +169,14 @@ bool has_fused_steps(const Plan& plan) {
   });
 }
 
+/// With the launches that a plan has in the end where its recurrences stay launches.
+Plan as_launches(Plan plan, const PlanOptions& options) {
+  if (!options.passes.has(Pass::Merge)) return plan;
+  run_merge_totals(plan, options.machine);
+  run_long_products(plan, options.machine);
+  return plan;
+}
+
 /// With several recurrences, each has the whole machine, or all of them share it and run side by
 /// side, whichever is faster.
 Status put_on_chip(Plan& plan, const PlanOptions& options, const StepSeconds& formed,
@@ -213,9 +222,10 @@ Status schedule(const Graph& graph, const PlanOptions& options, Planned& planned
   if (options.machine.kind != Machine::Kind::Cuda || !has_fused_steps(planned.plan)) return {};
   Result<Plan> apart = make_plan(graph, options, options.passes.without(Pass::Epilogue));
   if (!apart) return tl::unexpected(apart.error());
-  if (!has_faster_steps(*apart, planned.plan, options.machine)) return {};
+  const Plan faster = as_launches(*apart, options);
+  if (!has_faster_steps(faster, as_launches(planned.plan, options), options.machine)) return {};
   if (options.passes.has(Pass::Resident)) {
-    planned.apart = step_seconds(*apart, options.machine);
+    planned.apart = step_seconds(faster, options.machine);
   } else {
     planned.plan = *std::move(apart);
   }
@@ -235,7 +245,7 @@ Status put_formed_on_chip(Plan& plan, const Graph& graph, const PlanOptions& opt
                           const StepSeconds& other_launches) {
   std::set<std::string> names = recurrences_to_form(plan);
   if (names.empty()) return put_on_chip(plan, options, {}, other_launches);
-  const StepSeconds launches = step_seconds(plan, options.machine);
+  const StepSeconds launches = step_seconds(as_launches(plan, options), options.machine);
   Result<Plan> formed = make_formed(graph, options, first_passes(options), names);
   if (!formed) return tl::unexpected(formed.error());
   Status status = put_on_chip(*formed, options, launches, other_launches);
@@ -256,7 +266,7 @@ Status put_formed_on_chip(Plan& plan, const Graph& graph, const PlanOptions& opt
 /// Of what stays launches take the faster way.
 Status make_resident(Planned& planned, const Graph& graph, const PlanOptions& options) {
   auto& [plan, apart_seconds] = planned;
-  const StepSeconds launches = step_seconds(plan, options.machine);
+  const StepSeconds launches = step_seconds(as_launches(plan, options), options.machine);
   const StepSeconds others = apart_seconds.value_or(StepSeconds());
   if (Status status = put_formed_on_chip(plan, graph, options, others); !status) return status;
   if (!apart_seconds || !has_fused_steps(plan)) return {};
@@ -311,6 +321,11 @@ Status absorb_products(Plan& plan, const PlanOptions& options) {
 
 Status round_states(Plan& plan) {
   run_round_states(plan);
+  return {};
+}
+
+Status make_long_products(Plan& plan, const PlanOptions& options) {
+  run_long_products(plan, options.machine);
   return {};
 }
 
@@ -415,6 +430,8 @@ Result<Plan> plan_graph(const Graph& graph, const PlanOptions& asked) {
       // …and those of several layers in one launch, with the products between them, which are then
       // not left for what follows.
       {"stack", [&] { return make_stacks(plan, options); }, resident && passes.has(Pass::Stack)},
+      // Of what stays launches.
+      {"long", [&] { return make_long_products(plan, options); }, passes.has(Pass::Merge)},
       // Linear recurrences without products go through time in tiles, where that is faster.
       {"scan", [&] { return make_scans(plan, options); }, passes.has(Pass::Loop)},
       // One step gains nothing from products over all steps at once.

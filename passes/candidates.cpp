@@ -13,6 +13,7 @@
 #include "ir/plan/plan_touches.h"
 #include "ir/plan/waves.h"
 #include "passes/cost/cost.h"
+#include "passes/plan/long_products.h"
 #include "passes/plan/split_gemms.h"
 #include "passes/plan/wavefront.h"
 
@@ -218,6 +219,7 @@ double all_step_seconds(const Plan& plan, const Machine& machine) {
 }  // namespace
 
 double call_seconds(Plan plan, const PlanOptions& options) {
+  if (options.passes.has(Pass::Merge)) run_long_products(plan, options.machine);
   if (options.passes.has(Pass::Split)) {
     run_split_gemms(plan, options.machine, {.max_steps = options.max_steps});
   }

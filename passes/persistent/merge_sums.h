@@ -23,7 +23,4 @@ namespace rnnc {
 /// (passes/lower/once_stages.h). None if nothing has changed.
 std::vector<Launch> merge_sums(Plan& plan, std::vector<FusedLaunch>& phases);
 
-/// Copies of weights that no launch reads any more leave the plan.
-void remove_unread_copies(Plan& plan);
-
 }  // namespace rnnc

@@ -29,6 +29,7 @@
 #include "passes/persistent/carried_totals.h"
 #include "passes/persistent/merge_sums.h"
 #include "passes/persistent/recurrence_buffers.h"
+#include "passes/plan/weights_along_k.h"
 #include "passes/tile/recurrence_tiles.h"
 #include "passes/tile/recurrence_time.h"
 
@@ -40,6 +41,8 @@ namespace {
 /// to 1.7 the choices of 100 LSTMs and GRUs of 128 to 512 rows come alike. But launches of products
 /// whose rows are not aligned, and will not be, take up to 50 times as long.)
 constexpr double kMuchSlower = 1.6;
+/// Likewise of exact f32, whose products of few rows a library gives few and large tiles.
+constexpr double kMuchSlowerExact = 2;
 constexpr int64_t kAlignedBytes = 16;
 
 /// Phases and what they use of their plan, numbered as it comes and without names: equal for equal
@@ -167,7 +170,9 @@ class Resident {
     add_exchange(plan_, recurrence);
     add_stream(recurrence);
     const double step = seconds_of_step(recurrence);
-    if (step > kMuchSlower * launches && has_aligned_products(recurrence) &&
+    const bool exact = plan_.dtype == DType::f32 && !plan_.tf32;
+    const double much_slower = exact ? kMuchSlowerExact : kMuchSlower;
+    if (step > much_slower * launches && has_aligned_products(recurrence) &&
         !tiles_.has_strategy()) {
       return fail("a step would take {:.1f} us on the chip, and takes {:.1f} us as launches",
                   step * 1e6, launches * 1e6);

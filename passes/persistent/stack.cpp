@@ -24,6 +24,7 @@
 #include "passes/persistent/merge_sums.h"
 #include "passes/persistent/phase_products.h"
 #include "passes/persistent/recurrence_buffers.h"
+#include "passes/plan/weights_along_k.h"
 
 namespace rnnc {
 namespace {

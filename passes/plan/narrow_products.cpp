@@ -25,7 +25,7 @@ class NarrowProducts {
     bool changed = false;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       Stage& stage = plan_.stages[s];
-      if (stage.domain != Domain::Sequence) continue;
+      if (!is_of_sweeps(stage.domain)) continue;
       for (size_t i = 0; i < stage.launches.size(); ++i) {
         const std::optional<size_t> product = product_of(s, i);
         if (!product) continue;
@@ -60,9 +60,11 @@ class NarrowProducts {
     const int64_t length = plan_.kernels[copy->kernel].length;
     const Access& from = copy->accesses[0];
     const Access& to = copy->accesses[1];
-    const bool narrows = plan_.buffers[from.buffer].dtype == compute_type(plan_.dtype) &&
-                         plan_.buffers[to.buffer].dtype == plan_.dtype;
-    if (!narrows) return {};
+    const DType wide = compute_type(plan_.dtype);
+    const DType stored = plan_.buffers[to.buffer].dtype;
+    const bool can_write =
+        plan_.buffers[from.buffer].dtype == wide && (stored == plan_.dtype || stored == wide);
+    if (!can_write) return {};
     for (size_t j = 0; j < i; ++j) {
       const auto* gemm = std::get_if<GemmLaunch>(&stage.launches[j]);
       const bool writes_it = gemm != nullptr && gemm->out == from && !gemm->accumulate &&

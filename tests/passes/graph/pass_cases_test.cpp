@@ -26,6 +26,7 @@
 #include "passes/persistent/round_states.h"
 #include "passes/persistent/stack.h"
 #include "passes/plan/earlier_totals.h"
+#include "passes/plan/long_products.h"
 #include "passes/plan/narrow_products.h"
 #include "passes/plan/one_step.h"
 #include "passes/plan/padding.h"
@@ -197,6 +198,10 @@ constexpr PlanPass kPlanPasses[] = {
      }},
     {"narrow",
      [](Plan& plan, const PlanSetting&) -> Result<bool> { return run_narrow_products(plan); }},
+    {"long",
+     [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
+       return run_long_products(plan, setting.machine);
+     }},
     {"wavefront",
      [](Plan& plan, const PlanSetting& setting) -> Result<bool> {
        return run_wavefront(plan, setting.machine);
