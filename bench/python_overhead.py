@@ -32,18 +32,18 @@ class Library:
     def __init__(self, module, x, dy, training=False, states=None):
         module(x) if states is None else module(x, states=states)
         source, params = module.whole()
-        compiled = source.last
-        arguments = calls.checked(compiled, [x], params, states, None, None)
-        self.ready = compiled.calls(arguments.training if training else arguments.inference)
+        compiled = source.for_tensors(x, params)
+        call, tensors = calls.checked(compiled, [x], params, states, None, None)
+        self.ready = compiled.calls(call.training if training else call.inference)
         if training:
             for _ in range(2):  # the second time the workspace that is kept is large enough for both
-                results, reserve = calls.training_forward(arguments)
+                results, reserve = calls.training_forward(call, tensors)
                 saved = [results[0], x, *params]
-                gradients = [dy, *compiled.no_states]
+                gradients = [dy, *[None] * len(source.states)]
                 made = self.ready.backward(saved, reserve, gradients, None, None)
-            self.kept = arguments, results, reserve, made
+            self.kept = tensors, results, reserve, made
         else:
-            self.kept = arguments, calls.forward(arguments, module.frozen)
+            self.kept = tensors, self.ready.forward(tensors, frozen=module.frozen)
         self.handle = self.ready.program.handle
         self.frozen = module.frozen
 

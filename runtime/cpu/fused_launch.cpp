@@ -273,22 +273,28 @@ void FusedWork::pack_tile(const Product& product, const std::byte* weight, const
   const Group& group = groups_[product.group];
   const int64_t segment_columns = columns / segments_;
   const int64_t whole = whole_vectors(tile);
+  const int64_t tail = tail_units();
   const Panels panels = panels_of(group, tile);
   std::array<const std::byte*, kMostPanelColumns> rows = {};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.vectors_of(panel) * gemm_.lanes;
-    for (int64_t j = 0; j < width; ++j) {
-      const int64_t vector = panels.begin(panel) + j / gemm_.lanes;
-      int64_t unit = vector / group.members * gemm_.lanes + j % gemm_.lanes;
-      int64_t member = vector % group.members;
-      if (const int64_t behind = vector - whole * group.members; behind >= 0) {
-        const int64_t place = behind * gemm_.lanes + j % gemm_.lanes;
-        unit = whole * gemm_.lanes + place % tail_units();
-        member = place / tail_units();
+    for (int64_t first = 0; first < width; first += gemm_.lanes) {
+      const int64_t vector = panels.begin(panel) + first / gemm_.lanes;
+      const int64_t behind = vector - whole * group.members;
+      const int64_t first_unit = vector / group.members * gemm_.lanes;
+      const int64_t own_member = vector % group.members;
+      for (int64_t lane = 0; lane < gemm_.lanes; ++lane) {
+        int64_t unit = first_unit + lane;
+        int64_t member = own_member;
+        if (behind >= 0 && tail > 0) {
+          const int64_t place = behind * gemm_.lanes + lane;
+          unit = whole * gemm_.lanes + place % tail;
+          member = place / tail;
+        }
+        const int64_t row = (product.first_member + member) * columns +
+                            tile.segment * segment_columns + tile.first * gemm_.lanes + unit;
+        rows[first + lane] = member < group.members ? weight + row * product.k * element_ : nullptr;
       }
-      const int64_t row = (product.first_member + member) * columns +
-                          tile.segment * segment_columns + tile.first * gemm_.lanes + unit;
-      rows[j] = member < group.members ? weight + row * product.k * element_ : nullptr;
     }
     pack_rows(gemm_, dtype_, {rows.data(), static_cast<size_t>(width)},
               {.vectors = panels.vectors_of(panel),

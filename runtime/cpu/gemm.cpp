@@ -1,12 +1,55 @@
 #include "runtime/cpu/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace rnnc::cpu {
 namespace {
 
 template <typename T>
 constexpr int64_t kLine = 64 / sizeof(T);
+
+using Floats [[gnu::vector_size(16)]] = float;
+using Doubles [[gnu::vector_size(16)]] = double;
+
+/// Rows, and columns, that are transposed at a time, in registers.
+template <typename T>
+constexpr int64_t kSquare = 16 / sizeof(T);
+
+template <typename Vector, typename T>
+Vector load(const T* values) {
+  Vector vector;
+  std::memcpy(&vector, values, sizeof vector);
+  return vector;
+}
+
+template <typename Vector, typename T>
+void store(Vector vector, T* values) {
+  std::memcpy(values, &vector, sizeof vector);
+}
+
+/// Elements [i, i + kSquare) of as many rows become rows of `to`, which are `width` apart.
+void transpose_square(const float* const* rows, int64_t i, int64_t width, float* to) {
+  const auto a = load<Floats>(rows[0] + i);
+  const auto b = load<Floats>(rows[1] + i);
+  const auto c = load<Floats>(rows[2] + i);
+  const auto d = load<Floats>(rows[3] + i);
+  const Floats ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Floats cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Floats ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Floats cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store<Floats>(__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5), to);
+  store<Floats>(__builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7), to + width);
+  store<Floats>(__builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), to + 2 * width);
+  store<Floats>(__builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7), to + 3 * width);
+}
+
+void transpose_square(const double* const* rows, int64_t i, int64_t width, double* to) {
+  const auto a = load<Doubles>(rows[0] + i);
+  const auto b = load<Doubles>(rows[1] + i);
+  store<Doubles>(__builtin_shufflevector(a, b, 0, 2), to);
+  store<Doubles>(__builtin_shufflevector(a, b, 1, 3), to + width);
+}
 
 template <typename T>
 void pack_rows_of(int64_t width, int64_t k, std::span<const std::byte* const> rows, T* panel) {
@@ -20,7 +63,13 @@ void pack_rows_of(int64_t width, int64_t k, std::span<const std::byte* const> ro
     if (std::find(first, first + kRows, nullptr) != first + kRows) break;
     const T* sources[kRows];
     for (int64_t row = 0; row < kRows; ++row) sources[row] = source(j + row);
-    for (int64_t i = 0; i < k; ++i) {
+    int64_t i = 0;
+    for (; i + kSquare<T> <= k; i += kSquare<T>) {
+      for (int64_t row = 0; row < kRows; row += kSquare<T>) {
+        transpose_square(sources + row, i, width, panel + i * width + j + row);
+      }
+    }
+    for (; i < k; ++i) {
       for (int64_t row = 0; row < kRows; ++row) panel[i * width + j + row] = sources[row][i];
     }
   }

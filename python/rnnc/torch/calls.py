@@ -9,7 +9,6 @@ import torch
 from torch.autograd import forward_ad
 
 from rnnc.program import behind
-from rnnc.torch.prepared_calls import data_ptr
 from rnnc.torch.programs import DEVICES, Shape
 
 
@@ -18,6 +17,8 @@ modes = torch._C._len_torch_dispatch_stack
 transform = torch._C._functorch.peek_interpreter_stack
 requires_grad = torch.Tensor.requires_grad.__get__
 has_autocast = torch._C._is_any_autocast_enabled
+is_grad_enabled = torch.is_grad_enabled
+is_compiling = torch.compiler.is_compiling
 
 
 class ReferenceWarning(UserWarning):
@@ -44,17 +45,20 @@ def call(source, inputs, params, states=None, lengths=None, reset=None, frozen=F
     Within torch.autocast, inputs of a GPU are of its type, and params are rounded as they are read; the
     CPU computes in float32. A ValueError names all that does not fit, before anything runs.
     """
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return _with_autocast(_traced, source, inputs, params, states, lengths, reset)
     if has_autocast():
         run = functools.partial(_untraced, frozen=frozen)
         return _with_autocast(run, source, inputs, params, states, lengths, reset)
-    if modes() == 0 and transform() is None and forward_ad._current_level < 0:
-        return _eager(source, inputs, params, states, lengths, reset, frozen)
     return _untraced(source, inputs, params, states, lengths, reset, frozen)
 
 
 def _untraced(source, inputs, params, states, lengths, reset, frozen):
+    # Modes and transforms change the dispatch keys, which are compared, of all tensors.
+    if lengths is None and reset is None and forward_ad._current_level < 0:
+        known = source.recognized(inputs, params, states)
+        if known is not None:
+            return _run(known, (inputs, params, states or ()), frozen)
     if modes() > 0:
         return _traced(source, inputs, params, states, lengths, reset)
     if transform() is not None:
@@ -104,33 +108,26 @@ class Kind(NamedTuple):
     reset: bool = False
 
 
-class Arguments(NamedTuple):
-    """The tensors of a call, which fit a program, and where the params are."""
+class Call(NamedTuple):
+    """What a program is to do, beside the tensors that it reads at once and keeps for gradients."""
 
     compiled: Any
-    inputs: Sequence
-    params: Sequence
-    addresses: list
-    states: Sequence
     inference: Kind
-    training: Kind  # None: no gradient is wanted
+    training: Optional[Kind]  # None: no gradient is wanted
     lengths: Any = None
     reset: Any = None
 
 
-def recognized(compiled, inputs, params, states):
-    """Arguments if the tensors are as those of a call that has fitted; else None."""
-    tensors = (*inputs, *params) if states is None else (*inputs, *params, *states)
-    known = compiled.known.get((inputs[0].shape, len(tensors)))
-    if known is None or not known.guards.check(*tensors):
-        return None
-    addresses = list(map(data_ptr, params))
-    given = compiled.no_states if states is None else states
-    return Arguments(compiled, inputs, params, addresses, given, known.inference, known.training)
+class Tensors(NamedTuple):
+    """Of a call, as they fit a program."""
+
+    inputs: Sequence
+    params: Sequence
+    states: Sequence  # None, each that is not given; empty: none is
 
 
 def checked(compiled, inputs, params, states, lengths, reset):
-    """Arguments. A ValueError names all that does not fit."""
+    """A Call and its Tensors. A ValueError names all that does not fit."""
     return _Check(compiled).run(inputs, params, states, lengths, reset)
 
 
@@ -164,11 +161,10 @@ class _Check:
         given = bytes([s is not None for s in states])
         wanted = bytes([t is not None and t.requires_grad for t in tensors])
         if 1 not in given:
-            states, given = compiled.no_states, b""
+            states, given = (), b""
         kind = Kind(rows, given, None, lengths is not None, reset is not None)
         training = kind._replace(wanted=wanted) if 1 in wanted else None
-        addresses = list(map(data_ptr, params))
-        return Arguments(compiled, inputs, params, addresses, states, kind, training, lengths, reset)
+        return Call(compiled, kind, training, lengths, reset), Tensors(inputs, params, states)
 
     def _check(self, kind, name, tensor, shape, dtype):
         what = f"{kind} {name}"
@@ -190,7 +186,7 @@ class _Check:
         compiled = self.compiled
         infos = compiled.source.states
         if given is None:
-            return compiled.no_states
+            return [None] * len(infos)
         if not isinstance(given, dict):
             if len(given) != len(infos):
                 self.problems.append(f"{len(given)} states, expected {len(infos)}")
@@ -254,36 +250,40 @@ def is_foreign(tensor):
 
 
 def _eager(source, inputs, params, states, lengths, reset, frozen):
-    compiled, arguments = source.last, None
+    """Of tensors that are not recognized."""
     x = inputs[0] if inputs else None
-    is_usual = lengths is None and reset is None and type(states) is not dict
-    if is_usual and compiled is not None and type(x) is torch.Tensor:
-        arguments = recognized(compiled, inputs, params, states)
-    if arguments is None:
-        if not isinstance(x, torch.Tensor):
-            names = ", ".join(info.name for info in source.inputs)
-            raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
-        kind = (params[0] if params else x).device.type
-        if kind not in DEVICES:
-            reason = f"a device of type {kind}"
-            return by_reference(source, inputs, params, states, lengths, reset, reason)
-        compiled = source.last = source.for_tensors(source.real(inputs, params), params)
-        arguments = checked(compiled, inputs, params, states, lengths, reset)
-        if 0 in arguments.inference.rows:
-            return by_reference(source, inputs, params, states, lengths, reset)
-        if is_usual:
-            compiled.remember(arguments, inputs, params, states)
-    count = compiled.outputs
-    if arguments.training is not None and torch.is_grad_enabled():
+    if not isinstance(x, torch.Tensor):
+        names = ", ".join(info.name for info in source.inputs)
+        raise ValueError(f"{len(inputs)} inputs, expected {len(source.inputs)} tensors: {names}")
+    kind = (params[0] if params else x).device.type
+    if kind not in DEVICES:
+        reason = f"a device of type {kind}"
+        return by_reference(source, inputs, params, states, lengths, reset, reason)
+    compiled = source.for_tensors(source.real(inputs, params), params)
+    call, tensors = checked(compiled, inputs, params, states, lengths, reset)
+    if 0 in call.inference.rows:
+        return by_reference(source, inputs, params, states, lengths, reset)
+    if lengths is None and reset is None:
+        source.remember(call, (*inputs, *params, *(states or ())), tensors)
+    return _run(call, tensors, frozen)
+
+
+def _run(call, tensors, frozen):
+    compiled, inference, training, lengths, reset = call
+    if training is not None and is_grad_enabled():
+        inputs, params, states = tensors
         if frozen and any(map(requires_grad, params)):
             raise RuntimeError(
                 "the weights are frozen: call within torch.no_grad(), or train after "
                 "`with rnnc.torch.frozen(…)` has ended"
             )
-        given = [s for s in arguments.states if s is not None]
-        results = apply(arguments, *arguments.inputs, *arguments.params, *given)
+        if inference.given and 0 in inference.given:
+            states = [s for s in states if s is not None]
+        results = apply(call, tensors, *inputs, *params, *states)
     else:
-        results = forward(arguments, frozen)
+        with compiled.lock:
+            results = compiled.calls(inference).forward(tensors, lengths, reset, None, frozen)
+    count = compiled.outputs
     return results[:count], results[count:]
 
 
@@ -295,57 +295,50 @@ def by_reference(source, inputs, params, states, lengths, reset, reason=None):
     return run_source(source, inputs, params, states, lengths, reset)
 
 
-def forward(arguments, frozen=False):
-    """Outputs, then final states."""
-    compiled = arguments.compiled
-    with compiled.lock:
-        return compiled.calls(arguments.inference).forward(arguments, None, frozen)
-
-
-def training_forward(arguments, reserve_bytes=None):
+def training_forward(call, tensors, reserve_bytes=None):
     """Outputs, then final states; and the reserve."""
-    compiled = arguments.compiled
+    compiled, _, kind, lengths, reset = call
     with compiled.lock:
-        calls = compiled.calls(arguments.training)
+        calls = compiled.calls(kind)
         reserve = calls.reserve() if reserve_bytes is None else compiled.bytes(reserve_bytes)
-        return calls.forward(arguments, reserve), reserve
+        return calls.forward(tensors, lengths, reset, reserve), reserve
 
 
 class _Gradients(torch.autograd.Function):
-    """A call whose backward call the library makes. Its tensors: inputs, params, given states."""
+    """A call whose backward call the library makes. `given`: inputs, params, states that are given."""
 
     @staticmethod
-    def forward(ctx, arguments, *tensors):
-        a = arguments
-        results, reserve = training_forward(a)
-        ctx.call = a.compiled, a.training, a.lengths, a.reset
+    def forward(ctx, call, tensors, *given):
+        results, reserve = training_forward(call, tensors)
+        ctx.call = call
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(reserve, *results[: a.compiled.outputs], *tensors)
+        ctx.save_for_backward(reserve, *results[: call.compiled.outputs], *given)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
         # What a call was given and gave is checked for changes in place; and it may lie elsewhere.
         reserve, *saved = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return None, *_differentiable(saved, *ctx.call, gradients)
-        compiled, kind, lengths, reset = ctx.call
+        if is_grad_enabled():
+            return None, None, *_differentiable(saved, ctx.call, gradients)
+        compiled, _, kind, lengths, reset = ctx.call
         with compiled.lock:
             calls = compiled.calls(kind)
-            return None, *calls.backward(saved, reserve, gradients, lengths, reset)
+            return None, None, *calls.backward(saved, reserve, gradients, lengths, reset)
 
 
 # Without what Function.apply does for transforms of torch.func: there are none here.
 apply = super(torch.autograd.Function, _Gradients).apply
 
 
-def _differentiable(saved, compiled, kind, lengths, reset, gradients):
+def _differentiable(saved, call, gradients):
     """The gradients by all tensors of a call as functions of all that they depend on."""
+    compiled, _, kind, lengths, reset = call
     source, given, wanted = compiled.source, kind.given, kind.wanted
     tensors = saved[compiled.outputs :]
     first = len(source.inputs)
     last = first + len(source.params)
-    states, of_given = compiled.no_states, iter(tensors[last:])
+    states, of_given = None, iter(tensors[last:])
     if given:
         states = [next(of_given) if is_given else None for is_given in given]
         wanted = wanted[:last] + bytes([f for f, is_given in zip(wanted[last:], given) if is_given])

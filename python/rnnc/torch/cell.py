@@ -156,13 +156,13 @@ class Cell(nn.Module):
         return self.source.on(torch.device("cpu"), torch.float32, torch.float32).program
 
     def forward(self, *inputs, states=None, lengths=None, reset=None):
-        source = self.source
-        if self.batch_first:
+        source, batch_first = self.source, self.batch_first
+        if batch_first:
             inputs = [x.transpose(0, 1) if isinstance(x, torch.Tensor) else x for x in inputs]
         outputs, finals = calls.call(
             source, inputs, self.params(), states, lengths, reset, self.frozen
         )
-        if self.batch_first:
+        if batch_first:
             outputs = [y.transpose(0, 1) for y in outputs]
         return results_of(source, outputs, finals)
 
@@ -179,5 +179,5 @@ def _map_of(source):
 
 def results_of(source, outputs, finals):
     """As a Cell gives them."""
-    states = source.types["states"](*finals)
-    return outputs[0] if len(outputs) == 1 else source.types["outputs"](*outputs), states
+    states = source.types["states"]._make(finals)
+    return outputs[0] if len(outputs) == 1 else source.types["outputs"]._make(outputs), states

@@ -162,7 +162,7 @@ class Layers:
         outputs, finals = calls.call(source, [x], params, hx, lengths, None, self.frozen)
         # Within autocast nn's states have the type of its outputs.
         dtype = outputs[0].dtype
-        return outputs, [s if s.dtype is dtype else s.to(dtype) for s in finals]
+        return outputs, finals if finals[0].dtype is dtype else [s.to(dtype) for s in finals]
 
     def prepare(self, batch, steps, **kind):
         """As Cell.prepare; `lengths`: for packed sequences."""

@@ -47,13 +47,15 @@ def _reserve_bytes(compiled, given, lengths, reset, flags, steps, batch):
 def _forward(program, inputs, params, states, given, lengths, reset, wanted):
     source = source_of_text(program)
     compiled = source.for_tensors(source.real(inputs, params), params)
-    arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
+    states = _all(states, given)
+    call, tensors = calls.checked(compiled, inputs, params, states, lengths, reset)
     flags = _flags(wanted)
     if flags is None:
-        return calls.forward(arguments)
-    kind = arguments.inference._replace(wanted=flags)
+        with compiled.lock:
+            return compiled.calls(call.inference).forward(tensors, call.lengths, call.reset)
+    kind = call.inference._replace(wanted=flags)
     size = _reserve_bytes(compiled, given, lengths, reset, flags, *kind.rows)
-    results, reserve = calls.training_forward(arguments._replace(training=kind), size)
+    results, reserve = calls.training_forward(call._replace(training=kind), tensors, size)
     return [*results, reserve]
 
 
@@ -62,11 +64,12 @@ def _backward(
 ):
     source = source_of_text(program)
     compiled = source.for_tensors(source.real(inputs, params), params)
-    arguments = calls.checked(compiled, inputs, params, _all(states, given), lengths, reset)
-    saved = [*(y.contiguous() for y in outputs), *arguments.inputs, *arguments.params]
+    states = _all(states, given)
+    call, tensors = calls.checked(compiled, inputs, params, states, lengths, reset)
+    saved = [*(y.contiguous() for y in outputs), *tensors.inputs, *tensors.params]
     with compiled.lock:
-        own = compiled.calls(arguments.inference._replace(wanted=_flags(wanted)))
-        found = own.backward(saved, reserve, gradients, arguments.lengths, arguments.reset)
+        own = compiled.calls(call.inference._replace(wanted=_flags(wanted)))
+        found = own.backward(saved, reserve, gradients, call.lengths, call.reset)
     return [g for g in found if g is not None]
 
 

@@ -29,6 +29,7 @@ RESIDUALS = ("auto", "least", "all")
 DEVICES = ("cpu", "cuda")  # on others the reference runs
 SHAPES = 16  # that a program has prepared at once
 KNOWN = 1000  # kinds of tensors and of calls at once
+UNKNOWN = -1, None, None  # number of tensors, check, call
 Guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 version_of = torch.Tensor._version.__get__
 KEPT_WORKSPACE = 1 << 20  # bytes, at most
@@ -80,7 +81,10 @@ class Source:
 
     def reset(self):
         """Without programs."""
-        self.compiled, self.last = {}, None
+        self.compiled = {}
+        # Calls that have fitted, and PyTorch's check whether tensors are like theirs: types, dispatch
+        # keys, devices, shapes, strides, requires_grad. By the first's shape and the number of tensors.
+        self.known, self.latest = {}, UNKNOWN
 
     def __reduce__(self):
         return Source, (self.text,)
@@ -115,6 +119,38 @@ class Source:
         if compiled is None:
             compiled = self.compiled[key] = Compiled(self, *key)
         return compiled
+
+    def recognized(self, inputs, params, states):
+        """The call, if the tensors are as those of one that has fitted as they were; else None."""
+        tensors = (*inputs, *params) if states is None else (*inputs, *params, *states)
+        count, fits, call = self.latest
+        if count == len(tensors) and fits(*tensors):
+            return call
+        # Of another type the first may have no shape, or one that is no key.
+        if not tensors or type(tensors[0]) is not torch.Tensor:
+            return None
+        found = self.known.get((tensors[0].shape, len(tensors)))
+        if found is None or found is self.latest or not found[1](*tensors):
+            return None
+        self.latest = found
+        return found[2]
+
+    def remember(self, call, given, used):
+        """That this is the call, if nothing had to be done to the tensors `given`: they are `used`."""
+        tensors = [t for part in used for t in part]
+        if Guards is None or len(tensors) != len(given) or not all(map(is_, tensors, given)):
+            return
+        if any([t is None for t in tensors]):
+            return
+        if len(self.known) > KNOWN:
+            self.known.clear()
+        guards = Guards(
+            *tensors,
+            dynamic_dims_sizes=[list(t.shape) for t in tensors],
+            dynamic_dims_strides=[list(t.stride()) for t in tensors],
+        )
+        self.latest = len(tensors), guards.check, call
+        self.known[tensors[0].shape, len(tensors)] = self.latest
 
 
 class Array(NamedTuple):
@@ -180,14 +216,6 @@ class Shape(NamedTuple):
     resets: bool
     given: bytes  # of each state: whether a call gives it
     wanted: Optional[bytes]  # of inputs, params and states: whose gradients; None: inference
-
-
-class Known(NamedTuple):
-    """What tensors of calls that have fitted are like, and which calls those are."""
-
-    guards: Any  # PyTorch's own of compiled graphs: types, devices, shapes, strides, requires_grad
-    inference: NamedTuple
-    training: Optional[NamedTuple]
 
 
 class _Prepared:
@@ -258,8 +286,6 @@ class Compiled:
         self.input_shapes = [info.shape for info in source.inputs]
         self.input_types = [torch.int32 if info.integer else dtype for info in source.inputs]
         self.state_shapes = [info.shape for info in source.states]
-        self.no_states = [None] * len(source.states)
-        self.known = {}  # what fits, by the shape of the first input and the number of tensors
         self.lock = threading.RLock()
         self.prepared, self.programs, self.ready = {}, {}, {}
         self.clock = 0
@@ -358,27 +384,11 @@ class Compiled:
             ready = PreparedCalls(self, self.prepare(shape, steps), shape, steps)
             self.ready[kind] = ready
         else:
-            self.clock += 1
-            ready.prepared.used = self.clock
+            self.clock = ready.prepared.used = self.clock + 1
         return ready
 
     def reserve_bound(self, shape):
         return self.program.reserve_bound(**self.fields(shape, 1))
-
-    def remember(self, arguments, inputs, params, states):
-        """That these are the arguments, if nothing had to be done to them."""
-        a, tensors = arguments, [*inputs, *params, *(states or ())]
-        used = [*a.inputs, *a.params, *a.states[: len(states or ())]]
-        if Guards is None or any([t is None for t in tensors]) or not all(map(is_, tensors, used)):
-            return
-        if len(self.known) > KNOWN:
-            self.known.clear()
-        guards = Guards(
-            *tensors,
-            dynamic_dims_sizes=[list(t.shape) for t in tensors],
-            dynamic_dims_strides=[list(t.stride()) for t in tensors],
-        )
-        self.known[inputs[0].shape, len(tensors)] = Known(guards, a.inference, a.training)
 
     # ---- Memory ----
 
@@ -422,12 +432,12 @@ class Compiled:
             _captured.append(self)
         return stream
 
-    def is_packed(self, arguments):
+    def is_packed(self, params, addresses):
         """Whether the last call had the same params, unchanged as far as PyTorch knows."""
         if self.stream is not None and self.stream.is_captured:
             self.packed = None  # a graph packs when it is replayed
             return False
-        params, now = arguments.params, (arguments.addresses, list(map(version_of, arguments.params)))
+        now = addresses, list(map(version_of, params))
         if self.packed is not None:
             before, then = self.packed
             if then == now and all(map(is_, params, before)):

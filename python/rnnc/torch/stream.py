@@ -79,7 +79,7 @@ class Stream:
         for arguments in (first, later):
             struct = arguments.struct
             struct.workspace, struct.workspace_bytes = data_ptr(self.workspace), size
-            arguments.set_params(list(map(data_ptr, self.params)))
+            arguments.set_params(self.params)
         one, other = ([data_ptr(state) for state in states] for states in self.sets)
         # By which set has the states; the last: none.
         self.turns = [(later, other + one), (later, one + other), (first, one)]
@@ -153,5 +153,5 @@ class Stream:
             wanted = ", ".join(str(list(shape)) for shape in shapes)
             raise ValueError(f"a step of this Stream takes tensors of shape {wanted}, not {found}")
         with_steps = [x.unsqueeze(0) for x in inputs]
-        arguments = calls.checked(self.compiled, with_steps, self.params, None, None, None)
-        return [x.squeeze(0) for x in arguments.inputs]
+        _, tensors = calls.checked(self.compiled, with_steps, self.params, None, None, None)
+        return [x.squeeze(0) for x in tensors.inputs]
